@@ -14,9 +14,10 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
 use lighthaul_base::position::fault_in;
 use lighthaul_remote::paths;
-use lighthaul_session::error::{Code, Error, FileAction};
+use lighthaul_session::error::{Error, FileAction};
 use toml::{Table, Value};
 
+use crate::error::usage;
 use crate::output::print::print;
 
 /// Commands whose options a file may set.
@@ -77,7 +78,7 @@ impl Config {
     }
 
     fn add(&mut self, path: &Path, text: &str, command: &Command) -> Result<(), Error> {
-        let wrong = |what: String| Error::new(Code::Usage, format!("{}: {what}", path.display()));
+        let wrong = |what: String| usage(format!("{}: {what}", path.display()));
         let table: Table =
             toml::from_str(text).map_err(|why| wrong(fault_in(text, why.span(), why.message())))?;
         for (section, keys) in table {
@@ -234,6 +235,8 @@ fn words(value: Value) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use clap::FromArgMatches;
+
+    use lighthaul_session::error::Code;
 
     use super::*;
     use lighthaul_grammar::cli::{self, Cli};

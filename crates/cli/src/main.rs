@@ -5,6 +5,7 @@ mod booking;
 mod config;
 mod copy;
 mod doctor;
+mod error;
 mod files;
 mod gateway;
 mod keys;

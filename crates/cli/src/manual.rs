@@ -4,10 +4,11 @@ use std::fs;
 
 use lighthaul_grammar::help::command;
 use lighthaul_grammar::manual::{Completions, Man};
-use lighthaul_session::error::{Code, Error, FileAction};
+use lighthaul_session::error::{Error, FileAction};
 use lighthaul_session::message::VERSION;
 use serde_json::json;
 
+use crate::error::usage;
 use crate::output::print::{print, print_json};
 
 /// Prints completions.
@@ -15,7 +16,7 @@ pub(crate) fn completions(args: &Completions) -> Result<(), Error> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command(), "lighthaul", &mut script);
     let script = String::from_utf8(script)
-        .map_err(|e| Error::new(Code::Usage, format!("the completions are no text: {e}")))?;
+        .map_err(|e| usage(format!("the completions are no text: {e}")))?;
     print(script.trim_end());
     Ok(())
 }

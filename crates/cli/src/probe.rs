@@ -9,22 +9,20 @@ use lighthaul_grammar::probe::{Probe, What};
 use lighthaul_remote::dial::dial;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::agreed;
-use lighthaul_session::error::{Code, Error, FileAction};
+use lighthaul_session::error::{Error, FileAction};
 use lighthaul_session::measure::{self, MeasureRequest, MeasureResult};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::probe;
 use lighthaul_session::protocol::Protocol;
 use serde_json::json;
 
+use crate::error::usage;
 use crate::output::print::{print, print_json};
 
 /// Runs the requested measurements in order.
 pub(crate) fn run(args: &Probe) -> Result<(), Error> {
     if args.host.is_none() && args.disk.is_none() {
-        return Err(Error::new(
-            Code::Usage,
-            "give a host to probe, or --disk DIR",
-        ));
+        return Err(usage("give a host to probe, or --disk DIR"));
     }
     if let Some(host) = &args.host {
         let host = if host.starts_with("lh://") {
@@ -51,10 +49,9 @@ fn wanted(args: &Probe) -> Result<Vec<(&'static str, measure::MeasureMode)>, Err
     let (streams, others): (Vec<_>, Vec<_>) =
         wanted.into_iter().partition(|(_, what)| is_stream(what));
     match others.first() {
-        Some((name, _)) if !args.what.contains(&What::All) => Err(Error::new(
-            Code::Usage,
-            format!("{name} needs datagrams, which do not pass a gateway: use --what tcp,ptcp"),
-        )),
+        Some((name, _)) if !args.what.contains(&What::All) => Err(usage(format!(
+            "{name} needs datagrams, which do not pass a gateway: use --what tcp,ptcp"
+        ))),
         _ => Ok(streams),
     }
 }
@@ -96,10 +93,7 @@ fn named(what: &[What]) -> Vec<(&'static str, measure::MeasureMode)> {
 
 fn measure(args: &Probe, host: &str, what: measure::MeasureMode) -> Result<MeasureResult, Error> {
     let Place::Daemon { host, port, .. } = Place::parse(host)? else {
-        return Err(Error::new(
-            Code::Usage,
-            "a daemon can be probed: lh://HOST[:PORT]/",
-        ));
+        return Err(usage("a daemon can be probed: lh://HOST[:PORT]/"));
     };
     let session = dial(
         &args.far.daemon(),

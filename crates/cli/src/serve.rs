@@ -16,17 +16,19 @@ use lighthaul_remote::dial::load_key;
 use lighthaul_remote::paths;
 use lighthaul_service::log;
 use lighthaul_service::metrics::tell_metrics;
-use lighthaul_session::error::{Code, Error, FileAction};
+use lighthaul_session::error::{Error, FileAction};
 use sd_notify::NotifyState;
 use tracing::info;
+
+use crate::error::{Fault, usage};
 
 /// Serves until it is stopped.
 pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     let listening = |e: &dyn std::fmt::Display| {
-        Error::new(
-            Code::Network,
-            format!("cannot listen on {}: {e}", args.listen),
-        )
+        Error::from(Fault::Listen {
+            address: args.listen.clone(),
+            why: e.to_string(),
+        })
     };
     if args.once {
         let settings = Settings {
@@ -55,7 +57,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     let root = args.root.as_deref().ok_or_else(|| {
         let text =
             "--root DIR is required: the directory to serve (--root / serves the whole host)";
-        Error::new(Code::Usage, text)
+        usage(text)
     })?;
     FileAccess::beneath(root).map_err(|e| Error::file(FileAction::OpenRoot, root, &e))?;
     let settings = Settings {
@@ -64,7 +66,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
                 "--listen {}: write an address and a port, as in [::]:4810",
                 args.listen
             );
-            Error::new(Code::Usage, text)
+            usage(text)
         })?,
         ports: args.port_range,
         identity,

@@ -2,6 +2,7 @@
 //!
 //! - [`gateway`]: a gateway with its links and listeners; [`scheduler`]: a scheduler with its store and circuits
 //! - [`metrics`]: where metrics are; [`log`]: the log of services; `traces`: its OpenTelemetry traces
+//! - `error`: faults
 #![expect(clippy::disallowed_methods, reason = "commands read variables")]
 
 pub mod gateway;
@@ -9,5 +10,6 @@ pub mod log;
 pub mod metrics;
 pub mod scheduler;
 
+mod error;
 #[cfg(feature = "otel")]
 mod traces;

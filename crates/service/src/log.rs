@@ -4,13 +4,14 @@ use std::env;
 use std::io::{self, Write, stderr};
 
 use lighthaul_base::escape::{LINE_MAX, TEXT_MAX, escape, escape_json};
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use serde_json::Value;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{fmt, registry};
 
+use crate::error::Fault;
 #[cfg(feature = "otel")]
 use crate::traces::Traces;
 
@@ -36,9 +37,13 @@ pub struct Log {
 /// Logs to standard error from now on.
 pub fn start(format: Format) -> Result<Log, Error> {
     let filter = env::var(FILTER).unwrap_or_else(|_| "info".to_owned());
-    let filter: Targets = filter.parse().map_err(|e| {
-        let text = format!("{FILTER}={filter} is malformed: {e}");
-        Error::new(Code::Usage, text)
+    let filter: Targets = filter.parse().map_err(|e: ParseError| {
+        let why = e.to_string();
+        Fault::LogFilter {
+            name: FILTER,
+            value: filter.clone(),
+            why,
+        }
     })?;
     let layer = fmt::layer().with_target(false);
     let layer = layer.with_writer(move || Lines {
@@ -54,9 +59,7 @@ pub fn start(format: Format) -> Result<Log, Error> {
     let traces = Traces::start()?;
     #[cfg(feature = "otel")]
     let registry = registry.with(traces.as_ref().map(Traces::layer));
-    registry
-        .try_init()
-        .map_err(|e| Error::new(Code::Usage, format!("the log cannot be started: {e}")))?;
+    registry.try_init().map_err(|e| Fault::Log(e.to_string()))?;
     Ok(Log {
         #[cfg(feature = "otel")]
         _traces: traces,

@@ -32,9 +32,11 @@ use lighthaul_scheduler::connections::Limits;
 use lighthaul_scheduler::identity::tokens::Tokens;
 use lighthaul_scheduler::identity::{Authenticator, Issuer, Keys};
 use lighthaul_scheduler::serve::{Server, Settings as ServerSettings};
-use lighthaul_session::error::{Code, Error, FileAction};
+use lighthaul_session::error::{Error, FileAction};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
+
+use crate::error::Fault;
 
 /// Settings of a scheduler.
 #[derive(Debug)]
@@ -155,9 +157,7 @@ fn check_address(settings: &Settings) -> Result<(), Error> {
     {
         return Ok(());
     }
-    let text = "other instances with this store cannot find this one at port 0: give --listen a port, or --url the address \
-                where they reach it";
-    Err(Error::new(Code::Usage, text))
+    Err(Fault::SharedPort.into())
 }
 
 /// Opens the store.
@@ -213,19 +213,12 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
 /// Returns the path of a store that was named, in a directory that exists.
 fn named(place: &str) -> Result<PathBuf, Error> {
     if let Some((scheme, _)) = place.split_once("://") {
-        let text = format!(
-            "unknown kind of store {scheme}://: give a file or a postgres:// URL with --store"
-        );
-        return Err(Error::new(Code::Usage, text));
+        return Err(Fault::StoreKind(scheme.to_owned()).into());
     }
     let path = PathBuf::from(place);
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-        let folder = folder.display();
-        let text = format!(
-            "the directory {folder} of the store does not exist: create it, or give another --store"
-        );
-        return Err(Error::new(Code::Usage, text));
+        return Err(Fault::StoreFolder(folder.to_owned()).into());
     }
     Ok(path)
 }
@@ -242,7 +235,7 @@ fn usual() -> Result<PathBuf, Error> {
 
 /// Returns the drivers of circuits by the names of interfaces and devices.
 fn drivers(settings: &Settings, clock: Clock) -> Result<BTreeMap<String, Box<dyn Driver>>, Error> {
-    let wrong = |e: lighthaul_circuit::error::Error| Error::new(Code::Usage, e.to_string());
+    let wrong = Fault::Circuit;
     let mut drivers: BTreeMap<String, Box<dyn Driver>> = BTreeMap::new();
     for (name, rate) in &settings.interfaces {
         drivers.insert(
@@ -338,12 +331,9 @@ fn authenticator(access: &Access) -> Result<Authenticator, Error> {
 fn keys(url: &str) -> Result<Keys, Error> {
     let near = ["http://127.0.0.1", "http://[::1]", "http://localhost"];
     if !url.starts_with("https://") && !near.iter().any(|start| url.starts_with(start)) {
-        let text =
-            format!("keys from {url} could be forged on the way: give an https:// URL with --jwks");
-        return Err(Error::new(Code::Usage, text));
+        return Err(Fault::ForgeableKeys(url.to_owned()).into());
     }
-    let agent =
-        fetcher().map_err(|e| Error::new(Code::Usage, format!("cannot set up TLS: {e}")))?;
+    let agent = fetcher().map_err(|e| Fault::Tls(e.to_string()))?;
     let keys = Keys::new(agent, url.to_owned());
     if !keys.warm(unix_nanos() / 1_000_000_000) {
         warn!("no keys from {url} yet: signed tokens are refused until the keys are known");
@@ -369,28 +359,14 @@ fn peers(key: Fingerprint) -> ServerTrust {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "map_err passes a value")]
 fn failed(refused: Refused) -> Error {
-    let code = match &refused {
-        Refused::Store(_) | Refused::Io(_) => Code::Io,
-        Refused::OtherWriter { .. } => Code::Network,
-        Refused::Setup(_)
-        | Refused::Request(_)
-        | Refused::Refused(_)
-        | Refused::Transition(_)
-        | Refused::Quota(_)
-        | Refused::Policy(_)
-        | Refused::Overlap(_)
-        | Refused::NotFound { .. }
-        | Refused::UnknownLink(_)
-        | Refused::Forbidden { .. }
-        | Refused::KeyReused(_) => Code::Usage,
-    };
-    Error::new(code, refused.to_string())
+    Fault::Books(refused).into()
 }
 
 #[cfg(test)]
 mod tests {
+    use lighthaul_session::error::Code;
+
     use super::*;
 
     fn settings(store: &str, listen: &str, url: Option<&str>) -> Settings {

@@ -6,7 +6,7 @@ use std::env;
 use std::time::Duration;
 
 use lighthaul_base::escape::{TEXT_MAX, escape};
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use opentelemetry::trace::{Status, TracerProvider};
 use opentelemetry::{Array, KeyValue, StringValue, Value};
 use opentelemetry_otlp::SpanExporter;
@@ -14,6 +14,8 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{self, SdkTracerProvider, SpanData, Tracer};
 use tracing_opentelemetry::OpenTelemetryLayer;
+
+use crate::error::Fault;
 
 /// Environment variable of the OpenTelemetry standard. If it is unset, nothing is sent.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -28,10 +30,13 @@ impl Traces {
         if env::var_os(ENDPOINT).is_none() {
             return Ok(None);
         }
-        let exporter = SpanExporter::builder().with_http().build().map_err(|e| {
-            let text = format!("traces cannot be sent to {ENDPOINT}: {e}");
-            Error::new(Code::Usage, text)
-        })?;
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .build()
+            .map_err(|e| Fault::Traces {
+                endpoint: ENDPOINT,
+                why: e.to_string(),
+            })?;
         let resource = Resource::builder().with_service_name("lighthaul").build();
         let provider = SdkTracerProvider::builder()
             .with_batch_exporter(Escaped(exporter))

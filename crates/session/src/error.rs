@@ -17,15 +17,6 @@ use crate::file_error::FileError;
 pub struct Error(Arc<dyn Coded>);
 
 impl Error {
-    /// Creates an error of this kind.
-    pub fn new(code: Code, text: impl Into<String>) -> Self {
-        Untyped {
-            code,
-            text: text.into(),
-        }
-        .into()
-    }
-
     /// Returns the kind of the failure.
     pub fn code(&self) -> Code {
         self.0.code()
@@ -69,19 +60,6 @@ impl PartialEq for Error {
 impl Eq for Error {}
 
 impl std::error::Error for Error {}
-
-#[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-struct Untyped {
-    code: Code,
-    text: String,
-}
-
-impl Coded for Untyped {
-    fn code(&self) -> Code {
-        self.code
-    }
-}
 
 impl Coded for World {
     fn code(&self) -> Code {

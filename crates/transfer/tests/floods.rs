@@ -26,6 +26,7 @@ use lighthaul_files::walk::Walk;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 use lighthaul_session::path::explore;
 use lighthaul_session::protocol;
 use lighthaul_session::role::Role;
@@ -97,7 +98,7 @@ fn endless_warnings_wait_for_the_observer() {
                 },
             )?;
         }
-        Err(Error::new(Code::Interrupted, "enough"))
+        Err(PeerFault::reported(Code::Interrupted as u8, "enough").into())
     });
     // the peer has left after its warnings
     assert!(
@@ -199,7 +200,7 @@ fn endless_reasons_take_little_memory() {
                 session.say(&message)?;
             }
         }
-        Err(Error::new(Code::Interrupted, "enough"))
+        Err(PeerFault::reported(Code::Interrupted as u8, "enough").into())
     });
     assert!(
         matches!(error.code(), Code::Network | Code::TimedOut),
@@ -229,7 +230,7 @@ fn sender_accepts_any_number_of_progress_reports() {
                 ..Progress::default()
             }))?;
         }
-        liar.tell(&Error::new(Code::Io, "no space left"))?;
+        liar.tell(&PeerFault::reported(Code::Io as u8, "no space left").into())?;
         stay(&liar);
         Ok::<_, Error>(())
     });

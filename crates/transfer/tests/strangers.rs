@@ -14,6 +14,7 @@ use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::Frame;
 use lighthaul_session::checkup::message::{HostFacts, Message};
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
@@ -58,7 +59,10 @@ fn reply_ends_with_done_and_contains_no_other_messages() {
     };
     let failed = failed.encode();
     let (result, _) = hear(&[busy.clone(), failed]);
-    assert_eq!(result, Err(Error::new(Code::Permission, "no")));
+    assert_eq!(
+        result,
+        Err(PeerFault::reported(Code::Permission as u8, "no").into())
+    );
     // a lost connection is not the end of a reply
     let (result, _) = hear(&[busy]);
     assert_eq!(result.unwrap_err().code(), Code::Network);

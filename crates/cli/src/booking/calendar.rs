@@ -7,11 +7,12 @@ use std::path::Path;
 use lighthaul_booking_client::json::{CalendarView, Timestamp};
 use lighthaul_grammar::booking::Calendar;
 use lighthaul_remote::scheduler::{failed, reach};
-use lighthaul_session::error::{Code, Error, FileAction};
+use lighthaul_session::error::{Error, FileAction};
 use lighthaul_timeline::axis::Axis;
 use lighthaul_timeline::{blocks, chart};
 
 use super::show;
+use crate::error::usage;
 use crate::output::print::print;
 
 /// Draws calendars of links.
@@ -76,7 +77,7 @@ fn form(path: &Path) -> Result<Form, Error> {
                 "unknown picture format of {}: name it FILE.svg or FILE.png",
                 path.display()
             );
-            Err(Error::new(Code::Usage, text))
+            Err(usage(text))
         }
     }
 }
@@ -90,12 +91,9 @@ fn plot(
     let picture = chart::draw(calendars, from, till);
     let octets = match form {
         Form::Svg => picture.svg().into_bytes(),
-        Form::Png => picture.png().map_err(|why| {
-            Error::new(
-                Code::Usage,
-                format!("the picture is too large: {why}; name fewer links"),
-            )
-        })?,
+        Form::Png => picture
+            .png()
+            .map_err(|why| usage(format!("the picture is too large: {why}; name fewer links")))?,
     };
     fs::write(path, octets).map_err(|e| Error::file(FileAction::Write, path, &e))
 }

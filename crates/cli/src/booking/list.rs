@@ -7,6 +7,8 @@ use lighthaul_session::error::Error;
 
 use super::show;
 
+use crate::error::Fault;
+
 /// Lists reservations, a part at a time.
 pub(crate) fn reservations(args: &Reservations) -> Result<(), Error> {
     let client = reach(&args.asking.scheduler())?;
@@ -54,11 +56,11 @@ pub(crate) fn cancel(args: &Cancel) -> Result<(), Error> {
         .iter()
         .map(|(id, why)| format!("{id}: {}", why.text()));
     let whys: Vec<String> = whys.collect();
-    let text = format!(
-        "{} of {} reservations were not canceled: {}",
-        whys.len(),
-        args.ids.len(),
-        whys.join("; ")
-    );
-    Err(Error::new(code, text))
+    Err(Fault::NotCanceled {
+        code,
+        failed: whys.len(),
+        all: args.ids.len(),
+        whys: whys.join("; "),
+    }
+    .into())
 }

@@ -7,7 +7,9 @@ use lighthaul_files::options::{Backup, Options, REFERENCES_MAX, SUFFIX_MAX};
 use lighthaul_files::skip::Skip;
 use lighthaul_grammar::changes::ChangeArgs;
 use lighthaul_grammar::copy::Cp;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
+
+use crate::error::usage;
 
 /// Permission bits that new files lack, if the system does not tell.
 const UMASK: u32 = 0o022;
@@ -46,7 +48,7 @@ pub(super) fn with_changes(args: &Cp, options: Options) -> Result<Options, Error
 /// Refuses options that contradict each other.
 fn check(args: &Cp) -> Result<(), Error> {
     let change = &args.choice.change;
-    let refuse = |text: &str| Err(Error::new(Code::Usage, text));
+    let refuse = |text: &'static str| Err(usage(text));
     if change.link_dest.len() > REFERENCES_MAX {
         return refuse("--link-dest can be given at most 20 times");
     }
@@ -71,7 +73,7 @@ fn backup(change: &ChangeArgs) -> Result<Option<Backup>, Error> {
         None => "~",
     };
     let suffix = change.suffix.as_deref().unwrap_or(usual);
-    let refuse = |text: &str| Err(Error::new(Code::Usage, text));
+    let refuse = |text: &'static str| Err(usage(text));
     if suffix.contains('/') || suffix.len() > SUFFIX_MAX {
         return refuse("--suffix is an addition to names: up to 255 bytes without slashes");
     }

@@ -21,6 +21,7 @@ use crate::copy::endpoints::Endpoints;
 use crate::copy::estimate::{Copy, Estimate};
 use crate::copy::printer::Printer;
 use crate::copy::retry::{self, sleep};
+use crate::error::Fault;
 
 /// Runs `copy`, on a circuit of its own with `--book`.
 pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
@@ -97,11 +98,11 @@ impl Circuit {
             if by.is_none() || error.code() != Code::Refused {
                 return error;
             }
-            let epilogue = epilogue.as_secs_f64();
-            let text = format!(
-                "{error} (the copy ends {epilogue:.1} s later, when all files are verified and synced)"
-            );
-            Error::new(Code::Refused, text)
+            Fault::LateEnd {
+                refused: error,
+                epilogue: epilogue.as_secs_f64(),
+            }
+            .into()
         })?;
         Ok(Self {
             client,
@@ -150,8 +151,11 @@ impl Circuit {
     }
 
     fn useless(&self, why: &str) -> Error {
-        let text = format!("reservation {} cannot be used: {why}", self.reservation.id);
-        Error::new(Code::Protocol, text)
+        Fault::Reservation {
+            id: self.reservation.id.to_string(),
+            why: why.to_owned(),
+        }
+        .into()
     }
 
     fn announce(&self, printer: &mut Printer) {

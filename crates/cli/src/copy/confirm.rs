@@ -8,8 +8,9 @@ use lighthaul_grammar::choice::FileArgs;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::{Watch, wait};
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 
+use crate::error::usage;
 use crate::output::print::ask;
 
 /// Asks before `--delete`, unless `--yes` or `--dry-run` is given.
@@ -17,7 +18,7 @@ pub(crate) fn confirm(choice: &FileArgs, paths: &[String]) -> Result<(), Error> 
     if !choice.delete || choice.yes || choice.dry_run.is_some() {
         return Ok(());
     }
-    let refuse = |text: &str| Err(Error::new(Code::Usage, text));
+    let refuse = |text: &'static str| Err(usage(text));
     if !stdin().is_terminal() {
         return refuse("--delete removes files: add --yes, or look at --dry-run first");
     }

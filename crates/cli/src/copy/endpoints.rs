@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 use lighthaul_booking_client::json::FlowAt;
 use lighthaul_grammar::copy::Cp;
 use lighthaul_remote::place::Place;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
+
+use crate::error::{Fault, usage};
 
 /// Source and target with their names in the topology.
 pub(super) struct Endpoints {
@@ -21,13 +23,13 @@ impl Endpoints {
         let places = args.paths.iter().map(|text| Place::parse(text));
         let mut sources: Vec<Place> = places.collect::<Result<_, _>>()?;
         let (Some(target), Some(source)) = (sources.pop(), sources.first()) else {
-            return Err(misuse("give a source and a target"));
+            return Err(usage("give a source and a target"));
         };
         let here = || args.booked.node.clone().map_or_else(own_name, Ok);
         let far = |place: &Place| args.booked.far_node.clone().unwrap_or_else(|| host(place));
         let (from, to) = match (source, &target) {
             (Place::Here(_), Place::Here(_)) => {
-                return Err(misuse("neither side is remote: write one as HOST:PATH"));
+                return Err(usage("neither side is remote: write one as HOST:PATH"));
             }
             (Place::Here(_), target) => (here()?, far(target)),
             (source, Place::Here(_)) => (far(source), here()?),
@@ -69,7 +71,7 @@ impl Endpoints {
 /// Returns the first address of a place's host.
 fn address(place: &Place) -> Result<IpAddr, Error> {
     let host = host(place);
-    let unknown = || Error::new(Code::Network, format!("{host} has no address"));
+    let unknown = || Error::from(Fault::NoAddress(host.clone()));
     let addresses = (host.as_str(), 0).to_socket_addrs();
     let first = addresses.map_err(|_| unknown())?.next();
     Ok(first.ok_or_else(unknown)?.ip())
@@ -87,16 +89,13 @@ fn own_address(far: IpAddr) -> Result<IpAddr, Error> {
         socket.connect((far, DISCARD))?;
         socket.local_addr()
     });
-    let address = found.map_err(|why| {
-        let text = format!("no route leads to {far}: {why}; check its address");
-        Error::new(Code::Network, text)
-    })?;
+    let address = found.map_err(|error| Fault::NoRoute { far, error })?;
     Ok(address.ip())
 }
 
 fn flow_to(address: IpAddr, interface: &str) -> Result<FlowAt, Error> {
     let packets = format!("udp {address}");
-    let packets = packets.parse().map_err(|why| misuse(&format!("{why}")))?;
+    let packets = packets.parse().map_err(|why| usage(format!("{why}")))?;
     Ok(FlowAt {
         interface: interface.to_owned(),
         packets,
@@ -108,11 +107,7 @@ fn own_name() -> Result<String, Error> {
     let path = "/proc/sys/kernel/hostname";
     let name = fs::read_to_string(path);
     name.map(|name| name.trim().to_owned())
-        .map_err(|_| misuse("this host has no name: give its name in the topology with --node"))
-}
-
-fn misuse(text: &str) -> Error {
-    Error::new(Code::Usage, text)
+        .map_err(|_| usage("this host has no name: give its name in the topology with --node"))
 }
 
 /// Port for the search of a route; any port works.

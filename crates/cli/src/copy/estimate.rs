@@ -13,11 +13,12 @@ use lighthaul_grammar::choice::DryRun;
 use lighthaul_grammar::copy::Cp;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_remote::place::Place;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::protocol::Protocol;
 
 use crate::copy::options::options;
 use crate::copy::printer::Printer;
+use crate::error::usage;
 
 /// Function that makes one attempt of a copy.
 pub(super) type Copy = fn(&Cp, &mut Printer) -> Result<Summary, Error>;
@@ -52,7 +53,7 @@ impl Estimate {
         }
         if args.choice.files_from.as_deref() == Some(Path::new("-")) {
             let text = "the size of a list on standard input is unknown: give it with --book-size";
-            return Err(Error::new(Code::Usage, text));
+            return Err(usage(text));
         }
         match (&sources[0], target, &args.choice.files_from) {
             (Place::Here(_), Place::Ssh { .. }, None) => Ok(found((walked(args, sources)?, REACH))),

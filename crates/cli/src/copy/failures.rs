@@ -9,7 +9,8 @@ use lighthaul_files::filter::failure_record;
 use lighthaul_grammar::copy::Cp;
 use lighthaul_grammar::timing::TimingArgs;
 use lighthaul_io::host::durable;
-use lighthaul_session::error::{Code, Error, FileAction};
+use lighthaul_session::error::{Error, FileAction};
+use lighthaul_session::fault::PeerFault;
 
 /// Opens the file of `--failures`. Its content stays until the copy has ended, since the copy may be reading it.
 pub(crate) fn open(later: &TimingArgs) -> Result<Option<File>, Error> {
@@ -34,7 +35,7 @@ pub(crate) fn note(args: &Cp, file: &File, summary: &Summary) -> Result<(), Erro
     for failure in &summary.failures {
         let path = from_source(args, &failure.path);
         if !path.is_empty() {
-            let error = Error::new(Code::from_number(failure.code), failure.why.clone());
+            let error = PeerFault::reported(failure.code, failure.why.clone()).into();
             lines.extend(failure_record(path, &error).as_bytes());
             lines.push(b'\n');
         }

@@ -2,10 +2,11 @@
 
 use lighthaul_copy::watch::CopyEvent;
 use lighthaul_grammar::copy::Cp;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::protocol::Protocol;
 
 use crate::copy::printer::Printer;
+use crate::error::usage;
 
 /// Refuses options that need datagrams for a copy through a gateway.
 pub(crate) fn check(args: &Cp) -> Result<(), Error> {
@@ -18,7 +19,7 @@ pub(crate) fn protocol(args: &Cp) -> Result<Option<Protocol>, Error> {
     if !args.via.through.is_any() {
         return Ok(None);
     }
-    let refuse = |text: String| Err(Error::new(Code::Usage, text));
+    let refuse = |text: String| Err(usage(text));
     if args.trc.is_some() || args.booked.book {
         let text = "circuits need datagrams, which do not pass a gateway: omit --book and --trc, or omit --gateway";
         return refuse(text.to_owned());

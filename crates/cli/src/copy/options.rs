@@ -17,13 +17,14 @@ use lighthaul_grammar::choice::{DryRun, FileArgs, Verify};
 use lighthaul_grammar::copy::{Cp, Digest};
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote::place::Place;
-use lighthaul_session::error::{Code, Error, FileAction};
+use lighthaul_session::error::{Error, FileAction};
 use lighthaul_session::message::Hello;
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::topic::Topic;
 
 use crate::copy::changes::with_changes;
 use crate::copy::gateway;
+use crate::error::usage;
 
 /// Returns the first message to the other side, with a request of topic `M`.
 pub(crate) fn hello<M: Topic>(args: &Cp, request: &M::Request) -> Hello {
@@ -57,7 +58,7 @@ pub(crate) fn to(args: &Cp, place: &Place, sources: usize) -> Target {
 /// Returns the error of a list with several sources.
 pub(crate) fn one_base() -> Error {
     let text = "--files-from needs exactly one source, a directory; its paths are relative to it";
-    Error::new(Code::Usage, text)
+    usage(text)
 }
 
 /// Returns the options that both sides use.
@@ -153,7 +154,7 @@ pub(crate) fn names(choice: &FileArgs) -> Result<Option<PathList>, Error> {
 fn chosen(choice: &FileArgs, digest: digest::DigestKind, sync: bool) -> Result<Options, Error> {
     if choice.delete && choice.files_from.is_some() {
         let text = "--delete cannot be combined with --files-from: it compares whole directories";
-        return Err(Error::new(Code::Usage, text));
+        return Err(usage(text));
     }
     let partial_dir = choice
         .partial_dir
@@ -163,7 +164,7 @@ fn chosen(choice: &FileArgs, digest: digest::DigestKind, sync: bool) -> Result<O
         && (dir.is_empty() || dir.contains(&b'/') || dir == b"." || dir == b"..")
     {
         let text = "--partial-dir needs a name without slashes: a directory of that name is created beside each file";
-        return Err(Error::new(Code::Usage, text));
+        return Err(usage(text));
     }
     let mut rules = choice.rules.0.clone();
     if let Some(dir) = &partial_dir {

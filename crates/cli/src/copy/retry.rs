@@ -14,6 +14,7 @@ use lighthaul_io::host::wait::wait;
 use lighthaul_session::error::{Code, Error};
 
 use crate::copy::printer::Printer;
+use crate::error::Fault;
 
 /// Longest pause before a retry.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -39,8 +40,7 @@ pub(crate) fn run(
         };
         let passing = matches!(error.code(), Code::Network | Code::TimedOut);
         if interrupt::is_requested() && stopped(args) {
-            let text = "stopped at the time of --stop-at; the same command resumes the copy";
-            return Err(Error::new(Code::TimedOut, text));
+            return Err(Fault::StopTime.into());
         }
         if passing {
             // Ctrl-C ends ssh, and with it connections through it
@@ -81,8 +81,7 @@ pub(crate) fn sleep(pause: Duration) -> Result<(), Error> {
     while clock.now() < Instant::ZERO + pause {
         interrupt::check()?;
         let until = clock.now() + Duration::from_millis(100);
-        wait(clock, &mut [], until)
-            .map_err(|e| Error::new(Code::Io, format!("cannot wait: {e}")))?;
+        wait(clock, &mut [], until).map_err(Fault::Wait)?;
     }
     Ok(())
 }
@@ -104,6 +103,5 @@ pub(crate) fn with_command(args: &Cp, error: Error) -> Error {
     } else {
         words.join(" ")
     };
-    let text = format!("interrupted; arrived data is kept, and this command resumes: {command}");
-    Error::new(Code::Interrupted, text)
+    Fault::Interrupted(command).into()
 }

@@ -8,10 +8,11 @@ use lighthaul_daemon::third_party::{self, Daemon};
 use lighthaul_grammar::copy::Cp;
 use lighthaul_remote::place::{PORT, Place};
 use lighthaul_remote::reach::reach;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 
 use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
+use crate::error::usage;
 
 /// Makes the host of `sources` send to the host of `target`.
 pub(crate) fn copy(
@@ -30,7 +31,7 @@ pub(crate) fn copy(
     let (host, port) = match (&there.started, target) {
         (Some(started), _) => (started.host.clone(), started.port),
         (None, Place::Daemon { host, port, .. }) => (host.clone(), *port),
-        (None, _) => return Err(Error::new(Code::Usage, "the target is not remote")),
+        (None, _) => return Err(usage("the target is not remote")),
     };
     let relay = Relay {
         host,
@@ -65,7 +66,7 @@ pub(crate) fn copy(
 
 /// Refuses options for one daemon, since two take part.
 fn check(args: &Cp, from: &Place, target: &Place) -> Result<(), Error> {
-    let refuse = |text: &str| Err(Error::new(Code::Usage, text));
+    let refuse = |text: &'static str| Err(usage(text));
     if args.via.through.is_any() {
         return refuse(
             "--gateway needs a source or target on this host: between two remote hosts no data crosses it",

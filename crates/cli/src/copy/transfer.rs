@@ -14,7 +14,7 @@ use lighthaul_fs::file_access::FileAccess;
 use lighthaul_grammar::copy::Cp;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::{Reached, Route, agreed, reach};
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
 use lighthaul_transfer::receive::target_folder::TargetFolder;
@@ -24,6 +24,7 @@ use crate::copy::confirm::confirm;
 use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
 use crate::copy::{gateway, third_party};
+use crate::error::usage;
 
 /// Copies once.
 pub(crate) fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
@@ -33,22 +34,21 @@ pub(crate) fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
         .map(|text| Place::parse(text))
         .collect::<Result<_, _>>()?;
     let Some((target, sources)) = places.split_last() else {
-        return Err(Error::new(Code::Usage, "give a source and a target"));
+        return Err(usage("give a source and a target"));
     };
     let from = &sources[0];
     if sources.iter().any(|source| !source.is_with(from)) {
-        return Err(Error::new(Code::Usage, "all sources must be on one host"));
+        return Err(usage("all sources must be on one host"));
     }
     if sources.len() > 1 && args.no_target_directory {
         let text = "-T gives one source a new name; leave it out to copy several into a directory";
-        return Err(Error::new(Code::Usage, text));
+        return Err(usage(text));
     }
     confirm(&args.choice, &args.paths)?;
     match (from, target) {
-        (Place::Here(_), Place::Here(_)) => Err(Error::new(
-            Code::Usage,
-            "neither side is remote: write one as HOST:PATH",
-        )),
+        (Place::Here(_), Place::Here(_)) => {
+            Err(usage("neither side is remote: write one as HOST:PATH"))
+        }
         (Place::Here(_), _) => push(args, sources, target, printer),
         (_, Place::Here(_)) => pull(args, sources, target, printer),
         _ => third_party::copy(args, sources, target, printer),

@@ -8,11 +8,12 @@ use lighthaul_grammar::files::{Ls, Mkdir, PlaceArgs, Rm, Stat};
 use lighthaul_grammar::reach::RemoteArgs;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::ask;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Halt;
 use lighthaul_session::topic::{MESSAGE_MAX, Topic};
 
+use crate::error::usage;
 use crate::files::show::{EntryPrinter, Form};
 
 /// Lists a directory.
@@ -102,7 +103,7 @@ fn one(
     let refused = hello.request::<FileReply>().is_err();
     if refused || Message::Hello(hello).encode().len() > MESSAGE_MAX {
         let text = "that is too much for one request: name fewer places at a time";
-        return Err(Error::new(Code::Usage, text));
+        return Err(usage(text));
     }
     let far = ask::<FileReply>(&via.route(), place, request)?;
     receive(&far.session, &mut |answer| printer.take(answer))

@@ -10,6 +10,7 @@ use lighthaul_grammar::output::OutputArgs;
 use lighthaul_session::error::{Code, Error};
 use serde_json::{Map, Value, json};
 
+use crate::error::Fault;
 use crate::output::name::{put, shown};
 use crate::output::print::say;
 
@@ -84,7 +85,7 @@ impl EntryPrinter {
             });
             self.line_json(&event)?;
         }
-        self.out.flush().map_err(|e| closed(&e))?;
+        self.out.flush().map_err(closed)?;
         let mut codes = self.codes.into_iter();
         Ok(match (codes.next(), codes.next()) {
             (None, _) => 0,
@@ -120,7 +121,7 @@ impl EntryPrinter {
     }
 
     fn line(&mut self, text: &str) -> Result<(), Error> {
-        writeln!(self.out, "{text}").map_err(|e| closed(&e))
+        writeln!(self.out, "{text}").map_err(closed)
     }
 }
 
@@ -196,11 +197,8 @@ fn letters(listed: &FileInfo) -> String {
     text
 }
 
-fn closed(error: &std::io::Error) -> Error {
-    Error::new(
-        Code::Io,
-        format!("standard output cannot be written: {error}"),
-    )
+fn closed(error: std::io::Error) -> Error {
+    Fault::Output(error).into()
 }
 
 /// Maximum number of entries that are sorted.

@@ -18,7 +18,9 @@ use lighthaul_remote::paths;
 use lighthaul_remote::scheduler::Scheduler;
 use lighthaul_service::gateway::settings::{Booked, Listeners, Peer, Settings};
 use lighthaul_service::{gateway, log};
-use lighthaul_session::error::{Code, Error, FileAction};
+use lighthaul_session::error::{Error, FileAction};
+
+use crate::error::usage;
 
 use super::status;
 
@@ -34,7 +36,7 @@ pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
 
 /// Refuses contradictory options.
 fn check(args: &Gateway) -> Result<(), Error> {
-    let wrong = |text: &str| Err(Error::new(Code::Usage, text));
+    let wrong = |text: &'static str| Err(usage(text));
     if args.listen.is_none() && args.peer.is_empty() {
         return wrong("a gateway needs --listen ADDR, --peer HOST, or both");
     }
@@ -72,7 +74,7 @@ fn links(args: &Gateway) -> Result<LinkSettings, Error> {
             "--memory {} is too little: give it at least {least}",
             args.memory
         );
-        return Err(Error::new(Code::Usage, text));
+        return Err(usage(text));
     }
     Ok(LinkSettings {
         allowed: Arc::new(allowed),
@@ -181,7 +183,7 @@ fn server(args: &Gateway, address: SocketAddr) -> Result<daemon::Settings, Error
 fn parse_forward(text: &str) -> Result<(SocketAddr, Target), Error> {
     let unclear = || {
         let text = format!("--forward {text}: write ADDR=TARGET, as in 127.0.0.1:8080=host:80");
-        Error::new(Code::Usage, text)
+        usage(text)
     };
     let (address, target) = text.split_once('=').ok_or_else(unclear)?;
     let address = address.parse().map_err(|_| unclear())?;
@@ -196,7 +198,7 @@ fn credentials(args: &Gateway) -> Result<Option<Credentials>, Error> {
     let text = fs::read_to_string(path).map_err(failed)?;
     let unclear = || {
         let text = format!("{}: write NAME:PASSWORD on one line", path.display());
-        Error::new(Code::Usage, text)
+        usage(text)
     };
     let (name, password) = text.trim_end().split_once(':').ok_or_else(unclear)?;
     Credentials::new(name, password)

@@ -10,9 +10,10 @@ use lighthaul_base::{Instant, Rate, Size};
 use lighthaul_grammar::gateway::Status;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_remote::paths;
-use lighthaul_session::error::{Code, Error, FileAction};
+use lighthaul_session::error::{Error, FileAction};
 use serde_json::Value;
 
+use crate::error::Fault;
 use crate::output::print::print;
 
 /// Shows the status of a gateway, once or until the process is stopped.
@@ -57,7 +58,7 @@ struct Look {
 
 impl Look {
     fn read(at: Instant, line: &str) -> Result<Self, Error> {
-        let unclear = || Error::new(Code::Protocol, "the status of the gateway is malformed");
+        let unclear = || Error::from(Fault::Status);
         let event: Value = serde_json::from_str(line).map_err(|_| unclear())?;
         let links = event["links"].as_array().cloned().ok_or_else(unclear)?;
         Ok(Self { at, links })

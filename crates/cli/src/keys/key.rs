@@ -9,8 +9,9 @@ use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls;
 use lighthaul_remote::dial::{load_key, unclear};
 use lighthaul_remote::paths;
-use lighthaul_session::error::{Code, Error, FileAction};
+use lighthaul_session::error::{Error, FileAction};
 
+use crate::error::Fault;
 use crate::keys::rights::{fingerprint, rights};
 use crate::output::print::{print, say};
 
@@ -38,11 +39,7 @@ fn existing_key(path: &Path) -> Result<Identity, Error> {
     if is_root || path.exists() {
         return load_key(path);
     }
-    let text = format!(
-        "no daemon of this user has a key yet ({} is missing): ask root for `lighthaul key --host`, or start `lighthaul serve`",
-        path.display()
-    );
-    Err(Error::new(Code::Open, text))
+    Err(Fault::NoKey(path.to_owned()).into())
 }
 
 /// Adds a key to the allowed ones.
@@ -76,11 +73,11 @@ pub(crate) fn trust(args: &Trust) -> Result<(), Error> {
             Ok(())
         }
         KeyCheck::Malformed(nth) => Err(unclear(&path, nth, host)),
-        KeyCheck::Changed(other) => {
-            let text = format!(
-                "{host} is known by {other} already: compare {key} with `lighthaul key --host` there, then add --replace"
-            );
-            Err(Error::new(Code::Permission, text))
+        KeyCheck::Changed(other) => Err(Fault::OtherKey {
+            host: host.clone(),
+            known: other.to_string(),
+            key: key.to_string(),
         }
+        .into()),
     }
 }

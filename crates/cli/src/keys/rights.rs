@@ -6,7 +6,9 @@ use lighthaul_daemon::rights::Rights;
 use lighthaul_grammar::keys::RightsArgs;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::unix_nanos;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
+
+use crate::error::usage;
 
 /// Returns the rights of `name` that the options describe.
 pub(crate) fn rights(name: &str, granted: &RightsArgs) -> Rights {
@@ -26,8 +28,7 @@ pub(crate) fn rights(name: &str, granted: &RightsArgs) -> Rights {
 
 /// Parses a fingerprint.
 pub(crate) fn fingerprint(text: &str) -> Result<Fingerprint, Error> {
-    text.parse()
-        .map_err(|e| Error::new(Code::Usage, format!("{e}")))
+    text.parse().map_err(|e| usage(format!("{e}")))
 }
 
 /// Returns seconds since 1970.

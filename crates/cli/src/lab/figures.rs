@@ -7,6 +7,7 @@ use lighthaul_lab::plan::Case;
 use lighthaul_lab::probe;
 use lighthaul_session::error::{Code, Error};
 
+use crate::error::Fault;
 use crate::output::print::{print, say};
 
 /// Draws the figures of a directory again, and reports differences from the accepted tables.
@@ -16,7 +17,7 @@ pub(crate) fn run(args: &LabFigures) -> Result<u8, Error> {
         ignore_interrupts();
     }
     let drawn = figures(&args.folder, args.emulate.then_some(&mut emulate));
-    let drawn = drawn.map_err(|e| Error::new(Code::Io, e.to_string()))?;
+    let drawn = drawn.map_err(|e| Fault::Figures(e.to_string()))?;
     let mut is_as_accepted = true;
     for figure in drawn {
         print(&figure.picture.display().to_string());

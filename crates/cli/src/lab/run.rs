@@ -10,8 +10,9 @@ use lighthaul_io::host::namespace::ignore_interrupts;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, command_on};
 use lighthaul_lab::settings::{LinkSettings, Settings};
-use lighthaul_session::error::{Code, Error, FileAction};
+use lighthaul_session::error::{Error, FileAction};
 
+use crate::error::Fault;
 use crate::lab::figures;
 use crate::output::print::say;
 
@@ -32,10 +33,8 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
                 .map_err(|e| usage(&e))?
                 .args(rest)
                 .exec();
-            Err(Error::new(
-                Code::Open,
-                format!("{program} cannot be run: {error}"),
-            ))
+            let program = program.clone();
+            Err(Fault::Program { program, error }.into())
         }
     }
 }
@@ -86,5 +85,5 @@ fn code(status: ExitStatus) -> u8 {
 }
 
 fn usage(error: &dyn std::fmt::Display) -> Error {
-    Error::new(Code::Usage, error.to_string())
+    Fault::Usage(error.to_string().into()).into()
 }

@@ -10,7 +10,7 @@ use lighthaul_fs::file_access::FileAccess;
 use lighthaul_grammar::stream::{Frames, Late, Protocol, Stream};
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::{Reached, agreed, reach};
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::message::Hello;
 use lighthaul_session::role::Role;
 use lighthaul_stream::message::{Messages, Objects, Report, StreamKind, StreamRequest};
@@ -18,6 +18,7 @@ use lighthaul_stream::run::Settings;
 use lighthaul_stream::{self as stream, end, frames, objects, run as streams};
 use serde_json::json;
 
+use crate::error::{Fault, usage};
 use crate::output::print::{print, say};
 
 /// Carries a stream until its source ends.
@@ -110,12 +111,7 @@ fn open(near: &Path, to: bool) -> Result<File, Error> {
     } else {
         io::stdout().as_fd().try_clone_to_owned()
     };
-    let failed = |e| {
-        Error::new(
-            Code::Io,
-            format!("standard input or output is not open: {e}"),
-        )
-    };
+    let failed = |e| Error::from(Fault::NotOpen(e));
     owned.map(File::from).map_err(failed)
 }
 
@@ -206,8 +202,4 @@ fn sentence(report: &Report) -> String {
 
 fn millis(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1e3)
-}
-
-fn usage(text: &str) -> Error {
-    Error::new(Code::Usage, text)
 }

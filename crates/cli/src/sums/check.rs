@@ -18,6 +18,7 @@ use lighthaul_session::error::{Code, Error, FileAction};
 
 use super::show::SumsPrinter;
 use super::workers::workers;
+use crate::error::{Fault, usage};
 use crate::output::print::say;
 
 /// Compares files with a list. The exit status is 12 if a file differs.
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Verify) -> Result<u8, Error> {
     let printer = &mut checker.printer;
     if printer.files == 0 && printer.failures == 0 {
         let text = format!("{} lists no files", args.manifest.display());
-        return Err(Error::new(Code::Usage, text));
+        return Err(usage(text));
     }
     printer.finish()?;
     if !printer.json {
@@ -136,10 +137,7 @@ impl Consumer<Outcome> for Checker<'_> {
                 return self.printer.fail(b"", "malformed", &text);
             }
             Outcome::Unreadable(error) => {
-                return Err(Error::new(
-                    Code::Io,
-                    format!("the list cannot be read: {error}"),
-                ));
+                return Err(Fault::List(error).into());
             }
         };
         self.printer.files += 1;

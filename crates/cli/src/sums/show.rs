@@ -8,9 +8,10 @@ use lighthaul_base::{Instant, Rate, Size};
 use lighthaul_grammar::output::Progress;
 use lighthaul_grammar::sums::ThreadArgs;
 use lighthaul_io::host::clock::Clock;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use serde_json::{Map, Value, json};
 
+use crate::error::Fault;
 use crate::output::name::{put, shown};
 use crate::output::print::say;
 
@@ -86,7 +87,7 @@ impl<'a> SumsPrinter<'a> {
         let written = self.out.write_all(line);
         written
             .and_then(|()| self.out.write_all(b"\n"))
-            .map_err(|e| closed(&e))
+            .map_err(closed)
     }
 
     fn print_json(&mut self, event: &Value) -> Result<(), Error> {
@@ -126,7 +127,7 @@ impl<'a> SumsPrinter<'a> {
             self.print_json(&end)?;
         }
         self.close_line();
-        self.out.flush().map_err(|e| closed(&e))
+        self.out.flush().map_err(closed)
     }
 
     fn close_line(&mut self) {
@@ -137,9 +138,6 @@ impl<'a> SumsPrinter<'a> {
     }
 }
 
-fn closed(error: &std::io::Error) -> Error {
-    Error::new(
-        Code::Io,
-        format!("standard output cannot be written: {error}"),
-    )
+fn closed(error: std::io::Error) -> Error {
+    Fault::Output(error).into()
 }

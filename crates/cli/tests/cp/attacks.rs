@@ -20,6 +20,7 @@ use lighthaul_io::host::poller::raise_open_file_limit;
 use lighthaul_io::host::wait::pause;
 use lighthaul_session::checkup;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Session;
 use lighthaul_testkit::{Turn, report};
@@ -56,7 +57,7 @@ fn ask(tcp: TcpStream, identity: &Identity) -> Result<Session, Error> {
 /// A session that the daemon has accepted, and on which the client sends nothing more.
 pub(crate) fn stay(port: u16, identity: &Identity) -> Result<Session, Error> {
     let tcp = TcpStream::connect(("127.0.0.1", port));
-    let tcp = tcp.map_err(|error| Error::new(Code::Network, error.to_string()))?;
+    let tcp = tcp.map_err(|error| PeerFault::reported(Code::Network as u8, error.to_string()))?;
     let hello = Hello::about::<checkup::message::Message>(&());
     request(tcp, identity, hello)
 }

@@ -17,6 +17,7 @@ use lighthaul_io::host::wait::pause;
 use lighthaul_session::checkup;
 use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 use lighthaul_session::join::join;
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::path::explore;
@@ -44,7 +45,7 @@ pub(crate) fn let_in(far: &Far, name: &str) -> Identity {
 /// A session that has completed its handshake and sends nothing, unless it is refused.
 fn silent(far: &Far, identity: &Identity) -> Result<Session, Error> {
     let tcp = TcpStream::connect(("127.0.0.1", far.port))
-        .map_err(|error| Error::new(Code::Network, error.to_string()))?;
+        .map_err(|error| PeerFault::reported(Code::Network as u8, error.to_string()))?;
     let session = Session::start(tcp, Side::Client, identity)?;
     match session.hear_for::<Message>(Duration::from_millis(50)) {
         Err(error) if session.was_told() => Err(error),
@@ -158,7 +159,7 @@ fn minted(far: &Far, authority: &Identity) -> Result<Session, Error> {
     let expires = unix_nanos() / 1_000_000_000 + 3600;
     let octets = statement::sign(authority, key, &rights, expires);
     let tcp = TcpStream::connect(("127.0.0.1", far.port))
-        .map_err(|error| Error::new(Code::Network, error.to_string()))?;
+        .map_err(|error| PeerFault::reported(Code::Network as u8, error.to_string()))?;
     let session = Session::start(tcp, Side::Client, &identity)?;
     session.say(&Message::Credential(Credential::Statement(octets)))?;
     session.say(&Message::Hello(Hello::about::<checkup::message::Message>(

@@ -14,6 +14,7 @@ use lighthaul_files::options::Options;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::protocol;
 use lighthaul_session::session::Session;
@@ -522,7 +523,7 @@ fn invitation_is_valid_once_and_for_one_request() {
     let lone = meet(&far);
     lone.say(&hello(&expect(gone, place("x")))).unwrap();
     assert_agreed(&lone.hear());
-    lone.give_up(&Error::new(Code::Interrupted, "enough"));
+    lone.give_up(&PeerFault::reported(Code::Interrupted as u8, "enough").into());
     drop(lone);
     let session = call("127.0.0.1", far.port, &fourth).unwrap();
     session.say(&Message::Guest).unwrap();

@@ -21,6 +21,8 @@ use tracing::{debug, info, warn};
 
 use super::settings::Peer;
 
+use crate::error::Fault;
+
 /// Reconnects the link until the process stops.
 pub(super) struct LinkKeeper {
     far: Daemon,
@@ -211,7 +213,7 @@ fn address(text: &str) -> Result<(String, u16), Error> {
         return Ok((bare.to_owned(), target.port));
     }
     if text.is_empty() {
-        return Err(Error::new(Code::Usage, "--peer needs a host"));
+        return Err(Fault::NoPeer.into());
     }
     Ok((text.to_owned(), PORT))
 }
@@ -227,10 +229,12 @@ const LOOKS: u32 = 10;
 
 #[cfg(test)]
 mod tests {
+    use lighthaul_session::fault::PeerFault;
+
     use super::*;
 
     fn failed(code: Code, text: &str) -> Error {
-        Error::new(code, text)
+        PeerFault::reported(code as u8, text).into()
     }
 
     #[test]

@@ -9,10 +9,12 @@ use lighthaul_gateway::host_shares::HostShares;
 use lighthaul_gateway::proxy_listeners::{
     ProxyListener, ProxyListeners, ProxyProtocol, Routes, listen,
 };
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use tracing::{info, warn};
 
 use super::settings::{Listeners, Peer};
+
+use crate::error::Fault;
 
 /// Listeners for programs, and the rules that redirect to them. [`ProgramListeners::close`] closes them.
 #[derive(Debug)]
@@ -34,15 +36,9 @@ impl ProgramListeners {
             rules = Some(installed);
         }
         if doors.is_empty() && !is_served {
-            let text = "there is no listener for programs: give --socks, --connect, --forward or --transparent";
-            return Err(Error::new(Code::Usage, text));
+            return Err(Fault::NoListener.into());
         }
-        let failed = |e| {
-            Error::new(
-                Code::Network,
-                format!("cannot accept connections of programs: {e}"),
-            )
-        };
+        let failed = Fault::Accept;
         let shares = HostShares::new(settings.sessions as u64);
         let doors =
             ProxyListeners::open(doors, ways, shares, settings.keepalive).map_err(failed)?;
@@ -68,7 +64,10 @@ fn doors(settings: &Listeners, shared: Option<Ipv4Addr>) -> Result<Vec<ProxyList
         if let Some(shared) = shared.filter(|shared| address.ip() == *shared) {
             return Err(only_everywhere(shared));
         }
-        let failed = |e| Error::new(Code::Network, format!("cannot listen on {address}: {e}"));
+        let failed = |error| Fault::Listen {
+            address: *address,
+            error,
+        };
         let listener = listen(*address).map_err(failed)?;
         let here = listener.local_addr().map_err(failed)?;
         info!("{what} at {here}");
@@ -102,17 +101,12 @@ fn doors(settings: &Listeners, shared: Option<Ipv4Addr>) -> Result<Vec<ProxyList
 
 /// Returns the error for a listener at the shared address alone, where it could take the address of a connection.
 fn only_everywhere(shared: Ipv4Addr) -> Error {
-    let text = format!(
-        "--cluster-address {shared}: a listener must listen on all addresses; write it as --socks 0.0.0.0:1080"
-    );
-    Error::new(Code::Usage, text)
+    Fault::OnlyShared(shared).into()
 }
 
 /// Redirects connections to other hosts to this gateway. Earlier connections wait until the listeners are open.
 fn capture(wanted: &Transparent) -> Result<(Vec<ProxyListener>, Rules), Error> {
-    let failed = |e: lighthaul_capture::kernel::error::Error| {
-        Error::new(Code::Permission, format!("--transparent: {e}"))
-    };
+    let failed = Fault::Capture;
     let listeners = CaptureListeners::open().map_err(failed)?;
     let rules = Rules::install(wanted, &listeners).map_err(failed)?;
     info!("capturing connections to other hosts");

@@ -15,7 +15,7 @@ use lighthaul_gateway::settings::Settings as LinkSettings;
 use lighthaul_io::crypto::tls;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
@@ -24,6 +24,7 @@ use super::listeners::ProgramListeners;
 use super::settings::{Peer, Settings};
 use super::status_socket::StatusSocket;
 use super::{booker, cluster};
+use crate::error::Fault;
 use crate::metrics::tell_metrics;
 
 /// Carries sessions until the gateway is stopped.
@@ -66,7 +67,7 @@ pub fn run(settings: Settings) -> Result<(), Error> {
     }
     let _board = show(&settings.status_socket, &gateways);
     sd_notify::notify(&[NotifyState::Ready]).ok();
-    let server = server.map(|server| thread::spawn(move || server.run().map_err(|e| starting(&e))));
+    let server = server.map(|server| thread::spawn(move || server.run().map_err(starting)));
     let keeper = outgoing
         .map(|(outgoing, peer)| LinkKeeper::start(peer, outgoing))
         .transpose()?;
@@ -101,7 +102,7 @@ pub fn run(settings: Settings) -> Result<(), Error> {
 /// Starts the link to the other gateway.
 fn begin(peer: &Peer, settings: &LinkSettings) -> Result<Arc<OutgoingLink>, Error> {
     let settings = Arc::new(settings.clone());
-    let outgoing = OutgoingLink::new(settings, peer.plain).map_err(|e| starting(&e))?;
+    let outgoing = OutgoingLink::new(settings, peer.plain).map_err(starting)?;
     Ok(Arc::new(outgoing))
 }
 
@@ -113,7 +114,7 @@ fn ways(peer: &Peer, outgoing: &OutgoingLink, gateways: &GatewayLinks) -> Result
     };
     if peer.is_bypassed {
         let settings = gateways.settings();
-        let line = link_thread::start_direct(Arc::clone(settings)).map_err(|e| starting(&e))?;
+        let line = link_thread::start_direct(Arc::clone(settings)).map_err(starting)?;
         gateways.add_outgoing("direct", line.clone());
         ways.direct = Some((Arc::clone(&settings.direct), line));
     }
@@ -163,7 +164,7 @@ fn drain(gateways: &GatewayLinks) -> bool {
 /// Listens for other gateways.
 fn serve(settings: daemon::Settings, gateways: &Arc<GatewayLinks>) -> Result<Server, Error> {
     let address = settings.address;
-    let listening = |e| Error::new(Code::Network, format!("cannot listen on {address}: {e}"));
+    let listening = |error| Fault::Listen { address, error };
     let key = tls::fingerprint(&settings.identity)?;
     info!("this gateway's key is {key}");
     if let AccessPolicy::Listed { keys, .. } = &settings.access {
@@ -181,11 +182,8 @@ fn serve(settings: daemon::Settings, gateways: &Arc<GatewayLinks>) -> Result<Ser
     Ok(server)
 }
 
-fn starting(error: &std::io::Error) -> Error {
-    Error::new(
-        Code::Network,
-        format!("the gateway could not start: {error}"),
-    )
+fn starting(error: std::io::Error) -> Error {
+    Fault::Start(error).into()
 }
 
 /// Interval at which signals are checked.

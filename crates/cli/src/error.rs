@@ -1,0 +1,141 @@
+//! Faults of commands.
+
+use std::borrow::Cow;
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use lighthaul_session::error::{Code, Coded, Error};
+
+/// Fault of a command.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    /// Options, places or files of settings that cannot be used, or contradict each other.
+    #[error("{0}")]
+    Usage(Cow<'static, str>),
+    /// Standard output that cannot be written.
+    #[error("standard output cannot be written: {0}")]
+    Output(io::Error),
+    /// A standard stream that is closed.
+    #[error("standard input or output is not open: {0}")]
+    NotOpen(io::Error),
+    /// A list of files that cannot be read.
+    #[error("the list cannot be read: {0}")]
+    List(io::Error),
+    /// A wait that failed.
+    #[error("cannot wait: {0}")]
+    Wait(io::Error),
+    /// Figures that cannot be drawn.
+    #[error("{0}")]
+    Figures(String),
+    /// A status of a gateway that does not parse.
+    #[error("the status of the gateway is malformed")]
+    Status,
+    /// A program that cannot be started.
+    #[error("{program} cannot be run: {error}")]
+    Program {
+        /// Name of the program.
+        program: String,
+        /// Error of the start.
+        error: io::Error,
+    },
+    /// No key of a daemon.
+    #[error(
+        "no daemon of this user has a key yet ({} is missing): ask root for `lighthaul key --host`, or start `lighthaul serve`",
+        .0.display()
+    )]
+    NoKey(PathBuf),
+    /// Another key is known for a host.
+    #[error(
+        "{host} is known by {known} already: compare {key} with `lighthaul key --host` there, then add --replace"
+    )]
+    OtherKey {
+        /// Name of the host.
+        host: String,
+        /// Known key.
+        known: String,
+        /// Given key.
+        key: String,
+    },
+    /// An address on which the daemon cannot listen.
+    #[error("cannot listen on {address}: {why}")]
+    Listen {
+        /// Address.
+        address: String,
+        /// Error of the system.
+        why: String,
+    },
+    /// A host without an address.
+    #[error("{0} has no address")]
+    NoAddress(String),
+    /// An address without a route.
+    #[error("no route leads to {far}: {error}; check its address")]
+    NoRoute {
+        /// Address.
+        far: IpAddr,
+        /// Error of the system.
+        error: io::Error,
+    },
+    /// A copy that ended at the time that the user gave.
+    #[error("stopped at the time of --stop-at; the same command resumes the copy")]
+    StopTime,
+    /// A copy that was interrupted, and the command that resumes it.
+    #[error("interrupted; arrived data is kept, and this command resumes: {0}")]
+    Interrupted(String),
+    /// A refused reservation, whose copy would end later than its data.
+    #[error(
+        "{refused} (the copy ends {epilogue:.1} s later, when all files are verified and synced)"
+    )]
+    LateEnd {
+        /// Answer of the scheduler.
+        refused: Error,
+        /// Seconds from the end of the data to the end of the copy.
+        epilogue: f64,
+    },
+    /// A reservation that cannot be used.
+    #[error("reservation {id} cannot be used: {why}")]
+    Reservation {
+        /// Number of the reservation.
+        id: String,
+        /// Reason.
+        why: String,
+    },
+    /// Reservations that were not canceled.
+    #[error("{failed} of {all} reservations were not canceled: {whys}")]
+    NotCanceled {
+        /// Kind of the first failure.
+        code: Code,
+        /// Number of failures.
+        failed: usize,
+        /// Number of reservations.
+        all: usize,
+        /// Failures, each with its reservation.
+        whys: String,
+    },
+}
+
+impl Coded for Fault {
+    fn code(&self) -> Code {
+        match self {
+            Self::Usage(_) => Code::Usage,
+            Self::Output(_)
+            | Self::NotOpen(_)
+            | Self::List(_)
+            | Self::Wait(_)
+            | Self::Figures(_) => Code::Io,
+            Self::Status | Self::Reservation { .. } => Code::Protocol,
+            Self::Program { .. } | Self::NoKey(_) => Code::Open,
+            Self::OtherKey { .. } => Code::Permission,
+            Self::Listen { .. } | Self::NoAddress(_) | Self::NoRoute { .. } => Code::Network,
+            Self::StopTime => Code::TimedOut,
+            Self::Interrupted(_) => Code::Interrupted,
+            Self::LateEnd { .. } => Code::Refused,
+            Self::NotCanceled { code, .. } => *code,
+        }
+    }
+}
+
+/// Returns the error of a command that cannot be carried out as it was given.
+pub(crate) fn usage(text: impl Into<Cow<'static, str>>) -> Error {
+    Fault::Usage(text.into()).into()
+}

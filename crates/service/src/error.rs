@@ -1,0 +1,160 @@
+//! Faults of services.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use lighthaul_booking::error::Error as Refused;
+use lighthaul_capture::kernel::error::Error as KernelError;
+use lighthaul_circuit::error::Error as CircuitError;
+use lighthaul_gateway::cluster::{ClusterError, SettingsError};
+use lighthaul_session::error::{Code, Coded};
+
+/// Fault of a gateway or scheduler, or of the log and the metrics of a service.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    /// A shared store, whose other instances cannot find this one.
+    #[error(
+        "other instances with this store cannot find this one at port 0: give --listen a port, or --url the address where they reach it"
+    )]
+    SharedPort,
+    /// An unknown kind of store.
+    #[error("unknown kind of store {0}://: give a file or a postgres:// URL with --store")]
+    StoreKind(String),
+    /// A store in a directory that does not exist.
+    #[error("the directory {} of the store does not exist: create it, or give another --store", .0.display())]
+    StoreFolder(PathBuf),
+    /// Settings of circuits that a driver refuses.
+    #[error("{0}")]
+    Circuit(CircuitError),
+    /// A URL of keys without TLS.
+    #[error("keys from {0} could be forged on the way: give an https:// URL with --jwks")]
+    ForgeableKeys(String),
+    /// TLS that cannot be set up.
+    #[error("cannot set up TLS: {0}")]
+    Tls(String),
+    /// A store that cannot be used.
+    #[error("{0}")]
+    Books(Refused),
+    /// A gateway without listeners for programs.
+    #[error(
+        "there is no listener for programs: give --socks, --connect, --forward or --transparent"
+    )]
+    NoListener,
+    /// A listener for programs that fails.
+    #[error("cannot accept connections of programs: {0}")]
+    Accept(io::Error),
+    /// An address on which a service cannot listen.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// Address.
+        address: SocketAddr,
+        /// Error of the system.
+        error: io::Error,
+    },
+    /// A listener at the shared address alone, where it could take the address of a connection.
+    #[error(
+        "--cluster-address {0}: a listener must listen on all addresses; write it as --socks 0.0.0.0:1080"
+    )]
+    OnlyShared(Ipv4Addr),
+    /// Connections that cannot be captured.
+    #[error("--transparent: {0}")]
+    Capture(KernelError),
+    /// Settings of a cluster that cannot be used.
+    #[error("--cluster: {0}")]
+    ClusterSettings(SettingsError),
+    /// A cluster that cannot be joined.
+    #[error("{option}: {0}", option = option(.0))]
+    Cluster(ClusterError),
+    /// A peer without a name.
+    #[error("--peer needs a host")]
+    NoPeer,
+    /// A gateway that cannot start.
+    #[error("the gateway could not start: {0}")]
+    Start(io::Error),
+    /// A malformed filter of the log.
+    #[error("{name}={value} is malformed: {why}")]
+    LogFilter {
+        /// Name of the variable.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// Fault of the value.
+        why: String,
+    },
+    /// A log that cannot be started.
+    #[error("the log cannot be started: {0}")]
+    Log(String),
+    /// Traces that cannot be sent.
+    #[cfg(feature = "otel")]
+    #[error("traces cannot be sent to {endpoint}: {why}")]
+    Traces {
+        /// Name of the variable with the address.
+        endpoint: &'static str,
+        /// Fault of the exporter.
+        why: String,
+    },
+    /// An address at which metrics cannot be served.
+    #[error("cannot serve metrics at {address}: {error}")]
+    Metrics {
+        /// Address.
+        address: SocketAddr,
+        /// Error of the system.
+        error: io::Error,
+    },
+}
+
+impl Coded for Fault {
+    fn code(&self) -> Code {
+        match self {
+            Self::SharedPort
+            | Self::StoreKind(_)
+            | Self::StoreFolder(_)
+            | Self::Circuit(_)
+            | Self::ForgeableKeys(_)
+            | Self::Tls(_)
+            | Self::NoListener
+            | Self::OnlyShared(_)
+            | Self::ClusterSettings(_)
+            | Self::NoPeer
+            | Self::LogFilter { .. }
+            | Self::Log(_) => Code::Usage,
+            #[cfg(feature = "otel")]
+            Self::Traces { .. } => Code::Usage,
+            Self::Books(refused) => of_books(refused),
+            Self::Accept(_) | Self::Listen { .. } | Self::Start(_) | Self::Metrics { .. } => {
+                Code::Network
+            }
+            Self::Capture(_) => Code::Permission,
+            Self::Cluster(ClusterError::Listen(..)) => Code::Network,
+            Self::Cluster(ClusterError::Address(KernelError::Misuse(_))) => Code::Usage,
+            Self::Cluster(ClusterError::Address(_)) => Code::Permission,
+        }
+    }
+}
+
+/// Returns the option that a fault of a cluster is about.
+fn option(error: &ClusterError) -> &'static str {
+    match error {
+        ClusterError::Listen(..) => "--cluster",
+        ClusterError::Address(_) => "--cluster-address",
+    }
+}
+
+fn of_books(refused: &Refused) -> Code {
+    match refused {
+        Refused::Store(_) | Refused::Io(_) => Code::Io,
+        Refused::OtherWriter { .. } => Code::Network,
+        Refused::Setup(_)
+        | Refused::Request(_)
+        | Refused::Refused(_)
+        | Refused::Transition(_)
+        | Refused::Quota(_)
+        | Refused::Policy(_)
+        | Refused::Overlap(_)
+        | Refused::NotFound { .. }
+        | Refused::UnknownLink(_)
+        | Refused::Forbidden { .. }
+        | Refused::KeyReused(_) => Code::Usage,
+    }
+}
