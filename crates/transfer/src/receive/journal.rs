@@ -277,7 +277,8 @@ pub(crate) fn within(left: &[Span], right: &[Span]) -> Vec<Span> {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::receive::tests::bench::slot;
+    use lighthaul_copy::budget::Budget;
+    use lighthaul_copy::thread_group::ThreadGroup;
 
     use super::*;
 
@@ -306,6 +307,11 @@ mod tests {
             octets.extend_from_slice(&encode(written(*span)));
         }
         octets
+    }
+
+    fn slot() -> Slot {
+        let slots = Budget::default().journals();
+        slots.take(&ThreadGroup::default()).unwrap()
     }
 
     #[test]

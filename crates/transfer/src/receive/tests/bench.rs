@@ -34,7 +34,7 @@ use crate::receive::{self, receive};
 use crate::send::{self, send};
 
 /// Returns the only slot of a set of its own.
-pub(in crate::receive) fn slot() -> Slot {
+pub(super) fn slot() -> Slot {
     let slots = Budget::default().journals();
     slots.take(&ThreadGroup::default()).unwrap()
 }

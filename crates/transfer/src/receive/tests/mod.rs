@@ -9,7 +9,7 @@
 //! - `resume`: large files that an earlier run has left unfinished
 //! - `temp_files`: temporary files, and comparison of held ranges; `written`: files that change before
 //!   they are published
-pub(super) mod bench;
+mod bench;
 mod checked_list;
 mod dry_run;
 mod entry_checker;
