@@ -167,7 +167,7 @@ impl AcceptQueue {
         let mut result = Ok(());
         for ready in self.poller.wait(timeout)? {
             match ready.token {
-                LISTENER => result = self.accept(listener, now()),
+                LISTENER => result = self.accept(|| listener.accept(), now()),
                 SLOT_FREED => {
                     self.handshakes.slot_freed().lower();
                     self.handshakes.slot_freed().drain();
@@ -189,9 +189,14 @@ impl AcceptQueue {
         std::mem::take(&mut self.dropped)
     }
 
-    fn accept(&mut self, listener: &TcpListener, now: Instant) -> io::Result<()> {
+    /// Takes connections from `accept` until none waits.
+    fn accept(
+        &mut self,
+        mut accept: impl FnMut() -> io::Result<(TcpStream, SocketAddr)>,
+        now: Instant,
+    ) -> io::Result<()> {
         for _ in 0..ACCEPTS_MAX {
-            match listener.accept() {
+            match accept() {
                 Ok((tcp, from)) => self.enter(tcp, from, now),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // the client has closed the connection
@@ -406,6 +411,59 @@ mod tests {
         assert_eq!(wait(), (0, 2));
         slow.write_all(&hello[100..]).unwrap();
         assert_eq!(wait(), (1, 1));
+    }
+
+    #[test]
+    fn connection_that_ends_before_its_client_hello_is_closed_at_once() {
+        let (mut queue, listener, clock) = queue(99);
+        let mut near = call(&listener);
+        let from = near.local_addr().unwrap();
+        queue.enter(listener.accept().unwrap().0, from, clock.now());
+        near.write_all(&hello()[..3]).unwrap();
+        drop(near);
+        let incoming = queue.wait(&listener, Duration::from_secs(9), || clock.now());
+        assert!(incoming.unwrap().is_empty() && queue.waiting.is_empty());
+        assert_eq!(queue.dropped().invalid, 1);
+    }
+
+    #[test]
+    fn freed_slot_wakes_the_queue_once() {
+        let (mut queue, listener, clock) = queue(99);
+        let near = call(&listener);
+        let address = near.local_addr().unwrap().ip();
+        let slot = queue.handshakes.begin(&near, address, false, clock.now());
+        drop(slot.unwrap());
+        let is_woken = |queue: &mut AcceptQueue| {
+            let events = queue.poller.wait(Duration::ZERO).unwrap();
+            events.into_iter().any(|event| event.token == SLOT_FREED)
+        };
+        assert!(is_woken(&mut queue));
+        queue
+            .wait(&listener, Duration::ZERO, || clock.now())
+            .unwrap();
+        assert!(!is_woken(&mut queue), "it would never sleep again");
+    }
+
+    #[test]
+    fn aborted_connection_stops_no_other_and_other_errors_are_reported() {
+        let (mut queue, listener, clock) = queue(99);
+        let _near = call(&listener);
+        let mut accept = |results: Vec<io::ErrorKind>| {
+            let mut results = results.into_iter();
+            let result = queue.accept(
+                || match results.next() {
+                    Some(kind) => Err(kind.into()),
+                    None => listener.accept(),
+                },
+                clock.now(),
+            );
+            (result.map_err(|error| error.kind()), queue.waiting.len())
+        };
+        // such as too many open files
+        let error = io::ErrorKind::OutOfMemory;
+        assert_eq!(accept(vec![error]), (Err(error), 0));
+        assert_eq!(accept(vec![io::ErrorKind::WouldBlock]), (Ok(()), 0));
+        assert_eq!(accept(vec![io::ErrorKind::ConnectionAborted]), (Ok(()), 1));
     }
 
     #[test]
