@@ -181,3 +181,26 @@ fn busy_path_is_named_before_one_that_is_too_narrow() {
         assert_eq!(refused, Err(Refusal::BeyondHorizon(at(800))), "{cost}");
     }
 }
+
+#[test]
+fn lowest_rate_of_the_first_path_is_named_if_all_have_higher_ones() {
+    let link = |name: &str, channel, cost| Link {
+        name: name.into(),
+        from: "a".into(),
+        to: "b".into(),
+        capacity: gbps(8),
+        channel: gbps(channel),
+        guard: Duration::ZERO,
+        cost,
+    };
+    let links = vec![link("link", 2, 1), link("other", 4, 2)];
+    let topology = Topology::new(vec!["a".into(), "b".into()], links).unwrap();
+    let calendar = Calendar::new(topology, Config::default()).unwrap();
+    let node = |name| calendar.topology().node(name).unwrap();
+    let request = Request {
+        route: Route::Between(node("a"), node("b")),
+        ..file(&calendar, 1, 1)
+    };
+    let refused = calendar.quote(at(0), &request);
+    assert_eq!(refused, Err(Refusal::RateBelowChannel(gbps(2))));
+}
