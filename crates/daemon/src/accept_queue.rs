@@ -579,6 +579,49 @@ mod tests {
         assert_eq!(start(&mut queue), rest);
     }
 
+    /// Enters connections from these addresses with a whole `ClientHello`, and returns those that get a slot.
+    fn started(
+        (queue, listener, clock): (&mut AcceptQueue, &TcpListener, &Clock),
+        addresses: &[[u8; 4]],
+    ) -> Vec<IpAddr> {
+        let mut calls = Vec::new();
+        for address in addresses {
+            let mut near = call(listener);
+            near.write_all(&hello()).unwrap();
+            let tcp = listener.accept().unwrap().0;
+            queue.enter(tcp, SocketAddr::from((*address, 1)), clock.now());
+            calls.push(near);
+        }
+        let incoming = queue.start_handshakes(clock.now());
+        incoming.iter().map(|one| one.from.ip()).collect()
+    }
+
+    #[test]
+    fn sites_take_turns_for_slots() {
+        let (mut queue, listener, clock) = queue(64);
+        let (first, second) = ([10, 0, 1, 1], [10, 0, 2, 1]);
+        let order = started(
+            (&mut queue, &listener, &clock),
+            &[first, first, first, second],
+        );
+        assert_eq!(order, [first, second, first, first].map(IpAddr::from));
+    }
+
+    #[test]
+    fn slots_are_reserved_for_recent_hosts() {
+        let (mut queue, listener, clock) = queue(64);
+        queue.handshakes = Handshakes::start(8).unwrap();
+        let recent = [250, 0, 0, 1];
+        queue
+            .known
+            .recent_hosts
+            .remember(recent.into(), unix_seconds());
+        let mut addresses: Vec<_> = (0..8).map(|site| [10, 0, site, 1]).collect();
+        addresses.push(recent);
+        let order = started((&mut queue, &listener, &clock), &addresses);
+        assert_eq!((order[0], order.len()), (IpAddr::from(recent), 1 + 6));
+    }
+
     #[test]
     fn one_site_gets_many_slots_where_no_other_waits() {
         let (mut queue, listener, clock) = queue(64);
@@ -635,7 +678,9 @@ mod tests {
             queue.enter(listener.accept().unwrap().0, from, Instant::ZERO);
         }
         assert_eq!(queue.waiting.len(), HOST_MAX);
+        queue.dropped();
         queue.sweep(Instant::ZERO + HELLO_TIMEOUT);
+        assert_eq!(queue.dropped().invalid, HOST_MAX as u64);
         assert!(queue.waiting.is_empty() && queue.hosts.count(Prefix::host(from.ip())) == 0);
         assert!(
             queue

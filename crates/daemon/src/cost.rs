@@ -374,6 +374,13 @@ mod tests {
     }
 
     #[test]
+    fn sum_of_costs_has_every_resource_of_both() {
+        let [session, connection] = [Cost::SESSION, Cost::CONNECTION];
+        let both = session.plus(connection).plus(connection);
+        assert_eq!(both.uses(), [1, 2, 10, 7, 32]);
+    }
+
+    #[test]
     fn copy_is_counted_with_the_lanes_of_this_host() {
         let lanes = offer::lanes(None, false) as u64;
         assert_eq!(Cost::of(&send()), Cost::with_lanes(&send(), lanes));

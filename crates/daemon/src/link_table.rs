@@ -580,6 +580,49 @@ mod tests {
     }
 
     #[test]
+    fn places_of_sessions_are_reserved_in_advance_and_kept_for_small_changes() {
+        let limits = Settings {
+            sessions_max: 300,
+            ..Settings::clone(&settings())
+        };
+        let mut table = LinkTable::new(&limits);
+        table.lease = 64;
+        let hold = hold(&table, name(1), 1).unwrap();
+        let mut reserved = |sessions| {
+            assert!(hold.share.may_have(sessions), "{sessions}");
+            hold.share.sessions.load(Relaxed)
+        };
+        assert_eq!([1, 65, 0].map(&mut reserved), [65, 65, 65]);
+        assert_eq!([200, 160, 10].map(&mut reserved), [264, 264, 74]);
+        // all places of the key, without any in advance
+        assert_eq!(reserved(300), 300);
+    }
+
+    #[test]
+    fn ended_link_of_this_gateway_returns_its_places() {
+        let table = table(256, 256, 256);
+        let quota = table.own_quota();
+        assert_eq!(lock(&table.shares).taken(), 1);
+        drop(quota);
+        assert_eq!(lock(&table.shares).taken(), 0);
+    }
+
+    #[test]
+    fn sessions_use_at_most_three_eighths_of_the_open_files() {
+        let settings = Settings {
+            sessions_max: 1000,
+            ..Settings::clone(&settings())
+        };
+        let sessions = limits(&settings, 800)[SESSIONS];
+        assert_eq!((sessions.all, sessions.identity), (300, 150));
+        let few = Settings {
+            sessions_max: 100,
+            ..settings
+        };
+        assert_eq!(limits(&few, 800)[SESSIONS].identity, 100);
+    }
+
+    #[test]
     fn links_of_one_key_share_memory_and_sessions_without_effect_on_other_keys() {
         let limits = Settings {
             memory: Size(256 << 20),
