@@ -167,7 +167,10 @@ mod tests {
             ("::ffff:10.1.2.3/104", "10.0.0.0/8"),
             ("::ffff:10.1.2.3", "10.1.2.3/32"),
         ] {
-            assert_eq!(prefix(text).to_string(), read);
+            let prefix = prefix(text);
+            assert_eq!(prefix.to_string(), read);
+            let parts = std::format!("{}/{}", prefix.address(), prefix.bits());
+            assert_eq!(parts, read);
         }
         for text in [
             "",

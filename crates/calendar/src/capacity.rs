@@ -82,7 +82,7 @@ impl Capacity {
 
     /// Returns true if nothing is booked.
     pub fn is_empty(&self) -> bool {
-        self.blocks.points() == 1 && self.blocks.least(Instant::ZERO, Instant::NEVER) == self.whole
+        self.blocks.least(Instant::ZERO, Instant::NEVER) == self.whole
     }
 
     /// Takes `bps` bits a second in `from..till`. Panics if less is free.
@@ -197,6 +197,33 @@ mod tests {
             bps,
         };
         assert_eq!(steps, [step(0, 5, 10), step(5, 12, 2), step(12, 20, 10)]);
+    }
+
+    #[test]
+    fn capacity_is_empty_until_something_is_taken_and_after_all_is_given_back() {
+        let mut capacity = Capacity::new(10);
+        assert_eq!((capacity.whole(), capacity.len()), (10, 1));
+        assert!(capacity.is_empty());
+        capacity.take(at(5), at(9), 4);
+        assert_eq!((capacity.whole(), capacity.len()), (10, 3));
+        assert!(!capacity.is_empty());
+        capacity.give(at(5), at(9), 4);
+        assert!(capacity.is_empty() && capacity.len() == 1);
+        capacity.take(Instant::ZERO, Instant::NEVER, 1);
+        assert!(!capacity.is_empty(), "it is booked at all times");
+    }
+
+    #[test]
+    fn capacities_are_equal_if_the_same_is_free_at_all_times() {
+        let capacity = of(&[(5, 10, 4), (5, 10, 3)]);
+        assert_eq!(capacity, of(&[(5, 10, 7)]));
+        for other in [(5, 10, 6), (5, 11, 7), (4, 11, 7)] {
+            assert_ne!(capacity, of(&[other]), "{other:?}");
+        }
+        // as much is free at all times, but more was given out
+        let mut wider = Capacity::new(WHOLE + 1);
+        wider.take(Instant::ZERO, Instant::NEVER, 1);
+        assert_ne!(wider, of(&[]));
     }
 
     #[test]

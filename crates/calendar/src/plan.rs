@@ -102,8 +102,12 @@ impl Search {
                 path.channel.max(path.least),
             )));
         }
-        if least > most || least > path.capacity {
+        if least > path.capacity {
             return Err(Refusal::RateTooHigh(rate(path.capacity)));
+        }
+        // no multiple of the channel lies between the lowest and the highest rate
+        if least > most {
+            return Err(Refusal::RateRange(rate(least), rate(most)));
         }
         Ok(Self {
             least,
@@ -142,6 +146,8 @@ impl<'a> Planner<'a> {
                     }
                 }
                 Err(why) if refusal == Refusal::NoPath => refusal = why,
+                // a path that has the rate, but no free time, comes before one without the rate
+                Err(why) if refusal.is_of_rate() && !why.is_of_rate() => refusal = why,
                 Err(_) => {}
             }
         }

@@ -67,6 +67,14 @@ pub struct CounterOffer {
 }
 
 impl Refusal {
+    /// Returns true if no time would help, since the path does not have the requested rate.
+    pub(crate) const fn is_of_rate(&self) -> bool {
+        matches!(
+            self,
+            Self::RateTooHigh(_) | Self::RateRange(..) | Self::RateBelowChannel(_)
+        )
+    }
+
     /// Returns the message with times in another format, such as dates.
     pub const fn with_times(&self, time: fn(Instant) -> String) -> WithTimes<'_> {
         WithTimes {

@@ -167,7 +167,7 @@ impl AcceptQueue {
         let mut result = Ok(());
         for ready in self.poller.wait(timeout)? {
             match ready.token {
-                LISTENER => result = self.accept(listener, now()),
+                LISTENER => result = self.accept(|| listener.accept(), now()),
                 SLOT_FREED => {
                     self.handshakes.slot_freed().lower();
                     self.handshakes.slot_freed().drain();
@@ -189,9 +189,14 @@ impl AcceptQueue {
         std::mem::take(&mut self.dropped)
     }
 
-    fn accept(&mut self, listener: &TcpListener, now: Instant) -> io::Result<()> {
+    /// Takes connections from `accept` until none waits.
+    fn accept(
+        &mut self,
+        mut accept: impl FnMut() -> io::Result<(TcpStream, SocketAddr)>,
+        now: Instant,
+    ) -> io::Result<()> {
         for _ in 0..ACCEPTS_MAX {
-            match listener.accept() {
+            match accept() {
                 Ok((tcp, from)) => self.enter(tcp, from, now),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // the client has closed the connection
@@ -409,6 +414,59 @@ mod tests {
     }
 
     #[test]
+    fn connection_that_ends_before_its_client_hello_is_closed_at_once() {
+        let (mut queue, listener, clock) = queue(99);
+        let mut near = call(&listener);
+        let from = near.local_addr().unwrap();
+        queue.enter(listener.accept().unwrap().0, from, clock.now());
+        near.write_all(&hello()[..3]).unwrap();
+        drop(near);
+        let incoming = queue.wait(&listener, Duration::from_secs(9), || clock.now());
+        assert!(incoming.unwrap().is_empty() && queue.waiting.is_empty());
+        assert_eq!(queue.dropped().invalid, 1);
+    }
+
+    #[test]
+    fn freed_slot_wakes_the_queue_once() {
+        let (mut queue, listener, clock) = queue(99);
+        let near = call(&listener);
+        let address = near.local_addr().unwrap().ip();
+        let slot = queue.handshakes.begin(&near, address, false, clock.now());
+        drop(slot.unwrap());
+        let is_woken = |queue: &mut AcceptQueue| {
+            let events = queue.poller.wait(Duration::ZERO).unwrap();
+            events.into_iter().any(|event| event.token == SLOT_FREED)
+        };
+        assert!(is_woken(&mut queue));
+        queue
+            .wait(&listener, Duration::ZERO, || clock.now())
+            .unwrap();
+        assert!(!is_woken(&mut queue), "it would never sleep again");
+    }
+
+    #[test]
+    fn aborted_connection_stops_no_other_and_other_errors_are_reported() {
+        let (mut queue, listener, clock) = queue(99);
+        let _near = call(&listener);
+        let mut accept = |results: Vec<io::ErrorKind>| {
+            let mut results = results.into_iter();
+            let result = queue.accept(
+                || match results.next() {
+                    Some(kind) => Err(kind.into()),
+                    None => listener.accept(),
+                },
+                clock.now(),
+            );
+            (result.map_err(|error| error.kind()), queue.waiting.len())
+        };
+        // such as too many open files
+        let error = io::ErrorKind::OutOfMemory;
+        assert_eq!(accept(vec![error]), (Err(error), 0));
+        assert_eq!(accept(vec![io::ErrorKind::WouldBlock]), (Ok(()), 0));
+        assert_eq!(accept(vec![io::ErrorKind::ConnectionAborted]), (Ok(()), 1));
+    }
+
+    #[test]
     fn full_queue_evicts_new_hosts_before_recent_ones() {
         let (mut queue, listener, _clock) = queue(4);
         let now = Instant::ZERO;
@@ -521,6 +579,49 @@ mod tests {
         assert_eq!(start(&mut queue), rest);
     }
 
+    /// Enters connections from these addresses with a whole `ClientHello`, and returns those that get a slot.
+    fn started(
+        (queue, listener, clock): (&mut AcceptQueue, &TcpListener, &Clock),
+        addresses: &[[u8; 4]],
+    ) -> Vec<IpAddr> {
+        let mut calls = Vec::new();
+        for address in addresses {
+            let mut near = call(listener);
+            near.write_all(&hello()).unwrap();
+            let tcp = listener.accept().unwrap().0;
+            queue.enter(tcp, SocketAddr::from((*address, 1)), clock.now());
+            calls.push(near);
+        }
+        let incoming = queue.start_handshakes(clock.now());
+        incoming.iter().map(|one| one.from.ip()).collect()
+    }
+
+    #[test]
+    fn sites_take_turns_for_slots() {
+        let (mut queue, listener, clock) = queue(64);
+        let (first, second) = ([10, 0, 1, 1], [10, 0, 2, 1]);
+        let order = started(
+            (&mut queue, &listener, &clock),
+            &[first, first, first, second],
+        );
+        assert_eq!(order, [first, second, first, first].map(IpAddr::from));
+    }
+
+    #[test]
+    fn slots_are_reserved_for_recent_hosts() {
+        let (mut queue, listener, clock) = queue(64);
+        queue.handshakes = Handshakes::start(8).unwrap();
+        let recent = [250, 0, 0, 1];
+        queue
+            .known
+            .recent_hosts
+            .remember(recent.into(), unix_seconds());
+        let mut addresses: Vec<_> = (0..8).map(|site| [10, 0, site, 1]).collect();
+        addresses.push(recent);
+        let order = started((&mut queue, &listener, &clock), &addresses);
+        assert_eq!((order[0], order.len()), (IpAddr::from(recent), 1 + 6));
+    }
+
     #[test]
     fn one_site_gets_many_slots_where_no_other_waits() {
         let (mut queue, listener, clock) = queue(64);
@@ -577,7 +678,9 @@ mod tests {
             queue.enter(listener.accept().unwrap().0, from, Instant::ZERO);
         }
         assert_eq!(queue.waiting.len(), HOST_MAX);
+        queue.dropped();
         queue.sweep(Instant::ZERO + HELLO_TIMEOUT);
+        assert_eq!(queue.dropped().invalid, HOST_MAX as u64);
         assert!(queue.waiting.is_empty() && queue.hosts.count(Prefix::host(from.ip())) == 0);
         assert!(
             queue

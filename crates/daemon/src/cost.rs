@@ -66,7 +66,11 @@ impl Cost {
 
     /// Returns the minimum and the maximum that `request` uses in addition to its session.
     pub(crate) fn of(request: &Request) -> (Self, Self) {
-        let lanes = lanes();
+        Self::with_lanes(request, lanes())
+    }
+
+    /// Returns the minimum and the maximum of [`Cost::of`], where a copy has at most `lanes`.
+    fn with_lanes(request: &Request, lanes: u64) -> (Self, Self) {
         let copy = Self {
             memory: 8 + MEMORY_LANE * lanes,
             threads: 6 + 2 * lanes,
@@ -221,3 +225,219 @@ const FILES_MORE: u64 = 256;
 /// Directories that are open while a tree is removed, one for each level: by `rm -r`, and by `--delete`.
 const FILES_TO_REMOVE: u64 = 200;
 const FILES_TO_DELETE: u64 = 400;
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_files::options::Options;
+    use lighthaul_gateway::messages::Greeting;
+    use lighthaul_session::measure::{MeasureMode, MeasureRequest};
+    use lighthaul_stream::frames::Frames;
+    use lighthaul_stream::message::{Messages, Objects, StreamRequest};
+    use lighthaul_transfer::message::Target;
+    use lighthaul_transfer::relay::Relay;
+
+    use super::*;
+
+    fn target() -> Target {
+        Target {
+            path: Vec::new(),
+            into: true,
+        }
+    }
+
+    fn receive(delete: bool) -> Request {
+        Request::Receive {
+            target: target(),
+            options: Options {
+                delete,
+                ..Options::default()
+            },
+        }
+    }
+
+    fn send() -> Request {
+        Request::Send {
+            paths: Vec::new(),
+            options: Options::default(),
+        }
+    }
+
+    fn relay() -> Request {
+        Request::Relay {
+            relay: Relay {
+                host: String::new(),
+                port: 1,
+                key: [0; 32],
+                udp: true,
+                paths: Vec::new(),
+                target: target(),
+            },
+            options: Options::default(),
+        }
+    }
+
+    fn expect() -> Request {
+        Request::Expect {
+            key: [0; 32],
+            target: target(),
+            options: Options::default(),
+        }
+    }
+
+    fn measure() -> Request {
+        Request::Probe(MeasureRequest {
+            mode: MeasureMode::Network,
+            bytes: 0,
+            millis: 0,
+            rate_bps: None,
+        })
+    }
+
+    fn list() -> Request {
+        Request::Files(FileRequest::List {
+            path: Vec::new(),
+            hidden: false,
+        })
+    }
+
+    fn remove() -> Request {
+        Request::Files(FileRequest::Remove {
+            paths: Vec::new(),
+            recursive: true,
+        })
+    }
+
+    fn stream(kind: StreamKind) -> Request {
+        Request::Stream(StreamRequest {
+            path: Vec::new(),
+            to: true,
+            frames: Frames::Lines,
+            kind,
+        })
+    }
+
+    fn messages() -> Request {
+        stream(StreamKind::Messages(Messages {
+            code: String::new(),
+            linger_us: 0,
+            deadline_us: None,
+            drop: false,
+        }))
+    }
+
+    fn objects() -> Request {
+        stream(StreamKind::Objects(Objects {
+            object_len: 1,
+            micro_per_second: 1,
+            delay_us: 1,
+            blasts: 1,
+        }))
+    }
+
+    fn link() -> Request {
+        Request::Gateway(Greeting {
+            link: [0; 16],
+            received: None,
+            window: 1,
+            datagram_len: 1472,
+        })
+    }
+
+    /// The table of the guide's page about the daemon, for a host with four lanes.
+    #[test]
+    fn sessions_use_as_much_as_the_guide_says() {
+        let table = [
+            // memory, most memory, threads, files, most files
+            (send(), [28, 284, 17, 152, 1176]),
+            (receive(false), [28, 284, 17, 152, 1176]),
+            (receive(true), [28, 284, 17, 552, 1576]),
+            (relay(), [132, 388, 85, 544, 1568]),
+            (list(), [4, 4, 3, 16, 16]),
+            (expect(), [4, 4, 3, 16, 16]),
+            (remove(), [4, 4, 3, 216, 216]),
+            (measure(), [68, 68, 17, 56, 56]),
+            (Request::Checkup, [68, 68, 17, 56, 56]),
+            (messages(), [68, 68, 17, 56, 56]),
+            (objects(), [324, 324, 17, 56, 56]),
+            (link(), [12, 12, 6, 24, 24]),
+        ];
+        for (request, figures) in table {
+            let (least, most) = Cost::with_lanes(&request, 4);
+            let (least, most) = (Cost::SESSION.plus(least), Cost::SESSION.plus(most));
+            let [memory, memory_max, threads, files, files_max] = figures;
+            assert_eq!(least.uses(), [1, 0, memory, threads, files], "{request:?}");
+            let max = [1, 0, memory_max, threads, files_max];
+            assert_eq!(most.uses(), max, "{request:?}");
+        }
+        assert_eq!(Cost::CLIENT.uses(), [0, 1, 4, 3, 8]);
+        assert_eq!(Cost::CONNECTION.uses(), [0, 1, 3, 2, 12]);
+    }
+
+    #[test]
+    fn sum_of_costs_has_every_resource_of_both() {
+        let [session, connection] = [Cost::SESSION, Cost::CONNECTION];
+        let both = session.plus(connection).plus(connection);
+        assert_eq!(both.uses(), [1, 2, 10, 7, 32]);
+    }
+
+    #[test]
+    fn copy_is_counted_with_the_lanes_of_this_host() {
+        let lanes = offer::lanes(None, false) as u64;
+        assert_eq!(Cost::of(&send()), Cost::with_lanes(&send(), lanes));
+    }
+
+    #[test]
+    fn long_message_is_counted_with_its_paths_before_it_is_decoded() {
+        for (len, memory) in [(0, 0), (16_000, 0), (1 << 14, 1), (1 << 20, 64)] {
+            let cost = Cost::of_message(len);
+            assert_eq!(cost.uses(), [0, 0, memory, 0, 0], "{len}");
+        }
+    }
+
+    #[test]
+    fn only_sessions_that_carry_data_have_full_queues() {
+        for request in [list(), remove(), expect()] {
+            assert_eq!(Cost::queues(&request), QueueLimit::Small, "{request:?}");
+        }
+        let carrying = [
+            send(),
+            receive(true),
+            relay(),
+            measure(),
+            Request::Checkup,
+            messages(),
+            objects(),
+            link(),
+        ];
+        for request in carrying {
+            assert_eq!(Cost::queues(&request), QueueLimit::Full, "{request:?}");
+        }
+    }
+
+    #[test]
+    fn copy_gets_a_quarter_of_what_is_spare_up_to_its_maximum() {
+        let (least, most) = Cost::with_lanes(&send(), 4);
+        let shared = |memory, files| {
+            let spare = |resource: usize| [0, 0, memory, 0, files][resource];
+            let gets = least.shared(most, spare);
+            assert_eq!((gets.sessions, gets.threads), (0, least.threads));
+            (gets.memory - least.memory, gets.files - least.files)
+        };
+        // a part stays free for the minimum of further sessions
+        assert_eq!(shared(0, 0), (0, 0));
+        assert_eq!(shared(1024, 4096), (0, 0));
+        assert_eq!(shared(1024 + 400, 4096 + 2000), (100, 500));
+        assert_eq!(shared(1 << 20, 1 << 20), (256, 1024));
+    }
+
+    #[test]
+    fn budget_of_a_copy_is_its_lanes_share_and_all_that_it_got_beyond_the_minimum() {
+        let (least, most) = Cost::of(&send());
+        let lanes = offer::lanes(None, false);
+        let minimum = least.budget(least);
+        assert_eq!((minimum.memory, minimum.files), (lanes << 22, lanes * 16));
+        let maximum = most.budget(least);
+        assert_eq!(maximum.memory - minimum.memory, 256 << 20);
+        assert_eq!(maximum.files - minimum.files, 256 * lanes);
+    }
+}

@@ -197,12 +197,7 @@ impl LinkHold<'_> {
         if let Some(handle) = entry.handle.clone().filter(|handle| !handle.is_over()) {
             return Ok(handle);
         }
-        let memory = self.share.take_memory(settings.memory);
-        let settings = Settings {
-            memory,
-            ..Settings::clone(settings)
-        };
-        let handle = link_thread::start(Arc::new(settings))?;
+        let handle = link_thread::start(Arc::new(self.share.of(settings)))?;
         handle.share_sessions(Arc::clone(&self.share) as Arc<dyn Quota>);
         entry.handle = Some(handle.clone());
         Ok(handle)
@@ -230,6 +225,14 @@ impl Drop for LinkHold<'_> {
 }
 
 impl Share {
+    /// Returns `settings` with the memory of this link in place of the maximum.
+    fn of(&self, settings: &Settings) -> Settings {
+        Settings {
+            memory: self.take_memory(settings.memory),
+            ..Settings::clone(settings)
+        }
+    }
+
     /// Takes half of the memory that the key has left, in addition to the minimum. All links of the key have `most`.
     fn take_memory(&self, most: Size) -> Size {
         let mut shares = lock(&self.shares);
@@ -508,6 +511,115 @@ mod tests {
         let _line = holds[0].begin(&settings()).unwrap();
         holds.remove(0);
         assert!(more(1, 3, 1).is_ok());
+    }
+
+    /// Enters links of these keys, of which those in `waiting` have lost their connection while octets for their
+    /// peers wait.
+    fn entered(table: &LinkTable, links: &[(u8, u8)], waiting: &[(u8, u8)]) {
+        let mut entries = table.lock();
+        for (key, nth) in links {
+            let link = (name(*key).0, [*nth; 16]);
+            let caller = (ClientIdentity::listed(link.0), address(*key));
+            table.enter(&mut entries, link, caller).unwrap();
+            let connections = usize::from(!waiting.contains(&(*key, *nth)));
+            entries.get_mut(&link).unwrap().connections = connections;
+        }
+    }
+
+    /// Enters one more link. Returns the refusal, and the links afterwards.
+    fn enter(table: &LinkTable, key: u8, nth: u8) -> (Option<Within>, Vec<(u8, u8)>) {
+        let mut entries = table.lock();
+        let link = (name(key).0, [nth; 16]);
+        let caller = (ClientIdentity::listed(link.0), address(key));
+        let refused = table.enter(&mut entries, link, caller).err();
+        let left = entries.keys().map(|(key, nth)| (key.octets()[0], nth[0]));
+        (refused.map(|full| full.within), left.collect())
+    }
+
+    #[test]
+    fn key_at_its_limit_loses_its_oldest_waiting_link_for_a_new_one() {
+        let table = table(20, 3, 20);
+        entered(&table, &[(1, 1), (1, 2), (1, 3)], &[(1, 2), (1, 3)]);
+        assert_eq!(enter(&table, 1, 4), (None, vec![(1, 1), (1, 3), (1, 4)]));
+    }
+
+    #[test]
+    fn full_gateway_refuses_a_link_and_keeps_those_that_wait() {
+        let table = table(3, 3, 3);
+        let links = [(1, 1), (2, 1), (3, 1)];
+        entered(&table, &links, &[(1, 1)]);
+        assert_eq!(enter(&table, 1, 2), (Some(Within::All), links.to_vec()));
+    }
+
+    #[test]
+    fn hold_of_a_link_that_made_room_has_no_effect_on_its_successor() {
+        let (table, settings) = (table(2, 2, 2), settings());
+        let own = [1, 2].map(|nth| hold(&table, (name(1).0, [nth; 16]), 1).unwrap());
+        // the newest link of the key ends for another key, and is held again later
+        let other = hold(&table, name(2), 2).unwrap();
+        drop(other);
+        let again = hold(&table, (name(1).0, [2; 16]), 1).unwrap();
+        let handle = again.begin(&settings).unwrap();
+        let [_first, ended] = own;
+        assert!(ended.handle().is_none() && ended.begin(&settings).is_err());
+        drop(ended);
+        assert!(again.handle().is_some() && !handle.is_over());
+    }
+
+    #[test]
+    fn link_runs_with_its_share_of_the_memory() {
+        let limits = Settings {
+            memory: Size(256 << 20),
+            ..Settings::clone(&settings())
+        };
+        let table = LinkTable::new(&limits);
+        let hold = |nth| hold(&table, (name(1).0, [nth; 16]), 1).unwrap();
+        let own = [hold(1), hold(2)];
+        let gets = own.each_ref().map(|hold| hold.share.of(&limits).memory);
+        assert_eq!(gets, [Size(68 << 20), Size(36 << 20)]);
+    }
+
+    #[test]
+    fn places_of_sessions_are_reserved_in_advance_and_kept_for_small_changes() {
+        let limits = Settings {
+            sessions_max: 300,
+            ..Settings::clone(&settings())
+        };
+        let mut table = LinkTable::new(&limits);
+        table.lease = 64;
+        let hold = hold(&table, name(1), 1).unwrap();
+        let mut reserved = |sessions| {
+            assert!(hold.share.may_have(sessions), "{sessions}");
+            hold.share.sessions.load(Relaxed)
+        };
+        assert_eq!([1, 65, 0].map(&mut reserved), [65, 65, 65]);
+        assert_eq!([200, 160, 10].map(&mut reserved), [264, 264, 74]);
+        // all places of the key, without any in advance
+        assert_eq!(reserved(300), 300);
+    }
+
+    #[test]
+    fn ended_link_of_this_gateway_returns_its_places() {
+        let table = table(256, 256, 256);
+        let quota = table.own_quota();
+        assert_eq!(lock(&table.shares).taken(), 1);
+        drop(quota);
+        assert_eq!(lock(&table.shares).taken(), 0);
+    }
+
+    #[test]
+    fn sessions_use_at_most_three_eighths_of_the_open_files() {
+        let settings = Settings {
+            sessions_max: 1000,
+            ..Settings::clone(&settings())
+        };
+        let sessions = limits(&settings, 800)[SESSIONS];
+        assert_eq!((sessions.all, sessions.identity), (300, 150));
+        let few = Settings {
+            sessions_max: 100,
+            ..settings
+        };
+        assert_eq!(limits(&few, 800)[SESSIONS].identity, 100);
     }
 
     #[test]

@@ -175,6 +175,22 @@ mod tests {
     }
 
     #[test]
+    fn client_that_replaces_its_resources_frees_them_for_others() {
+        let pool = pool(400);
+        let cost = |files| Cost {
+            files,
+            ..Cost::SESSION
+        };
+        let mut first = allocate(&pool, 1, &Arc::default()).unwrap();
+        let mut second = allocate(&pool, 1, &Arc::default()).unwrap();
+        first.replace(cost(150)).unwrap();
+        // one key has half of them
+        assert!(second.replace(cost(100)).is_err());
+        first.replace(cost(20)).unwrap();
+        assert!(second.replace(cost(100)).is_ok());
+    }
+
+    #[test]
     fn session_gets_its_minimum_or_an_error_and_more_where_resources_are_free() {
         let pool = pool(80_000);
         let files = |least, most| {

@@ -92,6 +92,7 @@ pub const SPECIAL: u32 = 0o7000;
 #[cfg(test)]
 mod tests {
     use lighthaul_fs::metadata::Extras;
+    use lighthaul_testkit::Ordinary;
 
     use super::*;
 
@@ -128,7 +129,8 @@ mod tests {
         let withheld = Permit::default().apply(&mut entry, ALL);
         assert_eq!(entry.mode & 0o7777, 0o755);
         let extras = entry.extras.unwrap();
-        assert_eq!((extras.owner, extras.xattrs.len()), (None, 1));
+        let kept = vec![(b"user.note".to_vec(), vec![2])];
+        assert_eq!((extras.owner, extras.xattrs), (None, kept));
         let parts: Vec<_> = withheld.iter().map(|note| note.part).collect();
         assert_eq!(
             parts,
@@ -154,6 +156,34 @@ mod tests {
             1
         );
         assert_eq!(folder.mode & 0o7777, 0o777);
+    }
+
+    #[test]
+    fn plain_file_of_the_receiver_loses_nothing() {
+        let _user = Ordinary::begin();
+        let mut entry = program();
+        entry.mode = 0o100_644;
+        let extras = Extras {
+            owner: Some(ours()),
+            ..Extras::default()
+        };
+        entry.extras = Some(Box::new(extras));
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        let expected = (user.as_raw(), group.as_raw());
+        assert_eq!(entry.extras.as_ref().unwrap().owner, Some(expected));
+        assert_eq!(Permit::default().apply(&mut entry, ALL), []);
+        assert_eq!(entry.mode, 0o100_644);
+    }
+
+    #[test]
+    fn lost_sticky_bit_is_reported_but_not_a_set_id_bit_without_its_owner() {
+        for (mode, reported) in [(0o101_755, 1), (0o104_755, 0)] {
+            let mut entry = program();
+            (entry.mode, entry.extras) = (mode, None);
+            let withheld = Permit::default().apply(&mut entry, Keep::default());
+            assert_eq!(withheld.len(), reported, "{mode:o}");
+            assert_eq!(entry.mode, 0o100_755);
+        }
     }
 
     #[test]

@@ -44,6 +44,21 @@ fn answers_of_the_identity_with_most_are_deleted_first() {
 }
 
 #[test]
+fn answer_with_a_long_key_is_kept_for_a_repeated_request() {
+    let config = Config {
+        answers_bytes_max: 20_000,
+        ..Config::default()
+    };
+    let world = World::new(config);
+    let key = "k".repeat(255);
+    let first = key_of(&world.books, &ada(), &key);
+    world.pass(1);
+    let other = key_of(&world.books, &ben(), "other");
+    assert_ne!(first, other);
+    assert_eq!(key_of(&world.books, &ada(), &key), first);
+}
+
+#[test]
 fn history_of_the_owner_with_most_is_deleted_first() {
     let config = Config {
         history_bytes_max: 50_000,

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use lighthaul_base::Rate;
 use lighthaul_base::trc::Step;
-use lighthaul_calendar::{Calendar, Config, Detail, Id, Link, Need, Request, Shape, Topology};
+use lighthaul_calendar::{
+    Calendar, Config, Detail, Id, Limits, Link, Need, Refusal, Request, Route, Shape, Topology,
+};
 
 use super::{at, calendar, file, gbps, nanos, occupy, steps};
 
@@ -100,6 +103,65 @@ fn varying_rate_uses_gaps_and_fixed_rate_waits() {
         steps(&calendar.quote(at(0), &at_least).unwrap()),
         [(0, 10, 4), (20, 30, 4), (40, 60, 4)]
     );
+}
+
+#[test]
+fn rate_between_two_channels_is_rounded_down() {
+    let mut calendar = calendar(4, 0, Config::default());
+    occupy(&mut calendar, 0, 10, 1);
+    let request = Request {
+        rate_max: Rate::from_mbps(3500),
+        ..file(&calendar, 30, 4)
+    };
+    let rounded = Step {
+        from: at(0),
+        till: at(80),
+        rate: gbps(3),
+    };
+    for shape in [Shape::Varying, Shape::Fixed] {
+        let request = Request {
+            shape,
+            ..request.clone()
+        };
+        let grant = calendar.quote(at(0), &request).unwrap();
+        assert_eq!(grant.steps(), [rounded], "{shape:?}");
+    }
+}
+
+#[test]
+fn rate_up_from_the_lowest_of_an_interface_is_granted() {
+    let link = Link {
+        name: "link".into(),
+        from: "a".into(),
+        to: "b".into(),
+        capacity: gbps(4),
+        channel: gbps(1),
+        guard: Duration::ZERO,
+        cost: 1,
+    };
+    let mut topology = Topology::new(vec!["a".into(), "b".into()], vec![link]).unwrap();
+    let node = |name| topology.node(name).unwrap();
+    let (a, b, link) = (node("a"), node("b"), topology.link("link").unwrap());
+    topology.attach("port", &[link]).unwrap();
+    let limits = Limits {
+        capacity: gbps(4),
+        channel: gbps(1),
+        least: gbps(2),
+        guard: Duration::ZERO,
+        circuits_max: 8,
+    };
+    topology.set_limits("port", limits).unwrap();
+    let (port, _) = topology.interface("port").unwrap();
+    let calendar = Calendar::new(topology, Config::default()).unwrap();
+    let at_most = |channels| {
+        let request = Request {
+            route: Route::Through(port, a, b),
+            ..file(&calendar, 20, channels)
+        };
+        calendar.quote(at(0), &request)
+    };
+    assert_eq!(steps(&at_most(2).unwrap()), [(0, 80, 2)]);
+    assert_eq!(at_most(1), Err(Refusal::RateBelowChannel(gbps(2))));
 }
 
 #[test]

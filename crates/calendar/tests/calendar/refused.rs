@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_calendar::{Config, Id, Need, Refusal, Request, Route, Topology};
+use lighthaul_calendar::{
+    Calendar, Config, Id, Link, Need, Refusal, Request, Route, Shape, Topology,
+};
 
 use super::{at, calendar, file, gbps, nanos, occupy};
 
@@ -78,6 +80,23 @@ fn impossible_request_is_refused_with_a_remedy() {
 }
 
 #[test]
+fn range_of_rates_without_a_channel_is_refused_with_the_next_lower_one() {
+    let calendar = calendar(10, 0, Config::default());
+    let request = Request {
+        rate_min: Some(Rate::from_mbps(3200)),
+        rate_max: Rate::from_mbps(3800),
+        ..file(&calendar, 1000, 10)
+    };
+    let refused = calendar.quote(at(0), &request);
+    assert_eq!(refused, Err(Refusal::RateRange(gbps(4), gbps(3))));
+    let lower = Request {
+        rate_min: Some(gbps(3)),
+        ..request
+    };
+    assert!(calendar.quote(at(0), &lower).is_ok());
+}
+
+#[test]
 fn last_capacity_is_granted_once() {
     let mut calendar = calendar(
         1,
@@ -126,4 +145,62 @@ fn full_calendar_refuses_until_a_booking_has_ended() {
         ..file(&calendar, 100, 4)
     };
     assert_eq!(calendar.quote(at(8), &long), Err(Refusal::TooManySteps(2)));
+}
+
+#[test]
+fn busy_path_is_named_before_one_that_is_too_narrow() {
+    let link = |name: &str, channels, cost| Link {
+        name: name.into(),
+        from: "a".into(),
+        to: "b".into(),
+        capacity: gbps(channels),
+        channel: gbps(1),
+        guard: Duration::ZERO,
+        cost,
+    };
+    let wide = |cost| {
+        let links = vec![link("narrow", 1, 2), link("link", 4, cost)];
+        let topology = Topology::new(vec!["a".into(), "b".into()], links).unwrap();
+        let config = Config {
+            horizon: nanos(800),
+            ..Config::default()
+        };
+        Calendar::new(topology, config).unwrap()
+    };
+    // whichever path is cheaper
+    for cost in [1, 3] {
+        let mut calendar = wide(cost);
+        occupy(&mut calendar, 0, 800, 2);
+        let node = |name| calendar.topology().node(name).unwrap();
+        let request = Request {
+            route: Route::Between(node("a"), node("b")),
+            shape: Shape::Fixed,
+            ..file(&calendar, 1, 3)
+        };
+        let refused = calendar.quote(at(0), &request);
+        assert_eq!(refused, Err(Refusal::BeyondHorizon(at(800))), "{cost}");
+    }
+}
+
+#[test]
+fn lowest_rate_of_the_first_path_is_named_if_all_have_higher_ones() {
+    let link = |name: &str, channel, cost| Link {
+        name: name.into(),
+        from: "a".into(),
+        to: "b".into(),
+        capacity: gbps(8),
+        channel: gbps(channel),
+        guard: Duration::ZERO,
+        cost,
+    };
+    let links = vec![link("link", 2, 1), link("other", 4, 2)];
+    let topology = Topology::new(vec!["a".into(), "b".into()], links).unwrap();
+    let calendar = Calendar::new(topology, Config::default()).unwrap();
+    let node = |name| calendar.topology().node(name).unwrap();
+    let request = Request {
+        route: Route::Between(node("a"), node("b")),
+        ..file(&calendar, 1, 1)
+    };
+    let refused = calendar.quote(at(0), &request);
+    assert_eq!(refused, Err(Refusal::RateBelowChannel(gbps(2))));
 }
