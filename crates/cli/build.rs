@@ -3,10 +3,6 @@
     clippy::disallowed_methods,
     reason = "a build script reads the environment"
 )]
-#![expect(
-    clippy::print_stdout,
-    reason = "Cargo reads the output of a build script"
-)]
 
 use std::env;
 use std::process::Command;
