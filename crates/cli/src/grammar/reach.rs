@@ -62,11 +62,7 @@ impl RemoteArgs {
         Route {
             ssh: self.ssh.clone(),
             program: self.remote.clone(),
-            install: if self.install {
-                Install::Always
-            } else {
-                Install::Ask
-            },
+            install: Install::if_requested(self.install, Install::Ask),
             ports: self.port_range,
             is_bulk: false,
             gateway: self.through.gateway.clone(),

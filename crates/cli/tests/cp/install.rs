@@ -263,6 +263,12 @@ fn installed_program_of_an_older_version_is_refused_or_passed_over() {
     let refused = copy(&ssh, &ssh.ssh(), &[]);
     let refused = refused.assert_failed(2, "lighthaul 0.0.9 on far has another protocol version");
     assert!(refused.said("add --install"), "{refused:?}");
+    let doctor = command(&ssh, &ssh.ssh(), &["doctor", "far:"]);
+    let told = ssh.near.run(doctor).out.concat();
+    assert!(
+        told.contains("lighthaul 0.0.9 on far has another"),
+        "{told}"
+    );
     assert_installs(&ssh, &ssh.ssh());
     // the copy is found before the question
     copy(&ssh, &ssh.ssh(), &[]).assert_succeeded();

@@ -13,7 +13,6 @@ use super::settings::Doctor;
 use crate::place::Place;
 use crate::reach::agreed;
 use crate::ssh::command::Ssh;
-use crate::ssh::install::Install;
 use crate::ssh::reach::connect;
 use crate::ssh::start::{Started, Wanted, start};
 
@@ -56,7 +55,7 @@ pub(super) fn examine(doctor: &Doctor, ssh: Ssh, report: &mut Report<'_>) -> Res
     let wanted = Wanted {
         program: &doctor.program,
         ports: doctor.ports,
-        install: Install::Never,
+        install: doctor.install,
     };
     let started = match start(ssh, wanted, &identity) {
         Ok(started) => started,

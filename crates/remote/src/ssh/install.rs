@@ -61,6 +61,17 @@ struct System {
     machine: String,
 }
 
+impl Install {
+    /// Returns the permission for a command with or without the option `--install`; without it, `otherwise`.
+    pub const fn if_requested(is_requested: bool, otherwise: Self) -> Self {
+        if is_requested {
+            Self::Always
+        } else {
+            otherwise
+        }
+    }
+}
+
 impl System {
     fn runs_this_program(&self) -> bool {
         self.kernel == "Linux" && self.machine == std::env::consts::ARCH
