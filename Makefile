@@ -2,18 +2,16 @@
 CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
-ROOT = $(DESTDIR)$(PREFIX)
-SHARE = $(ROOT)/share
 NEEDS = ip:iproute2 ethtool:ethtool iperf3:iperf3 rsync:rsync ssh:openssh-client sshd:openssh-server nft:nftables pg_ctlcluster:postgresql \
 	mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs lowntfs-3g:ntfs-3g faketime:faketime promtool:prometheus jq:jq curl:curl xxd:xxd openssl:openssl strace:strace \
-	fish:fish tcsh:tcsh sshpass:sshpass
+	fish:fish tcsh:tcsh sshpass:sshpass mmdebstrap:mmdebstrap buildah:buildah
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
 SECONDS_EACH ?= 600
 # `make test` has 20 power cuts for each scenario, so here each has one
 CRASH = --runs 5 --files 300 --size 32MiB --rate 200Mb/s --rtt 20ms --cuts 1
 
-.PHONY: help setup build demo quick test mutants attacks fuzz check fmt clippy doc book tidy crash sim figures bench lab install
+.PHONY: help setup build demo quick test mutants attacks fuzz check fmt clippy doc book tidy crash sim figures bench lab install deb tarball image packages
 help: ## print this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
@@ -22,20 +20,15 @@ setup: ## install the tools that lab and demo use, where they are missing
 build: ## build the command lighthaul, in target/release
 	$(CARGO) build --release --locked
 install: build ## put the command, its completions, man pages and units for systemd below PREFIX, /usr/local
-	install -D -m 755 $(TARGET)/release/lighthaul $(ROOT)/bin/lighthaul
-	install -D -m 755 $(TARGET)/release/liblighthaul_wrap.so $(ROOT)/lib/lighthaul/liblighthaul_wrap.so
-	$(TARGET)/release/lighthaul man $(TARGET)/man
-	install -d $(SHARE)/man/man1
-	install -m 644 $(TARGET)/man/*.1 $(SHARE)/man/man1
-	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
-	$(TARGET)/release/lighthaul completions bash > $(SHARE)/bash-completion/completions/lighthaul
-	$(TARGET)/release/lighthaul completions zsh > $(SHARE)/zsh/site-functions/_lighthaul
-	$(TARGET)/release/lighthaul completions fish > $(SHARE)/fish/vendor_completions.d/lighthaul.fish
-	install -d $(ROOT)/lib/systemd/system
-	for unit in lighthaul lighthaul-gateway lighthaul-scheduler; do \
-		sed 's,/usr/local/bin,$(PREFIX)/bin,' dist/$$unit.service > $(ROOT)/lib/systemd/system/$$unit.service; done
-	install -d $(SHARE)/lighthaul
-	install -m 644 dist/prometheus-alerts.yml dist/grafana-dashboard.json $(SHARE)/lighthaul
+	@scripts/lay-out $(TARGET)/release/lighthaul $(TARGET)/release/liblighthaul_wrap.so "$(DESTDIR)" $(PREFIX)
+deb: ## build a package for Debian, with a static program, in target/package
+	@scripts/package deb
+tarball: ## build the same as a tar file for any Linux of this architecture
+	@scripts/package tarball
+image: ## build the same as a container image, an OCI tar file
+	@scripts/package image
+packages: setup ## install, run and purge these packages in a bare Debian, and copy from there to a host without any
+	@scripts/test-packages
 demo: setup build ## copy a real tree over a long path, and compare with TCP
 	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- demo
 quick: ## run the unit, property and simulated tests, which need neither root nor a network

@@ -2,6 +2,7 @@
 
 use lighthaul_grammar::doctor::Doctor;
 use lighthaul_remote::doctor::{self, Check, Diagnosis};
+use lighthaul_remote::ssh::install::Install;
 use lighthaul_session::error::Error;
 use serde_json::json;
 
@@ -14,6 +15,8 @@ pub(crate) fn run(args: &Doctor) -> Result<u8, Error> {
         host: args.host.clone(),
         ssh: args.via.ssh.clone(),
         program: args.via.remote.clone(),
+        // checks ask no questions
+        install: Install::if_requested(args.via.install, Install::Never),
         ports: args.via.port_range,
         rate: args.rate,
         gateway: args.via.through.gateway.clone(),

@@ -21,14 +21,40 @@ pub(crate) fn completions(args: &Completions) -> Result<(), Error> {
     Ok(())
 }
 
+/// Commit that the program was built from; empty if it is unknown.
+const COMMIT: &str = env!("LIGHTHAUL_COMMIT");
+/// Optional features of the build.
+const FEATURES: &[&str] = &[
+    #[cfg(feature = "otel")]
+    "otel",
+];
+/// True if the program needs no shared library.
+const STATIC: bool = cfg!(target_feature = "crt-static");
+
 /// Prints the version.
 pub(crate) fn version(json: bool) {
     let version = env!("CARGO_PKG_VERSION");
     if json {
-        let event = json!({"v": 1, "type": "version", "version": version, "protocol": VERSION});
+        let event = json!({
+            "v": 1,
+            "type": "version",
+            "version": version,
+            "protocol": VERSION,
+            "commit": COMMIT,
+            "features": FEATURES,
+            "static": STATIC,
+        });
         print_json(&event);
-    } else {
+        return;
+    }
+    let commit = (!COMMIT.is_empty()).then(|| format!("commit {COMMIT}"));
+    let linked = STATIC.then(|| "static".to_owned());
+    let features = (!FEATURES.is_empty()).then(|| format!("features {}", FEATURES.join(" ")));
+    let details: Vec<String> = [commit, linked, features].into_iter().flatten().collect();
+    if details.is_empty() {
         print(&format!("lighthaul {version}"));
+    } else {
+        print(&format!("lighthaul {version} ({})", details.join(", ")));
     }
 }
 

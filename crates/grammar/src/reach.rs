@@ -7,6 +7,7 @@ use lighthaul_base::PortRange;
 use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_remote::daemon::Daemon;
 use lighthaul_remote::reach::Route;
+use lighthaul_remote::ssh::install::Install;
 
 use crate::secret::Secret;
 
@@ -32,6 +33,12 @@ pub struct RemoteArgs {
         hide_short_help = true
     )]
     pub remote: String,
+    /// Put a copy of this program on the other host if it has none
+    ///
+    /// For HOST:PATH: the copy goes below `~/.cache/lighthaul` (`XDG_CACHE_HOME`) there, and later commands find it.
+    /// Without this option the command asks first, if there is a terminal.
+    #[arg(long, env = "LIGHTHAUL_INSTALL", hide_short_help = true)]
+    pub install: bool,
     /// Ports that the other host's firewall lets pass, as in 5000-5009
     ///
     /// For HOST:PATH: the program that ssh starts there listens on one of them, for TCP and UDP. Where all are closed, the
@@ -55,6 +62,7 @@ impl RemoteArgs {
         Route {
             ssh: self.ssh.clone(),
             program: self.remote.clone(),
+            install: Install::if_requested(self.install, Install::Ask),
             ports: self.port_range,
             is_bulk: false,
             gateway: self.through.gateway.clone(),

@@ -4,7 +4,7 @@
 //! - [`reach`]: sessions with the host of a place; [`dial`]: calls to a daemon; [`mod@daemon`], [`credential`]: its
 //!   identity, and credentials for it; [`ssh`]: daemons that ssh starts
 //! - [`scheduler`]: clients of a scheduler; [`doctor`]: checks of the way to a host
-//! - [`notice`]: lines on standard error
+//! - [`notice`]: lines on standard error; [`question`]: questions to the user
 #![expect(clippy::disallowed_methods, reason = "commands read variables")]
 
 pub mod credential;
@@ -15,6 +15,7 @@ mod error;
 pub mod notice;
 pub mod paths;
 pub mod place;
+pub mod question;
 pub mod reach;
 pub mod scheduler;
 pub mod ssh;

@@ -15,9 +15,10 @@ use crate::daemon::Daemon;
 use crate::dial::{connect, dial};
 use crate::place::Place;
 use crate::ssh::command::Ssh;
+use crate::ssh::install::Install;
 use crate::ssh::reach as ssh;
 use crate::ssh::route::SshRoute;
-use crate::ssh::start::{Started, start};
+use crate::ssh::start::{Started, Wanted, start};
 
 /// Settings of the connection to another host.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct Route {
     pub ssh: String,
     /// Program that ssh starts there.
     pub program: String,
+    /// Permission to install a copy of this program, if there is none.
+    pub install: Install,
     /// Ports for the program that ssh starts there.
     pub ports: Option<PortRange>,
     /// True if much data may follow, so that several connections pay.
@@ -80,12 +83,12 @@ pub fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
         }
         Place::Ssh { host, .. } => {
             let identity = Identity::generate();
-            let started = start(
-                Ssh::new(&via.ssh, host)?,
-                &via.program,
-                via.ports,
-                &identity,
-            )?;
+            let wanted = Wanted {
+                program: &via.program,
+                ports: via.ports,
+                install: via.install,
+            };
+            let started = start(Ssh::new(&via.ssh, host)?, wanted, &identity)?;
             if let Some(gateway) = &via.gateway {
                 let session = connect(Some(gateway), &started.host, started.port, &identity)?;
                 if session.peer != started.key {

@@ -1,19 +1,13 @@
 //! Lines on standard output and standard error.
 
-use std::io::{self, Write, stderr, stdout};
+use std::io::{self, Write, stdout};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use lighthaul_base::escape::{LINE_MAX, escape, escape_json};
+use lighthaul_base::escape::escape_json;
 pub(crate) use lighthaul_remote::notice::say;
 use lighthaul_session::error::{Error, FileAction};
 use serde_json::{Value, json};
-
-/// Prints a question on standard error, without a line break.
-pub(crate) fn ask(text: &str) {
-    write!(stderr(), "{}", escape(text, LINE_MAX)).ok();
-    stderr().flush().ok();
-}
 
 /// Prints a line on standard output. [`unprinted`] reports a failure when the command ends.
 pub(crate) fn print(text: &str) {

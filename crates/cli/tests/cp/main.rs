@@ -22,6 +22,7 @@ mod hashes;
 mod hoarders;
 mod holes;
 mod inplace;
+mod install;
 mod keys;
 mod kinds;
 mod landing;

@@ -275,6 +275,7 @@ fn login_shells_that_print_are_understood() {
         let setup = Setup {
             config: &config,
             shell,
+            cache: "",
         };
         let Some(ssh) = Sshd::start_on("ssh-shell", stage, setup) else {
             return;

@@ -26,6 +26,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) config: &'a str,
     /// Login shell of the user there; the usual one if empty.
     pub(crate) shell: &'a str,
+    /// Options of a file system in memory that is mounted as `.cache` in the home directory there; none if empty.
+    pub(crate) cache: &'a str,
 }
 
 impl Sshd {
@@ -135,7 +137,9 @@ pub(crate) fn listen(
         Some(stage) => {
             let mut command = stage.lab.command(on, "unshare").unwrap();
             command.args(["-m", "sh", "-c", AS_USER, "sh"]);
-            command.arg(accounts(near, setup.shell)).arg(serve[0]);
+            command.arg(accounts(near, setup.shell));
+            command.arg(near.folder("home/.cache"));
+            command.args([setup.cache, serve[0]]);
             command
         }
     };
@@ -145,8 +149,9 @@ pub(crate) fn listen(
     line.contains("listening on").then_some(daemon)
 }
 
-/// Replaces the accounts of the host, for the daemon alone.
-const AS_USER: &str = "mount --bind $1/passwd /etc/passwd && mount --bind $1/shadow /etc/shadow && shift && exec \"$@\"";
+/// Replaces the accounts of the host, and the file system of a cache directory, for the daemon alone.
+const AS_USER: &str = "mount --bind $1/passwd /etc/passwd && mount --bind $1/shadow /etc/shadow && \
+    { test -z \"$3\" || mount -t tmpfs -o \"$3\" none \"$2\"; } && shift 3 && exec \"$@\"";
 
 /// Writes the accounts of a host with one user.
 fn accounts(near: &Near, shell: &str) -> PathBuf {

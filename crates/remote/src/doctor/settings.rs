@@ -4,6 +4,7 @@ use lighthaul_base::{PortRange, Rate};
 use lighthaul_gateway::proxy_address::ProxyAddress;
 
 use crate::daemon::Daemon;
+use crate::ssh::install::Install;
 
 /// Host to check, and the path to it.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub struct Doctor {
     pub ssh: String,
     /// Program that ssh starts there.
     pub program: String,
+    /// Permission to install a copy of this program, if there is none.
+    pub install: Install,
     /// Ports for that program.
     pub ports: Option<PortRange>,
     /// Rate of the copies to come, in place of the rate that the path is measured at.

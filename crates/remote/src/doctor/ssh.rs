@@ -14,7 +14,7 @@ use crate::place::Place;
 use crate::reach::agreed;
 use crate::ssh::command::Ssh;
 use crate::ssh::reach::connect;
-use crate::ssh::start::{Started, start};
+use crate::ssh::start::{Started, Wanted, start};
 
 /// Returns the ssh command for the host to check, if ssh is the way to it: the host is written as for a copy
 /// (`HOST:`, `USER@HOST`), or it is only a name in the configuration of ssh.
@@ -51,13 +51,18 @@ pub(super) fn way(doctor: &Doctor) -> Result<Option<Ssh>, Error> {
 pub(super) fn examine(doctor: &Doctor, ssh: Ssh, report: &mut Report<'_>) -> Result<(), Error> {
     report.fine("name", &described(&ssh));
     let identity = Identity::generate();
-    let (host, port) = (ssh.host.clone(), ssh.config.port.unwrap_or(22));
-    let started = match start(ssh, &doctor.program, doctor.ports, &identity) {
+    let port = ssh.config.port.unwrap_or(22);
+    let wanted = Wanted {
+        program: &doctor.program,
+        ports: doctor.ports,
+        install: doctor.install,
+    };
+    let started = match start(ssh, wanted, &identity) {
         Ok(started) => started,
         Err(error) if error.code() == Code::Interrupted => return Err(error),
         Err(error) => {
             let advice = if error.code() == Code::Network {
-                format!("see what `ssh {host}` says; TCP port {port} must be open")
+                format!("TCP port {port} must be open")
             } else {
                 String::new()
             };
@@ -67,7 +72,7 @@ pub(super) fn examine(doctor: &Doctor, ssh: Ssh, report: &mut Report<'_>) -> Res
     };
     report.fine(
         "ssh",
-        &format!("ssh logs in, and {} runs there", started.remote),
+        &format!("ssh logs in, and {} runs there", started.program),
     );
     let found = match connect(&started, (doctor.ports, false), &identity) {
         Ok(found) => found,

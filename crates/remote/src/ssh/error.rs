@@ -28,8 +28,74 @@ pub(crate) enum SshError {
         /// Host.
         host: String,
     },
+    /// There is neither the program nor a copy of it.
+    #[error(
+        "lighthaul is not installed on {host}; add --install to put a copy of this program there, or name its path there with --remote"
+    )]
+    NothingInstalled {
+        /// Host.
+        host: String,
+    },
+    /// The installed program has another version of the protocol.
+    #[error(
+        "{theirs} on {host} has another protocol version than lighthaul {} here; add --install to put a copy of this program there, or \
+         install the same version on both hosts",
+        env!("CARGO_PKG_VERSION")
+    )]
+    OtherVersion {
+        /// Host.
+        host: String,
+        /// Name and version of the program there.
+        theirs: String,
+    },
+    /// The host cannot run this program.
+    #[error(
+        "lighthaul is not installed on {host}, which cannot run a copy of this program ({kernel} on {machine}, not Linux on {}); \
+         install lighthaul for {machine} there",
+        std::env::consts::ARCH
+    )]
+    OtherSystem {
+        /// Host.
+        host: String,
+        /// Kernel of the host.
+        kernel: String,
+        /// Architecture of the host.
+        machine: String,
+    },
+    /// This program cannot be read.
+    #[error("cannot read this program: {0}")]
+    Program(io::Error),
+    /// The copy of this program cannot be written.
+    #[error(
+        "cannot put a copy of lighthaul below ~/.cache on {host}: {why}; make room there, or set XDG_CACHE_HOME there to another directory"
+    )]
+    CopyNotWritten {
+        /// Host.
+        host: String,
+        /// Error of the host.
+        why: String,
+    },
+    /// The copy of this program is on a file system that executes nothing.
+    #[error(
+        "the file system of ~/.cache on {host} executes no programs (noexec); set XDG_CACHE_HOME there to a directory on another one, or \
+         install lighthaul there"
+    )]
+    CopyNotExecutable {
+        /// Host.
+        host: String,
+    },
+    /// The copy of this program does not run, or is damaged.
+    #[error(
+        "the copy of lighthaul does not run on {host}: {why}; install lighthaul there, or use the static program of a package here"
+    )]
+    CopyNotUsable {
+        /// Host.
+        host: String,
+        /// Output of the copy.
+        why: String,
+    },
     /// ssh cannot connect or log in.
-    #[error("ssh could not reach {host} or log in there")]
+    #[error("ssh could not reach {host} or log in there; see what `ssh {host}` says")]
     NoLogin {
         /// Host.
         host: String,
@@ -59,8 +125,14 @@ impl Coded for SshError {
             Self::NotStarted { .. } | Self::NoLogin { .. } | Self::NoChannel { .. } => {
                 Code::Network
             }
-            Self::NotInstalled { .. } => Code::Open,
-            Self::NoGreeting { .. } => Code::Protocol,
+            Self::NotInstalled { .. }
+            | Self::NothingInstalled { .. }
+            | Self::OtherSystem { .. }
+            | Self::Program(_)
+            | Self::CopyNotExecutable { .. }
+            | Self::CopyNotUsable { .. } => Code::Open,
+            Self::CopyNotWritten { .. } => Code::Io,
+            Self::NoGreeting { .. } | Self::OtherVersion { .. } => Code::Protocol,
         }
     }
 }

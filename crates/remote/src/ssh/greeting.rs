@@ -7,15 +7,25 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::Error;
 
-/// Reads until the first line that has the word `mark`. Returns the words after it, or `None` if `input` ends, or if
-/// there are more lines or bytes than a login shell may print.
-///
-/// Octets are read one at a time, since those after the line belong to the session.
+/// Reads until the first line that has the word `mark`, and returns the words after it; see [`read_line`].
 pub(crate) fn read_words(
     input: &mut impl Read,
     mark: &str,
     until: Limit,
 ) -> Result<Option<Vec<String>>, Error> {
+    let line = read_line(input, &[mark], until)?;
+    Ok(line.map(|(_, words)| words))
+}
+
+/// Reads until the first line that has one of the words `marks`. Returns that word and those after it, or `None` if
+/// `input` ends, or if there are more lines or bytes than a login shell may print.
+///
+/// Octets are read one at a time, since those after the line belong to the session.
+pub(crate) fn read_line<'a>(
+    input: &mut impl Read,
+    marks: &[&'a str],
+    until: Limit,
+) -> Result<Option<(&'a str, Vec<String>)>, Error> {
     let mut line = Vec::new();
     let (mut bytes, mut lines) = (0, 0);
     let mut octet = [0];
@@ -34,8 +44,10 @@ pub(crate) fn read_words(
         lines += 1;
         let text = String::from_utf8_lossy(&line);
         // a shell may print a prompt without an end of line
-        if let Some((_, rest)) = text.split_once(mark) {
-            return Ok(Some(rest.split_whitespace().map(str::to_owned).collect()));
+        let marked = |mark: &&'a str| Some((*mark, text.split_once(*mark)?.1));
+        if let Some((mark, rest)) = marks.iter().find_map(marked) {
+            let words = rest.split_whitespace().map(str::to_owned);
+            return Ok(Some((mark, words.collect())));
         }
         line.clear();
     }

@@ -7,14 +7,20 @@
 //! - [`command`]: the ssh command and its configuration; `start`: a daemon that ssh starts
 //! - [`reach`]: sessions with that daemon, directly or through ssh; [`route`]: connections through ssh
 //! - [`forward`]: the far end of such a connection; `pair`: the near end
+//! - [`install`]: a copy of this program for a host without it; `program_copy`: its place there, and the `script` that
+//!   seeks it; `far_program`: the program to start
 //! - `control_socket`: channels in the first login; `greeting`: first lines of a far program; `error`: faults
 pub mod command;
 pub mod forward;
+pub mod install;
 pub mod reach;
 pub mod route;
 pub mod start;
 
 mod control_socket;
 mod error;
+mod far_program;
 mod greeting;
 mod pair;
+mod program_copy;
+mod script;

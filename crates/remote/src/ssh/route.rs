@@ -20,6 +20,7 @@ use lighthaul_session::session::Call;
 
 use crate::ssh::command::Ssh;
 use crate::ssh::error::SshError;
+use crate::ssh::far_program::FarProgram;
 use crate::ssh::forward::READY;
 use crate::ssh::greeting::{Limit, read_words};
 use crate::ssh::pair::connected_pair;
@@ -32,7 +33,7 @@ pub struct SshRoute(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     ssh: Ssh,
-    remote: String,
+    program: FarProgram,
     port: u16,
     /// Options for a channel in the login that started the daemon, if there can be one.
     share: Option<Vec<String>>,
@@ -71,7 +72,7 @@ impl SshRoute {
     pub fn new(started: &Started) -> Self {
         Self(Arc::new(Shared {
             ssh: started.ssh.clone(),
-            remote: started.remote.clone(),
+            program: started.program.clone(),
             port: started.port,
             share: started.sharing.options_to_share(),
             state: Mutex::default(),
@@ -245,7 +246,7 @@ impl Shared {
         };
         let (mut ours, theirs) = connected_pair().map_err(failed)?;
         let port = self.port.to_string();
-        let mut command = self.ssh.run(options, &self.remote, &["forward", &port]);
+        let mut command = self.program.run(&self.ssh, options, &["forward", &port]);
         let input = theirs.try_clone().map_err(failed)?;
         // Ctrl-C must not end it before the session has ended
         command

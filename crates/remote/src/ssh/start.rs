@@ -16,7 +16,9 @@ use lighthaul_session::error::Error;
 use crate::ssh::command::Ssh;
 use crate::ssh::control_socket::ControlSocket;
 use crate::ssh::error::SshError;
+use crate::ssh::far_program::{DEFAULT, FarProgram};
 use crate::ssh::greeting::{Limit, read_words};
+use crate::ssh::install::{Found, Install, Search};
 
 /// Daemon that ssh started; it ends when this is dropped.
 #[derive(Debug)]
@@ -25,7 +27,7 @@ pub struct Started {
     /// ssh command for its host.
     pub ssh: Ssh,
     /// Program on its host.
-    pub remote: String,
+    pub(crate) program: FarProgram,
     /// Way to open channels in the login that started it.
     pub(crate) sharing: Sharing,
     /// Host to connect to.
@@ -53,47 +55,50 @@ impl Drop for Started {
     }
 }
 
-/// Starts the program `remote` (a `lighthaul`) on the host of `ssh`. It listens in `ports`, and only `identity` may
-/// connect to it.
-pub fn start(
-    ssh: Ssh,
-    remote: &str,
-    ports: Option<PortRange>,
-    identity: &Identity,
-) -> Result<Started, Error> {
+/// Program to start on another host.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Its name or path there.
+    pub program: &'a str,
+    /// Ports to listen on.
+    pub ports: Option<PortRange>,
+    /// Permission to install a copy of this program, if it is missing.
+    pub install: Install,
+}
+
+/// Starts a program on the host of `ssh`. It listens, and only `identity` may connect to it.
+pub fn start(ssh: Ssh, wanted: Wanted<'_>, identity: &Identity) -> Result<Started, Error> {
     let failed = |error: std::io::Error| SshError::NotStarted {
         program: ssh.program(),
         error,
     };
+    let mut program = FarProgram::new(wanted.program).map_err(SshError::Program)?;
     let sharing = Sharing::of(&ssh);
-    let ports = ports.map(|ports| ports.to_string());
+    let ports = wanted.ports.map(|ports| ports.to_string());
     let mut words = vec!["serve", "--once"];
     if let Some(ports) = &ports {
         words.extend(["--port-range", ports]);
     }
-    let mut child = ssh
-        .run(&sharing.options_to_open(), remote, &words)
+    let mut child = program
+        .run(&ssh, &sharing.options_to_open(), &words)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .map_err(failed)?;
-    if let Some(input) = &mut child.stdin {
-        let line = format!("{}\n", tls::fingerprint(identity)?);
-        input
-            .write_all(line.as_bytes())
-            .and_then(|()| input.flush())
-            .ok();
-    }
-    let words = match child.stdout.take() {
-        Some(mut output) => read_words(&mut output, GREETING, Limit(None)),
-        None => Ok(None),
+    let key = format!("{}\n", tls::fingerprint(identity)?);
+    let answer = converse(&mut child, &mut program, (&ssh.host, wanted.install), &key);
+    let greeting = match answer {
+        Ok(words) => words.as_deref().and_then(greeting),
+        Err(error) => {
+            end(&mut child, FAILURE_TIMEOUT);
+            return Err(error);
+        }
     };
-    let greeting = words.map(|words| words.as_deref().and_then(greeting));
-    let Ok(Some((port, key))) = greeting else {
+    let Some((port, key)) = greeting else {
         let code = end(&mut child, FAILURE_TIMEOUT);
         // Ctrl-C ends ssh, too
         interrupt::check()?;
-        let (remote, host) = (remote.to_owned(), ssh.host.clone());
+        let (remote, host) = (program.to_string(), ssh.host);
         return Err(Error::from(match code {
             Some(127) => SshError::NotInstalled { remote, host },
             Some(255) => SshError::NoLogin { host },
@@ -103,12 +108,44 @@ pub fn start(
     Ok(Started {
         child,
         host: ssh.address(),
-        remote: remote.to_owned(),
+        program,
         sharing,
         ssh,
         port,
         key,
     })
+}
+
+/// Sends `key` to the program that `child` starts on a host, and returns the words of its greeting. A program that was
+/// sought is known then.
+fn converse(
+    child: &mut Child,
+    program: &mut FarProgram,
+    (host, install): (&str, Install),
+    key: &str,
+) -> Result<Option<Vec<String>>, Error> {
+    let (Some(mut input), Some(mut output)) = (child.stdin.as_ref(), child.stdout.take()) else {
+        return Ok(None);
+    };
+    let sent = input.write_all(key.as_bytes());
+    // the end of the output tells what has failed
+    sent.and_then(|()| input.flush()).ok();
+    let FarProgram::Sought(copy) = &*program else {
+        return read_words(&mut output, GREETING, Limit(None));
+    };
+    let search = Search {
+        host,
+        copy,
+        install,
+    };
+    let Some((found, words)) = search.follow(input, &mut output, key)? else {
+        return Ok(None);
+    };
+    *program = match found {
+        Found::Installed => FarProgram::Named(DEFAULT.to_owned()),
+        Found::Copy => FarProgram::Copy(copy.clone()),
+    };
+    Ok(Some(words))
 }
 
 /// Returns the port and the key of the remote daemon.

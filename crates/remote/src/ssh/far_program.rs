@@ -1,0 +1,50 @@
+//! Program on another host that ssh starts.
+
+use std::fmt;
+use std::process::Command;
+
+use crate::ssh::command::Ssh;
+use crate::ssh::program_copy::ProgramCopy;
+
+/// Program on another host that ssh starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FarProgram {
+    /// Program by its name or path there.
+    Named(String),
+    /// Installed program, or else a copy of this one: it is not known yet which of them is there.
+    Sought(ProgramCopy),
+    /// Copy of this program.
+    Copy(ProgramCopy),
+}
+
+impl FarProgram {
+    /// Returns the program that the user names as `name`. The default is also sought among copies of this program.
+    pub(crate) fn new(name: &str) -> std::io::Result<Self> {
+        if name == DEFAULT {
+            return ProgramCopy::of_this_program().map(Self::Sought);
+        }
+        Ok(Self::Named(name.to_owned()))
+    }
+
+    /// Returns the command that runs the program with `words` on the host of `ssh`; `options` are added to the user's.
+    pub(crate) fn run(&self, ssh: &Ssh, options: &[String], words: &[&str]) -> Command {
+        match self {
+            Self::Named(name) => ssh.run(options, name, words),
+            Self::Sought(copy) => ssh.run(options, &copy.search(words), &[]),
+            Self::Copy(copy) => ssh.run(options, &copy.command(words), &[]),
+        }
+    }
+}
+
+impl fmt::Display for FarProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(name) => f.write_str(name),
+            Self::Sought(_) => f.write_str(DEFAULT),
+            Self::Copy(_) => f.write_str("a copy of lighthaul"),
+        }
+    }
+}
+
+/// Name of the program unless the user gives another.
+pub(super) const DEFAULT: &str = "lighthaul";

@@ -1,0 +1,260 @@
+//! Installation of a copy of this program on a host that has none, within the login that starts it.
+//!
+//! ```text
+//! here   key                  "install", program                  key
+//! there       missing, system                     copied              greeting
+//! ```
+
+use std::io::{self, IsTerminal, Read, Write, stderr, stdin};
+
+use lighthaul_base::Size;
+use lighthaul_daemon::greeting::GREETING;
+use lighthaul_session::error::Error;
+
+use crate::notice::say;
+use crate::question::is_confirmed;
+use crate::ssh::error::SshError;
+use crate::ssh::greeting::{Limit, read_line};
+use crate::ssh::program_copy::{INSTALL, ProgramCopy, REPORT, open_this_program};
+
+/// Permission to put a copy of this program on a host without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Install {
+    /// No copy is installed.
+    Never,
+    /// The user is asked, if there is a terminal.
+    Ask,
+    /// A copy is installed without a question.
+    Always,
+}
+
+/// Result of a search for the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The installed program has started.
+    Installed,
+    /// The copy has started.
+    Copy,
+}
+
+/// Line of a far program or of the script that seeks it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Report {
+    /// The installed program starts.
+    Installed,
+    /// The copy starts.
+    Copy,
+    /// The copy was installed and starts.
+    Copied,
+    /// There is neither. The line names kernel and architecture, and the installed program of another protocol.
+    Missing(System, Option<String>),
+    /// The copy could not be written.
+    Unwritten(String),
+    /// The copy did not run, or is not what was sent: status and output of the attempt.
+    Unusable(i32, String),
+}
+
+/// Kernel and architecture of a host, as `uname` prints them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct System {
+    kernel: String,
+    machine: String,
+}
+
+impl Install {
+    /// Returns the permission for a command with or without the option `--install`; without it, `otherwise`.
+    pub const fn if_requested(is_requested: bool, otherwise: Self) -> Self {
+        if is_requested {
+            Self::Always
+        } else {
+            otherwise
+        }
+    }
+}
+
+impl System {
+    fn runs_this_program(&self) -> bool {
+        self.kernel == "Linux" && self.machine == std::env::consts::ARCH
+    }
+}
+
+/// Host on which the program is sought.
+pub(super) struct Search<'a> {
+    pub(super) host: &'a str,
+    pub(super) copy: &'a ProgramCopy,
+    pub(super) install: Install,
+}
+
+impl Search<'_> {
+    /// Reads the reports of the script, and installs a copy if that is permitted. Returns the program that has started
+    /// and the words of its greeting, or none if it ended without.
+    ///
+    /// `key` is the line that the program awaits; it was sent once.
+    pub(super) fn follow(
+        &self,
+        mut input: impl Write,
+        output: &mut impl Read,
+        key: &str,
+    ) -> Result<Option<(Found, Vec<String>)>, Error> {
+        // a server may run a command of its own in place of the script
+        let mut found = Found::Installed;
+        while let Some((mark, words)) = read_line(output, &[GREETING, REPORT], Limit(None))? {
+            if mark == GREETING {
+                return Ok(Some((found, words)));
+            }
+            match Report::parse(&words) {
+                None | Some(Report::Installed) => {}
+                Some(Report::Copy) => found = Found::Copy,
+                Some(Report::Copied) => {
+                    found = Found::Copy;
+                    // the script may have read further than the program's bytes before
+                    let sent = input.write_all(key.as_bytes());
+                    sent.and_then(|()| input.flush()).ok();
+                }
+                Some(Report::Missing(system, other)) => {
+                    self.permit(&system, other)?;
+                    // the script reports why its input ended early
+                    send(&mut input).ok();
+                }
+                Some(Report::Unwritten(why)) => {
+                    let host = self.host.to_owned();
+                    return Err(SshError::CopyNotWritten { host, why }.into());
+                }
+                Some(Report::Unusable(status, why)) => return Err(self.unusable(status, why)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the error about a copy that ended with `status` and printed `why`.
+    fn unusable(&self, status: i32, why: String) -> Error {
+        let host = self.host.to_owned();
+        let error = match status {
+            NOT_EXECUTABLE => SshError::CopyNotExecutable { host },
+            _ if why.is_empty() => SshError::CopyNotUsable {
+                host,
+                why: format!("status {status}"),
+            },
+            _ => SshError::CopyNotUsable { host, why },
+        };
+        error.into()
+    }
+
+    /// Returns an error if no copy may be installed, or if it cannot run there.
+    fn permit(&self, system: &System, other: Option<String>) -> Result<(), Error> {
+        let host = self.host.to_owned();
+        if !system.runs_this_program() {
+            let System { kernel, machine } = system.clone();
+            return Err(SshError::OtherSystem {
+                host,
+                kernel,
+                machine,
+            }
+            .into());
+        }
+        let size = Size(self.copy.len);
+        let is_permitted = match self.install {
+            Install::Never => false,
+            Install::Always => true,
+            Install::Ask if !stdin().is_terminal() || !stderr().is_terminal() => false,
+            Install::Ask => {
+                let why = match &other {
+                    None => format!("lighthaul is not installed on {host}"),
+                    Some(other) => format!("{other} on {host} has another protocol version"),
+                };
+                is_confirmed(&format!(
+                    "{why}. Put a copy of this program ({size}) into the cache directory there, and run it? [y/N] "
+                ))?
+            }
+        };
+        if !is_permitted {
+            return Err(match other {
+                None => SshError::NothingInstalled { host },
+                Some(theirs) => SshError::OtherVersion { host, theirs },
+            }
+            .into());
+        }
+        say(&format!(
+            "lighthaul: putting a copy of this program ({size}) into the cache directory on {host}"
+        ));
+        Ok(())
+    }
+}
+
+/// Sends the request and the program.
+fn send(input: &mut impl Write) -> io::Result<()> {
+    writeln!(input, "{INSTALL}")?;
+    io::copy(&mut open_this_program()?, input)?;
+    input.flush()
+}
+
+impl Report {
+    /// Reads the words of a line.
+    fn parse(words: &[String]) -> Option<Self> {
+        let (kind, rest) = words.split_first()?;
+        let text = |words: &[String]| words.join(" ").chars().take(TEXT_MAX).collect::<String>();
+        let other = |name: String| {
+            if name.is_empty() {
+                "lighthaul".to_owned()
+            } else {
+                name
+            }
+        };
+        match (kind.as_str(), rest) {
+            ("installed", _) => Some(Self::Installed),
+            ("copy", _) => Some(Self::Copy),
+            ("copied", _) => Some(Self::Copied),
+            ("missing" | "other", [kernel, machine, name @ ..]) => {
+                let system = System {
+                    kernel: kernel.clone(),
+                    machine: machine.clone(),
+                };
+                let other = (kind == "other").then(|| other(text(name)));
+                Some(Self::Missing(system, other))
+            }
+            ("unwritten", why) => Some(Self::Unwritten(text(why))),
+            ("unusable", [status, why @ ..]) => status
+                .parse()
+                .ok()
+                .map(|status| Self::Unusable(status, text(why))),
+            _ => None,
+        }
+    }
+}
+
+/// Status of a shell whose command may not be executed.
+const NOT_EXECUTABLE: i32 = 126;
+/// Most characters of a foreign text in a message.
+const TEXT_MAX: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Option<Report> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Report::parse(&words)
+    }
+
+    #[test]
+    fn reports_are_parsed() {
+        let missing = |other: Option<&str>| {
+            let system = System {
+                kernel: "Linux".to_owned(),
+                machine: "x86_64".to_owned(),
+            };
+            Some(Report::Missing(system, other.map(str::to_owned)))
+        };
+        assert_eq!(parse("missing Linux x86_64"), missing(None));
+        assert_eq!(parse("other Linux x86_64"), missing(Some("lighthaul")));
+        let line = "other Linux x86_64 lighthaul 0.0.9";
+        assert_eq!(parse(line), missing(Some("lighthaul 0.0.9")));
+        let full = Some(Report::Unwritten("disk full".to_owned()));
+        assert_eq!(parse("unwritten disk full"), full);
+        let denied = Some(Report::Unusable(126, "denied".to_owned()));
+        assert_eq!(parse("unusable 126 denied"), denied);
+        for noise in ["", "missing", "unusable x", "hello"] {
+            assert_eq!(parse(noise), None, "{noise}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! A copy of this program on another host, below the user's cache directory there.
+//!
+//! ```text
+//! $XDG_CACHE_HOME/lighthaul/VERSION-DIGEST/lighthaul
+//! ```
+//!
+//! The directory is named for the version and the BLAKE3 digest of the program, so two builds never take each other's
+//! place. A copy gets its name when its digest was verified there. Copies that were not started for a month are removed
+//! by the next installation.
+
+use std::fs::File;
+use std::io;
+
+use lighthaul_session::message::VERSION;
+
+use crate::ssh::script;
+
+/// This program, and its copies on other hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProgramCopy {
+    /// Length in bytes.
+    pub(crate) len: u64,
+    /// BLAKE3 digest, in hexadecimal digits.
+    digest: String,
+}
+
+impl ProgramCopy {
+    /// Reads this program.
+    pub(crate) fn of_this_program() -> io::Result<Self> {
+        let mut program = open_this_program()?;
+        let mut hasher = blake3::Hasher::new();
+        let len = io::copy(&mut program, &mut hasher)?;
+        let digest = hasher.finalize().to_hex().to_string();
+        Ok(Self { len, digest })
+    }
+
+    /// Returns the command that runs the copy with `words`.
+    pub(crate) fn command(&self, words: &[&str]) -> String {
+        let (place, words) = (self.place(), words.join(" "));
+        script::command(&format!("{place}; exec \"$c\" {words}"))
+    }
+
+    /// Returns the command that runs the installed program with `words`, or else the copy. If neither runs or has the
+    /// protocol of this program, it awaits the request to install a copy and its bytes. It reports its steps in lines
+    /// that begin with [`REPORT`].
+    ///
+    /// The program reads the standard input, so the script reads it only where there is no program.
+    pub(crate) fn search(&self, words: &[&str]) -> String {
+        let (place, words, install) = (self.place(), words.join(" "), self.install());
+        script::command(&format!(
+            "set -f; {place}; fits() {{ case $(\"$1\" --version --json 2>/dev/null </dev/null) in \
+             (*protocol?:{VERSION}[,}}]*) return 0;; esac; return 1; }}; \
+             w=missing; v=; if command -v lighthaul >/dev/null 2>&1; then \
+             if fits lighthaul; then echo {REPORT} installed; exec lighthaul {words}; fi; \
+             w=other; v=$(lighthaul --version 2>/dev/null </dev/null); fi; \
+             if fits \"$c\"; then touch \"$d\" 2>/dev/null; echo {REPORT} copy; exec \"$c\" {words}; fi; \
+             echo {REPORT} $w $(uname -s) $(uname -m) $v; {install}; \
+             echo {REPORT} copied; exec \"$c\" {words}"
+        ))
+    }
+
+    /// Returns the part of the script that reads the program from standard input, verifies it, and gives it its name.
+    fn install(&self) -> String {
+        let Self { len, digest } = self;
+        format!(
+            "read k && read a && test \"$a\" = {INSTALL} || exit 127; umask 077; t=$d/.new-$$; n=$t/lighthaul; \
+             e=$({{ mkdir -p \"$t\" && head -c {len} >\"$n\" && chmod 700 \"$n\" && sync \"$n\"; }} 2>&1) || \
+             {{ rm -rf \"$t\"; echo {REPORT} unwritten $e; exit 1; }}; \
+             o=$(\"$n\" manifest --progress none --hash blake3 \"$t\" 2>&1 </dev/null); s=$?; \
+             case $o in ({digest}*) ;; (*) rm -rf \"$t\"; echo {REPORT} unusable $s $o; exit 1;; esac; \
+             e=$(mv -f \"$n\" \"$c\" 2>&1) || {{ rm -rf \"$t\"; echo {REPORT} unwritten $e; exit 1; }}; rm -rf \"$t\"; \
+             find \"${{d%/*}}\" -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {{}} + 2>/dev/null"
+        )
+    }
+
+    /// Returns the part of a script that sets `c` to the path of the copy, and `d` to its directory.
+    fn place(&self) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        let digest = &self.digest[..16];
+        format!("d=${{XDG_CACHE_HOME:-$HOME/.cache}}/lighthaul/{version}-{digest}; c=$d/lighthaul")
+    }
+}
+
+/// Opens the file of this program, even if another one has taken its name.
+pub(crate) fn open_this_program() -> io::Result<File> {
+    File::open("/proc/self/exe")
+}
+
+/// First word of the lines that the script prints.
+pub(crate) const REPORT: &str = "lighthaul-start";
+/// Line that requests the installation.
+pub(crate) const INSTALL: &str = "install";
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+    use std::path::PathBuf;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// Directory that is removed at the end.
+    struct Home(PathBuf);
+
+    impl Home {
+        fn new(name: &str) -> Self {
+            let name = format!("lighthaul-{name}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        /// Runs the search with `input`. Returns the status, and the first line of each report.
+        fn search(&self, copy: &ProgramCopy, input: &[u8]) -> (Option<i32>, String) {
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(copy.search(&["serve"]));
+            shell.env("HOME", &self.0).env_remove("XDG_CACHE_HOME");
+            shell.env("PATH", format!("{}:/usr/bin:/bin", self.0.display()));
+            shell.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = shell.spawn().unwrap();
+            child.stdin.take().unwrap().write_all(input).ok();
+            let output = child.wait_with_output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            (output.status.code(), text)
+        }
+    }
+
+    impl Drop for Home {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).ok();
+        }
+    }
+
+    /// A script that answers like this program, and has the digest that it is told.
+    fn program(home: &Home) -> (ProgramCopy, Vec<u8>) {
+        let text = format!(
+            "#!/bin/sh\ncase $1 in --version) echo '{{\"protocol\":{VERSION},\"v\":1}}';;\n\
+             manifest) echo \"$(cat \"$HOME/digest\")  lighthaul\";;\n*) echo started \"$@\";; esac\n"
+        );
+        let copy = ProgramCopy {
+            len: text.len() as u64,
+            digest: blake3::hash(text.as_bytes()).to_hex().to_string(),
+        };
+        fs::write(home.0.join("digest"), &copy.digest).unwrap();
+        (copy, text.into_bytes())
+    }
+
+    fn request(program: &[u8]) -> Vec<u8> {
+        [format!("key\n{INSTALL}\n").as_bytes(), program].concat()
+    }
+
+    #[test]
+    fn copy_is_started_only_if_it_is_verified() {
+        let home = Home::new("copy-verified");
+        let (copy, program) = program(&home);
+        let (status, text) = home.search(&copy, b"key\n");
+        assert_eq!(status, Some(127), "{text}");
+        assert!(text.starts_with("lighthaul-start missing Linux "), "{text}");
+
+        fs::write(home.0.join("digest"), "another").unwrap();
+        let (status, text) = home.search(&copy, &request(&program));
+        assert_eq!(status, Some(1), "{text}");
+        assert!(text.contains("unusable 0 another"), "{text}");
+        let cache = home.0.join(".cache/lighthaul");
+        let folder = fs::read_dir(&cache)
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .path();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+
+        fs::write(home.0.join("digest"), &copy.digest).unwrap();
+        let (status, text) = home.search(&copy, &request(&program));
+        assert_eq!(status, Some(0), "{text}");
+        assert!(
+            text.ends_with("lighthaul-start copied\nstarted serve\n"),
+            "{text}"
+        );
+        let (_, text) = home.search(&copy, b"key\n");
+        assert_eq!(text, "lighthaul-start copy\nstarted serve\n");
+        // a copy that does not run any more is replaced
+        fs::write(folder.join("lighthaul"), "").unwrap();
+        let (_, text) = home.search(&copy, &request(&program));
+        assert!(
+            text.ends_with("lighthaul-start copied\nstarted serve\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn installed_program_of_another_protocol_is_passed_over() {
+        let home = Home::new("copy-other");
+        let (copy, program) = program(&home);
+        let installed = home.0.join("lighthaul");
+        fs::write(&installed, &program).unwrap();
+        fs::set_permissions(
+            &installed,
+            std::os::unix::fs::PermissionsExt::from_mode(0o755),
+        )
+        .unwrap();
+        let (_, text) = home.search(&copy, b"key\n");
+        assert_eq!(text, "lighthaul-start installed\nstarted serve\n");
+        fs::write(&installed, "#!/bin/sh\necho lighthaul 0.0.9\n").unwrap();
+        let (status, text) = home.search(&copy, b"key\n");
+        assert_eq!(status, Some(127), "{text}");
+        assert!(text.starts_with("lighthaul-start other Linux "), "{text}");
+        assert!(text.ends_with(" lighthaul 0.0.9\n"), "{text}");
+        let (_, text) = home.search(&copy, &request(&program));
+        assert!(
+            text.ends_with("lighthaul-start copied\nstarted serve\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn directory_that_cannot_be_written_is_reported() {
+        let home = Home::new("copy-unwritten");
+        let (copy, program) = program(&home);
+        fs::write(home.0.join(".cache"), "a file").unwrap();
+        let (status, text) = home.search(&copy, &request(&program));
+        assert_eq!(status, Some(1), "{text}");
+        assert!(text.contains("lighthaul-start unwritten mkdir: "), "{text}");
+    }
+}
