@@ -228,20 +228,20 @@ const FILES_TO_DELETE: u64 = 400;
 
 #[cfg(test)]
 mod tests {
+    use lighthaul_copy::message::{Landing, Target};
+    use lighthaul_copy::relay::Relay;
     use lighthaul_files::options::Options;
     use lighthaul_gateway::messages::Greeting;
     use lighthaul_session::measure::{MeasureMode, MeasureRequest};
     use lighthaul_stream::frames::Frames;
     use lighthaul_stream::message::{Messages, Objects, StreamRequest};
-    use lighthaul_transfer::message::Target;
-    use lighthaul_transfer::relay::Relay;
 
     use super::*;
 
     fn target() -> Target {
         Target {
             path: Vec::new(),
-            into: true,
+            landing: Landing::Inside,
         }
     }
 
