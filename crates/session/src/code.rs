@@ -44,25 +44,57 @@ pub enum Code {
 }
 
 impl Code {
+    /// All kinds, by number.
+    const ALL: [Self; 14] = [
+        Self::Usage,
+        Self::Protocol,
+        Self::Open,
+        Self::Network,
+        Self::Io,
+        Self::Integrity,
+        Self::Permission,
+        Self::Interrupted,
+        Self::Partial,
+        Self::Changed,
+        Self::DeleteLimit,
+        Self::TimedOut,
+        Self::Refused,
+        Self::Internal,
+    ];
+
     /// Returns the code of this number, and `Protocol` for an unknown number.
     pub fn from_number(number: u8) -> Self {
-        [
-            Self::Usage,
-            Self::Open,
-            Self::Network,
-            Self::Io,
-            Self::Integrity,
-            Self::Permission,
-            Self::Interrupted,
-            Self::Partial,
-            Self::Changed,
-            Self::DeleteLimit,
-            Self::TimedOut,
-            Self::Refused,
-            Self::Internal,
-        ]
-        .into_iter()
-        .find(|code| *code as u8 == number)
-        .unwrap_or(Self::Protocol)
+        Self::ALL
+            .into_iter()
+            .find(|code| *code as u8 == number)
+            .unwrap_or(Self::Protocol)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guide_lists_each_exit_status() {
+        let page = include_str!("../../../docs/src/first-copy.md");
+        let (_, table) = page.split_once("| status | meaning |").unwrap();
+        let rows = table.lines().skip(2);
+        let rows = rows.map_while(|row| row.strip_prefix("| ")?.split(' ').next()?.parse().ok());
+        let listed: Vec<u8> = rows.collect();
+        let all: Vec<u8> = [0]
+            .into_iter()
+            .chain(Code::ALL.map(|code| code as u8))
+            .collect();
+        assert_eq!(listed, all);
+    }
+
+    #[test]
+    fn numbers_of_peers_become_their_codes() {
+        for code in Code::ALL {
+            assert_eq!(Code::from_number(code as u8), code);
+        }
+        assert_eq!(Code::from_number(0), Code::Protocol);
+        assert_eq!(Code::from_number(200), Code::Protocol);
     }
 }
