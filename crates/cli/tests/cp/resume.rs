@@ -128,7 +128,7 @@ fn summary_counts_all_attempts() {
     far.near.file("folder/x", LEN);
     let mut command = far.near.cp(&SLOWLY);
     command
-        .args(["--pin", &far.pin, "--key"])
+        .args(["-T", "--pin", &far.pin, "--key"])
         .arg(far.near.key())
         .arg(&folder)
         .arg(far.place("folder"));
