@@ -19,7 +19,7 @@ pub(crate) fn open(later: &TimingArgs) -> Result<Option<File>, Error> {
     };
     let mut options = OpenOptions::new();
     let file = options.create(true).truncate(false).write(true).open(path);
-    let failed = |e| Error::file(FileAction::Write, path, &e);
+    let failed = |e| Error::file(FileAction::Create, path, &e);
     file.map(Some).map_err(failed)
 }
 

@@ -112,7 +112,7 @@ fn unwritable_failures_file_is_refused_before_the_copy() {
     let far = Far::start("failures-nowhere", &[]);
     let file = far.near.file("x", 10);
     far.push(&["--failures", "/nowhere/failures"], &[&file], "x")
-        .assert_failed(3, "cannot write /nowhere/failures");
+        .assert_failed(3, "cannot create /nowhere/failures");
     assert!(far.names().is_empty());
 }
 

@@ -31,7 +31,9 @@ fn copy(ssh: &Sshd, by: &str, options: &[&str]) -> Outcome {
     let source = ssh.near.folder("source");
     ssh.near.file("source/x", 300_000);
     let mut copy = command(ssh, by, &["cp", "--retries", "0"]);
-    copy.args(options).arg(source).arg(ssh.place("tree"));
+    copy.args(options)
+        .arg(source.join(""))
+        .arg(ssh.place("tree"));
     ssh.near.run(copy)
 }
 
