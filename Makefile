@@ -4,7 +4,7 @@ TARGET = $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 NEEDS = ip:iproute2 ethtool:ethtool iperf3:iperf3 rsync:rsync ssh:openssh-client sshd:openssh-server nft:nftables pg_ctlcluster:postgresql \
 	mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs lowntfs-3g:ntfs-3g faketime:faketime promtool:prometheus jq:jq curl:curl xxd:xxd openssl:openssl strace:strace \
-	fish:fish tcsh:tcsh sshpass:sshpass mmdebstrap:mmdebstrap buildah:buildah
+	fish:fish tcsh:tcsh sshpass:sshpass
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
 SECONDS_EACH ?= 600
@@ -27,7 +27,8 @@ tarball: ## build the same as a tar file for any Linux of this architecture
 	@scripts/package tarball
 image: ## build the same as a container image, an OCI tar file
 	@scripts/package image
-packages: setup ## install, run and purge these packages in a bare Debian, and copy from there to a host without any
+packages: ## install, run and purge these packages in a bare Debian, and copy from there to a host without any
+	@scripts/setup $(NEEDS) mmdebstrap:mmdebstrap buildah:buildah
 	@scripts/test-packages
 demo: setup build ## copy a real tree over a long path, and compare with TCP
 	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- demo
