@@ -30,8 +30,9 @@ fn removed_lock_file_is_not_locked() {
                 "two hold the lock"
             );
             thread::yield_now();
-            root.remove(path).unwrap();
             holders.fetch_sub(1, Ordering::SeqCst);
+            // from here on another thread may create and lock a new file of this name
+            root.remove(path).unwrap();
             drop(file);
             locked.fetch_add(1, Ordering::SeqCst);
         }
