@@ -60,7 +60,7 @@ impl Drop for Slot {
 }
 
 impl Slots {
-    /// Waits at most [`PATIENCE`] for a free slot. Fails when a thread of the copy fails.
+    /// Waits for a free slot, a bounded time. Fails when a thread of the copy fails.
     pub fn take(&self, threads: &ThreadGroup) -> io::Result<Slot> {
         let mut free = self.lock();
         for _ in 0..PATIENCE.as_millis() / CHECK_INTERVAL.as_millis() {
