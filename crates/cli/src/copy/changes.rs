@@ -60,6 +60,21 @@ fn check(args: &Cp) -> Result<(), Error> {
             "--remove-source-files removes only what was verified; leave --verify=none out",
         );
     }
+    // settings in files are defaults, whose contradictions the parser of options does not see
+    let backup = change.backup || change.backup_dir.is_some();
+    if args.choice.inplace && (backup || args.choice.update || change.ignore_existing) {
+        return refuse(
+            "--inplace writes into the file at the target; leave out --backup, --update and --ignore-existing",
+        );
+    }
+    if args.choice.inplace && !change.link_dest.is_empty() {
+        return refuse(
+            "--inplace would write into the files that --link-dest shares; leave one out",
+        );
+    }
+    if change.remove_source_files && (args.choice.delete || args.no_sync) {
+        return refuse("--remove-source-files cannot be combined with --delete or --no-sync");
+    }
     Ok(())
 }
 

@@ -29,8 +29,9 @@ pub(crate) fn run(
         stop_at(at);
     }
     let mut pause = Duration::from_secs(1);
-    // a list from a pipe cannot be read again
-    let again = args.choice.files_from.as_deref() != Some(Path::new("-"));
+    // a list from a pipe cannot be read again, and a retry would count the deletions of --max-delete from zero
+    let again = args.choice.files_from.as_deref() != Some(Path::new("-"))
+        && args.choice.change.max_delete.is_none();
     let mut left = if again { args.later.retries } else { 0 };
     loop {
         let result = copy(args, printer);

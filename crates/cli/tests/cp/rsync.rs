@@ -184,7 +184,18 @@ fn compare(far: &Far, case: &Case) -> Vec<Outcome> {
             .run(far.usual_copy(&options, &paths.each_ref().map(String::as_str)));
         let name = format!("{name}, pull {pull}: {outcome:?}");
         assert_eq!(state(&ours), expected.0, "target of {name}");
-        assert_eq!(state(&source), expected.1, "source of {name}");
+        let (mut left, mut left_by_rsync) = (state(&source), expected.1.clone());
+        if case.rsync.contains(&"--remove-source-files") {
+            // a file that was there before may be the source itself, so that it stays here
+            for unchanged in ["same", "mode"] {
+                assert!(
+                    left.remove(Path::new(unchanged)).is_some(),
+                    "{unchanged} of {name}"
+                );
+                left_by_rsync.remove(Path::new(unchanged));
+            }
+        }
+        assert_eq!(left, left_by_rsync, "source of {name}");
         assert_eq!(outcome.code, expected.2, "status of {name}");
         let ours = items(outcome.out.iter().cloned());
         // rsync sends the last name of a file and links the others to it, and we send the first
@@ -434,6 +445,28 @@ fn source_that_changes_after_it_was_read_is_not_removed() {
 }
 
 #[test]
+fn file_that_is_moved_onto_itself_stays() {
+    let far = Far::start("rsync-itself", &[]);
+    let file = far.target.join("x");
+    fs::write(&file, "the only copy").unwrap();
+    far.push(&["--remove-source-files"], &[&file], "x")
+        .assert_succeeded();
+    assert_eq!(fs::read(&file).unwrap(), b"the only copy");
+}
+
+#[test]
+fn settings_in_a_file_contradict_no_option() {
+    let far = Far::start("rsync-settings", &[]);
+    let file = far.near.file("x", 10);
+    far.near.folder("config/lighthaul");
+    let settings = far.near.at("config/lighthaul/config.toml");
+    fs::write(settings, "[cp]\ninplace = true\n").unwrap();
+    far.push(&["-b"], &[&file], "x")
+        .assert_failed(1, "writes into the file");
+    assert!(far.names().is_empty());
+}
+
+#[test]
 fn contradicting_options_are_refused() {
     let far = Far::start("rsync-refused", &[]);
     let file = far.near.file("x", 10);
@@ -454,6 +487,8 @@ fn contradicting_options_are_refused() {
         (&["--max-size=3"], "unit"),
         (&["--chmod=q"], "D755,F644"),
         (&["-b", "--inplace"], "cannot be used with"),
+        (&["--inplace", "--ignore-existing"], "writes into the file"),
+        (&["--inplace", "--link-dest=old"], "leave one out"),
         (&["-b", "--suffix="], "needs --backup-dir"),
         (&["-b", "--suffix=a/b"], "without slashes"),
     ] {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Entries that are synced and reported together.
 const BATCH: usize = 1 << 12;
 
-/// Numbers of settled entries: true if the entry is in place, and false if it stays different.
+/// Numbers of settled entries: true if this copy put the entry in place.
 #[derive(Debug, Default)]
 pub(crate) struct Placed {
     wanted: AtomicBool,
@@ -33,9 +33,12 @@ impl Placed {
     }
 
     /// Records the result of entry `number`; none if it failed or was left out.
+    ///
+    /// An entry that was there before may be the sender's own file, reached by another path. Only an entry that came into
+    /// place now is a second copy.
     pub(crate) fn record(&self, number: u64, settled: Option<&Settled>) {
         if self.wanted.load(Relaxed) {
-            let placed = matches!(settled, Some(Settled::Before | Settled::Now));
+            let placed = matches!(settled, Some(Settled::Now));
             self.lock().written.push((number, placed));
         }
     }
