@@ -103,6 +103,17 @@ fn unset(error: &Error) -> ExitCode {
             shown.print().ok();
             ExitCode::SUCCESS
         }
+        // programs that ask for the version get it, whatever the settings are
+        Ok(matches)
+            if let Ok(Cli {
+                command: None,
+                json,
+                ..
+            }) = Cli::from_arg_matches(&matches) =>
+        {
+            manual::version(json);
+            ExitCode::SUCCESS
+        }
         _ => failed(error),
     }
 }

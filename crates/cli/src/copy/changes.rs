@@ -72,6 +72,11 @@ fn check(args: &Cp) -> Result<(), Error> {
             "--inplace would write into the files that --link-dest shares; leave one out",
         );
     }
+    if change.remove_source_files && backup {
+        return refuse(
+            "--remove-source-files cannot be combined with --backup: a backup can replace a file that was just moved",
+        );
+    }
     if change.remove_source_files && (args.choice.delete || args.no_sync) {
         return refuse("--remove-source-files cannot be combined with --delete or --no-sync");
     }

@@ -197,7 +197,11 @@ fn directory_without_room_or_permission_to_execute_is_named() {
     for (cache, status, words) in [
         ("size=1m", 11, "No space left on device"),
         ("ro", 11, "Read-only file system"),
-        ("noexec", 3, "executes no programs (noexec)"),
+        (
+            "noexec",
+            3,
+            "executes no programs (is its file system mounted with noexec?)",
+        ),
     ] {
         let setup = Setup {
             cache,
@@ -236,7 +240,8 @@ fn copy_that_needs_another_libc_is_refused() {
     let name = "copy_that_needs_another_libc_is_refused";
     let (folder, config) = tools("libc");
     // what arrives cannot run there
-    let head = "/usr/bin/head \"$@\" >/dev/null; echo '#!/bin/sh'; echo 'echo version GLIBC_9.99 not found; exit 1'";
+    let head = "n=$(/usr/bin/head \"$@\" | wc -c); { echo '#!/bin/sh'; echo 'echo version GLIBC_9.99 not found; exit 1'; \
+                yes '#'; } | /usr/bin/head -c $n";
     script(&folder, "head", head);
     let setup = Setup {
         config: &config,

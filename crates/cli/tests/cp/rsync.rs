@@ -455,6 +455,23 @@ fn file_that_is_moved_onto_itself_stays() {
 }
 
 #[test]
+fn backup_replaces_no_special_file() {
+    let far = Far::start("rsync-special", &[]);
+    let file = far.near.file("x", 10);
+    far.push(&[], &[&file], "x").assert_succeeded();
+    rustix::fs::mkfifoat(rustix::fs::CWD, far.target.join("x~"), 0o600.into()).unwrap();
+    fs::write(&file, "changed").unwrap();
+    let outcome = far.push(&["-b"], &[&file], "x");
+    assert_ne!(outcome.code, Some(0), "{outcome:?}");
+    assert!(
+        outcome.said("would replace a device, socket or other special file"),
+        "{outcome:?}"
+    );
+    let there = fs::metadata(far.target.join("x~")).unwrap();
+    assert!(std::os::unix::fs::FileTypeExt::is_fifo(&there.file_type()));
+}
+
+#[test]
 fn settings_in_a_file_contradict_no_option() {
     let far = Far::start("rsync-settings", &[]);
     let file = far.near.file("x", 10);
@@ -489,6 +506,7 @@ fn contradicting_options_are_refused() {
         (&["-b", "--inplace"], "cannot be used with"),
         (&["--inplace", "--ignore-existing"], "writes into the file"),
         (&["--inplace", "--link-dest=old"], "leave one out"),
+        (&["-b", "--remove-source-files"], "just moved"),
         (&["-b", "--suffix="], "needs --backup-dir"),
         (&["-b", "--suffix=a/b"], "without slashes"),
     ] {

@@ -67,7 +67,7 @@ pub(crate) enum SshError {
     Program(io::Error),
     /// The copy of this program cannot be written.
     #[error(
-        "cannot put a copy of lighthaul below ~/.cache on {host}: {why}; make room there, or set XDG_CACHE_HOME there to another directory"
+        "cannot put a copy of lighthaul into the cache directory on {host}: {why}; mend that, or set XDG_CACHE_HOME there to another directory"
     )]
     CopyNotWritten {
         /// Host.
@@ -77,7 +77,7 @@ pub(crate) enum SshError {
     },
     /// The copy of this program is on a file system that executes nothing.
     #[error(
-        "the file system of ~/.cache on {host} executes no programs (noexec); set XDG_CACHE_HOME there to a directory on another one, or \
+        "the cache directory on {host} executes no programs (is its file system mounted with noexec?); set XDG_CACHE_HOME there to another one, or \
          install lighthaul there"
     )]
     CopyNotExecutable {

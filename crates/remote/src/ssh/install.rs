@@ -98,7 +98,11 @@ impl Search<'_> {
     ) -> Result<Option<(Found, Vec<String>)>, Error> {
         // a server may run a command of its own in place of the script
         let mut found = Found::Installed;
-        while let Some((mark, words)) = read_line(output, &[GREETING, REPORT], Limit(None))? {
+        let mut is_requested = false;
+        for _ in 0..LINES_MAX {
+            let Some((mark, words)) = read_line(output, &[GREETING, REPORT], Limit(None))? else {
+                break;
+            };
             if mark == GREETING {
                 return Ok(Some((found, words)));
             }
@@ -111,7 +115,9 @@ impl Search<'_> {
                     let sent = input.write_all(key.as_bytes());
                     sent.and_then(|()| input.flush()).ok();
                 }
+                Some(Report::Missing(..)) if is_requested => break,
                 Some(Report::Missing(system, other)) => {
+                    is_requested = true;
                     self.permit(&system, other)?;
                     // the script reports why its input ended early
                     send(&mut input).ok();
@@ -206,8 +212,8 @@ impl Report {
             ("copied", _) => Some(Self::Copied),
             ("missing" | "other", [kernel, machine, name @ ..]) => {
                 let system = System {
-                    kernel: kernel.clone(),
-                    machine: machine.clone(),
+                    kernel: text(std::slice::from_ref(kernel)),
+                    machine: text(std::slice::from_ref(machine)),
                 };
                 let other = (kind == "other").then(|| other(text(name)));
                 Some(Self::Missing(system, other))
@@ -224,6 +230,8 @@ impl Report {
 
 /// Status of a shell whose command may not be executed.
 const NOT_EXECUTABLE: i32 = 126;
+/// Most lines of the script before the greeting: it prints three.
+const LINES_MAX: usize = 8;
 /// Most characters of a foreign text in a message.
 const TEXT_MAX: usize = 200;
 

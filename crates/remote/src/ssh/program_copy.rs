@@ -5,8 +5,9 @@
 //! ```
 //!
 //! The directory is named for the version and the BLAKE3 digest of the program, so two builds never take each other's
-//! place. A copy gets its name when its digest was verified there. Copies that were not started for a month are removed
-//! by the next installation.
+//! place. A copy gets its name when its length and the digest that it computes of itself are right: this finds damage, and
+//! the login protects the bytes on their way. A copy is started only from directories that belong to the user and that
+//! no other user can write. Copies that were not started for a month are removed by the next installation.
 
 use std::fs::File;
 use std::io;
@@ -37,7 +38,9 @@ impl ProgramCopy {
     /// Returns the command that runs the copy with `words`.
     pub(crate) fn command(&self, words: &[&str]) -> String {
         let (place, words) = (self.place(), words.join(" "));
-        script::command(&format!("{place}; exec \"$c\" {words}"))
+        script::command(&format!(
+            "set -f; {place}; {OWN}; own \"$c\" || exit 126; exec \"$c\" {words}"
+        ))
     }
 
     /// Returns the command that runs the installed program with `words`, or else the copy. If neither runs or has the
@@ -48,12 +51,12 @@ impl ProgramCopy {
     pub(crate) fn search(&self, words: &[&str]) -> String {
         let (place, words, install) = (self.place(), words.join(" "), self.install());
         script::command(&format!(
-            "set -f; {place}; fits() {{ case $(\"$1\" --version --json 2>/dev/null </dev/null) in \
+            "set -f; {place}; {OWN}; fits() {{ case $(\"$1\" --version --json 2>/dev/null </dev/null) in \
              (*protocol?:{VERSION}[,}}]*) return 0;; esac; return 1; }}; \
              w=missing; v=; if command -v lighthaul >/dev/null 2>&1; then \
              if fits lighthaul; then echo {REPORT} installed; exec lighthaul {words}; fi; \
              w=other; v=$(lighthaul --version 2>/dev/null </dev/null); fi; \
-             if fits \"$c\"; then touch \"$d\" 2>/dev/null; echo {REPORT} copy; exec \"$c\" {words}; fi; \
+             if own \"$c\" && fits \"$c\"; then touch \"$d\" 2>/dev/null; echo {REPORT} copy; exec \"$c\" {words}; fi; \
              echo {REPORT} $w $(uname -s) $(uname -m) $v; {install}; \
              echo {REPORT} copied; exec \"$c\" {words}"
         ))
@@ -63,13 +66,18 @@ impl ProgramCopy {
     fn install(&self) -> String {
         let Self { len, digest } = self;
         format!(
-            "read k && read a && test \"$a\" = {INSTALL} || exit 127; umask 077; t=$d/.new-$$; n=$t/lighthaul; \
-             e=$({{ mkdir -p \"$t\" && head -c {len} >\"$n\" && chmod 700 \"$n\" && sync \"$n\"; }} 2>&1) || \
+            "read k && read a && test \"$a\" = {INSTALL} || exit 127; (umask 077; \
+             e=$(mkdir -p \"$d\" 2>&1) || {{ echo {REPORT} unwritten $e; exit 1; }}; \
+             own \"$d\" || {{ echo {REPORT} unwritten other users can write $d; exit 1; }}; \
+             t=$(mktemp -d \"$d/.new-XXXXXX\" 2>&1) || {{ echo {REPORT} unwritten $t; exit 1; }}; n=$t/lighthaul; \
+             e=$({{ head -c {len} >\"$n\" && chmod 700 \"$n\" && sync \"$n\"; }} 2>&1) || \
              {{ rm -rf \"$t\"; echo {REPORT} unwritten $e; exit 1; }}; \
+             test $(wc -c <\"$n\") -eq {len} || {{ rm -rf \"$t\"; echo {REPORT} unwritten it did not arrive whole; exit 1; }}; \
              o=$(\"$n\" manifest --progress none --hash blake3 \"$t\" 2>&1 </dev/null); s=$?; \
              case $o in ({digest}*) ;; (*) rm -rf \"$t\"; echo {REPORT} unusable $s $o; exit 1;; esac; \
              e=$(mv -f \"$n\" \"$c\" 2>&1) || {{ rm -rf \"$t\"; echo {REPORT} unwritten $e; exit 1; }}; rm -rf \"$t\"; \
-             find \"${{d%/*}}\" -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {{}} + 2>/dev/null"
+             find \"$d\" -mindepth 1 -maxdepth 1 -name \".new-*\" -mtime +1 -exec rm -rf {{}} + 2>/dev/null; \
+             find \"${{d%/*}}\" -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {{}} + 2>/dev/null; exit 0) || exit $?"
         )
     }
 
@@ -86,6 +94,13 @@ pub(crate) fn open_this_program() -> io::Result<File> {
     File::open("/proc/self/exe")
 }
 
+/// Shell function `own`. It succeeds if a file, the directory of the copy and the one above belong to the user and are no
+/// links. Other users cannot write them. The cache directory itself may be shared if it is sticky.
+const OWN: &str = "u=$(id -u); mine() { set -- $(ls -ldn \"$1\" 2>/dev/null); \
+     case $1 in (l*|?????w*|????????w*) return 1;; esac; test \"$3\" = $u; }; \
+     own() { case $(ls -ldn \"${d%/lighthaul/*}/\" 2>/dev/null) in (????????w[-x]*) return 1;; esac; \
+     mine \"${d%/*}\" && mine \"$d\" && mine \"$1\"; }";
+
 /// First word of the lines that the script prints.
 pub(crate) const REPORT: &str = "lighthaul-start";
 /// Line that requests the installation.
@@ -95,6 +110,7 @@ pub(crate) const INSTALL: &str = "install";
 mod tests {
     use std::fs;
     use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
     use std::process::{Command, Stdio};
 
@@ -114,7 +130,8 @@ mod tests {
         /// Runs the search with `input`. Returns the status, and the first line of each report.
         fn search(&self, copy: &ProgramCopy, input: &[u8]) -> (Option<i32>, String) {
             let mut shell = Command::new("sh");
-            shell.arg("-c").arg(copy.search(&["serve"]));
+            let script = format!("umask 022; {}", copy.search(&["serve"]));
+            shell.arg("-c").arg(script);
             shell.env("HOME", &self.0).env_remove("XDG_CACHE_HOME");
             shell.env("PATH", format!("{}:/usr/bin:/bin", self.0.display()));
             shell.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -136,7 +153,7 @@ mod tests {
     fn program(home: &Home) -> (ProgramCopy, Vec<u8>) {
         let text = format!(
             "#!/bin/sh\ncase $1 in --version) echo '{{\"protocol\":{VERSION},\"v\":1}}';;\n\
-             manifest) echo \"$(cat \"$HOME/digest\")  lighthaul\";;\n*) echo started \"$@\";; esac\n"
+             manifest) echo \"$(cat \"$HOME/digest\")  lighthaul\";;\n*) echo started \"$@\" $(umask);; esac\n"
         );
         let copy = ProgramCopy {
             len: text.len() as u64,
@@ -175,18 +192,63 @@ mod tests {
         let (status, text) = home.search(&copy, &request(&program));
         assert_eq!(status, Some(0), "{text}");
         assert!(
-            text.ends_with("lighthaul-start copied\nstarted serve\n"),
+            text.ends_with("lighthaul-start copied\nstarted serve 0022\n"),
             "{text}"
         );
         let (_, text) = home.search(&copy, b"key\n");
-        assert_eq!(text, "lighthaul-start copy\nstarted serve\n");
+        assert_eq!(text, "lighthaul-start copy\nstarted serve 0022\n");
         // a copy that does not run any more is replaced
         fs::write(folder.join("lighthaul"), "").unwrap();
         let (_, text) = home.search(&copy, &request(&program));
         assert!(
-            text.ends_with("lighthaul-start copied\nstarted serve\n"),
+            text.ends_with("lighthaul-start copied\nstarted serve 0022\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn copy_that_another_user_could_write_is_not_started() {
+        let home = Home::new("copy-foreign");
+        let (copy, program) = program(&home);
+        let (_, text) = home.search(&copy, &request(&program));
+        assert!(text.ends_with("copied\nstarted serve 0022\n"), "{text}");
+        let cache = home.0.join(".cache/lighthaul");
+        let mut inner = fs::read_dir(&cache).unwrap();
+        let folder = inner.next().unwrap().unwrap().path();
+        let paths = [
+            home.0.join(".cache"),
+            cache,
+            folder.clone(),
+            folder.join("lighthaul"),
+        ];
+        for path in paths {
+            let mode = |bits| fs::set_permissions(&path, PermissionsExt::from_mode(bits)).unwrap();
+            mode(0o757);
+            let (status, text) = home.search(&copy, b"key\n");
+            assert_eq!(status, Some(127), "{}: {text}", path.display());
+            assert!(!text.contains("started"), "{}: {text}", path.display());
+            if path.is_dir() {
+                let (_, text) = home.search(&copy, &request(&program));
+                assert!(text.contains("unwritten other users can write "), "{text}");
+            }
+            mode(0o700);
+        }
+        // a link may lead to a directory of anybody
+        let elsewhere = home.0.join("elsewhere");
+        fs::rename(&folder, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &folder).unwrap();
+        let (_, text) = home.search(&copy, &request(&program));
+        assert!(text.contains("unwritten other users can write "), "{text}");
+        assert!(!text.contains("started"), "{text}");
+    }
+
+    #[test]
+    fn copy_that_did_not_arrive_whole_is_not_started() {
+        let home = Home::new("copy-short");
+        let (copy, program) = program(&home);
+        let (status, text) = home.search(&copy, &request(&program[..program.len() - 1]));
+        assert_eq!(status, Some(1), "{text}");
+        assert!(text.contains("unwritten it did not arrive whole"), "{text}");
     }
 
     #[test]
@@ -195,13 +257,9 @@ mod tests {
         let (copy, program) = program(&home);
         let installed = home.0.join("lighthaul");
         fs::write(&installed, &program).unwrap();
-        fs::set_permissions(
-            &installed,
-            std::os::unix::fs::PermissionsExt::from_mode(0o755),
-        )
-        .unwrap();
+        fs::set_permissions(&installed, PermissionsExt::from_mode(0o755)).unwrap();
         let (_, text) = home.search(&copy, b"key\n");
-        assert_eq!(text, "lighthaul-start installed\nstarted serve\n");
+        assert_eq!(text, "lighthaul-start installed\nstarted serve 0022\n");
         fs::write(&installed, "#!/bin/sh\necho lighthaul 0.0.9\n").unwrap();
         let (status, text) = home.search(&copy, b"key\n");
         assert_eq!(status, Some(127), "{text}");
@@ -209,7 +267,7 @@ mod tests {
         assert!(text.ends_with(" lighthaul 0.0.9\n"), "{text}");
         let (_, text) = home.search(&copy, &request(&program));
         assert!(
-            text.ends_with("lighthaul-start copied\nstarted serve\n"),
+            text.ends_with("lighthaul-start copied\nstarted serve 0022\n"),
             "{text}"
         );
     }

@@ -83,6 +83,16 @@ impl Backups {
         let mut name = path.as_os_str().to_owned();
         name.push(&self.suffix);
         let name = PathBuf::from(name);
+        if self.folder.is_none()
+            && let Some(old) = root.look(&name)?
+            && !matches!(
+                old.kind,
+                FileType::RegularFile | FileType::Symlink | FileType::Directory
+            )
+        {
+            let text = "its backup would replace a device, socket or other special file";
+            return Err(io::Error::other(text));
+        }
         let temporary = self
             .writer
             .temporary(&name, self.count.fetch_add(1, Relaxed));

@@ -284,7 +284,7 @@ impl EntryChecker<'_> {
             self.foresee(place, number, entry, (there, action, why))?;
             return Ok(None);
         }
-        self.itemize(place, number, entry, (there, action));
+        self.itemize(place, number, entry, (there, action))?;
         let newer = self.keeps_newer(there, entry);
         if !newer && self.is_linked(number, entry) {
             return Ok(None);

@@ -211,8 +211,9 @@ fn bytes(spans: &[Span]) -> u64 {
 impl TableState {
     /// Reports the differences of an entry that is in place.
     fn report(&mut self, number: u64, ok: bool) {
-        let item = self.items.remove(&number);
-        self.done.extend(item.filter(|_| ok));
+        let item = self.items.remove(&number).filter(|_| ok);
+        self.unreported += item.as_ref().map_or(0, |item| item.path.len());
+        self.done.extend(item);
     }
 
     /// Counts one more entry that is in place or has failed.
@@ -221,6 +222,9 @@ impl TableState {
         self.open = self.open.saturating_sub(1);
     }
 }
+
+/// Most bytes of paths of changed entries that wait until the sender reads the reports.
+const UNREPORTED_MAX: usize = 4 << 20;
 
 /// Table that the threads of a receiver share.
 #[derive(Debug, Default)]
@@ -256,6 +260,8 @@ struct TableState {
     items: BTreeMap<u64, Planned>,
     /// Entries that were changed since the last report.
     done: Vec<Planned>,
+    /// Bytes of paths of changed entries that were not reported to the sender.
+    unreported: usize,
     /// Path of the only file, if its expected hash is known.
     expected: PathBuf,
     /// True if the list is complete.
@@ -396,6 +402,17 @@ impl EntryTable {
         self.lock().items.insert(number, planned);
     }
 
+    /// Returns true if the sender must read reports before more entries are checked.
+    pub(crate) fn reports_wait(&self) -> bool {
+        self.lock().unreported > UNREPORTED_MAX
+    }
+
+    /// Counts reports with paths of `bytes` bytes, which the sender gets.
+    pub(crate) fn reported(&self, bytes: usize) {
+        let mut state = self.lock();
+        state.unreported = state.unreported.saturating_sub(bytes);
+    }
+
     /// Records an item that was not removed.
     pub(crate) fn report_kept(&self, failure: Failure) {
         self.lock().not_removed.push(failure);
@@ -488,6 +505,7 @@ impl EntryTable {
 mod tests {
     use std::sync::mpsc::sync_channel;
 
+    use lighthaul_files::options::Action;
     use lighthaul_session::error::Code;
     use proptest::prelude::*;
 
@@ -518,6 +536,31 @@ mod tests {
 
     fn failure() -> Error {
         Error::from(PeerFault::reported(Code::Io as u8, "cannot write"))
+    }
+
+    #[test]
+    fn reports_wait_while_the_sender_has_not_read_too_many() {
+        let table = EntryTable::default();
+        let planned = |len| Planned {
+            action: Action::Create,
+            path: vec![b'x'; len],
+            bytes: 0,
+            kept: 0,
+            why: String::new(),
+            item: None,
+        };
+        table.list(2).unwrap();
+        table.itemize(1, planned(UNREPORTED_MAX));
+        assert!(!table.reports_wait(), "it is not settled");
+        table.settle(1, &file(1, 0), Ok(Settled::Now));
+        assert!(!table.reports_wait());
+        table.itemize(2, planned(1));
+        table.settle(2, &file(2, 0), Ok(Settled::Now));
+        assert!(table.reports_wait());
+        assert_eq!(table.take_done().len(), 2);
+        assert!(table.reports_wait(), "they were not sent");
+        table.reported(1);
+        assert!(!table.reports_wait());
     }
 
     #[test]

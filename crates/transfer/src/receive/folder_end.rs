@@ -16,7 +16,7 @@ impl EntryChecker<'_> {
         }
         if self.transfer.options().dry_run.is_none() {
             if entry.is_top() {
-                self.itemize_top(place, number, entry);
+                self.itemize_top(place, number, entry)?;
             }
             self.transfer.table.end_folder(number, entry.clone());
             return Ok(());
@@ -37,12 +37,12 @@ impl EntryChecker<'_> {
     }
 
     /// Records the differences of the target directory from before the copy.
-    fn itemize_top(&self, place: &mut Place, number: u64, entry: &Entry) {
+    fn itemize_top(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
         let there = place.top.filter(|_| !place.target_folder.is_new());
         let action = match there {
             Some(_) => Action::Keep,
             None => Action::Create,
         };
-        self.itemize(place, number, entry, (there, action));
+        self.itemize(place, number, entry, (there, action))
     }
 }

@@ -1,13 +1,17 @@
 //! Differences of entries that a copy reports to the user.
 
+use lighthaul_copy::thread_group::CHECK_INTERVAL;
 use lighthaul_files::item::{Changed, Item, ItemKind, Update};
 use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::{Action, Planned};
 use lighthaul_fs::meta::Meta;
+use lighthaul_io::host::wait::pause;
+use lighthaul_session::error::Error;
 use rustix::fs::FileType;
 use rustix::process::geteuid;
 
 use super::entry_checker::{EntryChecker, Place};
+use super::transfer::Transfer;
 
 impl EntryChecker<'_> {
     /// Records the differences of an entry, to report them when it is in place.
@@ -17,9 +21,16 @@ impl EntryChecker<'_> {
         number: u64,
         entry: &Entry,
         (there, action): (Option<Meta>, Action),
-    ) {
+    ) -> Result<(), Error> {
         if !self.transfer.options().itemize {
-            return;
+            return Ok(());
+        }
+        // a sender that reads no reports gets no more of its list checked
+        let Transfer { table, threads, .. } = self.transfer;
+        while table.reports_wait() {
+            let _pause = threads.work.pause();
+            threads.check()?;
+            pause(CHECK_INTERVAL);
         }
         let item = self.item(place, entry, (there, action));
         if item.update != Update::Attributes || item.changed.is_any() {
@@ -30,6 +41,7 @@ impl EntryChecker<'_> {
             };
             self.report(number, entry, (action, item));
         }
+        Ok(())
     }
 
     fn report(&self, number: u64, entry: &Entry, (action, item): (Action, Item)) {

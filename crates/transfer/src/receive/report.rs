@@ -24,7 +24,10 @@ impl Receiving<'_, '_> {
         }
         let session = self.transfer.session;
         while !self.done.is_empty() && session.stream.has_room() {
-            for done in in_parts(first(&mut self.done)) {
+            let reported = first(&mut self.done);
+            let bytes = reported.iter().map(|planned| planned.path.len()).sum();
+            self.transfer.table.reported(bytes);
+            for done in in_parts(reported) {
                 session.say(&Message::Done(done))?;
             }
         }
