@@ -1,11 +1,12 @@
 //! Backups of files and links before they are replaced or deleted.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use lighthaul_files::options::Backup;
 use lighthaul_files::temp_names::Writer;
@@ -13,8 +14,12 @@ use lighthaul_fs::disk::Root;
 use lighthaul_fs::file_access::FileAccess;
 use rustix::fs::FileType;
 
+use super::target_folder::TargetFolder;
+
 /// Numbers of temporary names, beyond those of entries.
 const NUMBERS: u64 = 1 << 62;
+/// Most listed paths that end like backups. More are not protected from backups, as in rsync.
+const LISTED_MAX: usize = 1 << 20;
 
 /// Place of backups.
 #[derive(Debug)]
@@ -22,6 +27,8 @@ pub(crate) struct Backups {
     suffix: OsString,
     /// Directory for them; none for the directory of each file.
     folder: Option<BackupFolder>,
+    /// Listed paths that end like backups, which no backup may replace.
+    listed: Mutex<BTreeSet<Vec<u8>>>,
     writer: Writer,
     count: AtomicU64,
 }
@@ -31,30 +38,21 @@ pub(crate) struct Backups {
 struct BackupFolder {
     access: Arc<FileAccess>,
     path: PathBuf,
-    /// Path below the target, if it is there.
-    inside: Option<Vec<u8>>,
+    /// Directory of the target whose contents have backups here: the root, or the copied directory.
+    top: PathBuf,
+    /// Device and inode number, when it exists.
+    inode: OnceLock<(u64, u64)>,
     root: Mutex<Option<Root>>,
 }
 
 impl Backups {
-    /// Creates the place of backups for a target directory in `access`.
-    pub(crate) fn new(
-        backup: &Backup,
-        (access, target): (Arc<FileAccess>, &Path),
-        writer: Writer,
-    ) -> Self {
-        let folder = backup.folder.as_ref().map(|folder| {
-            let folder = Path::new(OsStr::from_bytes(folder));
-            BackupFolder {
-                access,
-                path: target.join(folder),
-                inside: inside(folder),
-                root: Mutex::default(),
-            }
-        });
+    /// Creates the place of backups for a target directory.
+    pub(crate) fn new(backup: &Backup, target: &TargetFolder, writer: Writer) -> Self {
+        let folder = backup.folder.as_ref();
         Self {
             suffix: OsStr::from_bytes(&backup.suffix).to_owned(),
-            folder,
+            folder: folder.map(|folder| BackupFolder::new(folder, target)),
+            listed: Mutex::default(),
             writer,
             count: AtomicU64::new(NUMBERS),
         }
@@ -65,12 +63,31 @@ impl Backups {
         self.folder.is_none()
     }
 
-    /// Returns true if `path` at the target is a backup, which must not be deleted.
-    pub(crate) fn is_backup(&self, path: &[u8], kind: FileType) -> bool {
-        match &self.folder {
-            Some(folder) => folder.inside.as_deref() == Some(path),
-            None => kind != FileType::Directory && path.ends_with(self.suffix.as_bytes()),
+    /// Records a listed path, which no backup may replace from now on.
+    pub(crate) fn list(&self, path: &[u8]) {
+        if self.is_beside() && path.ends_with(self.suffix.as_bytes()) {
+            let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+            if listed.len() < LISTED_MAX {
+                listed.insert(path.to_vec());
+            }
         }
+    }
+
+    /// Returns true if the item at `path` below `root` is a backup or their directory, which must not be
+    /// deleted.
+    pub(crate) fn is_backup(&self, root: &Root, path: &[u8], kind: FileType) -> bool {
+        let Some(folder) = &self.folder else {
+            return kind != FileType::Directory && path.ends_with(self.suffix.as_bytes());
+        };
+        let Some(inode) = folder.inode.get() else {
+            return false;
+        };
+        let there = || root.another()?.look(Path::new(OsStr::from_bytes(path)));
+        // what cannot be looked at stays
+        kind == FileType::Directory
+            && there().map_or(true, |there| {
+                there.is_some_and(|there| there.inode == *inode)
+            })
     }
 
     /// Keeps the file or link at `path` of the target, if there is one. It also stays at its path,
@@ -80,23 +97,11 @@ impl Backups {
         if there.is_none_or(|there| there.kind == FileType::Directory) {
             return Ok(());
         }
-        let mut name = path.as_os_str().to_owned();
-        name.push(&self.suffix);
-        let name = PathBuf::from(name);
-        if self.folder.is_none()
-            && let Some(old) = root.look(&name)?
-            && !matches!(
-                old.kind,
-                FileType::RegularFile | FileType::Symlink | FileType::Directory
-            )
-        {
-            let text = "its backup would replace a device, socket or other special file";
-            return Err(io::Error::other(text));
-        }
-        let temporary = self
-            .writer
-            .temporary(&name, self.count.fetch_add(1, Relaxed));
+        let number = self.count.fetch_add(1, Relaxed);
         let Some(folder) = &self.folder else {
+            let name = self.name(path);
+            self.check(root, &name)?;
+            let temporary = self.writer.temporary(&name, number);
             return match root.hard_link(path, &temporary) {
                 Ok(()) => publish(root, &temporary, &name),
                 // a file system without hard links
@@ -108,12 +113,15 @@ impl Backups {
             Some(to) => to,
             closed => closed.insert(folder.open()?),
         };
+        let name = self.name(path.strip_prefix(&folder.top).unwrap_or(path));
+        let temporary = self.writer.temporary(&name, number);
         let mut above: Vec<&Path> = name.ancestors().skip(1).collect();
         above.retain(|path| !path.as_os_str().is_empty());
         above
             .iter()
             .rev()
             .try_for_each(|path| to.make_folder(path))?;
+        self.check(to, &name)?;
         match to.hard_link_from(root, path, &temporary) {
             Ok(()) => publish(to, &temporary, &name),
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
@@ -123,19 +131,63 @@ impl Backups {
             Err(_) => to.rename_from(root, path, &name),
         }
     }
+
+    /// Returns the name of the backup of `path`.
+    fn name(&self, path: &Path) -> PathBuf {
+        let mut name = path.as_os_str().to_owned();
+        name.push(&self.suffix);
+        name.into()
+    }
+
+    /// Fails if a backup called `name` would replace what no backup may replace.
+    fn check(&self, root: &mut Root, name: &Path) -> io::Result<()> {
+        let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        if listed.contains(name.as_os_str().as_bytes()) {
+            let text = "its backup would replace a file of the same copy (another --suffix or --backup-dir helps)";
+            return Err(io::Error::other(text));
+        }
+        let old = root.look(name)?.map(|old| old.kind);
+        if old.is_none_or(|kind| {
+            matches!(
+                kind,
+                FileType::RegularFile | FileType::Symlink | FileType::Directory
+            )
+        }) {
+            return Ok(());
+        }
+        let text = "its backup would replace a device, socket or other special file";
+        Err(io::Error::other(text))
+    }
 }
 
 impl BackupFolder {
+    fn new(folder: &[u8], target: &TargetFolder) -> Self {
+        let path = target.top_place().join(OsStr::from_bytes(folder));
+        let there = target.access().look_through(&path);
+        Self {
+            access: Arc::clone(target.access()),
+            inode: there.map_or_else(|_| OnceLock::new(), |there| there.inode.into()),
+            path,
+            top: target.top().to_owned(),
+            root: Mutex::default(),
+        }
+    }
+
     /// Creates the directory and those above, and opens it.
     fn open(&self) -> io::Result<Root> {
+        let access = &self.access;
         let mut above: Vec<&Path> = self.path.ancestors().collect();
         above.retain(|path| !path.as_os_str().is_empty() && path.file_name().is_some());
         for path in above.into_iter().rev() {
-            if self.access.folder(path).is_err() {
-                self.access.make_folder(path)?;
+            if access.folder(path).is_err() {
+                access.make_folder(path)?;
             }
         }
-        self.access.root(&self.path)
+        let mut root = access.root(&self.path)?;
+        if let Some(there) = root.look(Path::new(""))? {
+            self.inode.get_or_init(|| there.inode);
+        }
+        Ok(root)
     }
 }
 
@@ -145,17 +197,4 @@ fn publish(root: &mut Root, temporary: &Path, name: &Path) -> io::Result<()> {
     // rename leaves it if it failed, or if both names are the same file
     root.remove(temporary).ok();
     renamed
-}
-
-/// Returns the path of a relative directory below the target, if it stays there.
-fn inside(folder: &Path) -> Option<Vec<u8>> {
-    let mut names = Vec::new();
-    for part in folder.components() {
-        match part {
-            Component::CurDir => {}
-            Component::Normal(name) => names.push(name.as_bytes()),
-            Component::RootDir | Component::ParentDir | Component::Prefix(_) => return None,
-        }
-    }
-    Some(names.join(&b'/'))
 }

@@ -127,6 +127,8 @@ impl EntryChecker<'_> {
                         monitor.show(CopyEvent::Planned(planned));
                     }
                 }
+                // only deletion asks what a directory lacks
+                Listing::Mount(_) if !self.prunes() => {}
                 Listing::Mount(path) => {
                     let path = place.target_folder.rename(Entry::bare(path)).path;
                     place.source_names.leave_unlisted(path)?;
@@ -265,6 +267,9 @@ impl EntryChecker<'_> {
         let path = entry.path();
         if self.prunes() {
             place.source_names.add(entry);
+        }
+        if let Some(backups) = self.transfer.table.backups.get() {
+            backups.list(&entry.path);
         }
         if entry.kind == EntryKind::FolderEnd {
             place.folded.remove_folder(&entry.path);

@@ -1,7 +1,6 @@
 //! Entries that options leave as they are at the target, and backups of entries that change.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use lighthaul_copy::message::WantedFile;
 use lighthaul_files::manifest::{Entry, EntryKind};
@@ -59,14 +58,8 @@ impl EntryChecker<'_> {
         if options.itemize {
             place.top = place.root.look(Path::new("")).ok().flatten();
         }
-        if let Some(backup) = options
-            .backup
-            .as_ref()
-            .filter(|_| options.dry_run.is_none())
-        {
-            let access = Arc::clone(place.target_folder.access());
-            let target = (access, place.target_folder.folder.as_path());
-            let backups = Backups::new(backup, target, self.writer.clone());
+        if let Some(backup) = &options.backup {
+            let backups = Backups::new(backup, &place.target_folder, self.writer.clone());
             self.transfer.table.backups.set(backups).ok();
         }
     }

@@ -63,8 +63,9 @@ impl EntryChecker<'_> {
             Some(roots) => roots,
             closed => closed.insert(self.open_references(place)?),
         };
+        let below = place.target_folder.below_top(entry);
         for root in roots {
-            if !self.is_unchanged(root, entry) {
+            if !self.is_unchanged(root, &below) {
                 continue;
             }
             if self.transfer.options().dry_run.is_some() {
@@ -73,7 +74,7 @@ impl EntryChecker<'_> {
             // a file with too many names, or on another file system, is copied
             if place
                 .root
-                .hard_link_from(root, entry.path(), entry.path())
+                .hard_link_from(root, below.path(), entry.path())
                 .is_ok()
             {
                 return Ok(true);
@@ -87,7 +88,7 @@ impl EntryChecker<'_> {
         let mut roots = Vec::new();
         for folder in &self.transfer.options().link_dest {
             let folder = Path::new(OsStr::from_bytes(folder));
-            let path = place.target_folder.folder.join(folder);
+            let path = place.target_folder.top_place().join(folder);
             match place.target_folder.access().root(&path) {
                 Ok(root) => roots.push(root),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

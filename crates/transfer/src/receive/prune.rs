@@ -203,7 +203,7 @@ impl EntryChecker<'_> {
     fn keeps(&self, place: &Place, path: &[u8], kind: FileType) -> bool {
         let at = place.target_folder.folder.join(OsStr::from_bytes(path));
         let backups = self.transfer.table.backups.get();
-        if backups.is_some_and(|backups| backups.is_backup(path, kind)) {
+        if backups.is_some_and(|backups| backups.is_backup(&place.root, path, kind)) {
             return true;
         }
         let path = place.target_folder.at_source(path, &place.first);

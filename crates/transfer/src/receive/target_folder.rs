@@ -1,5 +1,6 @@
 //! Target directory of a copy, which is opened before the first byte is requested.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
@@ -26,6 +27,8 @@ pub struct TargetFolder {
     pub(crate) folder: PathBuf,
     /// New name of the only source, if the user gave one.
     name: Option<Vec<u8>>,
+    /// True if the name is that of a directory.
+    names_folder: bool,
     /// Directory for the contents of a source directory.
     contents: PathBuf,
     /// Directory that was created for the copy.
@@ -74,6 +77,7 @@ impl TargetFolder {
                 access: Arc::clone(access),
                 folder,
                 name: name.map(|name| name.as_bytes().to_vec()),
+                names_folder: false,
                 contents: path.clone(),
                 made,
                 is_usual: target.landing == Landing::Usual,
@@ -107,6 +111,7 @@ impl TargetFolder {
             self.folder.clone_from(&self.contents);
             self.name = None;
         }
+        self.names_folder = naming == Naming::Folder;
         let root = self.root.another();
         let root = root.map_err(|e| Error::file(FileAction::Open, &self.folder, &e))?;
         Ok((self, root))
@@ -115,6 +120,32 @@ impl TargetFolder {
     /// Returns the part of the file system with the target.
     pub(crate) const fn access(&self) -> &Arc<FileAccess> {
         &self.access
+    }
+
+    /// Returns the path of the copied directory below `folder`: its new name, or an empty path.
+    pub(crate) fn top(&self) -> &Path {
+        let name = self.name.as_ref().filter(|_| self.names_folder);
+        Path::new(OsStr::from_bytes(name.map_or(&[], Vec::as_slice)))
+    }
+
+    /// Returns the directory that relative paths of options start at.
+    pub(crate) fn top_place(&self) -> PathBuf {
+        self.folder.join(self.top())
+    }
+
+    /// Returns the entry with its path below the copied directory.
+    pub(crate) fn below_top<'a>(&self, entry: &'a Entry) -> Cow<'a, Entry> {
+        let top = self.top();
+        match entry.path().strip_prefix(top) {
+            Ok(path) if !top.as_os_str().is_empty() => {
+                let path = path.as_os_str().as_bytes().to_vec();
+                Cow::Owned(Entry {
+                    path,
+                    ..entry.clone()
+                })
+            }
+            _ => Cow::Borrowed(entry),
+        }
     }
 
     /// Keeps the directory that was created for the copy.
