@@ -20,6 +20,13 @@ impl Rng {
         z ^ (z >> 31)
     }
 
+    /// Fills `bytes` with random ones: the next 64 bits in little-endian order, as often as needed.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        for word in bytes.chunks_mut(8) {
+            word.copy_from_slice(&self.next_u64().to_le_bytes()[..word.len()]);
+        }
+    }
+
     /// Returns a number in `0..bound`. `bound` must not be zero.
     pub const fn below(&mut self, bound: u64) -> u64 {
         ((self.next_u64() as u128 * bound as u128) >> 64) as u64
@@ -28,5 +35,20 @@ impl Rng {
     /// Returns true with a probability of `ppb` parts per billion.
     pub const fn chance_ppb(&mut self, ppb: u64) -> bool {
         ppb > 0 && self.below(1_000_000_000) < ppb
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filled_bytes_are_the_numbers_in_order() {
+        let mut bytes = [0; 19];
+        Rng::new(7).fill(&mut bytes);
+        let mut rng = Rng::new(7);
+        for word in bytes.chunks(8) {
+            assert_eq!(*word, rng.next_u64().to_le_bytes()[..word.len()]);
+        }
     }
 }

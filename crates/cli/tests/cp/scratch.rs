@@ -52,10 +52,8 @@ impl Drop for Scratch {
 
 /// Returns random bytes.
 pub(crate) fn noise(len: u64, seed: u64) -> Vec<u8> {
-    let mut rng = Rng::new(seed);
-    let words = (0..len.div_ceil(8)).flat_map(|_| rng.next_u64().to_ne_bytes());
-    let mut bytes: Vec<u8> = words.collect();
-    bytes.truncate(len as usize);
+    let mut bytes = vec![0; len as usize];
+    Rng::new(seed).fill(&mut bytes);
     bytes
 }
 

@@ -91,10 +91,7 @@ pub(crate) fn sockets(between: impl FnOnce([SocketAddr; 2]) -> [SocketAddr; 2]) 
 /// Creates an object of pseudorandom bytes.
 pub(crate) fn object(len: usize) -> Memory {
     let mut block = Block::new(len);
-    let mut rng = Rng::new(len as u64);
-    for octets in block.chunks_mut(8) {
-        octets.copy_from_slice(&rng.next_u64().to_be_bytes()[..octets.len()]);
-    }
+    Rng::new(len as u64).fill(&mut block);
     Memory::new(block, false)
 }
 

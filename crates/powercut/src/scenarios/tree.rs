@@ -122,9 +122,8 @@ pub fn make(folder: &Path, large: u64, small: u64, seed: u64) -> io::Result<()> 
 }
 
 fn file(path: &Path, len: u64, rng: &mut Rng) -> io::Result<()> {
-    let words = (0..len.div_ceil(8)).flat_map(|_| rng.next_u64().to_ne_bytes());
-    let mut bytes: Vec<u8> = words.collect();
-    bytes.truncate(len as usize);
+    let mut bytes = vec![0; len as usize];
+    rng.fill(&mut bytes);
     fs::write(path, bytes)?;
     let mode = [0o644, 0o600, 0o755, 0o440][rng.below(4) as usize];
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;

@@ -16,9 +16,8 @@ use lighthaul_base::Rng;
 /// size.
 pub(crate) fn make(folder: &Path, files: u64, bytes: u64, seed: u64) -> io::Result<u64> {
     let mut rng = Rng::new(seed);
-    let noise: Vec<u8> = (0..NOISE_LEN / 8)
-        .flat_map(|_| rng.next_u64().to_le_bytes())
-        .collect();
+    let mut noise = vec![0; NOISE_LEN as usize];
+    rng.fill(&mut noise);
     let mut total = 0;
     let mut large = 0;
     while total < bytes * 3 / 5 {
