@@ -14,6 +14,7 @@
 //! - [`free_space`]: comparison with the size of wanted files; [`source_names`]: names at the source
 //! - [`special`]: devices, FIFOs and sockets; [`notes`]: messages that are shown once
 
+pub mod backups;
 pub mod digest;
 pub mod error;
 pub mod execute;

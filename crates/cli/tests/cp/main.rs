@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 mod attacks;
+mod backups;
 mod bad_days;
 mod booking;
 mod choices;

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lighthaul_copy::budget::Slot;
 use lighthaul_copy::message::{CopyResult, Failure};
+use lighthaul_files::backups::Backups;
 use lighthaul_files::digest::{self, Digest};
 use lighthaul_files::manifest::{Entry, EntryKind, WINDOW};
 use lighthaul_files::object::{Piece, Span};
@@ -21,7 +22,6 @@ use lighthaul_fs::version::{Look, Version};
 use lighthaul_session::error::Error;
 use lighthaul_session::fault::PeerFault;
 
-use super::backups::Backups;
 use super::journal::{Journal, Record};
 use super::links::{LinkTarget, Links, Name};
 use super::placed::Placed;

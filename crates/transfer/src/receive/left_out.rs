@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use lighthaul_copy::message::WantedFile;
+use lighthaul_files::backups::Backups;
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::options::{Action, Detail};
 use lighthaul_files::skip::Skip;
 use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
 
-use super::backups::Backups;
 use super::entry_checker::{EntryChecker, Place};
 
 impl EntryChecker<'_> {
@@ -59,7 +59,9 @@ impl EntryChecker<'_> {
             place.top = place.root.look(Path::new("")).ok().flatten();
         }
         if let Some(backup) = &options.backup {
-            let backups = Backups::new(backup, &place.target_folder, self.writer.clone());
+            let target = &place.target_folder;
+            let target = (target.access(), target.folder.as_path(), target.top());
+            let backups = Backups::new(backup, target, self.writer.clone());
             self.transfer.table.backups.set(backups).ok();
         }
     }

@@ -5,7 +5,7 @@
 //! - `entry_checker`: comparison of entries with the target; `decide`: action for an entry; `want`:
 //!   ranges of a file to request; `immediate`: entries without data
 //! - `entry_table`: listed entries and their results; `placed`: entries that the sender may remove
-//! - `left_out`, `link_dest`, `backups`, `itemize`: options of rsync; `folder_end`: ends of directories
+//! - `left_out`, `link_dest`, `itemize`: options of rsync; `folder_end`: ends of directories
 //! - `prune`: deletion of what the source does not have; `deletions`: limit
 //! - `links`: hard links
 //! - `lane`: objects of one lane; `sink`: their bytes in files
@@ -20,7 +20,6 @@ pub mod journal;
 pub mod receiver;
 pub mod target_folder;
 
-mod backups;
 mod claims;
 mod decide;
 mod deletions;

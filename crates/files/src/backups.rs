@@ -8,13 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use lighthaul_files::options::Backup;
-use lighthaul_files::temp_names::Writer;
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::file_access::FileAccess;
 use rustix::fs::FileType;
 
-use super::target_folder::TargetFolder;
+use crate::options::Backup;
+use crate::temp_names::Writer;
 
 /// Numbers of temporary names, beyond those of entries.
 const NUMBERS: u64 = 1 << 62;
@@ -23,7 +22,7 @@ const LISTED_MAX: usize = 1 << 20;
 
 /// Place of backups.
 #[derive(Debug)]
-pub(crate) struct Backups {
+pub struct Backups {
     suffix: OsString,
     /// Directory for them; none for the directory of each file.
     folder: Option<BackupFolder>,
@@ -46,12 +45,20 @@ struct BackupFolder {
 }
 
 impl Backups {
-    /// Creates the place of backups for a target directory.
-    pub(crate) fn new(backup: &Backup, target: &TargetFolder, writer: Writer) -> Self {
+    /// Creates the place of backups for the directory `top` below a root in `access` whose path is `root`.
+    pub fn new(
+        backup: &Backup,
+        (access, root, top): (&Arc<FileAccess>, &Path, &Path),
+        writer: Writer,
+    ) -> Self {
         let folder = backup.folder.as_ref();
+        let open = |folder: &Vec<u8>| {
+            let path = root.join(top).join(OsStr::from_bytes(folder));
+            BackupFolder::new(Arc::clone(access), path, top.to_owned())
+        };
         Self {
             suffix: OsStr::from_bytes(&backup.suffix).to_owned(),
-            folder: folder.map(|folder| BackupFolder::new(folder, target)),
+            folder: folder.map(open),
             listed: Mutex::default(),
             writer,
             count: AtomicU64::new(NUMBERS),
@@ -59,12 +66,12 @@ impl Backups {
     }
 
     /// Returns true if backups are in the directory of each file.
-    pub(crate) const fn is_beside(&self) -> bool {
+    pub const fn is_beside(&self) -> bool {
         self.folder.is_none()
     }
 
     /// Records a listed path, which no backup may replace from now on.
-    pub(crate) fn list(&self, path: &[u8]) {
+    pub fn list(&self, path: &[u8]) {
         if self.is_beside() && path.ends_with(self.suffix.as_bytes()) {
             let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
             if listed.len() < LISTED_MAX {
@@ -75,7 +82,7 @@ impl Backups {
 
     /// Returns true if the item at `path` below `root` is a backup or their directory, which must not be
     /// deleted.
-    pub(crate) fn is_backup(&self, root: &Root, path: &[u8], kind: FileType) -> bool {
+    pub fn is_backup(&self, root: &Root, path: &[u8], kind: FileType) -> bool {
         let Some(folder) = &self.folder else {
             return kind != FileType::Directory && path.ends_with(self.suffix.as_bytes());
         };
@@ -92,7 +99,7 @@ impl Backups {
 
     /// Keeps the file or link at `path` of the target, if there is one. It also stays at its path,
     /// so that a replaced file is never missing.
-    pub(crate) fn keep(&self, root: &mut Root, path: &Path) -> io::Result<()> {
+    pub fn keep(&self, root: &mut Root, path: &Path) -> io::Result<()> {
         let there = root.look(path)?;
         if there.is_none_or(|there| there.kind == FileType::Directory) {
             return Ok(());
@@ -161,14 +168,13 @@ impl Backups {
 }
 
 impl BackupFolder {
-    fn new(folder: &[u8], target: &TargetFolder) -> Self {
-        let path = target.top_place().join(OsStr::from_bytes(folder));
-        let there = target.access().look_through(&path);
+    fn new(access: Arc<FileAccess>, path: PathBuf, top: PathBuf) -> Self {
+        let there = access.look_through(&path);
         Self {
-            access: Arc::clone(target.access()),
             inode: there.map_or_else(|_| OnceLock::new(), |there| there.inode.into()),
+            access,
             path,
-            top: target.top().to_owned(),
+            top,
             root: Mutex::default(),
         }
     }
