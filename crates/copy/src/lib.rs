@@ -2,10 +2,11 @@
 //!
 //! - [`message`]: messages of a copy; [`relay`]: messages about a copy between two other hosts
 //! - [`budget`]: limits of one copy; [`thread_group`]: its threads
-//! - [`monitor`]: counters and events; [`watch`]: events for an observer
+//! - [`monitor`]: counters and events; [`watch`]: events for an observer; [`bottleneck`]: what limited it
 //! - [`failures`]: failed entries with reasons; [`error`]: faults
 //! - [`work`]: steps of one side, counted; [`stall`]: end of a copy in which neither side works
 
+pub mod bottleneck;
 #[cfg(feature = "broken-parts")]
 pub mod broken_part;
 pub mod budget;

@@ -256,6 +256,8 @@ pub struct Announced {
     /// Parts of files in the object, in order.
     #[serde(deserialize_with = "bounded::list::<PIECES_MAX, _, _>")]
     pub pieces: Vec<Piece>,
+    /// Time that the lane has waited for the source disk so far, in nanoseconds.
+    pub source_wait: u64,
 }
 
 /// Report of the sender about a piece, after it was read.
@@ -492,6 +494,7 @@ mod tests {
             number: 1,
             lane: 0,
             pieces: Vec::new(),
+            source_wait: 0,
         };
         for message in [
             Message::Reports {

@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use lighthaul_io::net::probe::LANES_MAX;
 
 use crate::failures::Reasons;
-use crate::watch::{CopyEvent, CopyProgress};
+use crate::watch::{CURRENT_MAX, CopyEvent, CopyProgress, CurrentFile};
 
 /// Most bytes of events that wait for the observer: about four thousand events.
 const BYTES_MAX: usize = 4 << 20;
@@ -56,6 +57,59 @@ pub struct Counts {
     pub round: AtomicU16,
     /// State of a sender that its receiver has paused.
     pub held: AtomicBool,
+    /// Time that it has waited for the source disk, in nanoseconds.
+    pub source_wait: AtomicU64,
+    /// Time that it has waited for the target disk, in nanoseconds.
+    pub target_wait: AtomicU64,
+    current: Mutex<Option<Current>>,
+}
+
+/// First file of the object that a lane moves.
+#[derive(Debug)]
+struct Current {
+    file: CurrentFile,
+    /// Packets of the lane before the object.
+    packets: u64,
+    packet_len: u64,
+}
+
+impl Counts {
+    /// Records that the lane begins an object whose first bytes are those of `file`.
+    pub fn begin(&self, file: CurrentFile, packet_len: u32) {
+        let current = Current {
+            file,
+            packets: self.first_packets(),
+            packet_len: packet_len.into(),
+        };
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(current);
+    }
+
+    /// Records that the lane has ended its object.
+    pub fn end(&self) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Returns the file that the lane moves.
+    fn current(&self) -> Option<CurrentFile> {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = current.as_ref()?;
+        let packets = self.first_packets().saturating_sub(current.packets);
+        let moved = packets.saturating_mul(current.packet_len);
+        let mut file = current.file.clone();
+        file.done = file.done.saturating_add(moved).min(file.size);
+        Some(file)
+    }
+
+    /// Returns the packets without those that were sent or received again.
+    fn first_packets(&self) -> u64 {
+        let packets = self.packets.load(Relaxed);
+        packets.saturating_sub(self.again.load(Relaxed))
+    }
+}
+
+/// Returns a time in nanoseconds.
+pub fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Monitor {
@@ -119,6 +173,19 @@ impl Monitor {
         self.taken.notify_all();
     }
 
+    /// Returns the files that move now, each once.
+    pub fn current(&self) -> Vec<CurrentFile> {
+        let mut files: Vec<CurrentFile> = Vec::new();
+        for file in self.lanes.iter().filter_map(Counts::current) {
+            match files.iter_mut().find(|other| other.path == file.path) {
+                Some(other) => other.done = other.done.max(file.done),
+                None => files.push(file),
+            }
+        }
+        files.truncate(CURRENT_MAX);
+        files
+    }
+
     /// Returns the sum of the counters of all lanes.
     pub fn progress(&self, total: u64) -> CopyProgress {
         let sum = |count: fn(&Counts) -> &AtomicU64| -> u64 {
@@ -142,6 +209,13 @@ impl Monitor {
             foreign: sum(|lane| &lane.foreign),
             held: self.lanes.iter().any(|lane| lane.held.load(Relaxed)),
             published: self.published.load(Relaxed),
+            lanes: self
+                .lanes
+                .iter()
+                .filter(|lane| lane.packets.load(Relaxed) > 0)
+                .count() as u8,
+            source_wait: sum(|lane| &lane.source_wait),
+            target_wait: sum(|lane| &lane.target_wait),
         }
     }
 }
@@ -152,6 +226,7 @@ fn bytes(event: &CopyEvent) -> usize {
         CopyEvent::Removed(paths) => paths.as_slice(),
         CopyEvent::Started(_)
         | CopyEvent::Moving(_)
+        | CopyEvent::Current(_)
         | CopyEvent::Round { .. }
         | CopyEvent::Diverted(_)
         | CopyEvent::Chosen(..)
@@ -186,5 +261,31 @@ mod tests {
             }
             assert!(most <= 4, "{most}");
         });
+    }
+
+    #[test]
+    fn file_that_several_lanes_move_is_shown_once() {
+        let monitor = Monitor::default();
+        let file = |path: &[u8], done| CurrentFile {
+            path: path.to_vec(),
+            done,
+            size: 1000,
+        };
+        monitor.lane(0).packets.store(7, Relaxed);
+        monitor.lane(0).begin(file(b"a", 0), 100);
+        monitor.lane(1).begin(file(b"a", 500), 100);
+        monitor.lane(2).begin(file(b"b", 0), 100);
+        monitor.lane(0).packets.store(9, Relaxed);
+        monitor.lane(1).packets.store(4, Relaxed);
+        monitor.lane(1).again.store(1, Relaxed);
+        monitor.lane(2).packets.store(50, Relaxed);
+        assert_eq!(monitor.current(), [file(b"a", 800), file(b"b", 1000)]);
+        monitor.lane(1).end();
+        assert_eq!(monitor.current(), [file(b"a", 200), file(b"b", 1000)]);
+        for number in 2..LANES_MAX {
+            let path = [b'c' + number as u8];
+            monitor.lane(number).begin(file(&path, 0), 100);
+        }
+        assert_eq!(monitor.current().len(), CURRENT_MAX);
     }
 }

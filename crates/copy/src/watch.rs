@@ -1,5 +1,7 @@
 //! Events of a copy for an observer, such as the command or a client of a daemon.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_files::digest;
@@ -17,6 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::message::Failure;
 
+/// Most files that are shown as moving.
+pub(crate) const CURRENT_MAX: usize = 4;
+
 /// Event of a copy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum CopyEvent {
@@ -24,6 +29,8 @@ pub enum CopyEvent {
     Started(Start),
     /// Progress, about twenty times a second.
     Moving(CopyProgress),
+    /// Files that move now, a few times a second.
+    Current(#[serde(deserialize_with = "bounded::list::<CURRENT_MAX, _, _>")] Vec<CurrentFile>),
     /// A pass of the protocol began.
     Round {
         /// Number of the pass, from 1.
@@ -74,7 +81,32 @@ pub struct Start {
     pub start_up: Duration,
 }
 
+/// File that moves now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CurrentFile {
+    /// Path at the source or target, as far as it is shown.
+    #[serde(deserialize_with = "bounded::list::<PATH_SHOWN_MAX, _, _>")]
+    pub path: Vec<u8>,
+    /// Bytes that have moved, roughly.
+    pub done: u64,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+impl CurrentFile {
+    /// Creates the value for a file of which `done` bytes precede those that move now.
+    pub fn new(path: &Path, done: u64, size: u64) -> Self {
+        let path = path.as_os_str().as_bytes();
+        Self {
+            path: path[..path.len().min(PATH_SHOWN_MAX)].to_vec(),
+            done,
+            size,
+        }
+    }
+}
+
 /// Progress of a copy.
+// fields: counters of one report
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CopyProgress {
     /// Bytes that have arrived.
@@ -95,6 +127,12 @@ pub struct CopyProgress {
     pub held: bool,
     /// Entries that this transfer has put in place.
     pub published: u64,
+    /// Lanes that have moved data.
+    pub lanes: u8,
+    /// Time that lanes have waited for the source disk, in nanoseconds, summed.
+    pub source_wait: u64,
+    /// Time that lanes have waited for the target disk, in nanoseconds, summed.
+    pub target_wait: u64,
 }
 
 /// Result of a copy.

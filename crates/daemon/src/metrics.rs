@@ -156,6 +156,7 @@ impl Meter<'_> {
             }
             CopyEvent::Moving(motion) => self.count(*motion),
             CopyEvent::Round { .. }
+            | CopyEvent::Current(_)
             | CopyEvent::Diverted(_)
             | CopyEvent::Chosen(..)
             | CopyEvent::Warning(_)

@@ -177,7 +177,10 @@ impl Drop for EndOnDrop<'_> {
 /// Reports progress to the client. Reports of one moment are dropped if the client does not keep up. A client that reads
 /// no others ends the transfer.
 fn report(session: &Session, far: &Session, sight: CopyEvent) {
-    let passing = matches!(sight, CopyEvent::Moving(_) | CopyEvent::Round { .. });
+    let passing = matches!(
+        sight,
+        CopyEvent::Moving(_) | CopyEvent::Current(_) | CopyEvent::Round { .. }
+    );
     if passing && !session.stream.has_room() || far.halt.check().is_err() {
         return;
     }

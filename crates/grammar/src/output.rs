@@ -14,10 +14,10 @@ pub struct OutputArgs {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Progress {
-    /// One line that is updated, if standard error is a terminal
+    /// A bar if standard error is a terminal, otherwise one line every 10 seconds
     #[default]
     Auto,
-    /// One line that is updated
+    /// A bar, and the files that move now
     Bar,
     /// One line per second
     Plain,

@@ -127,6 +127,7 @@ fn announced_objects_that_never_arrive_are_rejected() {
                 number,
                 lane: 0,
                 pieces: vec![piece],
+                source_wait: 0,
             }))?;
         }
         Ok(())
@@ -188,6 +189,7 @@ fn endless_reasons_take_little_memory() {
                 number,
                 lane: 0,
                 pieces: (first..first + FILES).map(piece).collect(),
+                source_wait: 0,
             }))?;
             let report = Report::Failed {
                 code: 11,

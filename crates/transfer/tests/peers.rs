@@ -70,6 +70,7 @@ impl Lie {
                 offset: 0,
                 len: LEN,
             }],
+            source_wait: 0,
         };
         Self {
             entries: names

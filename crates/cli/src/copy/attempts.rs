@@ -45,6 +45,9 @@ fn added(mut one: CopyProgress, other: &CopyProgress) -> CopyProgress {
     one.buffer_drops += other.buffer_drops;
     one.foreign += other.foreign;
     one.published += other.published;
+    one.lanes = one.lanes.max(other.lanes);
+    one.source_wait += other.source_wait;
+    one.target_wait += other.target_wait;
     one.round = one.round.max(other.round);
     one
 }

@@ -1,10 +1,11 @@
 //! Output of a copy: progress, a summary, or JSON events.
 
 use std::io::{IsTerminal, Write, stderr};
+use std::time::Duration;
 
 use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_base::{Instant, Size};
-use lighthaul_copy::watch::{CopyEvent, CopyProgress, Start, Summary};
+use lighthaul_copy::watch::{CopyEvent, CopyProgress, CurrentFile, Start, Summary};
 use lighthaul_files::hash::FileHashes;
 use lighthaul_files::item::ItemKind;
 use lighthaul_files::options::{Action, Planned};
@@ -15,7 +16,9 @@ use lighthaul_session::error::Error;
 use serde_json::{Value, json};
 
 use crate::copy::attempts::Attempts;
-use crate::copy::summary::{Proof, event, sentence, stats};
+use crate::copy::pace::Pace;
+use crate::copy::progress::{Form, plain};
+use crate::copy::summary::{Proof, event, limit, limits, sentence, stats};
 use crate::output::name::{put, shown};
 use crate::output::print::{print, print_json, print_octets, say};
 
@@ -37,19 +40,36 @@ pub(crate) struct Settings {
     pub(crate) items: bool,
     /// True if this side sends the data.
     pub(crate) sends: bool,
+    /// True if the user gave a rate.
+    pub(crate) asks_rate: bool,
 }
 
+/// Interval of a bar.
+const BAR_INTERVAL: Duration = Duration::from_millis(200);
+/// Interval of events, and of lines that the user asked for.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Interval of lines that the user did not ask for.
+const AUTO_INTERVAL: Duration = Duration::from_secs(10);
+
 /// Shows the progress and the end of a transfer.
+// fields: state of what was printed
 #[derive(Debug)]
 pub(crate) struct Printer {
     settings: Settings,
     bar: bool,
+    /// Interval of lines of progress that stay.
+    plain: Option<Duration>,
     clock: Clock,
+    /// Time and state of the last report, and time of the last line that stays.
     shown_at: Instant,
     shown: CopyProgress,
+    plain_at: Instant,
     start: Option<Start>,
-    speed: f64,
-    line_open: bool,
+    pace: Pace,
+    /// Files that move now.
+    files: Vec<CurrentFile>,
+    /// Lines of progress on the terminal.
+    open_lines: usize,
     /// Bytes that a dry run would send, if they are counted and nothing is shown.
     counted: Option<u64>,
     /// Number of paths that were removed at the target.
@@ -59,20 +79,31 @@ pub(crate) struct Printer {
 
 impl Printer {
     pub(crate) fn new(settings: Settings) -> Self {
+        let is_shown = !settings.json && !settings.quiet;
+        // such a terminal cannot move its cursor
+        let is_dumb = || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let bar = match settings.progress {
-            Progress::Auto => stderr().is_terminal() && !settings.json && !settings.quiet,
+            Progress::Auto => is_shown && stderr().is_terminal() && !is_dumb(),
             Progress::Bar => true,
             Progress::Plain | Progress::None => false,
+        };
+        let plain = match settings.progress {
+            Progress::Auto if is_shown && !bar => Some(AUTO_INTERVAL),
+            Progress::Plain => Some(INTERVAL),
+            Progress::Auto | Progress::Bar | Progress::None => None,
         };
         Self {
             settings,
             bar,
+            plain,
             clock: Clock::start(),
             shown_at: Instant::ZERO,
+            plain_at: Instant::ZERO,
             shown: CopyProgress::default(),
             start: None,
-            speed: 0.0,
-            line_open: false,
+            pace: Pace::default(),
+            files: Vec::new(),
+            open_lines: 0,
             counted: None,
             removed: 0,
             tries: Attempts::default(),
@@ -83,6 +114,7 @@ impl Printer {
     pub(crate) fn try_again(&mut self) {
         self.tries.fail();
         self.shown = CopyProgress::default();
+        self.pace = Pace::default();
     }
 
     /// Returns the summary of all attempts; `summary` is that of the last one.
@@ -102,6 +134,7 @@ impl Printer {
             verbose: false,
             items: false,
             sends: true,
+            asks_rate: false,
         });
         printer.counted = Some(0);
         printer
@@ -131,6 +164,7 @@ impl Printer {
         match sight {
             CopyEvent::Started(start) => self.started(start),
             CopyEvent::Moving(motion) => self.moving(motion),
+            CopyEvent::Current(files) => self.files = files,
             CopyEvent::Round { number, packets } => {
                 self.emit(|| json!({"type": "round", "round": number, "packets": packets}));
             }
@@ -167,7 +201,9 @@ impl Printer {
     }
 
     fn started(&mut self, start: Start) {
-        self.tries.moving.get_or_insert_with(|| self.clock.now());
+        let now = self.clock.now();
+        self.tries.moving.get_or_insert(now);
+        (self.shown_at, self.plain_at) = (now, now);
         self.emit(|| {
             json!({
                 "type": "start", "protocol": start.protocol, "rate_bps": start.rate_bps, "packet_bytes": start.packet_len,
@@ -180,42 +216,40 @@ impl Printer {
     fn moving(&mut self, motion: CopyProgress) {
         self.tries.now = motion;
         let now = self.clock.now();
-        let every = if self.bar { 200 } else { 1000 };
         let since = now.since(self.shown_at);
-        if since.as_millis() < every {
+        if since < if self.bar { BAR_INTERVAL } else { INTERVAL } {
             return;
         }
-        let moved = motion.done.saturating_sub(self.shown.done) as f64 * 8.0;
-        let speed = moved / since.as_secs_f64();
-        self.speed = if self.speed == 0.0 {
-            speed
-        } else {
-            0.7 * self.speed + 0.3 * speed
-        };
+        let moved = motion.done.saturating_sub(self.shown.done);
+        self.pace.add(moved, since, &motion);
         self.shown_at = now;
         self.shown = motion;
-        let left = (self.speed > 0.0)
-            .then(|| motion.total.saturating_sub(motion.done) as f64 * 8.0 / self.speed);
+        let speed = moved as f64 * 8.0 / since.as_secs_f64();
         self.emit(|| {
             json!({
                 "type": "progress", "bytes": motion.done, "bytes_total": motion.total,
                 "bps": speed, "round": motion.round, "packets_sent": motion.sent,
                 "packets_resent": motion.resent, "buffer_drops": motion.buffer_drops,
-                "held": motion.held, "left_s": left,
+                "held": motion.held, "left_s": self.pace.left(),
             })
         });
-        let plain = self.settings.progress == Progress::Plain;
-        if !self.bar && !plain {
-            return;
-        }
-        let line = line(&motion, speed, left);
         if self.bar {
-            write!(stderr(), "\r\x1b[K{line}").ok();
-            stderr().flush().ok();
-            self.line_open = true;
-        } else {
-            say(&line);
+            self.draw(&motion);
+        } else if let Some(interval) = self.plain
+            && now.since(self.plain_at) >= interval
+        {
+            self.plain_at = now;
+            say(&plain(&motion, &self.pace));
         }
+    }
+
+    /// Draws the lines of progress in place of the last ones.
+    fn draw(&mut self, motion: &CopyProgress) {
+        let lines = Form::of_terminal().lines(motion, &self.pace, &self.files);
+        self.close_line();
+        write!(stderr(), "{}", lines.join("\n")).ok();
+        stderr().flush().ok();
+        self.open_lines = lines.len();
     }
 
     /// Shows the end of the copy.
@@ -242,11 +276,16 @@ impl Printer {
         }
         let cpu = cpu_seconds();
         let proof = self.settings.proof;
-        self.emit(|| event(summary, proof, self.removed, cpu));
+        let start = self.start.as_ref();
+        let limit = limit(summary, (start, self.settings.asks_rate), cpu);
+        self.emit(|| event(summary, proof, self.removed, (limit, cpu)));
         if self.settings.quiet || self.settings.json {
             return;
         }
         say(&sentence(summary, proof, self.removed));
+        if let Some(line) = limits(summary, start, limit) {
+            say(&line);
+        }
         if self.settings.stats {
             for line in stats(summary, self.start.as_ref(), cpu) {
                 say(&line);
@@ -365,10 +404,12 @@ impl Printer {
         }
     }
 
+    /// Removes the lines of progress.
     fn close_line(&mut self) {
-        if self.line_open {
-            write!(stderr(), "\r\x1b[K").ok();
-            self.line_open = false;
+        match std::mem::take(&mut self.open_lines) {
+            0 => {}
+            1 => write!(stderr(), "\r\x1b[J").unwrap_or_default(),
+            lines => write!(stderr(), "\r\x1b[{}A\x1b[J", lines - 1).unwrap_or_default(),
         }
     }
 
@@ -409,26 +450,4 @@ fn about(mut event: Value, path: &[u8]) -> Value {
         put(event, "path", path);
     }
     event
-}
-
-fn line(motion: &CopyProgress, speed: f64, left: Option<f64>) -> String {
-    let percent = motion.done.saturating_mul(100) / motion.total.max(1);
-    let first = motion.sent.saturating_sub(motion.resent).max(1);
-    let loss = motion.resent as f64 * 100.0 / first as f64;
-    let left = left.map_or_else(|| "-".to_owned(), |left| format!("{left:.0} s"));
-    let held = if motion.held {
-        ", waiting for the disk"
-    } else {
-        ""
-    };
-    let drops = match motion.buffer_drops {
-        0 => String::new(),
-        drops => format!(", {drops} buffer drops"),
-    };
-    format!(
-        "{percent:3} % of {}  {:.1} Mb/s  round {}, {loss:.2} % retransmitted{drops}{held}  {left} left",
-        Size(motion.total),
-        speed / 1e6,
-        motion.round,
-    )
 }

@@ -27,6 +27,7 @@ pub(crate) fn run(args: &Cp) -> u8 {
         verbose: args.verbose,
         items: args.itemize_changes,
         sends: args.sends(),
+        asks_rate: args.rate.is_some() || args.later.limit.is_some(),
     };
     let mut printer = Printer::new(settings);
     let result = gateway::check(args)

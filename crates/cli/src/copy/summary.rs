@@ -1,8 +1,15 @@
 //! The end of a copy: as an event, a sentence and statistics.
 
+use std::num::NonZero;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
 use lighthaul_base::{Rate, Size};
+use lighthaul_copy::bottleneck::{Bottleneck, bottleneck};
 use lighthaul_copy::watch::{Start, Summary};
 use serde_json::{Value, json};
+
+use crate::copy::pace::whole;
 
 /// Proof that a successful copy gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +25,12 @@ pub(crate) enum Proof {
 }
 
 /// Returns the event of a copy that has ended. `removed` counts paths that were removed at the target, `cpu` is in seconds.
-pub(super) fn event(summary: &Summary, proof: Proof, removed: u64, cpu: f64) -> Value {
+pub(super) fn event(
+    summary: &Summary,
+    proof: Proof,
+    removed: u64,
+    (limit, cpu): (Option<Bottleneck>, f64),
+) -> Value {
     let motion = &summary.motion;
     json!({
         "type": "summary", "entries": summary.entries, "bytes": summary.bytes,
@@ -27,6 +39,8 @@ pub(super) fn event(summary: &Summary, proof: Proof, removed: u64, cpu: f64) -> 
         "goodput_bps": goodput(summary).as_bps(), "verified": is_verified(summary, proof),
         "rounds": motion.round, "packets": motion.sent, "packets_resent": motion.resent,
         "buffer_drops": motion.buffer_drops, "foreign": motion.foreign,
+        "source_wait_s": seconds(motion.source_wait), "target_wait_s": seconds(motion.target_wait),
+        "bottleneck": limit.map(Bottleneck::name),
         "cpu_s": cpu, "failures": summary.failures.len(), "removed": removed,
     })
 }
@@ -71,6 +85,51 @@ pub(super) fn sentence(summary: &Summary, proof: Proof, removed: u64) -> String 
     ];
     let parts = parts.iter().filter(|part| !part.is_empty());
     parts.map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the line about the path and what limited a copy, unless it was short.
+pub(super) fn limits(
+    summary: &Summary,
+    start: Option<&Start>,
+    limit: Option<Bottleneck>,
+) -> Option<String> {
+    let (motion, limit) = (&summary.motion, limit?);
+    let mut parts = Vec::new();
+    if let Some(rate) = rate(start) {
+        parts.push(format!("{rate} on the wire"));
+    }
+    if motion.resent > 0 {
+        let first = motion.sent.saturating_sub(motion.resent).max(1);
+        let share = motion.resent as f64 * 100.0 / first as f64;
+        parts.push(format!("{share:.2} % retransmitted"));
+    }
+    parts.push(format!("limited by {limit}"));
+    Some(parts.join(", "))
+}
+
+/// Returns what limited a copy whose user `asked` for a rate. `cpu` is in seconds.
+pub(super) fn limit(
+    summary: &Summary,
+    (start, asked): (Option<&Start>, bool),
+    cpu: f64,
+) -> Option<Bottleneck> {
+    bottleneck(summary, (rate(start), asked), load(summary, cpu))
+}
+
+/// Returns the rate on the wire, if one was set.
+fn rate(start: Option<&Start>) -> Option<Rate> {
+    Rate::from_bps(start?.rate_bps?).filter(|rate| *rate != Rate::UNLIMITED)
+}
+
+/// Returns the load of the processors in percent, from the time that they worked in seconds.
+fn load(summary: &Summary, cpu: f64) -> u64 {
+    let processors = available_parallelism().map_or(1, NonZero::get);
+    let elapsed = summary.elapsed.as_secs_f64().max(0.001);
+    whole(cpu * 100.0 / elapsed / processors as f64)
+}
+
+fn seconds(nanos: u64) -> f64 {
+    Duration::from_nanos(nanos).as_secs_f64()
 }
 
 /// Returns the lines of `--stats`.

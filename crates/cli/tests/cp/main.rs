@@ -36,6 +36,7 @@ mod paths;
 mod permits;
 mod pipelining;
 mod policies;
+mod progress;
 mod promises;
 mod proof;
 mod protocols;

@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::host::panics;
 use crate::store::Store;
 use crate::store::block::{Block, PAGE};
+use crate::store::waits::Waits;
 
 /// Destination of objects' bytes, one object after another.
 pub trait Sink: Send + 'static {
@@ -60,6 +61,7 @@ enum Job<O> {
 }
 
 /// Store between the network and a [`Sink`], with a bounded amount of memory.
+// fields: blocks in each state, their limits, and the channels to the writer
 pub struct Blocks<K: Sink> {
     object_len: u64,
     packet_len: usize,
@@ -72,6 +74,7 @@ pub struct Blocks<K: Sink> {
     jobs: Option<Sender<Job<K::Object>>>,
     done: Receiver<Result<Option<Block>, Error>>,
     waiting: Arc<AtomicUsize>,
+    waits: Waits,
     writer: Option<JoinHandle<Option<K>>>,
 }
 
@@ -132,8 +135,14 @@ impl<K: Sink> Blocks<K> {
             jobs: Some(jobs),
             done,
             waiting,
+            waits: Waits::default(),
             writer: Some(writer),
         })
+    }
+
+    /// Returns the time that its user has waited for the sink.
+    pub fn waits(&self) -> Waits {
+        self.waits.clone()
     }
 
     /// Starts `object`, which has `len` bytes. Packets that follow belong to it.
@@ -216,7 +225,7 @@ impl<K: Sink> Blocks<K> {
             return Ok(Block::new(self.block_len));
         }
         loop {
-            if let Some(block) = self.done.recv().map_err(|_| self.gone())?? {
+            if let Some(block) = self.waits.receive(&self.done).map_err(|_| self.gone())?? {
                 return Ok(block);
             }
         }

@@ -7,5 +7,6 @@ pub mod block;
 pub mod blocks;
 pub mod memory;
 pub mod read_ahead;
+pub mod waits;
 
 pub use access::Store;

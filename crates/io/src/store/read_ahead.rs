@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::host::panics;
 use crate::store::Store;
 use crate::store::block::Block;
+use crate::store::waits::Waits;
 
 /// Origin of objects' bytes, one object after another.
 pub trait Source: Send + 'static {
@@ -60,6 +61,7 @@ struct Front {
 pub struct ReadAhead<S: Source> {
     requests: SyncSender<Job<S::Object>>,
     ready: Receiver<Result<Batch, Error>>,
+    waits: Waits,
     front: Option<Front>,
     retired: Vec<Batch>,
     spare: Vec<Batch>,
@@ -101,6 +103,7 @@ impl<S: Source> ReadAhead<S> {
         Ok(Self {
             requests,
             ready,
+            waits: Waits::default(),
             front: None,
             retired: Vec::new(),
             spare,
@@ -118,6 +121,11 @@ impl<S: Source> ReadAhead<S> {
         self.cursor = 0;
         let sent = self.requests.send(Job::Begin(object));
         sent.map_err(|_| self.gone())
+    }
+
+    /// Returns the time that its user has waited for the source.
+    pub fn waits(&self) -> Waits {
+        self.waits.clone()
     }
 
     /// Takes all batches back.
@@ -143,7 +151,10 @@ impl<S: Source> ReadAhead<S> {
         self.outstanding -= 1;
         match self.waiting.pop_front() {
             Some(batch) => Ok(batch),
-            None => self.ready.recv().map_err(|RecvError| self.gone())?,
+            None => self
+                .waits
+                .receive(&self.ready)
+                .map_err(|RecvError| self.gone())?,
         }
     }
 

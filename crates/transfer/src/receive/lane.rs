@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver as Objects, RecvTimeoutError};
+use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_copy::monitor::Counts;
+use lighthaul_copy::monitor::{Counts, nanos};
 use lighthaul_copy::thread_group::{CHECK_INTERVAL, ThreadGroup};
+use lighthaul_copy::watch::CurrentFile;
 use lighthaul_io::drive::{Counters, Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::blocks::Blocks;
+use lighthaul_io::store::waits::Waits;
 use lighthaul_session::error::Error;
 use lighthaul_session::machine::{Learned, MachineEvent, ReceiveMachine};
 use lighthaul_session::offer::{self, Offer};
@@ -28,6 +31,8 @@ pub(super) struct ReceiveLane<'a> {
     pub(super) objects: Objects<Incoming>,
     /// Measurements of the previous object.
     pub(super) learned: Learned,
+    /// Time that it has asked the sender to wait.
+    pub(super) held: Duration,
 }
 
 impl ReceiveLane<'_> {
@@ -53,12 +58,21 @@ impl ReceiveLane<'_> {
         offer::rekey(session, &mut self.lane, number, plain);
         let setup = offer::setup(&offer, (number, len), &self.lane, plain)?;
         offer::predict_competition(&mut self.lane, setup.protocol);
+        if let (Some(piece), Some(file)) =
+            (incoming.layout.pieces().first(), incoming.files.first())
+        {
+            let file = CurrentFile::new(file.entry.path(), piece.offset, file.entry.size());
+            self.counts.begin(file, offer.packet_len);
+        }
         self.store.begin(Arc::new(incoming), len)?;
-        let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, self.learned);
+        let now = session.clock.now();
+        let mut receiver = ReceiveMachine::new(now, &setup, self.learned);
         let mut owner = ReceiveOwner {
             threads: &transfer.threads,
             counts: self.counts,
             counters: Arc::clone(&self.lane.counters),
+            waits: self.store.waits(),
+            held: (now, self.held),
             object_len: len,
             packet_len: offer.packet_len.into(),
             bytes: self.counts.bytes.load(Relaxed),
@@ -68,6 +82,8 @@ impl ReceiveLane<'_> {
         };
         let ran = run(&mut receiver, &mut self.lane, &mut self.store, &mut owner);
         owner.count(&receiver);
+        self.held = owner.held.1;
+        self.counts.end();
         self.learned = receiver.learned();
         match (ran, owner.failed.take()) {
             (Err(_), Some(error)) => return Err(error),
@@ -82,6 +98,9 @@ struct ReceiveOwner<'a> {
     threads: &'a ThreadGroup,
     counts: &'a Counts,
     counters: Arc<Counters>,
+    waits: Waits,
+    /// Time of the last tick, and the time so far that the lane asked the sender to wait.
+    held: (Instant, Duration),
     object_len: u64,
     packet_len: u64,
     /// Counters of the lane before this object.
@@ -114,6 +133,8 @@ impl ReceiveOwner<'_> {
         counts.foreign.store(foreign, Relaxed);
         counts.round.store(receiver.round(), Relaxed);
         counts.held.store(receiver.is_holding(), Relaxed);
+        let waited = self.waits.total() + self.held.1;
+        counts.target_wait.store(nanos(waited), Relaxed);
     }
 }
 
@@ -135,7 +156,14 @@ impl Owner<ReceiveMachine> for ReceiveOwner<'_> {
         }
     }
 
-    fn tick(&mut self, receiver: &mut ReceiveMachine, _: Instant) -> Result<Next, World> {
+    fn tick(&mut self, receiver: &mut ReceiveMachine, now: Instant) -> Result<Next, World> {
+        let (since, held) = self.held;
+        let more = if receiver.is_holding() {
+            now.since(since)
+        } else {
+            Duration::ZERO
+        };
+        self.held = (now, held + more);
         self.count(receiver);
         match self.threads.check() {
             Ok(()) => Ok(Next::Continue),

@@ -431,7 +431,11 @@ impl<'a> Receiving<'a, '_> {
             layout,
             files,
         };
-        let lane = queues.lanes.get(usize::from(announced.lane));
+        let number = usize::from(announced.lane);
+        if let Some(counts) = self.transfer.monitor.lanes().get(number) {
+            counts.source_wait.store(announced.source_wait, Relaxed);
+        }
+        let lane = queues.lanes.get(number);
         let sent = lane.map(|lane| lane.try_send(incoming).is_ok());
         if sent == Some(true) {
             return Ok(());
@@ -495,6 +499,7 @@ impl<'a> Receiving<'a, '_> {
         let motion = self.transfer.monitor.progress(self.transfer.table.wanted());
         if motion.sent > 0 {
             (self.watcher)(CopyEvent::Moving(motion));
+            (self.watcher)(CopyEvent::Current(self.transfer.monitor.current()));
         }
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, sync_channel};
 use std::thread::Scope;
+use std::time::Duration;
 
 use lighthaul_fs::disk::Root;
 use lighthaul_io::drive::Lane;
@@ -44,6 +45,7 @@ impl<'a> Receiving<'a, '_> {
                 store: Blocks::start(sink, offer.packet_len, ring_bytes)?,
                 objects,
                 learned: Learned::default(),
+                held: Duration::ZERO,
             })
         };
         lanes.into_iter().enumerate().map(create).collect()

@@ -27,8 +27,8 @@ pub struct TargetFolder {
     pub(crate) folder: PathBuf,
     /// New name of the only source, if the user gave one.
     name: Option<Vec<u8>>,
-    /// True if the name is that of a directory.
-    names_folder: bool,
+    /// Path of the copied directory below `folder`: its new name, or empty.
+    top: PathBuf,
     /// Directory for the contents of a source directory.
     contents: PathBuf,
     /// Directory that was created for the copy.
@@ -77,7 +77,7 @@ impl TargetFolder {
                 access: Arc::clone(access),
                 folder,
                 name: name.map(|name| name.as_bytes().to_vec()),
-                names_folder: false,
+                top: PathBuf::new(),
                 contents: path.clone(),
                 made,
                 is_usual: target.landing == Landing::Usual,
@@ -111,7 +111,9 @@ impl TargetFolder {
             self.folder.clone_from(&self.contents);
             self.name = None;
         }
-        self.names_folder = naming == Naming::Folder;
+        if let (Naming::Folder, Some(name)) = (naming, &self.name) {
+            self.top = PathBuf::from(OsStr::from_bytes(name));
+        }
         let root = self.root.another();
         let root = root.map_err(|e| Error::file(FileAction::Open, &self.folder, &e))?;
         Ok((self, root))
@@ -124,8 +126,7 @@ impl TargetFolder {
 
     /// Returns the path of the copied directory below `folder`: its new name, or an empty path.
     pub(crate) fn top(&self) -> &Path {
-        let name = self.name.as_ref().filter(|_| self.names_folder);
-        Path::new(OsStr::from_bytes(name.map_or(&[], Vec::as_slice)))
+        &self.top
     }
 
     /// Returns the directory that relative paths of options start at.

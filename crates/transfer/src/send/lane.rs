@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Trc};
 use lighthaul_copy::message::{Announced, Message, Report};
-use lighthaul_copy::monitor::Counts;
+use lighthaul_copy::monitor::{Counts, nanos};
 use lighthaul_copy::thread_group::CHECK_INTERVAL;
-use lighthaul_copy::watch::CopyEvent;
+use lighthaul_copy::watch::{CopyEvent, CurrentFile};
 use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::read_ahead::ReadAhead;
+use lighthaul_io::store::waits::Waits;
 use lighthaul_session::error::Error;
 use lighthaul_session::machine::{MachineEvent, SendMachine};
 use lighthaul_session::offer::{self, Offer};
@@ -75,11 +76,17 @@ impl SendLane<'_> {
         let (session, plain) = (transfer.session, transfer.settings.plain);
         let share = &self.common.share;
         let object = plan.number;
+        let counts = transfer.monitor.lane(self.number.into());
         session.say(&Message::Object(Announced {
             number: object,
             lane: self.number,
             pieces: plan.layout.pieces().to_vec(),
+            source_wait: counts.source_wait.load(Relaxed),
         }))?;
+        if let (Some(piece), Some(item)) = (plan.layout.pieces().first(), plan.items.first()) {
+            let file = CurrentFile::new(&item.place, piece.offset, item.size);
+            counts.begin(file, offer.packet_len);
+        }
         share.enter();
         offer::rekey(session, &mut self.lane, object, plain);
         let len = plan.layout.object_len();
@@ -94,17 +101,20 @@ impl SendLane<'_> {
         let mut sender = SendMachine::new(now, &setup, learned.load());
         let mut owner = SendOwner {
             common: &self.common,
-            counts: self.common.transfer.monitor.lane(self.number.into()),
+            counts,
+            waits: self.store.waits(),
+            held: (now, Duration::from_nanos(counts.target_wait.load(Relaxed))),
             reports: &self.reports,
             reported: false,
             passed: false,
             udp: self.lane.udp.is_some(),
-            before: Before::of(self.common.transfer.monitor.lane(self.number.into())),
+            before: Before::of(counts),
             moved: (now, 0, 0),
             failed: None,
         };
         let ran = run(&mut sender, &mut self.lane, &mut self.store, &mut owner);
         owner.count(&sender);
+        counts.end();
         match (ran, owner.failed.take()) {
             (Err(_), Some(error)) => return Err(error),
             (Err(error), None) => return Err(error.into()),
@@ -133,6 +143,9 @@ impl Before {
 struct SendOwner<'a> {
     common: &'a Common<'a>,
     counts: &'a Counts,
+    waits: Waits,
+    /// Time of the last tick, and the time so far that the receiver asked the lane to wait.
+    held: (Instant, Duration),
     reports: &'a Receiver<(u64, Vec<Report>)>,
     reported: bool,
     /// True if another lane may have started.
@@ -168,6 +181,9 @@ impl SendOwner<'_> {
         counts.again.store(before.again + sender.resent(), Relaxed);
         counts.round.store(sender.round(), Relaxed);
         counts.held.store(sender.is_held(), Relaxed);
+        let (source, target) = (self.waits.total(), self.held.1);
+        counts.source_wait.store(nanos(source), Relaxed);
+        counts.target_wait.store(nanos(target), Relaxed);
     }
 
     /// Lets another lane start, with the measurements of this one.
@@ -250,6 +266,13 @@ impl Owner<SendMachine> for SendOwner<'_> {
             self.failed = Some(error);
             return Err(World::Interrupted);
         }
+        let (since, held) = self.held;
+        let more = if sender.is_held() {
+            now.since(since)
+        } else {
+            Duration::ZERO
+        };
+        self.held = (now, held + more);
         self.count(sender);
         let packet_len = self.common.offer.packet_len;
         if sender.round() == 1 && sender.is_ending(AHEAD, packet_len) {

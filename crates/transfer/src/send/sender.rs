@@ -474,6 +474,7 @@ impl<'a> Sending<'a, '_> {
             .progress(self.transfer.queue.totals().wanted);
         if motion.sent > 0 {
             (self.watcher)(CopyEvent::Moving(motion));
+            (self.watcher)(CopyEvent::Current(self.transfer.monitor.current()));
         }
     }
 
