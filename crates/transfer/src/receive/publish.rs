@@ -37,7 +37,7 @@ use super::unsynced::Unsynced;
 use super::written;
 
 /// Most digests of a file that are kept, unless the file is read back.
-const DIGESTS_MAX: usize = 1 << 16;
+pub(super) const DIGESTS_MAX: usize = 1 << 16;
 /// Interval at which ended directories are checked.
 const LOOK: Duration = Duration::from_millis(50);
 

@@ -6,17 +6,20 @@ use std::sync::Arc;
 
 use lighthaul_copy::message::Report;
 use lighthaul_files::manifest::Entry;
-use lighthaul_files::options::Options;
+use lighthaul_files::options::{Backup, Options};
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
 
 use super::bench::SECONDS;
-use super::checked_list::{file, leave};
+use super::checked_list::{file, leave, writer};
 use super::stage::{Stage, arrived, digest, expecting, noted, object, subject, synced, whole};
+use crate::receive::backups::Backups;
 use crate::receive::entry_table::Settled;
 use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Record};
 use crate::receive::links::Name;
+use crate::receive::publish::DIGESTS_MAX;
 use crate::receive::tests::bench::slot;
 
 /// The MD5 of "abc" (RFC 1321).
@@ -195,6 +198,48 @@ fn equal_held_range_completes_a_file() {
     jobs.push(Job::Kept(Arc::clone(&file), (4, 10), digest("x")));
     stage.run(jobs).unwrap();
     assert_eq!(stage.names(), ["a"]);
+}
+
+/// A check for changes reads the file again, as far as its digests are known. Their number is bounded.
+#[test]
+fn kept_digests_of_a_file_are_bounded() {
+    let stage = Stage::new("digests", Options::default());
+    let count = DIGESTS_MAX + 1;
+    let file = stage.expect(0, "a", &"x".repeat(count));
+    let kept = (0..count as u64).map(|at| {
+        let span = (at, at + 1);
+        Job::Kept(Arc::clone(&file), span, digest("x"))
+    });
+    stage.run(kept.collect()).unwrap();
+    assert_eq!(stage.names(), ["a"]);
+    assert_eq!(file.fill().digests.len(), DIGESTS_MAX);
+}
+
+/// A file that was written in place has replaced the old content long before.
+#[test]
+fn replaced_file_gets_a_backup() {
+    for (inplace, backup) in [(false, "old"), (true, "older")] {
+        let options = Options {
+            inplace,
+            ..Options::default()
+        };
+        let stage = Stage::new("backups", options);
+        stage.bench.leave("a", "old");
+        stage.bench.leave("a~", "older");
+        let place = Backup {
+            folder: None,
+            suffix: b"~".to_vec(),
+        };
+        let access = Arc::new(FileAccess::anywhere());
+        let target = stage.bench.target("");
+        let backups = Backups::new(&place, (access, &target), writer());
+        stage.table.backups.set(backups).unwrap();
+        let file = stage.expect(0, "a", "new");
+        stage.run(whole(&file, "new")).unwrap();
+        assert_eq!(stage.names(), ["a", "a~"]);
+        assert_eq!(stage.bench.read("a"), b"new");
+        assert_eq!(stage.bench.read("a~"), backup.as_bytes());
+    }
 }
 
 #[test]

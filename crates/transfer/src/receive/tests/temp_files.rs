@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
@@ -13,7 +13,8 @@ use lighthaul_files::digest::{DigestKind, Digester};
 use lighthaul_files::manifest::Entry;
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::meta::Meta;
-use lighthaul_session::error::Code;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
 use rustix::fs::FileType;
 
@@ -118,6 +119,11 @@ fn in_place_file_keeps_its_inode() {
         let after = fs::metadata(bench.target("a")).unwrap();
         assert_eq!(after.ino(), before.ino());
         assert!(bench.read("a").iter().all(|octet| *octet == 0));
+        let inode = (after.dev(), after.ino());
+        assert!(
+            files.claims.keep(inode),
+            "it has one name, so none is claimed"
+        );
         drop(there);
 
         fs::remove_file(bench.target("a")).unwrap();
@@ -169,6 +175,69 @@ fn in_place_file_has_one_writer_at_a_time() {
         drop((output, first));
         let third = pending(file("a", 4), true, resumable);
         files[1].open(&third, share).unwrap().unwrap();
+    }
+}
+
+/// An in-place file that is resumed is locked too, so that no program that locks it writes it meanwhile.
+#[test]
+fn resumed_in_place_file_has_one_writer_at_a_time() {
+    let record = Record {
+        span: (2, 6),
+        protection: PROTECTION,
+    };
+    let bench = Bench::new("resumed-writers");
+    bench.leave("a", "0123456789");
+    let resume = |files: &mut TempFiles| {
+        let there = pending(file("a", 10), true, true);
+        there.expect_digests(&[record.span], DigestKind::Crc128, vec![record]);
+        let journal = File::create(bench.target("a.journal")).unwrap();
+        Journal::begin((journal, slot()), subject(&there), &[record]).unwrap();
+        files.open(&there, Share::Part).map(drop)
+    };
+    let mut files = files(&bench, false);
+    let other = files.root.reopen(Path::new("a")).unwrap();
+    other.lock().unwrap();
+    let error = resume(&mut files).unwrap_err();
+    let text = error.text();
+    assert!(text.ends_with("another copy is writing it"), "{text}");
+    drop(other);
+    resume(&mut files).unwrap();
+    assert_eq!(bench.read("a"), b"0123456789");
+}
+
+/// The journal of a large file and the lock of an in-place file stay open, so that each takes a slot. Other files need none.
+#[test]
+fn only_files_that_stay_open_take_a_slot() {
+    for (in_place, resumable, share, takes_slot) in [
+        (false, false, Share::Whole, false),
+        (false, false, Share::Part, false),
+        (true, false, Share::Whole, false),
+        (true, false, Share::Part, true),
+        (false, true, Share::Part, true),
+        (true, true, Share::Part, true),
+    ] {
+        let bench = Bench::new("slots");
+        let mut files = files(&bench, false);
+        files.journals = Budget {
+            memory: 0,
+            files: 0,
+        }
+        .journals();
+        let last = files.journals.take(&files.threads).unwrap();
+        // a copy that has failed does not wait for a free slot
+        files.threads.fail(Error::from(PeerFault::reported(
+            Code::Interrupted as u8,
+            "stop",
+        )));
+        let there = pending(file("a", 4), in_place, resumable);
+        let opened = files.open(&there, share);
+        let case = format!("{in_place} {resumable} {share:?}");
+        assert_eq!(opened.is_err(), takes_slot, "{case}: {opened:?}");
+        if takes_slot {
+            drop((opened, last));
+            let there = pending(file("a", 4), in_place, resumable);
+            files.open(&there, share).unwrap().unwrap();
+        }
     }
 }
 
