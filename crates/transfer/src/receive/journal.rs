@@ -516,6 +516,12 @@ mod tests {
         assert_eq!(longest(few.clone()), few);
     }
 
+    #[test]
+    fn ranges_that_only_touch_have_no_bytes_in_common() {
+        assert_eq!(within(&[(0, 5)], &[(5, 9)]), []);
+        assert_eq!(within(&[(5, 9)], &[(0, 5), (9, 12)]), []);
+    }
+
     proptest! {
         #[test]
         fn held_and_missing_ranges_cover_the_file_once(spans in prop::collection::vec((0_u64..1000, 1_u64..300), 0..20)) {
