@@ -1,12 +1,14 @@
 //! Dry runs of the receiver on a list of entries.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
+use lighthaul_files::digest::Digest;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::{Action, Detail, Options};
 use lighthaul_fs::metadata::Keep;
 
-use super::bench::{Bench, age, set_mode};
+use super::bench::{Bench, SECONDS, age, set_mode, set_time};
 use super::checked_list::{CONTENTS, NOTHING, entry, file, folder, leave};
 
 /// Options of a dry run that reports all entries.
@@ -120,6 +122,135 @@ fn dry_run_changes_nothing() {
     assert_eq!(bench.names(""), [orphan, "same", "sub"]);
     assert!(checked.table.is_settled(), "no entry is pending");
     set_mode(&bench.target("sub"), 0o700);
+}
+
+/// Returns the actions of a dry run on `list`, each with its path, reason and bytes.
+fn planned(bench: &Bench, list: &[Entry], options: &Options) -> Vec<(Action, String, String, u64)> {
+    let checked = bench.check_list(CONTENTS, list, options);
+    assert_eq!(checked.wants(), NOTHING);
+    assert!(checked.table.is_settled());
+    let planned = checked.planned.into_iter().map(|planned| {
+        assert!(planned.kept == 0 && planned.item.is_none(), "{planned:?}");
+        let path = String::from_utf8(planned.path).unwrap();
+        (planned.action, path, planned.why, planned.bytes)
+    });
+    planned.collect()
+}
+
+/// Entries are compared by kind, then size, then digest or time.
+#[test]
+fn dry_run_reports_the_reason_of_each_action() {
+    let bench = Bench::new("dry-reasons");
+    for (path, bytes, mode, seconds) in [
+        ("same", "abc", 0o640, 0),
+        ("longer", "abcd", 0o640, 0),
+        ("older", "abc", 0o640, -1),
+        ("later", "abc", 0o640, 1),
+        ("private", "abc", 0o600, 0),
+        ("digest", "abc", 0o640, 1),
+        ("altered", "abd", 0o640, 0),
+        ("became-link", "abc", 0o640, 0),
+    ] {
+        bench.leave(path, bytes);
+        set_mode(&bench.target(path), mode);
+        set_time(&bench.target(path), SECONDS + seconds);
+    }
+    for (path, mode, seconds) in [("dir", 0o750, 0), ("old-dir", 0o700, 1)] {
+        fs::create_dir(bench.target(path)).unwrap();
+        set_mode(&bench.target(path), mode);
+        set_time(&bench.target(path), SECONDS + seconds);
+    }
+    for (path, to, seconds) in [
+        ("link", "same", 0),
+        ("old-link", "same", 1),
+        ("other-link", "longer", 0),
+        ("became-file", "same", 0),
+    ] {
+        symlink(to, bench.target(path)).unwrap();
+        set_time(&bench.target(path), SECONDS + seconds);
+    }
+    let digested = |path| Entry {
+        digest: Some(Digest::Blake3(*blake3::hash(b"abc").as_bytes())),
+        ..file(path, 3)
+    };
+    let link = |path| entry(path, EntryKind::Link(b"same".to_vec()));
+    let list = [
+        file("new", 3),
+        file("same", 3),
+        file("longer", 3),
+        file("older", 3),
+        file("later", 3),
+        file("private", 3),
+        digested("digest"),
+        digested("altered"),
+        file("became-file", 3),
+        folder("dir"),
+        leave("dir"),
+        folder("old-dir"),
+        leave("old-dir"),
+        link("link"),
+        link("old-link"),
+        link("other-link"),
+        link("became-link"),
+    ];
+    let (create, replace) = (Action::Create, Action::Replace);
+    let (keep, change) = (Action::Keep, Action::Change);
+    let expected = [
+        (create, "new", "it does not exist", 3),
+        (keep, "same", "the same size and time", 3),
+        (replace, "longer", "different size", 3),
+        (replace, "older", "different time", 3),
+        (replace, "later", "different time", 3),
+        (change, "private", "mode", 3),
+        (change, "digest", "time", 3),
+        (replace, "altered", "different digest", 3),
+        (replace, "became-file", "it is not a file", 3),
+        (keep, "dir", "it exists", 0),
+        (change, "old-dir", "mode, time", 0),
+        (keep, "link", "the same target and time", 0),
+        (replace, "old-link", "not the same link", 0),
+        (replace, "other-link", "not the same link", 0),
+        (replace, "became-link", "not the same link", 0),
+    ];
+    let owned = |expected: &[(Action, &str, &str, u64)]| -> Vec<_> {
+        let owned = expected.iter().map(|(action, path, why, bytes)| {
+            (*action, (*path).to_owned(), (*why).to_owned(), *bytes)
+        });
+        owned.collect()
+    };
+    assert_eq!(planned(&bench, &list, &dry()), owned(&expected));
+    // a brief report has no unchanged entries, and no bytes of those whose metadata change
+    let brief = Options {
+        dry_run: Some(Detail::Brief),
+        ..Options::default()
+    };
+    let mut changes = expected.to_vec();
+    changes.retain(|(action, ..)| *action != keep);
+    for (action, _, _, bytes) in &mut changes {
+        if *action == change {
+            *bytes = 0;
+        }
+    }
+    assert_eq!(planned(&bench, &list, &brief), owned(&changes));
+    // a newer file is kept with all of its metadata; a directory has no newer content
+    let update = Options {
+        update: true,
+        ..dry()
+    };
+    let newer = [
+        file("later", 9),
+        file("older", 3),
+        file("private", 3),
+        folder("old-dir"),
+        leave("old-dir"),
+    ];
+    let expected = [
+        (keep, "later", "the target is newer", 9),
+        (replace, "older", "different time", 3),
+        (change, "private", "mode", 3),
+        (change, "old-dir", "mode, time", 0),
+    ];
+    assert_eq!(planned(&bench, &newer, &update), owned(&expected));
 }
 
 /// A dry run reports the target directory only if the copy would change it.
