@@ -1,11 +1,16 @@
 //! Copies with `--inplace` to files that have several names, or that another copy writes.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 
-use lighthaul_files::options::Options;
+use lighthaul_files::digest::DigestKind;
+use lighthaul_files::options::{Detail, Options};
+use lighthaul_files::temp_names as names;
+use lighthaul_fs::version::Look;
 
-use super::bench::{Bench, octets, set_time};
+use super::bench::{Bench, octets, set_time, slot};
+use super::checked_list::{CONTENTS, file};
+use crate::receive::journal::{Journal, Protection, Record, Subject};
 
 /// Sizes of a file without and with a journal.
 const LENS: [usize; 2] = [70_000, (8 << 20) + 12_345];
@@ -82,4 +87,47 @@ fn preserved_hard_links_keep_their_inode() {
         assert_same(&bench, "preserved");
         assert_eq!((inode("a"), inode("b")), (before, before));
     }
+}
+
+/// Two names of one partial file at the target belong to two files of the source: only one of them is resumed in it.
+#[test]
+fn second_name_of_a_partial_file_is_not_resumed() {
+    const LEN: u64 = 9 << 20;
+    let held = (0, 1 << 20);
+    let bench = Bench::new("place-resumed-names");
+    let partial = File::create(bench.target("a")).unwrap();
+    partial.set_len(LEN).unwrap();
+    fs::hard_link(bench.target("a"), bench.target("b")).unwrap();
+    let list = ["a", "b"].map(|name| file(name, LEN));
+    for entry in &list {
+        let subject = Subject {
+            look: Look {
+                size: LEN,
+                seconds: entry.seconds,
+                nanos: entry.nanos,
+            },
+            boot: 0,
+        };
+        let record = Record {
+            span: held,
+            protection: Protection {
+                digest: DigestKind::Blake3,
+                sealed: true,
+            },
+        };
+        let journal = bench.target("").join(names::journal(entry.path()));
+        let journal = File::create(journal).unwrap();
+        Journal::begin((journal, slot()), subject, &[record]).unwrap();
+    }
+    // a dry run claims nothing
+    let dry = Options {
+        dry_run: Some(Detail::All),
+        ..in_place()
+    };
+    let planned = bench.check_list(CONTENTS, &list, &dry).planned;
+    let kept: Vec<u64> = planned.iter().map(|planned| planned.kept).collect();
+    assert_eq!(kept, [held.1; 2]);
+    let wanted = bench.check_list(CONTENTS, &list, &in_place()).wanted;
+    let resumed: Vec<_> = wanted.into_iter().map(|file| file.held).collect();
+    assert_eq!(resumed, [vec![held], vec![]]);
 }
