@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use lighthaul_files::digest::Digest;
+use lighthaul_files::filter::{FilterOption, Rules};
 use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::{Action, Detail, Options};
 use lighthaul_fs::metadata::Keep;
@@ -240,6 +241,7 @@ fn dry_run_reports_the_reason_of_each_action() {
     let newer = [
         file("later", 9),
         file("older", 3),
+        file("same", 9),
         file("private", 3),
         folder("old-dir"),
         leave("old-dir"),
@@ -247,10 +249,19 @@ fn dry_run_reports_the_reason_of_each_action() {
     let expected = [
         (keep, "later", "the target is newer", 9),
         (replace, "older", "different time", 3),
+        (replace, "same", "different size", 9),
         (change, "private", "mode", 3),
         (change, "old-dir", "mode, time", 0),
     ];
     assert_eq!(planned(&bench, &newer, &update), owned(&expected));
+    let deleting = Options {
+        delete: true,
+        rules: Rules::parse(&[FilterOption::Exclude(b"*".to_vec())]).unwrap(),
+        ..dry()
+    };
+    let became_folder = [folder("same"), leave("same")];
+    let expected = [(replace, "same", "it is not a directory", 0)];
+    assert_eq!(planned(&bench, &became_folder, &deleting), owned(&expected));
 }
 
 /// A dry run reports the target directory only if the copy would change it.
