@@ -1,14 +1,108 @@
 //! Bytes that arrive for files, written to their temporary files.
 
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 
+use lighthaul_files::digest::DigestKind;
 use lighthaul_files::filter::Rules;
 use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::object::{Layout, Piece, Span};
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::{Found, Walk};
 use lighthaul_fs::file_access::FileAccess;
+use lighthaul_io::store::blocks::Sink;
 
-use super::bench::Bench;
+use super::bench::{Bench, SECONDS};
+use super::checked_list::file;
+use super::temp_files::{files, pending};
+use crate::receive::entry_table::PendingFile;
+use crate::receive::job::{Incoming, Job};
+use crate::receive::sink::FileSink;
+
+/// Lane that receives the range of `file` from `from` to `till`, and its jobs for the publisher.
+fn lane(bench: &Bench, file: &Arc<PendingFile>, (from, till): Span) -> (FileSink, Receiver<Job>) {
+    let (jobs, todo) = channel();
+    let mut sink = FileSink {
+        threads: Arc::default(),
+        files: files(bench, false),
+        kind: DigestKind::Crc128,
+        open_max: 1,
+        jobs,
+        object: None,
+    };
+    let piece = Piece {
+        entry: file.number,
+        offset: from,
+        len: till - from,
+    };
+    let object = Incoming {
+        number: from,
+        layout: Layout::new(vec![piece]).unwrap(),
+        files: vec![Arc::clone(file)],
+    };
+    sink.begin(object.into()).unwrap();
+    (sink, todo)
+}
+
+/// Lanes that write parts of one file find it as the others have left it.
+#[test]
+fn parts_of_a_file_may_come_over_several_lanes() {
+    for in_place in [false, true] {
+        for resumable in [false, true] {
+            let bench = Bench::new("lanes");
+            let file = Arc::new(pending(file("a", 4), in_place, resumable));
+            let (mut first, first_jobs) = lane(&bench, &file, (0, 2));
+            let (mut second, second_jobs) = lane(&bench, &file, (2, 4));
+            first.write(0, b"0").unwrap();
+            second.write(0, b"23").unwrap();
+            second.end().unwrap();
+            first.write(1, b"1").unwrap();
+            first.end().unwrap();
+            for jobs in [first_jobs, second_jobs] {
+                let job = jobs.try_recv().unwrap();
+                let Job::Arrived(arrived) = job else {
+                    panic!("{in_place} {resumable}: {job:?}");
+                };
+                assert!(arrived.digests[0].is_some());
+            }
+            assert_eq!(bench.read(if in_place { "a" } else { "a.part" }), b"0123");
+        }
+    }
+}
+
+/// A small in-place file that comes as a whole needs no lock when it is written. A large one keeps it, since several lanes
+/// may write it.
+#[test]
+fn only_a_large_in_place_file_stays_locked() {
+    for resumable in [false, true] {
+        let bench = Bench::new("stays-locked");
+        let file = Arc::new(pending(file("a", 4), true, resumable));
+        let (mut lane, _jobs) = lane(&bench, &file, (0, 4));
+        lane.write(0, b"0123").unwrap();
+        lane.end().unwrap();
+        assert_eq!(file.fill().lock.is_some(), resumable);
+        assert_eq!(bench.read("a"), b"0123");
+    }
+}
+
+/// Under its final name a file would look complete before its data are compared.
+#[test]
+fn complete_file_gets_its_metadata_early_under_a_temporary_name() {
+    for in_place in [false, true] {
+        let bench = Bench::new("early");
+        let file = Arc::new(pending(file("a", 4), in_place, false));
+        let path = if in_place { "a" } else { "a.part" };
+        let (mut lane, _jobs) = lane(&bench, &file, (0, 4));
+        lane.write(0, b"01").unwrap();
+        assert!(!file.fill().finished && bench.look(path).1 != SECONDS);
+        lane.write(2, b"23").unwrap();
+        assert_eq!(file.fill().finished, !in_place);
+        let (mode, seconds, _) = bench.look(path);
+        let is_complete = (mode, seconds) == (0o640, SECONDS);
+        assert_eq!(is_complete, !in_place, "{mode:o} {seconds}");
+        assert!(file.fill().version.is_some());
+    }
+}
 
 /// A receiver without root's rights cannot open such a file again, for example to sync it.
 #[test]

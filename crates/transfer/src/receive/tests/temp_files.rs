@@ -34,7 +34,7 @@ const PROTECTION: Protection = Protection {
     sealed: true,
 };
 
-fn files(bench: &Bench, sparse: bool) -> TempFiles {
+pub(super) fn files(bench: &Bench, sparse: bool) -> TempFiles {
     TempFiles {
         root: Root::open(&bench.target("")).unwrap(),
         target: bench.target(""),
@@ -47,7 +47,7 @@ fn files(bench: &Bench, sparse: bool) -> TempFiles {
 }
 
 /// Returns the file `a`, written under its final or a temporary name.
-fn pending(entry: Entry, in_place: bool, resumable: bool) -> PendingFile {
+pub(super) fn pending(entry: Entry, in_place: bool, resumable: bool) -> PendingFile {
     let temporary = if in_place { "a" } else { "a.part" };
     let names = (PathBuf::from(temporary), PathBuf::from("a.journal"));
     PendingFile::new(0, entry, names, resumable)
