@@ -218,3 +218,241 @@ impl Source for FileSource {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::os::unix::fs::FileExt;
+    use std::path::{Path, PathBuf};
+    use std::sync::mpsc::{Receiver, channel};
+
+    use lighthaul_files::digest::Digest;
+    use lighthaul_files::object::{LARGE, Layout, Piece, Span};
+
+    use super::super::queue::Item;
+    use super::*;
+
+    /// Directory of files that are listed.
+    struct Listed(PathBuf);
+
+    impl Listed {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("source-{name}-{}", std::process::id()));
+            fs::create_dir_all(&folder).unwrap();
+            Self(folder)
+        }
+
+        /// Creates and lists a file.
+        fn list(&self, name: &str, bytes: &[u8]) -> Arc<Item> {
+            fs::write(self.0.join(name), bytes).unwrap();
+            Arc::new(self.look(name))
+        }
+
+        fn look(&self, name: &str) -> Item {
+            let place = self.0.join(name);
+            let file = FileAccess::anywhere().file(&place).unwrap();
+            let version = file.version().unwrap();
+            Item {
+                place,
+                size: version.look.size,
+                version: version.mark(),
+            }
+        }
+    }
+
+    impl Drop for Listed {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).ok();
+        }
+    }
+
+    type Reports = Receiver<(u64, Vec<Report>)>;
+
+    /// Returns a source that sends these ranges as object 7, and its reports.
+    fn begin(open_max: usize, ranges: &[(&Arc<Item>, Span)]) -> (FileSource, Reports) {
+        let (reports, sent) = channel();
+        let surroundings = (Arc::new(FileAccess::anywhere()), Arc::default());
+        let mut source = FileSource::new(surroundings, (DigestKind::Crc128, open_max), reports);
+        let mut entries: Vec<&Path> = ranges
+            .iter()
+            .map(|(item, _)| item.place.as_path())
+            .collect();
+        entries.dedup();
+        let piece = |(item, (from, till)): &(&Arc<Item>, Span)| Piece {
+            entry: entries
+                .iter()
+                .position(|place| *place == item.place)
+                .unwrap() as u64,
+            offset: *from,
+            len: till - from,
+        };
+        source.begin(Arc::new(PlannedObject {
+            number: 7,
+            layout: Layout::new(ranges.iter().map(piece).collect()).unwrap(),
+            items: ranges.iter().map(|(item, _)| Arc::clone(item)).collect(),
+        }));
+        (source, sent)
+    }
+
+    fn read(source: &mut FileSource, offset: u64, len: usize) -> Vec<u8> {
+        let mut buffer = vec![0xff; len];
+        source.read(offset, &mut buffer).unwrap();
+        buffer
+    }
+
+    fn digest(bytes: &[u8]) -> Report {
+        let mut digester = Digester::new(DigestKind::Crc128, bytes.len() as u64);
+        digester.update(0, bytes);
+        let digest: Digest = digester.finish().unwrap();
+        Report::Digest(digest)
+    }
+
+    /// Returns the reports about the only object.
+    fn reported(reports: &Reports) -> Vec<Report> {
+        let (number, reported) = reports.try_recv().unwrap();
+        assert_eq!(number, 7);
+        assert!(reports.try_recv().is_err(), "an object is reported once");
+        reported
+    }
+
+    /// Returns the reasons of failures; none for a digest.
+    fn reasons(reports: &Reports) -> Vec<Option<String>> {
+        let reasons = reported(reports).into_iter().map(|report| match report {
+            Report::Failed { why, .. } => Some(why),
+            Report::Digest(_) => None,
+        });
+        reasons.collect()
+    }
+
+    /// Packets that are lost are read again, and count once.
+    #[test]
+    fn bytes_that_are_read_again_count_once_in_a_digest() {
+        let listed = Listed::new("again");
+        let (a, b) = (listed.list("a", b"01234"), listed.list("b", b"56789"));
+        let (mut source, reports) = begin(9, &[(&a, (0, 5)), (&b, (1, 4))]);
+        for (offset, bytes) in [
+            (0, "012"),
+            (0, "01"),
+            // read before its turn
+            (6, "78"),
+            (2, "2346"),
+            (1, "12346"),
+        ] {
+            let found = read(&mut source, offset, bytes.len());
+            assert_eq!(found, bytes.as_bytes(), "{offset}");
+            assert!(reports.try_recv().is_err());
+        }
+        assert_eq!(read(&mut source, 4, 4), b"4678");
+        assert_eq!(reported(&reports), [digest(b"01234"), digest(b"678")]);
+        assert_eq!(read(&mut source, 0, 8), b"01234678");
+        assert!(reports.try_recv().is_err());
+    }
+
+    #[test]
+    fn padding_of_large_files_is_zero() {
+        let listed = Listed::new("padding");
+        let large = vec![b'x'; LARGE as usize];
+        let (a, b) = (listed.list("a", b"01"), listed.list("b", &large));
+        let ranges = [(&a, (0, 2)), (&b, (0, LARGE)), (&a, (0, 1))];
+        let (mut source, reports) = begin(9, &ranges);
+        let mut expected = b"01".to_vec();
+        expected.resize(4096, 0);
+        expected.extend_from_slice(&large);
+        expected.push(b'0');
+        assert!(read(&mut source, 0, expected.len()) == expected);
+        assert_eq!(reported(&reports).len(), 3);
+        // beyond the object
+        assert_eq!(read(&mut source, 4095 + LARGE, 4), [b'x', b'0', 0, 0]);
+    }
+
+    /// A file that changes fails alone, and its missing bytes are zero.
+    #[test]
+    fn file_that_changes_fails_alone() {
+        let append = |path: &Path| {
+            let open = File::options().append(true).open(path).unwrap();
+            open.write_at(b"more", 0).unwrap();
+        };
+        let truncate = |path: &Path| {
+            let open = File::options().write(true).open(path).unwrap();
+            open.set_len(3).unwrap();
+        };
+        let remove = |path: &Path| fs::remove_file(path).unwrap();
+        let before: [(&str, &dyn Fn(&Path), &str); 3] = [
+            ("01234", &append, "it changed after it was listed"),
+            ("012\0\0", &truncate, "it changed after it was listed"),
+            ("\0\0\0\0\0", &remove, "it was removed before it was read"),
+        ];
+        for (bytes, change, why) in before {
+            let listed = Listed::new("changed");
+            let (a, b) = (listed.list("a", b"01234"), listed.list("b", b"56789"));
+            let (mut source, reports) = begin(9, &[(&a, (0, 5)), (&b, (0, 5))]);
+            change(&a.place);
+            let found = read(&mut source, 0, 10);
+            assert_eq!(found, format!("{bytes}56789").as_bytes(), "{why}");
+            let reasons = reasons(&reports);
+            assert!(reasons[0].as_ref().unwrap().contains(why), "{reasons:?}");
+            assert_eq!(reasons[1], None);
+        }
+        let during: [(&str, &dyn Fn(&Path), &str); 2] = [
+            ("34", &append, "it changed while it was sent"),
+            ("\0\0", &truncate, "it was truncated while it was sent"),
+        ];
+        for (bytes, change, why) in during {
+            let listed = Listed::new("changing");
+            let a = listed.list("a", b"01234");
+            let (mut source, reports) = begin(9, &[(&a, (0, 5))]);
+            read(&mut source, 0, 3);
+            change(&a.place);
+            assert_eq!(read(&mut source, 3, 2), bytes.as_bytes(), "{why}");
+            let reasons = reasons(&reports);
+            assert!(reasons[0].as_ref().unwrap().contains(why), "{reasons:?}");
+        }
+    }
+
+    /// A directory opens like a file, and cannot be read.
+    #[test]
+    fn error_of_a_read_is_reported() {
+        let listed = Listed::new("unreadable");
+        let a = Arc::new(Item {
+            size: 5,
+            ..listed.look("")
+        });
+        let (mut source, reports) = begin(9, &[(&a, (0, 5))]);
+        assert_eq!(read(&mut source, 0, 5), [0; 5]);
+        let why = reasons(&reports).remove(0).unwrap();
+        assert!(why.contains("cannot read"), "{why}");
+    }
+
+    /// Files are closed after their last byte, or when too many are open.
+    #[test]
+    fn number_of_open_files_is_bounded() {
+        let listed = Listed::new("open");
+        let files = ["a", "b", "c"].map(|name| listed.list(name, b"0123"));
+        let open = |source: &FileSource| -> Vec<u64> {
+            let object = source.object.as_ref().unwrap();
+            object.open.keys().copied().collect()
+        };
+        let ranges: Vec<_> = files.iter().map(|file| (file, (0, 2))).collect();
+        let (mut source, reports) = begin(2, &ranges);
+        for (offset, expected) in [(0, vec![0]), (2, vec![0, 1]), (4, vec![1, 2])] {
+            read(&mut source, offset, 2);
+            assert_eq!(open(&source), expected);
+        }
+        assert_eq!(reasons(&reports), [None, None, None]);
+        let ranges: Vec<_> = files.iter().map(|file| (file, (2, 4))).collect();
+        let (mut source, reports) = begin(2, &ranges);
+        read(&mut source, 0, 6);
+        assert_eq!(open(&source), [0; 0]);
+        assert_eq!(reasons(&reports), [None, None, None]);
+    }
+
+    #[test]
+    fn nothing_is_read_without_an_object() {
+        let (mut source, _reports) = {
+            let listed = Listed::new("none");
+            begin(1, &[(&listed.list("a", b"0"), (0, 1))])
+        };
+        source.object = None;
+        assert!(source.read(0, &mut [0]).is_err());
+    }
+}

@@ -1,5 +1,6 @@
 //! Bytes that arrive for files, written to their temporary files.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -79,6 +80,9 @@ fn only_a_large_in_place_file_stays_locked() {
         let file = Arc::new(pending(file("a", 4), true, resumable));
         let (mut lane, _jobs) = lane(&bench, &file, (0, 4));
         lane.write(0, b"0123").unwrap();
+        // a small file is closed before the end of the object
+        let other = File::options().write(true).open(bench.target("a"));
+        assert_eq!(other.unwrap().try_lock().is_err(), resumable);
         lane.end().unwrap();
         assert_eq!(file.fill().lock.is_some(), resumable);
         assert_eq!(bench.read("a"), b"0123");
