@@ -365,6 +365,9 @@ mod tests {
         assert_eq!(read(&mut source, 4095 + LARGE, 4), [b'x', b'0', 0, 0]);
     }
 
+    /// Bytes that are sent of a file, its change, and the reason of its failure.
+    type Change<'a> = (&'a str, &'a dyn Fn(&Path), &'a str);
+
     /// A file that changes fails alone, and its missing bytes are zero.
     #[test]
     fn file_that_changes_fails_alone() {
@@ -377,7 +380,7 @@ mod tests {
             open.set_len(3).unwrap();
         };
         let remove = |path: &Path| fs::remove_file(path).unwrap();
-        let before: [(&str, &dyn Fn(&Path), &str); 3] = [
+        let before: [Change<'_>; 3] = [
             ("01234", &append, "it changed after it was listed"),
             ("012\0\0", &truncate, "it changed after it was listed"),
             ("\0\0\0\0\0", &remove, "it was removed before it was read"),
@@ -393,7 +396,7 @@ mod tests {
             assert!(reasons[0].as_ref().unwrap().contains(why), "{reasons:?}");
             assert_eq!(reasons[1], None);
         }
-        let during: [(&str, &dyn Fn(&Path), &str); 2] = [
+        let during: [Change<'_>; 2] = [
             ("34", &append, "it changed while it was sent"),
             ("\0\0", &truncate, "it was truncated while it was sent"),
         ];

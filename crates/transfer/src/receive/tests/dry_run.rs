@@ -138,10 +138,17 @@ fn planned(bench: &Bench, list: &[Entry], options: &Options) -> Vec<(Action, Str
     planned.collect()
 }
 
-/// Entries are compared by kind, then size, then digest or time.
-#[test]
-fn dry_run_reports_the_reason_of_each_action() {
-    let bench = Bench::new("dry-reasons");
+/// Returns the expected result of [`planned`].
+fn owned(expected: &[(Action, &str, &str, u64)]) -> Vec<(Action, String, String, u64)> {
+    let owned = expected
+        .iter()
+        .map(|(action, path, why, bytes)| (*action, (*path).to_owned(), (*why).to_owned(), *bytes));
+    owned.collect()
+}
+
+/// Creates a target with an entry for each reason.
+fn compared(name: &str) -> Bench {
+    let bench = Bench::new(name);
     for (path, bytes, mode, seconds) in [
         ("same", "abc", 0o640, 0),
         ("longer", "abcd", 0o640, 0),
@@ -170,6 +177,13 @@ fn dry_run_reports_the_reason_of_each_action() {
         symlink(to, bench.target(path)).unwrap();
         set_time(&bench.target(path), SECONDS + seconds);
     }
+    bench
+}
+
+/// Entries are compared by kind, then size, then digest or time.
+#[test]
+fn dry_run_reports_the_reason_of_each_action() {
+    let bench = compared("dry-reasons");
     let digested = |path| Entry {
         digest: Some(Digest::Blake3(*blake3::hash(b"abc").as_bytes())),
         ..file(path, 3)
@@ -213,12 +227,6 @@ fn dry_run_reports_the_reason_of_each_action() {
         (replace, "other-link", "not the same link", 0),
         (replace, "became-link", "not the same link", 0),
     ];
-    let owned = |expected: &[(Action, &str, &str, u64)]| -> Vec<_> {
-        let owned = expected.iter().map(|(action, path, why, bytes)| {
-            (*action, (*path).to_owned(), (*why).to_owned(), *bytes)
-        });
-        owned.collect()
-    };
     assert_eq!(planned(&bench, &list, &dry()), owned(&expected));
     // a brief report has no unchanged entries, and no bytes of those whose metadata change
     let brief = Options {
@@ -233,6 +241,12 @@ fn dry_run_reports_the_reason_of_each_action() {
         }
     }
     assert_eq!(planned(&bench, &list, &brief), owned(&changes));
+}
+
+#[test]
+fn dry_run_reports_newer_entries_and_those_of_another_kind() {
+    let (replace, keep, change) = (Action::Replace, Action::Keep, Action::Change);
+    let bench = compared("dry-newer");
     // a newer file is kept with all of its metadata; a directory has no newer content
     let update = Options {
         update: true,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use lighthaul_files::digest::DigestKind;
+use lighthaul_files::digest::{DigestKind, Digester};
 use lighthaul_files::filter::Rules;
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::object::{Layout, Piece, Span};
@@ -13,15 +13,15 @@ use lighthaul_files::walk::{Found, Walk};
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::store::blocks::Sink;
 
-use super::bench::{Bench, SECONDS};
+use super::bench::{Bench, SECONDS, octets};
 use super::checked_list::file;
 use super::temp_files::{files, pending};
 use crate::receive::entry_table::PendingFile;
 use crate::receive::job::{Incoming, Job};
 use crate::receive::sink::FileSink;
 
-/// Lane that receives the range of `file` from `from` to `till`, and its jobs for the publisher.
-fn lane(bench: &Bench, file: &Arc<PendingFile>, (from, till): Span) -> (FileSink, Receiver<Job>) {
+/// Returns a lane that receives an object of these ranges, and its jobs for the publisher.
+fn lane(bench: &Bench, ranges: &[(&Arc<PendingFile>, Span)]) -> (FileSink, Receiver<Job>) {
     let (jobs, todo) = channel();
     let mut sink = FileSink {
         threads: Arc::default(),
@@ -31,15 +31,15 @@ fn lane(bench: &Bench, file: &Arc<PendingFile>, (from, till): Span) -> (FileSink
         jobs,
         object: None,
     };
-    let piece = Piece {
+    let piece = |(file, (from, till)): &(&Arc<PendingFile>, Span)| Piece {
         entry: file.number,
-        offset: from,
+        offset: *from,
         len: till - from,
     };
     let object = Incoming {
-        number: from,
-        layout: Layout::new(vec![piece]).unwrap(),
-        files: vec![Arc::clone(file)],
+        number: 0,
+        layout: Layout::new(ranges.iter().map(piece).collect()).unwrap(),
+        files: ranges.iter().map(|(file, _)| Arc::clone(file)).collect(),
     };
     sink.begin(object.into()).unwrap();
     (sink, todo)
@@ -52,8 +52,8 @@ fn parts_of_a_file_may_come_over_several_lanes() {
         for resumable in [false, true] {
             let bench = Bench::new("lanes");
             let file = Arc::new(pending(file("a", 4), in_place, resumable));
-            let (mut first, first_jobs) = lane(&bench, &file, (0, 2));
-            let (mut second, second_jobs) = lane(&bench, &file, (2, 4));
+            let (mut first, first_jobs) = lane(&bench, &[(&file, (0, 2))]);
+            let (mut second, second_jobs) = lane(&bench, &[(&file, (2, 4))]);
             first.write(0, b"0").unwrap();
             second.write(0, b"23").unwrap();
             second.end().unwrap();
@@ -78,7 +78,7 @@ fn only_a_large_in_place_file_stays_locked() {
     for resumable in [false, true] {
         let bench = Bench::new("stays-locked");
         let file = Arc::new(pending(file("a", 4), true, resumable));
-        let (mut lane, _jobs) = lane(&bench, &file, (0, 4));
+        let (mut lane, _jobs) = lane(&bench, &[(&file, (0, 4))]);
         lane.write(0, b"0123").unwrap();
         // a small file is closed before the end of the object
         let other = File::options().write(true).open(bench.target("a"));
@@ -89,6 +89,57 @@ fn only_a_large_in_place_file_stays_locked() {
     }
 }
 
+/// BLAKE3 needs the bytes in order: what arrives otherwise is read back.
+#[test]
+fn digest_of_bytes_out_of_order_is_that_of_the_range() {
+    const LEN: usize = (1 << 20) + 20;
+    for kind in [DigestKind::Crc128, DigestKind::Blake3] {
+        for offset in [0, 7] {
+            let bench = Bench::new("disorder");
+            let bytes = octets(LEN, 3);
+            let range = &bytes[offset..];
+            let file = Arc::new(pending(file("a", LEN as u64), false, false));
+            let (mut lane, jobs) = lane(&bench, &[(&file, (offset as u64, LEN as u64))]);
+            lane.kind = kind;
+            lane.write(1000, &range[1000..]).unwrap();
+            lane.write(0, &range[..1000]).unwrap();
+            lane.end().unwrap();
+            let Ok(Job::Arrived(arrived)) = jobs.try_recv() else {
+                panic!("it did not arrive");
+            };
+            let mut digester = Digester::new(kind, range.len() as u64);
+            digester.update(0, range);
+            assert_eq!(arrived.digests, [digester.finish()], "{kind:?} {offset}");
+            assert!(bench.read("a.part")[offset..] == *range);
+        }
+    }
+}
+
+#[test]
+fn number_of_open_files_is_bounded() {
+    let bench = Bench::new("open-max");
+    let files = [(0, "a"), (1, "b")].map(|(number, name)| {
+        let names = (name.into(), format!("{name}.journal").into());
+        Arc::new(PendingFile::new(number, file(name, 2), names, false))
+    });
+    let (mut lane, _jobs) = lane(&bench, &[(&files[0], (0, 2)), (&files[1], (0, 2))]);
+    let is_open = |path| {
+        // an in-place file is locked as long as it is open
+        let other = File::options().write(true).open(bench.target(path));
+        other.unwrap().try_lock().is_err()
+    };
+    lane.write(0, b"0").unwrap();
+    assert!(is_open("a"));
+    lane.write(2, b"2").unwrap();
+    assert!(!is_open("a") && is_open("b"));
+    lane.write(1, b"1").unwrap();
+    lane.write(3, b"3").unwrap();
+    assert_eq!(
+        (bench.read("a"), bench.read("b")),
+        (b"01".to_vec(), b"23".to_vec())
+    );
+}
+
 /// Under its final name a file would look complete before its data are compared.
 #[test]
 fn complete_file_gets_its_metadata_early_under_a_temporary_name() {
@@ -96,7 +147,7 @@ fn complete_file_gets_its_metadata_early_under_a_temporary_name() {
         let bench = Bench::new("early");
         let file = Arc::new(pending(file("a", 4), in_place, false));
         let path = if in_place { "a" } else { "a.part" };
-        let (mut lane, _jobs) = lane(&bench, &file, (0, 4));
+        let (mut lane, _jobs) = lane(&bench, &[(&file, (0, 4))]);
         lane.write(0, b"01").unwrap();
         assert!(!file.fill().finished && bench.look(path).1 != SECONDS);
         lane.write(2, b"23").unwrap();
