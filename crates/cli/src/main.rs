@@ -124,6 +124,7 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
         Command::Cp(args) => Ok(copy::run::run(args)),
         Command::Stream(args) => stream::run::run(args).map(|()| 0),
         Command::Ls(args) => files::run::ls(args),
+        Command::Du(args) => files::run::du(args),
         Command::Stat(args) => files::run::stat(args),
         Command::Rm(args) => files::run::rm(args),
         Command::Mkdir(args) => files::run::mkdir(args),

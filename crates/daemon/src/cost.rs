@@ -297,6 +297,7 @@ mod tests {
         Request::Files(FileRequest::List {
             path: Vec::new(),
             hidden: false,
+            recursive: false,
         })
     }
 

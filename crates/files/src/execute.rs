@@ -1,7 +1,8 @@
 //! Execution of requests about files, with replies in bounded parts.
 
-use std::ffi::{OsStr, OsString};
-use std::io::{self, ErrorKind};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 use std::mem;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -16,8 +17,30 @@ use lighthaul_session::error::{Code, Error, FileAction};
 use lighthaul_session::session::Halt;
 
 use crate::error::Fault;
+use crate::hash::{FileHashes, HashKind, RunningHashes};
 use crate::request::{FileInfo, FileKind, FileReply, FileRequest};
 use crate::special::special;
+
+/// Use of each item of a directory.
+enum Visit<'a> {
+    /// Listing. Names that begin with a dot are only listed if `hidden` is true.
+    List { hidden: bool },
+    /// Hashes of files, which are read below the directory.
+    Hash {
+        access: FileAccess,
+        kinds: &'a [HashKind],
+    },
+}
+
+impl Visit<'_> {
+    fn hides(&self, name: &OsStr) -> bool {
+        let shows = matches!(self, Self::List { hidden: true } | Self::Hash { .. });
+        !shows && name.as_bytes().starts_with(b".")
+    }
+}
+
+/// Hashes of a file, as digits.
+type Hashes = Vec<(HashKind, String)>;
 
 /// Files and rights of a request.
 #[derive(Clone, Copy, Debug)]
@@ -52,12 +75,18 @@ pub fn execute(
         clock,
         last_sent: clock.now(),
         listed: Vec::new(),
+        hashed: Vec::new(),
         listed_bytes: 0,
         done: 0,
         unsynced: None,
     };
     match request {
-        FileRequest::List { path, hidden } => executor.list(path, *hidden)?,
+        FileRequest::List {
+            path,
+            hidden,
+            recursive,
+        } => executor.list(path, *hidden, *recursive)?,
+        FileRequest::Hash { path, kinds } => executor.hash(path, kinds)?,
         FileRequest::Stat(paths) => executor.each(paths, Executor::stat)?,
         FileRequest::Remove { paths, recursive } => {
             executor.each(paths, |executor, path| executor.remove(path, *recursive))?;
@@ -73,6 +102,7 @@ pub fn execute(
     Ok(done)
 }
 
+// fields: one request, what it may reach, and the part of the reply that was not sent
 struct Executor<'a> {
     access: &'a FileAccess,
     special: bool,
@@ -81,6 +111,8 @@ struct Executor<'a> {
     clock: Clock,
     last_sent: Instant,
     listed: Vec<FileInfo>,
+    hashed: Vec<FileHashes>,
+    /// Approximate bytes of both.
     listed_bytes: usize,
     done: u64,
     /// Directory with changed names that was not synced, and its path.
@@ -99,13 +131,41 @@ impl Executor<'_> {
         Ok(())
     }
 
-    fn list(&mut self, path: &[u8], hidden: bool) -> Result<(), Error> {
+    fn list(&mut self, path: &[u8], hidden: bool, recursive: bool) -> Result<(), Error> {
         let path = Path::new(OsStr::from_bytes(path));
-        let mut folder = match self.access.folder(path) {
-            Ok(folder) => folder,
-            Err(error) if error.kind() == ErrorKind::NotADirectory => return self.stat(path),
-            Err(error) => return self.fail(FileAction::List, path, &error),
-        };
+        match self.access.folder(path) {
+            Ok(folder) => {
+                let levels = recursive.then_some(DEPTH_MAX);
+                let visit = Visit::List { hidden };
+                self.walk((folder, path), Path::new(""), &visit, levels)
+            }
+            Err(error) if error.kind() == ErrorKind::NotADirectory => self.stat(path),
+            Err(error) => self.fail(FileAction::List, path, &error),
+        }
+    }
+
+    /// Reads the files below the directory at `path`, and adds their hashes to the reply.
+    fn hash(&mut self, path: &[u8], kinds: &[HashKind]) -> Result<(), Error> {
+        let path = Path::new(OsStr::from_bytes(path));
+        let opened = self.access.within(path);
+        let opened = opened.and_then(|access| Ok((access.folder(Path::new(""))?, access)));
+        match opened {
+            Ok((folder, access)) => {
+                let visit = Visit::Hash { access, kinds };
+                self.walk((folder, path), Path::new(""), &visit, Some(DEPTH_MAX))
+            }
+            Err(error) => self.fail(FileAction::List, path, &error),
+        }
+    }
+
+    /// Visits the contents of an open directory, which is at `below` of the first one, down to `levels` levels.
+    fn walk(
+        &mut self,
+        (mut folder, path): (Folder, &Path),
+        below: &Path,
+        visit: &Visit<'_>,
+        levels: Option<usize>,
+    ) -> Result<(), Error> {
         loop {
             let names = match folder.names(NAMES_MAX) {
                 Ok(names) => names,
@@ -114,19 +174,116 @@ impl Executor<'_> {
             if names.is_empty() {
                 return Ok(());
             }
-            let hides = |name: &OsString| !hidden && name.as_bytes().starts_with(b".");
-            for name in names.into_iter().filter(|name| !hides(name)) {
-                match listed(&folder, &name, name.as_bytes()) {
-                    Ok(listed) => self.add(listed)?,
-                    // it was removed after its name was read
-                    Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    Err(error) => {
-                        self.fail(FileAction::ReadMetadata, &path.join(&name), &error)?;
+            for name in names.into_iter().filter(|name| !visit.hides(name)) {
+                let (path, below) = (path.join(&name), below.join(&name));
+                let is_folder = match listed(&folder, &name, below.as_os_str().as_bytes()) {
+                    Ok(listed) => {
+                        let is_folder = listed.kind == FileKind::Folder;
+                        self.visit(listed, &below, visit)?;
+                        is_folder
                     }
+                    // it was removed after its name was read
+                    Err(error) if error.kind() == ErrorKind::NotFound => false,
+                    Err(error) => {
+                        self.fail(FileAction::ReadMetadata, &path, &error)?;
+                        false
+                    }
+                };
+                if let (true, Some(levels)) = (is_folder, levels) {
+                    self.walk_inner((&folder, &name), (&path, &below), visit, levels)?;
                 }
             }
             self.report_progress()?;
         }
+    }
+
+    /// Adds an item to the reply.
+    fn visit(&mut self, listed: FileInfo, below: &Path, visit: &Visit<'_>) -> Result<(), Error> {
+        let Visit::Hash { access, kinds } = visit else {
+            return self.add(listed);
+        };
+        if listed.kind != FileKind::File {
+            return Ok(());
+        }
+        let read = match access.read(below) {
+            Ok(mut file) => self.hash_file(&mut file, kinds)?,
+            Err(error) => Err(error),
+        };
+        match read {
+            Ok((size, hashes)) => self.add_hashes(FileHashes {
+                path: listed.path,
+                size,
+                hashes,
+            }),
+            Err(error) => {
+                self.flush()?;
+                self.say(FileReply::Unreadable {
+                    path: listed.path,
+                    why: error.to_string(),
+                })
+            }
+        }
+    }
+
+    /// Visits the contents of the directory `name` in `folder`.
+    fn walk_inner(
+        &mut self,
+        (folder, name): (&Folder, &OsStr),
+        (path, below): (&Path, &Path),
+        visit: &Visit<'_>,
+        levels: usize,
+    ) -> Result<(), Error> {
+        if levels == 0 {
+            let why = format!(
+                "cannot list {}: it is nested more than {DEPTH_MAX} directories deep",
+                path.display()
+            );
+            let code = Code::Io as u8;
+            return self.say(FileReply::Failed { code, why });
+        }
+        match folder.enter(name) {
+            Ok(inner) => self.walk((inner, path), below, visit, Some(levels - 1)),
+            // it was removed or replaced after its name was read
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                Ok(())
+            }
+            Err(error) => self.fail(FileAction::List, path, &error),
+        }
+    }
+
+    /// Returns size and hashes of an open file. Fails if the session was halted.
+    fn hash_file(
+        &mut self,
+        file: &mut File,
+        kinds: &[HashKind],
+    ) -> Result<io::Result<(u64, Hashes)>, Error> {
+        let mut hashes = RunningHashes::new(kinds);
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let mut size = 0;
+        loop {
+            match file.read(&mut buffer) {
+                Ok(0) => return Ok(Ok((size, hashes.finish()))),
+                Ok(count) => {
+                    hashes.update(&buffer[..count]);
+                    size += count as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Ok(Err(error)),
+            }
+            self.report_progress()?;
+        }
+    }
+
+    fn add_hashes(&mut self, hashes: FileHashes) -> Result<(), Error> {
+        let digits = hashes.hashes.iter().map(|(_, digits)| digits.len());
+        self.listed_bytes += hashes.path.len() + digits.sum::<usize>() + size_of::<FileHashes>();
+        self.hashed.push(hashes);
+        if self.listed_bytes >= PIECE_BYTES {
+            self.flush()?;
+        }
+        self.advance()
     }
 
     fn stat(&mut self, path: &Path) -> Result<(), Error> {
@@ -317,10 +474,14 @@ impl Executor<'_> {
     }
 
     fn flush(&mut self) -> Result<(), Error> {
+        self.listed_bytes = 0;
+        if !self.hashed.is_empty() {
+            let hashed = mem::take(&mut self.hashed);
+            self.say(FileReply::Hashed(hashed))?;
+        }
         if self.listed.is_empty() {
             return Ok(());
         }
-        self.listed_bytes = 0;
         let listed = mem::take(&mut self.listed);
         self.say(FileReply::Listed(listed))
     }
@@ -397,9 +558,11 @@ fn listed(folder: &Folder, name: &OsStr, path: &[u8]) -> io::Result<FileInfo> {
 const NAMES_MAX: usize = 1000;
 /// Approximate size of one part of a reply, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
+/// Bytes of a file that are read at a time.
+const BUFFER_BYTES: usize = 1 << 18;
 /// Longest time between messages while work continues.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
-/// Deepest nesting of removed directories. Each takes a file descriptor until it is empty.
+/// Deepest nesting of listed and removed directories. Each takes a file descriptor until it is empty.
 const DEPTH_MAX: usize = 200;
 
 #[cfg(test)]

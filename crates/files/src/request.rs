@@ -5,6 +5,7 @@ use lighthaul_session::peer_text;
 use lighthaul_session::topic::{ITEMS_MAX, Topic};
 use serde::{Deserialize, Serialize};
 
+use crate::hash::{FileHashes, HASHES_MAX, HashKind};
 use crate::manifest::{PATH_MAX, PLACES_MAX};
 
 /// Request about files.
@@ -17,6 +18,8 @@ pub enum FileRequest {
         path: Vec<u8>,
         /// Includes names that begin with a dot.
         hidden: bool,
+        /// Lists the contents of directories below, too, with their paths below this one.
+        recursive: bool,
     },
     /// Describes the items at these paths, without following links.
     Stat(#[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")] Vec<Vec<u8>>),
@@ -36,6 +39,15 @@ pub enum FileRequest {
         /// Creates the directories above, too, and accepts directories that exist.
         parents: bool,
     },
+    /// Reads all files of a directory, and returns their hashes.
+    Hash {
+        /// Path of the directory.
+        #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
+        path: Vec<u8>,
+        /// Hash functions.
+        #[serde(deserialize_with = "bounded::list::<HASHES_MAX, _, _>")]
+        kinds: Vec<HashKind>,
+    },
 }
 
 /// Part of a reply. [`FileReply::Done`] is the last.
@@ -43,6 +55,17 @@ pub enum FileRequest {
 pub enum FileReply {
     /// Items that were found.
     Listed(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<FileInfo>),
+    /// Hashes of files, with paths below the directory.
+    Hashed(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<FileHashes>),
+    /// File below the directory that cannot be read.
+    Unreadable {
+        /// Path below the directory.
+        #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
+        path: Vec<u8>,
+        /// Reason.
+        #[serde(deserialize_with = "peer_text::read")]
+        why: String,
+    },
     /// Work continues; this number of items is done.
     Busy(u64),
     /// An item failed.

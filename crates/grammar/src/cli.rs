@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::booking::{Book, Calendar, Cancel, Quote, Reservations};
 use crate::copy::Cp;
 use crate::doctor::Doctor;
-use crate::files::{Ls, Mkdir, Rm, Stat};
+use crate::files::{Du, Ls, Mkdir, Rm, Stat};
 use crate::forward::Forward;
 use crate::gateway::{Action, Gateway};
 use crate::keys::{Allow, Deny, Key, Sign, Token, Trust};
@@ -45,6 +45,7 @@ pub enum Command {
     Cp(Cp),
     Stream(Stream),
     Ls(Ls),
+    Du(Du),
     Stat(Stat),
     Rm(Rm),
     Mkdir(Mkdir),
@@ -86,6 +87,7 @@ impl Command {
             Self::Cp(args) => args.json,
             Self::Stream(args) => args.json,
             Self::Ls(args) => args.output.json,
+            Self::Du(args) => args.at.output.json,
             Self::Stat(args) => args.at.output.json,
             Self::Rm(args) => args.at.output.json,
             Self::Mkdir(args) => args.at.output.json,

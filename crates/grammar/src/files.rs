@@ -1,4 +1,4 @@
-//! The grammar of `lighthaul ls`, `stat`, `rm` and `mkdir`.
+//! The grammar of `lighthaul ls`, `du`, `stat`, `rm` and `mkdir`.
 
 use clap::Args;
 
@@ -14,6 +14,7 @@ use crate::reach::RemoteArgs;
 #[command(after_long_help = "Examples:
   lighthaul ls lh://far.example.org/results/
   lighthaul ls -l alice@far.example.org:/data
+  lighthaul ls -R lh://far.example.org/results/
   lighthaul ls --json lh://far.example.org/results/ | jq -r 'select(.size > 1e9).path'")]
 pub struct Ls {
     /// Path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
@@ -21,6 +22,9 @@ pub struct Ls {
     /// Show names that begin with a dot
     #[arg(short, long, help_heading = "Selection")]
     pub all: bool,
+    /// List the contents of all directories below, with their paths
+    #[arg(short = 'R', long, help_heading = "Selection")]
+    pub recursive: bool,
     /// Show permissions, owner, group, size and time
     #[arg(short, long, help_heading = "Output")]
     pub long: bool,
@@ -28,6 +32,29 @@ pub struct Ls {
     pub output: OutputArgs,
     #[command(flatten)]
     pub via: RemoteArgs,
+}
+
+/// Show how many bytes and files directories hold
+///
+/// It adds the sizes of all files below each place, hidden ones included. Links are not followed. A file with several
+/// names counts once for each.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul du lh://far.example.org/results
+  lighthaul du -d 1 alice@far.example.org:/data
+  lighthaul du --json /data | jq 'select(.path).bytes'")]
+pub struct Du {
+    /// Show directories below, too, down to this depth
+    #[arg(
+        short = 'd',
+        long,
+        value_name = "DEPTH",
+        default_value_t = 0,
+        help_heading = "Selection"
+    )]
+    pub max_depth: usize,
+    #[command(flatten)]
+    pub at: PlaceArgs,
 }
 
 /// Show the metadata of files

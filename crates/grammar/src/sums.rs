@@ -7,22 +7,26 @@ use clap::{Args, ValueEnum};
 use lighthaul_files::hash;
 
 use crate::output::{OutputArgs, Progress};
+use crate::reach::RemoteArgs;
 
 /// Compare the files of a directory with a list of hashes
 ///
 /// It reads the output of `lighthaul manifest`, sha256sum, md5sum and b3sum (HASH, two spaces, path), and events of
 /// `--json` that have a path and a digest. Paths are relative to DIR, and nothing outside it is read. It lists files
-/// that differ or are missing; the exit status is 12 if there are any.
+/// that differ or are missing; the exit status is 12 if there are any. Files that the list does not have are named,
+/// and are no difference.
+///
+/// A DIR on another host is read there, all of it, and the list is kept in memory here.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul verify SHA256SUMS /data/run1
-  lighthaul manifest /data/run1 | ssh far.example.org lighthaul verify - /data/run1
+  lighthaul manifest /data/run1 | lighthaul verify - far.example.org:/data/run1
   lighthaul verify --hash blake3 b3sums.txt .")]
 pub struct Verify {
     /// List of hashes; - is standard input
     pub manifest: PathBuf,
-    /// Directory with the files
-    pub dir: PathBuf,
+    /// Directory with the files: path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
+    pub dir: String,
     /// Hash of the list [default: by the number of digits]
     ///
     /// If two hashes have that number of digits, either may match.
@@ -32,20 +36,23 @@ pub struct Verify {
     pub crew: ThreadArgs,
     #[command(flatten)]
     pub output: OutputArgs,
+    #[command(flatten)]
+    pub via: RemoteArgs,
 }
 
 /// Write a list of the hashes of all files in a directory
 ///
 /// Each line is HASH, two spaces and the path relative to DIR, sorted by name, in the format of sha256sum. Directories
-/// and links are not listed.
+/// and links are not listed. A DIR on another host is read there, and its list is sorted in memory here.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul manifest /data/run1 > run1.sha256
   lighthaul manifest --hash md5 . | md5sum -c
+  lighthaul manifest lh://far.example.org/run1 > run1.sha256
   lighthaul manifest --json /data/run1 > run1.ndjson")]
 pub struct Manifest {
-    /// Directory with the files
-    pub dir: PathBuf,
+    /// Directory with the files: path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
+    pub dir: String,
     /// sha256, md5, blake3, crc32c or adler32
     #[arg(long, value_enum, default_value_t, help_heading = "Verification")]
     pub hash: Hash,
@@ -53,6 +60,8 @@ pub struct Manifest {
     pub crew: ThreadArgs,
     #[command(flatten)]
     pub output: OutputArgs,
+    #[command(flatten)]
+    pub via: RemoteArgs,
 }
 
 /// Threads that read files, and their progress.

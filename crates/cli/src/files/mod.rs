@@ -1,7 +1,8 @@
-//! `lighthaul ls`, `stat`, `rm` and `mkdir`.
+//! `lighthaul ls`, `du`, `stat`, `rm` and `mkdir`.
 //!
-//! - [`run`]: requests to this host or another; `show`: output of entries
+//! - [`run`]: requests to this host or another; `show`: output of entries; `usage`: sums of sizes
 
 pub(crate) mod run;
 
 mod show;
+mod usage;

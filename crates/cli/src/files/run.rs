@@ -4,7 +4,7 @@ use lighthaul_files::execute::{Scope, execute};
 use lighthaul_files::remote::receive;
 use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_fs::file_access::FileAccess;
-use lighthaul_grammar::files::{Ls, Mkdir, PlaceArgs, Rm, Stat};
+use lighthaul_grammar::files::{Du, Ls, Mkdir, PlaceArgs, Rm, Stat};
 use lighthaul_grammar::reach::RemoteArgs;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::ask;
@@ -15,6 +15,7 @@ use lighthaul_session::topic::{MESSAGE_MAX, Topic};
 
 use crate::error::usage;
 use crate::files::show::{EntryPrinter, Form};
+use crate::files::usage::UsagePrinter;
 
 /// Lists a directory.
 pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {
@@ -22,6 +23,7 @@ pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {
     let request = |mut paths: Vec<Vec<u8>>| FileRequest::List {
         path: paths.swap_remove(0),
         hidden: args.all,
+        recursive: args.recursive,
     };
     let places = [args.place.clone()];
     each(
@@ -30,6 +32,23 @@ pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {
         EntryPrinter::new(form, args.output, true),
         request,
     )
+}
+
+/// Shows the sizes of places.
+pub(crate) fn du(args: &Du) -> Result<u8, Error> {
+    let PlaceArgs { named, output, via } = &args.at;
+    let mut printer = UsagePrinter::new(*output, args.max_depth);
+    for text in named {
+        let place = Place::parse(text)?;
+        let request = FileRequest::List {
+            path: place.path().to_vec(),
+            hidden: true,
+            recursive: true,
+        };
+        fetch(&place, via, &request, &mut |part| printer.take(part))?;
+        printer.end(text);
+    }
+    Ok(printer.finish())
 }
 
 /// Shows the metadata of places.
@@ -79,16 +98,18 @@ fn each(
         .collect::<Result<_, _>>()?;
     for row in places.chunk_by(Place::is_with) {
         let paths = row.iter().map(|place| place.path().to_vec()).collect();
-        one(&row[0], via, &mut printer, &request(paths))?;
+        let request = request(paths);
+        fetch(&row[0], via, &request, &mut |part| printer.take(part))?;
     }
     printer.finish()
 }
 
-fn one(
+/// Executes the request at `place`, and passes each part of the reply to `take`.
+pub(crate) fn fetch(
     place: &Place,
     via: &RemoteArgs,
-    printer: &mut EntryPrinter,
     request: &FileRequest,
+    take: &mut dyn FnMut(FileReply) -> Result<(), Error>,
 ) -> Result<(), Error> {
     if let Place::Here(_) = place {
         let scope = Scope {
@@ -97,7 +118,7 @@ fn one(
             special: true,
             halt: &Halt::default(),
         };
-        return execute(scope, request, &mut |answer| printer.take(answer)).map(|_| ());
+        return execute(scope, request, take).map(|_| ());
     }
     let hello = Hello::about::<FileReply>(request);
     let refused = hello.request::<FileReply>().is_err();
@@ -106,5 +127,5 @@ fn one(
         return Err(usage(text));
     }
     let far = ask::<FileReply>(&via.route(), place, request)?;
-    receive(&far.session, &mut |answer| printer.take(answer))
+    receive(&far.session, take)
 }

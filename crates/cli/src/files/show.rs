@@ -34,9 +34,39 @@ pub(crate) struct EntryPrinter {
     /// True if entries are shown in the order of names. False if there are too many to sort.
     sorted: bool,
     done: u64,
-    failures: u64,
-    /// Exit codes of the failures.
+    failures: Failures,
+}
+
+/// Items that failed.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    count: u64,
     codes: BTreeSet<u8>,
+}
+
+impl Failures {
+    /// Reports a failure. Returns its event, if `json` is true.
+    pub(super) fn add(&mut self, code: u8, text: &str, json: bool) -> Option<Value> {
+        self.count += 1;
+        self.codes.insert(code);
+        say(&format!("lighthaul: {text}"));
+        json.then(|| json!({"v": 1, "type": "error", "code": code, "text": text}))
+    }
+
+    /// Returns the event for the end, when `done` items were done.
+    pub(super) fn end(&self, done: u64) -> Value {
+        json!({"v": 1, "type": "end", "entries": done, "failures": self.count})
+    }
+
+    /// Returns the exit status: the common code of all failures, or that of partial failure.
+    pub(super) fn status(&self, done: u64) -> u8 {
+        let mut codes = self.codes.iter();
+        match (codes.next(), codes.next()) {
+            (None, _) => 0,
+            (Some(code), None) if done == 0 => *code,
+            _ => Code::Partial as u8,
+        }
+    }
 }
 
 impl EntryPrinter {
@@ -49,8 +79,7 @@ impl EntryPrinter {
             held: Vec::new(),
             sorted,
             done: 0,
-            failures: 0,
-            codes: BTreeSet::new(),
+            failures: Failures::default(),
         }
     }
 
@@ -64,8 +93,13 @@ impl EntryPrinter {
                     self.release()?;
                 }
             }
-            FileReply::Busy(_) => {}
-            FileReply::Failed { code, why } => self.fail(code, &why)?,
+            // only asked for by lists of hashes
+            FileReply::Hashed(_) | FileReply::Unreadable { .. } | FileReply::Busy(_) => {}
+            FileReply::Failed { code, why } => {
+                if let Some(event) = self.failures.add(code, &why, self.output.json) {
+                    self.line_json(&event)?;
+                }
+            }
             FileReply::Done(done) => {
                 self.done += done;
                 if self.sorted {
@@ -77,32 +111,13 @@ impl EntryPrinter {
         Ok(())
     }
 
-    /// Returns the exit status: the common code of all failures, or that of partial failure.
+    /// Ends the output. Returns the exit status.
     pub(crate) fn finish(mut self) -> Result<u8, Error> {
         if self.output.json {
-            let event = json!({
-                "v": 1, "type": "end", "entries": self.done, "failures": self.failures,
-            });
-            self.line_json(&event)?;
+            self.line_json(&self.failures.end(self.done))?;
         }
         self.out.flush().map_err(closed)?;
-        let mut codes = self.codes.into_iter();
-        Ok(match (codes.next(), codes.next()) {
-            (None, _) => 0,
-            (Some(code), None) if self.done == 0 => code,
-            _ => Code::Partial as u8,
-        })
-    }
-
-    fn fail(&mut self, code: u8, text: &str) -> Result<(), Error> {
-        self.failures += 1;
-        self.codes.insert(code);
-        say(&format!("lighthaul: {text}"));
-        if self.output.json {
-            let event = json!({"v": 1, "type": "error", "code": code, "text": text});
-            self.line_json(&event)?;
-        }
-        Ok(())
+        Ok(self.failures.status(self.done))
     }
 
     fn release(&mut self) -> Result<(), Error> {

@@ -1,8 +1,10 @@
 //! `lighthaul manifest`.
 
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
 use lighthaul_files::sums::file_sums::{FileSums, WantedSums, compute};
@@ -11,37 +13,28 @@ use lighthaul_files::sums::pool::{self, Consumer};
 use lighthaul_files::sums::walk::{Found, Walk};
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_grammar::sums::Manifest;
+use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error, FileAction};
 use serde_json::json;
 
+use super::remote::{self, Part};
 use super::show::SumsPrinter;
 use super::workers::workers;
 use crate::output::print::say;
 
 /// Writes a list of hashes.
 pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
-    let open = |e| Error::file(FileAction::Open, &args.dir, &e);
-    let access = FileAccess::beneath(&args.dir).map_err(open)?;
-    let walk = Walk::new(&access).map_err(open)?;
-    let wanted = WantedSums {
-        hashes: vec![args.hash.kind()],
-        crc128: false,
-    };
     let bytes = AtomicU64::new(0);
+    let place = Place::parse(&args.dir)?;
     let mut writer = ManifestWriter {
-        args,
+        dir: Path::new(OsStr::from_bytes(place.path())),
         printer: SumsPrinter::new(args.crew, args.output.json, &bytes),
     };
-    let hash = |found: Found| match found {
-        Ok(path) => {
-            let taken = access
-                .read(&path)
-                .and_then(|mut file| compute(&mut file, &wanted, &bytes));
-            (path, taken)
-        }
-        Err((path, error)) => (path, Err(error)),
-    };
-    pool::run(walk, workers(args.crew), hash, &mut writer)?;
+    if let Place::Here(_) = place {
+        write_here(args, &mut writer, &bytes)?;
+    } else {
+        write_remote(args, &place, &mut writer)?;
+    }
     writer.printer.finish()?;
     Ok(if writer.printer.failures == 0 {
         0
@@ -50,8 +43,53 @@ pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
     })
 }
 
+fn write_here(
+    args: &Manifest,
+    writer: &mut ManifestWriter<'_>,
+    bytes: &AtomicU64,
+) -> Result<(), Error> {
+    let open = |e| Error::file(FileAction::Open, writer.dir, &e);
+    let access = FileAccess::beneath(writer.dir).map_err(open)?;
+    let walk = Walk::new(&access).map_err(open)?;
+    let wanted = WantedSums {
+        hashes: vec![args.hash.kind()],
+        crc128: false,
+    };
+    let hash = |found: Found| match found {
+        Ok(path) => {
+            let taken = access
+                .read(&path)
+                .and_then(|mut file| compute(&mut file, &wanted, bytes));
+            (path, taken)
+        }
+        Err((path, error)) => (path, Err(error)),
+    };
+    pool::run(walk, workers(args.crew), hash, writer)
+}
+
+/// Writes the list of a directory on another host, which sends it in the order of its disk.
+fn write_remote(
+    args: &Manifest,
+    place: &Place,
+    writer: &mut ManifestWriter<'_>,
+) -> Result<(), Error> {
+    let mut all = BTreeMap::new();
+    let kinds = vec![args.hash.kind()];
+    remote::hash(place, &args.via, kinds, |part| {
+        match part {
+            Part::File(path, taken) => {
+                all.insert(path, taken);
+            }
+            Part::Failed(why) => writer.printer.warn(&why),
+        }
+        Ok(())
+    })?;
+    all.into_iter()
+        .try_for_each(|(path, taken)| writer.write(Path::new(OsStr::from_bytes(&path)), taken))
+}
+
 struct ManifestWriter<'a> {
-    args: &'a Manifest,
+    dir: &'a Path,
     printer: SumsPrinter<'a>,
 }
 
@@ -59,16 +97,27 @@ impl Consumer<(PathBuf, io::Result<FileSums>)> for ManifestWriter<'_> {
     type Error = Error;
 
     fn take(&mut self, (path, taken): (PathBuf, io::Result<FileSums>)) -> Result<(), Error> {
-        self.printer.files += 1;
         self.printer.tick();
+        let place = self.dir.join(&path);
+        let taken = taken.map_err(|error| Error::file(FileAction::Read, &place, &error).text());
+        self.write(&path, taken)
+    }
+
+    fn tick(&mut self) {
+        self.printer.tick();
+    }
+}
+
+impl ManifestWriter<'_> {
+    /// Writes the lines of a file, or reports why it could not be read.
+    fn write(&mut self, path: &Path, taken: Result<FileSums, String>) -> Result<(), Error> {
+        self.printer.files += 1;
         let octets = path.as_os_str().as_bytes();
         let taken = match taken {
             Ok(taken) => taken,
             Err(error) => {
-                let place = self.args.dir.join(&path);
-                let error = Error::file(FileAction::Read, &place, &error);
                 if self.printer.json {
-                    return self.printer.fail(octets, "unreadable", &error.text());
+                    return self.printer.fail(octets, "unreadable", &error);
                 }
                 // standard output carries the list for programs, so failures are printed on standard error
                 self.printer.failures += 1;
@@ -85,9 +134,5 @@ impl Consumer<(PathBuf, io::Result<FileSums>)> for ManifestWriter<'_> {
             }
         }
         Ok(())
-    }
-
-    fn tick(&mut self) {
-        self.printer.tick();
     }
 }

@@ -109,6 +109,18 @@ impl<'a> SumsPrinter<'a> {
     /// Prints a file that failed, with the kind of the failure in one word and the reason.
     pub(crate) fn fail(&mut self, path: &[u8], problem: &str, text: &str) -> Result<(), Error> {
         self.failures += 1;
+        self.name(path, problem, text)
+    }
+
+    /// Reports a directory that could not be read.
+    pub(crate) fn warn(&mut self, why: &str) {
+        self.failures += 1;
+        self.close_line();
+        say(&format!("lighthaul: {why}"));
+    }
+
+    /// Prints a line or an event about a file.
+    pub(crate) fn name(&mut self, path: &[u8], problem: &str, text: &str) -> Result<(), Error> {
         if self.json {
             let more = json!({"problem": problem, "text": text});
             return self.event("difference", path, more);

@@ -67,6 +67,69 @@ fn ls_prints_names_long_lines_and_json() {
 }
 
 #[test]
+fn recursive_list_and_sizes_are_those_of_the_tree() {
+    let far = Far::start("ls-tree", &["--root", "ROOT"]);
+    fs::create_dir_all(far.target.join("t/a/b")).unwrap();
+    fs::create_dir(far.target.join("t/.c")).unwrap();
+    for (name, len) in [
+        ("t/x", 1),
+        ("t/a/y", 1000),
+        ("t/a/b/z", 5_000_000),
+        ("t/.c/h", 3),
+    ] {
+        fs::write(far.target.join(name), vec![7; len]).unwrap();
+    }
+    symlink("..", far.target.join("t/a/up")).unwrap();
+    let tree = place(&far, "t");
+    let outcome = run(&far, &["ls", "-R", &tree]).assert_succeeded();
+    assert_eq!(outcome.out, ["a", "a/b", "a/b/z", "a/up", "a/y", "x"]);
+    let outcome = run(&far, &["ls", "-R", "-a", &tree]).assert_succeeded();
+    assert_eq!(outcome.out[..2], [".c", ".c/h"]);
+    let outcome = run(&far, &["du", &tree]).assert_succeeded();
+    let line = format!("   4.77 MiB        4 files  {tree}");
+    assert_eq!(outcome.out, [line]);
+    let outcome = run(
+        &far,
+        &["du", "-d", "1", "--json", &tree, &place(&far, "t/x")],
+    );
+    let events = outcome.assert_succeeded().events();
+    let sums: Vec<_> = events
+        .iter()
+        .filter(|event| event["type"] == "usage")
+        .map(|event| {
+            (
+                event["path"].as_str().unwrap().replace(&tree, ""),
+                event["bytes"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    let expected = [("/.c", 3), ("/a", 5_001_000), ("", 5_001_004), ("/x", 1)];
+    assert_eq!(sums, expected.map(|(path, bytes)| (path.to_owned(), bytes)));
+    let local = far.target.join("t");
+    let outcome = run(&far, &["du", local.to_str().unwrap()]).assert_succeeded();
+    assert!(outcome.out[0].starts_with("   4.77 MiB"), "{outcome:?}");
+    run(&far, &["du", &place(&far, "gone")]).assert_failed(3, "gone");
+}
+
+#[test]
+fn nesting_beyond_the_limit_is_reported() {
+    let far = Far::start("ls-deep", &["--root", "ROOT"]);
+    let mut deep = far.target.join("t");
+    deep.extend(std::iter::repeat_n("d", 220));
+    fs::create_dir_all(&deep).unwrap();
+    let tree = place(&far, "t");
+    let outcome = run(&far, &["ls", "-R", &tree]);
+    assert_eq!(outcome.code, Some(23), "{outcome:?}");
+    assert_eq!(outcome.out.len(), 201, "{outcome:?}");
+    assert!(
+        outcome.said("nested more than 200 directories deep"),
+        "{outcome:?}"
+    );
+    let outcome = run(&far, &["manifest", &tree]);
+    assert_eq!(outcome.code, Some(23), "{outcome:?}");
+}
+
+#[test]
 fn names_that_are_not_text_are_escaped() {
     let far = Far::start("ls-octets", &["--root", "ROOT"]);
     let name = OsStr::from_bytes(b"x\xff\n\x1b[2J");

@@ -1,5 +1,6 @@
 //! Lists of hashes, written in the formats of other tools and compared with files.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -7,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::far::{Near, PROGRAM};
+use crate::far::{Far, Near, PROGRAM};
 use crate::running::Outcome;
 use crate::schema::assert_valid;
 use crate::scratch::noise;
@@ -180,4 +181,104 @@ fn manifest_is_sorted_with_many_threads() {
     assert_eq!(one.len(), 3000);
     assert!(one.iter().map(|line| &line[66..]).is_sorted());
     assert!(list("8") == one);
+}
+
+#[test]
+fn files_that_the_list_lacks_are_named() {
+    let near = Near::new("sums-extra", None);
+    let folder = folder(&near);
+    let list = list(&near, &folder, &[]);
+    fs::write(folder.join("new"), "new").unwrap();
+    let outcome = verify(&near, &list, &folder, &[]).assert_succeeded();
+    assert_eq!(outcome.out, ["extra      new: the list does not have it"]);
+    assert!(
+        outcome.said(" 0 not as listed, 1 not in the list"),
+        "{outcome:?}"
+    );
+    let events = verify(&near, &list, &folder, &["--json"]).events();
+    assert_eq!(events[0]["problem"], "extra");
+    assert_eq!(events.last().unwrap()["failures"], 0);
+}
+
+/// Runs the command with `words` as a client that the daemon knows.
+fn run_at(far: &Far, words: &[&str]) -> Outcome {
+    let mut command = far.near.lighthaul(words);
+    command
+        .args(["--pin", &far.pin, "--key"])
+        .arg(far.near.key());
+    far.near.run(command)
+}
+
+#[test]
+fn manifest_and_verify_read_files_on_another_host() {
+    let far = Far::start("sums-remote", &["--root", "ROOT"]);
+    let here = folder(&far.near);
+    // the lines of such names are escaped, which other tests compare
+    for name in [&b"z\nb\\c"[..], b"z\xff"] {
+        fs::remove_file(here.join(OsStr::from_bytes(name))).unwrap();
+    }
+    let tree = far.target.join("tree");
+    let copied = Command::new("cp").arg("-a").arg(&here).arg(&tree).status();
+    assert!(copied.unwrap().success());
+    let place = format!("lh://127.0.0.1:{}/tree", far.port);
+    let list = list(&far.near, &here, &[]);
+    let outcome = run_at(&far, &["manifest", &place]).assert_succeeded();
+    let expected = fs::read_to_string(&list).unwrap();
+    assert_eq!(outcome.out.join("\n") + "\n", expected);
+    let list = list.to_str().unwrap();
+    let outcome = run_at(&far, &["verify", list, &place]).assert_succeeded();
+    assert!(outcome.out.is_empty(), "{outcome:?}");
+
+    let names: Vec<_> = expected.lines().map(|line| &line[66..]).collect();
+    fs::write(tree.join(names[0]), "changed").unwrap();
+    fs::remove_file(tree.join(names[1])).unwrap();
+    fs::write(tree.join("more"), "more").unwrap();
+    let outcome = run_at(&far, &["verify", "--json", list, &place]);
+    assert_eq!(outcome.code, Some(12), "{outcome:?}");
+    let events = outcome.events();
+    let found: BTreeSet<_> = events
+        .iter()
+        .filter(|event| event["type"] == "difference")
+        .map(|event| {
+            (
+                event["path"].as_str().unwrap(),
+                event["problem"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    let expected = [
+        (names[0], "differs"),
+        (names[1], "missing"),
+        ("more", "extra"),
+    ];
+    assert_eq!(found, expected.into_iter().collect());
+
+    // nothing outside the root is read
+    let outside = format!("lh://127.0.0.1:{}/../tree", far.port);
+    let outcome = run_at(&far, &["manifest", &outside]);
+    assert_ne!(outcome.code, Some(0), "{outcome:?}");
+    assert!(outcome.out.is_empty(), "{outcome:?}");
+}
+
+#[test]
+fn remote_hashes_end_with_the_rights_of_the_key() {
+    let far = Far::start("sums-denied", &["--root", "ROOT"]);
+    // takes longer to read than the rights last
+    let large = fs::File::create(far.target.join("large")).unwrap();
+    large.set_len(1 << 40).unwrap();
+    let place = format!("lh://127.0.0.1:{}/", far.port);
+    let mut command = far
+        .near
+        .lighthaul(&["manifest", &place, "--pin", &far.pin, "--key"]);
+    command.arg(far.near.key());
+    let reading = crate::running::Running::start(command);
+    crate::running::becomes_true("the file is read", || {
+        let process = format!("/proc/{}/io", far.daemon.id());
+        let text = fs::read_to_string(process).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("rchar: "));
+        line.unwrap().parse::<u64>().unwrap() > 100 << 20
+    });
+    fs::write(far.near.allowed(), "").unwrap();
+    let outcome = reading.finish();
+    assert_eq!(outcome.code, Some(13), "{outcome:?}");
 }

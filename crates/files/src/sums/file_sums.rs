@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::digest::{self, Digester};
-use crate::hash::{self, RunningHashes};
+use crate::hash::{self, FileHashes, RunningHashes};
 
 /// Hashes and digests to compute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,16 @@ pub struct FileSums {
     pub size: u64,
     /// Name and lower-case digits of each hash or digest.
     pub sums: Vec<(&'static str, String)>,
+}
+
+impl From<FileHashes> for FileSums {
+    fn from(hashes: FileHashes) -> Self {
+        let sums = hashes.hashes.into_iter();
+        Self {
+            size: hashes.size,
+            sums: sums.map(|(kind, digits)| (kind.name(), digits)).collect(),
+        }
+    }
 }
 
 /// Reads all of `file` and returns its hashes and digests. Adds the bytes to `bytes` as it reads

@@ -2,9 +2,11 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use lighthaul_copy::message::Report;
+use lighthaul_files::backups::Backups;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::options::{Backup, Options};
 use lighthaul_fs::file_access::FileAccess;
@@ -14,7 +16,6 @@ use lighthaul_session::fault::PeerFault;
 use super::bench::SECONDS;
 use super::checked_list::{file, leave, writer};
 use super::stage::{Stage, arrived, digest, expecting, noted, object, subject, synced, whole};
-use crate::receive::backups::Backups;
 use crate::receive::entry_table::Settled;
 use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Record};
@@ -232,7 +233,7 @@ fn replaced_file_gets_a_backup() {
         };
         let access = Arc::new(FileAccess::anywhere());
         let target = stage.bench.target("");
-        let backups = Backups::new(&place, (access, &target), writer());
+        let backups = Backups::new(&place, (&access, &target, Path::new("")), writer());
         stage.table.backups.set(backups).unwrap();
         let file = stage.expect(0, "a", "new");
         stage.run(whole(&file, "new")).unwrap();

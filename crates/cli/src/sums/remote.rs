@@ -1,0 +1,39 @@
+//! Hashes of files on another host, which reads them there.
+
+use lighthaul_files::hash::HashKind;
+use lighthaul_files::request::{FileReply, FileRequest};
+use lighthaul_files::sums::file_sums::FileSums;
+use lighthaul_grammar::reach::RemoteArgs;
+use lighthaul_remote::place::Place;
+use lighthaul_session::error::Error;
+
+use crate::files::run::fetch;
+
+/// Part of the answer of another host.
+pub(super) enum Part {
+    /// Path of a file, with its hashes or the reason why it could not be read.
+    File(Vec<u8>, Result<FileSums, String>),
+    /// Directory that could not be read, in a sentence.
+    Failed(String),
+}
+
+/// Passes each file below `place` to `take`.
+pub(super) fn hash(
+    place: &Place,
+    via: &RemoteArgs,
+    kinds: Vec<HashKind>,
+    mut take: impl FnMut(Part) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let request = FileRequest::Hash {
+        path: place.path().to_vec(),
+        kinds,
+    };
+    fetch(place, via, &request, &mut |part| match part {
+        FileReply::Hashed(files) => files
+            .into_iter()
+            .try_for_each(|file| take(Part::File(file.path.clone(), Ok(file.into())))),
+        FileReply::Unreadable { path, why } => take(Part::File(path, Err(why))),
+        FileReply::Failed { why, .. } => take(Part::Failed(why)),
+        FileReply::Listed(_) | FileReply::Busy(_) | FileReply::Done(_) => Ok(()),
+    })
+}
