@@ -23,14 +23,6 @@ pub struct Connect {
     is_over: bool,
 }
 
-/// Response that refuses the connection.
-struct ErrorResponse {
-    status: &'static str,
-    /// Header lines, each with its end.
-    lines: &'static str,
-    why: HandshakeFault,
-}
-
 impl Connect {
     /// Creates a handshake. With `credentials`, the program must send them.
     pub const fn new(credentials: Option<Credentials>) -> Self {
@@ -60,30 +52,35 @@ impl Connect {
         end
     }
 
-    fn judge(&self, head: &[u8]) -> Result<Target, ErrorResponse> {
+    fn judge(&self, head: &[u8]) -> Result<Target, HandshakeFault> {
         let mut headers = [EMPTY_HEADER; HEADERS_MAX];
         let mut request = Request::new(&mut headers);
         match request.parse(head) {
             Ok(status) if status.is_complete() => {}
-            Err(httparse::Error::TooManyHeaders) => return Err(TOO_LARGE),
-            Ok(_) | Err(_) => return Err(MALFORMED),
+            Err(httparse::Error::TooManyHeaders) => return Err(HandshakeFault::LongHead),
+            Ok(_) | Err(_) => return Err(HandshakeFault::NotHttp),
         }
         if request.method != Some("CONNECT") {
-            return Err(NOT_CONNECT);
+            return Err(HandshakeFault::NotConnect);
         }
         if request.version == Some(1) && values(request.headers, "host").count() != 1 {
-            return Err(NO_HOST);
+            return Err(HandshakeFault::HostHeader);
         }
         if has_content(request.headers) {
-            return Err(CONTENT);
+            return Err(HandshakeFault::Content);
         }
         if !self.admits(request.headers) {
             let is_missing = values(request.headers, "proxy-authorization")
                 .next()
                 .is_none();
-            return Err(if is_missing { NO_CREDENTIALS } else { LOCKED });
+            return Err(if is_missing {
+                HandshakeFault::NoCredentials
+            } else {
+                HandshakeFault::WrongCredentials
+            });
         }
-        Target::from_str(request.path.unwrap_or_default()).map_err(|_| NO_TARGET)
+        Target::from_str(request.path.unwrap_or_default())
+            .map_err(|_| HandshakeFault::ConnectTarget)
     }
 
     /// Returns true if the program sent the credentials, or needs none: RFC 7617, section 2.
@@ -105,10 +102,10 @@ impl Connect {
             && credentials.admits(user, password.unwrap_or_default())
     }
 
-    fn refuse(&mut self, no: &ErrorResponse) -> Progress {
+    fn refuse(&mut self, why: HandshakeFault) -> Progress {
         self.is_over = true;
         self.came.clear();
-        Progress::refused(no.reply(), no.why)
+        Progress::refused(response(why), why)
     }
 }
 
@@ -118,12 +115,12 @@ impl Handshake for Connect {
             return Progress::refused(Vec::new(), HandshakeFault::AfterEnd);
         }
         self.came.extend_from_slice(octets);
-        if let Some(no) = self.came.first().and_then(|first| foreign(*first)) {
-            return self.refuse(&no);
+        if let Some(why) = self.came.first().and_then(|first| foreign(*first)) {
+            return self.refuse(why);
         }
         let end = self.end();
         if end.unwrap_or(self.came.len()) > HEAD_MAX {
-            return self.refuse(&TOO_LARGE);
+            return self.refuse(HandshakeFault::LongHead);
         }
         let Some(end) = end else {
             return Progress::More { reply: Vec::new() };
@@ -135,7 +132,7 @@ impl Handshake for Connect {
                 rest.drain(..end);
                 Progress::Wants { target, rest }
             }
-            Err(no) => self.refuse(&no),
+            Err(why) => self.refuse(why),
         }
     }
 
@@ -160,13 +157,34 @@ impl Handshake for Connect {
     }
 }
 
-impl ErrorResponse {
-    fn reply(&self) -> Vec<u8> {
-        if self.status.is_empty() {
-            return Vec::new();
+/// Returns the response to a refused request. A program that speaks another protocol gets none.
+fn response(why: HandshakeFault) -> Vec<u8> {
+    let (status, lines) = match why {
+        HandshakeFault::LongHead => ("431 Request Header Fields Too Large", ""),
+        HandshakeFault::NotConnect => ("405 Method Not Allowed", "Allow: CONNECT\r\n"),
+        HandshakeFault::NoCredentials | HandshakeFault::WrongCredentials => {
+            ("407 Proxy Authentication Required", AUTHENTICATE)
         }
-        reply(self.status, self.lines, &self.why.to_string())
-    }
+        HandshakeFault::NotHttp
+        | HandshakeFault::HostHeader
+        | HandshakeFault::Content
+        | HandshakeFault::ConnectTarget => ("400 Bad Request", ""),
+        HandshakeFault::AfterEnd
+        | HandshakeFault::SpeaksSocks
+        | HandshakeFault::SpeaksSocks4
+        | HandshakeFault::SpeaksHttp
+        | HandshakeFault::SpeaksTls
+        | HandshakeFault::NotSocks
+        | HandshakeFault::NoMethod
+        | HandshakeFault::PasswordRequest
+        | HandshakeFault::RequestVersion
+        | HandshakeFault::AddressType
+        | HandshakeFault::InvalidTarget
+        | HandshakeFault::Bind
+        | HandshakeFault::Udp
+        | HandshakeFault::UnknownCommand(_) => return Vec::new(),
+    };
+    reply(status, lines, &why.to_string())
 }
 
 fn reply(status: &str, lines: &str, why: &str) -> Vec<u8> {
@@ -175,11 +193,11 @@ fn reply(status: &str, lines: &str, why: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\n{lines}{common}Content-Length: {len}\r\n\r\n{why}\n").into_bytes()
 }
 
-/// Returns the response to another protocol.
-const fn foreign(first: u8) -> Option<ErrorResponse> {
+/// Returns the other protocol whose first octet this is, if any.
+const fn foreign(first: u8) -> Option<HandshakeFault> {
     match first {
-        4 | 5 => Some(SOCKS),
-        0x16 => Some(TLS),
+        4 | 5 => Some(HandshakeFault::SpeaksSocks),
+        0x16 => Some(HandshakeFault::SpeaksTls),
         _ => None,
     }
 }
@@ -205,56 +223,9 @@ fn has_content(headers: &[Header<'_>]) -> bool {
 /// Limits far above those of real programs.
 const HEAD_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 100;
-
-const TOO_LARGE: ErrorResponse = ErrorResponse {
-    status: "431 Request Header Fields Too Large",
-    lines: "",
-    why: HandshakeFault::LongHead,
-};
-const MALFORMED: ErrorResponse = ErrorResponse {
-    status: "400 Bad Request",
-    lines: "",
-    why: HandshakeFault::NotHttp,
-};
-const NOT_CONNECT: ErrorResponse = ErrorResponse {
-    status: "405 Method Not Allowed",
-    lines: "Allow: CONNECT\r\n",
-    why: HandshakeFault::NotConnect,
-};
-const NO_HOST: ErrorResponse = ErrorResponse {
-    status: "400 Bad Request",
-    lines: "",
-    why: HandshakeFault::HostHeader,
-};
-const CONTENT: ErrorResponse = ErrorResponse {
-    status: "400 Bad Request",
-    lines: "",
-    why: HandshakeFault::Content,
-};
-const LOCKED: ErrorResponse = ErrorResponse {
-    status: "407 Proxy Authentication Required",
-    lines: "Proxy-Authenticate: Basic realm=\"lighthaul gateway\", charset=\"UTF-8\"\r\n",
-    why: HandshakeFault::WrongCredentials,
-};
-const NO_CREDENTIALS: ErrorResponse = ErrorResponse {
-    why: HandshakeFault::NoCredentials,
-    ..LOCKED
-};
-const NO_TARGET: ErrorResponse = ErrorResponse {
-    status: "400 Bad Request",
-    lines: "",
-    why: HandshakeFault::ConnectTarget,
-};
-const SOCKS: ErrorResponse = ErrorResponse {
-    status: "",
-    lines: "",
-    why: HandshakeFault::SpeaksSocks,
-};
-const TLS: ErrorResponse = ErrorResponse {
-    status: "",
-    lines: "",
-    why: HandshakeFault::SpeaksTls,
-};
+/// Header line that asks for credentials (RFC 7617).
+const AUTHENTICATE: &str =
+    "Proxy-Authenticate: Basic realm=\"lighthaul gateway\", charset=\"UTF-8\"\r\n";
 
 #[cfg(test)]
 mod tests {
