@@ -143,7 +143,7 @@ impl Handshake for Connect {
         };
         let (status, reason) = refusal.status();
         let later = match refusal {
-            Refusal::Busy => "Retry-Interruption: 1\r\n",
+            Refusal::Busy => "Retry-After: 1\r\n",
             Refusal::NotAllowed
             | Refusal::Unreachable
             | Refusal::Refused
@@ -383,6 +383,9 @@ mod tests {
                 "{reply}"
             );
             assert!(head.contains("Proxy-Status: lighthaul; error="), "{reply}");
+            // RFC 9110, section 10.2.3
+            let may_retry = head.contains("\r\nRetry-After: 1\r\n");
+            assert_eq!(may_retry, refusal == Refusal::Busy, "{reply}");
         }
     }
 }
