@@ -100,13 +100,7 @@ impl World {
                     .into_iter()
                     .map(|(id, rate)| (controller.circuit(id).unwrap().clone(), rate))
                     .collect();
-                let changes: Vec<Change<'_>> = circuits
-                    .iter()
-                    .map(|(circuit, rate)| Change {
-                        circuit,
-                        rate: *rate,
-                    })
-                    .collect();
+                let changes = Change::list(&circuits);
                 let answers = self.device.apply(&changes);
                 self.now += self.device.latency();
                 for (change, answer) in changes.iter().zip(answers) {

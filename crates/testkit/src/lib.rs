@@ -4,6 +4,8 @@
 //! test's name and the reason to standard error and to the file `LIGHTHAUL_TEST_SKIPPED`, which
 //! `make test` prints at the end. With `LIGHTHAUL_TEST_REQUIRE=all`, the call panics instead.
 //!
+//! [`Holder`] runs a process that a test kills. [`names()`] lists a directory.
+//!
 //! [`report()`] prints what a test measured, also if the test passes.
 //!
 //! [`Ordinary`] drops root's privileges in a test that needs file modes to apply.
@@ -11,12 +13,16 @@
 //! Tests that use the network in real time take a [`Turn`]. Those that measure it run alone, all
 //! others side by side.
 
+mod holder;
+mod names;
 mod need;
 mod report;
 mod skip;
 mod turn;
 mod user;
 
+pub use holder::Holder;
+pub use names::names;
 pub use need::{lacks, lacks_root, lacks_tool};
 pub use report::report;
 pub use skip::{REQUIRE, SKIPPED, skip};

@@ -18,7 +18,7 @@ use lighthaul_copy::message::{
 use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::filter::Rules;
 use lighthaul_files::listed::SourceEntries;
-use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
+use lighthaul_files::manifest::{Entry, EntryKind, pack};
 use lighthaul_files::naming::Naming;
 use lighthaul_files::object::Piece;
 use lighthaul_files::options::Options;
@@ -312,15 +312,9 @@ fn say(list: &Stream, listing: &Listing) -> Result<(), Error> {
 
 fn entry(number: u64, kind: EntryKind) -> Entry {
     Entry {
-        path: format!("a-file-{number}").into_bytes(),
         kind,
         mode: 0o644,
-        seconds: 1_000_000_000,
-        nanos: 0,
-        digest: None,
-        extras: None,
-        data: None,
-        linked: Linked::Alone,
+        ..Entry::bare(format!("a-file-{number}").into_bytes())
     }
 }
 

@@ -13,7 +13,7 @@ use std::{env, fs};
 use lighthaul_copy::message::{Landing, Target};
 use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::listed::SourceEntries;
-use lighthaul_files::manifest::{Entry, EntryKind, Linked};
+use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::options::{Detail, Options};
 use lighthaul_files::walk::Found;
 use lighthaul_fs::file_access::FileAccess;
@@ -131,15 +131,9 @@ fn report(told: u64) {
 fn forest(entries: u64) -> impl Iterator<Item = Found> + Send {
     let found = |path: String, kind: EntryKind| {
         let entry = Entry {
-            path: path.clone().into_bytes(),
             kind,
             mode: 0o644,
-            seconds: 1_700_000_000,
-            nanos: 0,
-            digest: None,
-            extras: None,
-            data: None,
-            linked: Linked::Alone,
+            ..Entry::bare(path.clone().into_bytes())
         };
         Found::Entry(entry, PathBuf::from(path), None)
     };

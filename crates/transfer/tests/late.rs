@@ -17,7 +17,7 @@ use lighthaul_copy::message::{CopyResult, LIST, Landing, Listing, Message, Targe
 use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::filter::Rules;
 use lighthaul_files::listed::SourceEntries;
-use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
+use lighthaul_files::manifest::{Entry, EntryKind, pack};
 use lighthaul_files::naming::Naming;
 use lighthaul_files::options::{Action, Detail, Options, Planned};
 use lighthaul_files::walk::Walk;
@@ -180,15 +180,9 @@ fn planned(number: u64) -> Planned {
 
 fn entry() -> Entry {
     Entry {
-        path: b"a-file".to_vec(),
         kind: EntryKind::File(1),
         mode: 0o644,
-        seconds: 1_000_000_000,
-        nanos: 0,
-        digest: None,
-        extras: None,
-        data: None,
-        linked: Linked::Alone,
+        ..Entry::bare(b"a-file".to_vec())
     }
 }
 

@@ -14,7 +14,7 @@ use lighthaul_copy::message::{Landing, Target};
 use lighthaul_copy::watch::{CopyEvent, Summary};
 use lighthaul_files::filter::Rules;
 use lighthaul_files::listed::SourceEntries;
-use lighthaul_files::manifest::{Entry, EntryKind, Linked};
+use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::options::Options;
 use lighthaul_files::walk::{Found, Walk};
 use lighthaul_fs::file_access::FileAccess;
@@ -176,15 +176,9 @@ fn link(path: &str, target: Vec<u8>) -> Found {
 
 fn entry(path: &str, kind: EntryKind) -> Entry {
     Entry {
-        path: path.into(),
         kind,
         mode: 0o644,
-        seconds: 1_700_000_000,
-        nanos: 0,
-        digest: None,
-        extras: None,
-        data: None,
-        linked: Linked::Alone,
+        ..Entry::bare(path.into())
     }
 }
 

@@ -21,7 +21,7 @@ use lighthaul_copy::watch::{CopyEvent, Summary};
 use lighthaul_files::digest::{self, Digest, Digester};
 use lighthaul_files::filter::Rules;
 use lighthaul_files::listed::SourceEntries;
-use lighthaul_files::manifest::{Entry, EntryKind, Linked, pack};
+use lighthaul_files::manifest::{Entry, EntryKind, pack};
 use lighthaul_files::naming::Naming;
 use lighthaul_files::object::Piece;
 use lighthaul_files::walk::Walk;
@@ -441,15 +441,9 @@ fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
 
 fn entry(path: &str, kind: EntryKind) -> Entry {
     Entry {
-        path: path.into(),
         kind,
         mode: 0o644,
-        seconds: 1_000_000_000,
-        nanos: 0,
-        digest: None,
-        extras: None,
-        data: None,
-        linked: Linked::Alone,
+        ..Entry::bare(path.into())
     }
 }
 
@@ -469,14 +463,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    let items = fs::read_dir(folder)
-        .unwrap()
-        .map(|item| item.unwrap().file_name());
-    let mut names: Vec<_> = items
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
+    lighthaul_testkit::names(folder).unwrap()
 }
 
 /// Object of one repeated byte, which is not stored.

@@ -1,23 +1,25 @@
 //! A gateway that is killed, and its successor.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use lighthaul_capture::rules::Rules;
 use lighthaul_capture::settings::Transparent;
 use lighthaul_capture::transparent::Listeners;
 use lighthaul_io::host::namespace::Namespace;
+use lighthaul_testkit::Holder;
 
 use crate::testbed::{Testbed, call, greet, receive_greeting};
 
-/// Environment variable with the namespace of the process that is killed.
-const HOST: &str = "LIGHTHAUL_TEST_HOST";
+/// The process that is killed. It gets its namespace.
+const HOLDER: Holder = Holder {
+    test: "kill::holder",
+    variable: "LIGHTHAUL_TEST_HOST",
+};
 
 #[test]
 #[ignore = "it is the program that the other test kills"]
 fn holder() {
-    let Ok(host) = std::env::var(HOST) else {
+    let Ok(host) = std::env::var(HOLDER.variable) else {
         return;
     };
     let host = Namespace::open(Path::new(&host)).unwrap();
@@ -28,11 +30,7 @@ fn holder() {
         ..Transparent::default()
     };
     let rules = Rules::install(&capture, &listeners).unwrap();
-    io::stdout().write_all(b"\nready\n").unwrap();
-    // until it is killed
-    io::stdin().read_to_end(&mut Vec::new()).unwrap();
-    drop(rules);
-    panic!("it was not killed");
+    Holder::wait_to_be_killed(rules);
 }
 
 #[test]
@@ -42,17 +40,7 @@ fn rules_of_a_killed_gateway_are_removed_by_the_next_one() {
         return;
     };
     let before = testbed.kernel_rules();
-    let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "kill::holder", "--ignored", "--nocapture"])
-        .env(HOST, testbed.gateway.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
-    let is_ready = lines.any(|line| line.is_ok_and(|line| line == "ready"));
-    holder.kill().unwrap();
-    holder.wait().unwrap();
+    let is_ready = HOLDER.run_and_kill(&testbed.gateway.path()).unwrap();
     assert!(is_ready, "the gateway has not installed its rules");
     assert_ne!(
         testbed.kernel_rules(),

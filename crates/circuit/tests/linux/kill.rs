@@ -1,8 +1,6 @@
 //! An agent that is killed, and its successor.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use lighthaul_base::Rate;
 use lighthaul_circuit::circuit::CircuitId;
@@ -10,17 +8,21 @@ use lighthaul_circuit::controller::Event;
 use lighthaul_circuit::driver::Driver;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::namespace::Namespace;
+use lighthaul_testkit::Holder;
 
 use crate::agent::{events_till, start};
 use crate::testbed::{INTERFACE, Testbed, circuit};
 
-/// Environment variable with the namespace of the process that is killed.
-const HOST: &str = "LIGHTHAUL_TEST_HOST";
+/// The process that is killed. It gets its namespace.
+const HOLDER: Holder = Holder {
+    test: "kill::holder",
+    variable: "LIGHTHAUL_TEST_HOST",
+};
 
 #[test]
 #[ignore = "program that the other test kills"]
 fn holder() {
-    let Ok(host) = std::env::var(HOST) else {
+    let Ok(host) = std::env::var(HOLDER.variable) else {
         return;
     };
     let host = Namespace::open(Path::new(&host)).unwrap();
@@ -44,11 +46,7 @@ fn holder() {
             matches!(event, Event::Changed { .. })
         });
     }
-    io::stdout().write_all(b"\nready\n").unwrap();
-    // until it is killed
-    io::stdin().read_to_end(&mut Vec::new()).unwrap();
-    drop(agent);
-    panic!("it was not killed");
+    Holder::wait_to_be_killed(agent);
 }
 
 #[test]
@@ -57,17 +55,7 @@ fn circuits_survive_kill_9_and_the_next_agent_corrects_them() {
     else {
         return;
     };
-    let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "kill::holder", "--ignored", "--nocapture"])
-        .env(HOST, testbed.left.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
-    let is_ready = lines.any(|line| line.is_ok_and(|line| line == "ready"));
-    holder.kill().unwrap();
-    holder.wait().unwrap();
+    let is_ready = HOLDER.run_and_kill(&testbed.left.path()).unwrap();
     assert!(is_ready, "the agent has not created its circuits");
     let mut look = testbed.shaper(1000).unwrap();
     let left: Vec<CircuitId> = look

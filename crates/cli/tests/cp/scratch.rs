@@ -105,14 +105,7 @@ pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, Look> {
 
 /// Returns the names in `folder`, including hidden ones.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
-    let items = fs::read_dir(folder)
-        .unwrap()
-        .map(|item| item.unwrap().file_name());
-    let mut names: Vec<_> = items
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
+    lighthaul_testkit::names(folder).unwrap()
 }
 
 /// Sets mode and time of a file or directory; the time is `seconds` after 1970 and some nanoseconds.
