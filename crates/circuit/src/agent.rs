@@ -280,13 +280,7 @@ impl Worker {
             let known = |(id, rate): &(_, _)| Some((controller.circuit(*id)?.clone(), *rate));
             changes.iter().filter_map(known).collect()
         };
-        let changes: Vec<Change<'_>> = circuits
-            .iter()
-            .map(|(circuit, rate)| Change {
-                circuit,
-                rate: *rate,
-            })
-            .collect();
+        let changes = Change::list(&circuits);
         let mut answers = self.driver.apply(&changes).into_iter();
         let now = self.clock.now();
         let mut controller = self.shared.controller();

@@ -37,6 +37,17 @@ pub struct Change<'a> {
     pub rate: Option<Rate>,
 }
 
+impl<'a> Change<'a> {
+    /// Returns the changes of these circuits to these rates.
+    pub fn list(circuits: &'a [(Circuit, Option<Rate>)]) -> Vec<Self> {
+        let change = |(circuit, rate): &'a (Circuit, Option<Rate>)| Self {
+            circuit,
+            rate: *rate,
+        };
+        circuits.iter().map(change).collect()
+    }
+}
+
 /// Circuit as it is configured at a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstalledCircuit {
