@@ -230,12 +230,7 @@ impl Client {
     ) -> Result<impl Iterator<Item = Result<Event, ClientError>> + use<>, ClientError> {
         let request = self.request(Method::GET, "/v1/events");
         let request = request.header("Last-Event-ID", after.to_string()).body(());
-        let request = request.map_err(|e| self.protocol(&e))?;
-        let response = self
-            .caller
-            .agent
-            .run(request)
-            .map_err(|e| self.network(&e))?;
+        let response = self.run(request)?;
         let response = self.check(response)?;
         let lines = BufReader::new(response.into_body().into_reader()).lines();
         let url = self.url.clone();
@@ -265,13 +260,18 @@ impl Client {
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let request = self.request(Method::GET, path).body(());
-        let request = request.map_err(|e| self.protocol(&e))?;
-        let response = self
-            .caller
-            .agent
-            .run(request)
-            .map_err(|e| self.network(&e))?;
+        let response = self.run(request)?;
         self.read(response)
+    }
+
+    /// Sends a request without a body.
+    fn run(
+        &self,
+        request: Result<ureq::http::Request<()>, ureq::http::Error>,
+    ) -> Result<Response<Body>, ClientError> {
+        let request = request.map_err(|e| self.protocol(&e))?;
+        let response = self.caller.agent.run(request);
+        response.map_err(|e| self.network(&e))
     }
 
     fn send<T: DeserializeOwned>(

@@ -48,7 +48,23 @@ pub(super) struct Conflict {
     pub(super) till: Timestamp,
 }
 
-impl Conflicts<'_> {
+impl<'a> Conflicts<'a> {
+    /// Returns the view of these reservations, without pending moves.
+    pub(super) const fn new(
+        config: &'a Config,
+        records: &'a BTreeMap<u64, Record>,
+        usage: &'a Usage,
+        step_counter: &'a StepCounter,
+    ) -> Self {
+        Self {
+            config,
+            records,
+            usage,
+            step_counter,
+            moved: BTreeMap::new(),
+        }
+    }
+
     /// Returns the last reservation whose circuit would carry packets of this one at the same time.
     pub(super) fn conflict(&self, candidate: &Candidate<'_>) -> Option<Conflict> {
         let flow = candidate.flow?;

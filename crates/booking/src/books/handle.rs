@@ -121,35 +121,29 @@ impl Books {
 
     /// Extends a reservation.
     pub fn extend(&self, principal: &Principal, id: u64, change: &Change) -> Result<Reservation> {
-        let why = &change.why;
-        self.change_one(principal, id, |ledger, now| {
-            ledger.resize(
-                Action {
-                    now,
-                    principal,
-                    why,
-                },
-                id,
-                change,
-                true,
-            )
-        })
+        self.resize(principal, id, change, true)
     }
 
     /// Shrinks a reservation.
     pub fn shrink(&self, principal: &Principal, id: u64, change: &Change) -> Result<Reservation> {
+        self.resize(principal, id, change, false)
+    }
+
+    fn resize(
+        &self,
+        principal: &Principal,
+        id: u64,
+        change: &Change,
+        longer: bool,
+    ) -> Result<Reservation> {
         let why = &change.why;
         self.change_one(principal, id, |ledger, now| {
-            ledger.resize(
-                Action {
-                    now,
-                    principal,
-                    why,
-                },
-                id,
-                change,
-                false,
-            )
+            let action = Action {
+                now,
+                principal,
+                why,
+            };
+            ledger.resize(action, id, change, longer)
         })
     }
 

@@ -1,7 +1,5 @@
 //! Outages of links.
 
-use std::collections::BTreeMap;
-
 use lighthaul_booking_client::json::{NewOutage, OutageView, Timestamp};
 use lighthaul_calendar::{Id, Outage};
 use lighthaul_circuit::reservation::Verb;
@@ -31,13 +29,8 @@ impl Ledger {
             from: from.instant(),
             till: new.till.instant(),
         };
-        let conflicts = Conflicts {
-            config: &self.config,
-            records: &self.records,
-            usage: &self.usage,
-            step_counter: &self.step_counter,
-            moved: BTreeMap::new(),
-        };
+        let conflicts =
+            Conflicts::new(&self.config, &self.records, &self.usage, &self.step_counter);
         let mut rules = MovePolicy::new(conflicts, now);
         let at = now.instant();
         let displaced = self.calendar.outage_by(at, Id(id), outage, &mut rules)?;

@@ -1,7 +1,5 @@
 //! Reservations and quotes.
 
-use std::collections::BTreeMap;
-
 use lighthaul_booking_client::json::{
     EventKind, NewReservation, Quote, Reservation, Step, Timestamp,
 };
@@ -128,13 +126,7 @@ impl Ledger {
 
     /// Returns the view of all reservations for conflict checks.
     pub(super) const fn conflicts(&self) -> Conflicts<'_> {
-        Conflicts {
-            config: &self.config,
-            records: &self.records,
-            usage: &self.usage,
-            step_counter: &self.step_counter,
-            moved: BTreeMap::new(),
-        }
+        Conflicts::new(&self.config, &self.records, &self.usage, &self.step_counter)
     }
 
     fn reserve_once(

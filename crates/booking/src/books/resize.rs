@@ -1,6 +1,5 @@
 //! Extension and reduction of reservations, and repacking of waiting ones.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lighthaul_booking_client::json::{Change, EventKind, Reservation, Timestamp};
@@ -100,13 +99,8 @@ impl Ledger {
             bookings: self.config.repack_max,
             steps,
         };
-        let conflicts = Conflicts {
-            config: &self.config,
-            records: &self.records,
-            usage: &self.usage,
-            step_counter: &self.step_counter,
-            moved: BTreeMap::new(),
-        };
+        let conflicts =
+            Conflicts::new(&self.config, &self.records, &self.usage, &self.step_counter);
         let mut rules = MovePolicy::new(conflicts, now);
         let calendar = &mut self.calendar;
         let moved = calendar.repack_by(from, Scope::Waiting, &mut limits, &mut rules);

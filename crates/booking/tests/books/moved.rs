@@ -9,13 +9,13 @@ use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Policy, Principal};
 use lighthaul_booking::error::PolicyError;
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking_client::json::{
-    Bps, Bytes, Change, NewOutage, NewReservation, Reservation, Timestamp,
-};
+use lighthaul_booking_client::json::{Bps, Bytes, Change, NewReservation, Reservation, Timestamp};
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::reservation::ReservationState;
 
-use crate::world::{BEGIN, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, operator};
+use crate::world::{
+    BEGIN, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, operator, plan_outage,
+};
 
 /// Returns three links from `a` to `b`: `short` is the cheapest and `allowed` the most expensive.
 fn three_links() -> Topology {
@@ -69,16 +69,6 @@ fn hold(books: &Books, link: &str, from: u64, till: u64) -> u64 {
     held.id
 }
 
-fn out(books: &Books, link: &str, from: u64, till: u64) {
-    let outage = NewOutage {
-        link: link.to_owned(),
-        from: Some(World::at(from)),
-        till: World::at(till),
-        why: String::new(),
-    };
-    books.outage(&operator(), &outage).unwrap();
-}
-
 fn is_on(books: &Books, principal: &Principal, reservation: &Reservation, link: &str) {
     let now = books.get(principal, reservation.id).unwrap();
     assert_eq!(
@@ -96,17 +86,17 @@ fn outage_moves_reservation_only_to_links_that_its_policy_allows() {
     };
     let bound = books.reserve(&ada(), &new, None).unwrap();
     is_on(&books, &ada(), &bound, "short");
-    out(&books, "short", 0, 1000);
+    plan_outage(&books, "short", 0, 1000);
     is_on(&books, &ada(), &bound, "allowed");
     // the reservation fails without another permitted link, and the forbidden link stays free
-    out(&books, "allowed", 0, 3_000_000);
+    plan_outage(&books, "allowed", 0, 3_000_000);
     let late = NewReservation {
         start: Some(World::at(2000)),
         ..new
     };
     let other = books.reserve(&ada(), &late, None).unwrap();
     is_on(&books, &ada(), &other, "short");
-    out(&books, "short", 1000, 3_000_000);
+    plan_outage(&books, "short", 1000, 3_000_000);
     let failed = books.get(&ada(), other.id).unwrap();
     assert_eq!(failed.state, ReservationState::Failed, "{failed:?}");
 }
@@ -120,7 +110,7 @@ fn outage_moves_bookings_of_operators_to_any_link() {
     };
     let free = books.reserve(&operator(), &new, None).unwrap();
     is_on(&books, &operator(), &free, "short");
-    out(&books, "short", 0, 1000);
+    plan_outage(&books, "short", 0, 1000);
     is_on(&books, &operator(), &free, "forbidden");
 }
 
@@ -136,12 +126,12 @@ fn outage_does_not_move_reservation_beyond_the_end_that_its_policy_allows() {
     };
     let early = books.reserve(&ada(), &new, None).unwrap();
     for link in ["short", "forbidden", "allowed"] {
-        out(&books, link, 2900, 3300);
+        plan_outage(&books, link, 2900, 3300);
     }
     let moved = books.get(&ada(), early.id).unwrap();
     assert_eq!(moved.promised_end, World::at(3310));
     for link in ["short", "forbidden", "allowed"] {
-        out(&books, link, 3300, 3700);
+        plan_outage(&books, link, 3300, 3700);
     }
     assert_eq!(
         books.get(&ada(), early.id).unwrap().state,

@@ -8,13 +8,13 @@ use lighthaul_base::{Rate, Rng};
 use lighthaul_booking::books::{Books, Config, Policy, Principal};
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::json::{
-    Bps, Bytes, IsoDuration, NewOutage, NewReservation, Reservation, Timestamp,
+    Bps, Bytes, IsoDuration, NewReservation, Reservation, Timestamp,
 };
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::reservation::ReservationState;
 
 use crate::world::{
-    BEGIN, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, most_at_once, operator,
+    BEGIN, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, most_at_once, plan_outage,
 };
 
 const GIGABIT: u64 = 1_000_000_000;
@@ -68,16 +68,6 @@ fn over_any(from: u64, new: NewReservation) -> NewReservation {
     }
 }
 
-fn out(books: &Books, link: &str, from: u64, till: u64) {
-    let outage = NewOutage {
-        link: link.to_owned(),
-        from: Some(World::at(from)),
-        till: World::at(till),
-        why: String::new(),
-    };
-    books.outage(&operator(), &outage).unwrap();
-}
-
 /// Returns the active reservations among `all`, and asserts that ada is within her limit.
 fn within_limit(books: &Books, all: &[&Reservation]) -> Vec<Reservation> {
     let now = all.iter().map(|one| books.get(&ada(), one.id).unwrap());
@@ -99,7 +89,7 @@ fn outage_moves_reservation_to_a_time_at_which_its_owner_has_rate_left() {
         let new = over(link, 100, fixed_for(10));
         books.reserve(&ben(), &new, None).unwrap();
     }
-    out(&books, "one", 100, 105);
+    plan_outage(&books, "one", 100, 105);
     let live = within_limit(&books, &[&first, &second]);
     assert_eq!(live.len(), 2, "{live:?}");
     // five seconds before the start of the second one, and five after its end
@@ -119,7 +109,7 @@ fn outage_leaves_reservation_at_a_rate_that_its_owner_has_left() {
     let beside = beside.unwrap();
     let moved = books.reserve(&ada(), &over("one", 100, all_for(10)), None);
     let moved = moved.unwrap();
-    out(&books, "one", 100, 110);
+    plan_outage(&books, "one", 100, 110);
     let live = within_limit(&books, &[&beside, &moved]);
     assert_eq!(live.len(), 2, "{live:?}");
     assert_eq!(live[1].promised_end, World::at(130));
@@ -150,7 +140,7 @@ fn outages_of_any_links_and_times_leave_an_owner_within_its_limit() {
         for _ in 0..6 {
             let link = ["one", "two", "three"][rng.below(3) as usize];
             let from = 50 + rng.below(250);
-            out(&books, link, from, from + 1 + rng.below(100));
+            plan_outage(&books, link, from, from + 1 + rng.below(100));
             let all: Vec<&Reservation> = all.iter().collect();
             assert!(!within_limit(&books, &all).is_empty(), "seed {seed}");
         }
@@ -174,7 +164,7 @@ fn displaced_reservations_do_not_block_each_other() {
         (&first.path, &second.path),
         (&["one".to_owned()].into(), &["one".to_owned()].into())
     );
-    out(&books, "one", 100, 115);
+    plan_outage(&books, "one", 100, 115);
     let live = within_limit(&books, &[&first, &second]);
     // the first booking gets the time of the second one
     let ends: Vec<Timestamp> = live.iter().map(|one| one.promised_end).collect();
@@ -193,9 +183,9 @@ fn failure_names_the_rate_limit() {
     };
     let rest = books.reserve(&ada(), &over("two", 110, rest), None);
     let rest = rest.unwrap();
-    out(&books, "one", 100, HORIZON);
-    out(&books, "two", 100, 110);
-    out(&books, "three", 100, 110);
+    plan_outage(&books, "one", 100, HORIZON);
+    plan_outage(&books, "two", 100, 110);
+    plan_outage(&books, "three", 100, 110);
     assert_eq!(within_limit(&books, &[&first, &rest]), [rest]);
     let failed = books.get(&ada(), first.id).unwrap();
     assert_eq!(failed.state, ReservationState::Failed);

@@ -7,7 +7,9 @@ use lighthaul_base::Rate;
 use lighthaul_booking::books::{Books, Config, Principal, Role};
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking_client::json::{Bps, Bytes, NewReservation, Reservation, Shape, Timestamp};
+use lighthaul_booking_client::json::{
+    Bps, Bytes, NewOutage, NewReservation, Reservation, Shape, Timestamp,
+};
 use lighthaul_calendar::{Calendar, Topology};
 
 /// Start time of the tests, in 2027.
@@ -127,4 +129,15 @@ pub(crate) fn operator() -> Principal {
 
 pub(crate) fn device() -> Principal {
     Principal::new("eth1", Role::Device)
+}
+
+/// Plans an outage of `link`, in seconds after the start.
+pub(crate) fn plan_outage(books: &Books, link: &str, from: u64, till: u64) {
+    let outage = NewOutage {
+        link: link.to_owned(),
+        from: Some(World::at(from)),
+        till: World::at(till),
+        why: String::new(),
+    };
+    books.outage(&operator(), &outage).unwrap();
 }
