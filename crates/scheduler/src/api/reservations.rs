@@ -2,12 +2,14 @@
 #![expect(unused_qualifications, reason = "utoipa needs these names")]
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode};
-use lighthaul_booking::books::Filter;
+use lighthaul_booking::Result as BooksResult;
+use lighthaul_booking::books::{Books, Filter, Principal};
 use lighthaul_booking_client::json::{Change, NewReservation, Page, Quote, Reason, Reservation};
 use lighthaul_circuit::reservation::ReservationState as Life;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -113,112 +115,112 @@ async fn look(
     ))
 }
 
+/// Requested change of one reservation.
+#[derive(Debug)]
+struct ReservationChange<T> {
+    state: ApiState,
+    principal: Principal,
+    id: u64,
+    body: T,
+}
+
+impl<T: DeserializeOwned> FromRequest<ApiState> for ReservationChange<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let (mut parts, body) = request.into_parts();
+        let Authenticated(principal) = Authenticated::from_request_parts(&mut parts, state).await?;
+        let FromHead(Path(id)) = FromHead::from_request_parts(&mut parts, state).await?;
+        let request = Request::from_parts(parts, body);
+        let JsonBody(body) = JsonBody::from_request(request, state).await?;
+        Ok(Self {
+            state: state.clone(),
+            principal,
+            id,
+            body,
+        })
+    }
+}
+
+impl<T: Send + 'static> ReservationChange<T> {
+    /// Makes the change with `work`, and writes `verb` to the audit log.
+    async fn apply(
+        self,
+        verb: &str,
+        work: impl FnOnce(&Books, &Principal, u64, &T) -> BooksResult<Reservation> + Send + 'static,
+    ) -> Answer<Reservation> {
+        let Self {
+            state,
+            principal,
+            id,
+            body,
+        } = self;
+        let action = format!("{verb} {id}");
+        let done = state.change(principal, action, move |books, principal| {
+            work(books, principal, id, &body)
+        });
+        Ok(Json(done.await?))
+    }
+}
+
 /// Cancel a reservation
 #[utoipa::path(delete, path = "/v1/reservations/{id}", request_body = Option<Reason>,
     params(("id" = u64, Path, description = "Number of the reservation")),
     responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
-async fn cancel(
-    State(state): State<ApiState>,
-    Authenticated(principal): Authenticated,
-    FromHead(Path(id)): FromHead<Path<u64>>,
-    JsonBody(Reason { why }): JsonBody<Reason>,
-) -> Answer<Reservation> {
-    let done = state.change(
-        principal,
-        format!("terminate {id}"),
-        move |books, principal| books.terminate(principal, id, &why),
-    );
-    Ok(Json(done.await?))
+async fn cancel(request: ReservationChange<Reason>) -> Answer<Reservation> {
+    let change = request.apply("terminate", |books, principal, id, Reason { why }| {
+        books.terminate(principal, id, why)
+    });
+    change.await
 }
 
 /// Commit a reservation that is held
 #[utoipa::path(post, path = "/v1/reservations/{id}/commit", request_body = Option<Reason>,
     params(("id" = u64, Path, description = "Number of the reservation")),
     responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
-async fn commit(
-    State(state): State<ApiState>,
-    Authenticated(principal): Authenticated,
-    FromHead(Path(id)): FromHead<Path<u64>>,
-    JsonBody(Reason { why }): JsonBody<Reason>,
-) -> Answer<Reservation> {
-    let done = state.change(
-        principal,
-        format!("commit {id}"),
-        move |books, principal| books.commit(principal, id, &why),
-    );
-    Ok(Json(done.await?))
+async fn commit(request: ReservationChange<Reason>) -> Answer<Reservation> {
+    let change = request.apply("commit", |books, principal, id, Reason { why }| {
+        books.commit(principal, id, why)
+    });
+    change.await
 }
 
 /// Provision the circuit of a reservation
 #[utoipa::path(post, path = "/v1/reservations/{id}/provision", request_body = Option<Reason>,
     params(("id" = u64, Path, description = "Number of the reservation")),
     responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
-async fn provision(
-    State(state): State<ApiState>,
-    Authenticated(principal): Authenticated,
-    FromHead(Path(id)): FromHead<Path<u64>>,
-    JsonBody(Reason { why }): JsonBody<Reason>,
-) -> Answer<Reservation> {
-    let done = state.change(
-        principal,
-        format!("provision {id}"),
-        move |books, principal| books.provision(principal, id, &why),
-    );
-    Ok(Json(done.await?))
+async fn provision(request: ReservationChange<Reason>) -> Answer<Reservation> {
+    let change = request.apply("provision", |books, principal, id, Reason { why }| {
+        books.provision(principal, id, why)
+    });
+    change.await
 }
 
 /// Release the rest of a reservation
 #[utoipa::path(post, path = "/v1/reservations/{id}/release", request_body = Option<Reason>,
     params(("id" = u64, Path, description = "Number of the reservation")),
     responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
-async fn release(
-    State(state): State<ApiState>,
-    Authenticated(principal): Authenticated,
-    FromHead(Path(id)): FromHead<Path<u64>>,
-    JsonBody(Reason { why }): JsonBody<Reason>,
-) -> Answer<Reservation> {
-    let done = state.change(
-        principal,
-        format!("release {id}"),
-        move |books, principal| books.release(principal, id, &why),
-    );
-    Ok(Json(done.await?))
+async fn release(request: ReservationChange<Reason>) -> Answer<Reservation> {
+    let change = request.apply("release", |books, principal, id, Reason { why }| {
+        books.release(principal, id, why)
+    });
+    change.await
 }
 
 /// Extend a reservation, if the time after it is free
 #[utoipa::path(post, path = "/v1/reservations/{id}/extend", request_body = Change,
     params(("id" = u64, Path, description = "Number of the reservation")),
     responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
-async fn extend(
-    State(state): State<ApiState>,
-    Authenticated(principal): Authenticated,
-    FromHead(Path(id)): FromHead<Path<u64>>,
-    JsonBody(change): JsonBody<Change>,
-) -> Answer<Reservation> {
-    let done = state.change(
-        principal,
-        format!("extend {id}"),
-        move |books, principal| books.extend(principal, id, &change),
-    );
-    Ok(Json(done.await?))
+async fn extend(request: ReservationChange<Change>) -> Answer<Reservation> {
+    request.apply("extend", Books::extend).await
 }
 
 /// Shrink a reservation
 #[utoipa::path(post, path = "/v1/reservations/{id}/shrink", request_body = Change,
     params(("id" = u64, Path, description = "Number of the reservation")),
     responses((status = 200, description = "The reservation after the change", body = Reservation), ApiError), security(("bearer" = [])))]
-async fn shrink(
-    State(state): State<ApiState>,
-    Authenticated(principal): Authenticated,
-    FromHead(Path(id)): FromHead<Path<u64>>,
-    JsonBody(change): JsonBody<Change>,
-) -> Answer<Reservation> {
-    let done = state.change(
-        principal,
-        format!("shrink {id}"),
-        move |books, principal| books.shrink(principal, id, &change),
-    );
-    Ok(Json(done.await?))
+async fn shrink(request: ReservationChange<Change>) -> Answer<Reservation> {
+    request.apply("shrink", Books::shrink).await
 }
 
 /// Get the grant that a request would receive, without booking it
