@@ -1,6 +1,6 @@
 //! Execution of requests about files, with replies in bounded parts.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::mem;
@@ -167,9 +167,8 @@ impl Executor<'_> {
         levels: Option<usize>,
     ) -> Result<(), Error> {
         loop {
-            let names = match folder.names(NAMES_MAX) {
-                Ok(names) => names,
-                Err(error) => return self.fail(FileAction::List, path, &error),
+            let Some(names) = self.names(&mut folder, path, FileAction::List)? else {
+                return Ok(());
             };
             if names.is_empty() {
                 return Ok(());
@@ -284,6 +283,19 @@ impl Executor<'_> {
             self.flush()?;
         }
         self.advance()
+    }
+
+    /// Returns the next names in `folder`, which is at `path`, or `None` after a reported failure.
+    fn names(
+        &mut self,
+        folder: &mut Folder,
+        path: &Path,
+        action: FileAction,
+    ) -> Result<Option<Vec<OsString>>, Error> {
+        match folder.names(NAMES_MAX) {
+            Ok(names) => Ok(Some(names)),
+            Err(error) => self.fail(action, path, &error).map(|()| None),
+        }
     }
 
     fn stat(&mut self, path: &Path) -> Result<(), Error> {
@@ -415,9 +427,8 @@ impl Executor<'_> {
             Err(error) => return self.fail(FileAction::Remove, path, &error),
         };
         loop {
-            let names = match inner.names(NAMES_MAX) {
-                Ok(names) => names,
-                Err(error) => return self.fail(FileAction::Remove, path, &error),
+            let Some(names) = self.names(&mut inner, path, FileAction::Remove)? else {
+                return Ok(());
             };
             if names.is_empty() {
                 break;

@@ -114,19 +114,10 @@ mod tests {
         }
     }
 
-    const ALL: Keep = Keep {
-        mode: true,
-        owner: true,
-        accessed: true,
-        modified: true,
-        xattrs: true,
-        acls: true,
-    };
-
     #[test]
     fn peer_sets_no_owner_special_bit_or_privileged_attribute_by_default() {
         let mut entry = program();
-        let withheld = Permit::default().apply(&mut entry, ALL);
+        let withheld = Permit::default().apply(&mut entry, Keep::ALL);
         assert_eq!(entry.mode & 0o7777, 0o755);
         let extras = entry.extras.unwrap();
         let kept = vec![(b"user.note".to_vec(), vec![2])];
@@ -171,7 +162,7 @@ mod tests {
         let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
         let expected = (user.as_raw(), group.as_raw());
         assert_eq!(entry.extras.as_ref().unwrap().owner, Some(expected));
-        assert_eq!(Permit::default().apply(&mut entry, ALL), []);
+        assert_eq!(Permit::default().apply(&mut entry, Keep::ALL), []);
         assert_eq!(entry.mode, 0o100_644);
     }
 
@@ -189,14 +180,14 @@ mod tests {
     #[test]
     fn rights_permit_owners_and_special_bits() {
         let mut entry = program();
-        assert_eq!(Permit::ALL.apply(&mut entry, ALL), []);
+        assert_eq!(Permit::ALL.apply(&mut entry, Keep::ALL), []);
         assert_eq!(entry, program());
         let special = Permit {
             owners: false,
             special: true,
         };
         let parts: Vec<_> = special
-            .apply(&mut entry, ALL)
+            .apply(&mut entry, Keep::ALL)
             .iter()
             .map(|note| note.part)
             .collect();

@@ -14,20 +14,12 @@ use crate::running::{Outcome, Running};
 use crate::scratch::{Scratch, dress, tree};
 use crate::stage::is_skipped;
 
-const ALL: Keep = Keep {
-    mode: true,
-    owner: true,
-    accessed: true,
-    modified: true,
-    xattrs: true,
-    acls: true,
-};
-/// Options that preserve all of these.
+/// Options that preserve all metadata.
 const KEEP: [&str; 2] = ["-aXAU", "--no-sync"];
 
 /// Returns all metadata that a copy preserves, for `path`.
 fn extras(path: &Path) -> Extras {
-    Inode::at(path).unwrap().read(ALL).unwrap().0
+    Inode::at(path).unwrap().read(Keep::ALL).unwrap().0
 }
 
 /// Returns the same for all paths below `folder`, and for itself.
@@ -75,7 +67,7 @@ fn adorn(path: &Path, number: u32) {
         modified: Some((1_000_000_000 + i64::from(number), 555)),
         xattrs,
     };
-    let not_kept = Inode::at(path).unwrap().apply(&wanted, ALL);
+    let not_kept = Inode::at(path).unwrap().apply(&wanted, Keep::ALL);
     assert_eq!(not_kept, [], "{}", path.display());
 }
 
@@ -163,7 +155,7 @@ fn unchanged_files_get_their_metadata() {
     plain
         .xattrs
         .retain(|(name, _)| name.starts_with(b"trusted."));
-    assert_eq!(Inode::at(&file).unwrap().apply(&plain, ALL), []);
+    assert_eq!(Inode::at(&file).unwrap().apply(&plain, Keep::ALL), []);
     far.push(&KEEP, &[&source], "copy").assert_succeeded();
     assert_eq!(extras(&far.target.join("copy/small")).xattrs.len(), 1);
     assert_eq!(all_extras(&far.target.join("copy")), all_extras(&source));

@@ -47,6 +47,18 @@ pub struct Keep {
     pub acls: bool,
 }
 
+impl Keep {
+    /// All metadata.
+    pub const ALL: Self = Self {
+        mode: true,
+        owner: true,
+        accessed: true,
+        modified: true,
+        xattrs: true,
+        acls: true,
+    };
+}
+
 impl Extras {
     /// Limit of the octets of one file's attributes, names and values together.
     pub const OCTETS_MAX: usize = 256 << 10;

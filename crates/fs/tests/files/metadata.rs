@@ -12,15 +12,6 @@ use rustix::fs::{XattrFlags, lgetxattr, lsetxattr};
 
 use crate::scratch::Scratch;
 
-const ALL: Keep = Keep {
-    mode: true,
-    owner: true,
-    accessed: true,
-    modified: true,
-    xattrs: true,
-    acls: true,
-};
-
 /// Reports whether owners and `trusted.*` can be tested. Records a skip if not.
 fn is_root() -> bool {
     !lacks_root("owners and trusted attributes")
@@ -56,13 +47,13 @@ fn access_list() -> Vec<u8> {
 }
 
 fn copy(source: &Path, target: &Path) -> Vec<NotKept> {
-    let (extras, unread) = Inode::at(source).unwrap().read(ALL).unwrap();
+    let (extras, unread) = Inode::at(source).unwrap().read(Keep::ALL).unwrap();
     assert_eq!(unread, []);
-    Inode::at(target).unwrap().apply(&extras, ALL)
+    Inode::at(target).unwrap().apply(&extras, Keep::ALL)
 }
 
 fn read(path: &Path) -> Extras {
-    Inode::at(path).unwrap().read(ALL).unwrap().0
+    Inode::at(path).unwrap().read(Keep::ALL).unwrap().0
 }
 
 #[test]
@@ -137,7 +128,7 @@ fn inherited_access_list_is_replaced_by_the_sources() {
         mode: Some(0o640),
         ..Extras::default()
     };
-    assert_eq!(Inode::at(&target).unwrap().apply(&extras, ALL), []);
+    assert_eq!(Inode::at(&target).unwrap().apply(&extras, Keep::ALL), []);
     assert_eq!(value(&target, "system.posix_acl_access"), None);
     assert_eq!(read(&target).mode, Some(0o640));
     // A directory also gets its source's default access list.
@@ -171,7 +162,7 @@ fn symbolic_links_metadata_is_set_and_its_target_unchanged() {
     }
     let mut root = Root::open(&scratch.0).unwrap();
     let link = root.inode(Path::new("link")).unwrap();
-    let not_kept = link.apply(&extras, ALL);
+    let not_kept = link.apply(&extras, Keep::ALL);
     assert_eq!(read(&victim), before);
     let meta = fs::symlink_metadata(scratch.0.join("link")).unwrap();
     assert_eq!((meta.mtime(), meta.mtime_nsec()), (77, 7));
@@ -196,7 +187,7 @@ fn open_inode_is_unaffected_by_renames() {
         mode: Some(0o700),
         ..Extras::default()
     };
-    assert_eq!(Inode::of(&file).apply(&extras, ALL), []);
+    assert_eq!(Inode::of(&file).apply(&extras, Keep::ALL), []);
     let mode = |name| fs::metadata(scratch.0.join(name)).unwrap().mode() & 0o7777;
     assert_eq!((mode("elsewhere"), mode("file") == 0o700), (0o700, false));
 }
@@ -221,7 +212,7 @@ fn not_kept_names_the_metadata_and_the_reason() {
         xattrs: vec![(b"user.large".to_vec(), vec![1; 60 << 10])],
         ..Extras::default()
     };
-    let not_kept = Inode::at(&target).unwrap().apply(&extras, ALL);
+    let not_kept = Inode::at(&target).unwrap().apply(&extras, Keep::ALL);
     if value(&target, "user.large").is_none() {
         let text = not_kept[0].to_string();
         assert!(
@@ -234,7 +225,7 @@ fn not_kept_names_the_metadata_and_the_reason() {
         xattrs: vec![(b"system.posix_acl_access".to_vec(), access_list())],
         ..Extras::default()
     };
-    let not_kept = Inode::at(elsewhere).unwrap().apply(&extras, ALL);
+    let not_kept = Inode::at(elsewhere).unwrap().apply(&extras, Keep::ALL);
     let text = "access lists could not be kept: the target's file system does not support this";
     assert!(
         not_kept.iter().any(|one| one.to_string() == text),
