@@ -148,7 +148,6 @@ mod tests {
     use std::thread;
 
     use lighthaul_base::Endpoint;
-    use lighthaul_base::Size;
     use lighthaul_io::drive::Owner;
     use lighthaul_io::host::clock::Clock;
     use lighthaul_slabs::Event;
@@ -159,7 +158,7 @@ mod tests {
     use crate::command::command_channel;
     use crate::link_thread;
     use crate::resolve::Resolver;
-    use crate::settings::{LinkLimits, Settings};
+    use crate::settings::Settings;
     use crate::status::Status;
     use crate::target_rules::TargetRules;
 
@@ -176,22 +175,9 @@ mod tests {
             let rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
             let settings = Settings {
                 allowed: Arc::new(TargetRules::new(rules)),
-                direct: Arc::default(),
-                rate: None,
-                booked: false,
-                memory: Size(1 << 20),
-                slab: Size(1 << 16),
-                age: Duration::from_millis(1),
-                patience: Duration::from_secs(1),
-                keepalive: Duration::from_mins(1),
                 sessions_max: 2,
-                links: LinkLimits {
-                    all: 1,
-                    key: 1,
-                    address: 1,
-                    memory: Size(1 << 30),
-                },
                 onward,
+                ..Settings::example()
             };
             let config = Config {
                 packet_len: 1000,

@@ -370,35 +370,15 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-    use lighthaul_base::Size;
     use lighthaul_io::host::poller::raise_open_file_limit;
     use socket2::{Domain, Socket, Type};
 
     use super::*;
     use crate::link_thread;
-    use crate::settings::{LinkLimits, Settings};
+    use crate::settings::Settings;
 
     fn handle() -> LinkHandle {
-        link_thread::start(Arc::new(Settings {
-            allowed: Arc::default(),
-            direct: Arc::default(),
-            rate: None,
-            booked: false,
-            memory: Size(1 << 20),
-            slab: Size(1 << 16),
-            age: Duration::from_millis(1),
-            patience: Duration::from_secs(1),
-            keepalive: Duration::from_mins(1),
-            sessions_max: 9,
-            links: LinkLimits {
-                all: 1,
-                key: 1,
-                address: 1,
-                memory: Size(1 << 20),
-            },
-            onward: None,
-        }))
-        .unwrap()
+        link_thread::start(Arc::new(Settings::example())).unwrap()
     }
 
     /// Opens a listener for at most `sessions` sessions, and returns its address.

@@ -56,4 +56,28 @@ impl Settings {
     pub const fn measures(&self) -> bool {
         self.rate.is_none() && !self.booked
     }
+
+    /// Returns the settings of a small gateway.
+    #[cfg(test)]
+    pub(crate) fn example() -> Self {
+        Self {
+            allowed: Arc::default(),
+            direct: Arc::default(),
+            rate: None,
+            booked: false,
+            memory: Size(1 << 20),
+            slab: Size(1 << 16),
+            age: Duration::from_millis(1),
+            patience: Duration::from_secs(1),
+            keepalive: Duration::from_mins(1),
+            sessions_max: 9,
+            links: LinkLimits {
+                all: 1,
+                key: 1,
+                address: 1,
+                memory: Size(1 << 20),
+            },
+            onward: None,
+        }
+    }
 }
