@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Load, Message, Rate, Reader, Span, Transmit, Via};
+use lighthaul_parts::Framing;
 
 /// Additional call of one protocol. Returns none when the octets end.
 pub type Call<S, R> = fn(&mut Pair<S, R>, &mut Reader<'_>) -> Option<()>;
@@ -155,6 +156,15 @@ impl<S: Endpoint, R: Endpoint> Pair<S, R> {
         let _ = (self.sender.poll_timeout(), self.receiver.poll_timeout());
         let _ = self.receiver.upcoming(0, 4096);
     }
+}
+
+/// Reads the lengths of an object, of its packets, and of what is added to them.
+pub fn framing<const HEAD_LEN: usize>(reader: &mut Reader<'_>) -> Option<Framing<HEAD_LEN>> {
+    Some(Framing {
+        object_len: u64::from(reader.u16().ok()?),
+        packet_len: u32::from(reader.u16().ok()?),
+        overhead_len: u32::from(reader.u8().ok()?),
+    })
 }
 
 /// Reads a message with a header of up to 255 octets.

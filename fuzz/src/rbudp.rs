@@ -5,9 +5,9 @@ use std::time::Duration;
 use lighthaul_base::{Absence, Endpoint, Instant, Load, Rate, Reader};
 use lighthaul_parts::Tally;
 use lighthaul_proto::rbudp::wire::{Control, Packet};
-use lighthaul_proto::rbudp::{Config, FeedbackConfig, Framing, Receiver, Sender};
+use lighthaul_proto::rbudp::{Config, FeedbackConfig, Receiver, Sender};
 
-use crate::pair::Pair;
+use crate::pair::{Pair, framing};
 
 /// Decodes any octets. What decodes encodes to octets that decode to the same value.
 pub fn wire(octets: &[u8]) {
@@ -38,11 +38,7 @@ pub fn machines(octets: &[u8]) {
 
 fn begin(reader: &mut Reader<'_>) -> Option<Pair<Sender, Receiver>> {
     let config = Config {
-        framing: Framing {
-            object_len: u64::from(reader.u16().ok()?),
-            packet_len: u32::from(reader.u16().ok()?),
-            overhead_len: u32::from(reader.u8().ok()?),
-        },
+        framing: framing(reader)?,
         rate: Rate::from_bps(reader.u64().ok()?)?,
         burst: reader.u16().ok().map(u32::from),
         stream: 1,

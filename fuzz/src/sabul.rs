@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Reader};
 use lighthaul_proto::sabul::wire::{Control, Packet};
-use lighthaul_proto::sabul::{Config, Framing, Memory, Mode, Receiver, Sender};
+use lighthaul_proto::sabul::{Config, Memory, Mode, Receiver, Sender};
 
-use crate::pair::Pair;
+use crate::pair::{Pair, framing};
 
 /// Decodes any octets. What decodes encodes to octets that decode to the same value.
 pub fn wire(octets: &[u8]) {
@@ -36,11 +36,7 @@ pub fn machines(octets: &[u8]) {
 
 fn begin(reader: &mut Reader<'_>) -> Option<Pair<Sender, Receiver>> {
     let config = Config {
-        framing: Framing {
-            object_len: u64::from(reader.u16().ok()?),
-            packet_len: u32::from(reader.u16().ok()?),
-            overhead_len: u32::from(reader.u8().ok()?),
-        },
+        framing: framing(reader)?,
         mode: if reader.u8().ok()? % 2 == 0 {
             Mode::Paper
         } else {

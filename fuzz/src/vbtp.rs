@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Reader, Trc};
 use lighthaul_proto::vbtp::wire::{self, Control, Packet};
-use lighthaul_proto::vbtp::{Config, Framing, Receiver, Sender};
+use lighthaul_proto::vbtp::{Config, Receiver, Sender};
 
-use crate::pair::Pair;
+use crate::pair::{Pair, framing};
 
 /// Reads a vector. A rejected one has an error message, and an accepted one stays the same when it
 /// is written and read again.
@@ -58,11 +58,7 @@ pub fn machines(octets: &[u8]) {
 
 fn begin(reader: &mut Reader<'_>) -> Option<Pair<Sender, Receiver>> {
     let config = Config {
-        framing: Framing {
-            object_len: u64::from(reader.u16().ok()?),
-            packet_len: u32::from(reader.u16().ok()?),
-            overhead_len: u32::from(reader.u8().ok()?),
-        },
+        framing: framing(reader)?,
         stream: 1,
         burst: None,
         share: (1, u32::from(reader.u8().ok()?)),

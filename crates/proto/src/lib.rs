@@ -11,6 +11,8 @@ extern crate alloc;
 extern crate std;
 
 pub mod fec;
+#[cfg(test)]
+mod framing_cases;
 pub mod rbudp;
 pub mod sabul;
 pub mod stripe;

@@ -86,6 +86,7 @@ pub const PACKETS_MAX: u64 = 1 << 23;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::framing_cases::assert_checks_framing;
 
     const CONFIG: Config = Config {
         framing: Framing {
@@ -103,30 +104,25 @@ mod tests {
 
     #[test]
     fn invalid_config_is_refused() {
-        let with = |change: fn(&mut Config)| {
-            let mut config = CONFIG;
-            change(&mut config);
-            config.check().unwrap_err()
-        };
-        assert_eq!(CONFIG.check(), Ok(()));
-        let packet_len =
-            |len| ConfigError::Packets(packet_layout::PacketLayoutError::PacketLen(len));
-        assert_eq!(with(|c| c.framing.packet_len = 65_500), packet_len(65_500));
+        assert_checks_framing(CONFIG.framing, |framing| {
+            match (Config { framing, ..CONFIG }).check() {
+                Err(ConfigError::Packets(why)) => Some(why),
+                Err(_) | Ok(()) => None,
+            }
+        });
+        let refused = |config: Config| config.check().unwrap_err();
         assert_eq!(
-            with(|c| c.framing.overhead_len = u32::MAX),
-            packet_len(1000)
+            refused(Config {
+                burst: Some(0),
+                ..CONFIG
+            }),
+            ConfigError::Burst
         );
-        assert!(matches!(
-            with(|c| c.framing.object_len = u64::MAX),
-            ConfigError::Packets(_)
-        ));
-        assert_eq!(with(|c| c.burst = Some(0)), ConfigError::Burst);
-        let endless = |c: &mut Config| {
-            c.feedback = Some(FeedbackConfig {
-                rtt: Duration::ZERO,
-                pause_max: Duration::MAX,
-            });
-        };
-        assert_eq!(with(endless), ConfigError::Feedback);
+        let feedback = Some(FeedbackConfig {
+            rtt: Duration::ZERO,
+            pause_max: Duration::MAX,
+        });
+        let endless = Config { feedback, ..CONFIG };
+        assert_eq!(refused(endless), ConfigError::Feedback);
     }
 }

@@ -129,6 +129,7 @@ pub const SYN: Duration = Duration::from_millis(10);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::framing_cases::assert_checks_framing;
 
     const CONFIG: Config = Config {
         framing: Framing {
@@ -147,28 +148,40 @@ mod tests {
 
     #[test]
     fn invalid_config_is_refused() {
-        let with = |change: fn(&mut Config)| {
-            let mut config = CONFIG;
-            change(&mut config);
-            config.check().unwrap_err()
-        };
-        assert_eq!(CONFIG.check(), Ok(()));
-        let packet_len =
-            |len| ConfigError::Packets(packet_layout::PacketLayoutError::PacketLen(len));
-        assert_eq!(with(|c| c.framing.packet_len = 65_496), packet_len(65_496));
+        assert_checks_framing(CONFIG.framing, |framing| {
+            match (Config { framing, ..CONFIG }).check() {
+                Err(ConfigError::Packets(why)) => Some(why),
+                Err(_) | Ok(()) => None,
+            }
+        });
+        let refused = |config: Config| config.check().unwrap_err();
         assert_eq!(
-            with(|c| c.framing.overhead_len = u32::MAX),
-            packet_len(1000)
+            refused(Config {
+                burst: Some(0),
+                ..CONFIG
+            }),
+            ConfigError::Burst
         );
-        assert!(matches!(
-            with(|c| c.framing.object_len = u64::MAX),
-            ConfigError::Packets(_)
-        ));
-        assert_eq!(with(|c| c.burst = Some(0)), ConfigError::Burst);
-        assert_eq!(with(|c| c.window_max = 0), ConfigError::Bound);
-        assert_eq!(with(|c| c.ranges_max = 0), ConfigError::Bound);
+        assert_eq!(
+            refused(Config {
+                window_max: 0,
+                ..CONFIG
+            }),
+            ConfigError::Bound
+        );
+        assert_eq!(
+            refused(Config {
+                ranges_max: 0,
+                ..CONFIG
+            }),
+            ConfigError::Bound
+        );
         let long = Duration::from_secs(11);
-        let slow = |c: &mut Config| c.memory.rtt = Duration::from_secs(11);
-        assert_eq!(with(slow), ConfigError::Rtt(long));
+        let memory = Memory {
+            rtt: long,
+            ..CONFIG.memory
+        };
+        let slow = Config { memory, ..CONFIG };
+        assert_eq!(refused(slow), ConfigError::Rtt(long));
     }
 }

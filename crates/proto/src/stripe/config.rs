@@ -100,21 +100,34 @@ mod tests {
 
     #[test]
     fn invalid_config_is_refused() {
-        let with = |change: fn(&mut Config)| {
-            let mut config = CONFIG;
-            change(&mut config);
-            config.check().unwrap_err()
-        };
         assert_eq!(CONFIG.check(), Ok(()));
-        assert!(matches!(
-            with(|c| c.layout.packet_len += 1 << 20),
-            ConfigError::Packets(_)
-        ));
-        assert!(matches!(
-            with(|c| c.layout.object_len = u64::MAX),
-            ConfigError::Packets(_)
-        ));
-        assert_eq!(with(|c| c.streams = 33), ConfigError::Streams(33));
-        assert_eq!(with(|c| c.stream = u16::MAX), ConfigError::Streams(4));
+        let refused = |config: Config| config.check().unwrap_err();
+        for layout in [
+            PacketLayout {
+                packet_len: 1000 + (1 << 20),
+                ..CONFIG.layout
+            },
+            PacketLayout {
+                object_len: u64::MAX,
+                ..CONFIG.layout
+            },
+        ] {
+            let error = refused(Config { layout, ..CONFIG });
+            assert!(matches!(error, ConfigError::Packets(_)), "{error:?}");
+        }
+        assert_eq!(
+            refused(Config {
+                streams: 33,
+                ..CONFIG
+            }),
+            ConfigError::Streams(33)
+        );
+        assert_eq!(
+            refused(Config {
+                stream: u16::MAX,
+                ..CONFIG
+            }),
+            ConfigError::Streams(4)
+        );
     }
 }

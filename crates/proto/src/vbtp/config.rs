@@ -126,6 +126,7 @@ const WINDOW_MAX: u64 = 1 << 24;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::framing_cases::assert_checks_framing;
 
     const CONFIG: Config = Config {
         framing: Framing {
@@ -164,28 +165,48 @@ mod tests {
 
     #[test]
     fn invalid_config_is_refused() {
-        let with = |change: fn(&mut Config)| {
-            let mut config = CONFIG;
-            change(&mut config);
-            config.check().unwrap_err()
-        };
-        assert_eq!(CONFIG.check(), Ok(()));
-        let packet_len =
-            |len| ConfigError::Packets(packet_layout::PacketLayoutError::PacketLen(len));
-        assert_eq!(with(|c| c.framing.packet_len = 65_500), packet_len(65_500));
+        assert_checks_framing(CONFIG.framing, |framing| {
+            match (Config { framing, ..CONFIG }).check() {
+                Err(ConfigError::Packets(why)) => Some(why),
+                Err(_) | Ok(()) => None,
+            }
+        });
+        let refused = |config: Config| config.check().unwrap_err();
         assert_eq!(
-            with(|c| c.framing.overhead_len = u32::MAX),
-            packet_len(1000)
+            refused(Config {
+                burst: Some(1035),
+                ..CONFIG
+            }),
+            ConfigError::Burst(1036)
         );
-        assert!(matches!(
-            with(|c| c.framing.object_len = u64::MAX),
-            ConfigError::Packets(_)
-        ));
-        assert_eq!(with(|c| c.burst = Some(1035)), ConfigError::Burst(1036));
-        assert_eq!(with(|c| c.share = (0, 1)), ConfigError::Share);
-        assert_eq!(with(|c| c.share = (3, 2)), ConfigError::Share);
-        assert_eq!(with(|c| c.block = 0), ConfigError::Window);
-        assert_eq!(with(|c| c.block = 33), ConfigError::Window);
-        assert_eq!(with(|c| c.losses_max = 0), ConfigError::Losses);
+        assert_eq!(
+            refused(Config {
+                share: (0, 1),
+                ..CONFIG
+            }),
+            ConfigError::Share
+        );
+        assert_eq!(
+            refused(Config {
+                share: (3, 2),
+                ..CONFIG
+            }),
+            ConfigError::Share
+        );
+        assert_eq!(refused(Config { block: 0, ..CONFIG }), ConfigError::Window);
+        assert_eq!(
+            refused(Config {
+                block: 33,
+                ..CONFIG
+            }),
+            ConfigError::Window
+        );
+        assert_eq!(
+            refused(Config {
+                losses_max: 0,
+                ..CONFIG
+            }),
+            ConfigError::Losses
+        );
     }
 }

@@ -26,6 +26,14 @@ fn datagram(round: u16, number: u64) -> [u8; 8] {
     (u64::from(round) << 48 | number).to_be_bytes()
 }
 
+fn packet(head: &[u8]) -> Message<'_> {
+    Message {
+        via: Via::Datagram,
+        head,
+        len: 1000,
+    }
+}
+
 fn stream(head: &[u8]) -> Message<'_> {
     Message {
         via: Via::Stream(1),
@@ -119,12 +127,9 @@ fn shrinking_tally_fails_the_transfer() {
 fn sender_ignores_foreign_messages() {
     let mut sender = asking();
     let done = done(1, 10);
+    let datagram = datagram(1, 1);
     let foreign = [
-        Message {
-            via: Via::Datagram,
-            head: &datagram(1, 1),
-            len: 1000,
-        },
+        packet(&datagram),
         Message {
             via: Via::Stream(2),
             head: &[2, 0, 1, 1],
@@ -199,14 +204,7 @@ fn receiver_answers_each_blast_once_and_in_time() {
     for number in 0..9 {
         now += Duration::from_micros(900);
         let head = &datagram(1, number);
-        receiver.handle_message(
-            now,
-            Message {
-                via: Via::Datagram,
-                head,
-                len: 1000,
-            },
-        );
+        receiver.handle_message(now, packet(head));
         assert_eq!(receiver.poll_transmit(now), None);
     }
     now += CONFIG.settle;
@@ -226,14 +224,7 @@ fn receiver_answers_each_blast_once_and_in_time() {
     );
     receiver.handle_message(now, stream(&done(2, 1)));
     let head = &datagram(2, 9);
-    receiver.handle_message(
-        now,
-        Message {
-            via: Via::Datagram,
-            head,
-            len: 1000,
-        },
-    );
+    receiver.handle_message(now, packet(head));
     assert!(
         receiver.poll_transmit(now).is_some(),
         "a full tally need not wait"
