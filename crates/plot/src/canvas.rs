@@ -38,15 +38,7 @@ impl Canvas {
 
     /// Draws a line through points with `stroke`.
     pub(crate) fn stroke(&mut self, points: &[(f32, f32)], color: [u8; 3], stroke: &Stroke) {
-        let mut path = PathBuilder::new();
-        for (nth, (x, y)) in points.iter().enumerate() {
-            if nth == 0 {
-                path.move_to(*x, *y);
-            } else {
-                path.line_to(*x, *y);
-            }
-        }
-        if let Some(path) = path.finish() {
+        if let Some(path) = polyline(points).finish() {
             self.pixmap
                 .stroke_path(&path, &paint(color), stroke, Transform::identity(), None);
         }
@@ -169,6 +161,19 @@ impl OutlineBuilder for Outline {
     fn close(&mut self) {
         self.path.close();
     }
+}
+
+/// Returns an open path through points.
+pub(crate) fn polyline(points: &[(f32, f32)]) -> PathBuilder {
+    let mut path = PathBuilder::new();
+    for (nth, (x, y)) in points.iter().enumerate() {
+        if nth == 0 {
+            path.move_to(*x, *y);
+        } else {
+            path.line_to(*x, *y);
+        }
+    }
+    path
 }
 
 fn paint(color: [u8; 3]) -> Paint<'static> {

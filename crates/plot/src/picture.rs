@@ -2,10 +2,8 @@
 
 use std::fmt::Write;
 
-use tiny_skia::PathBuilder;
-
 pub use crate::canvas::Anchor;
-use crate::canvas::{Canvas, INK};
+use crate::canvas::{Canvas, INK, polyline};
 
 /// Shapes on a white background. Later shapes cover earlier ones; the origin is at the upper left.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,14 +66,7 @@ impl Picture {
         for shape in &self.shapes {
             match shape {
                 Shape::Area { points, color } => {
-                    let mut path = PathBuilder::new();
-                    for (nth, (x, y)) in points.iter().enumerate() {
-                        if nth == 0 {
-                            path.move_to(*x, *y);
-                        } else {
-                            path.line_to(*x, *y);
-                        }
-                    }
+                    let mut path = polyline(points);
                     path.close();
                     canvas.fill(path.finish(), *color);
                 }

@@ -60,36 +60,34 @@ pub fn send(
     };
     let message_len = message_len(&path);
     session.say(&Message::Begin { offer, message_len })?;
+    kept_alive(session, || {
+        answer_clocks(session)?;
+        let ready = Ready {
+            session,
+            wanted,
+            offer,
+            plain: settings.plain,
+            message_len,
+            ahead_nanos: 0,
+            lane: the_lane(session, &offer, path)?,
+        };
+        send_from(ready, file)
+    })
+}
+
+/// Runs a transfer, during which this side shows that it is alive.
+fn kept_alive<T>(session: &Session, run: impl FnOnce() -> T) -> T {
     session.control.limit_silence(SILENCE_MAX);
     thread::scope(|scope| {
         // a stream may rest, and nothing is owed
         let _alive = Keepalive::start(scope, session, || 0);
-        send_from(
-            file,
-            (session, wanted),
-            (path, offer, message_len),
-            settings,
-        )
+        run()
     })
 }
 
 /// Sends with the parameters that [`send`] announced.
-fn send_from(
-    file: File,
-    (session, wanted): (&Session, &StreamRequest),
-    (path, offer, message_len): (Path, Offer, u32),
-    settings: Settings,
-) -> Result<Report, Error> {
-    answer_clocks(session)?;
-    let ready = Ready {
-        session,
-        wanted,
-        offer,
-        plain: settings.plain,
-        message_len,
-        ahead_nanos: 0,
-        lane: the_lane(session, &offer, path)?,
-    };
+fn send_from(ready: Ready<'_>, file: File) -> Result<Report, Error> {
+    let (session, wanted) = (ready.session, ready.wanted);
     let offered = match &wanted.kind {
         StreamKind::Messages(how) => messages::send(ready, how, file)?,
         StreamKind::Objects(how) => objects::send(ready, how, file)?,
@@ -118,36 +116,24 @@ pub fn receive(
     if ![Protocol::Rbudp, Protocol::Tcp].contains(&offer.protocol) {
         return Err(out_of_turn());
     }
-    session.control.limit_silence(SILENCE_MAX);
-    thread::scope(|scope| {
-        // a stream may rest, and nothing is owed
-        let _alive = Keepalive::start(scope, session, || 0);
-        receive_into(
-            file,
-            (session, wanted),
-            (path, offer, message_len),
-            settings,
-        )
+    kept_alive(session, || {
+        let ahead_nanos = ask_clocks(session)?;
+        let ready = Ready {
+            session,
+            wanted,
+            offer,
+            plain: settings.plain,
+            message_len,
+            ahead_nanos,
+            lane: the_lane(session, &offer, path)?,
+        };
+        receive_into(ready, file)
     })
 }
 
 /// Receives with the parameters that [`receive`] was offered.
-fn receive_into(
-    file: File,
-    (session, wanted): (&Session, &StreamRequest),
-    (path, offer, message_len): (Path, Offer, u32),
-    settings: Settings,
-) -> Result<Report, Error> {
-    let ahead_nanos = ask_clocks(session)?;
-    let ready = Ready {
-        session,
-        wanted,
-        offer,
-        plain: settings.plain,
-        message_len,
-        ahead_nanos,
-        lane: the_lane(session, &offer, path)?,
-    };
+fn receive_into(ready: Ready<'_>, file: File) -> Result<Report, Error> {
+    let (session, wanted) = (ready.session, ready.wanted);
     let report = match &wanted.kind {
         StreamKind::Messages(how) => messages::receive(ready, how, file)?,
         StreamKind::Objects(how) => objects::receive(ready, how, file)?,

@@ -10,6 +10,12 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
+/// Returns the number of tokens that the elements of a cluster have created.
+fn tokens_founded(cluster: &Cluster) -> u64 {
+    let elements = cluster.elements.iter().flatten();
+    elements.map(|element| element.counts().1).sum()
+}
+
 #[test]
 fn busy_elements_get_equal_shares_of_the_whole_channel() {
     for count in 2..=8 {
@@ -24,12 +30,7 @@ fn busy_elements_get_equal_shares_of_the_whole_channel() {
             assert!((0.97..1.03).contains(&share), "{count}: {share}");
         }
         assert!(cluster.watch.shared_max <= cluster.config.guard);
-        let founded: u64 = cluster
-            .elements
-            .iter()
-            .flatten()
-            .map(|e| e.counts().1)
-            .sum();
+        let founded = tokens_founded(&cluster);
         assert_eq!(founded, 1);
     }
 }
@@ -74,12 +75,7 @@ fn cluster_survives_death_and_return_of_the_holder() {
         cluster.watch.forget();
         cluster.run(ms(1000));
         assert!(cluster.watch.empty_max <= cluster.bound());
-        let founded: u64 = cluster
-            .elements
-            .iter()
-            .flatten()
-            .map(|e| e.counts().1)
-            .sum();
+        let founded = tokens_founded(&cluster);
         assert!(founded <= 2, "one at the start and one now: {founded}");
         cluster.watch.forget();
         cluster.start(dead as u8);
@@ -89,7 +85,7 @@ fn cluster_survives_death_and_return_of_the_holder() {
             "an element that returns disturbs no other"
         );
         let share = cluster.watch.had[dead].as_secs_f64() * f64::from(count) / 2.0;
-        assert!(share > 0.9, "who comes back has its share: {share}");
+        assert!(share > 0.9, "a returning element gets its share: {share}");
         assert!(cluster.watch.shared_max <= cluster.config.guard);
     }
 }
