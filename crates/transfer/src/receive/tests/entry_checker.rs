@@ -436,6 +436,30 @@ fn devices_are_replaced_only_on_request_and_with_permission() {
     }
 }
 
+/// A directory of the target may give its group to new files. A peer that may not set such bits may not remove them.
+#[test]
+fn folder_keeps_its_special_bits_if_the_peer_may_not_set_any() {
+    for special in [false, true] {
+        let mut bench = Bench::new("special-bits");
+        bench.permit = Permit {
+            special,
+            ..Permit::default()
+        };
+        bench.leave("a", "abc");
+        age(&bench.target("a"));
+        set_mode(&bench.target("a"), 0o2640);
+        fs::create_dir(bench.target("sub")).unwrap();
+        set_mode(&bench.target("sub"), 0o2700);
+        let list = [file("a", 3), folder("sub"), leave("sub")];
+        let checked = bench.check_list(CONTENTS, &list, &Options::default());
+        assert_eq!(checked.wants(), NOTHING);
+        let (_, ended) = checked.table.take_ended_folder().unwrap();
+        let kept = if special { 0 } else { 0o2000 };
+        assert_eq!(ended.mode & 0o7777, 0o750 | kept);
+        assert_eq!(bench.look("a").0, 0o640);
+    }
+}
+
 #[test]
 fn path_whose_metadata_cannot_be_read_fails_alone() {
     let bench = Bench::new("look");
