@@ -14,6 +14,7 @@ use lighthaul_session::error::Error;
 use lighthaul_session::topic::decode;
 
 use super::bench::{Bench, SECONDS, sessions};
+use crate::receive::claims::Claims;
 use crate::receive::entry_checker::EntryChecker;
 use crate::receive::entry_table::EntryTable;
 use crate::receive::metadata::MetadataWriter;
@@ -32,6 +33,7 @@ pub(super) struct CheckedList {
     pub(super) events: Vec<CopyEvent>,
     pub(super) failures: Vec<Failure>,
     pub(super) table: EntryTable,
+    pub(super) claims: Arc<Claims>,
     /// True if the target was created for the copy; none if the list ended before that was known.
     pub(super) made: Option<bool>,
 }
@@ -149,6 +151,7 @@ impl Bench {
             planned,
             events: transfer.monitor.take_events(),
             failures: transfer.table.take_settled().1,
+            claims: Arc::clone(&transfer.claims),
             table: transfer.table,
             made,
         }

@@ -8,8 +8,8 @@ use lighthaul_files::options::{Detail, Options};
 use lighthaul_files::temp_names as names;
 use lighthaul_fs::version::Look;
 
-use super::bench::{Bench, octets, set_time, slot};
-use super::checked_list::{CONTENTS, file};
+use super::bench::{Bench, age, octets, set_time, slot};
+use super::checked_list::{CONTENTS, NOTHING, file, folder, leave};
 use crate::receive::journal::{Journal, Protection, Record, Subject};
 
 /// Sizes of a file without and with a journal.
@@ -130,4 +130,34 @@ fn second_name_of_a_partial_file_is_not_resumed() {
     let wanted = bench.check_list(CONTENTS, &list, &in_place()).wanted;
     let resumed: Vec<_> = wanted.into_iter().map(|file| file.held).collect();
     assert_eq!(resumed, [vec![held], vec![]]);
+    // a file with one name is resumed without a claim
+    fs::remove_file(bench.target("b")).unwrap();
+    let checked = bench.check_list(CONTENTS, &list[..1], &in_place());
+    assert_eq!(checked.wanted[0].held, [held]);
+    assert!(checked.claims.keep(inode(&bench, "a")));
+}
+
+/// Claims are for files with several names: there is a limit for their number.
+#[test]
+fn only_kept_files_with_several_names_are_claimed() {
+    let bench = Bench::new("place-claims");
+    for path in ["one", "two"] {
+        bench.leave(path, "abc");
+        age(&bench.target(path));
+    }
+    fs::hard_link(bench.target("two"), bench.target("other")).unwrap();
+    fs::create_dir(bench.target("sub")).unwrap();
+    let list = [file("one", 3), file("two", 3), folder("sub"), leave("sub")];
+    let checked = bench.check_list(CONTENTS, &list, &in_place());
+    assert_eq!(checked.wants(), NOTHING);
+    for (path, is_claimed) in [("one", false), ("two", true), ("sub", false)] {
+        let may_write = checked.claims.write(inode(&bench, path), 9);
+        assert_eq!(!may_write, is_claimed, "{path}");
+    }
+}
+
+/// Returns device and inode number of a file of the target.
+fn inode(bench: &Bench, path: &str) -> (u64, u64) {
+    let there = fs::metadata(bench.target(path)).unwrap();
+    (there.dev(), there.ino())
 }
