@@ -550,7 +550,7 @@ mod tests {
             item: None,
         };
         table.list(2).unwrap();
-        table.itemize(1, planned(UNREPORTED_MAX));
+        table.itemize(1, planned(4 << 20));
         assert!(!table.reports_wait(), "it is not settled");
         table.settle(1, &file(1, 0), Ok(Settled::Now));
         assert!(!table.reports_wait());
@@ -561,6 +561,20 @@ mod tests {
         assert!(table.reports_wait(), "they were not sent");
         table.reported(1);
         assert!(!table.reports_wait());
+    }
+
+    #[test]
+    fn item_that_was_not_removed_is_reported_once() {
+        let table = EntryTable::default();
+        let kept = Failure {
+            number: 3,
+            path: b"old".to_vec(),
+            code: Code::Io as u8,
+            why: "cannot remove".into(),
+        };
+        table.report_kept(kept.clone());
+        assert_eq!(table.take_kept(), [kept]);
+        assert_eq!(table.take_kept(), []);
     }
 
     #[test]
