@@ -345,6 +345,7 @@ mod tests {
         assert_eq!(read(&mut source, 4, 4), b"4678");
         assert_eq!(reported(&reports), [digest(b"01234"), digest(b"678")]);
         assert_eq!(read(&mut source, 0, 8), b"01234678");
+        assert!(source.object.as_ref().unwrap().digester.is_empty());
         assert!(reports.try_recv().is_err());
     }
 

@@ -53,7 +53,11 @@ impl Resumed {
 
     /// Returns the journal's subject of a run that syncs.
     fn subject(&self) -> Subject {
-        let source = fs::metadata(self.bench.source("a")).unwrap();
+        self.subject_of("a")
+    }
+
+    fn subject_of(&self, path: &str) -> Subject {
+        let source = fs::metadata(self.bench.source(path)).unwrap();
         Subject {
             look: Look {
                 size: source.size(),
@@ -110,6 +114,28 @@ fn held_ranges_are_not_sent_again() {
     let resumed = Resumed::new("held");
     resumed.left(&resumed.bytes, &[HELD]);
     assert_eq!(resumed.copy(), LEN as u64 - (HELD.1 - HELD.0));
+}
+
+#[test]
+fn held_ranges_of_several_files_are_compared_with_each_file() {
+    let resumed = Resumed::new("held-both");
+    resumed.left(&resumed.bytes, &[HELD]);
+    let other = octets(LEN, 8);
+    resumed.bench.put("b", &other);
+    let target = resumed.bench.target("");
+    fs::write(target.join(names::partial(Path::new("b"))), &other).unwrap();
+    let record = Record {
+        span: HELD,
+        protection: Protection {
+            digest: DigestKind::Crc128,
+            sealed: true,
+        },
+    };
+    let journal = File::create(target.join(names::journal(Path::new("b")))).unwrap();
+    Journal::begin((journal, slot()), resumed.subject_of("b"), &[record]).unwrap();
+    let summary = resumed.bench.copy(&resumed.options).whole();
+    assert_eq!(summary.motion.total, 2 * (LEN as u64 - (HELD.1 - HELD.0)));
+    assert!(resumed.bench.read("a") == resumed.bytes && resumed.bench.read("b") == other);
 }
 
 /// A dry run reports what the copy would keep, and changes nothing, even while another copy writes
