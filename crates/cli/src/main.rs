@@ -138,6 +138,8 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
         Command::Book(args) => booking::book::book(args).map(|()| 0),
         Command::Quote(args) => booking::book::quote(args).map(|()| 0),
         Command::Reservations(args) => booking::list::reservations(args).map(|()| 0),
+        Command::Modify(args) => booking::modify::modify(&args.change).map(|()| 0),
+        Command::Extend(args) => booking::modify::extend(&args.change).map(|()| 0),
         Command::Cancel(args) => booking::list::cancel(args).map(|()| 0),
         Command::Calendar(args) => booking::calendar::run(args).map(|()| 0),
         Command::Token(args) => token::token(args).map(|()| 0),

@@ -247,6 +247,58 @@ pub struct Reservations {
     pub asking: ClientArgs,
 }
 
+/// Change the size or the duration of a reservation
+///
+/// A larger one needs free capacity after its end; a smaller one frees capacity. What was used stays used.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul modify 17 --size 800GB
+  lighthaul modify 18 --by 20:00 --why 'the run takes longer'")]
+pub struct Modify {
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+/// Extend a reservation
+///
+/// As `lighthaul modify`, but never to less.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul extend 17 --size 2TB
+  lighthaul extend 18 --hold 3h")]
+pub struct Extend {
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+/// New size or duration of a reservation.
+#[derive(Args, Debug)]
+#[group(id = "new", required = true, multiple = false, args = ["size", "hold", "by"])]
+pub struct ChangeArgs {
+    /// Number of the reservation
+    pub id: u64,
+    /// New size, of a reservation that has one
+    #[arg(long, help_heading = "Booking")]
+    pub size: Option<Bytes>,
+    /// New duration, counted from the start of the reservation
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Booking")]
+    pub hold: Option<Duration>,
+    /// New end of a reservation with a duration, as in 18:30 or 2031-05-01T06:00
+    #[arg(long, value_name = "TIME", help_heading = "Booking")]
+    pub by: Option<Time>,
+    /// Reason, for the journal of the reservation
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Booking"
+    )]
+    pub why: String,
+    #[command(flatten)]
+    pub asking: ClientArgs,
+}
+
 /// Cancel reservations and free their capacity
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::booking::{Book, Calendar, Cancel, Quote, Reservations};
+use crate::booking::{Book, Calendar, Cancel, Extend, Modify, Quote, Reservations};
 use crate::copy::Cp;
 use crate::doctor::Doctor;
 use crate::files::{Du, Ls, Mkdir, Rm, Stat};
@@ -59,6 +59,8 @@ pub enum Command {
     Book(Book),
     Quote(Quote),
     Reservations(Reservations),
+    Modify(Modify),
+    Extend(Extend),
     Cancel(Cancel),
     Calendar(Calendar),
     Wrap(Wrap),
@@ -98,6 +100,8 @@ impl Command {
             Self::Book(args) => args.asking.output.json,
             Self::Quote(args) => args.asking.output.json,
             Self::Reservations(args) => args.asking.output.json,
+            Self::Modify(args) => args.change.asking.output.json,
+            Self::Extend(args) => args.change.asking.output.json,
             Self::Cancel(args) => args.asking.output.json,
             Self::Calendar(args) => args.asking.output.json,
             Self::Gateway(args) => {

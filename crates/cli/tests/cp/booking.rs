@@ -218,6 +218,56 @@ fn reservations_are_listed_and_canceled() {
 }
 
 #[test]
+fn reservations_are_extended_and_shrunk() {
+    let booking = Booking::start("booking-modify", &["--no-tls"]);
+    let ada = booking.token("ada", "user");
+    let book = |words: &[&str]| {
+        let words = [&["book", "--json", "paris", "milan"], words].concat();
+        one(&booking.run(&ada, &words).assert_succeeded())
+    };
+    let change = |words: &[&str]| {
+        let words = [words, &["--json"]].concat();
+        one(&booking.run(&ada, &words).assert_succeeded())
+    };
+    let sized = book(&["--size", "20GB"]);
+    let id = sized["id"].to_string();
+    let more = change(&["modify", &id, "--size", "30GB", "--why", "more runs"]);
+    assert_eq!(more["request"]["size"], 30_000_000_000_u64);
+    assert!(more["promised_end"].as_str() > sized["promised_end"].as_str());
+    assert_eq!(
+        more["journal"].as_array().unwrap().last().unwrap()["why"],
+        "more runs"
+    );
+    let less = change(&["modify", &id, "--size", "10GB"]);
+    assert!(less["promised_end"].as_str() < sized["promised_end"].as_str());
+    booking
+        .run(&ada, &["extend", &id, "--size", "5GB"])
+        .assert_failed(1, "");
+    booking
+        .run(&ada, &["extend", &id, "--hold", "2h"])
+        .assert_failed(1, &format!("reservation {id} has a size: use --size"));
+    booking.run(&ada, &["cancel", &id]).assert_succeeded();
+
+    let held = book(&["--hold", "1h"]);
+    let id = held["id"].to_string();
+    let end = held["promised_end"].as_str().unwrap();
+    let extended = change(&["extend", &id, "--hold", "3h"]);
+    assert!(extended["promised_end"].as_str().unwrap() > end);
+    let shrunk = change(&["modify", &id, "--hold", "30m"]);
+    assert!(shrunk["promised_end"].as_str().unwrap() < end);
+    let again = change(&["modify", &id, "--by", end]);
+    assert_eq!(again["promised_end"], end);
+    let start = held["steps"][0]["from"].as_str().unwrap();
+    booking
+        .run(&ada, &["modify", &id, "--by", start])
+        .assert_failed(1, "--by is before the start");
+    booking
+        .run(&ada, &["modify", &id, "--size", "1GB"])
+        .assert_failed(1, "has a duration: use --hold or --by");
+    booking.run(&ada, &["modify", &id]).assert_failed_to_parse();
+}
+
+#[test]
 fn impossible_bookings_are_refused_with_one_sentence() {
     let booking = Booking::start("booking-bad", &["--no-tls"]);
     let ada = booking.token("ada", "user");
