@@ -4,6 +4,7 @@
 
 mod ends;
 mod offer;
+mod plain;
 mod talk;
 
 use std::path::Path;
@@ -15,25 +16,22 @@ use std::{fs, thread};
 
 use lighthaul_copy::message::{LIST, Landing, Listing, Message, Target};
 use lighthaul_copy::watch::{CopyEvent, Summary};
-use lighthaul_files::filter::Rules;
-use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Options;
-use lighthaul_files::walk::Walk;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::Frame;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::join::join;
+use lighthaul_session::message as own;
 use lighthaul_session::path::explore;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
-use lighthaul_session::{message as own, protocol};
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
-use lighthaul_transfer::send::{self, send};
 
 use ends::sessions;
 use offer::offer;
+use plain::send_plain;
 use talk::stay;
 
 #[test]
@@ -178,21 +176,7 @@ fn give(liar: impl FnOnce(&Session) -> Result<(), Error> + Send + 'static) -> Op
     let liar = thread::spawn(move || {
         liar(&other).ok();
     });
-    let walk = Walk::new(
-        Arc::new(FileAccess::anywhere()),
-        &[source],
-        Rules::default(),
-    )
-    .unwrap();
-    let settings = send::Settings {
-        plain: true,
-        options: brief(),
-        theirs: protocol::names(),
-        ..send::Settings::default()
-    };
-    let role = Role::Client(false);
-    let entries = SourceEntries::from_walk(walk);
-    let outcome = send(&honest, &role, entries, settings, &mut |_: CopyEvent| {});
+    let outcome = send_plain(&honest, source, brief(), |_: CopyEvent| {});
     drop(honest);
     liar.join().unwrap();
     outcome.err()

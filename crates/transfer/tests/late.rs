@@ -5,6 +5,7 @@
 
 mod ends;
 mod offer;
+mod plain;
 mod talk;
 
 use std::path::Path;
@@ -15,26 +16,23 @@ use std::{fs, thread};
 
 use lighthaul_copy::message::{CopyResult, LIST, Landing, Listing, Message, Target, WantedFiles};
 use lighthaul_copy::watch::CopyEvent;
-use lighthaul_files::filter::Rules;
-use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::manifest::{Entry, EntryKind, pack};
 use lighthaul_files::naming::Naming;
 use lighthaul_files::options::{Action, Detail, Options, Planned};
-use lighthaul_files::walk::Walk;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_session::error::Error;
+use lighthaul_session::message as own;
 use lighthaul_session::path::explore;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
-use lighthaul_session::{message as own, protocol};
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
-use lighthaul_transfer::send::{self, send};
 
 use ends::sessions;
 use offer::offer;
+use plain::send_plain;
 use talk::stay;
 
 #[test]
@@ -67,20 +65,8 @@ fn slow_sender_sends_keepalives_and_loses_no_event() {
         stay(&receiver);
         Ok::<_, Error>(())
     });
-    let walk = Walk::new(
-        Arc::new(FileAccess::anywhere()),
-        &[source],
-        Rules::default(),
-    )
-    .unwrap();
-    let settings = send::Settings {
-        plain: true,
-        options: rehearsal(),
-        theirs: protocol::names(),
-        ..send::Settings::default()
-    };
     let mut shown = 0;
-    let mut watcher = |event: CopyEvent| {
+    let watch = |event: CopyEvent| {
         if let CopyEvent::Planned(now) = event {
             if shown == 0 {
                 look.recv().unwrap();
@@ -89,9 +75,7 @@ fn slow_sender_sends_keepalives_and_loses_no_event() {
             shown += 1;
         }
     };
-    let role = Role::Client(false);
-    let finds = SourceEntries::from_walk(walk);
-    let summary = send(&sender, &role, finds, settings, &mut watcher).unwrap();
+    let summary = send_plain(&sender, source, rehearsal(), watch).unwrap();
     assert_eq!((summary.entries, shown), (1, PLANNED));
     drop(sender);
     receiver.join().unwrap().unwrap();

@@ -320,20 +320,14 @@ fn impossible_bookings_are_refused_with_one_sentence() {
     booking
         .run(&ada, &["calendar", "--plot", "x.jpg"])
         .assert_failed(1, "FILE.svg or FILE.png");
-    let nobody = booking
-        .near
-        .lighthaul(&["reservations", "--scheduler", "http://127.0.0.1:1"]);
-    booking
-        .near
-        .run(nobody)
-        .assert_failed(10, "cannot reach the scheduler");
-    let nonsense = booking
-        .near
-        .lighthaul(&["reservations", "--scheduler", "127.0.0.1"]);
-    booking
-        .near
-        .run(nonsense)
-        .assert_failed(1, "https://HOST:4811");
+    for (url, code, says) in [
+        ("http://127.0.0.1:1", 10, "cannot reach the scheduler"),
+        ("127.0.0.1", 1, "https://HOST:4811"),
+    ] {
+        let ask = ["reservations", "--scheduler", url];
+        let outcome = booking.near.run(booking.near.lighthaul(&ask));
+        outcome.assert_failed(code, says);
+    }
 }
 
 #[test]

@@ -12,6 +12,18 @@ use crate::far::Far;
 use crate::running::Outcome;
 use crate::scratch::{dress, look, names, tree};
 
+/// Everything in a [`garden`] but its temporary files.
+const LASTING: [&str; 8] = [
+    "gate",
+    "beds",
+    "beds/roses",
+    "beds/roses/red",
+    "beds/weeds",
+    "beds/weeds/all",
+    "shed",
+    "shed/spade",
+];
+
 /// A directory with some of everything.
 fn garden(far: &Far) -> PathBuf {
     let folder = far.near.folder("garden");
@@ -122,20 +134,7 @@ fn filters_exclude_the_same_files_as_rsync() {
     let folder = garden(&far);
     let whole = contents(&folder);
     let cases: [(&str, &[&str], &[&str]); 4] = [
-        (
-            "a",
-            &["--exclude", "*.tmp"],
-            &[
-                "gate",
-                "beds",
-                "beds/roses",
-                "beds/roses/red",
-                "beds/weeds",
-                "beds/weeds/all",
-                "shed",
-                "shed/spade",
-            ],
-        ),
+        ("a", &["--exclude", "*.tmp"], &LASTING),
         (
             "b",
             &["--include", "red", "--include", "*/", "--exclude", "*"],
@@ -234,17 +233,7 @@ fn dry_run_reports_and_changes_nothing() {
     let dry = ["--json", "--dry-run", "--exclude", "*.tmp"];
     let outcome = far.push(&dry, &[&whole], "copy").assert_succeeded();
     assert!(far.names().is_empty());
-    let all = [
-        "gate",
-        "beds",
-        "beds/roses",
-        "beds/roses/red",
-        "beds/weeds",
-        "beds/weeds/all",
-        "shed",
-        "shed/spade",
-    ];
-    let creates = all
+    let creates = LASTING
         .iter()
         .map(|path| format!("create {path}"))
         .collect::<BTreeSet<_>>();

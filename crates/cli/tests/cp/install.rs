@@ -10,7 +10,7 @@ use lighthaul_testkit::lacks_tool;
 use crate::far::PROGRAM;
 use crate::running::{Outcome, Running};
 use crate::scratch::{names, tree};
-use crate::sshd::{PASSWORD, PORT, Setup, Sshd};
+use crate::sshd::{PASSWORD, PORT, Setup, Sshd, TALKATIVE_SHELLS};
 use crate::stage::Stage;
 
 /// Starts a far side without the program.
@@ -80,15 +80,7 @@ fn tools(test: &str) -> (std::path::PathBuf, String) {
 #[test]
 fn program_is_installed_for_every_login_shell_and_found_again() {
     let name = "program_is_installed_for_every_login_shell_and_found_again";
-    for (shell, file, text) in [
-        ("/bin/bash", ".bashrc", "echo welcome; printf '$ '"),
-        (
-            "/usr/bin/fish",
-            ".config/fish/config.fish",
-            "echo welcome; printf '> '",
-        ),
-        ("/bin/tcsh", ".cshrc", "echo welcome; echo -n '% '"),
-    ] {
+    for (shell, file, text) in TALKATIVE_SHELLS {
         if lacks_tool(name, shell) {
             continue;
         }
@@ -147,15 +139,7 @@ fn password_is_asked_once_for_an_installation() {
     let refused = refused.assert_failed(10, "ssh could not reach far or log in there");
     assert!(refused.said("`ssh far`"), "{refused:?}");
     assert_installs(&ssh, &format!("sshpass -p {PASSWORD} {}", ssh.ssh()));
-    let Sshd { near, mut daemon } = ssh;
-    daemon.says("Accepted ");
-    daemon.signal("TERM");
-    let lines = daemon.finish().err;
-    let logins = lines
-        .iter()
-        .filter(|line| line.contains("Accepted password"));
-    assert_eq!(logins.count(), 1, "{lines:?}");
-    drop(near);
+    ssh.assert_logins("password", |count| count == 1);
 }
 
 #[test]

@@ -151,6 +151,18 @@ fn items(lines: impl Iterator<Item = String>) -> BTreeSet<String> {
     lines.collect()
 }
 
+/// Starts a far side called `name`. Returns `None` if there is no rsync, and records that `test` is skipped.
+fn start(test: &str, name: &str) -> Option<Far> {
+    (!lacks_tool(test, "rsync")).then(|| Far::start(name, &[]))
+}
+
+/// Compares all cases, one after the other.
+fn compare_all(far: &Far, cases: &[Case]) {
+    for case in cases {
+        compare(far, case);
+    }
+}
+
 /// Runs both programs in both directions, and compares targets, sources, output and status.
 fn compare(far: &Far, case: &Case) -> Vec<Outcome> {
     let name = format!("{:?}", case.rsync);
@@ -212,10 +224,9 @@ fn compare(far: &Far, case: &Case) -> Vec<Outcome> {
 
 #[test]
 fn options_do_what_they_do_in_rsync() {
-    if lacks_tool("options_do_what_they_do_in_rsync", "rsync") {
+    let Some(far) = start("options_do_what_they_do_in_rsync", "rsync") else {
         return;
-    }
-    let far = Far::start("rsync", &[]);
+    };
     let cases = [
         same(&[]),
         same(&["-n"]),
@@ -248,17 +259,14 @@ fn options_do_what_they_do_in_rsync() {
         same(&["--remove-source-files", "-u"]),
         same(&["--remove-source-files", "-n"]),
     ];
-    for case in &cases {
-        compare(&far, case);
-    }
+    compare_all(&far, &cases);
 }
 
 #[test]
 fn backups_are_those_of_rsync() {
-    if lacks_tool("backups_are_those_of_rsync", "rsync") {
+    let Some(far) = start("backups_are_those_of_rsync", "rsync-backup") else {
         return;
-    }
-    let far = Far::start("rsync-backup", &[]);
+    };
     let cases = [
         same(&["-b"]),
         same(&["-b", "--suffix=.old"]),
@@ -291,10 +299,12 @@ fn backups_are_those_of_rsync() {
 
 #[test]
 fn rules_protect_hide_show_and_risk_as_in_rsync() {
-    if lacks_tool("rules_protect_hide_show_and_risk_as_in_rsync", "rsync") {
+    let Some(far) = start(
+        "rules_protect_hide_show_and_risk_as_in_rsync",
+        "rsync-rules",
+    ) else {
         return;
-    }
-    let far = Far::start("rsync-rules", &[]);
+    };
     let cases = [
         same(&["--delete", "-f", "P *.log"]),
         same(&["--delete", "-f", "protect /gone"]),
@@ -313,17 +323,17 @@ fn rules_protect_hide_show_and_risk_as_in_rsync() {
         same(&["--delete", "-f", "H /dir/file", "-f", "P /dir/file"]),
         same(&["--delete", "--exclude=*~", "-f", "risk *~"]),
     ];
-    for case in &cases {
-        compare(&far, case);
-    }
+    compare_all(&far, &cases);
 }
 
 #[test]
 fn max_delete_stops_with_the_status_of_rsync() {
-    if lacks_tool("max_delete_stops_with_the_status_of_rsync", "rsync") {
+    let Some(far) = start(
+        "max_delete_stops_with_the_status_of_rsync",
+        "rsync-max-delete",
+    ) else {
         return;
-    }
-    let far = Far::start("rsync-max-delete", &[]);
+    };
     let count = |folder: &Path| tree(folder).len();
     for max in ["0", "1", "3", "100"] {
         let option = format!("--max-delete={max}");
@@ -358,10 +368,9 @@ fn max_delete_stops_with_the_status_of_rsync() {
 
 #[test]
 fn unchanged_files_are_linked_as_in_rsync() {
-    if lacks_tool("unchanged_files_are_linked_as_in_rsync", "rsync") {
+    let Some(far) = start("unchanged_files_are_linked_as_in_rsync", "rsync-link-dest") else {
         return;
-    }
-    let far = Far::start("rsync-link-dest", &[]);
+    };
     let linked = |folder: &Path| -> BTreeSet<PathBuf> {
         let files = tree(folder).into_keys();
         files

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::far::PROGRAM;
 use crate::running::{Outcome, Running};
 use crate::scratch::{dress, tree};
-use crate::sshd::{PASSWORD, PORT, Setup, Sshd, configure, listen};
+use crate::sshd::{PASSWORD, PORT, Setup, Sshd, TALKATIVE_SHELLS, configure, listen};
 use crate::stage::Stage;
 
 /// A stage on whose host `b` only the port of ssh is open to others.
@@ -66,20 +66,6 @@ fn connections(outcome: &Outcome) -> u32 {
     count.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Lines of the daemon of ssh about logins by `how`, once it has `count`.
-fn assert_logins(ssh: Sshd, how: &str, count: impl Fn(usize) -> bool) {
-    let Sshd { near, mut daemon } = ssh;
-    daemon.says("Accepted ");
-    daemon.signal("TERM");
-    let lines = daemon.finish().err;
-    let logins = lines
-        .iter()
-        .filter(|line| line.contains(&format!("Accepted {how}")));
-    let logins = logins.count();
-    assert!(count(logins), "{logins}: {lines:?}");
-    drop(near);
-}
-
 #[test]
 fn data_goes_through_ssh_if_only_its_port_is_open() {
     let name = "data_goes_through_ssh_if_only_its_port_is_open";
@@ -104,7 +90,7 @@ fn data_goes_through_ssh_if_only_its_port_is_open() {
     list.arg(ssh.place("tree"));
     let listed = ssh.near.run(list).assert_succeeded();
     assert_eq!(listed.out.len(), 10, "{listed:?}");
-    assert_logins(ssh, "publickey", |logins| logins > 4);
+    ssh.assert_logins("publickey", |logins| logins > 4);
 }
 
 #[test]
@@ -128,7 +114,7 @@ fn password_is_asked_once_where_each_login_needs_it() {
         assert!((2..=8).contains(&connections(&outcome)), "{outcome:?}");
     }
     // one for each copy
-    assert_logins(ssh, "password", |logins| logins == 2);
+    ssh.assert_logins("password", |logins| logins == 2);
 }
 
 #[test]
@@ -253,16 +239,10 @@ fn ports_of_a_range_that_is_open_are_used_directly() {
 #[test]
 fn login_shells_that_print_are_understood() {
     let name = "login_shells_that_print_are_understood";
-    for (shell, file, text) in [
-        ("/bin/bash", ".bashrc", "echo welcome; printf '$ '"),
-        (
-            "/usr/bin/fish",
-            ".config/fish/config.fish",
-            "echo welcome; printf '> '",
-        ),
-        ("/bin/tcsh", ".cshrc", "echo welcome; echo -n '% '"),
-        ("/bin/sh", ".profile", ""),
-    ] {
+    for (shell, file, text) in TALKATIVE_SHELLS
+        .into_iter()
+        .chain([("/bin/sh", ".profile", "")])
+    {
         if lacks_tool(name, shell) {
             continue;
         }

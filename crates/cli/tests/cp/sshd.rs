@@ -19,6 +19,17 @@ pub(crate) struct Sshd {
     pub(crate) daemon: Running,
 }
 
+/// Login shells whose settings print: the shell, the file of its settings in the home directory, and a line of it.
+pub(crate) const TALKATIVE_SHELLS: [(&str, &str, &str); 3] = [
+    ("/bin/bash", ".bashrc", "echo welcome; printf '$ '"),
+    (
+        "/usr/bin/fish",
+        ".config/fish/config.fish",
+        "echo welcome; printf '> '",
+    ),
+    ("/bin/tcsh", ".cshrc", "echo welcome; echo -n '% '"),
+];
+
 /// Settings of a daemon of ssh.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Setup<'a> {
@@ -39,6 +50,18 @@ impl Sshd {
     /// The same on the host `b` of `stage`, at [`PORT`].
     pub(crate) fn start_on(name: &str, stage: Stage, setup: Setup<'_>) -> Option<Self> {
         Self::start_as(name, Some(stage), setup)
+    }
+
+    /// Ends it, and checks the number of logins by this method.
+    pub(crate) fn assert_logins(self, method: &str, is_right: impl Fn(usize) -> bool) {
+        let Self { near, mut daemon } = self;
+        daemon.says("Accepted ");
+        daemon.signal("TERM");
+        let lines = daemon.finish().err;
+        let accepted = format!("Accepted {method}");
+        let logins = lines.iter().filter(|line| line.contains(&accepted)).count();
+        assert!(is_right(logins), "{logins}: {lines:?}");
+        drop(near);
     }
 
     fn start_as(name: &str, stage: Option<Stage>, setup: Setup<'_>) -> Option<Self> {

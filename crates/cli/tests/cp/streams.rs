@@ -47,6 +47,24 @@ fn count(report: &Value, name: &str) -> u64 {
     report[name].as_u64().unwrap()
 }
 
+/// Options for objects of this size, and so many in a second.
+const fn objects<'a>(size: &'a str, per_second: &'a str) -> [&'a str; 6] {
+    [
+        "--protocol",
+        "rbudp",
+        "--object-size",
+        size,
+        "--objects-per-second",
+        per_second,
+    ]
+}
+
+/// Asserts that the far side has a copy of `source` under this name.
+fn assert_arrived(far: &Far, source: &Path, name: &str) {
+    let copy = fs::read(far.target.join(name)).unwrap();
+    assert_eq!(copy, fs::read(source).unwrap());
+}
+
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
@@ -88,25 +106,15 @@ fn objects_cross_in_payloads() {
     let far = Far::start("stream-objects", &[]);
     let source = far.near.file("objects", 1_000_003);
     let options = [
-        "--protocol",
-        "rbudp",
-        "--object-size",
-        "10kB",
-        "--objects-per-second",
-        "1000",
-        "--delay",
-        "20ms",
-        "--rate",
-        "1Gb/s",
-    ];
+        &objects("10kB", "1000")[..],
+        &["--delay", "20ms", "--rate", "1Gb/s"],
+    ]
+    .concat();
     let pushed = stream(&far, &options, text(&source), &far.place("objects")).assert_succeeded();
     assert!(pushed.said("20 objects a payload"), "{pushed:?}");
     // the last one is short
     assert!(pushed.said("101 of 101 delivered"), "{pushed:?}");
-    assert_eq!(
-        fs::read(far.target.join("objects")).unwrap(),
-        fs::read(&source).unwrap()
-    );
+    assert_arrived(&far, &source, "objects");
 }
 
 #[test]
@@ -119,14 +127,7 @@ fn prefixed_frames_keep_their_boundaries() {
     }
     let source = far.near.at("frames");
     fs::write(&source, &octets).unwrap();
-    let objects = [
-        "--protocol",
-        "rbudp",
-        "--object-size",
-        "1kB",
-        "--objects-per-second",
-        "100",
-    ];
+    let objects = objects("1kB", "100");
     for (name, options) in [("messages", &[][..]), ("objects", &objects)] {
         let options = [options, &["--frames", "prefixed", "--rate", "50Mb/s"]].concat();
         stream(&far, &options, text(&source), &far.place(name)).assert_succeeded();
@@ -143,14 +144,7 @@ fn bytes_read(process: u32) -> u64 {
 
 #[test]
 fn denied_key_ends_a_stream_with_a_stalled_reader() {
-    let objects = [
-        "--protocol",
-        "rbudp",
-        "--object-size",
-        "1MB",
-        "--objects-per-second",
-        "50",
-    ];
+    let objects = objects("1MB", "50");
     for (name, options) in [("messages", &[][..]), ("objects", &objects)] {
         let far = Far::start(&format!("stream-denied-{name}"), &[]);
         let source = far.near.at("lines");
@@ -218,24 +212,12 @@ fn lossy_path_loses_few_messages_and_no_object() {
 
     let source = far.near.file("objects", 2_000_000);
     let options = [
-        "--protocol",
-        "rbudp",
-        "--object-size",
-        "20kB",
-        "--objects-per-second",
-        "100",
-        "--delay",
-        "200ms",
-        "--blasts",
-        "4",
-        "--rate",
-        "50Mb/s",
-    ];
+        &objects("20kB", "100")[..],
+        &["--delay", "200ms", "--blasts", "4", "--rate", "50Mb/s"],
+    ]
+    .concat();
     stream(&far, &options, text(&source), &far.place("objects")).assert_succeeded();
-    assert_eq!(
-        fs::read(far.target.join("objects")).unwrap(),
-        fs::read(&source).unwrap()
-    );
+    assert_arrived(&far, &source, "objects");
 }
 
 #[test]
@@ -256,17 +238,13 @@ fn invalid_streams_are_refused_with_one_sentence() {
         &place,
     );
     long.assert_failed(1, "100000 bytes or more exceeds the limit of");
-    let objects = [
-        "--protocol",
-        "rbudp",
-        "--object-size",
-        "1MB",
-        "--objects-per-second",
-    ];
-    let with = |more: &[&str]| stream(&far, &[&objects, more].concat(), source, &place);
-    with(&["100", "--delay", "1ms"]).assert_failed(1, "allow more delay");
-    with(&["100", "--rate", "10Mb/s"]).assert_failed(40, "the objects need");
-    with(&["0"]).assert_failed(1, "above zero");
+    let with = |per_second, more: &[&str]| {
+        let options = [&objects("1MB", per_second), more].concat();
+        stream(&far, &options, source, &place)
+    };
+    with("100", &["--delay", "1ms"]).assert_failed(1, "allow more delay");
+    with("100", &["--rate", "10Mb/s"]).assert_failed(40, "the objects need");
+    with("0", &[]).assert_failed(1, "above zero");
     stream(&far, &["--protocol", "rbudp"], source, &place).assert_failed_to_parse();
     stream(&far, &[], &far.place("missing"), "-").assert_failed(3, "cannot open the stream");
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{LazyLock, OnceLock};
 
+use crate::gateway::Gateway;
 use crate::library;
 
 pub(crate) const LIGHTHAUL: &str = env!("CARGO_BIN_EXE_lighthaul");
@@ -38,4 +39,15 @@ pub(crate) fn run(command: &mut Command) -> (Option<i32>, String, String) {
     } = command.output().unwrap();
     let text = |octets| String::from_utf8(octets).unwrap();
     (status.code(), text(stdout), text(stderr))
+}
+
+/// Asserts that curl with these options reaches its target through a gateway.
+pub(crate) fn assert_curl_is_captured(options: &[&str]) {
+    let gateway = Gateway::start(0, "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    let mut curl = wrap(gateway.address);
+    curl.args(["curl", "--silent", "--show-error", "--noproxy", "*"])
+        .args(options)
+        .arg("http://203.0.113.7:8080/x");
+    assert_eq!(run(&mut curl), (Some(0), "hello".to_owned(), String::new()));
+    assert_eq!(gateway.wanted(), "203.0.113.7:8080");
 }
