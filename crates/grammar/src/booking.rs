@@ -26,6 +26,27 @@ pub struct SchedulerArgs {
         hide_short_help = true
     )]
     pub scheduler: String,
+    /// File with the token for the scheduler
+    ///
+    /// `LIGHTHAUL_SCHEDULER_TOKEN` may hold the token itself.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LIGHTHAUL_SCHEDULER_TOKEN_FILE",
+        hide_short_help = true
+    )]
+    pub scheduler_token: Option<PathBuf>,
+}
+
+impl SchedulerArgs {
+    /// Returns the scheduler to ask.
+    pub fn scheduler(&self) -> Scheduler {
+        Scheduler {
+            url: self.scheduler.clone(),
+            token_file: self.scheduler_token.clone(),
+            pin: None,
+        }
+    }
 }
 
 /// Scheduler to ask, and its identity.
@@ -86,16 +107,6 @@ pub struct BookingArgs {
     pub book: bool,
     #[command(flatten)]
     pub at: SchedulerArgs,
-    /// File with the token for the scheduler
-    ///
-    /// `LIGHTHAUL_SCHEDULER_TOKEN` may hold the token itself.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "LIGHTHAUL_SCHEDULER_TOKEN_FILE",
-        hide_short_help = true
-    )]
-    pub scheduler_token: Option<PathBuf>,
     /// Name of this host in the topology [default: its host name]
     ///
     /// Between two remote hosts it is the name of the one that sends.

@@ -13,7 +13,7 @@ use lighthaul_session::secrets::JOINS_MAX;
 
 use crate::booking::BookingArgs;
 use crate::choice::FileArgs;
-use crate::output::Progress;
+use crate::output::{Progress, ProgressArgs};
 use crate::reach::RemoteArgs;
 use crate::timing::TimingArgs;
 
@@ -123,15 +123,8 @@ pub struct Cp {
         hide_short_help = true
     )]
     pub no_sync: bool,
-    /// Progress: auto, bar, plain or none
-    #[arg(
-        long,
-        value_enum,
-        default_value_t,
-        value_name = "HOW",
-        help_heading = "Output"
-    )]
-    pub progress: Progress,
+    #[command(flatten)]
+    pub progress: ProgressArgs,
     /// Show progress, on a terminal or not
     ///
     /// As in rsync, but partial files are always kept, also without -P.
@@ -178,10 +171,11 @@ impl Cp {
 
     /// Returns the progress to show.
     pub fn shown_progress(&self) -> Progress {
-        match self.progress {
+        let progress = self.progress.progress;
+        match progress {
             Progress::Auto if self.partial_progress && stderr().is_terminal() => Progress::Bar,
             Progress::Auto if self.partial_progress => Progress::Plain,
-            Progress::Auto | Progress::Bar | Progress::Plain | Progress::None => self.progress,
+            Progress::Auto | Progress::Bar | Progress::Plain | Progress::None => progress,
         }
     }
 }

@@ -319,16 +319,6 @@ pub struct ChannelArgs {
     pub book: bool,
     #[command(flatten)]
     pub at: SchedulerArgs,
-    /// File with the token for the scheduler
-    ///
-    /// `LIGHTHAUL_SCHEDULER_TOKEN` may hold the token itself.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "LIGHTHAUL_SCHEDULER_TOKEN_FILE",
-        hide_short_help = true
-    )]
-    pub scheduler_token: Option<PathBuf>,
     /// Name of this gateway in the topology
     #[arg(
         long,

@@ -35,14 +35,8 @@ pub struct Allow {
     pub name: String,
     #[command(flatten)]
     pub rights: RightsArgs,
-    /// List of keys to change [default: `allowed_keys`]
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "LIGHTHAUL_ALLOWED",
-        help_heading = "Advanced"
-    )]
-    pub allowed: Option<PathBuf>,
+    #[command(flatten)]
+    pub list: KeyListArgs,
 }
 
 /// Refuse a key, even if an authority vouches for it
@@ -55,14 +49,8 @@ pub struct Deny {
     /// Reason, for readers of the list
     #[arg(default_value = "", hide_default_value = true)]
     pub why: String,
-    /// List of keys to change [default: `allowed_keys`]
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "LIGHTHAUL_ALLOWED",
-        help_heading = "Advanced"
-    )]
-    pub allowed: Option<PathBuf>,
+    #[command(flatten)]
+    pub list: KeyListArgs,
 }
 
 /// Create a token that lets its bearer copy to and from this host
@@ -104,6 +92,19 @@ pub struct Sign {
     pub rights: RightsArgs,
     #[command(flatten)]
     pub key: KeyArgs,
+}
+
+/// List of keys that a command changes.
+#[derive(Args, Debug)]
+pub struct KeyListArgs {
+    /// List of keys to change [default: `allowed_keys`]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LIGHTHAUL_ALLOWED",
+        help_heading = "Advanced"
+    )]
+    pub allowed: Option<PathBuf>,
 }
 
 /// Rights of a client.

@@ -12,6 +12,20 @@ pub struct OutputArgs {
     pub json: bool,
 }
 
+/// Progress of a command.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct ProgressArgs {
+    /// Progress: auto, bar, plain or none
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "HOW",
+        help_heading = "Output"
+    )]
+    pub progress: Progress,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Progress {
     /// A bar if standard error is a terminal, otherwise one line every 10 seconds

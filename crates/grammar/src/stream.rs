@@ -68,9 +68,10 @@ pub struct Stream {
         help_heading = "Objects"
     )]
     pub objects_per_second: Option<f64>,
-    /// Maximum delay of an object from input to output
+    /// Time to collect a payload, and again for it to cross
     ///
-    /// Objects that are read within half of this time are sent together as one payload.
+    /// Objects that are read within this time are sent together as one payload. The first of them may be twice as old when
+    /// it arrives.
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse, help_heading = "Objects")]
     pub delay: Duration,
     /// Blasts (passes) that a payload may take

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use lighthaul_files::hash;
 
-use crate::output::{OutputArgs, Progress};
+use crate::output::{OutputArgs, ProgressArgs};
 use crate::reach::RemoteArgs;
 
 /// Compare the files of a directory with a list of hashes
@@ -70,15 +70,8 @@ pub struct ThreadArgs {
     /// Files to read at the same time [default: one per CPU]
     #[arg(long, value_name = "N", help_heading = "Advanced")]
     pub jobs: Option<NonZeroUsize>,
-    /// Progress: auto, bar, plain or none
-    #[arg(
-        long,
-        value_enum,
-        default_value_t,
-        value_name = "HOW",
-        help_heading = "Output"
-    )]
-    pub progress: Progress,
+    #[command(flatten)]
+    pub progress: ProgressArgs,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -10,7 +10,7 @@ use lighthaul_copy::watch::Summary;
 use lighthaul_grammar::copy::Cp;
 use lighthaul_grammar::time::Time;
 use lighthaul_io::host::clock::unix_nanos;
-use lighthaul_remote::scheduler::{Scheduler, failed, reach};
+use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
 use lighthaul_timeline::label::shown;
@@ -46,15 +46,6 @@ pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summar
     result
 }
 
-/// Returns the scheduler that the options name.
-fn asking(args: &Cp) -> Scheduler {
-    Scheduler {
-        url: args.booked.at.scheduler.clone(),
-        token_file: args.booked.scheduler_token.clone(),
-        pin: None,
-    }
-}
-
 /// Reservation, and the difference between the scheduler's clock and this host's.
 struct Circuit {
     client: Client,
@@ -71,7 +62,7 @@ impl Circuit {
     /// Books the capacity that the copy needs. The scheduler promises the end of the circuit, and the copy the
     /// time when all files are there. The difference is taken off a deadline first.
     fn book(args: &Cp, ends: &Endpoints, estimate: Estimate) -> Result<Self, Error> {
-        let client = reach(&asking(args))?;
+        let client = reach(&args.booked.at.scheduler())?;
         let (ahead, error) = client.clock_offset().map_err(failed)?;
         let there = |nanos: u64| Timestamp(nanos.saturating_add_signed(ahead));
         let epilogue = estimate.epilogue();

@@ -15,7 +15,6 @@ use lighthaul_gateway::target_rules::TargetRules;
 use lighthaul_grammar::gateway::{Action, CaptureArgs, ClusterArgs, Gateway};
 use lighthaul_remote::dial::load_key;
 use lighthaul_remote::paths;
-use lighthaul_remote::scheduler::Scheduler;
 use lighthaul_service::gateway::settings::{Booked, Listeners, Peer, Settings};
 use lighthaul_service::{gateway, log};
 use lighthaul_session::error::{Error, FileAction};
@@ -116,11 +115,7 @@ fn peer(args: &Gateway) -> Result<Peer, Error> {
         },
         is_bypassed: !args.direct.is_empty(),
         booked: booked.book.then(|| Booked {
-            scheduler: Scheduler {
-                url: booked.at.scheduler.clone(),
-                token_file: booked.scheduler_token.clone(),
-                pin: None,
-            },
+            scheduler: booked.at.scheduler(),
             from: booked.node.clone(),
             to: booked.far_node.clone(),
             rate_max: args.rate,

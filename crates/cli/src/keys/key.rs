@@ -44,7 +44,11 @@ fn existing_key(path: &Path) -> Result<Identity, Error> {
 
 /// Adds a key to the allowed ones.
 pub(crate) fn allow(args: &Allow) -> Result<(), Error> {
-    let path = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
+    let path = args
+        .list
+        .allowed
+        .clone()
+        .unwrap_or_else(paths::allowed_keys);
     let rights = rights(&args.name, &args.rights);
     allowed_keys::allow(&path, fingerprint(&args.key)?, &rights)
         .map_err(|e| Error::file(FileAction::Write, &path, &e))
@@ -52,7 +56,11 @@ pub(crate) fn allow(args: &Allow) -> Result<(), Error> {
 
 /// Adds a key to the denied ones.
 pub(crate) fn deny(args: &Deny) -> Result<(), Error> {
-    let path = args.allowed.clone().unwrap_or_else(paths::allowed_keys);
+    let path = args
+        .list
+        .allowed
+        .clone()
+        .unwrap_or_else(paths::allowed_keys);
     allowed_keys::deny(&path, fingerprint(&args.key)?, &args.why)
         .map_err(|e| Error::file(FileAction::Write, &path, &e))
 }

@@ -34,7 +34,7 @@ pub(crate) struct SumsPrinter<'a> {
 impl<'a> SumsPrinter<'a> {
     /// Returns a display of the progress of `bytes`.
     pub(crate) fn new(crew: ThreadArgs, json: bool, bytes: &'a AtomicU64) -> Self {
-        let progress = match crew.progress {
+        let progress = match crew.progress.progress {
             Progress::Auto if stderr().is_terminal() && !json => Progress::Bar,
             Progress::Auto => Progress::None,
             chosen @ (Progress::Bar | Progress::Plain | Progress::None) => chosen,
