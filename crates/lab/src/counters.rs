@@ -52,18 +52,41 @@ impl Counters {
     /// Returns all counters as one JSON object.
     pub fn to_json(&self) -> String {
         let links: Vec<String> = self.links.iter().map(DirectionCounters::to_json).collect();
-        let Troubles {
+        let troubles = self.troubles.to_json();
+        format!(
+            "{{\"links\":[{}],\"troubles\":{troubles}}}",
+            links.join(",")
+        )
+    }
+}
+
+impl Troubles {
+    fn to_json(self) -> String {
+        let counts = [
+            ("kernel_dropped", self.kernel_dropped),
+            ("overrun", self.overrun),
+            ("refused", self.refused),
+            ("foreign", self.foreign),
+            ("unreadable", self.unreadable),
+        ];
+        let fields = counts.map(|(name, count)| format!("\"{name}\":{count}"));
+        format!("{{{}}}", fields.join(","))
+    }
+}
+
+impl fmt::Display for Troubles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
             kernel_dropped,
             overrun,
             refused,
             foreign,
             unreadable,
-        } = self.troubles;
-        format!(
-            "{{\"links\":[{}],\"troubles\":{{\"kernel_dropped\":{kernel_dropped},\
-             \"overrun\":{overrun},\"refused\":{refused},\"foreign\":{foreign},\
-             \"unreadable\":{unreadable}}}}}",
-            links.join(",")
+        } = self;
+        write!(
+            f,
+            "outside the links: {kernel_dropped} dropped by the kernel, {overrun} too many to \
+             hold, {refused} refused, {foreign} foreign, {unreadable} unreadable"
         )
     }
 }
@@ -118,19 +141,8 @@ impl fmt::Display for Counters {
                 link.too_long,
             )?;
         }
-        let Troubles {
-            kernel_dropped,
-            overrun,
-            refused,
-            foreign,
-            unreadable,
-        } = self.troubles;
         if self.troubles != Troubles::default() {
-            writeln!(
-                f,
-                "outside the links: {kernel_dropped} dropped by the kernel, {overrun} too many to \
-                 hold, {refused} refused, {foreign} foreign, {unreadable} unreadable"
-            )?;
+            writeln!(f, "{}", self.troubles)?;
         }
         Ok(())
     }

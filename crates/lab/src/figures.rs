@@ -57,13 +57,13 @@ pub fn figures(dir: &Path, mut emulate: Option<Emulate<'_>>) -> Result<Vec<Figur
 pub fn plans(dir: &Path) -> Result<Vec<Plan>> {
     let files = file::plans(dir)?.into_iter();
     let files = files.filter(|file| !is_vector(file) && !is_shared_link(file));
-    files.map(|file| Plan::read(&file)).collect()
+    file::read_all(files, Plan::parse)
 }
 
 /// Reads the plans of transfers that follow a TRC vector, in files named `vbtp-*`.
 pub fn vector_plans(dir: &Path) -> Result<Vec<VectorPlan>> {
     let files = file::plans(dir)?.into_iter().filter(|file| is_vector(file));
-    files.map(|file| VectorPlan::read(&file)).collect()
+    file::read_all(files, VectorPlan::parse)
 }
 
 /// Reads the plans of several SABUL flows, in files named `sabul-*`.
@@ -71,7 +71,7 @@ pub fn shared_link_plans(dir: &Path) -> Result<Vec<SharedLinkPlan>> {
     let files = file::plans(dir)?
         .into_iter()
         .filter(|file| is_shared_link(file));
-    files.map(|file| SharedLinkPlan::read(&file)).collect()
+    file::read_all(files, SharedLinkPlan::parse)
 }
 
 /// Measures every point and fills the columns of the emulation.

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_base::position::fault_in;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::quantity;
@@ -38,6 +40,20 @@ pub(crate) struct PacketSettings {
     pub(crate) len: u32,
     pub(crate) overhead: u32,
     pub(crate) settle: String,
+}
+
+/// Parses the settings in `text`, which is TOML.
+pub(crate) fn settings<T: DeserializeOwned>(text: &str) -> std::result::Result<T, String> {
+    toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))
+}
+
+/// Reads plans from `files`. Each file names its figure.
+pub(crate) fn read_all<T>(
+    files: impl IntoIterator<Item = PathBuf>,
+    parse: impl Fn(&str, &str) -> std::result::Result<T, String>,
+) -> Result<Vec<T>> {
+    let files = files.into_iter();
+    files.map(|file| read(&file, &parse)).collect()
 }
 
 /// Reads a file and passes its name, without extension, and its text to `parse`.

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use lighthaul_base::position::fault_in;
 use serde::Deserialize;
 
 use crate::error::Result;
@@ -42,7 +41,7 @@ pub type Sample = (String, f64, f64);
 /// Reads the plans in `dir`, sorted by name. Returns none if there is no such directory.
 pub fn plans(dir: &Path) -> Result<Vec<MeasuredPlan>> {
     let files = file::plans_if_any(dir)?;
-    files.iter().map(|file| MeasuredPlan::read(file)).collect()
+    file::read_all(files, MeasuredPlan::parse)
 }
 
 /// Draws the accepted tables of `plans` again.
@@ -64,8 +63,7 @@ impl MeasuredPlan {
 
     /// Parses a plan.
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
-        let mut settings: Settings =
-            toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
+        let mut settings: Settings = file::settings(text)?;
         let curves = settings
             .panels
             .iter_mut()
@@ -158,16 +156,6 @@ mod tests {
         assert_eq!(
             table.to_csv(),
             "seconds,a_emulation,b_emulation\n3,,1.50\n20,7.00,\n"
-        );
-        let png = plan.plot(&table).unwrap();
-        let picture = tiny_skia::Pixmap::decode_png(&png).unwrap();
-        assert!(picture.width() >= 300 && picture.height() >= 200);
-        let paper = picture.pixels()[0];
-        let ink = picture.pixels().iter().filter(|pixel| **pixel != paper);
-        let share = ink.count() * 1000 / picture.pixels().len();
-        assert!(
-            (5..900).contains(&share),
-            "{share} of 1000 pixels are drawn on"
         );
     }
 

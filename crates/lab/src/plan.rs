@@ -1,14 +1,11 @@
 //! Plans of experiments in TOML: the variable, the path and the curves.
 
-use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_base::position::fault_in;
 use serde::Deserialize;
 
-use crate::error::Result;
-use crate::file::{PacketSettings, PathSettings, read};
+use crate::file::{self, PacketSettings, PathSettings};
 use crate::quantity::{self, bytes, rate};
 
 /// Plan of a figure. Its points are [`Case`]s.
@@ -97,15 +94,9 @@ pub struct Case {
 }
 
 impl Plan {
-    /// Reads a plan's file, which names the figure.
-    pub fn read(file: &Path) -> Result<Self> {
-        read(file, Self::parse)
-    }
-
     /// Parses a plan.
-    pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
-        let settings: Settings =
-            toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
+    pub fn parse(name: &str, text: &str) -> Result<Self, String> {
+        let settings: Settings = file::settings(text)?;
         settings.check(name)
     }
 
@@ -192,7 +183,7 @@ struct MarkSettings {
 }
 
 impl Settings {
-    fn check(self, name: &str) -> std::result::Result<Plan, String> {
+    fn check(self, name: &str) -> Result<Plan, String> {
         let read = |value: &String| match self.vary {
             Variable::Rate => rate(value).map(Rate::as_bps),
             Variable::Object => bytes(value),
@@ -201,7 +192,7 @@ impl Settings {
             .values
             .iter()
             .map(read)
-            .collect::<std::result::Result<Vec<_>, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
         if self
             .spread
             .is_some_and(|seeds| !(2..=RUNS_MAX).contains(&seeds))
@@ -237,8 +228,8 @@ impl Settings {
             title: self.title,
             vary: self.vary,
             values,
-            series: series.collect::<std::result::Result<_, _>>()?,
-            marks: marks.collect::<std::result::Result<_, _>>()?,
+            series: series.collect::<Result<_, _>>()?,
+            marks: marks.collect::<Result<_, _>>()?,
             bytes_per_point: self.bytes_per_point.map_or(Ok(0), |text| bytes(&text))?,
             spread: self.spread,
         })
@@ -246,7 +237,7 @@ impl Settings {
 }
 
 impl SeriesSettings {
-    fn check(self, vary: Variable, common: Case) -> std::result::Result<Series, String> {
+    fn check(self, vary: Variable, common: Case) -> Result<Series, String> {
         let case = Case {
             object_len: self.object.as_deref().map_or(Ok(0), bytes)?,
             rate: self.rate.as_deref().map_or(Ok(Rate::UNLIMITED), rate)?,
@@ -289,7 +280,7 @@ impl SeriesSettings {
 }
 
 impl MarkSettings {
-    fn check(self) -> std::result::Result<Mark, String> {
+    fn check(self) -> Result<Mark, String> {
         let mbps = rate(&self.goodput)?.as_mbps_f64();
         Ok(Mark {
             label: self.label,

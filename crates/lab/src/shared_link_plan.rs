@@ -1,15 +1,13 @@
 //! Figures of SABUL flows on one link: their utilization, and their shares over time.
 
-use std::path::Path;
 use std::time::Duration;
 
-use lighthaul_base::position::fault_in;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_proto::sabul::{Config, Framing, Memory, Mode, Receiver, Sender};
 use lighthaul_sim::{FlowConfig, LinkConfig, Network, RouteConfig, Trace};
 use serde::Deserialize;
 
-use crate::file::read;
+use crate::file;
 use crate::quantity::{self, rate};
 use crate::table::{SIMULATION, Table};
 
@@ -53,15 +51,9 @@ pub struct FlowPlan {
 }
 
 impl SharedLinkPlan {
-    /// Reads a plan's file, which names the figure.
-    pub fn read(file: &Path) -> crate::error::Result<Self> {
-        read(file, Self::parse)
-    }
-
     /// Parses a plan.
     pub fn parse(name: &str, text: &str) -> Result<Self, String> {
-        let settings: Settings =
-            toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
+        let settings: Settings = file::settings(text)?;
         settings.check(name)
     }
 

@@ -1,10 +1,8 @@
 //! Transfers that follow a TRC vector, in virtual time: the rate sent on the circuit, compared with
 //! the vector.
 
-use std::path::Path;
 use std::time::Duration;
 
-use lighthaul_base::position::fault_in;
 use lighthaul_base::{Body, Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Trc, Via};
 use lighthaul_plot::chart::plot_over_time;
 use lighthaul_proto::vbtp::wire::HEAD_LEN;
@@ -13,7 +11,7 @@ use lighthaul_sim::{LinkConfig, World, WorldConfig};
 use serde::Deserialize;
 
 use crate::error::Result;
-use crate::file::{PacketSettings, PathSettings, read};
+use crate::file::{self, PacketSettings, PathSettings};
 use crate::plot::misuse;
 use crate::quantity;
 use crate::table::{MODEL, SIMULATION, Table};
@@ -42,15 +40,9 @@ struct Series {
 }
 
 impl VectorPlan {
-    /// Reads a plan's file, which names the figure.
-    pub fn read(file: &Path) -> Result<Self> {
-        read(file, Self::parse)
-    }
-
     /// Parses a plan.
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
-        let settings: Settings =
-            toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
+        let settings: Settings = file::settings(text)?;
         settings.check(name)
     }
 

@@ -242,6 +242,22 @@ fn booked_delays_confirm_the_vbls_papers_results() {
     }
 }
 
+#[test]
+fn measured_samples_are_drawn() {
+    let text = r#"
+        title = "t"
+        key = "seconds"
+        below = "time, s"
+        [[panel]]
+        label = "Mb/s"
+        curve = [{ name = "a", label = "A" }, { name = "b", label = "B", dashed = true }]
+    "#;
+    let plan = MeasuredPlan::parse("p", text).unwrap();
+    let samples = [("a", 20.0, 7.0), ("b", 3.0, 1.0), ("b", 30.0, 2.0)];
+    let samples = samples.map(|(name, key, value)| (name.to_owned(), key, value));
+    assert_drawn(&plan.plot(&plan.table(&samples)).unwrap());
+}
+
 /// Asserts that this is a complete picture, with a plausible share of drawn pixels.
 fn assert_drawn(png: &[u8]) {
     let picture = tiny_skia::Pixmap::decode_png(png).expect("a picture that can be decoded");

@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lighthaul_base::position::fault_in;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_calendar::{
     Calendar, Config, Detail, Id, Link, Need, Owner, Request, Route, Shape, Topology,
@@ -13,7 +12,7 @@ use lighthaul_plot::chart::plot_over_time;
 use serde::Deserialize;
 
 use crate::error::Result;
-use crate::file::read;
+use crate::file;
 use crate::plot::misuse;
 use crate::table::{SIMULATION, Table};
 
@@ -35,9 +34,8 @@ pub struct Example {
 impl Example {
     /// Reads a plan's file.
     pub fn read(file: &Path) -> Result<Self> {
-        read(file, |_, text| {
-            let example: Self =
-                toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
+        file::read(file, |_, text| {
+            let example: Self = file::settings(text)?;
             let in_order = example.free.windows(2).all(|pair| pair[0][0] < pair[1][0]);
             let fits = example.free.iter().all(|step| step[1] <= example.channels);
             if !in_order || !fits || example.most > example.channels {

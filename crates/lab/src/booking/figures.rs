@@ -32,7 +32,7 @@ pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
 pub fn plans(dir: &Path) -> Result<Vec<BookingPlan>> {
     let files = file::plans(dir)?.into_iter();
     let files = files.filter(|file| *file != example_file(dir));
-    files.map(|file| BookingPlan::read(&file)).collect()
+    file::read_all(files, BookingPlan::parse)
 }
 
 /// Returns the path of the plan for the paper's Figures 1 and 2.

@@ -1,13 +1,10 @@
 //! Plans of figures of delays.
 
-use std::path::Path;
 use std::time::Duration;
 
-use lighthaul_base::position::fault_in;
 use serde::Deserialize;
 
-use crate::error::Result;
-use crate::file::read;
+use crate::file;
 use crate::quantity;
 
 /// Plan of a figure: delays over load.
@@ -89,15 +86,9 @@ pub enum Release {
 }
 
 impl BookingPlan {
-    /// Reads a plan's file, which names the figure.
-    pub fn read(file: &Path) -> Result<Self> {
-        read(file, Self::parse)
-    }
-
     /// Parses a plan.
-    pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
-        let settings: Settings =
-            toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
+    pub fn parse(name: &str, text: &str) -> Result<Self, String> {
+        let settings: Settings = file::settings(text)?;
         let sane = settings.loads.is_sorted()
             && settings.loads.iter().all(|load| (0.0..=1.0).contains(load));
         if !sane
@@ -118,7 +109,7 @@ impl BookingPlan {
             files: settings.files,
             resent_ppm_max: settings.resent_ppm_max,
             links: settings.links,
-            series: series.collect::<std::result::Result<_, _>>()?,
+            series: series.collect::<Result<_, _>>()?,
         })
     }
 }
@@ -157,7 +148,7 @@ struct SeriesSettings {
 }
 
 impl SeriesSettings {
-    fn check(self) -> std::result::Result<Series, String> {
+    fn check(self) -> Result<Series, String> {
         let time = |text: &Option<String>, default| {
             text.as_deref().map_or(Ok(default), quantity::duration)
         };

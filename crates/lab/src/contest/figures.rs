@@ -21,5 +21,5 @@ pub fn figures(dir: &Path, anew: bool) -> Result<Vec<Figure>> {
 /// Reads the plans in `dir`, sorted by name.
 pub fn plans(dir: &Path) -> Result<Vec<ContestPlan>> {
     let files = file::plans_if_any(dir)?;
-    files.iter().map(|file| ContestPlan::read(file)).collect()
+    file::read_all(files, ContestPlan::parse)
 }

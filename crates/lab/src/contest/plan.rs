@@ -1,15 +1,13 @@
 //! Plans of figures of contests.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_base::position::fault_in;
 use serde::Deserialize;
 
 use super::flow::{Flow, FlowProtocol};
 use super::shared_link::SharedLink;
-use crate::error::Result;
 use crate::file;
 use crate::quantity::{bytes, duration, rate};
 
@@ -128,15 +126,9 @@ pub struct Curve {
 }
 
 impl ContestPlan {
-    /// Reads a plan's file, which names the figure.
-    pub fn read(file: &Path) -> Result<Self> {
-        file::read(file, Self::parse)
-    }
-
     /// Parses a plan.
-    pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
-        let settings: Settings =
-            toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
+    pub fn parse(name: &str, text: &str) -> Result<Self, String> {
+        let settings: Settings = file::settings(text)?;
         let measurements = [
             settings
                 .share
@@ -275,7 +267,7 @@ struct SharedLinkSettings {
 }
 
 impl ShareSettings {
-    fn check(self) -> std::result::Result<Share, String> {
+    fn check(self) -> Result<Share, String> {
         let rtts = self.rtts.iter().map(|rtt| duration(rtt));
         let curves = self.curve.into_iter().map(|of| {
             let kinds = [of.tcp.parse()?, of.beside.parse()?];
@@ -288,19 +280,19 @@ impl ShareSettings {
             ));
         }
         Ok(Share {
-            rtts: rtts.collect::<std::result::Result<_, _>>()?,
+            rtts: rtts.collect::<Result<_, _>>()?,
             from,
             till,
-            curves: curves.collect::<std::result::Result<_, String>>()?,
+            curves: curves.collect::<Result<_, String>>()?,
             queue_packets_min: queue(self.queue_packets)?,
         })
     }
 }
 
 impl CourseSettings {
-    fn check(self) -> std::result::Result<Course, String> {
+    fn check(self) -> Result<Course, String> {
         let links = self.link.into_iter().map(SharedLinkSettings::check);
-        let links: Vec<SharedLink> = links.collect::<std::result::Result<_, _>>()?;
+        let links: Vec<SharedLink> = links.collect::<Result<_, _>>()?;
         let curves = self.curve.into_iter().map(|of| {
             if of.link >= links.len() {
                 return Err(format!(
@@ -311,7 +303,7 @@ impl CourseSettings {
             let (protocol, start) = (of.flow.parse()?, duration(&of.start)?);
             Ok((of.curve, of.link, Flow { protocol, start }))
         });
-        let curves = curves.collect::<std::result::Result<_, String>>()?;
+        let curves = curves.collect::<Result<_, String>>()?;
         let (interval, till) = (duration(&self.interval)?, duration(&self.till)?);
         if interval < INTERVAL_MIN || till > TIME_MAX {
             return Err(format!(
@@ -328,7 +320,7 @@ impl CourseSettings {
 }
 
 impl MiceSettings {
-    fn check(self) -> std::result::Result<Mice, String> {
+    fn check(self) -> Result<Mice, String> {
         let curves = self.curve.into_iter();
         let curves = curves.map(|of| Ok((of.curve, of.beside.parse()?)));
         let most = self.crowds.iter().max().copied().unwrap_or(0);
@@ -344,29 +336,29 @@ impl MiceSettings {
             bytes: bytes(&self.size)?,
             every: duration(&self.every)?,
             congestion: self.tcp,
-            curves: curves.collect::<std::result::Result<_, String>>()?,
+            curves: curves.collect::<Result<_, String>>()?,
         })
     }
 }
 
 impl TrialsSettings {
-    fn check(self) -> std::result::Result<Trials, String> {
+    fn check(self) -> Result<Trials, String> {
         let rates = self.rates.iter().map(|text| rate(text));
         let curves = self.curve.into_iter().map(TrialCurve::check);
         if !(1..=RUNS_MAX).contains(&self.runs) {
             return Err(format!("`runs` must be from 1 to {RUNS_MAX}"));
         }
         Ok(Trials {
-            rates: rates.collect::<std::result::Result<_, _>>()?,
+            rates: rates.collect::<Result<_, _>>()?,
             bytes: bytes(&self.object)?,
             runs: self.runs,
-            curves: curves.collect::<std::result::Result<_, _>>()?,
+            curves: curves.collect::<Result<_, _>>()?,
         })
     }
 }
 
 impl TrialCurve {
-    fn check(self) -> std::result::Result<(Curve, Trial), String> {
+    fn check(self) -> Result<(Curve, Trial), String> {
         if self.tasks > TASKS_MAX {
             return Err(format!("`tasks` must be at most {TASKS_MAX}"));
         }
@@ -382,7 +374,7 @@ impl TrialCurve {
 }
 
 impl SharedLinkSettings {
-    fn check(self) -> std::result::Result<SharedLink, String> {
+    fn check(self) -> Result<SharedLink, String> {
         Ok(SharedLink {
             rate: rate(&self.rate)?,
             rtt: duration(&self.rtt)?,
@@ -391,7 +383,7 @@ impl SharedLinkSettings {
     }
 }
 
-fn queue(packets: u32) -> std::result::Result<u32, String> {
+fn queue(packets: u32) -> Result<u32, String> {
     if (1..=QUEUE_MAX).contains(&packets) {
         return Ok(packets);
     }

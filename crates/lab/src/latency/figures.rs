@@ -21,5 +21,5 @@ pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
 /// Reads the plans in `dir`, sorted by name.
 pub fn plans(dir: &Path) -> Result<Vec<LatencyPlan>> {
     let files = file::plans_if_any(dir)?.into_iter();
-    files.map(|file| LatencyPlan::read(&file)).collect()
+    file::read_all(files, LatencyPlan::parse)
 }

@@ -1,15 +1,12 @@
 //! Plans of figures of latencies.
 
-use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_base::position::fault_in;
 use lighthaul_proto::fec::Code;
 use serde::Deserialize;
 
-use crate::error::Result;
-use crate::file::{PathSettings, read};
+use crate::file::{self, PathSettings};
 use crate::quantity;
 
 /// Plan of a figure.
@@ -83,17 +80,11 @@ struct SeriesSettings {
 }
 
 impl LatencyPlan {
-    /// Reads a plan's file, which names the figure.
-    pub fn read(file: &Path) -> Result<Self> {
-        read(file, Self::parse)
-    }
-
     /// Parses a plan.
-    pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
-        let settings: Settings =
-            toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
+    pub fn parse(name: &str, text: &str) -> Result<Self, String> {
+        let settings: Settings = file::settings(text)?;
         let losses = settings.loss.iter().map(|text| quantity::chance_ppb(text));
-        let losses_ppb = losses.collect::<std::result::Result<Vec<_>, _>>()?;
+        let losses_ppb = losses.collect::<Result<Vec<_>, _>>()?;
         let (link, rtt, queue_bytes_max) = settings.path.check()?;
         let series = settings.series.into_iter().map(SeriesSettings::check);
         let plan = Self {
@@ -106,13 +97,13 @@ impl LatencyPlan {
             link,
             rtt,
             queue_bytes_max,
-            series: series.collect::<std::result::Result<_, _>>()?,
+            series: series.collect::<Result<_, _>>()?,
         };
         plan.check()?;
         Ok(plan)
     }
 
-    fn check(&self) -> std::result::Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         if !self.losses_ppb.is_sorted() || self.losses_ppb.first().is_none_or(|loss| *loss == 0) {
             return Err("`loss` must be above zero and in ascending order".into());
         }
@@ -126,7 +117,7 @@ impl LatencyPlan {
 }
 
 impl SeriesSettings {
-    fn check(self) -> std::result::Result<Series, String> {
+    fn check(self) -> Result<Series, String> {
         let time = |text: &Option<String>, default| {
             text.as_deref().map_or(Ok(default), quantity::duration)
         };

@@ -25,14 +25,14 @@ pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
 pub fn plans(dir: &Path) -> Result<Vec<SlabPlan>> {
     let files = file::plans_if_any(dir)?.into_iter();
     let files = files.filter(|file| !is_measured(file));
-    files.map(|file| SlabPlan::read(&file)).collect()
+    file::read_all(files, SlabPlan::parse)
 }
 
 /// Reads the plans of measurements with real programs, in files named `gateway-*`.
 pub fn measured_plans(dir: &Path) -> Result<Vec<MeasuredPlan>> {
     let files = file::plans_if_any(dir)?.into_iter();
     let files = files.filter(|file| is_measured(file));
-    files.map(|file| MeasuredPlan::read(&file)).collect()
+    file::read_all(files, MeasuredPlan::parse)
 }
 
 fn is_measured(file: &Path) -> bool {

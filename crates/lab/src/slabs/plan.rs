@@ -1,14 +1,11 @@
 //! Plans of figures of slabs.
 
-use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_base::position::fault_in;
 use serde::Deserialize;
 
-use crate::error::Result;
-use crate::file::{PathSettings, read};
+use crate::file::{self, PathSettings};
 use crate::quantity;
 
 /// Plan of a figure.
@@ -69,15 +66,9 @@ struct Settings {
 }
 
 impl SlabPlan {
-    /// Reads a plan's file, which names the figure.
-    pub fn read(file: &Path) -> Result<Self> {
-        read(file, Self::parse)
-    }
-
     /// Parses a plan.
-    pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
-        let settings: Settings =
-            toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
+    pub fn parse(name: &str, text: &str) -> Result<Self, String> {
+        let settings: Settings = file::settings(text)?;
         let (rate, rtt, queue_bytes_max) = settings.path.check()?;
         let kind = settings.kind;
         let value = |text: &String| kind.value(text);
@@ -90,12 +81,12 @@ impl SlabPlan {
                 .values
                 .iter()
                 .map(value)
-                .collect::<std::result::Result<_, _>>()?,
+                .collect::<Result<_, _>>()?,
             series: settings
                 .series
                 .iter()
                 .map(series)
-                .collect::<std::result::Result<_, _>>()?,
+                .collect::<Result<_, _>>()?,
             time: quantity::duration(&settings.time)?,
             rate,
             rtt,
@@ -107,7 +98,7 @@ impl SlabPlan {
         Ok(plan)
     }
 
-    fn check(&self) -> std::result::Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         if !self.values.is_sorted() || self.values.first().is_none_or(|value| *value == 0) {
             return Err("`values` must be above zero and in ascending order".into());
         }
@@ -128,7 +119,7 @@ impl SlabPlan {
 }
 
 impl Experiment {
-    fn value(self, text: &str) -> std::result::Result<u64, String> {
+    fn value(self, text: &str) -> Result<u64, String> {
         match self {
             Self::Size | Self::Provisioning => quantity::bytes(text),
             Self::Cluster => text
@@ -138,7 +129,7 @@ impl Experiment {
         }
     }
 
-    fn of_series(self, text: &str) -> std::result::Result<u64, String> {
+    fn of_series(self, text: &str) -> Result<u64, String> {
         if self == Self::Provisioning {
             let time = quantity::duration(text)?.as_nanos();
             return u64::try_from(time).map_err(|_| format!("{text} is too long"));
