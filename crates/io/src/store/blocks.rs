@@ -330,9 +330,13 @@ fn runs(present: &[u64], packet_len: usize, end: usize) -> Vec<Range<usize>> {
 mod tests {
     use super::*;
 
-    struct Nowhere;
+    /// Sink that drops all bytes.
+    struct NullSink {
+        /// True to panic at the end of an object.
+        is_broken: bool,
+    }
 
-    impl Sink for Nowhere {
+    impl Sink for NullSink {
         type Object = ();
 
         fn begin(&mut self, (): ()) -> Result<(), Error> {
@@ -344,6 +348,7 @@ mod tests {
         }
 
         fn end(&mut self) -> Result<(), Error> {
+            assert!(!self.is_broken, "broken at the end");
             Ok(())
         }
     }
@@ -351,7 +356,7 @@ mod tests {
     #[test]
     fn a_receiver_of_any_packets_works_with_a_few_mebibytes() {
         for packet_len in [32, 1408, 8928, 65_536] {
-            let mut blocks = Blocks::start(Nowhere, packet_len, 0).unwrap();
+            let mut blocks = Blocks::start(NullSink { is_broken: false }, packet_len, 0).unwrap();
             let len = 64 << 20;
             blocks.begin((), len).unwrap();
             // the last packets of each block are late
@@ -367,28 +372,9 @@ mod tests {
         }
     }
 
-    /// Sink that panics at the end of an object.
-    struct Broken;
-
-    impl Sink for Broken {
-        type Object = ();
-
-        fn begin(&mut self, (): ()) -> Result<(), Error> {
-            Ok(())
-        }
-
-        fn write(&mut self, _offset: u64, _bytes: &[u8]) -> Result<(), Error> {
-            Ok(())
-        }
-
-        fn end(&mut self) -> Result<(), Error> {
-            panic!("broken at the end");
-        }
-    }
-
     #[test]
     fn panic_of_the_sink_is_an_error_even_if_it_was_the_last_job() {
-        let mut blocks = Blocks::start(Broken, 32, 0).unwrap();
+        let mut blocks = Blocks::start(NullSink { is_broken: true }, 32, 0).unwrap();
         blocks.begin((), 64).unwrap();
         let ended = blocks.end();
         let (sink, finished) = blocks.finish();
