@@ -65,6 +65,15 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Returns the tally of a recording that was not cut yet.
+    fn of(recording: &Recording, promises: &[usize]) -> Self {
+        let end = recording.place();
+        Self {
+            recorded: (end, recording.flushes(end), promises.len()),
+            ..Self::default()
+        }
+    }
+
     /// Adds the results of another recording.
     pub fn add(&mut self, other: Self) {
         self.cuts += other.cuts;
@@ -102,11 +111,8 @@ pub fn run(
     plan: Plan,
 ) -> Result<Tally, String> {
     let (recording, promises) = record(rig, kind, scenario)?;
+    let mut tally = Tally::of(&recording, &promises);
     let end = recording.place();
-    let mut tally = Tally {
-        recorded: (end, recording.flushes(end), promises.len()),
-        ..Tally::default()
-    };
     let mut rng = Rng::new(plan.seed);
     for nth in 1..=plan.cuts {
         let place = place(&mut rng, end, &promises);
@@ -140,12 +146,9 @@ pub fn fail(
     plan: Plan,
 ) -> Result<Tally, String> {
     let (recording, promises) = record(rig, kind, scenario)?;
-    let end = recording.place();
     let base = recording.cut(0, &mut || Fate::Lost);
-    let mut tally = Tally {
-        recorded: (end, recording.flushes(end), promises.len()),
-        ..Tally::default()
-    };
+    let mut tally = Tally::of(&recording, &promises);
+    let end = recording.place();
     let mut rng = Rng::new(plan.seed);
     for nth in 1..=plan.cuts {
         let at = rng.below(end as u64) as usize;

@@ -16,39 +16,34 @@ pub(crate) struct OverSsh {
 }
 
 /// `scp`, which does not verify.
-pub(crate) const SCP: OverSsh = OverSsh {
-    name: "scp",
-    package: "openssh-client",
-    words: scp,
-};
+pub(crate) const SCP: OverSsh = OverSsh::new("scp", "openssh-client", scp);
 
 /// `rclone copy`, which compares checksums of both sides afterwards.
-pub(crate) const RCLONE: OverSsh = OverSsh {
-    name: "rclone",
-    package: "rclone",
-    words: rclone,
-};
+pub(crate) const RCLONE: OverSsh = OverSsh::new("rclone", "rclone", rclone);
 
 /// `rsync -a` that starts its far side over ssh.
-pub(crate) const RSYNC: OverSsh = OverSsh {
-    name: "ssh-rsync",
-    package: "rsync",
-    words: rsync,
-};
+pub(crate) const RSYNC: OverSsh = OverSsh::new("ssh-rsync", "rsync", rsync);
 
 /// `lighthaul cp` that starts its far side over ssh.
-pub(crate) const LIGHTHAUL: OverSsh = OverSsh {
-    name: "ssh-lighthaul",
-    package: "openssh-client",
-    words: lighthaul,
-};
+pub(crate) const LIGHTHAUL: OverSsh = OverSsh::new("ssh-lighthaul", "openssh-client", lighthaul);
 
 /// The same without encryption of its own.
-pub(crate) const LIGHTHAUL_PLAIN: OverSsh = OverSsh {
-    name: "ssh-lighthaul-plain",
-    package: "openssh-client",
-    words: lighthaul_plain,
-};
+pub(crate) const LIGHTHAUL_PLAIN: OverSsh =
+    OverSsh::new("ssh-lighthaul-plain", "openssh-client", lighthaul_plain);
+
+impl OverSsh {
+    const fn new(
+        name: &'static str,
+        package: &'static str,
+        words: fn(&Trial<'_>) -> Vec<String>,
+    ) -> Self {
+        Self {
+            name,
+            package,
+            words,
+        }
+    }
+}
 
 impl Peer for OverSsh {
     fn name(&self) -> &'static str {
