@@ -7,6 +7,8 @@ use lighthaul_base::{Endpoint, Instant, Message, Rate, Reader, Span, Via};
 use lighthaul_proto::fec::wire::{End, Packet};
 use lighthaul_proto::fec::{Code, Config, Late, Receiver, ReceiverEvent, Sender};
 
+use crate::pair;
+
 /// Decodes any octets. What decodes encodes to the same octets.
 pub fn wire(octets: &[u8]) {
     if let Ok(packet) = Packet::decode(octets) {
@@ -26,11 +28,7 @@ pub fn wire(octets: &[u8]) {
 /// No two datagrams have the same first eight octets. No message is delivered twice while its place
 /// belongs to it. Nothing is written outside the ring.
 pub fn machines(octets: &[u8]) {
-    let mut reader = Reader::new(octets);
-    let Some(mut pair) = Pair::new(&mut reader) else {
-        return;
-    };
-    while let Some(()) = pair.call(&mut reader) {}
+    pair::call_all(octets, Pair::new, Pair::call);
 }
 
 struct Pair {

@@ -158,6 +158,32 @@ impl<S: Endpoint, R: Endpoint> Pair<S, R> {
     }
 }
 
+/// Reads a pair of machines with `begin`, and makes the calls that the rest of the octets describes; see [`Pair::run`].
+pub fn run<S: Endpoint, R: Endpoint>(
+    octets: &[u8],
+    begin: fn(&mut Reader<'_>) -> Option<Pair<S, R>>,
+    own: &[Call<S, R>],
+    check: fn(&S, &R),
+) {
+    let mut reader = Reader::new(octets);
+    if let Some(pair) = begin(&mut reader) {
+        pair.run(reader, own, check);
+    }
+}
+
+/// Reads machines with `begin`, and makes calls with `call` until the octets end.
+pub fn call_all<P>(
+    octets: &[u8],
+    begin: fn(&mut Reader<'_>) -> Option<P>,
+    call: fn(&mut P, &mut Reader<'_>) -> Option<()>,
+) {
+    let mut reader = Reader::new(octets);
+    let Some(mut machines) = begin(&mut reader) else {
+        return;
+    };
+    while let Some(()) = call(&mut machines, &mut reader) {}
+}
+
 /// Reads the lengths of an object, of its packets, and of what is added to them.
 pub fn framing<const HEAD_LEN: usize>(reader: &mut Reader<'_>) -> Option<Framing<HEAD_LEN>> {
     Some(Framing {

@@ -7,7 +7,7 @@ use lighthaul_parts::Tally;
 use lighthaul_proto::rbudp::wire::{Control, Packet};
 use lighthaul_proto::rbudp::{Config, FeedbackConfig, Receiver, Sender};
 
-use crate::pair::{Pair, framing};
+use crate::pair::{self, Pair, framing};
 
 /// Decodes any octets. What decodes encodes to octets that decode to the same value.
 pub fn wire(octets: &[u8]) {
@@ -26,11 +26,7 @@ pub fn wire(octets: &[u8]) {
 
 /// Reads the octets as a transfer and a list of calls, and makes them on both machines.
 pub fn machines(octets: &[u8]) {
-    let mut reader = Reader::new(octets);
-    let Some(pair) = begin(&mut reader) else {
-        return;
-    };
-    pair.run(reader, &[foresee], |sender, receiver| {
+    pair::run(octets, begin, &[foresee], |sender, receiver| {
         assert!(receiver.received() <= receiver.total());
         assert!(sender.missing() <= sender.total());
     });

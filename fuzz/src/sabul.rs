@@ -6,7 +6,7 @@ use lighthaul_base::{Instant, Rate, Reader};
 use lighthaul_proto::sabul::wire::{Control, Packet};
 use lighthaul_proto::sabul::{Config, Memory, Mode, Receiver, Sender};
 
-use crate::pair::{Pair, framing};
+use crate::pair::{self, Pair, framing};
 
 /// Decodes any octets. What decodes encodes to octets that decode to the same value.
 pub fn wire(octets: &[u8]) {
@@ -21,11 +21,7 @@ pub fn wire(octets: &[u8]) {
 
 /// Reads the octets as a transfer and a list of calls, and makes them on both machines.
 pub fn machines(octets: &[u8]) {
-    let mut reader = Reader::new(octets);
-    let Some(pair) = begin(&mut reader) else {
-        return;
-    };
-    pair.run(reader, &[], |sender, receiver| {
+    pair::run(octets, begin, &[], |sender, receiver| {
         assert!(receiver.received() <= receiver.total());
         assert!(sender.missing() <= sender.total());
         for list in [sender.losses(), receiver.losses()] {

@@ -6,6 +6,8 @@ use lighthaul_base::{Endpoint, Instant, Message, Rate, Reader, Span, Transmit, V
 use lighthaul_proto::stripe::wire::StripeMessage;
 use lighthaul_proto::stripe::{Config, PacketLayout, Receiver, Sender, Width};
 
+use crate::pair;
+
 /// Decodes any octets. What decodes encodes to the same octets.
 pub fn wire(octets: &[u8]) {
     if let Ok(message) = StripeMessage::decode(octets) {
@@ -15,11 +17,7 @@ pub fn wire(octets: &[u8]) {
 
 /// Reads the octets as a list of calls, and makes them on both machines. No byte is written twice.
 pub fn machines(octets: &[u8]) {
-    let mut reader = Reader::new(octets);
-    let Some(mut pair) = Pair::new(&mut reader) else {
-        return;
-    };
-    while let Some(()) = pair.call(&mut reader) {}
+    pair::call_all(octets, Pair::new, Pair::call);
 }
 
 struct Pair {

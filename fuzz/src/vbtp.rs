@@ -6,7 +6,7 @@ use lighthaul_base::{Instant, Reader, Trc};
 use lighthaul_proto::vbtp::wire::{self, Control, Packet};
 use lighthaul_proto::vbtp::{Config, Receiver, Sender};
 
-use crate::pair::{Pair, framing};
+use crate::pair::{self, Pair, framing};
 
 /// Reads a vector. A rejected one has an error message, and an accepted one stays the same when it
 /// is written and read again.
@@ -46,11 +46,7 @@ pub fn wire(octets: &[u8]) {
 
 /// Reads the octets as a transfer and a list of calls, and makes them on both machines.
 pub fn machines(octets: &[u8]) {
-    let mut reader = Reader::new(octets);
-    let Some(pair) = begin(&mut reader) else {
-        return;
-    };
-    pair.run(reader, &[], |sender, receiver| {
+    pair::run(octets, begin, &[], |sender, receiver| {
         assert!(receiver.received() <= receiver.total());
         assert!(sender.missing() <= sender.total());
     });

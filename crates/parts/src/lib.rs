@@ -4,6 +4,7 @@
 //! - [`pacer`]: pacing of datagrams at a rate; [`profile`]: pacing along a TRC vector
 //! - [`turns`]: the packet that each datagram in flight carries
 //! - [`tally`], [`loss_list`]: sets of received packets, and of missing packets
+//! - [`arrival_counts`]: counts of the datagrams that a receiver got
 //! - [`hold`]: pause requests of a receiver whose host falls behind; [`backoff`]: reduction of the rate
 //!   when the receiving host drops datagrams
 //! - [`events`]: queue of events for the machine's owner
@@ -12,6 +13,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod arrival_counts;
 pub mod backoff;
 pub mod events;
 pub mod framing;
@@ -23,6 +25,7 @@ pub mod profile;
 pub mod tally;
 pub mod turns;
 
+pub use arrival_counts::ArrivalCounts;
 pub use events::Events;
 pub use framing::Framing;
 pub use hold::Hold;

@@ -129,7 +129,7 @@ pub(crate) fn assert_carried(config: Config, lanes: [Lane; 2]) -> Seen {
         received: counters.received.load(Relaxed),
         foreign: counters.foreign.load(Relaxed),
         forged: counters.forged.load(Relaxed),
-        duplicates: receiver.duplicates(),
+        duplicates: receiver.arrivals().duplicates,
         resent: sender.resent(),
     }
 }

@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
-use lighthaul_parts::{Events, Hold, Tally};
+use lighthaul_parts::{ArrivalCounts, Events, Hold, Tally};
 
 use super::feedback::Feedback;
 use super::pause::{Pause, PauseMessage};
@@ -32,11 +32,9 @@ pub struct Receiver {
     pause_message: Option<PauseMessage>,
     /// Number of messages that requested a pause.
     pauses: u64,
-    datagrams: u64,
-    /// Total octets on the wire of these datagrams.
+    arrivals: ArrivalCounts,
+    /// Total octets on the wire of the datagrams received.
     taken: u64,
-    duplicates: u64,
-    ignored: u64,
     over: bool,
     events: Events<ReceiverEvent, EVENTS_MAX>,
 }
@@ -85,10 +83,8 @@ impl Receiver {
             // the first message, which the sender may wait for: the receiver runs
             pause_message: config.feedback.map(|_| PauseMessage::Window(Pause::NONE)),
             pauses: 0,
-            datagrams: 0,
+            arrivals: ArrivalCounts::default(),
             taken: 0,
-            duplicates: 0,
-            ignored: 0,
             over: false,
             events: Events::default(),
         }
@@ -121,24 +117,14 @@ impl Receiver {
         self.round
     }
 
-    /// Returns the number of datagrams received, valid or not.
-    pub const fn datagrams(&self) -> u64 {
-        self.datagrams
-    }
-
-    /// Returns the number of duplicate packets received.
-    pub const fn duplicates(&self) -> u64 {
-        self.duplicates
+    /// Returns the counts of the datagrams received.
+    pub const fn arrivals(&self) -> ArrivalCounts {
+        self.arrivals
     }
 
     /// Returns the number of pauses requested from the sender.
     pub const fn pauses(&self) -> u64 {
         self.pauses
-    }
-
-    /// Returns the number of messages that were ignored as invalid.
-    pub const fn ignored(&self) -> u64 {
-        self.ignored
     }
 
     /// True if the sender was asked to stop because this host is behind.
@@ -147,7 +133,7 @@ impl Receiver {
     }
 
     fn handle_datagram(&mut self, now: Instant, head: &[u8], len: u32) -> Option<Span> {
-        self.datagrams += 1;
+        self.arrivals.datagrams += 1;
         self.taken += u64::from(self.config.framing.wire_bytes(len));
         let span = self.place(head, len)?;
         if let Some(settling) = &mut self.settling {
@@ -168,11 +154,11 @@ impl Receiver {
             Some((packet.number, span))
         });
         let Some((number, span)) = placed else {
-            self.ignored += 1;
+            self.arrivals.ignored += 1;
             return None;
         };
         if !self.tally.mark(number) {
-            self.duplicates += 1;
+            self.arrivals.duplicates += 1;
             return None;
         }
         Some(span)
@@ -182,7 +168,7 @@ impl Receiver {
         match Control::decode(head) {
             Ok(Control::Done { round, sent }) => self.handle_done(now, round, sent),
             Ok(Control::Tally { .. } | Control::Hold { .. } | Control::Pause(_)) | Err(_) => {
-                self.ignored += 1;
+                self.arrivals.ignored += 1;
             }
         }
     }
@@ -190,7 +176,7 @@ impl Receiver {
     fn handle_done(&mut self, now: Instant, round: u16, sent: u64) {
         let expected = self.round.checked_add(1) == Some(round);
         if !expected || self.settling.is_some() || self.over {
-            self.ignored += 1;
+            self.arrivals.ignored += 1;
             return;
         }
         if sent != self.asked {
@@ -252,7 +238,7 @@ impl Endpoint for Receiver {
                 if stream == self.config.stream && message.len == 0 {
                     self.handle_control(now, message.head);
                 } else {
-                    self.ignored += 1;
+                    self.arrivals.ignored += 1;
                 }
                 None
             }

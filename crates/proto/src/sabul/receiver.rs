@@ -10,7 +10,7 @@ use core::ops::Range;
 use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
-use lighthaul_parts::{Hold, LossList};
+use lighthaul_parts::{ArrivalCounts, Hold, LossList};
 
 use super::config::{RTT_MAX, SYN};
 use super::wire::{Ack, Clock, Control, NAK_RANGES_MAX, Packet};
@@ -36,9 +36,7 @@ pub struct Receiver {
     acked_at: Option<Instant>,
     sent_report: Option<SentReport>,
     hold: Hold,
-    datagrams: u64,
-    duplicates: u64,
-    ignored: u64,
+    arrivals: ArrivalCounts,
     over: bool,
     event: Option<ReceiverEvent>,
 }
@@ -97,9 +95,7 @@ impl Receiver {
             acked_at: None,
             sent_report: None,
             hold: Hold::default(),
-            datagrams: 0,
-            duplicates: 0,
-            ignored: 0,
+            arrivals: ArrivalCounts::default(),
             over: false,
             event: None,
         }
@@ -120,19 +116,9 @@ impl Receiver {
         &self.missing
     }
 
-    /// Returns the number of datagrams received, valid or not.
-    pub const fn datagrams(&self) -> u64 {
-        self.datagrams
-    }
-
-    /// Returns the number of duplicate packets received.
-    pub const fn duplicates(&self) -> u64 {
-        self.duplicates
-    }
-
-    /// Returns the number of messages ignored as invalid, including packets that would overflow the loss list.
-    pub const fn ignored(&self) -> u64 {
-        self.ignored
+    /// Returns the counts of the datagrams received.
+    pub const fn arrivals(&self) -> ArrivalCounts {
+        self.arrivals
     }
 
     /// True if the sender was asked to stop because this host is behind.
@@ -141,7 +127,7 @@ impl Receiver {
     }
 
     fn handle_datagram(&mut self, now: Instant, head: &[u8], len: u32) -> Option<Span> {
-        self.datagrams += 1;
+        self.arrivals.datagrams += 1;
         let packet = Packet::decode(head).ok().filter(|_| !self.over);
         let placed = packet.and_then(|packet| {
             let span = self
@@ -152,8 +138,8 @@ impl Receiver {
             Some((packet, span))
         });
         let Some((packet, span)) = placed else {
-            self.ignored += u64::from(!self.over);
-            self.duplicates += u64::from(self.over);
+            self.arrivals.ignored += u64::from(!self.over);
+            self.arrivals.duplicates += u64::from(self.over);
             return None;
         };
         self.take(now, packet.number.into()).then(|| {
@@ -167,7 +153,7 @@ impl Receiver {
         if number < self.next {
             // a packet that would split a range of a full loss list is dropped and has to be resent
             if !self.missing.remove(number) {
-                self.duplicates += 1;
+                self.arrivals.duplicates += 1;
                 return false;
             }
         } else if self.lose(number) {
@@ -177,7 +163,7 @@ impl Receiver {
                 sent_report.due = due;
             }
         } else {
-            self.ignored += 1;
+            self.arrivals.ignored += 1;
             return false;
         }
         self.received += 1;
@@ -219,7 +205,7 @@ impl Receiver {
                 self.rtt = Duration::from_micros(micros.into()).min(RTT_MAX);
             }
             Ok(Control::Ack(_) | Control::Nak { .. } | Control::Hold(_)) | Err(_) => {
-                self.ignored += 1;
+                self.arrivals.ignored += 1;
             }
         }
     }
@@ -386,7 +372,7 @@ impl Endpoint for Receiver {
                 if stream == self.config.stream && message.len == 0 {
                     self.handle_control(now, message.head);
                 } else {
-                    self.ignored += 1;
+                    self.arrivals.ignored += 1;
                 }
                 None
             }

@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
-use lighthaul_parts::{Events, Hold, LossList, Tally};
+use lighthaul_parts::{ArrivalCounts, Events, Hold, LossList, Tally};
 
 use super::wire::{self, Control, Packet, RANGES_MAX, Sent};
 use super::{Config, PeerMisbehaved};
@@ -34,9 +34,7 @@ pub struct Receiver {
     question: Option<Question>,
     answered: u32,
     hold: Hold,
-    datagrams: u64,
-    duplicates: u64,
-    ignored: u64,
+    arrivals: ArrivalCounts,
     over: bool,
     events: Events<ReceiverEvent, EVENTS_MAX>,
 }
@@ -85,9 +83,7 @@ impl Receiver {
             question: None,
             answered: 0,
             hold: Hold::default(),
-            datagrams: 0,
-            duplicates: 0,
-            ignored: 0,
+            arrivals: ArrivalCounts::default(),
             over: false,
             events: Events::default(),
         }
@@ -108,19 +104,9 @@ impl Receiver {
         self.answered
     }
 
-    /// Returns the number of datagrams received, valid or not.
-    pub const fn datagrams(&self) -> u64 {
-        self.datagrams
-    }
-
-    /// Returns the number of duplicate packets received.
-    pub const fn duplicates(&self) -> u64 {
-        self.duplicates
-    }
-
-    /// Returns the number of messages that were ignored as invalid.
-    pub const fn ignored(&self) -> u64 {
-        self.ignored
+    /// Returns the counts of the datagrams received.
+    pub const fn arrivals(&self) -> ArrivalCounts {
+        self.arrivals
     }
 
     /// True if the sender was asked to stop because this host is behind.
@@ -129,13 +115,13 @@ impl Receiver {
     }
 
     fn handle_datagram(&mut self, now: Instant, head: &[u8], len: u32) -> Option<Span> {
-        self.datagrams += 1;
+        self.arrivals.datagrams += 1;
         let packet = Packet::decode(head).ok();
         let Some((packet, span)) = packet.and_then(|packet| {
             let span = self.span(packet.number, len)?;
             Some((packet, span))
         }) else {
-            self.ignored += 1;
+            self.arrivals.ignored += 1;
             return None;
         };
         self.detect_losses(now, packet);
@@ -189,7 +175,7 @@ impl Receiver {
     /// Records a packet. Returns the span of its body if it is new.
     fn place(&mut self, now: Instant, number: u64, span: Span) -> Option<Span> {
         if !self.tally.mark(number) {
-            self.duplicates += 1;
+            self.arrivals.duplicates += 1;
             return None;
         }
         if self.ack_at.is_none() {
@@ -211,10 +197,10 @@ impl Receiver {
                     }
                     return self.place(now, number, span);
                 }
-                self.ignored += 1;
+                self.arrivals.ignored += 1;
             }
             Ok(Control::Question(_) | Control::Report(_) | Control::Hold { .. }) | Err(_) => {
-                self.ignored += 1;
+                self.arrivals.ignored += 1;
             }
         }
         None
@@ -230,7 +216,7 @@ impl Receiver {
             return self.events.push(ReceiverEvent::Failed(why));
         }
         if self.question.is_some() {
-            self.ignored += 1;
+            self.arrivals.ignored += 1;
             return;
         }
         self.update_below();
@@ -377,7 +363,7 @@ impl Endpoint for Receiver {
                 self.handle_control(now, message)
             }
             Via::Stream(_) => {
-                self.ignored += 1;
+                self.arrivals.ignored += 1;
                 None
             }
         }

@@ -88,11 +88,11 @@ fn predicted_pause_is_kept_by_the_receivers_clock() {
     world.handle_load(at(50), load, |_, _| ());
     // the last train before the pause arrives slightly later
     world.run(at(101), |_, _| ());
-    let before = world.right().datagrams();
+    let before = world.right().arrivals().datagrams;
     world.run(at(160), |_, _| ());
-    assert_eq!(world.right().datagrams(), before);
+    assert_eq!(world.right().arrivals().datagrams, before);
     world.run(at(170), |_, _| ());
-    assert!(world.right().datagrams() > before + 500);
+    assert!(world.right().arrivals().datagrams > before + 500);
     assert_eq!(world.right().pauses(), 1);
 }
 
@@ -244,6 +244,6 @@ proptest! {
             competitors,
         };
         let (world, _) = run(config, &path(rtt, host), seed);
-        prop_assert_eq!(world.left().ignored() + world.right().ignored(), 0);
+        prop_assert_eq!(world.left().ignored() + world.right().arrivals().ignored, 0);
     }
 }

@@ -181,8 +181,8 @@ fn receiver_places_only_new_and_valid_packets() {
     assert_eq!(
         (
             receiver.received(),
-            receiver.duplicates(),
-            receiver.ignored()
+            receiver.arrivals().duplicates,
+            receiver.arrivals().ignored
         ),
         (1, 1, 8)
     );

@@ -180,8 +180,8 @@ fn receiver_places_only_new_and_valid_packets() {
     assert_eq!(
         (
             receiver.received(),
-            receiver.duplicates(),
-            receiver.ignored()
+            receiver.arrivals().duplicates,
+            receiver.arrivals().ignored
         ),
         (1, 1, 4)
     );
@@ -230,7 +230,10 @@ fn full_loss_list_refuses_packets_that_need_a_new_range() {
         assert!(place(&mut receiver, NOW, number, 1000).is_some());
     }
     assert_eq!(place(&mut receiver, NOW, 7, 1000), None, "a fourth range");
-    assert_eq!((receiver.ignored(), receiver.losses().len()), (1, 3));
+    assert_eq!(
+        (receiver.arrivals().ignored, receiver.losses().len()),
+        (1, 3)
+    );
     assert!(
         place(&mut receiver, NOW, 6, 1000).is_some(),
         "the next in order"

@@ -181,7 +181,7 @@ impl Run {
                 .iter()
                 .any(|(_, event)| *event == FlowEvent::Right(ReceiverEvent::Complete))
         );
-        assert_eq!((left.ignored(), right.ignored()), (0, 0));
+        assert_eq!((left.ignored(), right.arrivals().ignored), (0, 0));
         assert_eq!(left.missing(), 0);
     }
 

@@ -180,16 +180,21 @@ impl ReceiveMachine {
     /// Returns all datagrams that arrived, with duplicates.
     pub fn datagrams(&self) -> u64 {
         match self {
-            Self::Rbudp(machine) => machine.datagrams(),
+            Self::Rbudp(machine) => machine.arrivals().datagrams,
             Self::Stripe(machine) => machine.packets(),
-            Self::Vbtp(machine) => machine.datagrams(),
-            Self::Sabul(machine) => machine.datagrams(),
+            Self::Vbtp(machine) => machine.arrivals().datagrams,
+            Self::Sabul(machine) => machine.arrivals().datagrams,
         }
     }
 
     /// Returns the packets received again.
     pub fn duplicates(&self) -> u64 {
-        each!(self, machine => machine.duplicates())
+        match self {
+            Self::Rbudp(machine) => machine.arrivals().duplicates,
+            Self::Stripe(machine) => machine.duplicates(),
+            Self::Vbtp(machine) => machine.arrivals().duplicates,
+            Self::Sabul(machine) => machine.arrivals().duplicates,
+        }
     }
 
     /// Returns the number of the last pass that was answered.

@@ -69,7 +69,7 @@ fn run_rbudp(scene: &Scene, pauses: bool) -> Result<u64, String> {
         },
         most: in_trains,
         wrong: |left: &rbudp::Sender, right: &rbudp::Receiver| {
-            let ignored = left.ignored() + right.ignored();
+            let ignored = left.ignored() + right.arrivals().ignored;
             (ignored > 0).then(|| format!("{ignored} messages were invalid"))
         },
     };
