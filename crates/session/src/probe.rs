@@ -335,15 +335,7 @@ impl WaitForEnd<'_> {
 
 impl<E: Measured> Owner<E> for WaitForEnd<'_> {
     fn event(&mut self, _: &mut E, event: MachineEvent, _: Instant) -> Result<Next, World> {
-        match event {
-            MachineEvent::Round(..)
-            | MachineEvent::Asked(_)
-            | MachineEvent::Idle
-            | MachineEvent::Paused(_) => Ok(Next::Continue),
-            MachineEvent::Barren => Ok(Next::Divert),
-            MachineEvent::Complete => Ok(Next::Finish),
-            MachineEvent::Failed(why) => Err(World::PeerMisbehaved(why)),
-        }
+        event.next()
     }
 
     fn tick(&mut self, machine: &mut E, now: Instant) -> Result<Next, World> {

@@ -233,19 +233,13 @@ impl Carrier<'_> {
 
 impl<E: Endpoint<Event = MachineEvent>> Owner<E> for Carrier<'_> {
     fn event(&mut self, _: &mut E, event: MachineEvent, _: Instant) -> Result<Next, World> {
-        match event {
-            MachineEvent::Round(..)
-            | MachineEvent::Asked(_)
-            | MachineEvent::Idle
-            | MachineEvent::Paused(_) => Ok(Next::Continue),
-            MachineEvent::Barren => {
-                self.barren += 1;
-                let passes = self.barren < BARREN_MAX;
-                Ok(if passes { Next::Continue } else { Next::Divert })
+        if event == MachineEvent::Barren {
+            self.barren += 1;
+            if self.barren < BARREN_MAX {
+                return Ok(Next::Continue);
             }
-            MachineEvent::Complete => Ok(Next::Finish),
-            MachineEvent::Failed(why) => Err(World::PeerMisbehaved(why)),
         }
+        event.next()
     }
 
     fn tick(&mut self, _: &mut E, _: Instant) -> Result<Next, World> {

@@ -1,5 +1,7 @@
 //! Events of the machines of all protocols.
 
+use lighthaul_io::drive::Next;
+use lighthaul_io::error::Error as World;
 use lighthaul_proto::{rbudp, sabul, stripe, vbtp};
 
 /// Event of a sender or receiver of one object.
@@ -20,6 +22,18 @@ pub enum MachineEvent {
     Complete,
     /// The peer broke the protocol, for this reason.
     Failed(String),
+}
+
+impl MachineEvent {
+    /// Returns what the driver of a transfer does next, if its owner has no rule of its own for the event.
+    pub fn next(self) -> Result<Next, World> {
+        match self {
+            Self::Round(..) | Self::Asked(_) | Self::Idle | Self::Paused(_) => Ok(Next::Continue),
+            Self::Barren => Ok(Next::Divert),
+            Self::Complete => Ok(Next::Finish),
+            Self::Failed(why) => Err(World::PeerMisbehaved(why)),
+        }
+    }
 }
 
 impl From<rbudp::SenderEvent> for MachineEvent {
