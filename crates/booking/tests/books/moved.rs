@@ -10,26 +10,17 @@ use lighthaul_booking::books::{Books, Config, Policy, Principal};
 use lighthaul_booking::error::PolicyError;
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::json::{Bps, Bytes, Change, NewReservation, Reservation, Timestamp};
-use lighthaul_calendar::{Link, Topology};
+use lighthaul_calendar::Topology;
 use lighthaul_circuit::reservation::ReservationState;
 
 use crate::world::{
-    BEGIN, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, operator, plan_outage,
+    BEGIN, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, operator, parallel_links,
+    plan_outage,
 };
 
 /// Returns three links from `a` to `b`: `short` is the cheapest and `allowed` the most expensive.
 fn three_links() -> Topology {
-    let link = |(name, cost): (&str, u32)| Link {
-        name: name.to_owned(),
-        from: "a".to_owned(),
-        to: "b".to_owned(),
-        capacity: Rate::from_mbps(1000),
-        channel: Rate::from_mbps(1),
-        guard: Duration::ZERO,
-        cost,
-    };
-    let links = [("short", 1), ("forbidden", 2), ("allowed", 3)].map(link);
-    Topology::new(vec!["a".to_owned(), "b".to_owned()], links.to_vec()).unwrap()
+    parallel_links(&[("short", 1), ("forbidden", 2), ("allowed", 3)])
 }
 
 /// Returns books over these links, with a policy for all users except ben.

@@ -10,11 +10,11 @@ use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::json::{
     Bps, Bytes, IsoDuration, NewReservation, Reservation, Timestamp,
 };
-use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::reservation::ReservationState;
 
 use crate::world::{
-    BEGIN, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, most_at_once, plan_outage,
+    BEGIN, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, most_at_once, parallel_links,
+    plan_outage,
 };
 
 const GIGABIT: u64 = 1_000_000_000;
@@ -23,17 +23,7 @@ const HORIZON: u64 = 1000;
 
 /// Returns books over three links of 1 Gb/s from `a` to `b`, with a limit of 1 Gb/s for ada.
 fn books() -> Books {
-    let link = |name: &str| Link {
-        name: name.to_owned(),
-        from: "a".to_owned(),
-        to: "b".to_owned(),
-        capacity: Rate::from_mbps(1000),
-        channel: Rate::from_mbps(1),
-        guard: Duration::ZERO,
-        cost: 1,
-    };
-    let nodes = ["a", "b"].map(str::to_owned).to_vec();
-    let topology = Topology::new(nodes, ["one", "two", "three"].map(link).to_vec()).unwrap();
+    let topology = parallel_links(&[("one", 1), ("two", 1), ("three", 1)]);
     let limited = Policy {
         rate_max: Some(Rate::from_mbps(1000)),
         ..Policy::default()

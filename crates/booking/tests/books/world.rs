@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_booking::books::{Books, Config, Principal, Role};
@@ -10,7 +11,7 @@ use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::json::{
     Bps, Bytes, NewOutage, NewReservation, Reservation, Shape, Timestamp,
 };
-use lighthaul_calendar::{Calendar, Topology};
+use lighthaul_calendar::{Calendar, Link, Topology};
 
 /// Start time of the tests, in 2027.
 pub(crate) const BEGIN: u64 = 1_800_000_000 * SECOND;
@@ -140,4 +141,19 @@ pub(crate) fn plan_outage(books: &Books, link: &str, from: u64, till: u64) {
         why: String::new(),
     };
     books.outage(&operator(), &outage).unwrap();
+}
+
+/// Returns links of 1 Gb/s from `a` to `b` with these names and costs.
+pub(crate) fn parallel_links(links: &[(&str, u32)]) -> Topology {
+    let link = |(name, cost): &(&str, u32)| Link {
+        name: (*name).to_owned(),
+        from: "a".to_owned(),
+        to: "b".to_owned(),
+        capacity: Rate::from_mbps(1000),
+        channel: Rate::from_mbps(1),
+        guard: Duration::ZERO,
+        cost: *cost,
+    };
+    let nodes = ["a", "b"].map(str::to_owned).to_vec();
+    Topology::new(nodes, links.iter().map(link).collect()).unwrap()
 }
