@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_fs::file_access::{FileAccess, Folder};
-use lighthaul_fs::meta::Meta;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error, FileAction};
@@ -237,8 +236,7 @@ impl Executor<'_> {
                 "cannot list {}: it is nested more than {DEPTH_MAX} directories deep",
                 path.display()
             );
-            let code = Code::Io as u8;
-            return self.say(FileReply::Failed { code, why });
+            return self.refuse(Code::Io, why);
         }
         match folder.enter(name) {
             Ok(inner) => self.walk((inner, path), below, visit, Some(levels - 1)),
@@ -283,6 +281,12 @@ impl Executor<'_> {
             self.flush()?;
         }
         self.advance()
+    }
+
+    /// Reports that an item is not handled, with the exit status and the reason.
+    fn refuse(&mut self, code: Code, why: String) -> Result<(), Error> {
+        let code = code as u8;
+        self.say(FileReply::Failed { code, why })
     }
 
     /// Returns the next names in `folder`, which is at `path`, or `None` after a reported failure.
@@ -363,10 +367,7 @@ impl Executor<'_> {
                     "cannot remove {}: it is the root or a path of dots",
                     path.display()
                 );
-                self.say(FileReply::Failed {
-                    code: Code::Usage as u8,
-                    why: text,
-                })
+                self.refuse(Code::Usage, text)
             }
             Err(error) => self.fail(FileAction::Remove, path, &error),
         }
@@ -388,10 +389,7 @@ impl Executor<'_> {
                 "cannot remove {}: it is a {what}, and your key has no right to remove those (`lighthaul allow --special` grants it)",
                 path.display()
             );
-            return self.say(FileReply::Failed {
-                code: Code::Permission as u8,
-                why: text,
-            });
+            return self.refuse(Code::Permission, text);
         }
         let error = match folder.remove(name) {
             Ok(()) => return self.advance(),
@@ -407,20 +405,14 @@ impl Executor<'_> {
                 "cannot remove {}: it is a directory; use -r to remove it with its contents",
                 path.display()
             );
-            return self.say(FileReply::Failed {
-                code: Code::Usage as u8,
-                why: text,
-            });
+            return self.refuse(Code::Usage, text);
         };
         if levels == 0 {
             let text = format!(
                 "cannot remove {}: it is nested more than {DEPTH_MAX} directories deep",
                 path.display()
             );
-            return self.say(FileReply::Failed {
-                code: Code::Io as u8,
-                why: text,
-            });
+            return self.refuse(Code::Io, text);
         }
         let mut inner = match folder.enter(name) {
             Ok(inner) => inner,
@@ -534,21 +526,12 @@ impl Executor<'_> {
 
 /// Describes `name` in `folder`, under `path`.
 fn listed(folder: &Folder, name: &OsStr, path: &[u8]) -> io::Result<FileInfo> {
-    let Meta {
-        kind,
-        size,
-        mode,
-        user,
-        group,
-        seconds,
-        nanos,
-        ..
-    } = folder.look(name)?;
-    let kind = if kind.is_file() {
+    let meta = folder.look(name)?;
+    let kind = if meta.kind.is_file() {
         FileKind::File
-    } else if kind.is_dir() {
+    } else if meta.kind.is_dir() {
         FileKind::Folder
-    } else if kind.is_symlink() {
+    } else if meta.kind.is_symlink() {
         FileKind::Link(folder.link(name)?.into_vec())
     } else {
         FileKind::Other
@@ -556,12 +539,12 @@ fn listed(folder: &Folder, name: &OsStr, path: &[u8]) -> io::Result<FileInfo> {
     Ok(FileInfo {
         path: path.to_vec(),
         kind,
-        size,
-        mode,
-        user,
-        group,
-        seconds,
-        nanos,
+        size: meta.size,
+        mode: meta.mode,
+        user: meta.user,
+        group: meta.group,
+        seconds: meta.seconds,
+        nanos: meta.nanos,
     })
 }
 
