@@ -297,3 +297,28 @@ impl Ledger {
 
 /// Maximum number of steps that one repack examines.
 pub(super) const REPACK_STEPS_MAX: usize = 1 << 15;
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_base::Rate;
+
+    use super::*;
+
+    /// The changes of a reader would pile up, since only the writer writes them.
+    #[test]
+    fn reader_keeps_no_changes_of_the_writer() {
+        let topology = Topology::single_link(Rate::from_mbps(1000), Rate::from_mbps(1));
+        let mut ledger = Ledger::new(Config::default(), topology.unwrap()).unwrap();
+        let deletes = |ledger: &mut Ledger| {
+            ledger.note_record(1);
+            ledger.note_outage(2);
+            ledger.note_answer("key".to_owned());
+        };
+        deletes(&mut ledger);
+        ledger.leave_unwritten();
+        assert!(ledger.take_batch().unwrap().is_none());
+        deletes(&mut ledger);
+        let batch = ledger.take_batch().unwrap().unwrap();
+        assert_eq!(batch.documents.len(), 3);
+    }
+}

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use lighthaul_booking::books::Config;
+use lighthaul_booking::books::{Books, Config};
 use lighthaul_booking::store::sqlite::Sqlite;
+use lighthaul_booking_client::json::Reservation;
 
 use crate::shared_store::SharedStore;
-use crate::world::{BEGIN, World, ada, all_for, open};
+use crate::world::{BEGIN, World, ada, all_for, ben, open};
 
 fn says_backwards<T: std::fmt::Debug>(answer: lighthaul_booking::Result<T>) {
     let why = answer.unwrap_err().to_string();
@@ -40,6 +41,50 @@ fn older_store_is_refused_by_every_instance_that_has_seen_more() {
     says_backwards(one.reserve(&ada(), &all_for(1), None));
     says_backwards(one.tick());
     assert!(one.status().why.unwrap().contains("is older than before"));
+}
+
+/// Opens a reader that has seen a change, which its store lost, while another writer made a change with the same number.
+fn changed_alike(accept_restored: bool) -> (Books, Reservation) {
+    let shared_store = SharedStore::default();
+    shared_store.elect("one");
+    let now = Arc::new(AtomicU64::new(BEGIN));
+    let open = |name, accept_restored| {
+        let config = Config {
+            accept_restored,
+            ..Config::default()
+        };
+        open(shared_store.handle(name), config, &now).unwrap()
+    };
+    let one = open("one", false);
+    let [two, three] = ["two", "three"].map(|name| open(name, false));
+    let reader = open("reader", accept_restored);
+    for _ in 0..2 {
+        one.reserve(&ada(), &all_for(1), None).unwrap();
+    }
+    let lagging = shared_store.copy();
+    shared_store.elect("two");
+    let lost = two.reserve(&ada(), &all_for(1), None).unwrap();
+    assert_eq!(reader.get(&ada(), lost.id).unwrap(), lost);
+    shared_store.restore(&lagging);
+    shared_store.elect("three");
+    let other = three.reserve(&ben(), &all_for(1), None).unwrap();
+    assert_eq!(other.id, lost.id);
+    (reader, other)
+}
+
+/// Each writer begins an epoch, so that histories differ even if their numbers are alike.
+#[test]
+fn lost_change_is_missed_if_another_has_its_number() {
+    let (reader, other) = changed_alike(false);
+    says_backwards(reader.get(&ben(), other.id));
+}
+
+/// A store that is accepted is read again as a whole.
+#[test]
+fn accepted_store_replaces_what_was_lost() {
+    let (reader, other) = changed_alike(true);
+    assert_eq!(reader.get(&ben(), other.id).unwrap(), other);
+    assert!(reader.get(&ada(), other.id).is_err());
 }
 
 #[test]

@@ -242,6 +242,29 @@ fn lists_have_pages_and_events_have_an_order() {
 }
 
 #[test]
+fn only_the_latest_events_are_kept() {
+    let world = World::new(Config {
+        events_max: 4,
+        ..Config::default()
+    });
+    let last = (0..5)
+        .map(|_| world.books.reserve(&ada(), &held_for(1), None).unwrap().id)
+        .last();
+    let numbers = || -> Vec<u64> {
+        let happened = world.books.events_since(&ada(), 0, 100).unwrap();
+        happened.events.iter().map(|event| event.seq).collect()
+    };
+    let before = numbers();
+    assert_eq!(before.len(), 5);
+    let latest = world.books.seq().unwrap();
+    // old objects are deleted once a minute
+    world.pass(61);
+    let kept: Vec<u64> = before.into_iter().filter(|seq| seq + 4 >= latest).collect();
+    assert_eq!(numbers(), kept);
+    assert!(kept.contains(&(last.unwrap() + 1)), "{kept:?}");
+}
+
+#[test]
 fn settings_out_of_range_are_refused() {
     let cases: [(&str, Spoil<Config>); 4] = [
         ("thousandths", |config| {
