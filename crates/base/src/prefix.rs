@@ -197,6 +197,18 @@ mod tests {
         assert!(!prefix("10.0.0.0/16").covers(prefix("10.0.0.0/8")));
     }
 
+    #[test]
+    fn only_a_prefix_without_bits_is_all() {
+        for (text, is_all) in [
+            ("0.0.0.0/0", true),
+            ("::/0", true),
+            ("0.0.0.0/1", false),
+            ("::", false),
+        ] {
+            assert_eq!(prefix(text).is_all(), is_all, "{text}");
+        }
+    }
+
     fn of(text: &str) -> [Prefix; 3] {
         Prefix::all(text.parse().unwrap())
     }

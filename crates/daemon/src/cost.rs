@@ -379,6 +379,8 @@ mod tests {
         let [session, connection] = [Cost::SESSION, Cost::CONNECTION];
         let both = session.plus(connection).plus(connection);
         assert_eq!(both.uses(), [1, 2, 10, 7, 32]);
+        let two = session.plus(session).uses();
+        assert_eq!(two, session.uses().map(|units| 2 * units));
     }
 
     #[test]

@@ -284,9 +284,14 @@ impl Entry {
     }
 
     fn is_unused(&self) -> bool {
-        let kept = |handle: &LinkHandle| !handle.is_over() && handle.status().is_kept();
-        self.connections == 0 && !self.handle.as_ref().is_some_and(kept)
+        let stays = |handle: &LinkHandle| stays(handle.is_over(), handle.status().is_kept());
+        self.connections == 0 && !self.handle.as_ref().is_some_and(stays)
     }
+}
+
+/// Returns true if a link stays between connections: it runs, and its peer can resume it.
+const fn stays(is_over: bool, is_kept: bool) -> bool {
+    !is_over && is_kept
 }
 
 /// Returns the limits of each resource for `files` descriptors. A session uses one, and for moments two.
@@ -455,6 +460,13 @@ mod tests {
             assert!(!handle.is_over() && hold.handle().is_some(), "{nth}");
         }
         assert_eq!(table.all().len(), 64);
+    }
+
+    #[test]
+    fn only_a_running_link_that_can_be_resumed_stays_between_connections() {
+        let ways = [(false, false), (false, true), (true, false), (true, true)];
+        let stay = ways.map(|(is_over, is_kept)| stays(is_over, is_kept));
+        assert_eq!(stay, [false, true, false, false]);
     }
 
     #[test]

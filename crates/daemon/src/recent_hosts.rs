@@ -185,6 +185,27 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
     }
 
+    /// A file of the longest lines is read back as a whole, at the time of today.
+    #[test]
+    fn full_record_survives_in_its_file() {
+        let name = format!("recent-hosts-full-{}", std::process::id());
+        let (path, now) = (std::env::temp_dir().join(name), unix_seconds());
+        assert!(now > 1_700_000_000, "{now}");
+        let all: Vec<IpAddr> = (0..4096)
+            .map(|nth| [0x2001, 0xdb8f, 0xf000 + nth, 0xffff, 0, 0, 0, 0].into())
+            .collect();
+        let hosts = RecentHosts::default();
+        all.iter().for_each(|host| hosts.remember(*host, now));
+        hosts.save(&path).unwrap();
+        let again = RecentHosts::default();
+        let week = 7 * 24 * 3600;
+        assert!(again.load(&path, now + week - 1).unwrap());
+        assert_eq!(again.lock().count, all.len());
+        let is_known = |at| all.iter().filter(|host| again.contains(**host, at)).count();
+        assert_eq!((is_known(now + week - 1), is_known(now + week)), (4096, 0));
+        std::fs::remove_file(&path).unwrap();
+    }
+
     #[test]
     fn one_site_cannot_push_out_the_hosts_of_others() {
         let hosts = RecentHosts::default();
@@ -195,7 +216,7 @@ mod tests {
             hosts.remember(IpAddr::from(address), at(1 + u64::from(network)));
         }
         assert!(hosts.contains(address(9, 9), at(70_000)));
-        assert_eq!(hosts.lock().count, 1 + SITE_MAX);
+        assert_eq!(hosts.lock().count, 1 + 256);
         let newest = [0x2001, 0xdb8, 0, u16::MAX, 0, 0, 0, 2];
         assert!(hosts.contains(IpAddr::from(newest), at(70_000)));
     }

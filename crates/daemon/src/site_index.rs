@@ -100,6 +100,7 @@ mod tests {
     fn oldest_connection_of_the_largest_site_is_found() {
         let site = |last: u8| Prefix::of([10, 0, last, 0].into(), 24);
         let mut index = SiteIndex::default();
+        assert!(index.is_empty());
         for (number, of) in [(0, 1), (1, 2), (2, 2), (3, 3)] {
             index.add(site(of), number);
         }
@@ -125,8 +126,10 @@ mod tests {
         }
         for nth in 0..sites.len() {
             assert_eq!(index.oldest_of_largest(), Some(nth as u64));
+            assert!(!index.is_empty());
             assert!(index.remove(site(nth), nth as u64));
         }
         assert_eq!(index.oldest_of_largest(), None);
+        assert!(index.is_empty());
     }
 }
