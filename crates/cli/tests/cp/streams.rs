@@ -47,7 +47,7 @@ fn count(report: &Value, name: &str) -> u64 {
     report[name].as_u64().unwrap()
 }
 
-/// Options for objects of this size, and so many in a second.
+/// Options for objects of this size, `per_second` of them in a second.
 const fn objects<'a>(size: &'a str, per_second: &'a str) -> [&'a str; 6] {
     [
         "--protocol",

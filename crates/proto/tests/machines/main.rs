@@ -4,6 +4,7 @@
 mod copy;
 mod feedback;
 mod model;
+mod object;
 mod path;
 mod rbudp;
 mod rbudp_peers;

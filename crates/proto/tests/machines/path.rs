@@ -51,8 +51,3 @@ pub(crate) fn any_path() -> impl Strategy<Value = WorldConfig> {
         WorldConfig { there, ..path }
     })
 }
-
-/// Generates the lengths of an object and of its packets.
-pub(crate) fn any_object() -> impl Strategy<Value = (u64, u32)> {
-    (0_u64..3_000_000, 100_u32..9_000)
-}

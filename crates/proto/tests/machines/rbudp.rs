@@ -10,7 +10,8 @@ use lighthaul_sim::{FlowEvent, HostConfig, World, WorldConfig};
 use proptest::prelude::*;
 
 use crate::copy;
-use crate::path::{any_object, any_path, gigabit};
+use crate::object::any_object;
+use crate::path::{any_path, gigabit};
 
 type Event = FlowEvent<SenderEvent, ReceiverEvent>;
 

@@ -12,7 +12,8 @@ use lighthaul_sim::{
 use proptest::prelude::*;
 
 use crate::copy;
-use crate::path::{any_object, any_path, gigabit};
+use crate::object::any_object;
+use crate::path::{any_path, gigabit};
 
 type Event = FlowEvent<SenderEvent, ReceiverEvent>;
 

@@ -10,7 +10,8 @@ use lighthaul_proto::vbtp::{
 use lighthaul_sim::{FlowEvent, World, WorldConfig};
 use proptest::prelude::*;
 
-use crate::path::{any_object, any_path};
+use crate::object::any_object;
+use crate::path::any_path;
 use crate::vbtp_run::{FOUR_STEPS, RTT, Run, Watched, circuit, config, filling, millis, steps};
 
 #[test]
