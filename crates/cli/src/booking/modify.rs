@@ -65,11 +65,9 @@ fn change(args: &ChangeArgs, before: &Reservation) -> Result<Change, Error> {
 
 /// Returns true if the reservation becomes smaller.
 fn is_less(change: &Change, before: &Reservation) -> bool {
-    match (change.size, before.request.size) {
-        (Some(new), Some(old)) => new.0 < old.0,
-        _ => {
-            let held = before.request.hold.as_ref().map(|hold| hold.0);
-            change.hold.as_ref().map(|hold| hold.0) < held
-        }
+    if let (Some(new), Some(old)) = (change.size, before.request.size) {
+        return new.0 < old.0;
     }
+    let held = before.request.hold.as_ref().map(|hold| hold.0);
+    change.hold.as_ref().map(|hold| hold.0) < held
 }

@@ -45,7 +45,11 @@ pub(crate) fn du(args: &Du) -> Result<u8, Error> {
             hidden: true,
             recursive: true,
         };
-        fetch(&place, via, &request, &mut |part| printer.take(part))?;
+        let mut take = |part| {
+            printer.take(part);
+            Ok(())
+        };
+        fetch(&place, via, &request, &mut take)?;
         printer.end(text);
     }
     Ok(printer.finish())

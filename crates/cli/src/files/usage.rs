@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use lighthaul_base::Size;
 use lighthaul_files::request::{FileInfo, FileKind, FileReply};
 use lighthaul_grammar::output::OutputArgs;
-use lighthaul_session::error::Error;
 use serde_json::{Map, Value};
 
 use crate::files::show::Failures;
@@ -80,7 +79,7 @@ impl UsagePrinter {
     }
 
     /// Adds a part of a list.
-    pub(crate) fn take(&mut self, part: FileReply) -> Result<(), Error> {
+    pub(crate) fn take(&mut self, part: FileReply) {
         match part {
             FileReply::Listed(items) => items.iter().for_each(|item| self.sums.add(item)),
             FileReply::Failed { code, why } => {
@@ -91,7 +90,6 @@ impl UsagePrinter {
             FileReply::Done(done) => self.done += done,
             FileReply::Hashed(_) | FileReply::Unreadable { .. } | FileReply::Busy(_) => {}
         }
-        Ok(())
     }
 
     /// Prints the sums of a place, which the user called `named`.
