@@ -157,15 +157,11 @@ fn doctor_detects_a_small_path_mtu() {
     let description = r#"
         host = [{ name = "a" }, { name = "b" }]
         router = [{ name = "r" }, { name = "s" }]
-        [[link]]
-        between = ["a", "r"]
-        mtu = 9000
-        [[link]]
-        between = ["r", "s"]
-        mtu = 1400
-        [[link]]
-        between = ["s", "b"]
-        mtu = 9000
+        link = [
+            { between = ["a", "r"], mtu = 9000 },
+            { between = ["r", "s"], mtu = 1400 },
+            { between = ["s", "b"], mtu = 9000 },
+        ]
     "#;
     let Some(stage) = Stage::start(name, description) else {
         return;
@@ -265,15 +261,12 @@ fn doctor_shows_the_last_hop_before_a_blocked_port() {
     }
     let description = r#"
         host = [{ name = "a" }, { name = "r" }, { name = "b" }]
-        [[link]]
-        between = ["a", "r"]
-        kind = "veth"
-        [[link]]
-        between = ["r", "b"]
-        kind = "veth"
-        # the lab wants all hosts joined; routes below lead past this
-        [[link]]
-        between = ["a", "b"]
+        # the lab needs a link between all hosts; the routes below lead past the last one
+        link = [
+            { between = ["a", "r"], kind = "veth" },
+            { between = ["r", "b"], kind = "veth" },
+            { between = ["a", "b"] },
+        ]
     "#;
     let Some(stage) = Stage::start(name, description) else {
         return;

@@ -14,16 +14,11 @@ use crate::watching::shown;
 const SITES: &str = r#"
 host = [{ name = "a" }, { name = "b" }, { name = "c" }]
 router = [{ name = "r" }]
-[[link]]
-between = ["a", "r"]
-rate = "200Mb/s"
-[[link]]
-between = ["c", "r"]
-rate = "200Mb/s"
-[[link]]
-between = ["b", "r"]
-rate = "100Mb/s"
-rtt = "20ms"
+link = [
+    { between = ["a", "r"], rate = "200Mb/s" },
+    { between = ["c", "r"], rate = "200Mb/s" },
+    { between = ["b", "r"], rate = "100Mb/s", rtt = "20ms" },
+]
 "#;
 
 /// The pair between `a` and `b`, and the element beside it.

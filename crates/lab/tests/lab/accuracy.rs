@@ -137,19 +137,12 @@ fn sites_share_a_bottleneck_and_keep_their_delays() {
     let description = r#"
         host = [{ name = "near" }, { name = "far" }, { name = "sink" }]
         router = [{ name = "left" }, { name = "right" }]
-        [[link]]
-        between = ["near", "left"]
-        delay = "2ms"
-        [[link]]
-        between = ["far", "left"]
-        delay = "12ms"
-        [[link]]
-        between = ["left", "right"]
-        rate = "200Mb/s"
-        delay = "5ms"
-        [[link]]
-        between = ["right", "sink"]
-        delay = "1ms"
+        link = [
+            { between = ["near", "left"], delay = "2ms" },
+            { between = ["far", "left"], delay = "12ms" },
+            { between = ["left", "right"], rate = "200Mb/s", delay = "5ms" },
+            { between = ["right", "sink"], delay = "1ms" },
+        ]
     "#;
     let name = "sites_share_a_bottleneck_and_keep_their_delays";
     let measured = untroubled(name, description, |lab| {

@@ -198,15 +198,11 @@ fn router_reports_a_smaller_mtu() {
     let description = r#"
         host = [{ name = "a" }, { name = "b" }]
         router = [{ name = "r" }, { name = "s" }]
-        [[link]]
-        between = ["a", "r"]
-        mtu = 9000
-        [[link]]
-        between = ["r", "s"]
-        mtu = 1400
-        [[link]]
-        between = ["s", "b"]
-        mtu = 9000
+        link = [
+            { between = ["a", "r"], mtu = 9000 },
+            { between = ["r", "s"], mtu = 1400 },
+            { between = ["s", "b"], mtu = 9000 },
+        ]
     "#;
     let Some(alone) = start_beside("router_reports_a_smaller_mtu", description) else {
         return;
