@@ -35,8 +35,6 @@ pub struct Verify {
     #[command(flatten)]
     pub crew: ThreadArgs,
     #[command(flatten)]
-    pub output: OutputArgs,
-    #[command(flatten)]
     pub via: RemoteArgs,
 }
 
@@ -59,12 +57,10 @@ pub struct Manifest {
     #[command(flatten)]
     pub crew: ThreadArgs,
     #[command(flatten)]
-    pub output: OutputArgs,
-    #[command(flatten)]
     pub via: RemoteArgs,
 }
 
-/// Threads that read files, and their progress.
+/// Threads that read files, their progress, and the format of the results.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ThreadArgs {
     /// Files to read at the same time [default: one per CPU]
@@ -72,6 +68,8 @@ pub struct ThreadArgs {
     pub jobs: Option<NonZeroUsize>,
     #[command(flatten)]
     pub progress: ProgressArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

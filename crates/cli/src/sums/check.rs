@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Verify) -> Result<u8, Error> {
     };
     let bytes = AtomicU64::new(0);
     let mut checker = Checker {
-        printer: SumsPrinter::new(args.crew, args.output.json, &bytes),
+        printer: SumsPrinter::new(args.crew, &bytes),
         extra: 0,
     };
     let lines = Lines {

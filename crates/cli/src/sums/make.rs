@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
     let place = Place::parse(&args.dir)?;
     let mut writer = ManifestWriter {
         dir: Path::new(OsStr::from_bytes(place.path())),
-        printer: SumsPrinter::new(args.crew, args.output.json, &bytes),
+        printer: SumsPrinter::new(args.crew, &bytes),
     };
     if let Place::Here(_) = place {
         write_here(args, &mut writer, &bytes)?;

@@ -33,7 +33,8 @@ pub(crate) struct SumsPrinter<'a> {
 
 impl<'a> SumsPrinter<'a> {
     /// Returns a display of the progress of `bytes`.
-    pub(crate) fn new(crew: ThreadArgs, json: bool, bytes: &'a AtomicU64) -> Self {
+    pub(crate) fn new(crew: ThreadArgs, bytes: &'a AtomicU64) -> Self {
+        let json = crew.output.json;
         let progress = match crew.progress.progress {
             Progress::Auto if stderr().is_terminal() && !json => Progress::Bar,
             Progress::Auto => Progress::None,
