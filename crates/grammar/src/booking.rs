@@ -260,11 +260,12 @@ pub struct Reservations {
 
 /// Change the size or the duration of a reservation
 ///
-/// A larger one needs free capacity after its end; a smaller one frees capacity. What was used stays used.
+/// A larger reservation needs free capacity after its end; a smaller one frees capacity. The part that is over does not change.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul modify 17 --size 800GB
-  lighthaul modify 18 --by 20:00 --why 'the run takes longer'")]
+  lighthaul modify 18 --by 20:00 --why 'the run takes longer'",
+    override_usage = "lighthaul modify <ID> --size <SIZE> | --hold <DURATION> | --by <TIME>")]
 pub struct Modify {
     #[command(flatten)]
     pub change: ChangeArgs,
@@ -272,11 +273,12 @@ pub struct Modify {
 
 /// Extend a reservation
 ///
-/// As `lighthaul modify`, but never to less.
+/// Does the same as `lighthaul modify`, but refuses to make a reservation smaller.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul extend 17 --size 2TB
-  lighthaul extend 18 --hold 3h")]
+  lighthaul extend 18 --hold 3h",
+    override_usage = "lighthaul extend <ID> --size <SIZE> | --hold <DURATION> | --by <TIME>")]
 pub struct Extend {
     #[command(flatten)]
     pub change: ChangeArgs,

@@ -23,17 +23,18 @@ use crate::wrap::Wrap;
 #[command(
     name = "lighthaul",
     version,
+    override_usage = "lighthaul <COMMAND>",
     max_term_width = 100,
     disable_version_flag = true,
     arg_required_else_help = true,
     args_conflicts_with_subcommands = true
 )]
 pub struct Cli {
-    /// Print the version
+    /// Print the version, with --json as a JSON object
     #[arg(short = 'V', long, help_heading = "Output")]
     pub version: bool,
     /// With --version, print a JSON object
-    #[arg(long, requires = "version", help_heading = "Output")]
+    #[arg(long, requires = "version", help_heading = "Output", hide = true)]
     pub json: bool,
     /// Command; none with --version
     #[command(subcommand)]

@@ -8,7 +8,10 @@ use crate::cli::Cli;
 
 /// Returns the command line of `lighthaul`.
 pub fn command() -> Command {
-    complete(Cli::command())
+    // without the empty line before the usage, the list of commands fits a terminal
+    complete(
+        Cli::command().help_template("{about-with-newline}{usage-heading} {usage}\n\n{all-args}"),
+    )
 }
 
 /// Completes the help of a command and of its subcommands.
