@@ -195,7 +195,9 @@ mod tests {
             .map(|nth| [0x2001, 0xdb8f, 0xf000 + nth, 0xffff, 0, 0, 0, 0].into())
             .collect();
         let hosts = RecentHosts::default();
-        all.iter().for_each(|host| hosts.remember(*host, now));
+        for host in &all {
+            hosts.remember(*host, now);
+        }
         hosts.save(&path).unwrap();
         let again = RecentHosts::default();
         let week = 7 * 24 * 3600;
