@@ -262,10 +262,12 @@ pub struct Reservations {
 ///
 /// A larger reservation needs free capacity after its end; a smaller one frees capacity. The part that is over does not change.
 #[derive(Args, Debug)]
-#[command(after_long_help = "Examples:
+#[command(
+    after_long_help = "Examples:
   lighthaul modify 17 --size 800GB
   lighthaul modify 18 --by 20:00 --why 'the run takes longer'",
-    override_usage = "lighthaul modify <ID> --size <SIZE> | --hold <DURATION> | --by <TIME>")]
+    override_usage = "lighthaul modify <ID> --size <SIZE> | --hold <DURATION> | --by <TIME>"
+)]
 pub struct Modify {
     #[command(flatten)]
     pub change: ChangeArgs,
@@ -275,10 +277,12 @@ pub struct Modify {
 ///
 /// Does the same as `lighthaul modify`, but refuses to make a reservation smaller.
 #[derive(Args, Debug)]
-#[command(after_long_help = "Examples:
+#[command(
+    after_long_help = "Examples:
   lighthaul extend 17 --size 2TB
   lighthaul extend 18 --hold 3h",
-    override_usage = "lighthaul extend <ID> --size <SIZE> | --hold <DURATION> | --by <TIME>")]
+    override_usage = "lighthaul extend <ID> --size <SIZE> | --hold <DURATION> | --by <TIME>"
+)]
 pub struct Extend {
     #[command(flatten)]
     pub change: ChangeArgs,
