@@ -260,7 +260,7 @@ pub struct Reservations {
 
 /// Change the size or the duration of a reservation
 ///
-/// A larger reservation needs free capacity after its end; a smaller one frees capacity. The part that is over does not change.
+/// A larger reservation needs free capacity after its end; a smaller one frees capacity. The part that has ended does not change.
 #[derive(Args, Debug)]
 #[command(
     after_long_help = "Examples:
