@@ -192,6 +192,20 @@ mod tests {
     }
 
     #[test]
+    fn metadata_of_received_files_need_a_right() {
+        for (options, owners, special) in [
+            ("", false, false),
+            (" owners", true, false),
+            (" special", false, true),
+            (" owners special", true, true),
+        ] {
+            let permit = Rights::parse(&format!("name{options}")).unwrap().permit();
+            let found = (permit.owners, permit.special);
+            assert_eq!(found, (owners, special), "{options}");
+        }
+    }
+
+    #[test]
     fn first_word_is_a_name_unless_it_restricts_the_rights() {
         for word in ["owners", "special", "gateway"] {
             let rights = Rights::parse(word).unwrap();
