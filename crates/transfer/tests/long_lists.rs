@@ -21,6 +21,7 @@ use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::role::Role;
+use lighthaul_testkit::Turn;
 use lighthaul_transfer::receive::target_folder::TargetFolder;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::{self, send};
@@ -32,6 +33,8 @@ const FILES: u64 = 1 << 14;
 
 #[test]
 fn receiver_reports_16384_failures_with_paths_of_4_kib() {
+    // a side that is too slow to read loses its connection
+    let _turn = Turn::alone();
     // the directories above these files are not listed
     let found = |nth| file(&long_path(nth), "/no-such-file");
     let failed = both(copy("receiver", FILES, found), Code::Open);
@@ -40,6 +43,8 @@ fn receiver_reports_16384_failures_with_paths_of_4_kib() {
 
 #[test]
 fn sender_reports_16384_failures_with_paths_of_4_kib() {
+    // a side that is too slow to read loses its connection
+    let _turn = Turn::alone();
     let found = |nth: u64| file(&nth.to_string(), &format!("/{}", &long_path(nth)[2..]));
     both(copy("sender", FILES, found), Code::Changed);
 }
