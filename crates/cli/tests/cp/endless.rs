@@ -224,7 +224,8 @@ fn silent_session_of_every_kind_ends() {
         clock.now().since(Instant::ZERO)
     ));
     for (kind, session) in &silent {
-        assert!(session.control.has_ended(), "{kind}");
+        // the end may still be on its way
+        becomes_true(kind, || session.control.has_ended());
     }
 }
 
