@@ -253,11 +253,11 @@ pub struct Announced {
     pub number: u64,
     /// Lane of the object.
     pub lane: u8,
+    /// Time that the lane has waited for the source disk so far, in nanoseconds.
+    pub source_wait: u64,
     /// Parts of files in the object, in order.
     #[serde(deserialize_with = "bounded::list::<PIECES_MAX, _, _>")]
     pub pieces: Vec<Piece>,
-    /// Time that the lane has waited for the source disk so far, in nanoseconds.
-    pub source_wait: u64,
 }
 
 /// Report of the sender about a piece, after it was read.
