@@ -188,11 +188,10 @@ impl Monitor {
 
     /// Returns the sum of the counters of all lanes.
     pub fn progress(&self, total: u64) -> CopyProgress {
-        let sum = |count: fn(&Counts) -> &AtomicU64| -> u64 {
-            self.lanes
-                .iter()
-                .map(|lane| count(lane).load(Relaxed))
-                .sum()
+        // some are claims of the peer
+        let sum = |count: fn(&Counts) -> &AtomicU64| {
+            let counts = self.lanes.iter().map(|lane| count(lane).load(Relaxed));
+            counts.fold(0, u64::saturating_add)
         };
         CopyProgress {
             done: sum(|lane| &lane.bytes).min(total),
@@ -261,6 +260,15 @@ mod tests {
             }
             assert!(most <= 4, "{most}");
         });
+    }
+
+    #[test]
+    fn claims_of_a_peer_do_not_overflow() {
+        let monitor = Monitor::default();
+        for number in 0..2 {
+            monitor.lane(number).source_wait.store(u64::MAX, Relaxed);
+        }
+        assert_eq!(monitor.progress(0).source_wait, u64::MAX);
     }
 
     #[test]

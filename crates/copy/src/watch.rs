@@ -135,6 +135,14 @@ pub struct CopyProgress {
     pub target_wait: u64,
 }
 
+impl CopyProgress {
+    /// Returns the packets that were sent again, in percent of those that were sent first.
+    pub fn resent_percent(&self) -> f64 {
+        let first = self.sent.saturating_sub(self.resent).max(1);
+        self.resent as f64 * 100.0 / first as f64
+    }
+}
+
 /// Result of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {

@@ -46,8 +46,8 @@ fn added(mut one: CopyProgress, other: &CopyProgress) -> CopyProgress {
     one.foreign += other.foreign;
     one.published += other.published;
     one.lanes = one.lanes.max(other.lanes);
-    one.source_wait += other.source_wait;
-    one.target_wait += other.target_wait;
+    one.source_wait = one.source_wait.saturating_add(other.source_wait);
+    one.target_wait = one.target_wait.saturating_add(other.target_wait);
     one.round = one.round.max(other.round);
     one
 }

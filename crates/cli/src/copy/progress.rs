@@ -176,8 +176,7 @@ fn entries(progress: &CopyProgress) -> Option<String> {
 }
 
 fn resent(progress: &CopyProgress) -> Option<String> {
-    let first = progress.sent.saturating_sub(progress.resent).max(1);
-    let share = progress.resent as f64 * 100.0 / first as f64;
+    let share = progress.resent_percent();
     (progress.resent > 0).then(|| format!("{share:.2} % retransmitted"))
 }
 

@@ -99,8 +99,7 @@ pub(super) fn limits(
         parts.push(format!("{rate} on the wire"));
     }
     if motion.resent > 0 {
-        let first = motion.sent.saturating_sub(motion.resent).max(1);
-        let share = motion.resent as f64 * 100.0 / first as f64;
+        let share = motion.resent_percent();
         parts.push(format!("{share:.2} % retransmitted"));
     }
     parts.push(format!("limited by {limit}"));

@@ -1,4 +1,4 @@
-//! Commands `ls`, `stat`, `rm` and `mkdir`: at a daemon, over ssh, and on this host.
+//! Commands `ls`, `du`, `stat`, `rm` and `mkdir`: at a daemon, over ssh, and on this host.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::running::Outcome;
 use crate::scratch::{dress, names};
 
 /// Runs the command with `words`, as a client that the daemon knows.
-fn run(far: &Far, words: &[&str]) -> Outcome {
+pub(crate) fn run(far: &Far, words: &[&str]) -> Outcome {
     let mut command = far.near.lighthaul(words);
     command
         .args(["--pin", &far.pin, "--key"])

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::far::{Far, Near, PROGRAM};
+use crate::files::run as run_known;
 use crate::running::Outcome;
 use crate::schema::assert_valid;
 use crate::scratch::noise;
@@ -197,15 +198,6 @@ fn files_that_the_list_lacks_are_named() {
     assert_eq!(events.last().unwrap()["failures"], 0);
 }
 
-/// Runs the command with `words` as a client that the daemon knows.
-fn run_at(far: &Far, words: &[&str]) -> Outcome {
-    let mut command = far.near.lighthaul(words);
-    command
-        .args(["--pin", &far.pin, "--key"])
-        .arg(far.near.key());
-    far.near.run(command)
-}
-
 #[test]
 fn manifest_and_verify_read_files_on_another_host() {
     let far = Far::start("sums-remote", &["--root", "ROOT"]);
@@ -219,18 +211,18 @@ fn manifest_and_verify_read_files_on_another_host() {
     assert!(copied.unwrap().success());
     let place = format!("lh://127.0.0.1:{}/tree", far.port);
     let list = list(&far.near, &here, &[]);
-    let outcome = run_at(&far, &["manifest", &place]).assert_succeeded();
+    let outcome = run_known(&far, &["manifest", &place]).assert_succeeded();
     let expected = fs::read_to_string(&list).unwrap();
     assert_eq!(outcome.out.join("\n") + "\n", expected);
     let list = list.to_str().unwrap();
-    let outcome = run_at(&far, &["verify", list, &place]).assert_succeeded();
+    let outcome = run_known(&far, &["verify", list, &place]).assert_succeeded();
     assert!(outcome.out.is_empty(), "{outcome:?}");
 
     let names: Vec<_> = expected.lines().map(|line| &line[66..]).collect();
     fs::write(tree.join(names[0]), "changed").unwrap();
     fs::remove_file(tree.join(names[1])).unwrap();
     fs::write(tree.join("more"), "more").unwrap();
-    let outcome = run_at(&far, &["verify", "--json", list, &place]);
+    let outcome = run_known(&far, &["verify", "--json", list, &place]);
     assert_eq!(outcome.code, Some(12), "{outcome:?}");
     let events = outcome.events();
     let found: BTreeSet<_> = events
@@ -252,7 +244,7 @@ fn manifest_and_verify_read_files_on_another_host() {
 
     // nothing outside the root is read
     let outside = format!("lh://127.0.0.1:{}/../tree", far.port);
-    let outcome = run_at(&far, &["manifest", &outside]);
+    let outcome = run_known(&far, &["manifest", &outside]);
     assert_ne!(outcome.code, Some(0), "{outcome:?}");
     assert!(outcome.out.is_empty(), "{outcome:?}");
 }
