@@ -3,6 +3,10 @@
 use std::fmt::Debug;
 
 use lighthaul_copy::{message, relay};
+use lighthaul_files::delta::index::Index;
+use lighthaul_files::delta::scan::{Environment, Scan};
+use lighthaul_files::delta::stretch::{Copied, STRETCH_MAX, Stretch, gaps};
+use lighthaul_files::delta::summer::{Sum, Summer};
 use lighthaul_files::filter::{Decision, FilesFrom, FilterOption, Rules, Separator};
 use lighthaul_files::manifest::{pack, unpack};
 use lighthaul_files::mode_changes::ModeChanges;
@@ -97,6 +101,125 @@ pub fn files_from(octets: &[u8]) {
             }
         }
     }
+}
+
+/// Decodes the octets as sums of the blocks of a basis, and searches a source for them that is made
+/// of the same octets. Every byte of the source is in one part, and parts are within the basis.
+pub fn delta(octets: &[u8]) {
+    const BLOCK: u32 = 1 << 10;
+    let Some((first, octets)) = octets.split_first() else {
+        return;
+    };
+    let whole = octets.len() / 8 * 8;
+    let sums = Sum::decode(&octets[..whole]).expect("whole sums");
+    assert!(Sum::decode(&octets[..whole.saturating_sub(1)]).is_err() || whole == 0);
+    let source = octets.iter().copied().cycle();
+    let source: Vec<u8> = source.take(octets.len() * 64).collect();
+    let summer = Summer::new([1; 32], BLOCK);
+    let known = source.chunks(BLOCK as usize).map(|block| summer.sum(block));
+    // with an odd first octet, some are right
+    let sums = match first % 2 {
+        0 => sums,
+        _ => known.step_by(2).chain(sums).collect(),
+    };
+    let basis = sums.len() as u64 * u64::from(BLOCK) - u64::from(first / 2).min(sums.len() as u64);
+    let mut environment = Hostile {
+        source: &source,
+        sums,
+        basis,
+        spans: Vec::new(),
+    };
+    let sizes = (source.len() as u64, basis);
+    let spans = [(0, sizes.0)];
+    let scan = Scan::new(&mut environment, &summer, sizes);
+    scan.run(&spans[..usize::from(sizes.0 > 0)])
+        .expect("the source can be read");
+    environment.spans.sort_unstable();
+    let end = environment.spans.iter().fold(0, |at, span| {
+        assert!(span.0 == at && span.1 > at, "parts overlap, or leave a gap");
+        span.1
+    });
+    assert_eq!(end, sizes.0);
+    stretch(octets);
+}
+
+/// Source, and sums that a peer has made up.
+struct Hostile<'a> {
+    source: &'a [u8],
+    sums: Vec<Sum>,
+    basis: u64,
+    spans: Vec<(u64, u64)>,
+}
+
+impl Environment for Hostile<'_> {
+    type Error = ();
+
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), ()> {
+        let from = offset as usize;
+        buffer.copy_from_slice(self.source.get(from..from + buffer.len()).ok_or(())?);
+        Ok(())
+    }
+
+    fn wait_for(&mut self, index: &mut Index, _: usize) -> Result<(), ()> {
+        let known = index.known();
+        let till = self.sums.len().min(known + 3);
+        if index.extend(&self.sums[known..till]).is_err() || till == self.sums.len() {
+            index.finish();
+        }
+        Ok(())
+    }
+
+    fn matched(&mut self, at: u64, from: u64, bytes: &[u8]) -> Result<(), ()> {
+        let len = bytes.len() as u64;
+        assert!(from + len <= self.basis, "a part is past the basis");
+        self.spans.push((at, at + len));
+        Ok(())
+    }
+
+    fn missing(&mut self, span: (u64, u64)) -> Result<(), ()> {
+        self.spans.push(span);
+        Ok(())
+    }
+}
+
+/// Takes the octets as a stretch of a peer. Gaps and copies of a valid one cover it once. Also
+/// builds a stretch by them, which is valid.
+fn stretch(octets: &[u8]) {
+    if let Ok((span, copies)) = decode_value::<((u64, u64), Vec<Copied>)>(octets)
+        && let Some(gaps) = gaps(span, &copies, 1)
+    {
+        assert_covered(span, &copies, &gaps);
+    }
+    let (mut built, mut at) = (Stretch::default(), 0);
+    for pair in octets.as_chunks::<2>().0 {
+        let len = u64::from(pair[0]) + 1;
+        let gap = (at, at + len * (STRETCH_MAX >> 12));
+        at = match pair[1] % 2 {
+            0 if built.fits_gap(gap) => {
+                built.skip(gap);
+                gap.1
+            }
+            1 if built.fits_copy(at, len) => {
+                built.copy(at, pair[1].into(), &octets[..1].repeat(len as usize));
+                at + len
+            }
+            _ => break,
+        };
+    }
+    let (span, copies, _) = built.finish();
+    let gaps = gaps(span, &copies, 1).expect("a sender builds valid stretches");
+    assert_covered(span, &copies, &gaps);
+}
+
+fn assert_covered(span: (u64, u64), copies: &[Copied], gaps: &[(u64, u64)]) {
+    let copies = copies.iter().map(|copied| copied.span());
+    let mut parts: Vec<_> = copies.chain(gaps.iter().copied()).collect();
+    parts.sort_unstable();
+    let end = parts.iter().fold(span.0, |at, part| {
+        assert!(part.0 == at && part.1 > at, "parts overlap, or leave a gap");
+        part.1
+    });
+    assert_eq!(end, span.1);
 }
 
 /// Decodes the octets as a journal. Then decodes them as records of a journal with right checksums,

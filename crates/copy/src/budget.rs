@@ -4,6 +4,8 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lighthaul_files::delta::index::Index;
+
 use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
 /// Most resources that one copy may hold.
@@ -29,6 +31,16 @@ impl Budget {
     /// Returns the bytes of memory and the number of open files with data for one of `lanes` lanes.
     pub fn of_lane(self, lanes: usize) -> (usize, usize) {
         (self.memory / lanes.max(1), self.open_max(lanes))
+    }
+
+    /// Returns the number of blocks of all deltas under way, and the limits of everything else.
+    pub fn with_deltas(self) -> (usize, Self) {
+        let share = self.memory / 3;
+        let rest = Self {
+            memory: self.memory - share,
+            ..self
+        };
+        ((share / Index::BYTES_A_BLOCK).max(BLOCKS_MIN), rest)
     }
 
     /// Returns the files with data that one of `lanes` lanes may have open. Writing takes two
@@ -82,6 +94,8 @@ impl Slots {
     }
 }
 
+/// Blocks of deltas that fit into any memory.
+const BLOCKS_MIN: usize = 1 << 13;
 /// Most files with data that are useful for a lane.
 const OPEN_MAX: usize = 64;
 /// Longest wait until another large file is complete.

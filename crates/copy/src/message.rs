@@ -2,7 +2,7 @@
 
 use std::{iter, mem};
 
-use lighthaul_files::digest::{self, Digest};
+use lighthaul_files::digest;
 use lighthaul_files::hash::FileHashes;
 use lighthaul_files::list::{NAMES_MAX, Page};
 use lighthaul_files::manifest::{PATH_MAX, PATH_SHOWN_MAX, PLACES_MAX};
@@ -16,6 +16,9 @@ use lighthaul_session::offer::Offer;
 use lighthaul_session::peer_text;
 use lighthaul_session::topic::{self, ITEMS_MAX, MESSAGE_MAX, Topic};
 use serde::{Deserialize, Serialize};
+
+use crate::delta_message::{DeltaStretch, Sums, SumsRequest};
+use crate::report::Report;
 
 /// Stream of [`Listing`] messages.
 pub const LIST: u16 = 1;
@@ -83,6 +86,10 @@ pub enum Message {
     Done(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<Planned>),
     /// Items that could not be removed at the target, or the reason why no more are removed.
     NotRemoved(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<Failure>),
+    /// Request of the sender for the sums of a basis; see [`crate::delta_message`].
+    RequestSums(SumsRequest),
+    /// Next stretch of a file that has a basis.
+    Delta(DeltaStretch),
 }
 
 impl Topic for Message {
@@ -137,10 +144,12 @@ pub enum Listing {
     Paths(#[serde(deserialize_with = "bounded::rows::<NAMES_MAX, PATH_MAX, _>")] Page),
     /// Ranges of the next entries that the receiver wants.
     Wanted(WantedFiles),
-    /// Result of comparing a held range.
+    /// Result of comparing a held range, or the copies of a stretch.
     Compared(Compared),
     /// Path of a directory whose contents are left out, since they are on another file system.
     Mount(#[serde(deserialize_with = "bounded::list::<PATH_SHOWN_MAX, _, _>")] Vec<u8>),
+    /// Sums of the next blocks of a basis.
+    Sums(Sums),
 }
 
 /// Files that the receiver wants of the next entries.
@@ -167,6 +176,9 @@ pub struct WantedFile {
     pub held: Vec<Span>,
     /// Kind of these digests.
     pub digest: digest::DigestKind,
+    /// Size of the file that is at the target now, if the ranges to send may be in it. The sender
+    /// then says of each range whether it sends it; see [`crate::delta_message`].
+    pub basis: Option<u64>,
 }
 
 /// The sender's digest of a part of a range that the receiver holds from an earlier run.
@@ -180,14 +192,14 @@ pub struct HeldDigest {
     pub report: Report,
 }
 
-/// Result of comparing a range that the receiver holds.
+/// Result of comparing a range that the receiver holds or has copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compared {
     /// Number of the file.
     pub entry: u64,
     /// Range in the file.
     pub span: Span,
-    /// True if the range must be sent.
+    /// True if the range, or each of the copies in it, must be sent.
     pub wanted: bool,
 }
 
@@ -258,21 +270,6 @@ pub struct Announced {
     /// Parts of files in the object, in order.
     #[serde(deserialize_with = "bounded::list::<PIECES_MAX, _, _>")]
     pub pieces: Vec<Piece>,
-}
-
-/// Report of the sender about a piece, after it was read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Report {
-    /// Digest of the piece.
-    Digest(Digest),
-    /// The file changed, vanished or could not be read.
-    Failed {
-        /// Exit status.
-        code: u8,
-        /// Reason.
-        #[serde(deserialize_with = "peer_text::read_reason")]
-        why: String,
-    },
 }
 
 /// Progress of the receiver.
@@ -593,6 +590,7 @@ mod tests {
             send: Some(vec![(u64::MAX, u64::MAX); 1000]),
             held: Vec::new(),
             digest: digest::DigestKind::default(),
+            basis: None,
         };
         let wanted = WantedFiles {
             entries: 400,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lighthaul_io::net::probe::LANES_MAX;
 
 use crate::failures::Reasons;
-use crate::watch::{CURRENT_MAX, CopyEvent, CopyProgress, CurrentFile};
+use crate::watch::{CURRENT_MAX, CopyEvent, CopyProgress, CurrentFile, DeltaTotals};
 
 /// Most bytes of events that wait for the observer: about four thousand events.
 const BYTES_MAX: usize = 4 << 20;
@@ -26,6 +26,8 @@ pub struct Monitor {
     pub published: AtomicU64,
     /// Reasons of the peer why it cannot send entries.
     pub reasons: Reasons,
+    /// Changed files of which only the changes are sent.
+    delta: Mutex<DeltaTotals>,
 }
 
 /// Events that the observer has not taken yet.
@@ -184,6 +186,11 @@ impl Monitor {
         }
         files.truncate(CURRENT_MAX);
         files
+    }
+
+    /// Returns the counters of all deltas, which the caller may change.
+    pub fn delta(&self) -> MutexGuard<'_, DeltaTotals> {
+        self.delta.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the sum of the counters of all lanes.

@@ -158,9 +158,22 @@ pub struct Summary {
     pub moving: Duration,
     /// Progress at the end.
     pub motion: CopyProgress,
+    /// Changed files of which only the changes were sent.
+    pub delta: DeltaTotals,
     /// Entries that failed.
     #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
     pub failures: Vec<Failed>,
+}
+
+/// Changed files of which only the changes were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeltaTotals {
+    /// Number of files.
+    pub files: u64,
+    /// Bytes that their old versions at the target had.
+    pub copied: u64,
+    /// Bytes that were sent.
+    pub sent: u64,
 }
 
 /// Entry that failed.
@@ -174,6 +187,20 @@ pub struct Failed {
     /// Reason.
     #[serde(deserialize_with = "peer_text::read_reason")]
     pub why: String,
+}
+
+impl DeltaTotals {
+    /// Counts a stretch: bytes that the old version has, and bytes that are sent.
+    pub const fn add(&mut self, copied: u64, sent: u64) {
+        self.copied = self.copied.saturating_add(copied);
+        self.sent = self.sent.saturating_add(sent);
+    }
+
+    /// Counts copied bytes that differed, and are sent.
+    pub const fn differ(&mut self, bytes: u64) {
+        self.copied = self.copied.saturating_sub(bytes);
+        self.sent = self.sent.saturating_add(bytes);
+    }
 }
 
 impl From<Failure> for Failed {

@@ -73,8 +73,8 @@ impl Cost {
     fn with_lanes(request: &Request, lanes: u64) -> (Self, Self) {
         let copy = Self {
             memory: 8 + MEMORY_LANE * lanes,
-            threads: 6 + 2 * lanes,
-            files: 48 + (8 + FILES_LANE) * lanes,
+            threads: 7 + 2 * lanes,
+            files: 52 + (8 + FILES_LANE) * lanes,
             ..Self::default()
         };
         let more = |least: Self, memory| {

@@ -12,6 +12,8 @@ use std::{fmt, io};
 use crc_fast::{CrcAlgorithm, checksum};
 use serde::{Deserialize, Serialize};
 
+use crate::object::Span;
+
 /// Kinds of digests that a transfer compares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DigestKind {
@@ -135,17 +137,31 @@ impl Digester {
     pub fn compute(
         kind: DigestKind,
         size: u64,
+        read: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<Digest> {
+        Self::compute_ranges(kind, &[(0, size)], read)
+    }
+
+    /// Returns the digest of the bytes that `read` reads in `ranges`, one after the other. Fails with `UnexpectedEof` if
+    /// there are fewer.
+    pub fn compute_ranges(
+        kind: DigestKind,
+        ranges: &[Span],
         mut read: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
     ) -> io::Result<Digest> {
+        let size: u64 = ranges.iter().map(|(from, till)| till - from).sum();
         let mut digester = Self::new(kind, size);
         let mut buffer = vec![0; size.min(1 << 20) as usize];
-        while !digester.is_whole() {
-            let at = digester.seen;
-            let part = (size - at).min(buffer.len() as u64) as usize;
-            if read(at, &mut buffer[..part])? < part {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+        for (from, till) in ranges {
+            let mut at = *from;
+            while at < *till {
+                let part = (till - at).min(buffer.len() as u64) as usize;
+                if read(at, &mut buffer[..part])? < part {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                digester.update(digester.seen, &buffer[..part]);
+                at += part as u64;
             }
-            digester.update(at, &buffer[..part]);
         }
         digester
             .finish()

@@ -9,12 +9,14 @@
 //! - [`temp_names`], [`temp_place`]: names and place of temporary files; [`writer_lock`]: lock files of writers
 //! - [`digest`]: digests that verify a transfer; [`hash`]: hashes for users; [`sums`]: hashes of
 //!   many files at a time
+//! - [`delta`]: search of a changed file for what its old version has
 //! - [`request`]: requests about files; [`execute`]: their execution; [`remote`]: execution for a
 //!   peer
 //! - [`free_space`]: comparison with the size of wanted files; [`source_names`]: names at the source
 //! - [`special`]: devices, FIFOs and sockets; [`notes`]: messages that are shown once
 
 pub mod backups;
+pub mod delta;
 pub mod digest;
 pub mod error;
 pub mod execute;

@@ -103,6 +103,20 @@ pub struct Options {
     pub shared: bool,
     /// Kind of the digest of each piece.
     pub digest: digest::DigestKind,
+    /// Files of which only the changes are sent.
+    pub delta: DeltaMode,
+}
+
+/// Files of which only the changes are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeltaMode {
+    /// Those for which that is likely faster.
+    #[default]
+    Auto,
+    /// All that have an old version at the target.
+    Always,
+    /// None.
+    Never,
 }
 
 impl Options {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use lighthaul_files::options::DeltaMode;
 
 use crate::changes::ChangeArgs;
 use crate::rules::Rules;
@@ -71,6 +72,37 @@ pub struct FileArgs {
     /// Replace and delete devices, FIFOs and sockets at the target like files
     #[arg(long, help_heading = "Metadata", hide_short_help = true)]
     pub replace_special: bool,
+    /// Send only the changes of large files: auto, always or never
+    ///
+    /// The old version of a file is read at the target. auto does so on paths of up to 1 Gb/s. Files below 256 KiB are
+    /// always sent as a whole, and so are all with --inplace.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "WHEN",
+        env = "LIGHTHAUL_DELTA",
+        overrides_with_all = ["delta", "whole_file", "no_whole_file"],
+        help_heading = "Network"
+    )]
+    pub delta: DeltaChoice,
+    /// Send changed files as a whole, as --delta=never does
+    #[arg(
+        short = 'W',
+        long,
+        overrides_with_all = ["delta", "whole_file", "no_whole_file"],
+        help_heading = "Network",
+        hide_short_help = true
+    )]
+    pub whole_file: bool,
+    /// Send only the changes of large files, as --delta=always does
+    #[arg(
+        long,
+        overrides_with_all = ["delta", "whole_file", "no_whole_file"],
+        help_heading = "Network",
+        hide_short_help = true
+    )]
+    pub no_whole_file: bool,
     /// Verify files: transfer, disk or none
     #[arg(
         long,
@@ -115,6 +147,29 @@ pub struct FileArgs {
         hide_short_help = true
     )]
     pub partial_dir: Option<PathBuf>,
+}
+
+/// Files of which only the changes are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DeltaChoice {
+    /// Those for which that is likely faster
+    #[default]
+    Auto,
+    /// All that have an old version at the target
+    Always,
+    /// None
+    Never,
+}
+
+impl FileArgs {
+    /// Returns the files of which only the changes are sent.
+    pub const fn delta(&self) -> DeltaMode {
+        match (self.whole_file, self.no_whole_file, self.delta) {
+            (true, ..) | (_, false, DeltaChoice::Never) => DeltaMode::Never,
+            (_, true, _) | (.., DeltaChoice::Always) => DeltaMode::Always,
+            (.., DeltaChoice::Auto) => DeltaMode::Auto,
+        }
+    }
 }
 
 /// Comparison before a file gets its final name.

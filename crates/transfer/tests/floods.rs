@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lighthaul_copy::message::{
-    Announced, LIST, Landing, Listing, Message, Progress, Report, Target,
-};
+use lighthaul_copy::message::{Announced, LIST, Landing, Listing, Message, Progress, Target};
+use lighthaul_copy::report::Report;
 use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::filter::Rules;
 use lighthaul_files::listed::SourceEntries;

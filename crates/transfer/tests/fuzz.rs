@@ -11,10 +11,11 @@ mod transfer;
 
 use harmless::{Body, assert_harmless, assert_seeds_harmless};
 
-const TARGETS: [(&str, Body); 5] = [
+const TARGETS: [(&str, Body); 6] = [
     ("message", transfer::message),
     ("manifest", transfer::manifest),
     ("receive_journal", transfer::journal),
+    ("delta", transfer::delta),
     ("filter", transfer::filter),
     ("files_from", transfer::files_from),
 ];
@@ -30,6 +31,11 @@ proptest! {
     #[test]
     fn decoding_messages_never_panics(octets in prop::collection::vec(any::<u8>(), 0..400)) {
         assert_harmless(transfer::message, &octets);
+    }
+
+    #[test]
+    fn sums_of_a_peer_never_break_a_search(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+        assert_harmless(transfer::delta, &octets);
     }
 
     #[test]

@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Span};
 use lighthaul_copy::message::{
-    Announced, CopyResult, Failure, HeldDigest, LIST, Landing, Listing, Message, Report, Target,
+    Announced, CopyResult, Failure, HeldDigest, LIST, Landing, Listing, Message, Target,
     WantedFile, WantedFiles,
 };
+use lighthaul_copy::report::Report;
 use lighthaul_copy::watch::{CopyEvent, Summary};
 use lighthaul_files::digest::{self, Digest, Digester};
 use lighthaul_files::filter::Rules;
@@ -409,6 +410,7 @@ fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
             send: None,
             held: Vec::new(),
             digest: digest::DigestKind::default(),
+            basis: None,
         }],
     });
     let (arrivals, joins) = (channel().1, channel().1);

@@ -205,6 +205,7 @@ fn chosen(choice: &FileArgs, digest: digest::DigestKind, sync: bool) -> Result<O
             Verify::None => digest::DigestKind::None,
             Verify::Transfer | Verify::Disk => digest,
         },
+        delta: choice.delta(),
         ..Options::default()
     })
 }

@@ -11,6 +11,7 @@ mod circuits;
 mod copies;
 mod crashes;
 mod credentials;
+mod delta;
 mod doctor;
 mod early;
 mod endless;

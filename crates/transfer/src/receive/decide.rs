@@ -97,7 +97,14 @@ impl EntryChecker<'_> {
     ) -> Result<Settled, Error> {
         if action != Action::Keep {
             let item = self.item(place, entry, (there, action));
-            self.plan_item(action, entry, why, (kept, Some(item)))?;
+            let is_delta = there.is_some_and(|there| self.may_be_basis(entry, &there));
+            let note = if is_delta {
+                "; a delta may be sent"
+            } else {
+                ""
+            };
+            let why = format!("{why}{note}");
+            self.plan_item(action, entry, &why, (kept, Some(item)))?;
             return Ok(Settled::Now);
         }
         let changes = there.map_or_else(Vec::new, |there| self.changes(place, entry, there));

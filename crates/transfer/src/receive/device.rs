@@ -14,24 +14,27 @@ use lighthaul_session::error::{Error, FileAction};
 pub(crate) fn check(
     root: &mut Root,
     path: &Path,
-    digests: &[(Span, Digest)],
+    digests: &[(Vec<Span>, Digest)],
     check: impl Fn() -> Result<(), Error>,
 ) -> Result<(), Error> {
     let failed = |error| Error::file(FileAction::ReadBack, path, &error);
     let mut file = DeviceFile::open(root, path).map_err(failed)?;
-    for ((from, till), sent) in digests {
+    for (ranges, sent) in digests {
         check()?;
-        let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, from + at);
-        let there = Digester::compute(sent.kind(), till - from, read).map_err(failed)?;
+        let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
+        let there = Digester::compute_ranges(sent.kind(), ranges, read).map_err(failed)?;
         if there != *sent {
-            return Err(Fault::ReadBack {
-                from: *from,
-                till: *till,
-            }
-            .into());
+            let (from, till) = ends(ranges);
+            return Err(Fault::ReadBack { from, till }.into());
         }
     }
     Ok(())
+}
+
+/// Returns the begin of the first range, and the end of the last.
+fn ends(ranges: &[Span]) -> Span {
+    let first = ranges.first().map_or(0, |range| range.0);
+    (first, ranges.last().map_or(0, |range| range.1))
 }
 
 #[cfg(test)]
@@ -50,7 +53,8 @@ mod tests {
         let digest = |kind, (from, till): (usize, usize)| {
             let mut digester = Digester::new(kind, (till - from) as u64);
             digester.update(0, &bytes[from..till]);
-            ((from as u64, till as u64), digester.finish().unwrap())
+            let range = (from as u64, till as u64);
+            (vec![range], digester.finish().unwrap())
         };
         let digests = [
             digest(DigestKind::Blake3, (0, 100_001)),

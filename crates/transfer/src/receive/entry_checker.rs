@@ -146,6 +146,7 @@ impl EntryChecker<'_> {
                 Listing::Begin { .. }
                 | Listing::Wanted(_)
                 | Listing::Compared(_)
+                | Listing::Sums(_)
                 | Listing::Removed(_)
                 | Listing::Paths(_)
                 | Listing::RequestPaths => {

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use lighthaul_copy::budget::Slot;
 use lighthaul_copy::message::{CopyResult, Failure};
 use lighthaul_files::backups::Backups;
+use lighthaul_files::delta::stretch::{Copied, gaps};
 use lighthaul_files::digest::{self, Digest};
 use lighthaul_files::manifest::{Entry, EntryKind, WINDOW};
 use lighthaul_files::object::{Piece, Span};
@@ -26,6 +27,7 @@ use super::journal::{Journal, Record};
 use super::links::{LinkTarget, Links, Name};
 use super::placed::Placed;
 pub(crate) use super::placed::Settled;
+use super::span_set::SpanSet;
 
 /// File that is being received.
 #[derive(Debug)]
@@ -46,11 +48,17 @@ pub(crate) struct PendingFile {
 // fields: all of it is under one lock
 pub(crate) struct Fill {
     /// Ranges that were requested, and that no object contains yet.
-    owed: Vec<Span>,
+    owed: SpanSet,
+    /// Ranges of which the sender has not said whether it sends them.
+    undecided: SpanSet,
+    /// Size of the basis, until its sums are requested.
+    basis: Option<u64>,
+    /// Length of its blocks after that.
+    block: Option<u64>,
     /// Records of the journal from an earlier run.
     pub(crate) held: Vec<Record>,
     /// Held ranges that were not compared with the source yet.
-    uncompared: Vec<Span>,
+    uncompared: SpanSet,
     /// Kind of digest for these.
     held_digest: digest::DigestKind,
     /// Bytes that were not compared with the source in this run.
@@ -59,8 +67,8 @@ pub(crate) struct Fill {
     pub(crate) compared: Vec<Span>,
     /// Version of the temporary file after this copy's last change.
     pub(crate) version: Option<Version>,
-    /// Digests of the compared ranges.
-    pub(crate) digests: Vec<(Span, Digest)>,
+    /// Digests of the compared ranges, each of one or more.
+    pub(crate) digests: Vec<(Vec<Span>, Digest)>,
     /// Lock on a file that is written under its final name, in several parts.
     pub(crate) lock: Option<(File, Option<Slot>)>,
     /// True if the temporary file exists.
@@ -114,10 +122,52 @@ impl PendingFile {
     }
 
     /// Sets the requested ranges.
-    pub(crate) fn expect(&self, owed: Vec<Span>) {
+    pub(crate) fn expect(&self, owed: &[Span]) {
         let mut fill = self.fill();
-        fill.uncompared_bytes += bytes(&owed);
-        fill.owed = owed;
+        fill.owed = SpanSet::from(owed);
+        fill.uncompared_bytes += fill.owed.bytes();
+    }
+
+    /// Sets the ranges that a basis of `len` bytes may have.
+    pub(crate) fn expect_delta(&self, undecided: &[Span], len: u64) {
+        let mut fill = self.fill();
+        fill.basis = Some(len);
+        fill.undecided = SpanSet::from(undecided);
+        fill.uncompared_bytes += fill.undecided.bytes();
+    }
+
+    /// Takes the size of the basis, when the sums of its blocks of `block` bytes are requested.
+    pub(crate) fn take_basis(&self, block: u64) -> Option<u64> {
+        let mut fill = self.fill();
+        fill.block.get_or_insert(block);
+        fill.basis.take()
+    }
+
+    /// Records that the sender sends the stretch `span` but for `copies`. Returns the number of bytes to send, or none if
+    /// that is decided already, or impossible.
+    fn decide(&self, span: Span, copies: &[Copied]) -> Option<u64> {
+        let mut fill = self.fill();
+        // without sums, nothing can be copied
+        let block = fill.block.unwrap_or(u64::MAX);
+        let gaps = gaps(span, copies, block)?;
+        if !fill.undecided.take(span) {
+            return None;
+        }
+        for gap in &gaps {
+            fill.owed.insert(*gap);
+        }
+        Some(gaps.iter().map(|(from, till)| till - from).sum())
+    }
+
+    /// Returns true if the sums of the basis were requested.
+    pub(crate) fn has_delta(&self) -> bool {
+        self.fill().block.is_some()
+    }
+
+    /// Returns true if no sums of the basis are needed.
+    pub(crate) fn is_decided(&self) -> bool {
+        let fill = self.fill();
+        fill.failed || fill.undecided.is_empty()
     }
 
     /// Sets the ranges in `held`, which were written as `records` say, and whose digests are
@@ -129,8 +179,8 @@ impl PendingFile {
         records: Vec<Record>,
     ) {
         let mut fill = self.fill();
-        fill.uncompared_bytes += bytes(held);
-        fill.uncompared = held.to_vec();
+        fill.uncompared = SpanSet::from(held);
+        fill.uncompared_bytes += fill.uncompared.bytes();
         fill.compared = held.to_vec();
         fill.held_digest = digest;
         fill.held = records;
@@ -149,66 +199,75 @@ impl PendingFile {
         self.fill().held_digest
     }
 
+    /// Returns the number of ranges that the sender must still send, digest or decide.
+    fn ranges(&self) -> usize {
+        let fill = self.fill();
+        fill.owed.len() + fill.uncompared.len() + fill.undecided.len()
+    }
+
+    /// Forgets which ranges of a failed file may still arrive, since their bytes are dropped.
+    fn join_ranges(&self) {
+        let mut fill = self.fill();
+        fill.owed.join();
+        fill.uncompared.join();
+        fill.undecided.join();
+    }
+
     /// Returns true if the sender may still send bytes or digests of the file.
     fn is_awaited(&self) -> bool {
         let fill = self.fill();
-        !fill.owed.is_empty() || !fill.uncompared.is_empty()
+        let sets = [&fill.owed, &fill.uncompared, &fill.undecided];
+        sets.iter().any(|set| !set.is_empty())
     }
 
     /// Returns the requested bytes that have not arrived.
     fn owed(&self) -> u64 {
-        bytes(&self.fill().owed)
+        self.fill().owed.bytes()
     }
 
     /// Marks a part of a held range as being compared. Returns false if its digest was not
     /// requested.
     fn compare(&self, span: Span) -> bool {
-        take_out(&mut self.fill().uncompared, span)
+        self.fill().uncompared.take(span)
     }
 
-    /// Requests a held range that differs from the source. Returns false for a failed file.
-    pub(crate) fn owe(&self, span: Span) -> bool {
+    /// Requests a range that differs from the source. Returns false for a failed file.
+    fn owe(&self, span: Span) -> bool {
         let mut fill = self.fill();
         if !fill.failed {
-            fill.owed.push(span);
+            fill.owed.insert(span);
         }
         !fill.failed
     }
 
     /// Marks `piece` as announced. Returns false if it was not requested.
     fn announce(&self, piece: &Piece) -> bool {
-        take_out(&mut self.fill().owed, (piece.offset, piece.end()))
+        self.fill().owed.take((piece.offset, piece.end()))
     }
-}
-
-/// Most separate ranges of one file. An honest sender takes them from the front, so that few are
-/// split.
-const SPANS_MAX: usize = 1 << 17;
-
-/// Removes `part` from `spans`. Returns false if it is not within one of them.
-fn take_out(spans: &mut Vec<Span>, part: Span) -> bool {
-    if spans.len() > SPANS_MAX {
-        return false;
-    }
-    let holds = |span: &Span| span.0 <= part.0 && part.0 < part.1 && part.1 <= span.1;
-    let Some(index) = spans.iter().position(holds) else {
-        return false;
-    };
-    let (from, till) = spans.remove(index);
-    if part.1 < till {
-        spans.insert(index, (part.1, till));
-    }
-    if from < part.0 {
-        spans.insert(index, (from, part.0));
-    }
-    true
-}
-
-fn bytes(spans: &[Span]) -> u64 {
-    spans.iter().map(|(from, till)| till - from).sum()
 }
 
 impl TableState {
+    /// Changes the ranges of a file by `change`, and counts those that the sender made of others.
+    fn split<T>(
+        &mut self,
+        file: &PendingFile,
+        change: impl FnOnce(&PendingFile) -> T,
+    ) -> Result<T, Error> {
+        let before = file.ranges();
+        let changed = change(file);
+        self.split = (self.split + file.ranges()).saturating_sub(before);
+        if self.split > SPLIT_MAX {
+            return Err(PeerFault::Invalid("more ranges than the limit").into());
+        }
+        Ok(changed)
+    }
+
+    /// Returns a file whose bytes may still arrive.
+    fn find(&self, number: u64) -> Option<Arc<PendingFile>> {
+        let file = self.pending.get(&number);
+        file.or_else(|| self.failed.get(&number)).cloned()
+    }
+
     /// Reports the differences of an entry that is in place.
     fn report(&mut self, number: u64, ok: bool) {
         let item = self.items.remove(&number).filter(|_| ok);
@@ -223,6 +282,9 @@ impl TableState {
     }
 }
 
+/// Most ranges of all files that a sender makes of those that were requested: an honest one names less than a quarter
+/// before it sends them.
+const SPLIT_MAX: usize = 1 << 20;
 /// Most bytes of paths of changed entries that wait until the sender reads the reports.
 const UNREPORTED_MAX: usize = 4 << 20;
 
@@ -262,6 +324,8 @@ struct TableState {
     done: Vec<Planned>,
     /// Bytes of paths of changed entries that were not reported to the sender.
     unreported: usize,
+    /// Ranges that the sender has made of others, and not sent.
+    split: usize,
     /// Path of the only file, if its expected hash is known.
     expected: PathBuf,
     /// True if the list is complete.
@@ -295,19 +359,46 @@ impl EntryTable {
         state.pending.insert(pending.number, Arc::new(pending));
     }
 
-    /// Adds bytes that are requested because they differ from the source.
-    pub(crate) fn want_more(&self, bytes: u64) {
-        let mut state = self.lock();
-        state.wanted = state.wanted.saturating_add(bytes);
-    }
-
     /// Returns the file of a range whose digest arrived. Fails if the digest was not requested.
     pub(crate) fn compare(&self, number: u64, span: Span) -> Result<Arc<PendingFile>, Error> {
-        let state = self.lock();
-        let file = state.pending.get(&number);
-        let file = file.or_else(|| state.failed.get(&number));
-        let file = file.filter(|file| file.compare(span)).cloned();
-        file.ok_or_else(|| PeerFault::Invalid("a digest that was not requested").into())
+        let mut state = self.lock();
+        let invalid = || PeerFault::Invalid("a digest that was not requested");
+        let file = state.find(number).ok_or_else(invalid)?;
+        let is_compared = state.split(&file, |file| file.compare(span))?;
+        Ok(is_compared.then_some(file).ok_or_else(invalid)?)
+    }
+
+    /// Requests a range that differs from the source. Returns false for a failed file.
+    pub(crate) fn owe(&self, file: &PendingFile, span: Span) -> Result<bool, Error> {
+        let mut state = self.lock();
+        let wanted = state.split(file, |file| file.owe(span))?;
+        if wanted {
+            state.wanted = state.wanted.saturating_add(span.1 - span.0);
+        }
+        Ok(wanted)
+    }
+
+    /// Records that the sender sends a stretch of a file but for `copies`. Returns the file and the number of bytes to
+    /// send. Fails if that was decided before, or is impossible.
+    pub(crate) fn decide(
+        &self,
+        number: u64,
+        span: Span,
+        copies: &[Copied],
+    ) -> Result<(Arc<PendingFile>, u64), Error> {
+        let mut state = self.lock();
+        let file = state.find(number);
+        let file = file.ok_or(PeerFault::Invalid("a delta that was not requested"))?;
+        let bytes = state.split(&file, |file| file.decide(span, copies))?;
+        let bytes = bytes.ok_or(PeerFault::Invalid("a stretch that was not requested"))?;
+        state.wanted = state.wanted.saturating_add(bytes);
+        Ok((file, bytes))
+    }
+
+    /// Returns the file of a delta. Fails if it is in place, or was not wanted.
+    pub(crate) fn with_basis(&self, number: u64) -> Result<Arc<PendingFile>, Error> {
+        let file = self.lock().find(number);
+        file.ok_or_else(|| PeerFault::Invalid("a delta that was not requested").into())
     }
 
     /// Records `entry` as the file whose expected hash is known.
@@ -371,6 +462,7 @@ impl EntryTable {
         if let Some(file) = state.pending.remove(&number)
             && file.is_awaited()
         {
+            state.split(&file, PendingFile::join_ranges).ok();
             state.failed.insert(number, file);
         }
         state.settle();
@@ -456,16 +548,14 @@ impl EntryTable {
 
     /// Returns the files of an object's pieces. Fails if a piece was not requested.
     pub(crate) fn announce(&self, pieces: &[Piece]) -> Result<Vec<Arc<PendingFile>>, Error> {
-        let state = self.lock();
+        let mut state = self.lock();
+        let invalid = || PeerFault::Invalid("a piece of a file that was not requested");
         let file = |piece: &Piece| {
-            let file = state
-                .pending
-                .get(&piece.entry)
-                .or_else(|| state.failed.get(&piece.entry))?;
-            file.announce(piece).then(|| Arc::clone(file))
+            let file = state.find(piece.entry).ok_or_else(invalid)?;
+            let is_owed = state.split(&file, |file| file.announce(piece))?;
+            Ok(is_owed.then_some(file).ok_or_else(invalid)?)
         };
-        let files = pieces.iter().map(file).collect::<Option<Vec<_>>>();
-        files.ok_or_else(|| PeerFault::Invalid("a piece of a file that was not requested").into())
+        pieces.iter().map(file).collect()
     }
 
     /// Returns the file of entry `number`, if it is not in place yet.
@@ -507,7 +597,6 @@ mod tests {
 
     use lighthaul_files::options::Action;
     use lighthaul_session::error::Code;
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -522,7 +611,7 @@ mod tests {
     fn pending(number: u64, owed: &[Span]) -> PendingFile {
         let names = (PathBuf::from("part"), PathBuf::new());
         let pending = PendingFile::new(number, file(number, 100), names, false);
-        pending.expect(owed.to_vec());
+        pending.expect(owed);
         pending
     }
 
@@ -611,12 +700,11 @@ mod tests {
         table.announce(&[piece(1, (0, 10))]).unwrap();
         // a range that differs from the source is requested
         let file = table.find(1).unwrap();
-        assert!(file.owe((10, 20)));
-        table.want_more(10);
+        assert_eq!(table.owe(&file, (10, 20)), Ok(true));
         assert_eq!(table.wanted(), 110);
         table.announce(&[piece(1, (10, 20))]).unwrap();
         file.fill().failed = true;
-        assert!(!file.owe((10, 20)));
+        assert_eq!(table.owe(&file, (10, 20)), Ok(false));
         table.announce(&[piece(1, (10, 20))]).unwrap_err();
         assert_eq!(numbers(table.pending()), [1, 2]);
         assert!(table.find(3).is_none());
@@ -749,42 +837,38 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_a_file_are_bounded() {
-        let count = SPANS_MAX as u64;
-        let mut spans: Vec<Span> = (0..count).map(|nth| (4 * nth, 4 * nth + 3)).collect();
-        assert!(take_out(&mut spans, (1, 2)));
-        assert_eq!(spans.len(), SPANS_MAX + 1);
-        assert!(
-            !take_out(&mut spans, (4, 5)),
-            "an honest sender does not split a file into so many ranges"
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn removed_part_was_within_one_range(
-            cuts in prop::collection::btree_set(0_u64..60, 0..12),
-            parts in prop::collection::vec((0_u64..60, 0_u64..9), 1..20),
-        ) {
-            let cuts: Vec<u64> = cuts.into_iter().collect();
-            let pairs = cuts.chunks_exact(2);
-            let mut spans: Vec<Span> = pairs.map(|pair| (pair[0], pair[1])).collect();
-            for (from, len) in parts {
-                let part = (from, from + len);
-                let within = |byte: &u64, spans: &[Span]| spans.iter().any(|(f, t)| (*f..*t).contains(byte));
-                let before = spans.clone();
-                let fits = len > 0 && (part.0..part.1).all(|byte| within(&byte, &before));
-                // adjacent ranges stay separate: a part across both is in neither
-                let one = before.iter().any(|(f, t)| *f <= part.0 && part.1 <= *t);
-                prop_assert_eq!(take_out(&mut spans, part), fits && one);
-                for byte in 0..70 {
-                    let taken = fits && one && (part.0..part.1).contains(&byte);
-                    prop_assert_eq!(within(&byte, &spans), within(&byte, &before) && !taken);
-                }
-                prop_assert!(spans.iter().all(|(f, t)| f < t));
-                prop_assert!(spans.is_sorted());
-                prop_assert_eq!(bytes(&spans), (0..70).filter(|byte| within(byte, &spans)).count() as u64);
-            }
+    fn ranges_of_all_files_are_bounded_and_failed_files_need_one() {
+        const FILES: u64 = 8;
+        let table = EntryTable::default();
+        for number in 0..FILES {
+            let names = (PathBuf::from("part"), PathBuf::new());
+            let size = 4 * SPLIT_MAX as u64;
+            let pending = PendingFile::new(number, file(number, size), names, false);
+            pending.expect_delta(&[(0, size)], 5);
+            table.expect(pending);
         }
+        let mut left = (0..SPLIT_MAX as u64).flat_map(|nth| {
+            let numbers = 0..FILES;
+            numbers.map(move |number| (number, (2 * nth + 1, 2 * nth + 2)))
+        });
+        let mut named = 0;
+        let error = loop {
+            let (number, span) = left.next().unwrap();
+            match table.decide(number, span, &[]) {
+                Ok((_, bytes)) => assert_eq!(bytes, 1),
+                Err(error) => break error,
+            }
+            named += 1;
+        };
+        assert_eq!(error.code(), Code::Protocol);
+        // each stretch is owed, and leaves ranges on both sides
+        assert_eq!(named, SPLIT_MAX / 2);
+        let failed = table.find(0).unwrap();
+        let fault = || PeerFault::reported(Code::Changed as u8, "it changed").into();
+        table.settle(0, &failed.entry, Err(fault()));
+        assert_eq!(failed.ranges(), 2);
+        // there is room again
+        let (number, span) = left.next().unwrap();
+        table.decide(number, span, &[]).unwrap();
     }
 }

@@ -1,15 +1,19 @@
-//! Comparison of ranges that an earlier run left at the target.
+//! Comparison of ranges that an earlier run left at the target, or that are copied from a basis.
 //!
-//! Each range is read back and compared with the sender's digest of its own bytes, while lanes
+//! Each range is read back, or copied, and compared with the sender's digest of its own bytes, while lanes
 //! receive what is missing. Ranges that differ are sent again.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use lighthaul_copy::message::{Compared, Listing, Report};
-use lighthaul_files::digest::{Digest, Digester};
+use lighthaul_copy::message::{Compared, Listing};
+use lighthaul_copy::report::Report;
+use lighthaul_files::delta::stretch::Copied;
+use lighthaul_files::digest::{Digest, DigestKind, Digester};
 use lighthaul_files::object::Span;
-use lighthaul_fs::sparse;
+use lighthaul_fs::disk::{InputFile, OutputFile};
+use lighthaul_fs::sparse::{self, FormerContent};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
 
@@ -18,11 +22,16 @@ use super::job::Job;
 use super::temp_files::{Attempt, Share, TempFiles};
 use super::transfer::Transfer;
 
+/// Bytes that are copied at a time.
+const COPIED: usize = 1 << 20;
+
 /// Range at the target, and the sender's report about its own bytes.
 #[derive(Debug)]
 pub(crate) struct HeldRange {
     pub(crate) file: Arc<PendingFile>,
     pub(crate) span: Span,
+    /// Parts of the range that are copied from the basis; empty for a range from an earlier run.
+    pub(crate) copies: Vec<Copied>,
     pub(crate) report: Report,
 }
 
@@ -32,6 +41,8 @@ pub(super) struct HeldCheck<'a> {
     pub(super) files: TempFiles,
     /// Queue for equal ranges and failed files.
     pub(super) jobs: Sender<Job>,
+    /// The basis that was read last, with the number of its file.
+    pub(super) basis: Option<(u64, InputFile)>,
 }
 
 impl HeldCheck<'_> {
@@ -56,7 +67,13 @@ impl HeldCheck<'_> {
     }
 
     /// Compares a range. Returns true if it must be sent.
-    fn check(&mut self, HeldRange { file, span, report }: HeldRange) -> Result<bool, Error> {
+    fn check(&mut self, held: HeldRange) -> Result<bool, Error> {
+        let HeldRange {
+            file,
+            span,
+            copies,
+            report,
+        } = held;
         let theirs = match report {
             Report::Digest(theirs) => theirs,
             Report::Failed { code, why } => {
@@ -64,29 +81,36 @@ impl HeldCheck<'_> {
                 return Ok(false);
             }
         };
-        match self.agrees(&file, span, theirs) {
+        let agrees = if copies.is_empty() {
+            self.agrees(&file, span, theirs)
+        } else {
+            self.copy(&file, &copies, theirs)
+        };
+        let ranges = || copies.iter().map(|copied| copied.span());
+        match agrees {
             Ok(None) => Ok(false),
             Ok(Some(true)) => {
+                let job = match copies.as_slice() {
+                    [] => Job::Kept(file, span, theirs),
+                    _ => Job::Copied(file, ranges().collect(), theirs),
+                };
                 // a publisher that has stopped has reported the reason
-                self.jobs.send(Job::Kept(file, span, theirs)).ok();
+                self.jobs.send(job).ok();
                 Ok(false)
             }
-            Ok(Some(false)) => Ok(self.send_again(&file, span)),
+            Ok(Some(false)) if copies.is_empty() => self.transfer.table.owe(&file, span),
+            Ok(Some(false)) => {
+                let bytes = copies.iter().map(|copied| copied.len).sum();
+                self.transfer.monitor.delta().differ(bytes);
+                let owe = |_, span| self.transfer.table.owe(&file, span);
+                ranges().try_fold(false, owe)
+            }
             Err(error) if error.code() == Code::Io => Err(error),
             Err(error) => {
                 self.fail(&file, error);
                 Ok(false)
             }
         }
-    }
-
-    /// Requests a range that differs. Returns false for a file that has failed.
-    fn send_again(&self, file: &PendingFile, span: Span) -> bool {
-        let wanted = file.owe(span);
-        if wanted {
-            self.transfer.table.want_more(span.1 - span.0);
-        }
-        wanted
     }
 
     /// Returns true if the file has these bytes, or none if it has failed.
@@ -112,6 +136,77 @@ impl HeldCheck<'_> {
                 .map_err(|error| self.files.fault(Attempt::Write, file, &error))?;
         }
         Ok(Some(agrees))
+    }
+
+    /// Copies parts of the basis. Returns true if their bytes have the digest of the sender, or none if the file has failed.
+    fn copy(
+        &mut self,
+        file: &PendingFile,
+        copies: &[Copied],
+        theirs: Digest,
+    ) -> Result<Option<bool>, Error> {
+        let Some(mut output) = self.files.open(file, Share::Part)? else {
+            return Ok(None);
+        };
+        let copied = self.copied(file, copies, &mut output);
+        let agrees = copied.and_then(|ours| {
+            let agrees = ours == Some(theirs);
+            if !agrees && self.files.sparse {
+                // zeros that arrive are not written, so the old bytes must be removed
+                for copied in copies {
+                    let (from, till) = copied.span();
+                    sparse::punch(&mut output, from..till)?;
+                }
+            }
+            file.note_version(&output)?;
+            Ok(agrees)
+        });
+        agrees
+            .map(Some)
+            .map_err(|error| self.files.fault(Attempt::Write, file, &error))
+    }
+
+    /// Copies parts of the basis. Returns the digest of their bytes, or none if they cannot be read.
+    fn copied(
+        &mut self,
+        file: &PendingFile,
+        copies: &[Copied],
+        output: &mut OutputFile,
+    ) -> io::Result<Option<Digest>> {
+        let is_open = self
+            .basis
+            .as_ref()
+            .is_some_and(|open| open.0 == file.number);
+        if !is_open {
+            let input = self.files.root.read(file.entry.path());
+            self.basis = input.ok().map(|input| (file.number, input));
+        }
+        let Some((_, input)) = &self.basis else {
+            return Ok(None);
+        };
+        let bytes = copies.iter().map(|copied| copied.len).sum();
+        let mut digester = Digester::new(DigestKind::Blake3, bytes);
+        let mut buffer = vec![0; COPIED.min(bytes as usize)];
+        let mut done = 0;
+        for copied in copies {
+            let mut at = 0;
+            while at < copied.len {
+                let part = (copied.len - at).min(buffer.len() as u64) as usize;
+                let part = &mut buffer[..part];
+                if input.read_at(part, copied.from + at).ok() != Some(part.len()) {
+                    return Ok(None);
+                }
+                digester.update(done, part);
+                if self.files.sparse {
+                    sparse::write(output, part, copied.offset + at, FormerContent::Hole)?;
+                } else {
+                    output.write_at(part, copied.offset + at)?;
+                }
+                at += part.len() as u64;
+                done += part.len() as u64;
+            }
+        }
+        Ok(digester.finish())
     }
 
     fn fail(&self, file: &PendingFile, error: Error) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lighthaul_copy::message::Report;
+use lighthaul_copy::report::Report;
 use lighthaul_files::digest::Digest;
 use lighthaul_files::object::{Layout, Span};
 use lighthaul_session::error::Error;
@@ -18,6 +18,8 @@ pub(crate) enum Job {
     Reports(u64, Vec<Report>),
     /// A range from an earlier run equals the source.
     Kept(Arc<PendingFile>, Span, Digest),
+    /// Ranges that were copied from the basis equal the source; the digest is that of all of them.
+    Copied(Arc<PendingFile>, Vec<Span>, Digest),
     /// A file cannot be written.
     Failed(u64, Error),
 }

@@ -13,13 +13,15 @@
 //! - `job`: queue of `publish`, which compares and renames files; `object_digests`: objects and their
 //!   reported digests; `unsynced`: files to sync; `device`: reading back; `written`: check that no other
 //!   process has changed a file
-//! - [`journal`]: ranges of partial files; `held`: comparison of these
+//! - [`journal`]: ranges of partial files; `held`: comparison of these, and copies from a basis
+//! - `basis`: old versions of files for deltas; `span_set`: ranges that a peer still owes
 //! - `temp_files`: temporary files; `claims`: files with several names
 //! - `hashing`: hashes for the user; `report`: reports about single entries
 pub mod journal;
 pub mod receiver;
 pub mod target_folder;
 
+mod basis;
 mod claims;
 mod decide;
 mod deletions;
@@ -45,6 +47,7 @@ mod report;
 mod settings;
 mod setup;
 mod sink;
+mod span_set;
 mod temp_files;
 mod transfer;
 mod unsynced;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lighthaul_copy::message::Report;
+use lighthaul_copy::report::Report;
 
 use super::job::Arrived;
 

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use lighthaul_copy::error::Fault;
-use lighthaul_copy::message::Report;
+use lighthaul_copy::report::Report;
 use lighthaul_copy::thread_group::ThreadGroup;
 use lighthaul_files::digest::Digest;
 use lighthaul_files::hash::HashRequest;
@@ -56,8 +56,18 @@ pub(crate) struct Publisher<'a> {
     /// Number and entry of the target directory, if it gets metadata of a source directory.
     top: Option<(u64, Entry)>,
     digests: ObjectDigests,
-    /// Ranges from an earlier run that equal the source.
-    kept: Vec<(Arc<PendingFile>, Span, Digest)>,
+    /// Ranges from an earlier run, or from a basis, that equal the source.
+    kept: Vec<Kept>,
+}
+
+/// Ranges that were not sent.
+struct Kept {
+    file: Arc<PendingFile>,
+    ranges: Vec<Span>,
+    /// Digest of all of them.
+    digest: Digest,
+    /// True if the journal does not have them.
+    is_new: bool,
 }
 
 /// Checks of a file before it gets its name.
@@ -153,7 +163,18 @@ impl<'a> Publisher<'a> {
             Job::Reports(number, reports) => {
                 self.digests.add_reports(number, reports);
             }
-            Job::Kept(file, span, digest) => self.kept.push((file, span, digest)),
+            Job::Kept(file, span, digest) => self.kept.push(Kept {
+                file,
+                ranges: vec![span],
+                digest,
+                is_new: false,
+            }),
+            Job::Copied(file, ranges, digest) => self.kept.push(Kept {
+                file,
+                ranges,
+                digest,
+                is_new: true,
+            }),
             Job::Failed(number, error) => self.fail(number, error),
         }
     }
@@ -167,8 +188,21 @@ impl<'a> Publisher<'a> {
             }
             self.compare_object(&arrived, reports, &mut whole, &mut parts);
         }
-        for (file, span, digest) in std::mem::take(&mut self.kept) {
-            if self.prove(&file, span, digest) == Some(true) {
+        for kept in std::mem::take(&mut self.kept) {
+            let file = kept.file;
+            let ranges = if kept.is_new {
+                kept.ranges.clone()
+            } else {
+                Vec::new()
+            };
+            let Some(is_whole) = self.prove(&file, kept.ranges, kept.digest) else {
+                continue;
+            };
+            if !is_whole || self.checks() {
+                let parts_of = |range| (Arc::clone(&file), range);
+                parts.extend(ranges.into_iter().map(parts_of));
+            }
+            if is_whole {
                 whole.push(file);
             }
         }
@@ -212,7 +246,7 @@ impl<'a> Publisher<'a> {
             let piece = arrived.object.layout.pieces()[index];
             let span = (piece.offset, piece.end());
             let compared = self.compare(file, arrived.digests[index], report);
-            match compared.map(|digest| self.prove(file, span, digest)) {
+            match compared.map(|digest| self.prove(file, vec![span], digest)) {
                 Ok(Some(is_whole)) => {
                     if is_whole {
                         whole.push(Arc::clone(file));
@@ -227,13 +261,14 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Records that a range of a file equals the source. Returns true if the file is complete, and
+    /// Records that ranges of a file equal the source. Returns true if the file is complete, and
     /// none if it has failed.
-    fn prove(&self, file: &PendingFile, span: Span, digest: Digest) -> Option<bool> {
+    fn prove(&self, file: &PendingFile, ranges: Vec<Span>, digest: Digest) -> Option<bool> {
+        let bytes = ranges.iter().map(|(from, till)| till - from).sum();
         let mut fill = file.fill();
-        fill.uncompared_bytes = fill.uncompared_bytes.saturating_sub(span.1 - span.0);
+        fill.uncompared_bytes = fill.uncompared_bytes.saturating_sub(bytes);
         if self.checks.read_back || fill.digests.len() < DIGESTS_MAX {
-            fill.digests.push((span, digest));
+            fill.digests.push((ranges, digest));
         }
         (!fill.failed).then_some(fill.uncompared_bytes == 0)
     }

@@ -16,9 +16,11 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_copy::delta_message::{BASES_MAX, DeltaStretch};
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::failures::Failures;
-use lighthaul_copy::message::{Announced, Listing, Message, Progress, Report, UNANSWERED_MAX};
+use lighthaul_copy::message::{Announced, Listing, Message, Progress, UNANSWERED_MAX};
+use lighthaul_copy::report::Report;
 use lighthaul_copy::stall::Stall;
 use lighthaul_copy::thread_group::ThreadGroup;
 use lighthaul_copy::watch::{CopyEvent, Failed, Summary, Watcher, announce};
@@ -38,8 +40,9 @@ use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
+use super::basis::Basis;
 use super::entry_checker::EntryChecker;
-use super::held::{HeldCheck, HeldRange};
+use super::held::HeldRange;
 use super::job::{Incoming, Job};
 use super::metadata::MetadataWriter;
 use super::publish::Publisher;
@@ -175,6 +178,8 @@ pub(super) struct Queues {
     /// Queue of ranges to compare.
     held: SyncSender<HeldRange>,
     pub(super) jobs: Sender<Job>,
+    /// Queue of bases whose sums are wanted.
+    pub(super) bases: SyncSender<Basis>,
     /// Number of pieces without a report, of each object.
     unreported: BTreeMap<u64, usize>,
 }
@@ -213,10 +218,12 @@ impl<'a> Receiving<'a, '_> {
         let (root, target, lock) = self.opened(open_targets)?;
         let (jobs, todo) = channel();
         let (held, ranges) = sync_channel(UNANSWERED_MAX);
+        let (bases, unread) = sync_channel(BASES_MAX);
         let mut queues = Queues {
             lanes: Vec::new(),
             held,
             jobs,
+            bases,
             unreported: BTreeMap::new(),
         };
         let lanes = offer::lanes_over(session, &offer, path, &joined)?;
@@ -230,12 +237,8 @@ impl<'a> Receiving<'a, '_> {
         }
         let (done, finished) = channel();
         self.hash(scope, &files, done.clone())?;
-        let mut check = HeldCheck {
-            transfer: self.transfer,
-            files,
-            jobs: queues.jobs.clone(),
-        };
-        scope.spawn(move || threads.run("comparison", || check.run(&ranges)));
+        self.read_bases(scope, &files, unread)?;
+        self.compare(scope, files, (ranges, queues.jobs.clone()));
         let mut publisher = Publisher::new(
             &self.transfer.threads,
             &self.transfer.table,
@@ -381,6 +384,7 @@ impl<'a> Receiving<'a, '_> {
                 let range = HeldRange {
                     file: self.transfer.table.compare(held.entry, held.span)?,
                     span: held.span,
+                    copies: Vec::new(),
                     report: held.report,
                 };
                 if queues.held.try_send(range).is_err() {
@@ -388,6 +392,16 @@ impl<'a> Receiving<'a, '_> {
                     return invalid("more digests than the limit");
                 }
             }
+            Message::RequestSums(request) => {
+                let file = self.transfer.table.with_basis(request.entry)?;
+                let basis = Basis::new(file, request)?;
+                self.transfer.monitor.delta().files += 1;
+                if queues.bases.try_send(basis).is_err() {
+                    self.transfer.threads.check()?;
+                    return invalid("more deltas than the limit");
+                }
+            }
+            Message::Delta(stretch) => self.take_stretch(stretch, queues)?,
             Message::Warning { text } => self.transfer.monitor.show(CopyEvent::Warning(text)),
             Message::SourceKept(failures) => self.take_source_kept(failures),
             Message::Sent => return Ok(false),
@@ -404,6 +418,42 @@ impl<'a> Receiving<'a, '_> {
             }
         }
         Ok(true)
+    }
+
+    /// Handles a stretch of a file that has a basis.
+    fn take_stretch(&self, mut stretch: DeltaStretch, queues: &Queues) -> Result<(), Error> {
+        let transfer = self.transfer;
+        self.take_reasons(std::slice::from_mut(&mut stretch.report));
+        let DeltaStretch {
+            entry,
+            span,
+            copies,
+            report,
+        } = stretch;
+        if let Report::Failed { code, why } = report {
+            let error = PeerFault::reported(code, why).into();
+            // a publisher that has stopped has reported the reason
+            queues.jobs.send(Job::Failed(entry, error)).ok();
+            return Ok(());
+        }
+        let (file, sent) = transfer.table.decide(entry, span, &copies)?;
+        if file.has_delta() {
+            transfer.monitor.delta().add(span.1 - span.0 - sent, sent);
+        }
+        if copies.is_empty() {
+            return Ok(());
+        }
+        let range = HeldRange {
+            file,
+            span,
+            copies,
+            report,
+        };
+        if queues.held.try_send(range).is_err() {
+            transfer.threads.check()?;
+            return Err(PeerFault::Invalid("more digests than the limit").into());
+        }
+        Ok(())
     }
 
     /// Limits the reasons in `reports` to the space that is left for them.
@@ -541,6 +591,7 @@ impl<'a> Receiving<'a, '_> {
             bytes: counts.bytes,
             unchanged: counts.unchanged,
             motion: self.transfer.monitor.progress(self.transfer.table.wanted()),
+            delta: *self.transfer.monitor.delta(),
             failures: self.failures.finish(),
             ..Summary::default()
         })

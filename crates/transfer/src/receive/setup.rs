@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, sync_channel};
 use std::thread::Scope;
 use std::time::Duration;
 
+use lighthaul_files::options::DeltaMode;
 use lighthaul_fs::disk::Root;
 use lighthaul_io::drive::Lane;
 use lighthaul_io::store::blocks::Blocks;
@@ -13,7 +14,9 @@ use lighthaul_session::error::{Error, FileAction};
 use lighthaul_session::machine::Learned;
 use lighthaul_session::offer::Offer;
 
+use super::basis::{Basis, BasisReader};
 use super::hashing::Hasher;
+use super::held::{HeldCheck, HeldRange};
 use super::job::Job;
 use super::lane::ReceiveLane;
 use super::receiver::{Queues, Receiving};
@@ -80,6 +83,44 @@ impl<'a> Receiving<'a, '_> {
             sparse: self.transfer.options().sparse,
             claims: Arc::clone(&self.transfer.claims),
         })
+    }
+
+    /// Starts the thread that reads bases, if a file may have one.
+    pub(super) fn read_bases<'s>(
+        &self,
+        scope: &'s Scope<'s, 'a>,
+        files: &TempFiles,
+        unread: Receiver<Basis>,
+    ) -> Result<(), Error> {
+        let options = self.transfer.options();
+        if options.delta == DeltaMode::Never || options.dry_run.is_some() {
+            return Ok(());
+        }
+        let failed = |e| Error::file(FileAction::Open, &files.target, &e);
+        let threads = &*self.transfer.threads;
+        let mut reader = BasisReader {
+            transfer: self.transfer,
+            root: files.root.another().map_err(failed)?,
+        };
+        scope.spawn(move || threads.run("sums", || reader.run(&unread)));
+        Ok(())
+    }
+
+    /// Starts the thread that compares held ranges, and copies from bases.
+    pub(super) fn compare<'s>(
+        &self,
+        scope: &'s Scope<'s, 'a>,
+        files: TempFiles,
+        (ranges, jobs): (Receiver<HeldRange>, Sender<Job>),
+    ) {
+        let threads = &*self.transfer.threads;
+        let mut check = HeldCheck {
+            transfer: self.transfer,
+            files,
+            jobs,
+            basis: None,
+        };
+        scope.spawn(move || threads.run("comparison", || check.run(&ranges)));
     }
 
     /// Starts the thread that hashes files in place, if hashes are wanted. It drops `done` at its

@@ -34,7 +34,11 @@ impl EntryChecker<'_> {
         let there = longest(merged(records.iter().map(|record| record.span).collect()));
         let held = within(&there, &data);
         let owed = within(&missing(&there, size), &data);
-        pending.expect(owed.clone());
+        let basis = self.basis_len(place, &pending).filter(|_| !owed.is_empty());
+        match basis {
+            Some(len) => pending.expect_delta(&owed, len),
+            None => pending.expect(&owed),
+        }
         pending.expect_digests(&held, digest, records);
         self.transfer.table.expect(pending);
         let whole = held.is_empty() && owed == [(0, size)];
@@ -43,6 +47,7 @@ impl EntryChecker<'_> {
             send: (!whole).then_some(owed),
             held,
             digest,
+            basis,
         }
     }
 

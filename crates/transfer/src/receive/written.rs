@@ -53,7 +53,11 @@ pub(super) fn note(root: &mut Root, file: &PendingFile) -> io::Result<()> {
 /// Returns true if the file has the digests that were compared with the source.
 fn equals_source(root: &mut Root, file: &PendingFile) -> io::Result<bool> {
     let digests = file.fill().digests.clone();
-    let covered: u64 = digests.iter().map(|((from, till), _)| till - from).sum();
+    let covered: u64 = digests
+        .iter()
+        .flat_map(|(ranges, _)| ranges)
+        .map(|(from, till)| till - from)
+        .sum();
     if covered != file.entry.data_len() {
         return Ok(false);
     }
@@ -63,9 +67,9 @@ fn equals_source(root: &mut Root, file: &PendingFile) -> io::Result<bool> {
             return Ok(false);
         }
     }
-    for ((from, till), sent) in digests {
-        let read = |at: u64, buffer: &mut [u8]| open.read_at(buffer, from + at);
-        if Digester::compute(sent.kind(), till - from, read)? != sent {
+    for (ranges, sent) in digests {
+        let read = |at: u64, buffer: &mut [u8]| open.read_at(buffer, at);
+        if Digester::compute_ranges(sent.kind(), &ranges, read)? != sent {
             return Ok(false);
         }
     }

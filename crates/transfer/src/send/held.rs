@@ -4,12 +4,14 @@
 use std::io::{self, ErrorKind};
 
 use lighthaul_copy::error::Fault;
-use lighthaul_copy::message::{HeldDigest, Message, Report};
+use lighthaul_copy::message::{HeldDigest, Message};
+use lighthaul_copy::report::Report;
 use lighthaul_files::digest::{Digest, Digester};
 use lighthaul_fs::disk::InputFile;
 use lighthaul_session::error::{Error, FileAction};
 
-use super::queue::{HeldRange, Item};
+use super::item::Item;
+use super::queue::HeldRange;
 use super::transfer::Transfer;
 
 /// Thread that digests held ranges, while lanes send what is missing.
@@ -70,14 +72,15 @@ impl HeldReader<'_> {
 }
 
 /// Returns the error of a file that is missing, shorter or unreadable.
-fn unreadable(item: &Item, error: &io::Error) -> Error {
+pub(super) fn unreadable(item: &Item, error: &io::Error) -> Error {
     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) {
         return changed(item);
     }
     Error::file(FileAction::Read, &item.place, error)
 }
 
-fn changed(item: &Item) -> Error {
+/// Returns the error of a file that has changed.
+pub(super) fn changed(item: &Item) -> Error {
     Fault::Changed {
         place: item.place.clone(),
         how: "it changed after it was listed",

@@ -9,8 +9,9 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Trc};
-use lighthaul_copy::message::{Announced, Message, Report};
+use lighthaul_copy::message::{Announced, Message};
 use lighthaul_copy::monitor::{Counts, nanos};
+use lighthaul_copy::report::Report;
 use lighthaul_copy::thread_group::CHECK_INTERVAL;
 use lighthaul_copy::watch::{CopyEvent, CurrentFile};
 use lighthaul_io::drive::{Lane, Next, Owner, Share, run};

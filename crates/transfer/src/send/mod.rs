@@ -2,14 +2,18 @@
 //!
 //! - [`sender`]: threads and messages; `transfer`: shared state; `settings`: settings
 //! - `scan`: sends the list of entries, and receives the requests; `queue`: requested ranges as
-//!   objects
+//!   objects; `item`: listed file
 //! - `removals`: removal of files that are in place
+//! - `delta`: search of changed files for what the receiver has; `deltas`: files that wait for it
 //! - `held`: digests of ranges that the receiver holds from an earlier run; `holes`: check of holes
 //! - `lane`: objects of one lane; `source`: their bytes from files
 pub mod sender;
 
+mod delta;
+mod deltas;
 mod held;
 mod holes;
+mod item;
 mod lane;
 mod queue;
 mod removals;

@@ -3,57 +3,47 @@
 //! ```text
 //! listed -> in place or failed at the receiver ---------------------------> settled
 //!     \---> requested ranges -> object of a lane -> result of the receiver -> settled
-//!     \---> held ranges -> digests compared -> equal, or requested
+//!     |---> held ranges -> digests compared -> equal, or requested
+//!     \---> ranges with a basis -> copies compared -> equal, or requested
 //! ```
 //!
 //! Bounded windows of unsettled entries, ranges and digests make the list wait.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use lighthaul_copy::delta_message::Sums;
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::{COMPARED_MAX, Compared, UNANSWERED_MAX, WantedFile, WantedFiles};
 use lighthaul_copy::thread_group::{CHECK_INTERVAL, ThreadGroup};
+use lighthaul_files::delta::stretch::Copied;
 use lighthaul_files::digest::DigestKind;
 use lighthaul_files::manifest::WINDOW;
 use lighthaul_files::object::{LARGE, Layout, PIECES_MAX, Piece, Span};
-use lighthaul_fs::disk::InputFile;
 use lighthaul_session::error::Error;
 use lighthaul_session::fault::PeerFault;
+
+use super::deltas::{DeltaFile, Deltas, Taken};
+use super::item::Item;
 
 /// Most ranges that wait to be sent: one of each entry, and more of few resumed files.
 const READY_MAX: usize = 1 << 20;
 /// Most ranges of all files that wait to be compared.
 const HELD_MAX: usize = 1 << 20;
+/// Ranges that wait to be sent while no more gaps of deltas are added.
+const READY_GAPS: usize = 1 << 16;
 /// Alignment of the parts of large files.
 const GRAIN: u64 = 1 << 20;
 
-/// File that the receiver may request.
-#[derive(Debug)]
-pub(crate) struct Item {
-    pub(crate) place: PathBuf,
-    /// Size when it was listed.
-    pub(crate) size: u64,
-    /// Version when it was listed; see [`lighthaul_fs::version::Version::mark`].
-    pub(crate) version: u64,
-}
-
-impl Item {
-    /// Returns true if `file` is still the version that was listed.
-    pub(crate) fn is_unchanged(&self, file: &InputFile) -> io::Result<bool> {
-        Ok(file.version()?.mark() == self.version)
-    }
-}
-
-/// Range that the receiver holds from an earlier run.
+/// Range that the receiver holds from an earlier run, or copies from a basis.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldRange {
     pub(crate) piece: Piece,
     pub(crate) item: Arc<Item>,
     /// Kind of the digest that is compared.
     pub(crate) digest: DigestKind,
+    /// Parts that it copies; empty for a range that it holds.
+    pub(crate) copies: Vec<Copied>,
 }
 
 /// Object for a lane.
@@ -89,6 +79,7 @@ struct State {
     held: VecDeque<HeldRange>,
     /// Ranges whose digest was sent and not answered, by file and offset.
     unanswered: BTreeMap<(u64, u64), HeldRange>,
+    deltas: Deltas,
     totals: Totals,
     /// Entries that the receiver has answered.
     answered: u64,
@@ -103,9 +94,10 @@ impl State {
         self.listed && self.answered == self.totals.entries
     }
 
-    /// Returns true if the receiver has answered all entries and compared all held ranges.
+    /// Returns true if the receiver has answered all entries and compared all ranges, and all deltas have ended.
     fn is_answered(&self) -> bool {
-        self.are_entries_answered() && self.held.is_empty() && self.unanswered.is_empty()
+        let is_compared = self.held.is_empty() && self.unanswered.is_empty();
+        self.are_entries_answered() && is_compared && self.deltas.is_empty()
     }
 
     /// Adds the requested and held ranges of a file.
@@ -119,18 +111,38 @@ impl State {
             offset: from,
             len: till - from,
         };
-        self.totals.wanted += send.iter().map(|(from, till)| till - from).sum::<u64>();
-        let send = send.iter().map(|span| (piece(*span), Arc::clone(item)));
-        self.ready.extend(send);
+        match wanted.basis {
+            Some(basis) => self.deltas.push(DeltaFile {
+                number: wanted.number,
+                item: Arc::clone(item),
+                spans: send.to_vec(),
+                basis,
+            }),
+            None => self.send(wanted.number, item, send.iter().copied()),
+        }
         self.held.extend(held.iter().map(|span| HeldRange {
             piece: piece(*span),
             item: Arc::clone(item),
             digest: wanted.digest.or_default(),
+            copies: Vec::new(),
         }));
         if self.ready.len() > READY_MAX || self.held.len() > HELD_MAX {
             return Err(not_offered());
         }
         Ok(())
+    }
+
+    /// Adds ranges of a file to send.
+    fn send(&mut self, number: u64, item: &Arc<Item>, spans: impl Iterator<Item = Span>) {
+        for (from, till) in spans {
+            let piece = Piece {
+                entry: number,
+                offset: from,
+                len: till - from,
+            };
+            self.totals.wanted += piece.len;
+            self.ready.push_back((piece, Arc::clone(item)));
+        }
     }
 
     /// Returns the next part of a held range, at most [`COMPARED_MAX`] bytes.
@@ -187,10 +199,11 @@ impl Queue {
         self.lock().totals
     }
 
-    /// Returns the requested bytes, once all entries are answered.
+    /// Returns the requested bytes, once all entries are answered and all deltas have ended.
     pub(crate) fn bytes(&self) -> Option<u64> {
         let state = self.lock();
-        state.are_entries_answered().then_some(state.totals.wanted)
+        let is_known = state.are_entries_answered() && state.deltas.is_empty();
+        is_known.then_some(state.totals.wanted)
     }
 
     /// Adds an entry, with its item if it is a file. Waits while the window of unsettled entries is
@@ -220,7 +233,7 @@ impl Queue {
         self.lock().are_entries_answered()
     }
 
-    /// Returns true if the receiver has answered all entries and compared all held ranges.
+    /// Returns true if the receiver has answered all entries and compared all ranges, and all deltas have ended.
     pub(crate) fn is_answered(&self) -> bool {
         self.lock().is_answered()
     }
@@ -273,20 +286,111 @@ impl Queue {
         }
     }
 
-    /// Handles the result of comparing a range. A range that differs is sent.
-    pub(crate) fn compared(&self, compared: Compared) -> Result<(), Error> {
+    /// Waits until a file waits for its delta. Returns false if none can come.
+    pub(super) fn await_delta(&self, threads: &ThreadGroup) -> Result<bool, Error> {
+        let mut state = self.lock();
+        loop {
+            if state.deltas.has_waiting() {
+                return Ok(true);
+            }
+            if state.are_entries_answered() {
+                return Ok(false);
+            }
+            state = self.wait(threads, state)?;
+        }
+    }
+
+    /// Begins the next file that waits for its delta; see [`Deltas::next`].
+    pub(super) fn next_delta(
+        &self,
+        blocks: impl Fn(&DeltaFile) -> usize,
+        blocks_max: usize,
+    ) -> Option<(DeltaFile, usize)> {
+        self.lock().deltas.next(blocks, blocks_max)
+    }
+
+    /// Adds sums that the receiver has sent.
+    pub(super) fn receive_sums(&self, sums: &Sums) -> Result<(), Error> {
+        self.lock().deltas.receive(sums)?;
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Takes the sums of a file, if at least `count` have arrived, or no more come.
+    pub(super) fn take_sums(&self, number: u64, count: usize) -> Option<Taken> {
+        self.lock().deltas.take(number, count)
+    }
+
+    /// Waits a moment, then takes the sums of a file like [`Self::take_sums`].
+    pub(super) fn await_sums(
+        &self,
+        threads: &ThreadGroup,
+        number: u64,
+        count: usize,
+    ) -> Result<Option<Taken>, Error> {
+        let mut state = self.wait(threads, self.lock())?;
+        Ok(state.deltas.take(number, count))
+    }
+
+    /// Records a stretch before the receiver gets it. Waits while too many are unanswered, or too many ranges wait to be
+    /// sent. Returns false if the file has failed.
+    pub(super) fn begin_stretch(
+        &self,
+        threads: &ThreadGroup,
+        stretch: HeldRange,
+    ) -> Result<bool, Error> {
+        let mut state = self.lock();
+        while state.unanswered.len() >= UNANSWERED_MAX || state.ready.len() >= READY_GAPS {
+            if state.deltas.has_failed(stretch.piece.entry) {
+                return Ok(false);
+            }
+            state = self.wait(threads, state)?;
+        }
+        let Piece { entry, offset, .. } = stretch.piece;
+        if !stretch.copies.is_empty() {
+            state.unanswered.insert((entry, offset), stretch);
+        }
+        Ok(!state.deltas.has_failed(entry))
+    }
+
+    /// Sends ranges of a file, after the receiver was told of them.
+    pub(super) fn send_gaps(&self, file: &DeltaFile, gaps: &[Span]) {
+        let mut state = self.lock();
+        if !state.deltas.has_failed(file.number) {
+            state.send(file.number, &file.item, gaps.iter().copied());
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Records that the search of a file has ended.
+    pub(super) fn end_delta(&self, number: u64) {
+        self.lock().deltas.end(number);
+        self.changed.notify_all();
+    }
+
+    /// Handles the result of comparing a range. A range that differs, or all copies in it, are sent. Returns the bytes of
+    /// these copies.
+    pub(crate) fn compared(&self, compared: Compared) -> Result<u64, Error> {
         let mut state = self.lock();
         let (from, till) = compared.span;
         let held = state.unanswered.remove(&(compared.entry, from));
         let held = held.filter(|held| held.piece.end() == till);
         let held = held.ok_or_else(not_offered)?;
-        if compared.wanted {
-            state.totals.wanted += held.piece.len;
-            state.ready.push_back((held.piece, held.item));
+        let copies = if compared.wanted {
+            held.copies
+        } else {
+            Vec::new()
+        };
+        if !copies.is_empty() {
+            let spans = copies.iter().map(|copied| copied.span());
+            state.send(compared.entry, &held.item, spans);
+        } else if compared.wanted {
+            state.send(compared.entry, &held.item, [compared.span].into_iter());
         }
         drop(state);
         self.changed.notify_all();
-        Ok(())
+        Ok(copies.iter().map(|copied| copied.len).sum())
     }
 
     /// Lets another lane start, since an object was sent for the first time.
@@ -311,6 +415,9 @@ impl Queue {
             state
                 .held
                 .retain(|held| !failed.contains(&held.piece.entry));
+            for number in &failed {
+                state.deltas.fail(*number);
+            }
         }
         let settled = state.totals.settled.checked_add(entries);
         let settled = settled.filter(|settled| *settled <= state.totals.entries);
@@ -404,6 +511,8 @@ fn split(piece: Piece, room: u64) -> (Piece, Option<Piece>) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn queue(sizes: &[u64]) -> (Queue, ThreadGroup) {
@@ -430,6 +539,7 @@ mod tests {
             send,
             held,
             digest: DigestKind::Crc128,
+            basis: None,
         }
     }
 

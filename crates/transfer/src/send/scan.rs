@@ -23,7 +23,7 @@ use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
 
 use super::holes;
-use super::queue::Item;
+use super::item::Item;
 use super::removals::Removable;
 use super::transfer::Transfer;
 
@@ -242,7 +242,11 @@ impl Scan<'_> {
             self.transfer.threads.work.advance();
             match (decode(&frame.octets), &mut list) {
                 (Ok(Listing::Wanted(wanted)), _) => self.transfer.queue.want(wanted)?,
-                (Ok(Listing::Compared(compared)), _) => self.transfer.queue.compared(compared)?,
+                (Ok(Listing::Compared(compared)), _) => {
+                    let differ = self.transfer.queue.compared(compared)?;
+                    self.transfer.monitor.delta().differ(differ);
+                }
+                (Ok(Listing::Sums(sums)), _) => self.transfer.queue.receive_sums(&sums)?,
                 (Ok(Listing::Planned(planned)), _) => {
                     for planned in planned {
                         self.transfer.monitor.show(CopyEvent::Planned(planned));

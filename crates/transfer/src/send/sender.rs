@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
+use lighthaul_copy::budget::Budget;
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::failures::Failures;
 use lighthaul_copy::message::{CopyResult, Failure, Message, Progress, in_parts};
@@ -40,6 +41,7 @@ use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
+use super::delta::{DeltaSender, pays};
 use super::held::HeldReader;
 use super::lane::{Common, SendLane};
 use super::scan::{Names, Scan};
@@ -124,7 +126,8 @@ impl<'a> Sending<'a, '_> {
         role: &Role<'_>,
     ) -> Result<Summary, Error> {
         let session = self.transfer.session;
-        let (offer, path, joined) = self.agree(role)?;
+        let mut path_rate = None;
+        let (offer, path, joined) = self.agree(role, &mut path_rate)?;
         let started = session.clock.now();
         let start_up = started.since(self.begun);
         let rate = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
@@ -150,7 +153,7 @@ impl<'a> Sending<'a, '_> {
         };
         let threads = &self.transfer.threads;
         scope.spawn(move || threads.run("comparison", || held.run()));
-        let budget = self.transfer.settings.budget;
+        let budget = self.delta(scope, path_rate);
         let (memory, open_max) = budget.of_lane(lanes.len());
         for (number, mut lane) in lanes.into_iter().enumerate() {
             // on a circuit, the vector determines the rate
@@ -190,8 +193,30 @@ impl<'a> Sending<'a, '_> {
         Ok(summary)
     }
 
+    /// Starts the thread of deltas. Returns the limits of everything else.
+    fn delta<'s>(&self, scope: &'s thread::Scope<'s, 'a>, rate: Option<Rate>) -> Budget {
+        let transfer = self.transfer;
+        let budget = transfer.settings.budget;
+        let rate = rate.map(|rate| self.limited(rate));
+        let (blocks_max, rest) = if pays(transfer.options().delta, rate, transfer.session.rtt) {
+            budget.with_deltas()
+        } else {
+            (0, budget)
+        };
+        let delta = DeltaSender {
+            transfer,
+            blocks_max,
+        };
+        scope.spawn(move || transfer.threads.run("delta", || delta.run()));
+        rest
+    }
+
     /// Explores the path, and agrees with the receiver on the protocol and its parameters.
-    fn agree(&mut self, role: &Role<'_>) -> Result<(Offer, Path, Vec<Control>), Error> {
+    fn agree(
+        &mut self,
+        role: &Role<'_>,
+        path_rate: &mut Option<Rate>,
+    ) -> Result<(Offer, Path, Vec<Control>), Error> {
         let session = self.transfer.session;
         let asked = self.transfer.settings.asked()?;
         let trc = self.transfer.settings.vector()?;
@@ -199,6 +224,7 @@ impl<'a> Sending<'a, '_> {
         let mut path = explore(session, role, true, lanes)?;
         let peak = trc.and_then(|trc| trc.steps().iter().map(|step| step.rate).max());
         let mut rate = choose_rate(session, &mut path, peak.or(self.transfer.settings.rate))?;
+        *path_rate = (rate != Rate::UNLIMITED).then_some(rate);
         let chosen = asked.is_none().then(|| self.choose(&path, rate));
         let protocol = chosen.as_ref().map(|choice| choice.protocol).or(asked);
         let protocol = protocol.unwrap_or_default();
@@ -423,6 +449,8 @@ impl<'a> Sending<'a, '_> {
             | Message::Object(_)
             | Message::Reports { .. }
             | Message::Held(_)
+            | Message::RequestSums(_)
+            | Message::Delta(_)
             | Message::Sent
             | Message::Progress(_)
             | Message::Result(_) => Err(PeerFault::Unexpected("the next message of a copy").into()),
@@ -494,6 +522,7 @@ impl<'a> Sending<'a, '_> {
             bytes: result.bytes,
             unchanged: result.unchanged,
             motion,
+            delta: *self.transfer.monitor.delta(),
             failures: self.failures.finish(),
             ..Summary::default()
         })

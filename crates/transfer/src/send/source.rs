@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use lighthaul_copy::error::Fault;
-use lighthaul_copy::message::Report;
+use lighthaul_copy::report::Report;
 use lighthaul_copy::work::Work;
 use lighthaul_files::digest::{DigestKind, Digester};
 use lighthaul_fs::disk::InputFile;

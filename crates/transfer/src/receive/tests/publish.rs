@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use lighthaul_copy::message::Report;
+use lighthaul_copy::report::Report;
 use lighthaul_files::backups::Backups;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::options::{Backup, Options};

@@ -4,8 +4,9 @@ use std::fs::{self, File};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use lighthaul_copy::message::{Failure, Report};
+use lighthaul_copy::message::Failure;
 use lighthaul_copy::monitor::Monitor;
+use lighthaul_copy::report::Report;
 use lighthaul_copy::thread_group::ThreadGroup;
 use lighthaul_files::digest::{self, Digest, Digester};
 use lighthaul_files::hash::HashRequest;
@@ -86,7 +87,7 @@ impl Stage {
         fs::write(place, bytes).unwrap();
         let names = (temporary, temp_place.journal(entry.path()));
         let pending = PendingFile::new(number, entry, names, resumable);
-        pending.expect(vec![(0, bytes.len() as u64)]);
+        pending.expect(&[(0, bytes.len() as u64)]);
         pending.fill().created = true;
         self.table.expect(pending);
         self.table.find(number).unwrap()

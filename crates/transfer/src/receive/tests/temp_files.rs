@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use lighthaul_copy::budget::Budget;
-use lighthaul_copy::message::{Compared, LIST, Listing, Report};
+use lighthaul_copy::message::{Compared, LIST, Listing};
+use lighthaul_copy::report::Report;
 use lighthaul_files::digest::{DigestKind, Digester};
 use lighthaul_files::manifest::Entry;
 use lighthaul_fs::disk::Root;
@@ -368,12 +369,14 @@ fn compare(
         transfer: &transfer,
         files: files(bench, sparse),
         jobs,
+        basis: None,
     };
     let (send, ranges) = channel();
     let held = HeldRange {
         file: table.find(0).unwrap(),
         span: (2, 6),
         report,
+        copies: Vec::new(),
     };
     send.send(held).unwrap();
     drop(send);

@@ -1,0 +1,136 @@
+//! Set of separate ranges of a file, from which a peer takes parts.
+
+use std::collections::BTreeMap;
+
+use lighthaul_files::object::Span;
+
+/// Most separate ranges of one file. An honest sender takes them from the front, so that few are
+/// split.
+pub(super) const SPANS_MAX: usize = 1 << 18;
+
+/// Ranges that do not overlap. Adjacent ones stay separate.
+#[derive(Debug, Default)]
+pub(crate) struct SpanSet {
+    /// Ends by begins.
+    spans: BTreeMap<u64, u64>,
+    bytes: u64,
+}
+
+impl SpanSet {
+    /// Returns true if there is no range.
+    pub(super) fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Returns the number of ranges.
+    pub(super) fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Joins all ranges to one that covers them.
+    pub(super) fn join(&mut self) {
+        let ends = self
+            .spans
+            .first_key_value()
+            .zip(self.spans.last_key_value());
+        if let Some(((from, _), (_, till))) = ends {
+            let span = (*from, *till);
+            *self = Self::default();
+            self.insert(span);
+        }
+    }
+
+    /// Returns the sum of the lengths.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds a range that no other overlaps.
+    pub(super) fn insert(&mut self, (from, till): Span) {
+        self.bytes += till - from;
+        self.spans.insert(from, till);
+    }
+
+    /// Removes `part`. Returns false if it is not within one range.
+    pub(super) fn take(&mut self, part: Span) -> bool {
+        if self.spans.len() > SPANS_MAX || part.0 >= part.1 {
+            return false;
+        }
+        let there = self.spans.range(..=part.0).next_back();
+        let Some((from, till)) = there.map(|(from, till)| (*from, *till)) else {
+            return false;
+        };
+        if part.1 > till {
+            return false;
+        }
+        self.spans.remove(&from);
+        if from < part.0 {
+            self.spans.insert(from, part.0);
+        }
+        if part.1 < till {
+            self.spans.insert(part.1, till);
+        }
+        self.bytes -= part.1 - part.0;
+        true
+    }
+}
+
+impl From<&[Span]> for SpanSet {
+    fn from(spans: &[Span]) -> Self {
+        let mut set = Self::default();
+        for span in spans {
+            set.insert(*span);
+        }
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ranges_of_a_file_are_bounded() {
+        let count = SPANS_MAX as u64;
+        let spans: Vec<Span> = (0..count).map(|nth| (4 * nth, 4 * nth + 3)).collect();
+        let mut set = SpanSet::from(spans.as_slice());
+        assert!(set.take((1, 2)));
+        assert!(
+            !set.take((4, 5)),
+            "an honest sender does not split a file into so many ranges"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn removed_part_was_within_one_range(
+            cuts in prop::collection::btree_set(0_u64..60, 0..12),
+            parts in prop::collection::vec((0_u64..60, 0_u64..9), 1..20),
+        ) {
+            let cuts: Vec<u64> = cuts.into_iter().collect();
+            let pairs = cuts.chunks_exact(2);
+            let spans: Vec<Span> = pairs.map(|pair| (pair[0], pair[1])).collect();
+            let mut set = SpanSet::from(spans.as_slice());
+            let list = |set: &SpanSet| -> Vec<Span> { set.spans.clone().into_iter().collect() };
+            for (from, len) in parts {
+                let part = (from, from + len);
+                let within = |byte: &u64, spans: &[Span]| spans.iter().any(|(f, t)| (*f..*t).contains(byte));
+                let before = list(&set);
+                let fits = len > 0 && (part.0..part.1).all(|byte| within(&byte, &before));
+                // adjacent ranges stay separate: a part across both is in neither
+                let one = before.iter().any(|(f, t)| *f <= part.0 && part.1 <= *t);
+                prop_assert_eq!(set.take(part), fits && one);
+                let after = list(&set);
+                for byte in 0..70 {
+                    let taken = fits && one && (part.0..part.1).contains(&byte);
+                    prop_assert_eq!(within(&byte, &after), within(&byte, &before) && !taken);
+                }
+                prop_assert!(after.iter().all(|(f, t)| f < t));
+                prop_assert!(after.is_sorted());
+                prop_assert_eq!(set.bytes(), (0..70).filter(|byte| within(byte, &after)).count() as u64);
+            }
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Listed file of the sender.
+
+use std::io;
+use std::path::PathBuf;
+
+use lighthaul_fs::disk::InputFile;
+
+/// File that the receiver may request.
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) place: PathBuf,
+    /// Size when it was listed.
+    pub(crate) size: u64,
+    /// Version when it was listed; see [`lighthaul_fs::version::Version::mark`].
+    pub(crate) version: u64,
+}
+
+impl Item {
+    /// Returns true if `file` is still the version that was listed.
+    pub(crate) fn is_unchanged(&self, file: &InputFile) -> io::Result<bool> {
+        Ok(file.version()?.mark() == self.version)
+    }
+}
