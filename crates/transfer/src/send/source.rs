@@ -229,7 +229,7 @@ mod tests {
     use lighthaul_files::digest::Digest;
     use lighthaul_files::object::{LARGE, Layout, Piece, Span};
 
-    use super::super::queue::Item;
+    use super::super::item::Item;
     use super::*;
 
     /// Directory of files that are listed.
