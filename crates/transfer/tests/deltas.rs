@@ -29,6 +29,7 @@ use lighthaul_files::walk::Walk;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
 use lighthaul_session::join::join;
 use lighthaul_session::path::explore;
 use lighthaul_session::protocol;
@@ -98,7 +99,8 @@ impl Sender {
             let Listing::Sums(sums) = self.answer()? else {
                 panic!("no sums arrived")
             };
-            all.extend(Sum::decode(&sums.octets).unwrap());
+            let new = Sum::decode(&sums.octets).map_err(|_| PeerFault::Malformed)?;
+            all.extend(new);
             if sums.last {
                 return Ok(all);
             }
@@ -108,7 +110,7 @@ impl Sender {
 
 /// Returns the bytes of the old file.
 fn old() -> Vec<u8> {
-    (0..LEN).map(|at| (at * at >> 9) as u8).collect()
+    (0..LEN).map(|at| ((at * at) >> 9) as u8).collect()
 }
 
 const fn copied(offset: u64, len: u64, from: u64) -> Copied {
@@ -124,7 +126,6 @@ fn hear(
     folder: &Path,
     lie: impl FnOnce(&Sender) -> Result<(), Error> + Send + 'static,
 ) -> Result<Summary, Error> {
-    fs::write(folder.join("x"), old()).unwrap();
     let target = Target {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
         landing: Landing::Inside,
@@ -348,7 +349,6 @@ fn tell(
     lie: impl FnOnce(&Sender, &Message) -> Result<(), Error> + Send + 'static,
 ) -> Error {
     let source = folder(name).join("x");
-    fs::write(&source, old()).unwrap();
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         let list = liar.control.open(LIST)?;
@@ -483,11 +483,12 @@ fn entry() -> Entry {
     }
 }
 
-/// Returns an empty directory.
+/// Returns a directory with the old file.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("deltas-{name}"));
     fs::remove_dir_all(&path).ok();
     fs::create_dir_all(&path).unwrap();
+    fs::write(path.join("x"), old()).unwrap();
     path
 }
 

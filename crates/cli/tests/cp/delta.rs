@@ -313,14 +313,15 @@ fn kill_at_any_time_leaves_the_old_or_the_new_file() {
 fn options_for_temporary_files_and_verification_do_not_matter() {
     let far = Far::start("delta-partial", &[]);
     let file = copied(&far, 9 * MIB);
-    for options in [
+    let all = [
         &["--partial-dir", "part"][..],
         &["-b"],
         &["--verify=disk", "--partial-dir", "part"],
         &["--hash", "sha256"],
         &["--verify=none"],
-    ] {
-        replace(&file, 3 * MIB, 100);
+    ];
+    for (options, at) in all.into_iter().zip(0..) {
+        replace(&file, at * MIB, 100);
         let options = [&ALWAYS[..], options].concat();
         let outcome = far.push(&options, &[&file], "x").assert_succeeded();
         let summary = outcome.event("summary");

@@ -16,7 +16,7 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_copy::delta_message::{BASES_MAX, DeltaStretch};
+use lighthaul_copy::delta_message::{BASES_MAX, DeltaStretch, SumsRequest};
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::failures::Failures;
 use lighthaul_copy::message::{Announced, Listing, Message, Progress, UNANSWERED_MAX};
@@ -392,15 +392,7 @@ impl<'a> Receiving<'a, '_> {
                     return invalid("more digests than the limit");
                 }
             }
-            Message::RequestSums(request) => {
-                let file = self.transfer.table.with_basis(request.entry)?;
-                let basis = Basis::new(file, request)?;
-                self.transfer.monitor.delta().files += 1;
-                if queues.bases.try_send(basis).is_err() {
-                    self.transfer.threads.check()?;
-                    return invalid("more deltas than the limit");
-                }
-            }
+            Message::RequestSums(request) => self.take_request(request, queues)?,
             Message::Delta(stretch) => self.take_stretch(stretch, queues)?,
             Message::Warning { text } => self.transfer.monitor.show(CopyEvent::Warning(text)),
             Message::SourceKept(failures) => self.take_source_kept(failures),
@@ -418,6 +410,19 @@ impl<'a> Receiving<'a, '_> {
             }
         }
         Ok(true)
+    }
+
+    /// Handles a request for the sums of a basis.
+    fn take_request(&self, request: SumsRequest, queues: &Queues) -> Result<(), Error> {
+        let transfer = self.transfer;
+        let file = transfer.table.with_basis(request.entry)?;
+        let basis = Basis::new(file, request)?;
+        transfer.monitor.delta().files += 1;
+        if queues.bases.try_send(basis).is_err() {
+            transfer.threads.check()?;
+            return Err(PeerFault::Invalid("more deltas than the limit").into());
+        }
+        Ok(())
     }
 
     /// Handles a stretch of a file that has a basis.

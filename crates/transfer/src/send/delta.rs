@@ -1,6 +1,7 @@
 //! Thread of the sender that finds out which parts of changed files the receiver has.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
@@ -200,7 +201,7 @@ impl Search<'_, '_> {
                 offset: span.0,
                 len: span.1 - span.0,
             },
-            item: file.item.clone(),
+            item: Arc::clone(&file.item),
             digest: DigestKind::Blake3,
             copies: copies.clone(),
         };

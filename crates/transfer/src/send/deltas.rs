@@ -62,6 +62,14 @@ impl Deltas {
         !self.waiting.is_empty()
     }
 
+    /// Returns the bytes of the files that wait, unless a delta is under way.
+    pub(super) fn waiting_bytes(&self) -> Option<u64> {
+        let spans = self.waiting.iter().flat_map(|file| &file.spans);
+        let lens = spans.map(|(from, till)| till - from);
+        let bytes = lens.fold(0, u64::saturating_add);
+        self.open.is_empty().then_some(bytes)
+    }
+
     pub(super) fn push(&mut self, file: DeltaFile) {
         self.waiting.push_back(file);
     }
@@ -213,6 +221,9 @@ mod tests {
     #[test]
     fn delta_ends_with_its_search_and_its_last_sums() {
         let mut deltas = begun(3);
+        deltas.push(file(8));
+        assert_eq!(deltas.waiting_bytes(), None);
+        deltas.fail(8);
         deltas.end(7);
         deltas.receive(&sums(7, 1, false)).unwrap();
         assert!(!deltas.is_empty());
@@ -224,6 +235,8 @@ mod tests {
         assert!(deltas.has_failed(7) && !deltas.is_empty());
         deltas.end(7);
         assert!(deltas.is_empty());
+        deltas.push(file(9));
+        assert_eq!(deltas.waiting_bytes(), Some(100));
     }
 
     #[test]

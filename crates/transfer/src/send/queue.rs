@@ -199,11 +199,13 @@ impl Queue {
         self.lock().totals
     }
 
-    /// Returns the requested bytes, once all entries are answered and all deltas have ended.
+    /// Returns the requested bytes, once all entries are answered, and unless a delta is under way. All of a file that
+    /// waits for its delta counts.
     pub(crate) fn bytes(&self) -> Option<u64> {
         let state = self.lock();
-        let is_known = state.are_entries_answered() && state.deltas.is_empty();
-        is_known.then_some(state.totals.wanted)
+        let waiting = state.deltas.waiting_bytes();
+        let bytes = waiting.map(|bytes| state.totals.wanted.saturating_add(bytes));
+        bytes.filter(|_| state.are_entries_answered())
     }
 
     /// Adds an entry, with its item if it is a file. Waits while the window of unsettled entries is
