@@ -12,7 +12,7 @@ pub const BLOCK_MIN: u32 = 1 << 10;
 /// Longest block, in bytes.
 pub const BLOCK_MAX: u32 = 1 << 20;
 /// Longest block of a file whose blocks are within the limit.
-const BLOCK_USUAL: u32 = 4 << 10;
+const BLOCK_USUAL: u32 = 8 << 10;
 /// Octets of an encoded sum.
 pub const SUM_LEN: usize = 8;
 
