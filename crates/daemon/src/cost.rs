@@ -72,7 +72,7 @@ impl Cost {
     /// Returns the minimum and the maximum of [`Cost::of`], where a copy has at most `lanes`.
     fn with_lanes(request: &Request, lanes: u64) -> (Self, Self) {
         let copy = Self {
-            memory: 8 + MEMORY_LANE * lanes,
+            memory: 16 + MEMORY_LANE * lanes,
             threads: 7 + 2 * lanes,
             files: 52 + (8 + FILES_LANE) * lanes,
             ..Self::default()
@@ -349,10 +349,10 @@ mod tests {
     fn sessions_use_as_much_as_the_guide_says() {
         let table = [
             // memory, most memory, threads, files, most files
-            (send(), [28, 284, 17, 152, 1176]),
-            (receive(false), [28, 284, 17, 152, 1176]),
-            (receive(true), [28, 284, 17, 552, 1576]),
-            (relay(), [132, 388, 85, 544, 1568]),
+            (send(), [36, 292, 18, 156, 1180]),
+            (receive(false), [36, 292, 18, 156, 1180]),
+            (receive(true), [36, 292, 18, 556, 1580]),
+            (relay(), [140, 396, 86, 548, 1572]),
             (list(), [4, 4, 3, 16, 16]),
             (expect(), [4, 4, 3, 16, 16]),
             (remove(), [4, 4, 3, 216, 216]),

@@ -18,7 +18,7 @@ use crate::object::Span;
 /// Longest gap that is not searched, in bytes.
 const GAP: u64 = 16 << 10;
 /// Most long gaps. Others are not searched.
-const GAPS_MAX: usize = 1 << 16;
+const GAPS_MAX: usize = 1 << 15;
 /// Bytes that are searched between two reads of the source.
 const STRIDE: u64 = 256 << 10;
 /// Bytes that are hashed in vain: at most so many, and so many for each byte of the source.

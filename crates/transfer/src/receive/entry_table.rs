@@ -282,9 +282,9 @@ impl TableState {
     }
 }
 
-/// Most ranges of all files that a sender makes of those that were requested: an honest one names less than a quarter
-/// before it sends them.
-const SPLIT_MAX: usize = 1 << 20;
+/// Most ranges of all files that a sender makes of those that were requested. An honest one has at most 2^15 that wait to
+/// be sent, 2^15 that are searched later, 2^15 that differ, and 2^17 in new objects of eight lanes.
+const SPLIT_MAX: usize = 1 << 18;
 /// Most bytes of paths of changed entries that wait until the sender reads the reports.
 const UNREPORTED_MAX: usize = 4 << 20;
 

@@ -31,7 +31,7 @@ const READY_MAX: usize = 1 << 20;
 /// Most ranges of all files that wait to be compared.
 const HELD_MAX: usize = 1 << 20;
 /// Ranges that wait to be sent while no more gaps of deltas are added.
-const READY_GAPS: usize = 1 << 16;
+const READY_GAPS: usize = 1 << 15;
 /// Alignment of the parts of large files.
 const GRAIN: u64 = 1 << 20;
 
