@@ -169,7 +169,7 @@ fn edited(mut bytes: Vec<u8>, edits: &[Edit]) -> Vec<u8> {
 /// blocks themselves at each position.
 fn reference(basis: &[u8], source: &[u8]) -> u64 {
     let block = BLOCK_MIN as usize;
-    let blocks: std::collections::HashSet<&[u8]> = basis.chunks_exact(block).collect();
+    let blocks: std::collections::BTreeSet<&[u8]> = basis.chunks_exact(block).collect();
     let (mut at, mut missing) = (0, 0);
     while at + block <= source.len() {
         if blocks.contains(&source[at..at + block]) {
