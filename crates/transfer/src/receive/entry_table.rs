@@ -156,6 +156,10 @@ impl PendingFile {
         for gap in &gaps {
             fill.owed.insert(*gap);
         }
+        if fill.failed {
+            // these were joined, and may contain the gaps
+            fill.owed.join();
+        }
         Some(gaps.iter().map(|(from, till)| till - from).sum())
     }
 
@@ -870,5 +874,21 @@ mod tests {
         // there is room again
         let (number, span) = left.next().unwrap();
         table.decide(number, span, &[]).unwrap();
+    }
+
+    #[test]
+    fn gaps_of_a_failed_file_may_arrive_in_any_order() {
+        let names = (PathBuf::from("t"), PathBuf::from("j"));
+        let failed = PendingFile::new(0, file(0, 100), names, false);
+        failed.expect(&[(0, 10), (90, 100)]);
+        failed.expect_delta(&[(10, 90)], 100);
+        failed.fill().failed = true;
+        failed.join_ranges();
+        // in the middle of what is owed already
+        assert_eq!(failed.decide((10, 90), &[]), Some(80));
+        for (offset, len) in [(90, 10), (40, 10), (0, 10)] {
+            let entry = 0;
+            assert!(failed.announce(&Piece { entry, offset, len }), "{offset}");
+        }
     }
 }

@@ -92,7 +92,7 @@ impl HeldCheck<'_> {
             Ok(Some(true)) => {
                 let job = match copies.as_slice() {
                     [] => Job::Kept(file, span, theirs),
-                    _ => Job::Copied(file, ranges().collect(), theirs),
+                    _ => Job::Copied(file, joined(ranges()), theirs),
                 };
                 // a publisher that has stopped has reported the reason
                 self.jobs.send(job).ok();
@@ -211,5 +211,29 @@ impl HeldCheck<'_> {
 
     fn fail(&self, file: &PendingFile, error: Error) {
         self.jobs.send(Job::Failed(file.number, error)).ok();
+    }
+}
+
+/// Returns the ranges, which are in order, with those that touch joined.
+fn joined(ranges: impl Iterator<Item = Span>) -> Vec<Span> {
+    let mut joined: Vec<Span> = Vec::new();
+    for (from, till) in ranges {
+        match joined.last_mut() {
+            Some(last) if last.1 == from => last.1 = till,
+            _ => joined.push((from, till)),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ranges_that_touch_are_joined() {
+        let ranges = [(0, 4), (4, 8), (9, 10), (10, 12), (20, 21)];
+        let joined = joined(ranges.into_iter());
+        assert_eq!(joined, [(0, 8), (9, 12), (20, 21)]);
     }
 }

@@ -29,11 +29,9 @@ impl SpanSet {
 
     /// Joins all ranges to one that covers them.
     pub(super) fn join(&mut self) {
-        let ends = self
-            .spans
-            .first_key_value()
-            .zip(self.spans.last_key_value());
-        if let Some(((from, _), (_, till))) = ends {
+        // one that was inserted in another begins last, and does not end last
+        let ends = self.spans.keys().next().zip(self.spans.values().max());
+        if let Some((from, till)) = ends {
             let span = (*from, *till);
             *self = Self::default();
             self.insert(span);

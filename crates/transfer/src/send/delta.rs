@@ -76,7 +76,11 @@ impl DeltaSender<'_> {
             self.begin(&mut begun)?;
             if let Some(next) = begun.pop_front() {
                 self.send(&next, &mut begun)?;
-            } else if !self.transfer.queue.await_delta(&self.transfer.threads)? {
+                continue;
+            }
+            let blocks = |file: &DeltaFile| self.layout(file).1;
+            let (queue, threads) = (&self.transfer.queue, &self.transfer.threads);
+            if !queue.await_delta(threads, blocks, self.blocks_max)? {
                 return Ok(());
             }
         }

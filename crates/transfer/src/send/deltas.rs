@@ -1,6 +1,6 @@
 //! Deltas of the sender: files that wait for one, and those under way.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use lighthaul_copy::delta_message::{BASES_MAX, Sums};
@@ -27,10 +27,14 @@ pub(super) struct DeltaFile {
 pub(super) struct Deltas {
     waiting: VecDeque<DeltaFile>,
     open: BTreeMap<u64, OpenDelta>,
+    /// Wanted ranges of both.
+    spans: usize,
 }
 
 #[derive(Debug)]
 struct OpenDelta {
+    /// Wanted ranges of the file.
+    spans: usize,
     /// Blocks of the basis, and those of them whose sums are still to come.
     blocks: usize,
     left: usize,
@@ -70,8 +74,28 @@ impl Deltas {
         self.open.is_empty().then_some(bytes)
     }
 
+    /// Returns the number of wanted ranges of all files that wait or are under way.
+    pub(super) const fn spans(&self) -> usize {
+        self.spans
+    }
+
     pub(super) fn push(&mut self, file: DeltaFile) {
+        self.spans += file.spans.len();
         self.waiting.push_back(file);
+    }
+
+    /// Returns true if the next file may begin; see [`Self::next`].
+    pub(super) fn can_begin(
+        &self,
+        blocks: impl Fn(&DeltaFile) -> usize,
+        blocks_max: usize,
+    ) -> bool {
+        let there: usize = self.open.values().map(|delta| delta.blocks).sum();
+        let has_room = self.open.len() < BASES_MAX;
+        self.waiting.front().is_some_and(|file| {
+            let count = blocks(file);
+            count > blocks_max || has_room && there + count <= blocks_max
+        })
     }
 
     /// Begins the next file, if it may begin while deltas of `blocks_max` blocks are under way. `blocks` returns the
@@ -81,14 +105,14 @@ impl Deltas {
         blocks: impl Fn(&DeltaFile) -> usize,
         blocks_max: usize,
     ) -> Option<(DeltaFile, usize)> {
-        let there: usize = self.open.values().map(|delta| delta.blocks).sum();
-        let count = |file: &DeltaFile| Some(blocks(file)).filter(|count| *count <= blocks_max);
-        let has_room = self.open.len() < BASES_MAX;
-        let file = self.waiting.pop_front_if(|file| {
-            count(file).is_none_or(|count| has_room && there + count <= blocks_max)
-        })?;
-        let count = count(&file).unwrap_or(0);
+        if !self.can_begin(&blocks, blocks_max) {
+            return None;
+        }
+        let file = self.waiting.pop_front()?;
+        let count = Some(blocks(&file)).filter(|count| *count <= blocks_max);
+        let count = count.unwrap_or(0);
         let delta = OpenDelta {
+            spans: file.spans.len(),
             blocks: count,
             left: count,
             sums: Vec::new(),
@@ -146,16 +170,24 @@ impl Deltas {
     /// Removes a delta that was searched, once its last sums have arrived.
     fn close(&mut self, number: u64) {
         let is_over = |delta: &OpenDelta| delta.searched && delta.complete;
-        if self.open.get(&number).is_some_and(is_over) {
-            self.open.remove(&number);
+        if self.open.get(&number).is_some_and(is_over)
+            && let Some(delta) = self.open.remove(&number)
+        {
+            self.spans -= delta.spans;
         }
     }
 
-    /// Records that a file has failed.
-    pub(super) fn fail(&mut self, number: u64) {
-        self.waiting.retain(|file| file.number != number);
-        if let Some(delta) = self.open.get_mut(&number) {
-            delta.failed = true;
+    /// Records that files have failed.
+    pub(super) fn fail(&mut self, numbers: &BTreeSet<u64>) {
+        self.waiting.retain(|file| {
+            let has_failed = numbers.contains(&file.number);
+            if has_failed {
+                self.spans -= file.spans.len();
+            }
+            !has_failed
+        });
+        for (number, delta) in &mut self.open {
+            delta.failed |= numbers.contains(number);
         }
     }
 
@@ -223,7 +255,7 @@ mod tests {
         let mut deltas = begun(3);
         deltas.push(file(8));
         assert_eq!(deltas.waiting_bytes(), None);
-        deltas.fail(8);
+        deltas.fail(&[8].into());
         deltas.end(7);
         deltas.receive(&sums(7, 1, false)).unwrap();
         assert!(!deltas.is_empty());
@@ -231,7 +263,7 @@ mod tests {
         assert!(deltas.is_empty());
         let mut deltas = begun(3);
         deltas.receive(&sums(7, 3, true)).unwrap();
-        deltas.fail(7);
+        deltas.fail(&[7].into());
         assert!(deltas.has_failed(7) && !deltas.is_empty());
         deltas.end(7);
         assert!(deltas.is_empty());
@@ -251,5 +283,30 @@ mod tests {
         assert_eq!(count(1, 100), [1; BASES_MAX]);
         assert_eq!(count(30, 100), [30; 3]);
         assert_eq!(count(101, 100), [0; 40], "too large for a delta");
+    }
+
+    #[test]
+    fn ranges_count_until_their_delta_has_ended() {
+        let mut deltas = begun(3);
+        (8..11).for_each(|number| deltas.push(file(number)));
+        assert_eq!(deltas.spans(), 4);
+        deltas.fail(&[8, 9].into());
+        assert_eq!(deltas.spans(), 2);
+        deltas.end(7);
+        assert_eq!(deltas.spans(), 2, "its sums are still to come");
+        deltas.receive(&sums(7, 0, true)).unwrap();
+        assert_eq!(deltas.spans(), 1);
+    }
+
+    #[test]
+    fn delta_begins_only_with_room() {
+        let mut deltas = Deltas::default();
+        assert!(!deltas.can_begin(|_| 60, 100), "none waits");
+        (0..3).for_each(|number| deltas.push(file(number)));
+        assert!(deltas.can_begin(|_| 60, 100));
+        deltas.next(|_| 60, 100).unwrap();
+        assert!(deltas.has_waiting() && !deltas.can_begin(|_| 60, 100));
+        assert!(deltas.can_begin(|_| 40, 100));
+        assert!(deltas.can_begin(|_| 101, 100), "it is sent as a whole");
     }
 }

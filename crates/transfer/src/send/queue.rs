@@ -126,7 +126,9 @@ impl State {
             digest: wanted.digest.or_default(),
             copies: Vec::new(),
         }));
-        if self.ready.len() > READY_MAX || self.held.len() > HELD_MAX {
+        // ranges that wait for deltas may become ready all at once
+        let ready = self.ready.len() + self.deltas.spans();
+        if ready > READY_MAX || self.held.len() > HELD_MAX {
             return Err(not_offered());
         }
         Ok(())
@@ -288,14 +290,19 @@ impl Queue {
         }
     }
 
-    /// Waits until a file waits for its delta. Returns false if none can come.
-    pub(super) fn await_delta(&self, threads: &ThreadGroup) -> Result<bool, Error> {
+    /// Waits until a delta may begin; see [`Deltas::next`]. Returns false if none can come.
+    pub(super) fn await_delta(
+        &self,
+        threads: &ThreadGroup,
+        blocks: impl Fn(&DeltaFile) -> usize,
+        blocks_max: usize,
+    ) -> Result<bool, Error> {
         let mut state = self.lock();
         loop {
-            if state.deltas.has_waiting() {
+            if state.deltas.can_begin(&blocks, blocks_max) {
                 return Ok(true);
             }
-            if state.are_entries_answered() {
+            if state.are_entries_answered() && !state.deltas.has_waiting() {
                 return Ok(false);
             }
             state = self.wait(threads, state)?;
@@ -349,10 +356,14 @@ impl Queue {
             state = self.wait(threads, state)?;
         }
         let Piece { entry, offset, .. } = stretch.piece;
+        // a failed file gets no message, and therefore no answer
+        if state.deltas.has_failed(entry) {
+            return Ok(false);
+        }
         if !stretch.copies.is_empty() {
             state.unanswered.insert((entry, offset), stretch);
         }
-        Ok(!state.deltas.has_failed(entry))
+        Ok(true)
     }
 
     /// Sends ranges of a file, after the receiver was told of them.
@@ -417,9 +428,7 @@ impl Queue {
             state
                 .held
                 .retain(|held| !failed.contains(&held.piece.entry));
-            for number in &failed {
-                state.deltas.fail(*number);
-            }
+            state.deltas.fail(&failed);
         }
         let settled = state.totals.settled.checked_add(entries);
         let settled = settled.filter(|settled| *settled <= state.totals.entries);
@@ -514,6 +523,8 @@ fn split(piece: Piece, room: u64) -> (Piece, Option<Piece>) {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+
+    use lighthaul_files::delta::stretch::Copied;
 
     use super::*;
 
@@ -690,5 +701,59 @@ mod tests {
                 .is_err()
         );
         assert!(queue.settle(3, [].into_iter()).is_err());
+    }
+
+    /// A file of 100 bytes with an old version of as many.
+    fn changed(number: u64, spans: Vec<Span>) -> WantedFile {
+        WantedFile {
+            basis: Some(100),
+            ..file(number, Some(spans), Vec::new())
+        }
+    }
+
+    #[test]
+    fn stretch_of_a_failed_file_has_no_answer() {
+        let (queue, threads) = queue(&[100]);
+        let files = vec![changed(0, vec![(0, 100)])];
+        queue.want(WantedFiles { entries: 1, files }).unwrap();
+        let (begun, _) = queue.next_delta(|_| 1, 1).unwrap();
+        queue.settle(1, [0].into_iter()).unwrap();
+        let stretch = HeldRange {
+            piece: Piece {
+                entry: 0,
+                offset: 0,
+                len: 100,
+            },
+            item: begun.item,
+            digest: DigestKind::Blake3,
+            copies: vec![Copied {
+                offset: 0,
+                len: 100,
+                from: 0,
+            }],
+        };
+        assert!(!queue.begin_stretch(&threads, stretch).unwrap());
+        queue.end_delta(0);
+        let last = Sums {
+            entry: 0,
+            octets: Vec::new(),
+            last: true,
+        };
+        queue.receive_sums(&last).unwrap();
+        assert!(queue.is_answered());
+        assert_eq!(pieces(&queue, &threads), None);
+    }
+
+    #[test]
+    fn ranges_that_wait_for_deltas_are_bounded() {
+        const EACH: u64 = 1 << 12;
+        let sizes = vec![2 * EACH; 2 * READY_MAX / EACH as usize];
+        let (queue, _) = queue(&sizes);
+        let spans: Vec<Span> = (0..EACH).map(|nth| (2 * nth, 2 * nth + 1)).collect();
+        let refused = (0..sizes.len() as u64).find(|number| {
+            let files = vec![changed(*number, spans.clone())];
+            queue.want(WantedFiles { entries: 1, files }).is_err()
+        });
+        assert_eq!(refused, Some(READY_MAX as u64 / EACH));
     }
 }
