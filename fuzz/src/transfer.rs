@@ -12,10 +12,10 @@ use lighthaul_files::manifest::{pack, unpack};
 use lighthaul_files::mode_changes::ModeChanges;
 use lighthaul_files::request::FileReply;
 use lighthaul_fs::version::Look;
+use lighthaul_receive::journal::{Subject, decode};
 use lighthaul_session::topic::{Topic, decode as decode_value, encode as encode_value};
 use lighthaul_session::{checkup, measure};
 use lighthaul_stream as stream;
-use lighthaul_transfer::receive::journal::{Subject, decode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -167,6 +167,10 @@ impl Environment for Hostile<'_> {
             index.finish();
         }
         Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.spans.len() % 2 == 1
     }
 
     fn matched(&mut self, at: u64, from: u64, bytes: &[u8]) -> Result<(), ()> {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::Report;
 
 /// Most bases whose sums were requested and have not ended.
-pub const BASES_MAX: usize = 16;
+pub const BASES_MAX: usize = 64;
 
 /// Request of the sender for the sums of a basis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,11 +13,11 @@ use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::crypto::tls;
+use lighthaul_send as send;
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::message::{self as own, Hello};
 use lighthaul_session::role::Role;
 use lighthaul_session::session::{Halt, Session};
-use lighthaul_transfer::send;
 use tracing::{debug, info};
 
 use crate::client::call;

@@ -3,10 +3,10 @@
 use lighthaul_base::{Instant, ParseTimetableError, Rate, Timetable};
 use lighthaul_copy::budget::Budget;
 use lighthaul_files::options::Options;
+use lighthaul_send as send;
 use lighthaul_session::error::Error;
 use lighthaul_session::message::Hello;
 use lighthaul_session::session::Session;
-use lighthaul_transfer::send;
 
 use crate::error::Fault;
 

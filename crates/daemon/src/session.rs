@@ -18,14 +18,15 @@ use lighthaul_files::options::Options;
 use lighthaul_files::remote;
 use lighthaul_files::walk::Walk;
 use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_receive as receive;
+use lighthaul_receive::target_folder::TargetFolder;
+use lighthaul_send as send;
 use lighthaul_session::error::{Error, caught};
 use lighthaul_session::message::{Message, VERSION};
 use lighthaul_session::role::Role;
 use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
 use lighthaul_session::{checkup, probe, protocol};
-use lighthaul_transfer::receive::target_folder::TargetFolder;
-use lighthaul_transfer::{receive, send};
 
 use crate::admission::{AdmittedBy, AdmittedClient, CLOSE_TIMEOUT};
 use crate::cost::Cost;

@@ -121,7 +121,7 @@ const FLOORS: [(u8, &[&str]); 13] = [
     (3, &["workload", "session", "circuit", "capture", "fs"]),
     (4, &["files", "stream", "gateway", "booking-client"]),
     (5, &["copy", "booking", "timeline"]),
-    (6, &["transfer", "scheduler", "lab", "powercut"]),
+    (6, &["send", "receive", "scheduler", "lab", "powercut"]),
     (7, &["daemon"]),
     (8, &["remote", "bench"]),
     (9, &["service"]),

@@ -12,7 +12,12 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
         let place = format!("{ROOMS}:{line}");
         let mut words = room.split_whitespace().skip(1);
         let krate = words.next().unwrap_or_default();
-        let missing = words.filter_map(|word| missing(sources, krate, word));
+        let others = words.clone().filter_map(|word| word.strip_prefix('@'));
+        let crates: Vec<_> = others
+            .chain([krate])
+            .map(|krate| format!("crates/{krate}/"))
+            .collect();
+        let missing = words.filter_map(|word| missing(sources, (krate, &crates), word));
         faults.extend(missing.map(|text| Fault::new(&place, text)));
     }
     for (line, regex) in of(EXCLUDED).into_iter().flat_map(exclusions) {
@@ -41,8 +46,8 @@ fn rooms(script: &Source) -> Vec<(usize, &str)> {
     quoted.collect()
 }
 
-/// Returns the fault of a word of a room: a file, `:test` or `=filter`.
-fn missing(sources: &Sources, krate: &str, word: &str) -> Option<String> {
+/// Returns the fault of a word of a room: a file, `:test`, `=filter` or `@crate`.
+fn missing(sources: &Sources, (krate, crates): (&str, &[String]), word: &str) -> Option<String> {
     let folder = format!("crates/{krate}/");
     if let Some(test) = word.strip_prefix(':') {
         let paths = [
@@ -52,11 +57,16 @@ fn missing(sources: &Sources, krate: &str, word: &str) -> Option<String> {
         let exists = paths.iter().any(|path| sources.has(path));
         return (!exists).then(|| format!("names the test {test}, which {krate} does not have"));
     }
+    if let Some(other) = word.strip_prefix('@') {
+        let exists = sources.has(&format!("crates/{other}/Cargo.toml"));
+        return (!exists).then(|| format!("names the crate {other}, which does not exist"));
+    }
     if let Some(filter) = word.strip_prefix('=') {
         let filter = filter.strip_prefix("--skip=").unwrap_or(filter);
+        let is_near = |file: &Source| crates.iter().any(|folder| file.path.starts_with(folder));
         let selects = sources
             .ending(".rs")
-            .any(|file| file.path.starts_with(&folder) && selects(file, filter));
+            .any(|file| is_near(file) && selects(file, filter));
         return (!selects)
             .then(|| format!("has the filter {filter}, which selects no test of {krate}"));
     }

@@ -12,13 +12,14 @@ use lighthaul_files::permit::Permit;
 use lighthaul_files::walk::Walk;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_grammar::copy::Cp;
+use lighthaul_receive as receive;
+use lighthaul_receive::target_folder::TargetFolder;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::{Reached, Route, agreed, reach};
+use lighthaul_send as send;
 use lighthaul_session::error::Error;
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
-use lighthaul_transfer::receive::target_folder::TargetFolder;
-use lighthaul_transfer::{receive, send};
 
 use crate::copy::confirm::confirm;
 use crate::copy::options::{hello, names, one_base, options, to};

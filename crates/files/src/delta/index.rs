@@ -17,6 +17,8 @@ pub struct Index {
     blocks: usize,
     /// True if no more sums come.
     complete: bool,
+    /// Sums that are in the table.
+    added: usize,
     /// Numbers of blocks, by weak sum.
     slots: Vec<u32>,
     /// Bits of weak sums in the table. It fits into the cache of a CPU when the table does not.
@@ -33,6 +35,7 @@ impl Index {
             sums: Vec::new(),
             blocks,
             complete: false,
+            added: 0,
             slots: Vec::new(),
             filter: Vec::new(),
         }
@@ -80,11 +83,14 @@ impl Index {
 
     /// Puts all known sums into the table.
     pub fn build(&mut self) {
-        self.slots = vec![EMPTY; (self.blocks + self.blocks / 4).next_power_of_two()];
-        self.filter = vec![0; (self.blocks / 4).next_power_of_two()];
-        for number in 0..self.sums.len() {
+        if self.slots.is_empty() {
+            self.slots = vec![EMPTY; (self.blocks + self.blocks / 4).next_power_of_two()];
+            self.filter = vec![0; (self.blocks / 4).next_power_of_two()];
+        }
+        for number in self.added..self.sums.len() {
             self.insert(number);
         }
+        self.added = self.sums.len();
     }
 
     fn insert(&mut self, number: usize) {

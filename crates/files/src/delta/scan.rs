@@ -7,10 +7,13 @@
 //!   yes -> copy; no -> missing
 //! ```
 //!
+//! While nothing else can be sent, a long gap is searched at once, with the sums that have arrived.
+//!
 //! Most changed files keep their parts where they were, so that the first pass finds them while the basis is still being
 //! read. The source is read once, and its long gaps twice.
 
 use super::index::Index;
+use super::stretch::STRETCH_MAX;
 use super::summer::{Summer, weak};
 use super::window::Window;
 use crate::object::Span;
@@ -21,7 +24,9 @@ const GAP: u64 = 16 << 10;
 const GAPS_MAX: usize = 1 << 15;
 /// Bytes that are searched between two reads of the source.
 const STRIDE: u64 = 256 << 10;
-/// Bytes that are hashed in vain: at most so many, and so many for each byte of the source.
+/// Bytes of a gap that are searched at once while nothing else can be sent.
+const EAGER: u64 = STRETCH_MAX;
+/// Most bytes that are hashed in vain: a number for the file, and one for each byte of the source.
 const HASHED_MAX: u64 = 64 << 20;
 const HASHED_FOR_EACH: u64 = 8;
 
@@ -35,6 +40,9 @@ pub trait Environment {
 
     /// Adds sums that have arrived. Waits until `count` are known, or no more come.
     fn wait_for(&mut self, index: &mut Index, count: usize) -> Result<(), Self::Error>;
+
+    /// Returns true if nothing else can be sent.
+    fn is_idle(&self) -> bool;
 
     /// Takes bytes at `at` of the source, which the basis has at `from`.
     fn matched(&mut self, at: u64, from: u64, bytes: &[u8]) -> Result<(), Self::Error>;
@@ -105,6 +113,10 @@ impl<'a, E: Environment> Scan<'a, E> {
             if self.has((at / block) as usize, at)? {
                 self.pass((gap, at))?;
                 self.take(at, at)?;
+                gap = at + block;
+            } else if at + block - gap >= EAGER && self.environment.is_idle() {
+                self.index.build();
+                self.search((gap, at + block))?;
                 gap = at + block;
             }
             at += block;

@@ -2,8 +2,8 @@
 //!
 //! The rolling sum is a polynomial modulo 2^64 whose multiplier follows from the key (Karp and
 //! Rabin 1987), of which the high half is used. Sums only find candidates: both sides compare
-//! digests of all parts that they find. The key is new for each file, so that nobody can prepare
-//! files whose blocks have equal sums.
+//! digests of all parts that they find. The key is new for each file, so that
+//! files whose blocks have equal sums cannot be prepared.
 
 use lighthaul_base::Malformed;
 
@@ -71,7 +71,7 @@ pub struct Summer {
     multiplier: u64,
     /// Multiplier to the power of a quarter of the block.
     quarter: u64,
-    /// What each byte has contributed when it leaves the block.
+    /// Contribution of each byte that leaves the block.
     out: Box<[u64; 256]>,
 }
 

@@ -18,6 +18,25 @@ struct Memory<'a> {
     /// Ranges, with their offsets in the basis.
     parts: Vec<(Span, Option<u64>)>,
     read: u64,
+    is_idle: bool,
+    /// Sums that had arrived, now and when the first range was missing.
+    known: usize,
+    known_first: Option<usize>,
+}
+
+impl<'a> Memory<'a> {
+    const fn new(source: &'a [u8], sums: Vec<Sum>, (each, is_idle): (usize, bool)) -> Self {
+        Self {
+            source,
+            sums,
+            each,
+            parts: Vec::new(),
+            read: 0,
+            is_idle,
+            known: 0,
+            known_first: None,
+        }
+    }
 }
 
 impl Environment for Memory<'_> {
@@ -39,7 +58,12 @@ impl Environment for Memory<'_> {
         } else {
             index.finish();
         }
+        self.known = index.known();
         Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.is_idle
     }
 
     fn matched(&mut self, at: u64, from: u64, bytes: &[u8]) -> Result<(), String> {
@@ -51,6 +75,7 @@ impl Environment for Memory<'_> {
 
     fn missing(&mut self, span: Span) -> Result<(), String> {
         self.parts.push((span, None));
+        self.known_first.get_or_insert(self.known);
         Ok(())
     }
 }
@@ -62,19 +87,25 @@ fn scan(
     spans: &[Span],
     each: usize,
 ) -> (Vec<(Span, Option<u64>)>, u64) {
+    let memory = scan_with(basis, source, spans, (each, false));
+    (memory.parts, memory.read)
+}
+
+/// Searches, while nothing else can be sent if `is_idle`.
+fn scan_with<'a>(
+    basis: &[u8],
+    source: &'a [u8],
+    spans: &[Span],
+    (each, is_idle): (usize, bool),
+) -> Memory<'a> {
     let summer = Summer::new([7; 32], BLOCK_MIN);
     let sums = basis.chunks_exact(BLOCK_MIN as usize);
-    let mut memory = Memory {
-        source,
-        sums: sums.map(|block| summer.sum(block)).collect(),
-        each,
-        parts: Vec::new(),
-        read: 0,
-    };
+    let sums = sums.map(|block| summer.sum(block)).collect();
+    let mut memory = Memory::new(source, sums, (each, is_idle));
     let sizes = (source.len() as u64, basis.len() as u64);
     let search = Scan::new(&mut memory, &summer, sizes);
     search.run(spans).unwrap();
-    (memory.parts, memory.read)
+    memory
 }
 
 /// Checks that the parts rebuild the source, and returns the missing bytes.
@@ -248,6 +279,32 @@ proptest! {
     }
 }
 
+#[test]
+fn changes_are_sent_at_once_while_nothing_else_can_be() {
+    let (basis, other) = (random(1, 24 << 20), random(2, 24 << 20));
+    let blocks = basis.len() / BLOCK_MIN as usize;
+    for (source, is_idle, most) in [
+        (other.clone(), false, other.len()),
+        (other.clone(), true, other.len()),
+        // shifted forward, so that the sums that have arrived are enough
+        ([&other[..9], &basis].concat(), true, 16 << 10),
+        // only a part is new
+        (
+            [&other[..9 << 20], &basis[9 << 20..]].concat(),
+            true,
+            9 << 20,
+        ),
+    ] {
+        let spans = whole(&source);
+        let memory = scan_with(&basis, &source, &spans, (1, is_idle));
+        let missing = rebuilt(&basis, &source, &spans, &memory.parts);
+        assert!(missing <= most as u64, "{missing}");
+        let known = memory.known_first.unwrap();
+        let expected = if is_idle { blocks / 4 } else { blocks };
+        assert!(known <= expected && (is_idle || known == blocks), "{known}");
+    }
+}
+
 /// A part that was moved backward by more than the known sums is found when all are known.
 #[test]
 fn part_that_moved_far_is_found_when_all_sums_are_known() {
@@ -290,19 +347,15 @@ fn sums_that_collide_cost_bounded_time() {
     let summer = Summer::new([7; 32], BLOCK_MAX);
     let right = summer.sum(&source[..BLOCK_MAX as usize]);
     let wrong = |strong| Sum { strong, ..right };
-    let mut memory = Memory {
-        source: &source,
-        sums: (0..64).map(wrong).collect(),
-        each: 64,
-        parts: Vec::new(),
-        read: 0,
-    };
     let sizes = (source.len() as u64, 64 * u64::from(BLOCK_MAX));
-    // without a bound, this hashes five million blocks of one MiB
-    Scan::new(&mut memory, &summer, sizes)
-        .run(&whole(&source))
-        .unwrap();
-    assert!(memory.parts.iter().all(|(_, from)| from.is_none()));
+    for is_idle in [false, true] {
+        let sums = (0..64).map(wrong).collect();
+        let mut memory = Memory::new(&source, sums, (64, is_idle));
+        // without a bound, this hashes five million blocks of one MiB
+        let search = Scan::new(&mut memory, &summer, sizes);
+        search.run(&whole(&source)).unwrap();
+        assert!(memory.parts.iter().all(|(_, from)| from.is_none()));
+    }
 }
 
 #[test]

@@ -1,0 +1,593 @@
+//! Receiver: threads and messages of the receiving side.
+//!
+//! [`receive`] starts the threads: the entry checker, one for each lane, the comparison of held ranges, and the
+//! publisher. Then it handles messages of the sender until all entries are settled:
+//!
+//! ```text
+//! entries -> entry checker -> requests -> lanes -> temporary files -> publisher -> final names
+//! ```
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, TryRecvError, channel, sync_channel};
+use std::thread::{self, Scope};
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_copy::delta_message::{BASES_MAX, DeltaStretch, SumsRequest};
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::failures::Failures;
+use lighthaul_copy::message::{Announced, Listing, Message, Progress, UNANSWERED_MAX};
+use lighthaul_copy::report::Report;
+use lighthaul_copy::stall::Stall;
+use lighthaul_copy::thread_group::ThreadGroup;
+use lighthaul_copy::watch::{CopyEvent, Failed, Summary, Watcher, announce};
+use lighthaul_files::list::ListSender;
+use lighthaul_files::object::Layout;
+use lighthaul_files::options::Planned;
+use lighthaul_files::temp_names::Writer;
+use lighthaul_files::writer_lock::WriterLock;
+use lighthaul_io::control::{Frame, Stream};
+use lighthaul_session::error::{Code, Error, FileAction, caught};
+use lighthaul_session::fault::PeerFault;
+use lighthaul_session::join::join;
+use lighthaul_session::keepalive::Keepalive;
+use lighthaul_session::offer;
+use lighthaul_session::path::explore;
+use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::role::Role;
+use lighthaul_session::session::Session;
+
+use super::basis::Basis;
+use super::entry_checker::EntryChecker;
+use super::held::HeldRange;
+use super::job::{Incoming, Job};
+use super::metadata::MetadataWriter;
+use super::publish::Publisher;
+use super::queues::Queues;
+use super::settings::{OpenTarget, Settings};
+use super::target_folder::TargetFolder;
+use super::transfer::Transfer;
+
+/// Interval of reports to the sender.
+const PROGRESS: Duration = Duration::from_millis(50);
+/// Longest wait for a message before other work is done.
+const TICK: Duration = Duration::from_millis(10);
+/// Most announced objects without reports of the sender.
+const UNREPORTED_MAX: usize = 1 << 8;
+/// Most files that wait to be hashed.
+const FILES_MAX: usize = 1 << 12;
+
+/// Number of copies that this process has started to receive.
+static TRANSFERS: AtomicU64 = AtomicU64::new(0);
+
+/// Longest wait until the result is sent, and longest silence of the sender before it closes.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Receives a copy from the peer into `target_folder`.
+pub fn receive(
+    session: &Session,
+    role: &Role<'_>,
+    target_folder: TargetFolder,
+    mut settings: Settings,
+    watcher: Watcher<'_>,
+) -> Result<Summary, Error> {
+    let list = settings.names.take().map(ListSender::start).transpose()?;
+    let transfer = Transfer::new(session, settings)?;
+    let Transfer {
+        threads,
+        table,
+        monitor,
+        stream,
+        settings,
+        ..
+    } = &transfer;
+    let keep = settings.permit.limit(settings.options.keep);
+    let metadata = MetadataWriter::new(keep, monitor);
+    let writer = Writer::new(TRANSFERS.fetch_add(1, Relaxed));
+    let checker = EntryChecker {
+        transfer: &transfer,
+        list: list.as_ref(),
+        metadata: &metadata,
+        writer: writer.clone(),
+    };
+    let dry = settings.options.dry_run.is_some();
+    let (in_place, unhashed) = sync_channel(FILES_MAX);
+    if !settings.options.hash.is_empty() && !dry {
+        table.report_files(in_place);
+    }
+    let mut receiving = Receiving {
+        transfer: &transfer,
+        unhashed: Cell::new(Some(unhashed)),
+        metadata: &metadata,
+        watcher,
+        begun: session.clock.now(),
+        protocol: Protocol::default(),
+        failures: Failures::default(),
+        done: VecDeque::new(),
+    };
+    if settings.options.remove_source && !dry {
+        table.placed.start();
+    }
+    let result = thread::scope(|scope| {
+        let (opened, open_targets) = sync_channel(1);
+        if let Some(list) = &list {
+            scope.spawn(|| threads.run("list", || send_list(list, threads, stream)));
+        }
+        scope.spawn(|| {
+            threads.run("entry checker", move || {
+                checker.run(target_folder, |root, folder, made| {
+                    let failed = |e| Error::file(FileAction::Open, folder, &e);
+                    let lock = (!dry).then(|| root.another()).transpose().map_err(failed)?;
+                    let lock = lock.and_then(|root| WriterLock::acquire(root, &writer, made));
+                    let access = (root.another().map_err(failed)?, folder.to_owned(), lock);
+                    // a receiver that stopped waiting has failed
+                    opened.send(access).ok();
+                    Ok(())
+                })
+            });
+        });
+        let mut queues = None;
+        let result = caught("receiver", || {
+            receiving.run(scope, role, &open_targets, &mut queues)
+        });
+        if let Err(error) = &result {
+            threads.fail(error.clone());
+        }
+        // other threads see the queues close, and must know the error by then
+        drop(queues);
+        drop(receiving.unhashed.take());
+        monitor.close();
+        result
+    });
+    result.map_err(|error| session.blame(threads.take_failure().unwrap_or(error)))
+}
+
+/// Sends the list of paths to the sender, as it requests pages.
+fn send_list(list: &ListSender, threads: &ThreadGroup, stream: &Stream) -> Result<(), Error> {
+    while !list.has_ended() {
+        threads.check()?;
+        let say = |page| Ok(stream.send(&Frame::message(Listing::Paths(page).encode()))?);
+        list.send_pages(|| stream.has_room(), say)?;
+        // a user may type the list
+        threads.work.wait();
+        thread::park_timeout(TICK);
+    }
+    Ok(())
+}
+
+/// State of a copy on the receiving side.
+pub(super) struct Receiving<'a, 'w> {
+    pub(super) transfer: &'a Transfer<'a>,
+    /// Files whose hashes are wanted.
+    pub(super) unhashed: Cell<Option<Receiver<PathBuf>>>,
+    metadata: &'a MetadataWriter<'a>,
+    pub(super) watcher: Watcher<'w>,
+    begun: Instant,
+    protocol: Protocol,
+    pub(super) failures: Failures,
+    /// Changed entries that were not reported to the sender.
+    pub(super) done: VecDeque<Planned>,
+}
+
+impl<'a> Receiving<'a, '_> {
+    fn run<'s>(
+        &mut self,
+        scope: &'s Scope<'s, 'a>,
+        role: &Role<'_>,
+        open_targets: &Receiver<OpenTarget>,
+        open: &mut Option<Queues>,
+    ) -> Result<Summary, Error> {
+        let session = self.transfer.session;
+        let options = self.transfer.options();
+        let asked = protocol::asked(&options.protocol)?;
+        let lanes = offer::lanes(asked, !options.trc.is_empty());
+        let mut path = explore(session, role, false, lanes)?;
+        let Message::Offer(offer) = path.listen(session)? else {
+            return Err(PeerFault::Unexpected("an offer").into());
+        };
+        if !offer.udp {
+            path.sockets.clear();
+        }
+        self.protocol = offer.protocol;
+        offer::check(&offer, &path)?;
+        let joined = join(session, role, offer.joins, self.transfer.settings.plain)?;
+        let started = session.clock.now();
+        announce(
+            session,
+            (asked, &offer),
+            (self.transfer.settings.plain, self.transfer.options().digest),
+            started.since(self.begun),
+            self.watcher,
+        );
+        self.warn(offer::buffer_advice(&offer, &path))?;
+        let (root, target, lock) = self.opened(open_targets)?;
+        let (jobs, todo) = channel();
+        let (held, ranges) = sync_channel(UNANSWERED_MAX);
+        let (bases, unread) = sync_channel(BASES_MAX);
+        let mut queues = Queues {
+            lanes: Vec::new(),
+            held,
+            jobs,
+            bases,
+            unreported: BTreeMap::new(),
+        };
+        let lanes = offer::lanes_over(session, &offer, path, &joined)?;
+        let check =
+            |lane| offer::setup(&offer, (0, 1), lane, self.transfer.settings.plain).map(drop);
+        lanes.iter().try_for_each(check)?;
+        let files = self.temp_files(&root, &target)?;
+        let threads = &*self.transfer.threads;
+        for lane in self.create_lanes(offer, lanes, &files, &mut queues)? {
+            scope.spawn(move || threads.run("lane", || lane.run()));
+        }
+        let (done, finished) = channel();
+        self.hash(scope, &files, done.clone())?;
+        self.read_bases(scope, &files, unread)?;
+        self.compare(scope, files, (ranges, queues.jobs.clone()));
+        let mut publisher = Publisher::new(
+            &self.transfer.threads,
+            &self.transfer.table,
+            (root, target, lock),
+            self.metadata,
+            (&self.transfer.settings, self.transfer.temp_place.clone()),
+        );
+        scope.spawn(move || {
+            threads.run("publisher", || publisher.run(&todo));
+            threads.run("cleaning", || {
+                publisher.clean();
+                Ok(())
+            });
+            drop((publisher, done));
+        });
+        let _alive = Keepalive::start(scope, session, threads.work.counter());
+        *open = Some(queues);
+        let mut summary = self.watch(open, &finished)?;
+        summary.elapsed = session.clock.now().since(self.begun);
+        summary.moving = session.clock.now().since(started);
+        Ok(summary)
+    }
+
+    /// Waits until the target directory is open.
+    fn opened(&self, open_targets: &Receiver<OpenTarget>) -> Result<OpenTarget, Error> {
+        let (session, threads) = (self.transfer.session, &self.transfer.threads);
+        let mut stall = Stall::new(session.clock.now(), self.transfer.options().stall);
+        loop {
+            threads.check()?;
+            stall.check(session.clock.now(), &threads.work, session.told_work())?;
+            match open_targets.recv_timeout(TICK) {
+                Ok(opened) => return Ok(opened),
+                Err(_) if self.transfer.session.control.has_ended() => {
+                    return Err(Fault::NoList.into());
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Receives messages and reports progress, until all entries are settled.
+    fn watch(
+        &mut self,
+        queues: &mut Option<Queues>,
+        finished: &Receiver<()>,
+    ) -> Result<Summary, Error> {
+        let clock = self.transfer.session.clock;
+        let mut progress_at = clock.now();
+        let mut moved = (clock.now(), 0);
+        let transfer = self.transfer;
+        let work = &transfer.threads.work;
+        let mut stall = Stall::new(clock.now(), self.transfer.options().stall);
+        let mut arrived = 0;
+        loop {
+            self.transfer.threads.check()?;
+            self.show();
+            self.failures.check()?;
+            let now = clock.now();
+            if now >= progress_at {
+                progress_at = now + PROGRESS;
+                self.send_progress()?;
+            }
+            let motion = self.transfer.monitor.progress(u64::MAX);
+            if motion.done > arrived || motion.held {
+                arrived = arrived.max(motion.done);
+                work.advance();
+            }
+            stall.check(now, work, self.transfer.session.told_work())?;
+            let bytes = motion.sent;
+            if bytes != moved.1 || motion.held || queues.is_none() {
+                moved = (now, bytes);
+            }
+            if self.is_over(queues.as_ref()) {
+                *queues = None;
+            }
+            if queues.is_none() && matches!(finished.try_recv(), Err(TryRecvError::Disconnected)) {
+                self.transfer.threads.check()?;
+                return self.conclude();
+            }
+            match self.transfer.session.hear_for(TICK) {
+                Err(error) if error.code() == Code::TimedOut => {
+                    // pending messages have been read by now
+                    let patience = self.transfer.options().stall_timeout();
+                    if now.since(moved.0.max(self.transfer.session.heard_at())) > patience {
+                        return Err(Fault::Silent("sender", patience.as_secs()).into());
+                    }
+                }
+                message => {
+                    if !self.take(message?, queues)? {
+                        *queues = None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns true if no further message can change the result, so the end of the objects need not arrive.
+    fn is_over(&self, queues: Option<&Queues>) -> bool {
+        let reported = queues.is_some_and(|queues| queues.unreported.is_empty());
+        reported && self.transfer.table.is_complete()
+    }
+
+    /// Handles a message. Returns true if more objects may come.
+    fn take(&mut self, message: Message, queues: &mut Option<Queues>) -> Result<bool, Error> {
+        let invalid = |what| Err(PeerFault::Invalid(what).into());
+        if !matches!(message, Message::Warning { .. }) {
+            self.transfer.threads.work.advance();
+        }
+        if message == Message::Sent && queues.is_none() {
+            return Ok(false);
+        }
+        if let Message::Chosen { why } = message {
+            // without data, the copy may be complete by now
+            let name = self.protocol.name().to_owned();
+            self.transfer.monitor.show(CopyEvent::Chosen(name, why));
+            return Ok(queues.is_some());
+        }
+        let Some(queues) = queues else {
+            return invalid("a message after its last one");
+        };
+        match message {
+            Message::Object(announced) => self.announce(announced, queues)?,
+            Message::Reports {
+                object,
+                mut reports,
+            } => {
+                self.take_reasons(&mut reports);
+                let left = queues.unreported.get(&object);
+                let left = left.and_then(|left| left.checked_sub(reports.len()));
+                let Some(left) = left.filter(|_| !reports.is_empty()) else {
+                    return invalid("a report on a piece that it did not send");
+                };
+                if left == 0 {
+                    queues.unreported.remove(&object);
+                } else {
+                    queues.unreported.insert(object, left);
+                }
+                // a publisher that has stopped has reported the reason
+                queues.jobs.send(Job::Reports(object, reports)).ok();
+            }
+            Message::Held(mut held) => {
+                self.take_reasons(std::slice::from_mut(&mut held.report));
+                let range = HeldRange {
+                    file: self.transfer.table.compare(held.entry, held.span)?,
+                    span: held.span,
+                    copies: Vec::new(),
+                    report: held.report,
+                };
+                if queues.held.try_send(range).is_err() {
+                    self.transfer.threads.check()?;
+                    return invalid("more digests than the limit");
+                }
+            }
+            Message::RequestSums(request) => self.take_request(request, queues)?,
+            Message::Delta(stretch) => self.take_stretch(stretch, queues)?,
+            Message::Warning { text } => self.transfer.monitor.show(CopyEvent::Warning(text)),
+            Message::SourceKept(failures) => self.take_source_kept(failures),
+            Message::Sent => return Ok(false),
+            Message::Offer(_)
+            | Message::Chosen { .. }
+            | Message::Progress(_)
+            | Message::Settled { .. }
+            | Message::Hashed(_)
+            | Message::Placed(_)
+            | Message::Done(_)
+            | Message::NotRemoved(_)
+            | Message::Result(_) => {
+                return Err(PeerFault::Unexpected("the next message of a copy").into());
+            }
+        }
+        Ok(true)
+    }
+
+    /// Handles a request for the sums of a basis.
+    fn take_request(&self, request: SumsRequest, queues: &Queues) -> Result<(), Error> {
+        let transfer = self.transfer;
+        let file = transfer.table.with_basis(request.entry)?;
+        let basis = Basis::new(file, request)?;
+        transfer.monitor.delta().files += 1;
+        if queues.bases.try_send(basis).is_err() {
+            transfer.threads.check()?;
+            return Err(PeerFault::Invalid("more deltas than the limit").into());
+        }
+        Ok(())
+    }
+
+    /// Handles a stretch of a file that has a basis.
+    fn take_stretch(&self, mut stretch: DeltaStretch, queues: &Queues) -> Result<(), Error> {
+        let transfer = self.transfer;
+        self.take_reasons(std::slice::from_mut(&mut stretch.report));
+        let DeltaStretch {
+            entry,
+            span,
+            copies,
+            report,
+        } = stretch;
+        if let Report::Failed { code, why } = report {
+            let error = PeerFault::reported(code, why).into();
+            // a publisher that has stopped has reported the reason
+            queues.jobs.send(Job::Failed(entry, error)).ok();
+            return Ok(());
+        }
+        let (file, sent) = transfer.table.decide(entry, span, &copies)?;
+        if file.has_delta() {
+            transfer.monitor.delta().add(span.1 - span.0 - sent, sent);
+        }
+        if copies.is_empty() {
+            return Ok(());
+        }
+        let range = HeldRange {
+            file,
+            span,
+            copies,
+            report,
+        };
+        if queues.held.try_send(range).is_err() {
+            transfer.threads.check()?;
+            return Err(PeerFault::Invalid("more digests than the limit").into());
+        }
+        Ok(())
+    }
+
+    /// Limits the reasons in `reports` to the space that is left for them.
+    fn take_reasons(&self, reports: &mut [Report]) {
+        for report in reports {
+            if let Report::Failed { why, .. } = report {
+                self.transfer.monitor.reasons.limit(why);
+            }
+        }
+    }
+
+    fn announce(&self, announced: Announced, queues: &mut Queues) -> Result<(), Error> {
+        let invalid = |what| Error::from(PeerFault::Invalid(what));
+        let layout = Layout::new(announced.pieces).map_err(|_| invalid("an invalid object"))?;
+        let files = self.transfer.table.announce(layout.pieces())?;
+        if queues.unreported.len() >= UNREPORTED_MAX {
+            return Err(invalid("more objects without reports than the limit"));
+        }
+        let pieces = layout.pieces().len();
+        if queues.unreported.insert(announced.number, pieces).is_some() {
+            return Err(invalid("an object twice"));
+        }
+        let incoming = Incoming {
+            number: announced.number,
+            layout,
+            files,
+        };
+        let number = usize::from(announced.lane);
+        if let Some(counts) = self.transfer.monitor.lanes().get(number) {
+            counts.source_wait.store(announced.source_wait, Relaxed);
+        }
+        let lane = queues.lanes.get(number);
+        let sent = lane.map(|lane| lane.try_send(incoming).is_ok());
+        if sent == Some(true) {
+            return Ok(());
+        }
+        self.transfer.threads.check()?;
+        Err(invalid("more objects than a lane accepts"))
+    }
+
+    /// Reports a limit of this host's kernel to both sides, if it matters.
+    fn warn(&self, scarce: Option<String>) -> Result<(), Error> {
+        if let Some(text) = scarce {
+            self.transfer
+                .session
+                .say(&Message::Warning { text: text.clone() })?;
+            self.transfer.monitor.show(CopyEvent::Warning(text));
+        }
+        Ok(())
+    }
+
+    fn send_progress(&mut self) -> Result<(), Error> {
+        for text in self.transfer.monitor.take_warnings() {
+            self.transfer.session.say(&Message::Warning { text })?;
+        }
+        let (settled, failures) = self.transfer.table.take_settled();
+        for failure in failures.iter().cloned() {
+            self.failures.push(Failed::from(failure));
+        }
+        for message in Message::settled(settled, failures) {
+            self.transfer.session.say(&message)?;
+        }
+        self.report_entries()?;
+        let counts = self.transfer.table.counts();
+        let published = counts.entries - counts.unchanged;
+        self.transfer.monitor.published.store(published, Relaxed);
+        let motion = self.transfer.monitor.progress(self.transfer.table.wanted());
+        self.transfer.session.say(&Message::Progress(Progress {
+            bytes: motion.done,
+            duplicates: motion.resent,
+            datagrams: self
+                .transfer
+                .monitor
+                .lanes()
+                .iter()
+                .map(|lane| lane.datagrams.load(Relaxed))
+                .collect(),
+            buffer_drops: motion.buffer_drops,
+            foreign: motion.foreign,
+            published,
+        }))
+    }
+
+    fn show(&mut self) {
+        // the observer may be slow, like a user with a pager
+        let _step = self.transfer.threads.work.begin();
+        for event in self.transfer.monitor.take_events() {
+            if let CopyEvent::Failed(failed) = &event {
+                self.failures.push(failed.clone());
+            }
+            (self.watcher)(event);
+        }
+        let motion = self.transfer.monitor.progress(self.transfer.table.wanted());
+        if motion.sent > 0 {
+            (self.watcher)(CopyEvent::Moving(motion));
+            (self.watcher)(CopyEvent::Current(self.transfer.monitor.current()));
+        }
+    }
+
+    /// Waits until the sender closes, while it works on the reports.
+    fn await_end(&mut self) {
+        let (session, work) = (self.transfer.session, &self.transfer.threads.work);
+        let mut stall = Stall::new(session.clock.now(), self.transfer.options().stall);
+        loop {
+            match session.hear_for::<Message>(TICK) {
+                Ok(Message::SourceKept(failures)) => self.take_source_kept(failures),
+                Ok(_) => {}
+                Err(error) if error.code() == Code::TimedOut => {
+                    if session.clock.now().since(session.heard_at()) >= CLOSE_TIMEOUT {
+                        return;
+                    }
+                }
+                Err(_) => return,
+            }
+            let worked = stall.check(session.clock.now(), work, session.told_work());
+            if worked.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn conclude(&mut self) -> Result<Summary, Error> {
+        self.show();
+        self.send_progress()?;
+        self.finish_entries()?;
+        let counts = self.transfer.table.counts();
+        // published files stay even if the sender has left
+        self.transfer.session.say(&Message::Result(counts)).ok();
+        self.transfer.session.control.flush(FLUSH_TIMEOUT);
+        // the sender closes when it has read the result, and sends keepalives until then; closing
+        // first would look like a lost connection
+        self.await_end();
+        Ok(Summary {
+            entries: counts.entries,
+            bytes: counts.bytes,
+            unchanged: counts.unchanged,
+            motion: self.transfer.monitor.progress(self.transfer.table.wanted()),
+            delta: *self.transfer.monitor.delta(),
+            failures: self.failures.finish(),
+            ..Summary::default()
+        })
+    }
+}

@@ -1,0 +1,503 @@
+//! Peers with valid keys that send wrong names, lengths, digests and results.
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
+
+mod ends;
+mod offer;
+mod talk;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use lighthaul_base::{Endpoint, Instant, Span};
+use lighthaul_copy::message::{
+    Announced, CopyResult, Failure, HeldDigest, LIST, Landing, Listing, Message, Target,
+    WantedFile, WantedFiles,
+};
+use lighthaul_copy::report::Report;
+use lighthaul_copy::watch::{CopyEvent, Summary};
+use lighthaul_files::digest::{self, Digest, Digester};
+use lighthaul_files::filter::Rules;
+use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::manifest::{Entry, EntryKind, pack};
+use lighthaul_files::naming::Naming;
+use lighthaul_files::object::Piece;
+use lighthaul_files::walk::Walk;
+use lighthaul_fs::file_access::FileAccess;
+use lighthaul_io::control::Frame;
+use lighthaul_io::drive::{Next, Owner, run};
+use lighthaul_io::error::Error as World;
+use lighthaul_io::store::Store;
+use lighthaul_receive::target_folder::TargetFolder;
+use lighthaul_receive::{self as receive, receive};
+use lighthaul_send::{self as send, send};
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::join::join;
+use lighthaul_session::machine::{Learned, MachineEvent, ReceiveMachine, SendMachine};
+use lighthaul_session::offer::{Offer, lanes_over, rekey, setup};
+use lighthaul_session::path::explore;
+use lighthaul_session::role::Role;
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::Topic;
+use lighthaul_session::{message as own, protocol};
+
+use ends::sessions;
+use offer::offer;
+use talk::stay;
+
+/// Messages of a misbehaving sender.
+struct Lie {
+    entries: Vec<Entry>,
+    offer: Offer,
+    /// Objects, each with the whole of one file unless a test changes that.
+    objects: Vec<Announced>,
+    reports: Vec<(u64, Vec<Report>)>,
+    /// Digests of ranges that the receiver does not hold.
+    held: Vec<HeldDigest>,
+}
+
+impl Lie {
+    /// Returns correct messages about files of these names, each full of sevens.
+    fn about(names: &[&str]) -> Self {
+        let numbers = 0..names.len() as u64;
+        let object = |number| Announced {
+            number,
+            lane: 0,
+            pieces: vec![Piece {
+                entry: number,
+                offset: 0,
+                len: LEN,
+            }],
+            source_wait: 0,
+        };
+        Self {
+            entries: names
+                .iter()
+                .map(|name| entry(name, EntryKind::File(LEN)))
+                .collect(),
+            offer: offer(),
+            objects: numbers.clone().map(object).collect(),
+            reports: numbers
+                .map(|number| (number, vec![Report::Digest(digest(7))]))
+                .collect(),
+            held: Vec::new(),
+        }
+    }
+}
+
+#[test]
+fn correct_messages_are_published() {
+    let folder = folder("truth");
+    let summary = hear(Lie::about(&["a", "b"]), &folder).unwrap();
+    assert_eq!((summary.entries, summary.failures.len()), (2, 0));
+    assert_eq!(names(&folder), ["a", "b"]);
+    assert_eq!(fs::read(folder.join("b")).unwrap(), vec![7; LEN as usize]);
+}
+
+#[test]
+fn data_that_differ_from_the_digest_are_not_published() {
+    let folder = folder("digest");
+    fs::write(folder.join("b"), "as before").unwrap();
+    let mut lie = Lie::about(&["a", "b", "c"]);
+    lie.reports[1].1 = vec![Report::Digest(digest(8))];
+    lie.reports[2].1 = vec![Report::Failed {
+        code: 24,
+        why: "c: it changed while it was sent".to_owned(),
+    }];
+    let summary = hear(lie, &folder).unwrap();
+    let codes: Vec<_> = summary.failures.iter().map(|failed| failed.code).collect();
+    assert_eq!(codes, [Code::Integrity as u8, Code::Changed as u8]);
+    assert_eq!(names(&folder), ["a", "b"]);
+    assert_eq!(fs::read_to_string(folder.join("b")).unwrap(), "as before");
+}
+
+/// Change that makes correct messages wrong.
+type Twist = fn(&mut Lie);
+
+#[test]
+fn invalid_lists_and_objects_end_the_session_without_leftovers() {
+    let twists: [(&str, Twist); 22] = [
+        ("path above the target", |lie| {
+            lie.entries[1].path = b"../out".to_vec();
+        }),
+        ("absolute path", |lie| {
+            lie.entries[1].path = b"/tmp/out".to_vec();
+        }),
+        ("empty path", |lie| lie.entries[1].path.clear()),
+        ("path with a NUL", |lie| {
+            lie.entries[1].path = b"a\0b".to_vec();
+        }),
+        ("object without a file", |lie| drop(lie.entries.pop())),
+        ("file without an object", |lie| drop(lie.objects.pop())),
+        ("object without pieces", |lie| {
+            lie.objects[1].pieces.clear();
+        }),
+        ("longer than requested", |lie| {
+            lie.objects[1].pieces[0].len += 1;
+        }),
+        ("beyond the end", |lie| lie.objects[1].pieces[0].offset = 1),
+        ("empty piece", |lie| lie.objects[1].pieces[0].len = 0),
+        ("offset overflow", |lie| {
+            lie.objects[1].pieces[0].offset = u64::MAX;
+        }),
+        ("repeated piece", |lie| {
+            let piece = lie.objects[1].pieces[0];
+            lie.objects[1].pieces.push(piece);
+        }),
+        ("piece of another object", |lie| {
+            lie.objects[1].pieces[0].entry = 0;
+        }),
+        ("repeated object", |lie| lie.objects[1].number = 0),
+        ("unknown lane", |lie| lie.objects[1].lane = 7),
+        ("missing digest", |lie| drop(lie.reports.pop())),
+        ("missing digest of a piece", |lie| lie.reports[1].1.clear()),
+        ("digests of an unknown object", |lie| lie.reports[1].0 = 100),
+        ("digest of a range that is not held", |lie| {
+            lie.held.push(HeldDigest {
+                entry: 1,
+                span: (0, LEN),
+                report: Report::Digest(digest(7)),
+            });
+        }),
+        ("packets of no bytes", |lie| lie.offer.packet_len = 0),
+        ("packets of odd bytes", |lie| lie.offer.packet_len = 1001),
+        ("rate of zero", |lie| lie.offer.rate_bps = 0),
+    ];
+    for (what, twist) in twists {
+        let folder = folder("twists");
+        let mut lie = Lie::about(&["a", "b"]);
+        twist(&mut lie);
+        let error = hear(lie, &folder).expect_err(what);
+        assert_eq!(error.code(), Code::Protocol, "{what}: {error}");
+        // data that were verified before may be published
+        let left = names(&folder);
+        assert!(
+            left.is_empty() || left == ["a"],
+            "{what}: {error}: {left:?}"
+        );
+    }
+}
+
+#[test]
+fn files_at_impossible_places_fail_alone() {
+    let twists: [(&str, Twist); 3] = [
+        ("larger than any disk", |lie| {
+            lie.entries[1].kind = EntryKind::File(u64::MAX);
+        }),
+        ("through a link", |lie| {
+            lie.entries[1].path = b"link/x".to_vec();
+        }),
+        ("in a file", |lie| lie.entries[1].path = b"file/x".to_vec()),
+    ];
+    for (what, twist) in twists {
+        let folder = folder("alone");
+        fs::write(folder.join("file"), "f").unwrap();
+        std::os::unix::fs::symlink("/tmp", folder.join("link")).unwrap();
+        let twisted = || {
+            let mut lie = Lie::about(&["a", "b"]);
+            twist(&mut lie);
+            lie
+        };
+        // the file is rejected, and the peer sends it anyway
+        let error = hear(twisted(), &folder).expect_err(what);
+        assert_eq!(error.code(), Code::Protocol, "{what}: {error}");
+        let mut left = names(&folder);
+        left.retain(|name| name != "a");
+        assert_eq!(left, ["file", "link"], "{what}");
+        let mut honest = twisted();
+        honest.objects.pop();
+        honest.reports.pop();
+        let summary = hear(honest, &folder).expect(what);
+        assert_eq!(
+            (summary.entries, summary.failures.len()),
+            (1, 1),
+            "{what}: {summary:?}"
+        );
+        assert_eq!(names(&folder), ["a", "file", "link"], "{what}");
+    }
+}
+
+#[test]
+fn file_that_is_listed_twice_is_one_file() {
+    let folder = folder("twice");
+    hear(Lie::about(&["a", "a"]), &folder).unwrap();
+    assert_eq!(names(&folder), ["a"]);
+    let mut lie = Lie::about(&["b", "b"]);
+    lie.entries[1].kind = EntryKind::Folder;
+    lie.objects.pop();
+    lie.reports.pop();
+    let summary = hear(lie, &folder).unwrap();
+    // the directory is there before the bytes of the file arrive
+    let failed: Vec<_> = summary.failures.iter().map(|failed| &failed.path).collect();
+    assert_eq!((summary.entries, failed), (1, vec![&b"b".to_vec()]));
+    assert_eq!(names(&folder), ["a", "b"]);
+    assert!(folder.join("b").is_dir());
+}
+
+#[test]
+fn invalid_results_are_rejected() {
+    let folder = folder("verdict");
+    let source = folder.join("source");
+    fs::write(&source, vec![7; LEN as usize]).unwrap();
+    let failure = |number, code, why: &str| Failure {
+        number,
+        path: b"source".to_vec(),
+        code,
+        why: why.to_owned(),
+    };
+    let verdict = |entries, bytes| {
+        let verdict = Message::Result(CopyResult {
+            entries,
+            bytes,
+            unchanged: 0,
+        });
+        verdict.encode()
+    };
+    let settled = |entries, failures| Message::Settled { entries, failures }.encode();
+    for (what, news) in [
+        (
+            "more entries than listed",
+            vec![settled(2, vec![]), verdict(2, LEN)],
+        ),
+        ("without settled entries", vec![verdict(1, LEN)]),
+        ("more bytes", vec![settled(1, vec![]), verdict(1, LEN + 1)]),
+        (
+            "more failures than entries",
+            vec![
+                settled(1, vec![failure(0, 12, "no"), failure(1, 12, "no")]),
+                verdict(0, 0),
+            ],
+        ),
+        ("unexpected message", vec![own::Message::Guest.encode()]),
+    ] {
+        let error = tell(&source, news).expect_err(what);
+        assert_eq!(error.code(), Code::Protocol, "{what}: {error}");
+    }
+    let failed = vec![settled(1, vec![failure(0, 0, "no success")]), verdict(0, 0)];
+    let summary = tell(&source, failed).unwrap();
+    let failed = &summary.failures[0];
+    assert_eq!(
+        (failed.code, failed.why.as_str()),
+        (Code::Protocol as u8, "no success")
+    );
+    let summary = tell(&source, vec![settled(1, vec![]), verdict(1, LEN)]).unwrap();
+    assert_eq!((summary.entries, summary.bytes), (1, LEN));
+    let error = tell(
+        &source,
+        vec![
+            own::Message::Failed {
+                code: 11,
+                why: "no space left".to_owned(),
+            }
+            .encode(),
+        ],
+    )
+    .unwrap_err();
+    assert_eq!(
+        (error.code(), error.text().as_str()),
+        (Code::Io, "no space left")
+    );
+}
+
+/// Runs a receiver with a sender of `lie`. Returns the receiver's result.
+fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
+    let target = Target {
+        path: folder.as_os_str().as_encoded_bytes().to_vec(),
+        landing: Landing::Inside,
+    };
+    let target_folder = TargetFolder::open(&target, &Arc::new(FileAccess::anywhere()), false)?;
+    let [honest, liar] = sessions();
+    let liar = std::thread::spawn(move || {
+        // errors of the sender do not matter
+        lie_to(&liar, &lie).ok();
+        stay(&liar);
+    });
+    let settings = receive::Settings {
+        plain: true,
+        ..receive::Settings::default()
+    };
+    let mut watcher = |_: CopyEvent| {};
+    let role = Role::Client(false);
+    let result = receive(&honest, &role, target_folder, settings, &mut watcher);
+    if let Err(error) = &result {
+        honest.give_up(error);
+    }
+    drop(honest);
+    assert!(liar.join().is_ok(), "the misbehaving peer panicked");
+    result
+}
+
+fn lie_to(session: &Session, lie: &Lie) -> Result<(), Error> {
+    let list = session.control.open(LIST)?;
+    for listing in [
+        Listing::Begin {
+            naming: Naming::Several,
+        },
+        Listing::Entries(pack(&lie.entries)?),
+        Listing::End,
+    ] {
+        list.send(&Frame::message(listing.encode()))?;
+    }
+    let path = explore(session, &Role::Client(false), true, 1)?;
+    session.say(&Message::Offer(lie.offer))?;
+    // the content of the request does not matter
+    list.receive(session.clock, session.clock.now() + Duration::from_secs(5))
+        .ok();
+    let mut lane = lanes_over(session, &lie.offer, path, &[])?.swap_remove(0);
+    for held in &lie.held {
+        session.say(&Message::Held(held.clone()))?;
+    }
+    for object in &lie.objects {
+        session.say(&Message::Object(object.clone()))?;
+        let len = object.pieces.iter().map(|piece| piece.len).sum();
+        let setup = setup(&lie.offer, (object.number, len), &lane, true)?;
+        rekey(session, &mut lane, object.number, true);
+        let mut sender = SendMachine::new(session.clock.now(), &setup, Learned::default());
+        let mut store = Sevens(vec![7; 32 << 10]);
+        run(&mut sender, &mut lane, &mut store, &mut Eager)?;
+    }
+    for (object, reports) in &lie.reports {
+        session.say(&Message::Reports {
+            object: *object,
+            reports: reports.clone(),
+        })?;
+    }
+    session.say(&Message::Sent)
+}
+
+/// Runs a sender of `source` with a receiver that accepts everything and then sends `news`. Returns
+/// the sender's result.
+fn tell(source: &Path, news: Vec<Vec<u8>>) -> Result<Summary, Error> {
+    let [honest, liar] = sessions();
+    let liar = std::thread::spawn(move || {
+        // the honest side may end the session before all was said
+        take_from(&liar, &news).ok();
+        // until the other side closes
+        stay(&liar);
+    });
+    let walk = Walk::new(
+        Arc::new(FileAccess::anywhere()),
+        &[source.to_owned()],
+        Rules::default(),
+    )?;
+    let settings = send::Settings {
+        plain: true,
+        theirs: protocol::names(),
+        ..send::Settings::default()
+    };
+    let role = Role::Client(false);
+    let result = send(
+        &honest,
+        &role,
+        SourceEntries::from_walk(walk),
+        settings,
+        &mut |_: CopyEvent| {},
+    );
+    drop(honest);
+    assert!(liar.join().is_ok(), "the misbehaving peer panicked");
+    result
+}
+
+fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
+    let list = session.control.open(LIST)?;
+    let wanted = Listing::Wanted(WantedFiles {
+        entries: 1,
+        files: vec![WantedFile {
+            number: 0,
+            send: None,
+            held: Vec::new(),
+            digest: digest::DigestKind::default(),
+            basis: None,
+        }],
+    });
+    let (arrivals, joins) = (channel().1, channel().1);
+    let role = Role::Server(&arrivals, &joins);
+    let path = explore(session, &role, false, 1)?;
+    let Message::Offer(offer) = session.hear()? else {
+        panic!("no offer arrived")
+    };
+    let joined = join(session, &role, offer.joins, false)?;
+    // the begin of the list, and the only entry
+    for _ in 0..2 {
+        list.receive(session.clock, session.clock.now() + Duration::from_secs(5))?;
+    }
+    list.send(&Frame::message(wanted.encode()))?;
+    let Message::Object(object) = session.hear()? else {
+        panic!("no object was sent")
+    };
+    let mut lane = lanes_over(session, &offer, path, &joined)?.swap_remove(object.lane.into());
+    let about = (object.number, object.pieces[0].len);
+    let setup = setup(&offer, about, &lane, true)?;
+    rekey(session, &mut lane, object.number, true);
+    let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, Learned::default());
+    let mut store = Sevens(Vec::new());
+    run(&mut receiver, &mut lane, &mut store, &mut Eager)?;
+    while session.hear::<Message>()? != Message::Sent {}
+    for octets in news {
+        session.stream.send(&Frame::message(octets.clone()))?;
+    }
+    Ok(())
+}
+
+fn entry(path: &str, kind: EntryKind) -> Entry {
+    Entry {
+        kind,
+        mode: 0o644,
+        ..Entry::bare(path.into())
+    }
+}
+
+/// Returns the digest of a file of `LEN` equal bytes.
+fn digest(byte: u8) -> Digest {
+    let mut digester = Digester::new(digest::DigestKind::default(), LEN);
+    digester.update(0, &vec![byte; LEN as usize]);
+    digester.finish().unwrap()
+}
+
+/// Returns an empty directory.
+fn folder(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("peers-{name}"));
+    fs::remove_dir_all(&path).ok();
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    lighthaul_testkit::names(folder).unwrap()
+}
+
+/// Object of one repeated byte, which is not stored.
+struct Sevens(Vec<u8>);
+
+impl Store for Sevens {
+    fn gather(&mut self, span: Span) -> Result<&[u8], World> {
+        Ok(&self.0[..span.len as usize])
+    }
+
+    fn slot(&mut self, _: Span) -> Result<Option<&mut [u8]>, World> {
+        Ok(None)
+    }
+}
+
+/// Owner that waits for the end.
+struct Eager;
+
+impl<E: Endpoint<Event = MachineEvent>> Owner<E> for Eager {
+    fn event(&mut self, _: &mut E, event: MachineEvent, _: Instant) -> Result<Next, World> {
+        Ok(if event == MachineEvent::Complete {
+            Next::Finish
+        } else {
+            Next::Continue
+        })
+    }
+
+    fn tick(&mut self, _: &mut E, _: Instant) -> Result<Next, World> {
+        Ok(Next::Continue)
+    }
+}
+
+/// Bytes of every file.
+const LEN: u64 = 100_000;

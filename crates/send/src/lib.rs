@@ -1,0 +1,26 @@
+//! Floor 6: sending side of a copy.
+//!
+//! - [`sender`]: threads and messages; `transfer`: shared state; `settings`: settings
+//! - `scan`: sends the list of entries, and receives the requests; `queue`: requested ranges as
+//!   objects; `item`: listed file
+//! - `removals`: removal of files that are in place
+//! - `delta`: search of changed files for what the receiver has; `deltas`: files that wait for it
+//! - `held`: digests of ranges that the receiver holds from an earlier run; `holes`: check of holes
+//! - `lane`: objects of one lane; `source`: their bytes from files
+pub mod sender;
+
+mod delta;
+mod deltas;
+mod held;
+mod holes;
+mod item;
+mod lane;
+mod queue;
+mod removals;
+mod scan;
+mod settings;
+mod source;
+mod transfer;
+
+pub use sender::send;
+pub use settings::Settings;
