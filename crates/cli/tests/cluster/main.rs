@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_io::host::wait::pause;
+use lighthaul_testkit::Turn;
 use serde_json::Value;
 
 mod address;
@@ -128,6 +129,7 @@ impl Drop for Cluster {
 
 #[test]
 fn cluster_shares_a_channel_and_survives_a_killed_gateway() {
+    let _turn = Turn::alone();
     let name = "cluster_shares_a_channel_and_survives_a_killed_gateway";
     let (_scratch, mut cluster) = Cluster::start(name);
     for nth in 0..COUNT {
