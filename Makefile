@@ -34,7 +34,7 @@ demo: setup build ## copy a real tree over a long path, and compare with TCP
 	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- demo
 quick: ## run the unit, property and simulated tests, which need neither root nor a network
 	@scripts/setup jq:jq
-	@scripts/test --workspace --lib --bins --test machines --test calendar --test reference --test world --test books --test granted --test filter --test fuzz
+	@scripts/test --workspace --features lighthaul-cli/otel --lib --bins --test machines --test calendar --test reference --test world --test books --test granted --test filter --test fuzz
 test: setup ## run every test, then list those that were skipped, with the reason
 	@scripts/test
 mutants: ## change rooms that carry promises, and see whether their tests notice; ROOMS="journal rights --shard 0/8" for a part

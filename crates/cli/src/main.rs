@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "commands read variables")]
 
 mod booking;
+mod complete;
 mod config;
 mod copy;
 mod doctor;
@@ -33,6 +34,7 @@ use crate::keys::{key, token};
 use crate::output::print;
 
 fn main() -> ExitCode {
+    complete::answer();
     heap::retain_freed_memory();
     let config = match Config::load(&help::command()) {
         Ok(config) => config,

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, stderr};
 
 use clap::builder::PossibleValuesParser;
-use clap::{Args, ValueEnum, value_parser};
+use clap::{Args, ValueEnum, ValueHint, value_parser};
 use lighthaul_base::Rate;
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_io::crypto::identity::random_octets;
@@ -33,7 +33,7 @@ pub struct Cp {
     #[arg(skip = random_octets())]
     pub copy: [u8; 16],
     /// Sources, then the target: PATH, HOST:PATH or `lh://HOST/PATH`
-    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"], value_hint = ValueHint::AnyPath)]
     pub paths: Vec<String>,
     #[command(flatten)]
     pub choice: FileArgs,

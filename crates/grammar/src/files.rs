@@ -1,6 +1,6 @@
 //! The grammar of `lighthaul ls`, `du`, `stat`, `rm` and `mkdir`.
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use crate::output::OutputArgs;
 use crate::reach::RemoteArgs;
@@ -18,6 +18,7 @@ use crate::reach::RemoteArgs;
   lighthaul ls --json lh://far.example.org/results/ | jq -r 'select(.size > 1e9).path'")]
 pub struct Ls {
     /// Path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub place: String,
     /// Show names that begin with a dot
     #[arg(short, long, help_heading = "Selection")]
@@ -101,7 +102,7 @@ pub struct Mkdir {
 #[derive(Args, Debug)]
 pub struct PlaceArgs {
     /// Path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
-    #[arg(required = true, value_name = "PLACE")]
+    #[arg(required = true, value_name = "PLACE", value_hint = ValueHint::AnyPath)]
     pub named: Vec<String>,
     #[command(flatten)]
     pub output: OutputArgs,

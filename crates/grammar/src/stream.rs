@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use lighthaul_base::{Rate, Size, duration};
 
 use crate::reach::RemoteArgs;
@@ -25,10 +25,10 @@ use crate::reach::RemoteArgs;
 // fields: one for each option of the command
 pub struct Stream {
     /// - for standard input, a pipe, or a remote place
-    #[arg(value_name = "SRC")]
+    #[arg(value_name = "SRC", value_hint = ValueHint::AnyPath)]
     pub source: String,
     /// - for standard output, a pipe, or a remote place
-    #[arg(value_name = "DST")]
+    #[arg(value_name = "DST", value_hint = ValueHint::AnyPath)]
     pub target: String,
     /// Transport: fec for messages or rbudp for objects
     #[arg(long, value_enum, default_value_t, help_heading = "Protocol")]

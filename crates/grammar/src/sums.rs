@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use lighthaul_files::hash;
 
 use crate::output::{OutputArgs, ProgressArgs};
@@ -26,6 +26,7 @@ pub struct Verify {
     /// List of hashes; - is standard input
     pub manifest: PathBuf,
     /// Directory with the files: path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub dir: String,
     /// Hash of the list [default: by the number of digits]
     ///
@@ -50,6 +51,7 @@ pub struct Verify {
   lighthaul manifest --json /data/run1 > run1.ndjson")]
 pub struct Manifest {
     /// Directory with the files: path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub dir: String,
     /// sha256, md5, blake3, crc32c or adler32
     #[arg(long, value_enum, default_value_t, help_heading = "Verification")]

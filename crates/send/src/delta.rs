@@ -101,7 +101,7 @@ impl DeltaSender<'_> {
                 block: self.layout(&file).0,
                 key: random_octets(),
             };
-            self.transfer.session.say(&Message::RequestSums(request))?;
+            self.transfer.say(&Message::RequestSums(request))?;
             self.transfer.monitor.delta().files += 1;
             let summer = Summer::new(request.key, request.block);
             begun.push_back(Begun { file, summer });
@@ -167,7 +167,7 @@ impl DeltaSender<'_> {
         (span, copies): (Span, Vec<Copied>),
         report: Report,
     ) -> Result<(), Error> {
-        self.transfer.session.say(&Message::Delta(DeltaStretch {
+        self.transfer.say(&Message::Delta(DeltaStretch {
             entry,
             span,
             copies,

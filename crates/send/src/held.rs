@@ -34,7 +34,7 @@ impl HeldReader<'_> {
                     why: error.text(),
                 },
             };
-            self.transfer.session.say(&Message::Held(HeldDigest {
+            self.transfer.say(&Message::Held(HeldDigest {
                 entry: held.piece.entry,
                 span: (held.piece.offset, held.piece.end()),
                 report,

@@ -78,7 +78,7 @@ impl SendLane<'_> {
         let share = &self.common.share;
         let object = plan.number;
         let counts = transfer.monitor.lane(self.number.into());
-        session.say(&Message::Object(Announced {
+        transfer.say(&Message::Object(Announced {
             number: object,
             lane: self.number,
             pieces: plan.layout.pieces().to_vec(),
@@ -167,7 +167,7 @@ impl SendOwner<'_> {
             && let Ok((object, reports)) = self.reports.recv_timeout(patience)
         {
             for message in Message::reports(object, reports) {
-                self.common.transfer.session.say(&message)?;
+                self.common.transfer.say(&message)?;
             }
             self.reported = true;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lighthaul_copy::message::LIST;
+use lighthaul_copy::message::{LIST, Message};
 use lighthaul_copy::monitor::Monitor;
 use lighthaul_copy::thread_group::ThreadGroup;
 use lighthaul_files::listed::SourceEntries;
@@ -12,6 +12,7 @@ use lighthaul_io::control::Stream;
 use lighthaul_session::error::Error;
 use lighthaul_session::machine::SharedLearned;
 use lighthaul_session::session::Session;
+use lighthaul_session::topic::Topic;
 
 use super::queue::Queue;
 use super::removals::Removals;
@@ -52,6 +53,11 @@ impl<'a> Transfer<'a> {
             access: Arc::clone(&finds.access),
             settings,
         })
+    }
+
+    /// Sends a message, when there is room for it.
+    pub(super) fn say(&self, message: &Message) -> Result<(), Error> {
+        self.threads.send(&self.session.stream, message.encode())
     }
 
     /// Returns the options of the copy.

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -320,7 +321,7 @@ fn closed_pipe_ends_the_listing() {
         far.pin,
         far.near.key().display()
     );
-    let mut shell = std::process::Command::new("bash");
+    let mut shell = Command::new("bash");
     shell.args(["-c", &script]);
     let outcome = far.near.run(shell).assert_succeeded();
     assert_eq!(outcome.out.len(), 1);
@@ -368,4 +369,46 @@ fn rm_of_a_tree_swapped_for_links_removes_nothing_outside() {
         fs::remove_dir_all(near.at("tree")).ok();
     }
     assert!(Path::new(&outside).is_dir());
+}
+
+/// Completes the last of these words as bash does.
+fn completed(far: &Far, words: &[&str]) -> Vec<String> {
+    let mut bash = Command::new("bash");
+    let script = "set -e; program=$0; eval \"$($program completions bash)\"; shopt -s progcomp
+        COMP_WORDS=(lighthaul \"$@\") COMP_CWORD=$# COMP_TYPE=9
+        lighthaul() { \"$program\" \"$@\"; }
+        _clap_complete_lighthaul lighthaul \"${@: -1}\" || true
+        printf '%s\\n' \"${COMPREPLY[@]}\"";
+    bash.args(["-c", script, PROGRAM])
+        .args(words)
+        .env("XDG_CONFIG_HOME", far.near.at("config"))
+        .env("LIGHTHAUL_KEY", far.near.key())
+        .env("LIGHTHAUL_PIN", &far.pin);
+    far.near.run(bash).assert_succeeded().out
+}
+
+#[test]
+fn bash_completes_paths_on_another_host() {
+    let far = Far::start("complete", &["--root", "ROOT"]);
+    for name in [
+        "run1.h5",
+        "run2.h5",
+        "other",
+        ".run",
+        "run;reboot",
+        "run $(id)",
+    ] {
+        fs::write(far.target.join(name), "").unwrap();
+    }
+    fs::create_dir(far.target.join("runs")).unwrap();
+    let place = |name: &str| place(&far, name);
+    let all = ["run1.h5", "run2.h5", "runs/"].map(place);
+    assert_eq!(completed(&far, &["ls", &place("run")]), all);
+    assert_eq!(completed(&far, &["cp", "x", &place("run")]), all);
+    assert_eq!(completed(&far, &["ls", &place(".")]), [place(".run")]);
+    assert_eq!(completed(&far, &["ls", &place("runs/x")]), [""]);
+    let options = completed(&far, &["ls", "--rec"]);
+    assert_eq!(options, ["--recursive"]);
+    // nothing is asked, and no error is shown
+    assert_eq!(completed(&far, &["ls", "lh://127.0.0.1:1/"]), [""]);
 }
