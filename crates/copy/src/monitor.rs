@@ -222,6 +222,7 @@ impl Monitor {
                 .count() as u8,
             source_wait: sum(|lane| &lane.source_wait),
             target_wait: sum(|lane| &lane.target_wait),
+            delta: *self.delta(),
         }
     }
 }

@@ -133,6 +133,8 @@ pub struct CopyProgress {
     pub source_wait: u64,
     /// Time that lanes have waited for the target disk, in nanoseconds, summed.
     pub target_wait: u64,
+    /// Changed files of which only the changes were sent.
+    pub delta: DeltaTotals,
 }
 
 impl CopyProgress {
@@ -158,8 +160,6 @@ pub struct Summary {
     pub moving: Duration,
     /// Progress at the end.
     pub motion: CopyProgress,
-    /// Changed files of which only the changes were sent.
-    pub delta: DeltaTotals,
     /// Entries that failed.
     #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
     pub failures: Vec<Failed>,
@@ -168,7 +168,7 @@ pub struct Summary {
 /// Changed files of which only the changes were sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeltaTotals {
-    /// Number of files.
+    /// Number of files, in each attempt of the copy.
     pub files: u64,
     /// Bytes that their old versions at the target had.
     pub copied: u64,
@@ -194,6 +194,14 @@ impl DeltaTotals {
     pub const fn add(&mut self, copied: u64, sent: u64) {
         self.copied = self.copied.saturating_add(copied);
         self.sent = self.sent.saturating_add(sent);
+    }
+
+    /// Adds the deltas of another attempt.
+    #[must_use]
+    pub const fn and(mut self, other: Self) -> Self {
+        self.files = self.files.saturating_add(other.files);
+        self.add(other.copied, other.sent);
+        self
     }
 
     /// Counts copied bytes that differed, and are sent.

@@ -585,7 +585,6 @@ impl<'a> Receiving<'a, '_> {
             bytes: counts.bytes,
             unchanged: counts.unchanged,
             motion: self.transfer.monitor.progress(self.transfer.table.wanted()),
-            delta: *self.transfer.monitor.delta(),
             failures: self.failures.finish(),
             ..Summary::default()
         })

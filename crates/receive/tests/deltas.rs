@@ -197,9 +197,9 @@ fn copies_with_the_right_digest_are_published() {
     assert_eq!((summary.entries, summary.failures.len()), (1, 0));
     assert_eq!(
         (
-            summary.delta.files,
-            summary.delta.copied,
-            summary.delta.sent
+            summary.motion.delta.files,
+            summary.motion.delta.copied,
+            summary.motion.delta.sent
         ),
         (1, LEN, 0)
     );

@@ -522,7 +522,6 @@ impl<'a> Sending<'a, '_> {
             bytes: result.bytes,
             unchanged: result.unchanged,
             motion,
-            delta: *self.transfer.monitor.delta(),
             failures: self.failures.finish(),
             ..Summary::default()
         })

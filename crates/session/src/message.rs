@@ -13,7 +13,7 @@ use crate::topic::{MESSAGE_MAX, Topic, decode, encode};
 use crate::{peer_text, protocol};
 
 /// Version of the messages of all topics. Both sides must have the same.
-pub const VERSION: u16 = 15;
+pub const VERSION: u16 = 16;
 
 /// Most names of protocols that a peer may list.
 const PROTOCOLS_MAX: usize = 32;

@@ -143,11 +143,11 @@ pub fn buffer_advice(offer: &Offer, path: &Path) -> Option<String> {
 }
 
 /// Returns the number of `joined` connections to use: `streams` if not 0, or a few at first and
-/// more if that pays.
+/// more if that pays. Of connections with limited rates, all are used.
 pub fn width(session: &Session, streams: u8, joined: &[Control]) -> Learned {
     let most = joined.len() as u16;
     Learned::Width(match streams {
-        0 => Width::measured(most, session.rtt),
+        0 if !session.are_connections_limited() => Width::measured(most, session.rtt),
         _ => Width::fixed(most),
     })
 }

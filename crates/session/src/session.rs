@@ -75,9 +75,15 @@ pub trait Call: fmt::Debug + Send + Sync {
     /// Opens a connection, with the timeouts of a handshake ([`tcp::with_handshake_timeouts`]).
     fn call(&self) -> Result<TcpStream, Error>;
 
-    /// Returns the number of further connections that pay at most.
-    fn connections_max(&self) -> u8 {
+    /// Returns the number of further connections that pay at most, over a path of round-trip time `rtt`.
+    fn connections_max(&self, rtt: Duration) -> u8 {
+        let _ = rtt;
         JOINS_MAX
+    }
+
+    /// Returns true if each connection carries a limited rate, so that all are used from the start.
+    fn is_limited(&self) -> bool {
+        false
     }
 
     /// Returns the longest wait for further connections. Later ones are not used.
@@ -167,8 +173,13 @@ impl Session {
     pub fn join_limits(&self) -> (u8, Duration) {
         let call = self.call.as_deref();
         call.map_or((JOINS_MAX, CONNECT_TIMEOUT), |call| {
-            (call.connections_max(), call.patience())
+            (call.connections_max(self.rtt), call.patience())
         })
+    }
+
+    /// Returns true if each connection carries a limited rate.
+    pub fn are_connections_limited(&self) -> bool {
+        self.call.as_deref().is_some_and(Call::is_limited)
     }
 
     /// Takes the round-trip time that the client measured, if it is longer: TCP measures only the way to the last

@@ -48,6 +48,7 @@ fn added(mut one: CopyProgress, other: &CopyProgress) -> CopyProgress {
     one.lanes = one.lanes.max(other.lanes);
     one.source_wait = one.source_wait.saturating_add(other.source_wait);
     one.target_wait = one.target_wait.saturating_add(other.target_wait);
+    one.delta = one.delta.and(other.delta);
     one.round = one.round.max(other.round);
     one
 }

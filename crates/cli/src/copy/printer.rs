@@ -9,7 +9,6 @@ use lighthaul_copy::watch::{CopyEvent, CopyProgress, CurrentFile, Start, Summary
 use lighthaul_files::hash::FileHashes;
 use lighthaul_files::item::ItemKind;
 use lighthaul_files::options::{Action, Planned};
-use lighthaul_files::sums::line;
 use lighthaul_grammar::output::Progress;
 use lighthaul_io::host::clock::{Clock, cpu_seconds};
 use lighthaul_session::error::Error;
@@ -20,7 +19,7 @@ use crate::copy::pace::Pace;
 use crate::copy::progress::{Form, plain};
 use crate::copy::summary::{Proof, event, limit, limits, sentence, stats};
 use crate::output::name::{put, shown};
-use crate::output::print::{print, print_json, print_octets, say};
+use crate::output::print::{hash_line, print, print_json, print_octets, say};
 
 /// Amount of output.
 #[derive(Clone, Copy, Debug)]
@@ -293,8 +292,8 @@ impl Printer {
         }
     }
 
-    /// Returns true if files have begun to move.
-    pub(crate) const fn has_moved(&self) -> bool {
+    /// Returns true if both sides have agreed on how to move files.
+    pub(crate) const fn has_started(&self) -> bool {
         self.start.is_some()
     }
 
@@ -322,7 +321,7 @@ impl Printer {
         if !self.settings.json && !self.settings.quiet {
             self.close_line();
             for (_, digits) in &hashed.hashes {
-                print_octets(&line::line(digits, &hashed.path));
+                print_octets(&hash_line(digits, &hashed.path));
             }
         }
     }

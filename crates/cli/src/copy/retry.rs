@@ -47,7 +47,7 @@ pub(crate) fn run(
             // Ctrl-C ends ssh, and with it connections through it
             interrupt::check()?;
         }
-        if !passing || left == 0 || !printer.has_moved() {
+        if !passing || left == 0 || !printer.has_started() {
             return Err(error);
         }
         left -= 1;

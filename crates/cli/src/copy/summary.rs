@@ -42,8 +42,8 @@ pub(super) fn event(
         "source_wait_s": seconds(motion.source_wait), "target_wait_s": seconds(motion.target_wait),
         "bottleneck": limit.map(Bottleneck::name),
         "cpu_s": cpu, "failures": summary.failures.len(), "removed": removed,
-        "delta_files": summary.delta.files, "delta_bytes_copied": summary.delta.copied,
-        "delta_bytes_sent": summary.delta.sent,
+        "delta_files": summary.motion.delta.files, "delta_bytes_copied": summary.motion.delta.copied,
+        "delta_bytes_sent": summary.motion.delta.sent,
     })
 }
 
@@ -166,7 +166,7 @@ pub(super) fn stats(summary: &Summary, start: Option<&Start>, cpu: f64) -> Vec<S
         format!("  CPU           {cpu:.2} s on this side{a_gb}"),
     ]);
     if let Some(delta) = delta(summary) {
-        let files = summary.delta.files;
+        let files = summary.motion.delta.files;
         lines.push(format!("  changed files {files} with a {delta} sent"));
     }
     lines
@@ -174,7 +174,7 @@ pub(super) fn stats(summary: &Summary, start: Option<&Start>, cpu: f64) -> Vec<S
 
 /// Returns the words about changed files of which only the changes were sent, if there were any.
 fn delta(summary: &Summary) -> Option<String> {
-    let delta = summary.delta;
+    let delta = summary.motion.delta;
     let all = Size(delta.copied.saturating_add(delta.sent));
     (delta.files > 0).then(|| format!("delta: {} of {all}", Size(delta.sent)))
 }

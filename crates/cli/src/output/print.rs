@@ -1,10 +1,11 @@
 //! Lines on standard output and standard error.
 
-use std::io::{self, Write, stdout};
+use std::io::{self, IsTerminal, Write, stdout};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use lighthaul_base::escape::escape_json;
+use lighthaul_base::escape::{escape_json, escape_name};
+use lighthaul_files::sums::line;
 pub(crate) use lighthaul_remote::notice::say;
 use lighthaul_session::error::{Error, FileAction};
 use serde_json::{Value, json};
@@ -20,6 +21,20 @@ pub(crate) fn print_octets(line: &[u8]) {
     let printed = out.write_all(line).and_then(|()| out.write_all(b"\n"));
     if let Err(error) = printed {
         UNPRINTED.set(error).ok();
+    }
+}
+
+/// Returns the line of a file in a list of hashes. A terminal gets no hidden characters of a path, which may come from
+/// another host; a program gets all octets.
+pub(crate) fn hash_line(digits: &str, path: &[u8]) -> Vec<u8> {
+    hash_line_for(stdout().is_terminal(), digits, path)
+}
+
+fn hash_line_for(is_terminal: bool, digits: &str, path: &[u8]) -> Vec<u8> {
+    if is_terminal {
+        format!("{digits}  {}", escape_name(path)).into_bytes()
+    } else {
+        line::line(digits, path)
     }
 }
 
@@ -43,4 +58,16 @@ pub(crate) fn print_json(event: &Value) {
 pub(crate) fn error_event(error: &Error) {
     let event = json!({"v": 1, "type": "error", "code": error.code() as u8, "text": error.text()});
     print_json(&event);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminal_gets_no_control_characters_of_a_path() {
+        let path = b"a\x1b[2J\xff";
+        assert_eq!(hash_line_for(true, "00", path), b"00  a\\x1b[2J\\xff");
+        assert_eq!(hash_line_for(false, "00", path), b"00  a\x1b[2J\xff");
+    }
 }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
 use lighthaul_files::sums::file_sums::{FileSums, WantedSums, compute};
-use lighthaul_files::sums::line::line;
 use lighthaul_files::sums::pool::{self, Consumer};
 use lighthaul_files::sums::walk::{Found, Walk};
 use lighthaul_fs::file_access::FileAccess;
@@ -20,7 +19,7 @@ use serde_json::json;
 use super::remote::{self, Part};
 use super::show::SumsPrinter;
 use super::workers::workers;
-use crate::output::print::say;
+use crate::output::print::{hash_line, say};
 
 /// Writes a list of hashes.
 pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
@@ -130,7 +129,7 @@ impl ManifestWriter<'_> {
                 let more = json!({"size": taken.size, "digest": format!("{name}:{digits}")});
                 self.printer.event("file", octets, more)?;
             } else {
-                self.printer.print(&line(digits, octets))?;
+                self.printer.print(&hash_line(digits, octets))?;
             }
         }
         Ok(())

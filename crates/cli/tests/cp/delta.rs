@@ -139,6 +139,22 @@ fn interrupted_delta_resumes_with_a_delta_of_the_rest() {
     assert_eq!(names(&far.target), ["x"]);
 }
 
+#[test]
+fn summary_of_a_reconnected_copy_counts_the_deltas_of_all_attempts() {
+    let mut far = Far::start("delta-again", &[]);
+    let file = copied(&far, 60 * MIB);
+    replace(&file, 10 * MIB, 30 * MIB);
+    let copy = begun(&far, &file);
+    becomes_true("new data are proved", || proved(&far.target) > 31 * MIB);
+    far.restart();
+    let outcome = copy.finish().assert_succeeded();
+    assert!(outcome.said("retrying in 1 s"), "{outcome:?}");
+    let (_, matched, sent) = delta(outcome);
+    // the bytes under way when the connection was lost count twice
+    assert!(matched + sent >= 60 * MIB, "{matched} {sent}");
+    assert!(look(&far.target.join("x")) == look(&file));
+}
+
 /// Returns the bytes in the records of the journal in `folder`.
 fn proved(folder: &Path) -> u64 {
     let names = names(folder);
@@ -157,7 +173,7 @@ fn proved(folder: &Path) -> u64 {
 fn begun(far: &Far, file: &Path) -> Running {
     let options = [&SLOWLY[..], &["--delta", "always"]].concat();
     let paths = [file.to_str().unwrap(), &far.place("x")];
-    let mut copy = Running::start(far.copy(&options, &paths));
+    let mut copy = Running::start(far.usual_copy(&options, &paths));
     copy.prints("\"type\":\"progress\"");
     copy
 }

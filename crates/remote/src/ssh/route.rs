@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_base::Instant;
+use lighthaul_base::{Instant, Rate};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::net::tcp::with_handshake_timeouts;
 use lighthaul_session::error::Error;
@@ -49,11 +49,15 @@ struct State {
     ready: Vec<TcpStream>,
     /// Connections that were handed out.
     opened: u32,
+    /// Connections besides the first that pay at most.
+    most: u32,
     /// Connections besides the first that were begun, and those that are under way.
     begun: u32,
     pending: u32,
     /// True from the first call.
     is_called: bool,
+    /// True if further connections are begun as soon as they can be.
+    is_prepared: bool,
     logins: Logins,
 }
 
@@ -86,9 +90,10 @@ impl SshRoute {
         self.0.lock().opened.saturating_sub(1)
     }
 
-    /// Begins a login for further connections, since they will be wanted.
+    /// Begins a login for further connections, since they will be wanted. If it works, it begins those.
     pub fn prepare(&self) {
         let mut state = self.0.lock();
+        state.is_prepared = true;
         if state.logins == Logins::Untried {
             self.0.begin(&mut state, Logins::Trying);
         }
@@ -109,8 +114,14 @@ impl Call for SshRoute {
         opened
     }
 
-    fn connections_max(&self) -> u8 {
-        CONNECTIONS_MAX
+    fn connections_max(&self, rtt: Duration) -> u8 {
+        let most = connections(rtt);
+        self.0.lock().most = most.into();
+        most
+    }
+
+    fn is_limited(&self) -> bool {
+        true
     }
 
     fn patience(&self) -> Duration {
@@ -158,7 +169,7 @@ impl Shared {
     /// Begins as many connections as may be under way at a time.
     fn widen(self: &Arc<Self>, state: &mut State) {
         let most = match state.logins {
-            Logins::Work => u32::from(CONNECTIONS_MAX),
+            Logins::Work => state.most.max(CONNECTIONS_MIN.into()),
             Logins::Untried | Logins::Trying | Logins::Fail => CHANNELS_MAX,
         };
         while state.begun < most && state.pending < PENDING_MAX {
@@ -193,6 +204,9 @@ impl Shared {
                 Err(_) if state.logins == logins => state.begun = u32::MAX,
                 // the failed login is none of the channels
                 Err(_) => state.begun -= 1,
+            }
+            if state.is_prepared {
+                shared.widen(&mut state);
             }
             drop(state);
             shared.changed.notify_all();
@@ -279,7 +293,18 @@ impl Shared {
     }
 }
 
-/// Most connections besides the first.
+/// Returns the number of connections besides the first that fill a fast path of round-trip time `rtt`.
+fn connections(rtt: Duration) -> u8 {
+    let full = FULL.bytes_in(rtt) / WINDOW;
+    u8::try_from(full).map_or(CONNECTIONS_MAX, |full| full.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX))
+}
+
+/// Rate that the processors of most hosts encrypt with ssh.
+const FULL: Rate = Rate::from_mbps(1000);
+/// Bytes that a channel carries in a round trip.
+const WINDOW: u64 = 2 << 20;
+/// Fewest and most connections besides the first, if logins work.
+const CONNECTIONS_MIN: u8 = 8;
 const CONNECTIONS_MAX: u8 = 16;
 /// Connections that are opened at a time. From ten on, an OpenSSH server refuses some logins at random (`MaxStartups`).
 const PENDING_MAX: u32 = 8;
