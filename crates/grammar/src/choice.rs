@@ -83,7 +83,8 @@ pub struct FileArgs {
         value_name = "WHEN",
         env = "LIGHTHAUL_DELTA",
         overrides_with_all = ["delta", "whole_file", "no_whole_file"],
-        help_heading = "Network"
+        help_heading = "Network",
+        hide_short_help = true
     )]
     pub delta: DeltaChoice,
     /// Send changed files as a whole, as --delta=never does
