@@ -1,4 +1,4 @@
-# What one does here. On a fresh machine with Rust and root, `make demo` and `make test` do all set-up.
+# Commands for developers. On a fresh machine with Rust and root, `make demo` and `make test` install what they need.
 CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
@@ -8,7 +8,7 @@ NEEDS = ip:iproute2 ethtool:ethtool iperf3:iperf3 rsync:rsync ssh:openssh-client
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
 SECONDS_EACH ?= 600
-# `make test` has 20 power cuts for each scenario, so here each has one
+# `make test` has 20 power cuts for each scenario, so this has one
 CRASH = --runs 5 --files 300 --size 32MiB --rate 200Mb/s --rtt 20ms --cuts 1
 
 .PHONY: help setup build demo quick test mutants attacks fuzz check fmt clippy doc book tidy crash sim figures bench lab install deb tarball image packages
@@ -37,14 +37,14 @@ quick: ## run the unit, property and simulated tests, which need neither root no
 	@scripts/test --workspace --features lighthaul-cli/otel --lib --bins --test machines --test calendar --test reference --test world --test books --test granted --test filter --test fuzz
 test: setup ## run every test, then list those that were skipped, with the reason
 	@scripts/test
-mutants: ## change rooms that carry promises, and see whether their tests notice; ROOMS="journal rights --shard 0/8" for a part
+mutants: ## mutation tests: change critical code, and list changes that no test finds; ROOMS="journal rights --shard 0/8" for a part
 	@scripts/mutants $(ROOMS)
-attacks: ## attack daemons, gateways and schedulers for a minute each, with optimization, and print what honest callers lose
+attacks: ## attack daemons, gateways and schedulers for a minute each, with optimization, and print how much honest clients lose
 	LIGHTHAUL_ATTACK_SECONDS=60 $(CARGO) test --release --locked --package lighthaul-cli --test cp -- attacks:: pipelining:: --nocapture --test-threads 1
 	$(CARGO) test --release --locked --package lighthaul-cli --test gateway -- sixty_four --nocapture --test-threads 1
-fuzz: ## fuzz every decoder for ten minutes, or SECONDS_EACH
+fuzz: ## fuzz every decoder for 600 seconds each, or SECONDS_EACH
 	@scripts/fuzz $(SECONDS_EACH)
-check: fmt clippy doc book tidy ## hold format, lints, documents and the rules of the house
+check: fmt clippy doc book tidy ## check format, lints, documents and project rules
 fmt:
 	$(CARGO) fmt --all -- --check
 clippy:
@@ -54,9 +54,9 @@ doc:
 book: ## build the guide, into target/book
 	@command -v mdbook >/dev/null || $(CARGO) install --locked --quiet mdbook@0.5.4 --no-default-features
 	mdbook build docs --dest-dir $(abspath $(TARGET))/book
-tidy: ## hold the rules of the house
+tidy: ## check the project rules
 	$(CARGO) run --quiet --package lighthaul-tidy
-lab: setup build ## a shell between two hosts, 1 Gb/s and 100 ms apart
+lab: setup build ## open a shell between two hosts, 1 Gb/s and 100 ms apart
 	$(TARGET)/release/lighthaul lab shell --rate 1Gb/s --rtt 100ms
 crash: ## kill copies and cut the power of disks at random moments, for a minute; SEED=NUMBER repeats a run
 	$(CARGO) build --locked --package lighthaul-cli --bin lighthaul
