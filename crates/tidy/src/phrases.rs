@@ -1,6 +1,8 @@
-//! Texts of a file that are not paragraphs: string literals, cells of tables, descriptions in JSON.
+//! Texts of a file that are not paragraphs: string literals, cells of tables, descriptions in JSON, and comments behind
+//! code in settings.
 
 use crate::sources::Source;
+use crate::text_format::TextFormat;
 use crate::tokens::tokens;
 
 /// Text at a place of a file.
@@ -14,11 +16,12 @@ pub(crate) struct Phrase {
 
 /// Returns the phrases of a file with at least [`WORDS_MIN`] words, without those of its unit tests.
 pub(crate) fn phrases(file: &Source) -> Vec<Phrase> {
-    let mut phrases = match file.path.rsplit('.').next() {
-        Some("rs") => [literals(file), cells(file)].concat(),
-        Some("md") => cells(file),
-        Some("json") => descriptions(file),
-        _ => Vec::new(),
+    let mut phrases = match TextFormat::of(file) {
+        Some(TextFormat::Rust) => [literals(file), cells(file)].concat(),
+        Some(TextFormat::Markdown) => cells(file),
+        Some(TextFormat::Json) => descriptions(file),
+        Some(TextFormat::Settings) => settings(file),
+        None => Vec::new(),
     };
     phrases.retain(|phrase| phrase.text.split_whitespace().count() >= WORDS_MIN);
     phrases
@@ -61,6 +64,24 @@ fn cells(file: &Source) -> Vec<Phrase> {
                 text: cell.trim().to_owned(),
             }));
         }
+    }
+    phrases
+}
+
+/// The quoted values and the comments behind code in settings and scripts, with the help of a Makefile's targets.
+fn settings(file: &Source) -> Vec<Phrase> {
+    let mut phrases = Vec::new();
+    for (line, text) in file.lines() {
+        if text.trim_start().starts_with('#') {
+            continue;
+        }
+        let comment = text.split_once(" # ").or_else(|| text.split_once(" ## "));
+        let (code, comment) = comment.unwrap_or((text, ""));
+        let values = code.split('"').skip(1).step_by(2);
+        phrases.extend(values.chain([comment]).map(|text| Phrase {
+            line,
+            text: text.trim().to_owned(),
+        }));
     }
     phrases
 }
@@ -114,6 +135,15 @@ mod tests {
         let json =
             "{\n  \"title\": \"not this one here\",\n  \"description\": \"this one is read\"\n}";
         assert_eq!(texts("a.json", json), [(3, "this one is read".into())]);
-        assert_eq!(texts("a.toml", json), []);
+        assert_eq!(texts("a.csv", json), []);
+    }
+
+    #[test]
+    fn values_and_comments_behind_code_are_found_in_settings() {
+        let text = "# a whole comment line\ntitle = \"one two three\" # four five six\nb = \"one\" # two\n";
+        let expected = [(2, "one two three".into()), (2, "four five six".into())];
+        assert_eq!(texts("a.toml", text), expected);
+        let help = "all: build ## print this help\n";
+        assert_eq!(texts("Makefile", help), [(1, "print this help".into())]);
     }
 }

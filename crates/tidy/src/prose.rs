@@ -3,13 +3,14 @@
 //! - A doc comment opens with a noun or a verb, not with a question word.
 //! - A sentence has at most [`WORDS_MAX`] words.
 //! - Pronouns instead of nouns, and turns of speech that a reader stumbles over, are banned. This rule holds also
-//!   for string literals, cells of tables, and descriptions in JSON.
+//!   for string literals, cells of tables, descriptions in JSON, and texts in settings and scripts.
 //!
 //! Code blocks, headings and unit tests are not read.
 
 use crate::fault::Fault;
 use crate::phrases::phrases;
 use crate::sources::{Source, Sources};
+use crate::text_format::{TextFormat, settings_comment};
 
 /// Finds text that a newcomer has to read twice.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
@@ -18,11 +19,8 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
 }
 
 fn is_held(file: &Source) -> bool {
-    let is_text = [".md", ".rs", ".json"]
-        .iter()
-        .any(|tail| file.path.ends_with(tail));
     // the rules name the words that they ban
-    is_text && file.path != "crates/tidy/src/prose.rs"
+    TextFormat::of(file).is_some() && file.path != "crates/tidy/src/prose.rs"
 }
 
 fn check_file(file: &Source) -> Vec<Fault> {
@@ -72,21 +70,18 @@ struct Paragraph {
     text: String,
 }
 
-/// The paragraphs of a file: the comments of source code, the text of a document.
+/// The paragraphs of a file: the comments of source code and settings, the text of a document.
 fn paragraphs(file: &Source) -> Vec<Paragraph> {
-    let kind = file.path.rsplit('.').next();
-    if kind == Some("json") {
-        return Vec::new();
-    }
-    let is_code = kind == Some("rs");
+    let format = TextFormat::of(file);
     let mut found: Vec<Paragraph> = Vec::new();
     let (mut is_open, mut is_fenced, mut was_doc) = (false, false, false);
     let mut is_hidden = false;
     for (nth, line) in file.lines() {
-        let (text, is_doc) = if is_code {
-            comment(line)
-        } else {
-            (Some(line), false)
+        let (text, is_doc) = match format {
+            Some(TextFormat::Rust) => comment(line),
+            Some(TextFormat::Markdown) => (Some(line), false),
+            Some(TextFormat::Settings) => (settings_comment(line), false),
+            Some(TextFormat::Json) | None => (None, false),
         };
         let begins_doc = is_doc && !was_doc;
         was_doc = is_doc;
@@ -257,9 +252,25 @@ mod tests {
             ("a.md", "| a | somebody reads it |", 1),
             ("a.json", "{\"description\": \"somebody reads it\"}", 1),
             ("a.json", "{\"text\": \"somebody reads it\"}", 0),
+            ("a.yml", "summary: \"somebody reads it\"", 1),
+            ("a.toml", "title = \"somebody reads it\"", 1),
+            ("a.toml", "a = 1 # somebody reads it", 1),
+            ("Makefile", "a: b ## somebody reads it", 1),
         ] {
             assert_eq!(faults(path, text).len(), count, "{path}: {text}");
         }
+    }
+
+    #[test]
+    fn comments_of_settings_and_scripts_are_read() {
+        let long = format!("# {}\n# {}", "word ".repeat(20), "word ".repeat(20));
+        for path in ["a.toml", "a.yml", "a.service", "Makefile", "a.sh"] {
+            assert_eq!(faults(path, "a\n  # It goes\n  # on.\nb").len(), 1, "{path}");
+            assert_eq!(faults(path, &long).len(), 1, "{path}");
+            assert_eq!(faults(path, "#   somebody reads it"), [""; 0], "{path}");
+        }
+        assert_eq!(faults("scripts/a", "#!/bin/sh\n# It goes on.").len(), 1);
+        assert_eq!(faults("figures/a.csv", "# It goes on."), [""; 0]);
     }
 
     #[test]
