@@ -79,7 +79,7 @@ pub(crate) struct Summary {
 }
 
 /// Groups the runs by program and cell, in the order of their first run.
-pub(crate) fn summarise(rows: &[Row]) -> Vec<Summary> {
+pub(crate) fn summarize(rows: &[Row]) -> Vec<Summary> {
     let mut groups: Vec<Vec<&Row>> = Vec::new();
     let key = |row: &Row| (row.path, row.loss, row.data, row.tool.clone());
     for row in rows {
@@ -160,7 +160,7 @@ mod tests {
             row("x", Err("broken")),
             row("x", Ok(9)),
         ];
-        let all = summarise(&rows);
+        let all = summarize(&rows);
         assert_eq!(all.len(), 2);
         assert_eq!(all[0].median.as_ref().unwrap().bytes, 1);
         assert_eq!((all[0].runs, all[0].failed), (4, 1));
@@ -170,6 +170,6 @@ mod tests {
             row("x", Ok(9)),
             row("x", Err("again")),
         ];
-        assert_eq!(summarise(&mostly)[0].median.as_ref().unwrap_err(), "broken");
+        assert_eq!(summarize(&mostly)[0].median.as_ref().unwrap_err(), "broken");
     }
 }

@@ -10,7 +10,7 @@ use clap::Parser;
 use super::args::{Args, InternalCommand};
 use super::case::{Cell, Data, cells};
 use super::guard::Guard;
-use super::outcome::{Row, summarise};
+use super::outcome::{Row, summarize};
 use super::peers::{self, Peer};
 use super::plan::{FileSet, Plan, Tools};
 use super::table::{self, Report};
@@ -228,7 +228,7 @@ impl Bench {
 
     fn publish(&self) -> io::Result<()> {
         let report = Report {
-            summaries: summarise(&self.rows),
+            summaries: summarize(&self.rows),
             missing: self.missing.clone(),
             places: self.places.clone(),
             machine: machine(),

@@ -420,7 +420,7 @@ pub(crate) const HEAD: [&str; 6] = ["target", "ratio", "wanted", "here", "low-hi
 
 #[cfg(test)]
 mod tests {
-    use super::super::outcome::{Row, summarise};
+    use super::super::outcome::{Row, summarize};
     use super::*;
 
     fn verdict(most: f64, runs: &[f64]) -> String {
@@ -467,7 +467,7 @@ mod tests {
             },
         };
         let verdict = |rows: &[Row]| {
-            let lines = lines(&summarise(rows));
+            let lines = lines(&summarize(rows));
             let is_it = |line: &&Target| line.what.contains("nothing changed");
             lines.iter().find(is_it).unwrap().verdict()
         };

@@ -222,7 +222,7 @@ impl From<Failure> for Failed {
     }
 }
 
-/// Reports to the observer how the data are about to move. `start_up` is the time since the start
+/// Reports to the observer how the data is about to move. `start_up` is the time since the start
 /// of the copy.
 pub fn announce(
     session: &Session,

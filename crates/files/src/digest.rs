@@ -339,7 +339,7 @@ mod tests {
     fn digests_equal_those_of_other_tools() {
         let mut digester = Digester::new(DigestKind::Crc128, 9);
         digester.update(0, b"123456789");
-        // check values of the CRC catalogue
+        // check values of the CRC catalog
         assert_eq!(
             digester.finish(),
             Some(Digest::Crc128(0xae8b_1486_0a79_9888, 0x995d_c9bb_df19_39fa))

@@ -1,4 +1,4 @@
-//! Hashes of files for the user: for catalogues, colleagues and checksum files.
+//! Hashes of files for the user: for catalogs, colleagues and checksum files.
 //!
 //! They are computed in addition to the digest that verifies the transfer, from the bytes of a file
 //! in order.
@@ -116,7 +116,7 @@ impl HashKind {
 
 impl HashRequest {
     /// Parses `md5,adler32` or `adler32=0a1b2c3d`. Leading zeros of values with 8 digits may be
-    /// missing, since some catalogues drop them.
+    /// missing, since some catalogs drop them.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, Error> {
         text.split(',').map(Self::from_str).collect()
     }

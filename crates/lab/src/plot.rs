@@ -46,7 +46,7 @@ pub fn plot_shared_link(plan: &SharedLinkPlan, table: &Table) -> Result<Vec<u8>>
     let mut chart = match &plan.vary {
         shared_link_plan::Variable::Link(_) => {
             let mut chart = Chart::log(first * 0.8..=last * 1.25, 0.0..=105.0);
-            chart.axes([&plan.title, "link, Mb/s", "utilisation, %"]);
+            chart.axes([&plan.title, "link, Mb/s", "utilization, %"]);
             chart
         }
         shared_link_plan::Variable::Time(link) => {

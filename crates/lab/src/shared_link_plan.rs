@@ -60,7 +60,7 @@ impl SharedLinkPlan {
     /// Simulates every point of the plan.
     pub fn simulate(&self) -> Table {
         let rows = match &self.vary {
-            Variable::Link(rates) => rates.iter().map(|rate| self.utilisations(*rate)).collect(),
+            Variable::Link(rates) => rates.iter().map(|rate| self.utilizations(*rate)).collect(),
             Variable::Time(link) => self.goodputs(*link),
         };
         let first = match self.vary {
@@ -76,7 +76,7 @@ impl SharedLinkPlan {
     }
 
     /// Simulates each flow alone on `link`. Returns the row of utilizations in percent.
-    pub fn utilisations(&self, link: Rate) -> Vec<Option<f64>> {
+    pub fn utilizations(&self, link: Rate) -> Vec<Option<f64>> {
         let (from, till) = (seconds(FROM), seconds(self.seconds));
         let share = |flow: &FlowPlan| {
             let trace = self.trace(link, std::slice::from_ref(flow));

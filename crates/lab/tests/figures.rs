@@ -159,7 +159,7 @@ fn simulated_crowds_match_the_accepted_tables() {
         // `make figures` simulates the fast links.
         if let Variable::Link(_) = crowd.vary {
             let mut table = accepted.clone();
-            table.rows = vec![crowd.utilisations(Rate::from_mbps(10))];
+            table.rows = vec![crowd.utilizations(Rate::from_mbps(10))];
             let mut known = accepted;
             known.rows.retain(|row| row[0] == Some(10.0));
             let differences = table.differences(&known, TOLERANCE);

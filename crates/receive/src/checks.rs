@@ -18,7 +18,7 @@ pub(super) struct Checks<'a> {
     threads: &'a ThreadGroup,
     /// Path of the root for messages.
     target: PathBuf,
-    /// True if data are synced before files are published.
+    /// True if data is synced before files are published.
     pub(super) sync: bool,
     /// True if files are read back from the device.
     pub(super) read_back: bool,

@@ -67,7 +67,7 @@ impl EntryChecker<'_> {
     }
 
     /// Keeps a backup of the item that `entry` is about to replace. The publisher does this for
-    /// files whose data are sent.
+    /// files whose data is sent.
     pub(super) fn back_up(&self, place: &mut Place, entry: &Entry) -> Result<(), Error> {
         let Some(backups) = self.transfer.table.backups.get() else {
             return Ok(());

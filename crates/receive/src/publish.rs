@@ -334,7 +334,7 @@ impl<'a> Publisher<'a> {
     }
 
     /// Sets the metadata of a file that has its temporary name, so that it is synced with the data.
-    /// A file with its final name gets its metadata after its data are synced, as it would look
+    /// A file with its final name gets its metadata after its data is synced, as it would look
     /// complete before.
     fn set_temp_metadata(&mut self, file: &PendingFile) {
         if file.is_in_place() || !self.checks.sync || file.fill().finished {

@@ -284,7 +284,7 @@ pub(crate) fn is_resumable(file: &PendingFile, there: &Meta) -> bool {
     there.kind == FileType::RegularFile && (file.is_in_place() || is_private)
 }
 
-/// Sets the length of a file, and makes holes of all ranges that are not compared. New data are
+/// Sets the length of a file, and makes holes of all ranges that are not compared. New data is
 /// written into holes.
 fn make_holes(file: &PendingFile, fill: &Fill, output: &mut OutputFile) -> io::Result<()> {
     let size = file.entry.size();

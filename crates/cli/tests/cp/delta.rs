@@ -128,7 +128,7 @@ fn interrupted_delta_resumes_with_a_delta_of_the_rest() {
     // more new data than a slow path carries at once
     replace(&file, 10 * MIB, 30 * MIB);
     let mut copy = begun(&far, &file);
-    becomes_true("new data are proved", || proved(&far.target) > 31 * MIB);
+    becomes_true("new data is proved", || proved(&far.target) > 31 * MIB);
     copy.kill();
     let outcome = far.push(&ALWAYS, &[&file], "x").assert_succeeded();
     let moved = outcome.event("summary")["bytes_moved"].as_u64().unwrap();

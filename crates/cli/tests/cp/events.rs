@@ -152,14 +152,14 @@ fn version_is_printed_as_text_and_json() {
 #[test]
 fn no_color_disables_colors() {
     let near = Near::new("colour", None);
-    let coloured = |name: &str| {
+    let colored = |name: &str| {
         let mut command = near.lighthaul(&["--help"]);
         command.env("CLICOLOR_FORCE", "1").env(name, "1");
         let outcome = near.run(command).assert_succeeded();
         outcome.out.iter().any(|line| line.contains('\x1b'))
     };
-    assert!(coloured("ANYTHING"), "there is none to leave out");
-    assert!(!coloured("NO_COLOR"));
+    assert!(colored("ANYTHING"), "there is none to leave out");
+    assert!(!colored("NO_COLOR"));
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl Drop for Block {
 impl Deref for Block {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: start points at len initialised bytes that we own.
+        // SAFETY: start points at len initialized bytes that we own.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

@@ -96,7 +96,7 @@ impl Field {
         canvas.text(&title, (middle, TOP - 12.0), 20.0, Anchor::Middle);
         canvas.text("load", (middle, BOTTOM + 50.0), 19.0, Anchor::Middle);
         canvas.text(
-            "normalised delay, s",
+            "normalized delay, s",
             (left - 56.0, f32::midpoint(TOP, BOTTOM)),
             19.0,
             Anchor::Upright,

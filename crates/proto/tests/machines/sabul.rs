@@ -247,7 +247,7 @@ fn trace(network: &mut Network<Sender, Receiver>, seconds: u64) -> Trace {
 }
 
 /// Returns the share of the link's rate that the flows used in the last twenty seconds.
-fn utilisation(trace: &Trace, flows: usize, mbps: u64, seconds: u64) -> f64 {
+fn utilization(trace: &Trace, flows: usize, mbps: u64, seconds: u64) -> f64 {
     let (from, till) = ending(seconds);
     let goodput = |nth| trace.goodput(nth, from, till).as_mbps_f64();
     let sum: f64 = (0..flows).map(goodput).sum();
@@ -266,7 +266,7 @@ fn path_is_used_at_any_rate_and_length() {
     for (mode, window) in [(Mode::Paper, 1), (Mode::Swift, 10)] {
         for (mbps, rtt) in [(10, 1), (10, 100), (10, 500), (100, 10), (100, 500)] {
             let mut network = crowd(mode, mbps, window, &[(rtt, 0, 1)]);
-            let share = utilisation(&trace(&mut network, 120), 1, mbps, 120);
+            let share = utilization(&trace(&mut network, 120), 1, mbps, 120);
             assert!(
                 share >= 0.9,
                 "{mode:?} uses {share} of {mbps} Mb/s at {rtt} ms"

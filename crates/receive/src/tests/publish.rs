@@ -87,7 +87,7 @@ fn missing_or_additional_reports_end_the_copy() {
     assert_eq!((error.code(), stage.names().len()), (Code::Protocol, 0));
 }
 
-/// Different data are not published, and are removed unless they were written in place.
+/// Different data is not published, and is removed unless it was written in place.
 #[test]
 fn data_that_differ_from_the_source_are_not_published() {
     for inplace in [false, true] {

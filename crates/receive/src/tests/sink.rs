@@ -140,7 +140,7 @@ fn number_of_open_files_is_bounded() {
     );
 }
 
-/// Under its final name a file would look complete before its data are compared.
+/// Under its final name a file would look complete before its data is compared.
 #[test]
 fn complete_file_gets_its_metadata_early_under_a_temporary_name() {
     for in_place in [false, true] {
