@@ -113,6 +113,18 @@ impl FromStr for CivilTime {
     }
 }
 
+/// Parses a time with date and UTC offset, or a number of seconds since 1970. Returns whole seconds since 1970, rounded
+/// down, or `None` for another text. A time before 1970 counts as 1970.
+pub fn unix_seconds(text: &str) -> Option<u64> {
+    let text = text.trim();
+    if !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit()) {
+        return text.parse().ok();
+    }
+    let time: CivilTime = text.parse().ok()?;
+    let seconds = time.unix_nanos()?.max(0) / 1_000_000_000;
+    u64::try_from(seconds).ok()
+}
+
 /// Parses a time. Returns `None` for another form, and an error for a day that does not exist.
 fn parse(text: &str) -> Option<Result<CivilTime, ParseCivilTimeError>> {
     let (date, rest) = match text.split_once(['T', 't', ' ']) {
@@ -285,6 +297,28 @@ mod tests {
             let error = text.parse::<CivilTime>().unwrap_err();
             assert_eq!(error, ParseCivilTimeError::NoSuchDay, "{text}");
             assert!(error.to_string().contains("as in 2031-05-01"), "{error}");
+        }
+    }
+
+    #[test]
+    fn unix_seconds_are_a_number_or_a_time_with_offset() {
+        for (text, seconds) in [
+            ("0", Some(0)),
+            ("1900000000", Some(1_900_000_000)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("2031-05-01T08:00:00.5+02:00", Some(1_935_381_600)),
+            ("2031-05-01 06:00Z", Some(1_935_381_600)),
+            ("1969-12-31T00:00:00Z", Some(0)),
+            ("18446744073709551616", None),
+            ("2031-05-01T06:00:00", None),
+            ("06:00Z", None),
+            ("2031-02-29T06:00:00Z", None),
+            ("-1", None),
+            ("+1", None),
+            ("30d", None),
+            ("", None),
+        ] {
+            assert_eq!(unix_seconds(text), seconds, "{text}");
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! sha256:...  alice root=/data/alice ro
-//! ca sha256:...  lab root=/data expires=1900000000
+//! ca sha256:...  lab root=/data expires=2031-05-01T06:00:00Z
 //! deny sha256:...
 //! ```
 //!

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use lighthaul_base::civil;
 use lighthaul_files::permit::Permit;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::{Error, FileAction};
@@ -40,22 +41,24 @@ pub enum NotRights {
     Quote,
     /// A word is not an option.
     #[error(
-        "\"{0}\" is not an option; the options are root=DIR, ro, owners, special, gateway and expires=SECONDS"
+        "\"{0}\" is not an option; the options are root=DIR, ro, owners, special, gateway and expires=TIME, \
+         as in expires=2031-05-01T06:00:00Z"
     )]
     Option(String),
 }
 
 impl Rights {
-    /// Parses `NAME root=DIR ro owners special gateway expires=SECONDS`, quoted as in a shell. An unknown word makes the
-    /// whole line invalid, since it may restrict the rights.
+    /// Parses `NAME root=DIR ro owners special gateway expires=TIME`, quoted as in a shell. The time has a date and a UTC
+    /// offset, or is a number of seconds since 1970. An unknown word makes the whole line invalid, since it may restrict the
+    /// rights.
     pub fn parse(text: &str) -> Result<Self, NotRights> {
         let words = shlex::split(text).ok_or(NotRights::Quote)?;
         let mut rights = Self::default();
         for (nth, word) in words.into_iter().enumerate() {
             match word.split_once('=') {
                 Some(("root", root)) if !root.is_empty() => rights.root = Some(root.into()),
-                Some(("expires", time)) if time.parse::<u64>().is_ok() => {
-                    rights.expires = time.parse().ok();
+                Some(("expires", time)) if civil::unix_seconds(time).is_some() => {
+                    rights.expires = civil::unix_seconds(time);
                 }
                 None if word == "ro" => rights.read_only = true,
                 None if word == "owners" && nth > 0 => rights.owners = true,
@@ -189,6 +192,8 @@ mod tests {
         assert_eq!((full.name.as_str(), full.read_only), ("A B", true));
         assert_eq!(full.root, Some("/my data".into()));
         assert!(full.hold_at(6) && !full.hold_at(7));
+        let dated = Rights::parse("a expires=2031-05-01T08:00:00+02:00").unwrap();
+        assert_eq!(dated.expires, Some(1_935_381_600));
     }
 
     #[test]
@@ -224,6 +229,7 @@ mod tests {
             "a read-only",
             "a root=",
             "a expires=soon",
+            "a expires=2031-05-01T06:00:00",
             "a 'b",
         ] {
             assert!(Rights::parse(text).is_err(), "{text}");

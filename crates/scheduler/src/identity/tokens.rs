@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! sha256:...  alice
-//! sha256:...  bob operator expires=1900000000
+//! sha256:...  bob operator expires=2031-05-01T06:00:00Z
 //! ```
 //!
 //! The file has hashes of the tokens, so that it reveals no token. A faulty line is logged when it
@@ -13,6 +13,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use lighthaul_base::civil;
 use lighthaul_booking::books::{Principal, Role, UnknownRole};
 use lighthaul_fs::watched_file::WatchedFile;
 use lighthaul_io::crypto::identity::Fingerprint;
@@ -168,7 +169,7 @@ fn entry(line: &str) -> Result<Entry, EntryError> {
     let (mut role, mut expires) = (Role::User, None);
     for word in words {
         match word.strip_prefix("expires=") {
-            Some(end) => expires = Some(end.parse().map_err(|_| EntryError::Expires)?),
+            Some(end) => expires = Some(civil::unix_seconds(end).ok_or(EntryError::Expires)?),
             None => role = word.parse()?,
         }
     }
@@ -194,7 +195,7 @@ enum EntryError {
     Token,
     #[error("the name is missing, or has an @, which is reserved for issuers")]
     Name,
-    #[error("expires= needs a number of seconds since 1970")]
+    #[error("expires= needs a time, as in 2031-05-01T06:00:00Z, or seconds since 1970")]
     Expires,
     #[error(transparent)]
     Role(#[from] UnknownRole),
@@ -249,6 +250,9 @@ mod tests {
             Some(principal("bob b", Role::Operator))
         );
         assert_eq!((tokens.bearer("b", 7), tokens.bearer("c", 0)), (None, None));
+        fs::write(&path, line("b", "bob expires=1970-01-01T00:00:07Z")).unwrap();
+        let bob = Some(principal("bob", Role::User));
+        assert_eq!((tokens.bearer("b", 6), tokens.bearer("b", 7)), (bob, None));
         fs::write(&path, line("c", "carol admin")).unwrap();
         assert_eq!(tokens.bearer("a", 9), None);
         assert_eq!(tokens.bearer("c", 9), Some(principal("carol", Role::Admin)));
