@@ -22,8 +22,8 @@ pub struct SharedLinkPlan {
     pub vary: Variable,
     /// Flows, one curve each. If the link varies, each flow runs alone; over time, all share the link.
     pub flows: Vec<FlowPlan>,
-    seconds: u64,
-    interval: u64,
+    till: Duration,
+    interval: Duration,
     /// Largest flow window, as a multiple of the size that the paper recommends.
     window: u32,
 }
@@ -77,7 +77,7 @@ impl SharedLinkPlan {
 
     /// Simulates each flow alone on `link`. Returns the row of utilizations in percent.
     pub fn utilizations(&self, link: Rate) -> Vec<Option<f64>> {
-        let (from, till) = (seconds(FROM), seconds(self.seconds));
+        let (from, till) = (Instant::ZERO + FROM, Instant::ZERO + self.till);
         let share = |flow: &FlowPlan| {
             let trace = self.trace(link, std::slice::from_ref(flow));
             let wire = trace.goodput(0, from, till).scaled(WIRE_LEN, PACKET_LEN);
@@ -91,14 +91,16 @@ impl SharedLinkPlan {
 
     fn goodputs(&self, link: Rate) -> Vec<Vec<Option<f64>>> {
         let trace = self.trace(link, &self.flows);
-        let ends = (self.interval..=self.seconds).step_by(self.interval as usize);
-        let row = |end: u64| {
-            let (from, till) = (seconds(end - self.interval), seconds(end));
-            let goodput = |nth| Some(trace.goodput(nth, from, till).as_mbps_f64());
+        let row = |nth: u32| {
+            let end = self.interval * nth;
+            let (from, till) = (Instant::ZERO + (end - self.interval), Instant::ZERO + end);
+            let goodput = |flow| Some(trace.goodput(flow, from, till).as_mbps_f64());
             let goodputs = (0..self.flows.len()).map(goodput);
-            std::iter::once(Some(end as f64)).chain(goodputs).collect()
+            std::iter::once(Some(end.as_secs_f64()))
+                .chain(goodputs)
+                .collect()
         };
-        ends.map(row).collect()
+        (1..=intervals(self.till, self.interval)).map(row).collect()
     }
 
     /// Simulates `flows` on a link. Its queue holds the product of the rate and the longest
@@ -121,8 +123,7 @@ impl SharedLinkPlan {
             );
             network.add(left, right, &flow.place(start));
         }
-        let interval = Duration::from_secs(self.interval);
-        Trace::run(&mut network, interval, seconds(self.seconds))
+        Trace::run(&mut network, self.interval, Instant::ZERO + self.till)
     }
 }
 
@@ -175,8 +176,8 @@ struct SharedLinkSettings {
     links: Option<Vec<String>>,
     /// Rate of the link of a figure over time.
     link: Option<String>,
-    seconds: u64,
-    interval: u64,
+    till: String,
+    interval: String,
     window: u32,
 }
 
@@ -201,11 +202,12 @@ impl Settings {
             (None, Some(link)) => Variable::Time(rate(&link)?),
             _ => return Err("`crowd` needs either `links` or `link`".into()),
         };
-        let (seconds, interval) = (self.crowd.seconds, self.crowd.interval);
-        let is_whole = interval > 0 && seconds % interval == 0;
-        if !is_whole || seconds <= FROM || seconds > SECONDS_MAX {
+        let till = quantity::duration(&self.crowd.till)?;
+        let interval = quantity::duration(&self.crowd.interval)?;
+        let is_whole = interval >= INTERVAL_MIN && interval * intervals(till, interval) == till;
+        if !is_whole || till <= FROM {
             return Err(format!(
-                "`seconds` must be a multiple of `interval`, more than {FROM} and at most {SECONDS_MAX}"
+                "`till` must be more than {FROM:?}, and a multiple of `interval`, which is at least {INTERVAL_MIN:?}"
             ));
         }
         let flows = self.flow.into_iter().map(FlowSettings::check);
@@ -214,7 +216,7 @@ impl Settings {
             title: self.title,
             vary,
             flows: flows.collect::<Result<_, _>>()?,
-            seconds,
+            till,
             interval,
             window: self.crowd.window,
         })
@@ -245,13 +247,14 @@ impl FlowSettings {
     }
 }
 
-const fn seconds(number: u64) -> Instant {
-    Instant::from_nanos(number * 1_000_000_000)
+/// Number of whole intervals in `time`.
+const fn intervals(time: Duration, interval: Duration) -> u32 {
+    (time.as_nanos() / interval.as_nanos()) as u32
 }
 
-/// Start of the utilization measurement, in seconds.
-const FROM: u64 = 100;
-const SECONDS_MAX: u64 = 10_000;
+/// Start of the utilization measurement.
+const FROM: Duration = Duration::from_secs(100);
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// SABUL's control period.
 const SYN: Duration = lighthaul_proto::sabul::config::SYN;
 /// Length of a packet on the wire, in bytes: 28 of IP and UDP, 12 of SABUL's head, and the
@@ -267,7 +270,7 @@ mod tests {
 
     const PLAN: &str = r#"
         title = "t"
-        crowd = { links = ["1Mb/s", "2Mb/s"], seconds = 110, interval = 10, window = 1 }
+        crowd = { links = ["1Mb/s", "2Mb/s"], till = "110s", interval = "10s", window = 1 }
         flow = [{ name = "a", label = "A", mode = "paper", rtt = "10ms", rate = "1Mb/s" }]
     "#;
 
@@ -287,9 +290,11 @@ mod tests {
     fn invalid_plan_is_rejected() {
         for (from, to) in [
             ("paper", "scissors"),
-            ("110", "90"),
-            ("interval = 10", "interval = 7"),
-            ("interval = 10", "interval = 0"),
+            ("110s", "90s"),
+            ("\"110s\"", "110"),
+            ("110s", "110"),
+            ("interval = \"10s\"", "interval = \"7s\""),
+            ("interval = \"10s\"", "interval = \"0\""),
             ("links", "link"),
             ("\"10ms\"", "\"soon\""),
             ("label", "lable"),
