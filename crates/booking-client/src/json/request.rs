@@ -29,7 +29,7 @@ pub struct NewReservation {
     /// Amount of data: bytes, or text as in `1.2TB`. Use `hold` instead to book a length of time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
-    /// Length of time: seconds, or text as in `PT2H`.
+    /// Length of time: seconds, or text as in `2h30m` or `PT2H`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<IsoDuration>,
     /// Highest usable rate: bits a second, or text as in `10Gb/s` [default: the highest that is

@@ -26,7 +26,10 @@ impl PartialSchema for Bps {
 
 impl PartialSchema for IsoDuration {
     fn schema() -> RefOr<Schema> {
-        either("Length of time: seconds, or ISO 8601", "PT2H")
+        either(
+            "Length of time: seconds, or text with units as in `2h30m`, or ISO 8601",
+            "PT2H",
+        )
     }
 }
 
