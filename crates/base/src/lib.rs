@@ -9,6 +9,7 @@
 //! - [`rng`]: seeded random numbers
 //! - [`codec`]: decoding and encoding of untrusted octets without panics
 //! - [`hex`]: hexadecimal digits; [`escape`]: untrusted text as one printable line; [`position`]: line and column of a fault
+//! - [`count`]: numbers with their nouns
 //! - [`load`]: load samples of a host
 //! - [`prefix`]: prefixes of addresses, and the blocks of a host or a site; [`seats`]: max-min fair shares of a limited resource
 //! - [`endpoint`]: one side of one transfer
@@ -19,6 +20,7 @@ extern crate std;
 
 pub mod civil;
 pub mod codec;
+pub mod count;
 pub mod duration;
 pub mod endpoint;
 pub mod escape;
@@ -39,6 +41,7 @@ pub mod trc;
 
 pub use civil::{CivilTime, ParseCivilTimeError};
 pub use codec::{Malformed, Reader};
+pub use count::counted;
 pub use endpoint::{Body, Deadline, Endpoint, Head, Message, Transmit, Via};
 pub use hex::{from_hex, to_hex};
 pub use load::{Absence, Load};

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use lighthaul_base::counted;
 use lighthaul_files::names::NameFault;
 use lighthaul_session::error::{Code, Coded, Error};
 
@@ -98,7 +99,9 @@ pub enum Fault {
     #[error("{} was not removed: it changed after it was copied", .0.display())]
     ChangedSince(PathBuf),
     /// More deletions than allowed.
-    #[error("{done} items were deleted, the most that --max-delete allows; {spared} or more stay")]
+    #[error(
+        "deleted {}, the most that --max-delete allows; {spared} or more stay", counted(*.done, "item", "items")
+    )]
     DeleteLimit {
         /// Number of deleted items.
         done: u64,

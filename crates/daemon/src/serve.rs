@@ -8,7 +8,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_base::{Instant, PortRange, seats};
+use lighthaul_base::{Instant, PortRange, counted, seats};
 use lighthaul_io::crypto::identity::{NotAFingerprint, random_octets};
 use lighthaul_io::crypto::tls;
 use lighthaul_io::host::clock::Clock;
@@ -185,7 +185,10 @@ impl Server {
         })?;
         let until = service.clock.now() + STOP_TIMEOUT;
         let sessions = || service.pool.allocated();
-        info!("stopping {} sessions", sessions());
+        info!(
+            "stopping {}",
+            counted(sessions() as u64, "session", "sessions")
+        );
         while sessions() > 0 && service.clock.now() < until {
             thread::park_timeout(ACCEPT_TIMEOUT / 4);
         }
@@ -303,9 +306,8 @@ impl Service {
             Served::Joined(Ok(())) => debug!("joined a session"),
             Served::Ended(Ok(summary)) => {
                 let seconds = summary.elapsed.as_secs_f64();
-                let (entries, bytes) = (summary.entries, summary.bytes);
-                let noun = if entries == 1 { "entry" } else { "entries" };
-                info!("{entries} {noun}, {bytes} bytes in {seconds:.2} s");
+                let entries = counted(summary.entries, "entry", "entries");
+                info!("{entries}, {} bytes in {seconds:.2} s", summary.bytes);
             }
             Served::Joined(Err(error)) | Served::Ended(Err(error)) | Served::Unused(error) => {
                 warn!("{error}");

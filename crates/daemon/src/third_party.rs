@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use lighthaul_base::counted;
 use lighthaul_copy::relay::{Message, Relay, Request};
 use lighthaul_copy::watch::{Failed, Summary, Watcher};
 use lighthaul_files::list::{ListSender, PathList};
@@ -126,7 +127,7 @@ fn more(count: u64) -> Failed {
     Failed {
         path: Vec::new(),
         code: Code::Partial as u8,
-        why: format!("and {count} more failures"),
+        why: format!("and {}", counted(count, "more failure", "more failures")),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TryRecvError};
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Trc};
+use lighthaul_base::{Instant, Trc, counted};
 use lighthaul_capture::refusal::Refusal;
 use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_io::drive::{Next, Owner};
@@ -190,10 +190,13 @@ impl Multiplexer {
 
     /// Ends all sessions at once. Their programs see a reset.
     pub(crate) fn fail_all(&mut self) {
-        let count = self.sessions.entries.len();
+        let count = self.sessions.entries.len() as u64;
         if count > 0 {
-            warn!("{count} sessions ended with their link");
-            self.status.broke(count as u64);
+            warn!(
+                "reset {} of this link",
+                counted(count, "session", "sessions")
+            );
+            self.status.broke(count);
         }
         for (token, awaiting) in std::mem::take(&mut self.starting.awaiting) {
             let Some(handshake) = awaiting.handshake else {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::Fault;
-use lighthaul_base::PortRange;
+use lighthaul_base::{PortRange, counted};
 use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_session::error::Error;
@@ -63,10 +63,8 @@ impl Reached {
     pub fn route(&self) -> Option<String> {
         let (route, started) = (self.through_ssh.as_ref()?, self.started.as_ref()?);
         let host = &started.ssh.host;
-        let connections = match route.further_connections() {
-            0 | 1 => "1 connection".to_owned(),
-            count => format!("{count} connections"),
-        };
+        let connections = route.further_connections().max(1);
+        let connections = counted(connections.into(), "connection", "connections");
         Some(format!(
             "ports of {host} are closed; data goes through ssh ({connections})"
         ))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lighthaul_base::counted;
 use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_booking_client::json::{Allocation, CalendarView, Timestamp};
 
@@ -97,7 +98,8 @@ fn allocations(calendar: &CalendarView, axis: &Axis) -> Vec<String> {
         .map(|(id, parts)| line(*id, parts, axis))
         .collect();
     if more > 0 {
-        lines.push(format!("{:MARGIN$}  and {more} more reservations", ""));
+        let more = counted(more as u64, "more reservation", "more reservations");
+        lines.push(format!("{:MARGIN$}  and {more}", ""));
     }
     lines
 }

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
+use lighthaul_base::counted;
 use lighthaul_booking_client::json::{CalendarView, Timestamp};
 use lighthaul_grammar::booking::Calendar;
 use lighthaul_remote::scheduler::{failed, reach};
@@ -54,8 +55,8 @@ pub(crate) fn run(args: &Calendar) -> Result<(), Error> {
     }
     if links.len() > LINKS_MAX && !args.asking.output.json {
         print(&format!(
-            "and {} more links; name the ones to show",
-            links.len() - LINKS_MAX
+            "and {}; name the ones to show",
+            counted((links.len() - LINKS_MAX) as u64, "more link", "more links")
         ));
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! Output of reservations as text and as JSON.
 
+use lighthaul_base::counted;
 use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_booking_client::json::{Quote, Reservation, Step};
 use lighthaul_grammar::output::OutputArgs;
@@ -125,7 +126,8 @@ fn steps(steps: &[Step]) {
         ));
     }
     if let Some(more @ 1..) = steps.len().checked_sub(STEPS_SHOWN) {
-        tell(&format!("  and {more} more steps; --json has all"));
+        let more = counted(more as u64, "more step", "more steps");
+        tell(&format!("  and {more}; --json has all"));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::env;
 use std::io::stderr;
 
-use lighthaul_base::{Rate, Size};
+use lighthaul_base::{Rate, Size, counted};
 use lighthaul_copy::watch::{CopyProgress, CurrentFile};
 
 use crate::copy::pace::{Pace, SAMPLES_MAX, whole};
@@ -171,8 +171,7 @@ fn held(progress: &CopyProgress) -> Option<String> {
 
 fn entries(progress: &CopyProgress) -> Option<String> {
     let count = progress.published;
-    let noun = if count == 1 { "entry" } else { "entries" };
-    (count > 0).then(|| format!("{count} {noun} done"))
+    (count > 0).then(|| counted(count, "entry", "entries") + " done")
 }
 
 fn resent(progress: &CopyProgress) -> Option<String> {

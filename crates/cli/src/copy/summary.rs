@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use lighthaul_base::{Rate, Size};
+use lighthaul_base::{Rate, Size, counted};
 use lighthaul_copy::bottleneck::{Bottleneck, bottleneck};
 use lighthaul_copy::watch::{Start, Summary};
 use serde_json::{Value, json};
@@ -190,6 +190,5 @@ fn goodput(summary: &Summary) -> Rate {
 
 /// Returns a number of entries in words.
 fn entries(count: u64) -> String {
-    let noun = if count == 1 { "entry" } else { "entries" };
-    format!("{count} {noun}")
+    counted(count, "entry", "entries")
 }

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
+use lighthaul_base::counted;
 use lighthaul_files::hash;
 use lighthaul_files::sums::file_sums::{FileSums, compute};
 use lighthaul_files::sums::line::Sum;
@@ -63,7 +64,8 @@ pub(crate) fn run(args: &Verify) -> Result<u8, Error> {
             0 => String::new(),
             extra => format!(", {extra} not in the list"),
         };
-        say(&format!("{files} files, {failures} not as listed{extra}"));
+        let files = counted(files, "file", "files");
+        say(&format!("{files}, {failures} not as listed{extra}"));
     }
     Ok(if printer.failures == 0 {
         0

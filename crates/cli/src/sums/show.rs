@@ -4,7 +4,7 @@ use std::io::{BufWriter, IsTerminal, Stdout, Write, stderr, stdout};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lighthaul_base::escape::escape_json;
-use lighthaul_base::{Instant, Rate, Size};
+use lighthaul_base::{Instant, Rate, Size, counted};
 use lighthaul_grammar::output::Progress;
 use lighthaul_grammar::sums::ThreadArgs;
 use lighthaul_io::host::clock::Clock;
@@ -80,7 +80,8 @@ impl<'a> SumsPrinter<'a> {
     fn line(&self) -> String {
         let bytes = self.bytes.load(Ordering::Relaxed);
         let speed = Rate::of(bytes, self.clock.now().since(Instant::ZERO));
-        format!("{} files, {}, {speed}", self.files, Size(bytes))
+        let files = counted(self.files, "file", "files");
+        format!("{files}, {}, {speed}", Size(bytes))
     }
 
     /// Prints a line of octets.

@@ -23,7 +23,7 @@ fn stopped_ingress_drains_its_sessions() {
     let mut beginning = vec![0; 100_000];
     ends.program.read_exact(&mut beginning).unwrap();
     signal(&pair.ingress, "TERM");
-    pair.ingress.says("stopping with 1 running sessions");
+    pair.ingress.says("stopping with 1 running session;");
     becomes_true("no more programs are accepted", || {
         let address = SOCKS.parse().unwrap();
         let call =
@@ -50,7 +50,7 @@ fn stopped_egress_refuses_sessions_and_ends_with_the_last() {
     };
     let mut ends = pair.session();
     signal(&pair.egress, "TERM");
-    pair.egress.says("stopping with 1 running sessions");
+    pair.egress.says("stopping with 1 running session;");
     assert_eq!(pair.reach("10.77.0.2:9").unwrap_err(), 1);
     ends.program.write_all(b"still there").unwrap();
     ends.program.shutdown(Shutdown::Write).unwrap();
@@ -68,13 +68,13 @@ fn second_signal_resets_sessions() {
     };
     let mut ends = pair.session();
     signal(&pair.ingress, "TERM");
-    pair.ingress.says("stopping with 1 running sessions");
+    pair.ingress.says("stopping with 1 running session;");
     // signals less than that apart count as one
     pause(2 * TOGETHER);
     signal(&pair.ingress, "TERM");
     assert_reset("the program", &mut ends.program);
     let outcome = pair.ingress.finish();
-    assert!(outcome.said("1 sessions were ended"), "{outcome:?}");
+    assert!(outcome.said("ended 1 session"), "{outcome:?}");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn draining_ends_after_the_patience() {
     };
     let mut ends = pair.session();
     signal(&pair.egress, "INT");
-    pair.egress.says("1 sessions were ended");
+    pair.egress.says("ended 1 session");
     assert_reset("the target", &mut ends.target);
     assert_reset("the program", &mut ends.program);
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::trc::Step;
-use lighthaul_base::{Instant, Rate, Trc};
+use lighthaul_base::{Instant, Rate, Trc, counted};
 use lighthaul_booking_client::client::Client;
 use lighthaul_booking_client::json::{Bps, Bytes, NewReservation, Reservation, Timestamp};
 use lighthaul_gateway::link_handle::LinkHandle;
@@ -143,9 +143,9 @@ impl Booker {
                     steps: self.here(&reservation),
                 };
                 info!(
-                    "reservation {} for {size} bytes is booked, in {} steps",
+                    "reservation {} for {size} bytes is booked, in {}",
                     window.id,
-                    window.steps.len()
+                    counted(window.steps.len() as u64, "step", "steps")
                 );
                 self.refused.clear();
                 self.windows.push(window);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use lighthaul_base::counted;
 use lighthaul_daemon::gateway_links::{GatewayLinks, OutgoingLink};
 use lighthaul_daemon::link_metrics;
 use lighthaul_daemon::serve::Server;
@@ -146,8 +147,8 @@ fn drain(gateways: &GatewayLinks) -> bool {
             .sum::<u64>()
     };
     info!(
-        "stopping with {} running sessions; a second signal ends them",
-        left()
+        "stopping with {}; a second signal ends them",
+        counted(left(), "running session", "running sessions")
     );
     let clock = Clock::start();
     let until = clock.now() + gateways.settings().patience;
@@ -156,7 +157,7 @@ fn drain(gateways: &GatewayLinks) -> bool {
     }
     match left() {
         0 => info!("no session is left"),
-        left => warn!("{left} sessions were ended"),
+        left => warn!("ended {}", counted(left, "session", "sessions")),
     }
     left() == 0
 }
