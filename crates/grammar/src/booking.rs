@@ -137,7 +137,7 @@ pub struct BookingArgs {
 
 /// Book capacity between two hosts
 ///
-/// The scheduler books the fastest that the links leave free, from now on or from --start. The rate may vary over time,
+/// The scheduler books the highest rate that is free, from now on or from --start. The rate may vary over time,
 /// and the end is promised. If the end is later than --by, nothing is booked, and the scheduler makes a counter-offer.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:

@@ -96,7 +96,7 @@ pub struct Gateway {
     /// Do not encrypt data between gateways; both must agree
     #[arg(long, help_heading = "Network", hide_short_help = true)]
     pub plain: bool,
-    /// List of keys of gateways that may connect
+    /// List of keys of gateways that may connect [default: `allowed_keys`]
     #[arg(
         long,
         value_name = "FILE",
@@ -160,7 +160,7 @@ pub struct Gateway {
         hide_short_help = true
     )]
     pub max_memory: Size,
-    /// Lifetime of sessions without a link
+    /// Reset sessions after this long without a link
     ///
     /// A gateway that stops also waits this long for its sessions.
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse, help_heading = "Limits")]

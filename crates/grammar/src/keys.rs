@@ -78,11 +78,11 @@ pub struct Token {
 
 /// Sign a statement that grants rights to a key
 ///
-/// Daemons whose list of keys has this user's key as an authority admit the key. The statement expires after 30 days
-/// unless --expires says otherwise.
+/// Daemons whose list of keys has this user's key as an authority admit the key.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul sign sha256:4mFf...Q alice --root alice > statement")]
+#[command(mut_arg("expires", |arg| arg.help("Expire after this long, as in 12h [default: 30d]")))]
 pub struct Sign {
     /// Key, as `lighthaul key` of its owner prints it
     pub subject: String,

@@ -78,7 +78,9 @@ pub struct LabFlags {
     /// Duplicate packets, as in 0.1%
     #[arg(long, help_heading = "Network")]
     pub duplicate: Option<String>,
-    /// wan (emulated) or veth (speed of the kernel)
+    /// wan (emulated) or veth [default: wan]
+    ///
+    /// A veth link carries as much as the kernel can.
     #[arg(long, help_heading = "Network")]
     pub kind: Option<String>,
     /// On veth, deliver batches as single packets

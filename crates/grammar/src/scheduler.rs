@@ -66,7 +66,7 @@ pub struct Scheduler {
     /// Capacity of links without one in the topology
     #[arg(long, value_name = "RATE", help_heading = "Booking")]
     pub link_capacity: Option<Rate>,
-    /// Store: a file or a postgres:// URL
+    /// Store: file or postgres:// URL [default: books]
     ///
     /// Several schedulers may share a server of `PostgreSQL`. `?sslmode=verify-full` requires TLS, `&sslrootcert=FILE` names a
     /// certificate authority. The default is /var/lib/lighthaul/books, or a file of the user unless root.

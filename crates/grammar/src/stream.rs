@@ -74,7 +74,7 @@ pub struct Stream {
     /// it arrives.
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse, help_heading = "Objects")]
     pub delay: Duration,
-    /// Blasts (passes) that a payload may take
+    /// Planned passes (blasts) per payload
     ///
     /// The first blast sends all packets, each further one resends lost packets and takes one round trip.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=100), help_heading = "Objects")]
