@@ -14,13 +14,13 @@ pub(crate) enum Fault {
     #[error("{0}")]
     Usage(Cow<'static, str>),
     /// Standard output that cannot be written.
-    #[error("standard output cannot be written: {0}")]
+    #[error("cannot write standard output: {0}")]
     Output(io::Error),
     /// A standard stream that is closed.
     #[error("standard input or output is not open: {0}")]
     NotOpen(io::Error),
     /// A list of files that cannot be read.
-    #[error("the list cannot be read: {0}")]
+    #[error("cannot read the list of files: {0}")]
     List(io::Error),
     /// A wait that failed.
     #[error("cannot wait: {0}")]
@@ -32,7 +32,7 @@ pub(crate) enum Fault {
     #[error("the status of the gateway is malformed")]
     Status,
     /// A program that cannot be started.
-    #[error("{program} cannot be run: {error}")]
+    #[error("cannot start {program}: {error}")]
     Program {
         /// Name of the program.
         program: String,
@@ -93,7 +93,7 @@ pub(crate) enum Fault {
         epilogue: f64,
     },
     /// A reservation that cannot be used.
-    #[error("reservation {id} cannot be used: {why}")]
+    #[error("cannot use reservation {id}: {why}")]
     Reservation {
         /// Number of the reservation.
         id: String,

@@ -146,7 +146,7 @@ pub enum Fault {
     #[error("{0}")]
     Vector(String),
     /// An expected hash and several files.
-    #[error("--hash with a value applies to one file; leave the value out to copy more")]
+    #[error("--hash with a value applies to one file; omit the value to copy more")]
     OneHash,
 }
 

@@ -127,9 +127,7 @@ pub(crate) enum Fault {
     #[error("the link has ended")]
     LinkEnded,
     /// The target of a relay is not reachable, or is another host.
-    #[error(
-        "{host} port {port} cannot be reached from there, or has another key than the one known here"
-    )]
+    #[error("the source cannot reach {host} port {port}, or finds another key there than expected")]
     Unreachable {
         /// Host name of the target.
         host: String,

@@ -49,7 +49,7 @@ pub enum ProxyError {
     #[error(transparent)]
     Io(#[from] World),
     /// The gateway refuses the target.
-    #[error("{target} cannot be reached through the gateway at {gateway}: {why}")]
+    #[error("cannot reach {target} through the gateway at {gateway}: {why}")]
     Refused {
         /// Gateway.
         gateway: Target,
@@ -331,7 +331,7 @@ mod tests {
             let expected = if has_word { refusal } else { Refusal::Broken };
             assert_eq!(*why, expected);
             let text = error.to_string();
-            assert!(text.starts_with("192.0.2.7:1 cannot be reached through the gateway at 127."));
+            assert!(text.starts_with("cannot reach 192.0.2.7:1 through the gateway at 127."));
             assert!(text.ends_with(&expected.to_string()), "{text}");
         }
     }

@@ -70,7 +70,7 @@ pub(crate) enum Fault {
     #[error("--peer needs a host")]
     NoPeer,
     /// A gateway that cannot start.
-    #[error("the gateway could not start: {0}")]
+    #[error("cannot start the gateway: {0}")]
     Start(io::Error),
     /// A malformed filter of the log.
     #[error("{name}={value} is malformed: {why}")]
@@ -83,11 +83,11 @@ pub(crate) enum Fault {
         why: String,
     },
     /// A log that cannot be started.
-    #[error("the log cannot be started: {0}")]
+    #[error("cannot start the log: {0}")]
     Log(String),
     /// Traces that cannot be sent.
     #[cfg(feature = "otel")]
-    #[error("traces cannot be sent to {endpoint}: {why}")]
+    #[error("cannot send traces to {endpoint}: {why}")]
     Traces {
         /// Name of the variable with the address.
         endpoint: &'static str,

@@ -93,7 +93,7 @@ pub(crate) enum Fault {
         all: String,
     },
     /// The parameters of an object are invalid.
-    #[error("the object cannot be sent: {0}")]
+    #[error("cannot send the object: {0}")]
     ObjectSetup(String),
 }
 

@@ -67,7 +67,7 @@ impl fmt::Display for TrcError {
             ),
             Self::ZeroRate(nth) => write!(
                 f,
-                "step {nth} has a rate of zero: leave out times without capacity"
+                "step {nth} has a rate of zero: omit times without capacity"
             ),
             Self::RateOutOfRange(nth, rate) => {
                 write!(

@@ -56,20 +56,18 @@ fn check(args: &Cp) -> Result<(), Error> {
         return refuse("--link-dest needs the name of a directory");
     }
     if change.remove_source_files && args.choice.verify == lighthaul_grammar::choice::Verify::None {
-        return refuse(
-            "--remove-source-files removes only what was verified; leave --verify=none out",
-        );
+        return refuse("--remove-source-files removes only what was verified; omit --verify=none");
     }
     // settings in files are defaults, whose contradictions the parser of options does not see
     let backup = change.backup || change.backup_dir.is_some();
     if args.choice.inplace && (backup || args.choice.update || change.ignore_existing) {
         return refuse(
-            "--inplace writes into the file at the target; leave out --backup, --update and --ignore-existing",
+            "--inplace writes into the file at the target; omit --backup, --update and --ignore-existing",
         );
     }
     if args.choice.inplace && !change.link_dest.is_empty() {
         return refuse(
-            "--inplace would write into the files that --link-dest shares; leave one out",
+            "--inplace would write into the files that --link-dest shares; omit one of them",
         );
     }
     if change.remove_source_files && backup {

@@ -42,7 +42,7 @@ pub(crate) fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
         return Err(usage("all sources must be on one host"));
     }
     if sources.len() > 1 && args.no_target_directory {
-        let text = "-T gives one source a new name; leave it out to copy several into a directory";
+        let text = "-T gives one source a new name; omit it to copy several into a directory";
         return Err(usage(text));
     }
     confirm(&args.choice, &args.paths)?;

@@ -218,5 +218,5 @@ fn silent_path_times_out_and_leaves_nothing() {
     assert!(names(&far.target).is_empty());
     // the host can no longer be reached
     let outcome = begin(&far, &file, false, &[]).finish();
-    outcome.assert_failed(10, "cannot be reached");
+    outcome.assert_failed(10, "cannot reach");
 }

@@ -497,7 +497,7 @@ fn contradicting_options_are_refused() {
         (&["--chmod=q"], "D755,F644"),
         (&["-b", "--inplace"], "cannot be used with"),
         (&["--inplace", "--ignore-existing"], "writes into the file"),
-        (&["--inplace", "--link-dest=old"], "leave one out"),
+        (&["--inplace", "--link-dest=old"], "omit one of them"),
         (&["-b", "--remove-source-files"], "just moved"),
         (&["-b", "--suffix="], "needs --backup-dir"),
         (&["-b", "--suffix=a/b"], "without slashes"),

@@ -130,7 +130,7 @@ fn unreachable_host_and_missing_program_are_distinguished() {
     let mut copy = near.cp(&["-e", "/no/such/ssh"]);
     copy.arg(&file).arg("host:x");
     near.run(copy)
-        .assert_failed(10, "/no/such/ssh could not be started");
+        .assert_failed(10, "cannot start /no/such/ssh");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn unreachable_host_is_reported() {
         listener.local_addr().unwrap().port()
     };
     far.run(&[], &[file, &format!("lh://127.0.0.1:{port}/x")])
-        .assert_failed(10, "cannot be reached");
+        .assert_failed(10, "cannot reach");
     far.run(&[], &[file, "lh://no-such-host.invalid/x"])
         .assert_failed(10, "no-such-host.invalid");
     // something else listens there

@@ -467,7 +467,7 @@ fn relay_reveals_nothing_about_the_network_of_the_daemon() {
         for (host, port, answer) in answers {
             let (error, time) = answer.join().unwrap();
             assert_eq!(error.code(), Code::Network);
-            let text = format!("{host} port {port} cannot be reached from there, or has another");
+            let text = format!("the source cannot reach {host} port {port}, or finds another key");
             assert!(error.text().starts_with(&text), "{error}");
             let off = time.abs_diff(Duration::from_secs(10));
             assert!(off < Duration::from_secs(1), "{host}:{port} took {time:?}");

@@ -18,7 +18,7 @@ fn session_resumes_after_a_path_outage() {
     pair.cut();
     pair.ingress.says("the connection of a link ended");
     pair.egress.says("the connection of a link ended");
-    pair.ingress.says("10.77.0.2 cannot be reached");
+    pair.ingress.says("cannot reach 10.77.0.2");
     pair.mend();
     talk.finish(&mut ends.program, beginning);
 }

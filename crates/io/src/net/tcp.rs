@@ -57,7 +57,7 @@ pub fn connect_to(commands: &[&str], host: &str, port: u16) -> Result<TcpStream,
             let commands: Vec<String> = commands.iter().map(|name| format!("`{name}`")).collect();
             let commands = commands.join(" or ");
             Err(Error::Network(format!(
-                "{host} cannot be reached: {why}; is {commands} running there?"
+                "cannot reach {host}: {why}; is {commands} running there?"
             )))
         }
     }

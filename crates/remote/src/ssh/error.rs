@@ -11,7 +11,7 @@ pub(crate) enum SshError {
     #[error("the ssh command is empty")]
     NoCommand,
     /// The ssh program cannot be started.
-    #[error("{program} could not be started: {error}")]
+    #[error("cannot start {program}: {error}")]
     NotStarted {
         /// Program.
         program: String,
@@ -67,7 +67,7 @@ pub(crate) enum SshError {
     Program(io::Error),
     /// The copy of this program cannot be written.
     #[error(
-        "cannot put a copy of lighthaul into the cache directory on {host}: {why}; mend that, or set XDG_CACHE_HOME there to another directory"
+        "cannot put a copy of lighthaul into the cache directory on {host}: {why}; correct that, or set XDG_CACHE_HOME there to another directory"
     )]
     CopyNotWritten {
         /// Host.
