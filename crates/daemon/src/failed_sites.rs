@@ -1,4 +1,4 @@
-//! Sites with a connection that was not admitted in the last minutes. Where strangers crowd the door, they come last.
+//! Sites with a connection that was not admitted in the last minutes. When handshakes are many, they are served last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

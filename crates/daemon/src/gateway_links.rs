@@ -68,7 +68,7 @@ impl GatewayLinks {
     pub(crate) fn serve(
         &self,
         (session, identity): (&Session, ClientIdentity),
-        door: &Role<'_>,
+        role: &Role<'_>,
         greeting: &Greeting,
         plain: bool,
     ) -> Result<(), Error> {
@@ -76,7 +76,7 @@ impl GatewayLinks {
             (session.peer, greeting.link),
             (identity, session.peer_address().ip()),
         )?;
-        let result = self.agree_and_carry(session, door, (&hold, greeting), plain);
+        let result = self.agree_and_carry(session, role, (&hold, greeting), plain);
         if let Err(error) = &result
             && error.code() == Code::Permission
             && let Some(handle) = hold.handle()
@@ -90,7 +90,7 @@ impl GatewayLinks {
     fn agree_and_carry(
         &self,
         session: &Session,
-        door: &Role<'_>,
+        role: &Role<'_>,
         (hold, greeting): (&LinkHold<'_>, &Greeting),
         plain: bool,
     ) -> Result<(), Error> {
@@ -101,7 +101,7 @@ impl GatewayLinks {
         let received = known
             .and_then(|handle| handle.detach())
             .filter(|_| greeting.received.is_some());
-        let mut path = explore(session, door, false, 1)?;
+        let mut path = explore(session, role, false, 1)?;
         let Message::Greeting(theirs) = path.listen(session)?;
         let rate = if received.is_none() && self.settings.measures() {
             path.measure(session)?

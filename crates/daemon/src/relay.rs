@@ -64,7 +64,7 @@ pub(crate) fn run(
     session.control.limit_silence(SILENCE_MAX);
     let far = connect(session, &relay, identity)?;
     info!("sending to {} port {}", relay.host, relay.port);
-    let door = Role::Client(relay.udp);
+    let role = Role::Client(relay.udp);
     let summary = monitored(session, list, &far, || {
         far.say(&own::Message::Guest)?;
         let forwarded = copy_request(hello, relay.target, options.clone());
@@ -86,7 +86,7 @@ pub(crate) fn run(
             said: far.clock.now(),
             ..send_settings(&far, (hello, options), budget)?
         };
-        send::send(&far, &door, finds, settings, &mut both)
+        send::send(&far, &role, finds, settings, &mut both)
     });
     match &summary {
         Ok(summary) => conclude(session, summary)?,

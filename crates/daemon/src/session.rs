@@ -272,12 +272,12 @@ fn run_request(
     };
     lock().insert(number, probes);
     let (_open, joins) = service.joins.open(session, client.identity);
-    let door = Role::Server(&arrivals, &joins);
+    let role = Role::Server(&arrivals, &joins);
     let result = caught("session", || {
         if let Request::Gateway(greeting) = &request.request {
-            return link(client, &door, greeting, request.hello.plain, service);
+            return link(client, &role, greeting, request.hello.plain, service);
         }
-        work(session, &door, request, (rights, budget), meter)
+        work(session, &role, request, (rights, budget), meter)
     });
     lock().remove(&number);
     result
@@ -285,7 +285,7 @@ fn run_request(
 
 fn work(
     session: &Session,
-    door: &Role<'_>,
+    role: &Role<'_>,
     SessionRequest { hello, request }: SessionRequest,
     (rights, budget): (&Rights, Budget),
     meter: &mut Meter<'_>,
@@ -311,11 +311,11 @@ fn work(
                 permit: rights.permit(),
                 budget,
             };
-            receive::receive(session, door, landing, settings, &mut watcher)
+            receive::receive(session, role, landing, settings, &mut watcher)
         }
         Request::Probe(ask) => {
             agree()?;
-            let measured = probe::answer(session, door, ask)?;
+            let measured = probe::answer(session, role, ask)?;
             Ok(Summary {
                 bytes: measured.bytes,
                 ..Summary::default()
@@ -323,7 +323,7 @@ fn work(
         }
         Request::Checkup => {
             agree()?;
-            checkup::answer::answer(session, door)?;
+            checkup::answer::answer(session, role)?;
             Ok(Summary::default())
         }
         Request::Files(verb) => {
@@ -345,7 +345,7 @@ fn work(
             let finds = finds(rights, &paths, &options, None)?;
             agree()?;
             let settings = send_settings(session, (&hello, options), budget)?;
-            send::send(session, door, finds, settings, &mut watcher)
+            send::send(session, role, finds, settings, &mut watcher)
         }
         Request::Relay { relay, options } => {
             let (list, names) = options.listed.then(ListReceiver::new).unzip();
@@ -353,7 +353,7 @@ fn work(
             let hello = (&hello, options);
             relay::run(session, (finds, list), (relay, budget), hello, &mut watcher)
         }
-        Request::Stream(wanted) => serve_stream(session, door, &wanted, &hello, rights),
+        Request::Stream(wanted) => serve_stream(session, role, &wanted, &hello, rights),
         Request::Expect { .. } | Request::Gateway(_) => Err(Fault::UnknownTopic.into()),
     }
 }
@@ -361,7 +361,7 @@ fn work(
 /// Carries sessions of programs for another gateway.
 fn link(
     client: &AdmittedClient,
-    door: &Role<'_>,
+    role: &Role<'_>,
     greeting: &Greeting,
     plain: bool,
     service: &Service,
@@ -373,7 +373,7 @@ fn link(
     session.say(&Message::Welcome {
         protocols: Vec::new(),
     })?;
-    gateway.serve((session, client.identity), door, greeting, plain)?;
+    gateway.serve((session, client.identity), role, greeting, plain)?;
     Ok(Summary::default())
 }
 

@@ -20,7 +20,7 @@ use crate::rights::Rights;
 /// Carries a stream between a client and a pipe or file.
 pub(crate) fn serve_stream(
     session: &Session,
-    door: &Role<'_>,
+    role: &Role<'_>,
     wanted: &StreamRequest,
     hello: &Hello,
     rights: &Rights,
@@ -39,9 +39,9 @@ pub(crate) fn serve_stream(
         rate: hello.rate_bps.and_then(Rate::from_bps),
     };
     let report = if wanted.to {
-        stream::run::receive(session, door, wanted, file, settings)?
+        stream::run::receive(session, role, wanted, file, settings)?
     } else {
-        stream::run::send(session, door, wanted, file, settings)?
+        stream::run::send(session, role, wanted, file, settings)?
     };
     Ok(Summary {
         entries: report.delivered,

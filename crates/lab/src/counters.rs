@@ -10,7 +10,7 @@ pub struct Counters {
     /// Counters of each direction of each emulated link.
     pub links: Vec<DirectionCounters>,
     /// Packets lost outside the links.
-    pub troubles: Troubles,
+    pub emulator: EmulatorCounters,
 }
 
 /// Counters of one direction of a link.
@@ -28,7 +28,7 @@ pub struct DirectionCounters {
 
 /// Packets that the emulator lost itself. All are zero in an accurate lab.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Troubles {
+pub struct EmulatorCounters {
     /// Super-segments that the kernel dropped because the emulator was late.
     pub kernel_dropped: u64,
     /// Packets dropped because the emulator's memory was full.
@@ -52,15 +52,15 @@ impl Counters {
     /// Returns all counters as one JSON object.
     pub fn to_json(&self) -> String {
         let links: Vec<String> = self.links.iter().map(DirectionCounters::to_json).collect();
-        let troubles = self.troubles.to_json();
+        let emulator = self.emulator.to_json();
         format!(
-            "{{\"links\":[{}],\"troubles\":{troubles}}}",
+            "{{\"links\":[{}],\"emulator\":{emulator}}}",
             links.join(",")
         )
     }
 }
 
-impl Troubles {
+impl EmulatorCounters {
     fn to_json(self) -> String {
         let counts = [
             ("kernel_dropped", self.kernel_dropped),
@@ -74,7 +74,7 @@ impl Troubles {
     }
 }
 
-impl fmt::Display for Troubles {
+impl fmt::Display for EmulatorCounters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             kernel_dropped,
@@ -141,8 +141,8 @@ impl fmt::Display for Counters {
                 link.too_long,
             )?;
         }
-        if self.troubles != Troubles::default() {
-            writeln!(f, "{}", self.troubles)?;
+        if self.emulator != EmulatorCounters::default() {
+            writeln!(f, "{}", self.emulator)?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use lighthaul_io::host::clock::{Clock, lower_timer_slack};
-use lighthaul_io::host::namespace::{self, Cell, DOORS, Namespace};
+use lighthaul_io::host::namespace::{self, Cell, NAMESPACES, Namespace};
 use lighthaul_io::host::wait::Sign;
 use lighthaul_io::net::tun::{Watchers, raise_priority};
 use lighthaul_sim::Link;
@@ -59,19 +59,19 @@ pub fn available() -> std::result::Result<(), String> {
 /// Creates a command that runs on another host of the lab that this process is in. Moves the
 /// calling thread to that host. Fails outside a lab, or if the host does not exist.
 pub fn command_on(host: &str, program: impl AsRef<OsStr>) -> Result<Command> {
-    let door = Path::new(DOORS).join(host);
-    if !Path::new(DOORS).join(".hosts").exists() {
+    let file = Path::new(NAMESPACES).join(host);
+    if !Path::new(NAMESPACES).join(".hosts").exists() {
         return Err(Error::Misuse(
             "this command does not run inside a lab".to_owned(),
         ));
     }
-    if host.contains('/') || !door.exists() {
+    if host.contains('/') || !file.exists() {
         return Err(Error::Misuse(format!(
             "there is no host named {host:?} in this lab"
         )));
     }
     let what = || format!("enter the host {host}");
-    let namespace = Namespace::open(&door).map_err(Error::world(what()))?;
+    let namespace = Namespace::open(&file).map_err(Error::world(what()))?;
     namespace.enter().map_err(Error::world(what()))?;
     Ok(Command::new(program))
 }
@@ -112,7 +112,7 @@ impl Lab {
         let number = self.number(host)?;
         let names = self.description.hosts();
         let mut command = Command::new(program);
-        command.env("LIGHTHAUL_LAB", DOORS);
+        command.env("LIGHTHAUL_LAB", NAMESPACES);
         for (number, name) in names.iter().enumerate() {
             let name = name.to_ascii_uppercase().replace('-', "_");
             command.env(format!("LIGHTHAUL_LAB_{name}"), address(number).to_string());
@@ -121,7 +121,7 @@ impl Lab {
         let cell = Cell {
             namespace: &self.hosts[number].namespace,
             hosts: &self.hosts_file,
-            doors: names.iter().map(String::as_str).zip(spaces).collect(),
+            namespaces: names.iter().map(String::as_str).zip(spaces).collect(),
             lifeline: self.lifeline.0.as_raw_fd(),
         };
         namespace::confine(&mut command, &cell).map_err(Error::world("confine a command"))?;
@@ -172,7 +172,7 @@ impl Lab {
     /// Returns the counters of all links.
     pub fn counters(&self) -> Counters {
         let wan = lock(&self.wan);
-        let mut troubles = wan.troubles();
+        let mut emulator = wan.emulator();
         let emulated = self
             .description
             .links
@@ -188,8 +188,8 @@ impl Lab {
         });
         let links = links.collect();
         drop(wan);
-        troubles.kernel_dropped = self.hosts.iter().map(Host::dropped).sum();
-        Counters { links, troubles }
+        emulator.kernel_dropped = self.hosts.iter().map(Host::dropped).sum();
+        Counters { links, emulator }
     }
 
     fn number(&self, host: &str) -> Result<usize> {

@@ -14,7 +14,7 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::net::tun::Tun;
 use lighthaul_sim::Verdict;
 
-use crate::counters::Troubles;
+use crate::counters::EmulatorCounters;
 use crate::icmp;
 use crate::line::{Flight, Line, Run};
 use crate::segment::Packet;
@@ -27,7 +27,7 @@ pub(crate) struct Wan {
     /// Paths from each host to each host.
     paths: Vec<Vec<Option<Arc<[usize]>>>>,
     lines: Vec<Line>,
-    troubles: Troubles,
+    emulator: EmulatorCounters,
     spare: Vec<Box<[u8]>>,
     held_bytes: usize,
 }
@@ -40,13 +40,13 @@ impl Wan {
         paths: Vec<Vec<Option<Arc<[usize]>>>>,
         lines: Vec<Line>,
     ) -> Self {
-        let (spare, troubles) = (Vec::new(), Troubles::default());
+        let (spare, emulator) = (Vec::new(), EmulatorCounters::default());
         Self {
             clock,
             tuns,
             paths,
             lines,
-            troubles,
+            emulator,
             spare,
             held_bytes: 0,
         }
@@ -81,8 +81,8 @@ impl Wan {
     }
 
     /// Returns the counters of packets lost outside the links.
-    pub(crate) const fn troubles(&self) -> Troubles {
-        self.troubles
+    pub(crate) const fn emulator(&self) -> EmulatorCounters {
+        self.emulator
     }
 
     /// Reads the packets of a host. Returns true if there may be more.
@@ -96,7 +96,7 @@ impl Wan {
                     return false;
                 }
                 Err(_) => {
-                    self.troubles.unreadable += 1;
+                    self.emulator.unreadable += 1;
                     return false;
                 }
             };
@@ -116,7 +116,7 @@ impl Wan {
         let packet = match Packet::new(buffer, len) {
             Ok(packet) => packet,
             Err(buffer) => {
-                self.troubles.foreign += 1;
+                self.emulator.foreign += 1;
                 self.recycle(buffer);
                 return;
             }
@@ -132,9 +132,9 @@ impl Wan {
             let is_full = self.held_bytes >= HELD_BYTES_MAX;
             let count = u64::from(packet.count());
             *(if is_full {
-                &mut self.troubles.overrun
+                &mut self.emulator.overrun
             } else {
-                &mut self.troubles.foreign
+                &mut self.emulator.foreign
             }) += count;
             self.recycle(packet.into_buffer());
             return;
@@ -182,7 +182,7 @@ impl Wan {
                 .write(&[IoSlice::new(&complaint)])
                 .is_err()
             {
-                self.troubles.refused += 1;
+                self.emulator.refused += 1;
             }
         }
     }
@@ -212,7 +212,7 @@ impl Wan {
                     .packet
                     .show(run.first, run.last, |pieces| tun.write(pieces));
                 if written.is_err() {
-                    self.troubles.refused += u64::from(run.last - run.first + 1);
+                    self.emulator.refused += u64::from(run.last - run.first + 1);
                 }
             }
             self.release(run.flight);

@@ -27,9 +27,9 @@ enum Event {
     Flush,
 }
 
-/// Fate of a page that was written but not flushed.
+/// Outcome of a cut for a page that was written but not flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum PageOutcome {
     /// The page is on the device.
     Kept,
     /// The page is lost.
@@ -76,8 +76,8 @@ impl Recording {
         events.iter().filter(is_flush).count()
     }
 
-    /// Computes the image after a cut at `place`. Calls `fate` for each page that was not flushed.
-    pub fn cut(&self, place: usize, fate: &mut dyn FnMut() -> Fate) -> Image {
+    /// Computes the image after a cut at `place`. Calls `outcome` for each page that was not flushed.
+    pub fn cut(&self, place: usize, outcome: &mut dyn FnMut() -> PageOutcome) -> Image {
         let events = &self.events[..place.min(self.events.len())];
         let is_flush = |event: &Event| matches!(event, Event::Flush);
         let flushed = events.iter().rposition(is_flush).unwrap_or(0);
@@ -88,7 +88,7 @@ impl Recording {
                 Event::Write(offset, bytes) if nth < flushed => image.write(*offset, bytes),
                 Event::Write(offset, bytes) => {
                     for part in parts(*offset, bytes.len()) {
-                        keep(&mut image, part, &bytes[part.from..part.till], fate());
+                        keep(&mut image, part, &bytes[part.from..part.till], outcome());
                     }
                 }
             }
@@ -97,13 +97,13 @@ impl Recording {
     }
 }
 
-/// Writes the part of a page that survives `fate`.
-fn keep(image: &mut Image, part: Part, bytes: &[u8], fate: Fate) {
+/// Writes the part of a page that survives `outcome`.
+fn keep(image: &mut Image, part: Part, bytes: &[u8], outcome: PageOutcome) {
     let offset = part.page * crate::image::PAGE as u64 + part.at as u64;
-    match fate {
-        Fate::Kept => image.write(offset, bytes),
-        Fate::Lost => {}
-        Fate::Torn(sectors) => {
+    match outcome {
+        PageOutcome::Kept => image.write(offset, bytes),
+        PageOutcome::Lost => {}
+        PageOutcome::Torn(sectors) => {
             for (nth, sector) in bytes.chunks(SECTOR).enumerate() {
                 if sectors >> nth & 1 == 1 {
                     image.write(offset + (nth * SECTOR) as u64, sector);
@@ -113,16 +113,16 @@ fn keep(image: &mut Image, part: Part, bytes: &[u8], fate: Fate) {
     }
 }
 
-/// Random fates. Each cut has one probability that pages are kept: none, few, half, most or all.
+/// Random outcomes of pages. Each cut has one probability that pages are kept: none, few, half, most or all.
 #[derive(Debug)]
-pub struct RandomFates {
+pub struct RandomOutcomes {
     rng: Rng,
     kept_of_8: u64,
     tears: bool,
 }
 
-impl RandomFates {
-    /// Creates fates from `seed`. Pages are torn only if `tears` is set.
+impl RandomOutcomes {
+    /// Creates outcomes from `seed`. Pages are torn only if `tears` is set.
     pub fn new(seed: u64, tears: bool) -> Self {
         let mut rng = Rng::new(seed);
         let kept_of_8 = [0, 1, 4, 7, 8][rng.below(5) as usize];
@@ -133,15 +133,15 @@ impl RandomFates {
         }
     }
 
-    /// Draws the next fate.
-    pub fn fate(&mut self) -> Fate {
+    /// Draws the next outcome.
+    pub fn outcome(&mut self) -> PageOutcome {
         if self.tears && !matches!(self.kept_of_8, 0 | 8) && self.rng.below(16) == 0 {
-            return Fate::Torn(self.rng.next_u64() as u8);
+            return PageOutcome::Torn(self.rng.next_u64() as u8);
         }
         if self.rng.below(8) < self.kept_of_8 {
-            Fate::Kept
+            PageOutcome::Kept
         } else {
-            Fate::Lost
+            PageOutcome::Lost
         }
     }
 }
@@ -215,9 +215,9 @@ mod tests {
             place in 0..30_usize,
         ) {
             let place = place.min(steps.len());
-            let image = record(&steps).cut(place, &mut || Fate::Lost);
+            let image = record(&steps).cut(place, &mut || PageOutcome::Lost);
             prop_assert_eq!(bytes(&image), apply(&steps[..last_flush(&steps[..place])]));
-            let image = record(&steps).cut(place, &mut || Fate::Kept);
+            let image = record(&steps).cut(place, &mut || PageOutcome::Kept);
             prop_assert_eq!(bytes(&image), apply(&steps[..place]));
         }
 
@@ -228,8 +228,8 @@ mod tests {
             seed in any::<u64>(),
         ) {
             let steps = &steps[..place.min(steps.len())];
-            let mut fates = RandomFates::new(seed, true);
-            let found = bytes(&record(steps).cut(steps.len(), &mut || fates.fate()));
+            let mut outcomes = RandomOutcomes::new(seed, true);
+            let found = bytes(&record(steps).cut(steps.len(), &mut || outcomes.outcome()));
             let flushed = last_flush(steps);
             for (nth, sector) in found.chunks(SECTOR).enumerate() {
                 let span = nth * SECTOR..(nth + 1) * SECTOR;
@@ -244,25 +244,25 @@ mod tests {
             seed in any::<u64>(),
         ) {
             let mut decisions = Vec::new();
-            let mut fates = RandomFates::new(seed, false);
+            let mut outcomes = RandomOutcomes::new(seed, false);
             let recording = record(&steps);
             let image = recording.cut(steps.len(), &mut || {
-                decisions.push(fates.fate());
+                decisions.push(outcomes.outcome());
                 decisions[decisions.len() - 1]
             });
-            // Apply the same fates to an array, byte by byte.
+            // Apply the same outcomes to an array, byte by byte.
             let flushed = last_flush(&steps);
             let mut array = apply(&steps[..flushed]);
             let mut decisions = decisions.into_iter();
             for step in &steps[flushed..] {
                 let Step::Write(offset, bytes) = step else { continue };
-                let (mut page, mut fate) = (usize::MAX, Fate::Lost);
+                let (mut page, mut outcome) = (usize::MAX, PageOutcome::Lost);
                 for (nth, byte) in bytes.iter().enumerate() {
                     if (offset + nth) / PAGE != page {
                         page = (offset + nth) / PAGE;
-                        fate = decisions.next().unwrap();
+                        outcome = decisions.next().unwrap();
                     }
-                    if fate == Fate::Kept {
+                    if outcome == PageOutcome::Kept {
                         array[offset + nth] = *byte;
                     }
                 }

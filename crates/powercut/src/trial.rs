@@ -7,7 +7,7 @@ use lighthaul_base::Rng;
 
 use crate::device::Fault;
 use crate::filesystem::FileSystem;
-use crate::recording::{Fate, RandomFates, Recording};
+use crate::recording::{PageOutcome, RandomOutcomes, Recording};
 use crate::rig::Rig;
 
 /// Program under test, with its promises of durability.
@@ -146,7 +146,7 @@ pub fn fail(
     plan: Plan,
 ) -> Result<Tally, String> {
     let (recording, promises) = record(rig, kind, scenario)?;
-    let base = recording.cut(0, &mut || Fate::Lost);
+    let base = recording.cut(0, &mut || PageOutcome::Lost);
     let mut tally = Tally::of(&recording, &promises);
     let end = recording.place();
     let mut rng = Rng::new(plan.seed);
@@ -276,9 +276,9 @@ impl Cut {
         recording: &Recording,
         scenario: &mut dyn Scenario,
     ) -> Result<(), String> {
-        let mut fates = RandomFates::new(self.seed, self.kind.survives_torn_pages());
+        let mut outcomes = RandomOutcomes::new(self.seed, self.kind.survives_torn_pages());
         rig.device()
-            .insert(recording.cut(self.place, &mut || fates.fate()));
+            .insert(recording.cut(self.place, &mut || outcomes.outcome()));
         let mounted = rig.mount(self.kind)?;
         scenario.check(mounted.path(), self.promised)?;
         if self.repeats {

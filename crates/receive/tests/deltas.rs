@@ -121,10 +121,10 @@ fn digest(bytes: &[u8]) -> Digest {
     Digest::Blake3(*blake3::hash(bytes).as_bytes())
 }
 
-/// Runs a receiver of the file `x` with a sender that does what `lie` does after the receiver has answered the list.
+/// Runs a receiver of the file `x` with a sender that does what `attack` does after the receiver has answered the list.
 fn hear(
     folder: &Path,
-    lie: impl FnOnce(&Sender) -> Result<(), Error> + Send + 'static,
+    attack: impl FnOnce(&Sender) -> Result<(), Error> + Send + 'static,
 ) -> Result<Summary, Error> {
     let target = Target {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
@@ -149,7 +149,7 @@ fn hear(
             panic!("nothing is wanted")
         };
         assert_eq!(wanted.files[0].basis, Some(LEN));
-        lie(&sender)?;
+        attack(&sender)?;
         sender.say(&Message::Sent)?;
         stay(&sender.session);
         Ok::<_, Error>(())
@@ -232,11 +232,11 @@ fn copies_that_differ_are_wanted_and_never_published() {
     }
 }
 
-type Lie = fn(&Sender) -> Result<(), Error>;
+type Attack = fn(&Sender) -> Result<(), Error>;
 
 #[test]
 fn invalid_stretches_end_the_session_without_leftovers() {
-    let lies: [(&str, Lie); 14] = [
+    let attacks: [(&str, Attack); 14] = [
         ("nothing decided", |_| Ok(())),
         ("stretch twice", |sender| {
             sender.stretch((0, 10), &[], Digest::None)?;
@@ -296,9 +296,9 @@ fn invalid_stretches_end_the_session_without_leftovers() {
             sender.say(&Message::RequestSums(request))
         }),
     ];
-    for (what, lie) in lies {
-        let folder = folder("lies");
-        let error = hear(&folder, lie).expect_err(what);
+    for (what, attack) in attacks {
+        let folder = folder("attacks");
+        let error = hear(&folder, attack).expect_err(what);
         assert_eq!(error.code(), Code::Protocol, "{what}: {error}");
         assert!(fs::read(folder.join("x")).unwrap() == old(), "{what}");
         assert_eq!(names(&folder), ["x"], "{what}");
@@ -342,11 +342,11 @@ fn file_in_endless_stretches_is_refused() {
     assert!(fs::read(folder.join("x")).unwrap() == old());
 }
 
-/// Runs a sender of a file with a receiver that does what `lie` does after the sums were requested.
+/// Runs a sender of a file with a receiver that does what `attack` does after the sums were requested.
 fn tell(
     name: &str,
     basis: u64,
-    lie: impl FnOnce(&Sender, &Message) -> Result<(), Error> + Send + 'static,
+    attack: impl FnOnce(&Sender, &Message) -> Result<(), Error> + Send + 'static,
 ) -> Error {
     let source = folder(name).join("x");
     let [honest, liar] = sessions();
@@ -380,7 +380,7 @@ fn tell(
             list,
         };
         let first = sender.session.hear()?;
-        lie(&sender, &first)?;
+        attack(&sender, &first)?;
         stay(&sender.session);
         Ok::<_, Error>(())
     });

@@ -254,11 +254,11 @@ fn sender_accepts_any_number_of_progress_reports() {
     assert!(resident() < before + MEMORY_KIB, "{} KiB", resident());
 }
 
-/// Runs a receiver in `folder` with a peer that sends what `lie` sends. Returns the receiver's
+/// Runs a receiver in `folder` with a peer that sends what `attack` sends. Returns the receiver's
 /// error.
 fn hear(
     folder: &Path,
-    lie: impl FnOnce(&Session, &Stream) -> Result<(), Error> + Send + 'static,
+    attack: impl FnOnce(&Session, &Stream) -> Result<(), Error> + Send + 'static,
 ) -> Error {
     let before = resident();
     let target = Target {
@@ -278,7 +278,7 @@ fn hear(
         )?;
         explore(&liar, &Role::Client(false), true, 1)?;
         liar.say(&Message::Offer(offer()))?;
-        lie(&liar, &list)?;
+        attack(&liar, &list)?;
         stay(&liar);
         Ok::<_, Error>(())
     });

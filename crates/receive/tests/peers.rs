@@ -49,7 +49,7 @@ use offer::offer;
 use talk::stay;
 
 /// Messages of a misbehaving sender.
-struct Lie {
+struct SenderScript {
     entries: Vec<Entry>,
     offer: Offer,
     /// Objects, each with the whole of one file unless a test changes that.
@@ -59,7 +59,7 @@ struct Lie {
     held: Vec<HeldDigest>,
 }
 
-impl Lie {
+impl SenderScript {
     /// Returns correct messages about files of these names, each full of sevens.
     fn about(names: &[&str]) -> Self {
         let numbers = 0..names.len() as u64;
@@ -91,7 +91,7 @@ impl Lie {
 #[test]
 fn correct_messages_are_published() {
     let folder = folder("truth");
-    let summary = hear(Lie::about(&["a", "b"]), &folder).unwrap();
+    let summary = hear(SenderScript::about(&["a", "b"]), &folder).unwrap();
     assert_eq!((summary.entries, summary.failures.len()), (2, 0));
     assert_eq!(names(&folder), ["a", "b"]);
     assert_eq!(fs::read(folder.join("b")).unwrap(), vec![7; LEN as usize]);
@@ -101,13 +101,13 @@ fn correct_messages_are_published() {
 fn data_that_differ_from_the_digest_are_not_published() {
     let folder = folder("digest");
     fs::write(folder.join("b"), "as before").unwrap();
-    let mut lie = Lie::about(&["a", "b", "c"]);
-    lie.reports[1].1 = vec![Report::Digest(digest(8))];
-    lie.reports[2].1 = vec![Report::Failed {
+    let mut script = SenderScript::about(&["a", "b", "c"]);
+    script.reports[1].1 = vec![Report::Digest(digest(8))];
+    script.reports[2].1 = vec![Report::Failed {
         code: 24,
         why: "c: it changed while it was sent".to_owned(),
     }];
-    let summary = hear(lie, &folder).unwrap();
+    let summary = hear(script, &folder).unwrap();
     let codes: Vec<_> = summary.failures.iter().map(|failed| failed.code).collect();
     assert_eq!(codes, [Code::Integrity as u8, Code::Changed as u8]);
     assert_eq!(names(&folder), ["a", "b"]);
@@ -115,62 +115,72 @@ fn data_that_differ_from_the_digest_are_not_published() {
 }
 
 /// Change that makes correct messages wrong.
-type Twist = fn(&mut Lie);
+type Change = fn(&mut SenderScript);
 
 #[test]
 fn invalid_lists_and_objects_end_the_session_without_leftovers() {
-    let twists: [(&str, Twist); 22] = [
-        ("path above the target", |lie| {
-            lie.entries[1].path = b"../out".to_vec();
+    let changes: [(&str, Change); 22] = [
+        ("path above the target", |script| {
+            script.entries[1].path = b"../out".to_vec();
         }),
-        ("absolute path", |lie| {
-            lie.entries[1].path = b"/tmp/out".to_vec();
+        ("absolute path", |script| {
+            script.entries[1].path = b"/tmp/out".to_vec();
         }),
-        ("empty path", |lie| lie.entries[1].path.clear()),
-        ("path with a NUL", |lie| {
-            lie.entries[1].path = b"a\0b".to_vec();
+        ("empty path", |script| script.entries[1].path.clear()),
+        ("path with a NUL", |script| {
+            script.entries[1].path = b"a\0b".to_vec();
         }),
-        ("object without a file", |lie| drop(lie.entries.pop())),
-        ("file without an object", |lie| drop(lie.objects.pop())),
-        ("object without pieces", |lie| {
-            lie.objects[1].pieces.clear();
+        ("object without a file", |script| drop(script.entries.pop())),
+        ("file without an object", |script| {
+            drop(script.objects.pop())
         }),
-        ("longer than requested", |lie| {
-            lie.objects[1].pieces[0].len += 1;
+        ("object without pieces", |script| {
+            script.objects[1].pieces.clear();
         }),
-        ("beyond the end", |lie| lie.objects[1].pieces[0].offset = 1),
-        ("empty piece", |lie| lie.objects[1].pieces[0].len = 0),
-        ("offset overflow", |lie| {
-            lie.objects[1].pieces[0].offset = u64::MAX;
+        ("longer than requested", |script| {
+            script.objects[1].pieces[0].len += 1;
         }),
-        ("repeated piece", |lie| {
-            let piece = lie.objects[1].pieces[0];
-            lie.objects[1].pieces.push(piece);
+        ("beyond the end", |script| {
+            script.objects[1].pieces[0].offset = 1
         }),
-        ("piece of another object", |lie| {
-            lie.objects[1].pieces[0].entry = 0;
+        ("empty piece", |script| script.objects[1].pieces[0].len = 0),
+        ("offset overflow", |script| {
+            script.objects[1].pieces[0].offset = u64::MAX;
         }),
-        ("repeated object", |lie| lie.objects[1].number = 0),
-        ("unknown lane", |lie| lie.objects[1].lane = 7),
-        ("missing digest", |lie| drop(lie.reports.pop())),
-        ("missing digest of a piece", |lie| lie.reports[1].1.clear()),
-        ("digests of an unknown object", |lie| lie.reports[1].0 = 100),
-        ("digest of a range that is not held", |lie| {
-            lie.held.push(HeldDigest {
+        ("repeated piece", |script| {
+            let piece = script.objects[1].pieces[0];
+            script.objects[1].pieces.push(piece);
+        }),
+        ("piece of another object", |script| {
+            script.objects[1].pieces[0].entry = 0;
+        }),
+        ("repeated object", |script| script.objects[1].number = 0),
+        ("unknown lane", |script| script.objects[1].lane = 7),
+        ("missing digest", |script| drop(script.reports.pop())),
+        ("missing digest of a piece", |script| {
+            script.reports[1].1.clear()
+        }),
+        ("digests of an unknown object", |script| {
+            script.reports[1].0 = 100
+        }),
+        ("digest of a range that is not held", |script| {
+            script.held.push(HeldDigest {
                 entry: 1,
                 span: (0, LEN),
                 report: Report::Digest(digest(7)),
             });
         }),
-        ("packets of no bytes", |lie| lie.offer.packet_len = 0),
-        ("packets of odd bytes", |lie| lie.offer.packet_len = 1001),
-        ("rate of zero", |lie| lie.offer.rate_bps = 0),
+        ("packets of no bytes", |script| script.offer.packet_len = 0),
+        ("packets of odd bytes", |script| {
+            script.offer.packet_len = 1001
+        }),
+        ("rate of zero", |script| script.offer.rate_bps = 0),
     ];
-    for (what, twist) in twists {
-        let folder = folder("twists");
-        let mut lie = Lie::about(&["a", "b"]);
-        twist(&mut lie);
-        let error = hear(lie, &folder).expect_err(what);
+    for (what, change) in changes {
+        let folder = folder("changes");
+        let mut script = SenderScript::about(&["a", "b"]);
+        change(&mut script);
+        let error = hear(script, &folder).expect_err(what);
         assert_eq!(error.code(), Code::Protocol, "{what}: {error}");
         // data that were verified before may be published
         let left = names(&folder);
@@ -183,23 +193,25 @@ fn invalid_lists_and_objects_end_the_session_without_leftovers() {
 
 #[test]
 fn files_at_impossible_places_fail_alone() {
-    let twists: [(&str, Twist); 3] = [
-        ("larger than any disk", |lie| {
-            lie.entries[1].kind = EntryKind::File(u64::MAX);
+    let changes: [(&str, Change); 3] = [
+        ("larger than any disk", |script| {
+            script.entries[1].kind = EntryKind::File(u64::MAX);
         }),
-        ("through a link", |lie| {
-            lie.entries[1].path = b"link/x".to_vec();
+        ("through a link", |script| {
+            script.entries[1].path = b"link/x".to_vec();
         }),
-        ("in a file", |lie| lie.entries[1].path = b"file/x".to_vec()),
+        ("in a file", |script| {
+            script.entries[1].path = b"file/x".to_vec()
+        }),
     ];
-    for (what, twist) in twists {
+    for (what, change) in changes {
         let folder = folder("alone");
         fs::write(folder.join("file"), "f").unwrap();
         std::os::unix::fs::symlink("/tmp", folder.join("link")).unwrap();
         let twisted = || {
-            let mut lie = Lie::about(&["a", "b"]);
-            twist(&mut lie);
-            lie
+            let mut script = SenderScript::about(&["a", "b"]);
+            change(&mut script);
+            script
         };
         // the file is rejected, and the peer sends it anyway
         let error = hear(twisted(), &folder).expect_err(what);
@@ -223,13 +235,13 @@ fn files_at_impossible_places_fail_alone() {
 #[test]
 fn file_that_is_listed_twice_is_one_file() {
     let folder = folder("twice");
-    hear(Lie::about(&["a", "a"]), &folder).unwrap();
+    hear(SenderScript::about(&["a", "a"]), &folder).unwrap();
     assert_eq!(names(&folder), ["a"]);
-    let mut lie = Lie::about(&["b", "b"]);
-    lie.entries[1].kind = EntryKind::Folder;
-    lie.objects.pop();
-    lie.reports.pop();
-    let summary = hear(lie, &folder).unwrap();
+    let mut script = SenderScript::about(&["b", "b"]);
+    script.entries[1].kind = EntryKind::Folder;
+    script.objects.pop();
+    script.reports.pop();
+    let summary = hear(script, &folder).unwrap();
     // the directory is there before the bytes of the file arrive
     let failed: Vec<_> = summary.failures.iter().map(|failed| &failed.path).collect();
     assert_eq!((summary.entries, failed), (1, vec![&b"b".to_vec()]));
@@ -302,8 +314,8 @@ fn invalid_results_are_rejected() {
     );
 }
 
-/// Runs a receiver with a sender of `lie`. Returns the receiver's result.
-fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
+/// Runs a receiver with a sender of `script`. Returns the receiver's result.
+fn hear(script: SenderScript, folder: &Path) -> Result<Summary, Error> {
     let target = Target {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
         landing: Landing::Inside,
@@ -312,7 +324,7 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         // errors of the sender do not matter
-        lie_to(&liar, &lie).ok();
+        send_script(&liar, &script).ok();
         stay(&liar);
     });
     let settings = receive::Settings {
@@ -330,36 +342,36 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
     result
 }
 
-fn lie_to(session: &Session, lie: &Lie) -> Result<(), Error> {
+fn send_script(session: &Session, script: &SenderScript) -> Result<(), Error> {
     let list = session.control.open(LIST)?;
     for listing in [
         Listing::Begin {
             naming: Naming::Several,
         },
-        Listing::Entries(pack(&lie.entries)?),
+        Listing::Entries(pack(&script.entries)?),
         Listing::End,
     ] {
         list.send(&Frame::message(listing.encode()))?;
     }
     let path = explore(session, &Role::Client(false), true, 1)?;
-    session.say(&Message::Offer(lie.offer))?;
+    session.say(&Message::Offer(script.offer))?;
     // the content of the request does not matter
     list.receive(session.clock, session.clock.now() + Duration::from_secs(5))
         .ok();
-    let mut lane = lanes_over(session, &lie.offer, path, &[])?.swap_remove(0);
-    for held in &lie.held {
+    let mut lane = lanes_over(session, &script.offer, path, &[])?.swap_remove(0);
+    for held in &script.held {
         session.say(&Message::Held(held.clone()))?;
     }
-    for object in &lie.objects {
+    for object in &script.objects {
         session.say(&Message::Object(object.clone()))?;
         let len = object.pieces.iter().map(|piece| piece.len).sum();
-        let setup = setup(&lie.offer, (object.number, len), &lane, true)?;
+        let setup = setup(&script.offer, (object.number, len), &lane, true)?;
         rekey(session, &mut lane, object.number, true);
         let mut sender = SendMachine::new(session.clock.now(), &setup, Learned::default());
         let mut store = Sevens(vec![7; 32 << 10]);
         run(&mut sender, &mut lane, &mut store, &mut Eager)?;
     }
-    for (object, reports) in &lie.reports {
+    for (object, reports) in &script.reports {
         session.say(&Message::Reports {
             object: *object,
             reports: reports.clone(),

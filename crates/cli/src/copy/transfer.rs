@@ -84,7 +84,13 @@ fn push(
             };
             gateway::tell(args, printer)?;
             let mut watcher = |sight| watch(printer, reached, sight);
-            send::send(session, &door(args, reached), finds, settings, &mut watcher)
+            send::send(
+                session,
+                &client_role(args, reached),
+                finds,
+                settings,
+                &mut watcher,
+            )
         },
     )
 }
@@ -120,13 +126,13 @@ fn pull(
         };
         gateway::tell(args, printer)?;
         let mut watcher = |sight| watch(printer, reached, sight);
-        let door = door(args, reached);
-        receive::receive(&reached.session, &door, landing, settings, &mut watcher)
+        let role = client_role(args, reached);
+        receive::receive(&reached.session, &role, landing, settings, &mut watcher)
     })
 }
 
 /// Returns the way in which datagrams are exchanged.
-fn door(args: &Cp, reached: &Reached) -> Role<'static> {
+fn client_role(args: &Cp, reached: &Reached) -> Role<'static> {
     let is_direct = !args.via.through.is_any() && reached.through_ssh.is_none();
     Role::Client(!args.no_udp && is_direct)
 }

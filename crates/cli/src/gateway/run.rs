@@ -39,8 +39,8 @@ fn check(args: &Gateway) -> Result<(), Error> {
     if args.listen.is_none() && args.peer.is_empty() {
         return wrong("a gateway needs --listen ADDR, --peer HOST, or both");
     }
-    let doors = [args.socks.len(), args.connect.len(), args.forward.len()];
-    let is_entrance = doors != [0; 3] || args.capture.transparent;
+    let listeners = [args.socks.len(), args.connect.len(), args.forward.len()];
+    let is_entrance = listeners != [0; 3] || args.capture.transparent;
     if args.peer.is_empty() && is_entrance {
         return wrong("the listeners for programs need another gateway: add --peer HOST");
     }

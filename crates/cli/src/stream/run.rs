@@ -89,15 +89,15 @@ fn carry(
         say(&format!("lighthaul: {route}"));
     }
     let is_direct = !args.via.through.is_any() && reached.through_ssh.is_none();
-    let door = Role::Client(!args.no_udp && is_direct);
+    let role = Role::Client(!args.no_udp && is_direct);
     let settings = Settings {
         plain: args.plain,
         rate: args.rate,
     };
     if wanted.to {
-        streams::send(session, &door, wanted, file, settings)
+        streams::send(session, &role, wanted, file, settings)
     } else {
-        streams::receive(session, &door, wanted, file, settings)
+        streams::receive(session, &role, wanted, file, settings)
     }
 }
 

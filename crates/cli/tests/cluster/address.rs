@@ -241,17 +241,23 @@ fn invalid_shared_address_is_refused() {
     let scratch = Scratch::new("invalid_shared_address_is_refused");
     let secret = scratch.at("secret");
     std::fs::write(&secret, "what only elements know").unwrap();
-    let refused = |door: &str, code: u8, words: &str| {
+    let refused = |listener: &str, code: u8, words: &str| {
         let mut command = gateway(&scratch, "key");
-        command.args(["--peer", "127.0.0.1:1", "--socks", door, "--cluster-key"]);
+        command.args([
+            "--peer",
+            "127.0.0.1:1",
+            "--socks",
+            listener,
+            "--cluster-key",
+        ]);
         command.arg(&secret).args(["--cluster", "127.0.0.1:4811"]);
         command.args(["--cluster-listen", "127.0.0.1:4811"]);
         command.args(["--cluster-address", "10.9.0.100"]);
         Running::start(command).finish().assert_failed(code, words);
     };
-    for door in ["127.0.0.1:0", "10.9.0.100:1080"] {
+    for listener in ["127.0.0.1:0", "10.9.0.100:1080"] {
         refused(
-            door,
+            listener,
             1,
             "a listener must listen on all addresses; write it as --socks 0.0.0.0:1080",
         );

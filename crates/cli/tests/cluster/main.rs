@@ -88,9 +88,9 @@ impl Cluster {
             command.args(["--cluster-key", &path("secret")]);
             let mut element = Running::start(command);
             element.says("the link carries sessions");
-            let door = last_word(&element.says("forwarding to"), " at ");
+            let address = last_word(&element.says("forwarding to"), " at ");
             elements.push(element);
-            came.push(talk(&door, target, &over));
+            came.push(talk(&address, target, &over));
         }
         (
             scratch,
@@ -179,7 +179,7 @@ fn cluster_shares_a_channel_and_survives_a_killed_gateway() {
 }
 
 /// A program that sends as fast as it can to its target; returns the bytes that arrived.
-fn talk(door: &str, target: TcpListener, over: &Arc<AtomicBool>) -> Arc<AtomicU64> {
+fn talk(address: &str, target: TcpListener, over: &Arc<AtomicBool>) -> Arc<AtomicU64> {
     let came = Arc::<AtomicU64>::default();
     let (count, ends) = (Arc::clone(&came), Arc::clone(over));
     thread::spawn(move || {
@@ -194,8 +194,8 @@ fn talk(door: &str, target: TcpListener, over: &Arc<AtomicBool>) -> Arc<AtomicU6
             };
         }
     });
-    let door: SocketAddr = door.parse().unwrap();
-    let (mut stream, ends) = (TcpStream::connect(door).unwrap(), Arc::clone(over));
+    let address: SocketAddr = address.parse().unwrap();
+    let (mut stream, ends) = (TcpStream::connect(address).unwrap(), Arc::clone(over));
     thread::spawn(move || {
         let bytes = vec![7; 1 << 16];
         while !ends.load(Relaxed) && stream.write_all(&bytes).is_ok() {}

@@ -314,7 +314,7 @@ fn clock_jumps_do_not_affect_a_copy() {
         fs::rename(near.at("telling"), &told).unwrap();
     };
     tell("+0");
-    let lie = |command: &mut Command| {
+    let fake_clock = |command: &mut Command| {
         command
             .env("LD_PRELOAD", &teller)
             .env("FAKETIME_TIMESTAMP_FILE", &told)
@@ -322,21 +322,21 @@ fn clock_jumps_do_not_affect_a_copy() {
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
             .env("NO_FAKE_STAT", "1");
     };
-    let far = Far::start_as("clocks-far", lie);
+    let far = Far::start_as("clocks-far", fake_clock);
     let file = near.file("x", 20_000_000);
     let place = far.place("x");
     let mut copy = far.copy(
         &["--json", "--rate", "40Mb/s"],
         &[file.to_str().unwrap(), &place],
     );
-    lie(&mut copy);
+    fake_clock(&mut copy);
     let mut copy = Running::start(copy);
     copy.prints("\"type\":\"progress\"");
     for (nth, time) in ["+3d", "-400d", "+10y", "-1h"].into_iter().enumerate() {
         tell(time);
         if nth == 2 {
             let mut date = Command::new("date");
-            lie(date.arg("+%Y"));
+            fake_clock(date.arg("+%Y"));
             let output = date.output().unwrap().stdout;
             let year: u32 = String::from_utf8(output).unwrap().trim().parse().unwrap();
             assert!(year > 2034, "the daemon has the wrong time: {year}");

@@ -72,7 +72,7 @@ fn doctor_prints_one_line_per_check() {
 
 #[test]
 fn doctor_distinguishes_name_port_key_and_access_faults() {
-    let far = Far::start("doctor-doors", &[]);
+    let far = Far::start("doctor-ports", &[]);
     let run = |words: &[&str]| far.near.run(far.near.lighthaul(words));
     let outcome = run(&["doctor", "--json", "no-such-host.invalid"]);
     assert_eq!(outcome.code, Some(10));

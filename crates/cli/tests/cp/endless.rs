@@ -113,13 +113,13 @@ fn unread_report_of_a_dry_run_takes_bounded_memory() {
     let mut held = Vec::new();
     for _ in 0..2 {
         let session = ask::<message::Message>(&far, &key, &request, false);
-        let door = Role::Client(false);
-        let mut path = explore(&session, &door, false, 1).unwrap();
+        let role = Role::Client(false);
+        let mut path = explore(&session, &role, false, 1).unwrap();
         let offer = path.listen::<message::Message>(&session).unwrap();
         let message::Message::Offer(offer) = offer else {
             panic!("nothing was offered")
         };
-        held.push((join(&session, &door, offer.joins, false).unwrap(), session));
+        held.push((join(&session, &role, offer.joins, false).unwrap(), session));
     }
     let more = growth(id, before, 5) >> 10;
     report(format_args!(
@@ -146,9 +146,9 @@ fn measurement(mode: MeasureMode) -> MeasureRequest {
 /// Begins a measurement by `mode` and stops before its object.
 fn begun_measurement(far: &Far, key: &Identity, mode: MeasureMode) -> Session {
     let session = ask::<measure::Message>(far, key, &measurement(mode), true);
-    let door = Role::Client(false);
+    let role = Role::Client(false);
     let lanes = usize::from(!matches!(mode, MeasureMode::By(_)));
-    let path = explore(&session, &door, true, lanes).unwrap();
+    let path = explore(&session, &role, true, lanes).unwrap();
     let protocol = if let MeasureMode::By(protocol) = mode {
         protocol
     } else {

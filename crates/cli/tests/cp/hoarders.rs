@@ -341,13 +341,13 @@ fn client_that_only_sends_keepalives_is_ended() {
     let hello = Hello::about::<message::Message>(&request);
     session.say(&Message::Hello(hello)).unwrap();
     assert!(matches!(session.hear(), Ok(Message::Welcome { .. })));
-    let door = Role::Client(false);
-    let mut path = explore(&session, &door, false, 1).unwrap();
+    let role = Role::Client(false);
+    let mut path = explore(&session, &role, false, 1).unwrap();
     let offer = path.listen::<message::Message>(&session).unwrap();
     let message::Message::Offer(offer) = offer else {
         panic!("nothing was offered")
     };
-    join(&session, &door, offer.joins, false).unwrap();
+    join(&session, &role, offer.joins, false).unwrap();
     let end = (0..60).find_map(|_| {
         session.say(&Message::Keepalive { work: 7 }).ok();
         let heard = session.hear_for::<message::Message>(Duration::from_secs(1));

@@ -173,7 +173,7 @@ fn start_ingress(stage: &Stage, scratch: &Scratch, (nth, pin): (usize, &str)) ->
         .env("XDG_CONFIG_HOME", scratch.at("config"))
         .env("XDG_STATE_HOME", scratch.at("state"))
         .args(["--peer", &format!("{}:4810", address(nth, 2)), "--pin", pin])
-        .args(["--forward", &format!("{}={B}:7001", door(nth))])
+        .args(["--forward", &format!("{}={B}:7001", entry(nth))])
         .args(["--rate", "14Mb/s", "--memory", "32MiB", "--key"])
         .arg(key)
         .arg("--status-socket")
@@ -182,7 +182,7 @@ fn start_ingress(stage: &Stage, scratch: &Scratch, (nth, pin): (usize, &str)) ->
 }
 
 /// Address of an ingress for programs.
-fn door(nth: usize) -> String {
+fn entry(nth: usize) -> String {
     format!("127.0.0.1:{}", 8000 + nth)
 }
 
@@ -198,7 +198,7 @@ fn board(scratch: &Scratch, nth: usize) -> PathBuf {
 
 /// Asserts that a program at this ingress reaches its target.
 fn assert_echoes(stage: &Stage, nth: usize) {
-    let place = door(nth).parse().unwrap();
+    let place = entry(nth).parse().unwrap();
     let call = || std::net::TcpStream::connect_timeout(&place, LONG);
     let mut program = stage.lab.within("a", call).unwrap();
     program.set_read_timeout(Some(LONG)).unwrap();

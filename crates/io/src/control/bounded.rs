@@ -139,19 +139,19 @@ mod tests {
     use super::*;
 
     #[derive(Debug, PartialEq, Deserialize)]
-    struct Told(#[serde(deserialize_with = "list::<3, _, _>")] Vec<u16>);
+    struct Numbers(#[serde(deserialize_with = "list::<3, _, _>")] Vec<u16>);
 
-    fn told(octets: &[u8]) -> Result<Told, Option<String>> {
+    fn read(octets: &[u8]) -> Result<Numbers, Option<String>> {
         decode(|| postcard::from_bytes(octets))
     }
 
     #[test]
     fn list_is_refused_at_its_count() {
-        assert_eq!(told(&[3, 1, 2, 3]), Ok(Told(vec![1, 2, 3])));
-        let why = told(&[4, 255, 255, 255, 255]).unwrap_err().unwrap();
+        assert_eq!(read(&[3, 1, 2, 3]), Ok(Numbers(vec![1, 2, 3])));
+        let why = read(&[4, 255, 255, 255, 255]).unwrap_err().unwrap();
         assert_eq!(why, "a list of 4 items (maximum 3)");
         // A malformed item is not a fault of bounds.
-        assert_eq!(told(&[3, 255, 255, 255]), Err(None));
+        assert_eq!(read(&[3, 255, 255, 255]), Err(None));
     }
 
     #[test]

@@ -70,14 +70,14 @@ pub struct Cell<'a> {
     pub namespace: &'a Namespace,
     /// Content of its `/etc/hosts`.
     pub hosts: &'a str,
-    /// Namespaces that the command can enter, each by the file of this name in [`DOORS`].
-    pub doors: Vec<(&'a str, &'a Namespace)>,
+    /// Namespaces that the command can enter, each by the file of this name in [`NAMESPACES`].
+    pub namespaces: Vec<(&'a str, &'a Namespace)>,
     /// Pipe whose closing, at its other end, ends all processes in the cell.
     pub lifeline: RawFd,
 }
 
 /// Directory in a cell with files for other namespaces, which `nsenter --net=` takes too.
-pub const DOORS: &str = "/proc/fs";
+pub const NAMESPACES: &str = "/proc/fs";
 
 /// Makes `command` run in a cell. Its exit status is the command's, or 128 plus the number of the
 /// signal that ended it.
@@ -125,19 +125,23 @@ pub fn ignore_interrupts() {
 /// Files of a cell, prepared before the fork because no memory can be allocated after it.
 struct CellFiles {
     hosts: Vec<u8>,
-    doors: Vec<(CString, CString)>,
+    namespaces: Vec<(CString, CString)>,
 }
 
 impl CellFiles {
     fn new(cell: &Cell<'_>) -> io::Result<Self> {
-        let door = |(name, namespace): &(&str, &Namespace)| {
+        let file = |(name, namespace): &(&str, &Namespace)| {
             let source = CString::new(format!("/proc/self/fd/{}", namespace.file.as_raw_fd()))?;
-            Ok((source, CString::new(format!("{DOORS}/{name}"))?))
+            Ok((source, CString::new(format!("{NAMESPACES}/{name}"))?))
         };
-        let doors = cell.doors.iter().map(door).collect::<io::Result<_>>()?;
+        let namespaces = cell
+            .namespaces
+            .iter()
+            .map(file)
+            .collect::<io::Result<_>>()?;
         Ok(Self {
             hosts: cell.hosts.as_bytes().to_vec(),
-            doors,
+            namespaces,
         })
     }
 
@@ -145,7 +149,7 @@ impl CellFiles {
     fn mount(&self) -> io::Result<()> {
         mount(Some(c"proc"), c"/proc", Some(c"proc"), 0)?;
         mount(Some(c"tmpfs"), c"/proc/fs", Some(c"tmpfs"), 0)?;
-        for (source, target) in &self.doors {
+        for (source, target) in &self.namespaces {
             write_file(target, &[])?;
             mount(Some(source), target, None, libc::MS_BIND)?;
         }

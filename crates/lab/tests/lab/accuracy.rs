@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_io::host::clock::Clock;
-use lighthaul_lab::counters::Troubles;
+use lighthaul_lab::counters::EmulatorCounters;
 use lighthaul_lab::emulate::Lab;
 
 use crate::alone::{Alone, pair, start};
@@ -206,17 +206,17 @@ fn untroubled(
     description: &str,
     run: impl Fn(&Lab) -> Counter,
 ) -> Option<(Alone, Counter)> {
-    let mut troubles = Vec::new();
+    let mut seen = Vec::new();
     for _ in 0..10 {
         let alone = start(test, description)?;
         let counter = run(&alone.lab);
-        let now = alone.lab.counters().troubles;
-        if counter.drops == 0 && now == Troubles::default() {
+        let now = alone.lab.counters().emulator;
+        if counter.drops == 0 && now == EmulatorCounters::default() {
             return Some((alone, counter));
         }
-        troubles.push((counter.drops, now));
+        seen.push((counter.drops, now));
     }
-    panic!("this machine is too busy: {troubles:?}");
+    panic!("this machine is too busy: {seen:?}");
 }
 
 /// No answer is early, and in one of ten attempts the median is at most half a millisecond late.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use lighthaul_base::Rng;
 use lighthaul_io::host::clock::Clock;
-use lighthaul_lab::counters::Troubles;
+use lighthaul_lab::counters::EmulatorCounters;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::Lab;
 
@@ -168,7 +168,7 @@ fn tcp_stream_survives_loss_reordering_and_duplication() {
     carry(&alone.lab);
     let counters = alone.lab.counters();
     assert!(counters.link("a", "b").unwrap().seen.dropped_loss.packets > 10);
-    assert_eq!(counters.troubles, Troubles::default());
+    assert_eq!(counters.emulator, EmulatorCounters::default());
 }
 
 #[test]

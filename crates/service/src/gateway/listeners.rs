@@ -20,7 +20,7 @@ use crate::error::Fault;
 #[derive(Debug)]
 pub(super) struct ProgramListeners {
     rules: Option<Rules>,
-    doors: Option<ProxyListeners>,
+    listeners: Option<ProxyListeners>,
 }
 
 impl ProgramListeners {
@@ -28,22 +28,22 @@ impl ProgramListeners {
     /// listener.
     pub(super) fn open(peer: &Peer, ways: Routes, is_served: bool) -> Result<Self, Error> {
         let settings = &peer.listeners;
-        let mut doors = doors(settings, peer.shared_address())?;
+        let mut listeners = open(settings, peer.shared_address())?;
         let mut rules = None;
         if let Some(wanted) = &settings.transparent {
             let (captured, installed) = capture(wanted)?;
-            doors.extend(captured);
+            listeners.extend(captured);
             rules = Some(installed);
         }
-        if doors.is_empty() && !is_served {
+        if listeners.is_empty() && !is_served {
             return Err(Fault::NoListener.into());
         }
         let failed = Fault::Accept;
         let shares = HostShares::new(settings.sessions as u64);
-        let doors =
-            ProxyListeners::open(doors, ways, shares, settings.keepalive).map_err(failed)?;
-        let doors = Some(doors);
-        Ok(Self { rules, doors })
+        let listeners =
+            ProxyListeners::open(listeners, ways, shares, settings.keepalive).map_err(failed)?;
+        let listeners = Some(listeners);
+        Ok(Self { rules, listeners })
     }
 
     /// Stops accepting programs, and removes the capture rules.
@@ -53,13 +53,13 @@ impl ProgramListeners {
         {
             warn!("{error}");
         }
-        self.doors = None;
+        self.listeners = None;
     }
 }
 
-fn doors(settings: &Listeners, shared: Option<Ipv4Addr>) -> Result<Vec<ProxyListener>, Error> {
+fn open(settings: &Listeners, shared: Option<Ipv4Addr>) -> Result<Vec<ProxyListener>, Error> {
     let credentials = &settings.credentials;
-    let mut doors = Vec::new();
+    let mut listeners = Vec::new();
     let mut add = |address: &SocketAddr, kind: ProxyProtocol, what: &str| {
         if let Some(shared) = shared.filter(|shared| address.ip() == *shared) {
             return Err(only_everywhere(shared));
@@ -71,7 +71,7 @@ fn doors(settings: &Listeners, shared: Option<Ipv4Addr>) -> Result<Vec<ProxyList
         let listener = listen(*address).map_err(failed)?;
         let here = listener.local_addr().map_err(failed)?;
         info!("{what} at {here}");
-        doors.push(ProxyListener { listener, kind });
+        listeners.push(ProxyListener { listener, kind });
         Ok::<_, Error>(())
     };
     for address in &settings.socks {
@@ -88,14 +88,14 @@ fn doors(settings: &Listeners, shared: Option<Ipv4Addr>) -> Result<Vec<ProxyList
         let what = format!("forwarding to {target}");
         add(address, ProxyProtocol::Forward(target.clone()), &what)?;
     }
-    let everywhere = |door: &ProxyListener| {
-        door.listener
+    let everywhere = |own: &ProxyListener| {
+        own.listener
             .local_addr()
             .is_ok_and(|at| at.ip().is_unspecified())
     };
-    match shared.filter(|_| !doors.iter().any(everywhere)) {
+    match shared.filter(|_| !listeners.iter().any(everywhere)) {
         Some(shared) => Err(only_everywhere(shared)),
-        None => Ok(doors),
+        None => Ok(listeners),
     }
 }
 
@@ -107,13 +107,13 @@ fn only_everywhere(shared: Ipv4Addr) -> Error {
 /// Redirects connections to other hosts to this gateway. Earlier connections wait until the listeners are open.
 fn capture(wanted: &Transparent) -> Result<(Vec<ProxyListener>, Rules), Error> {
     let failed = Fault::Capture;
-    let listeners = CaptureListeners::open().map_err(failed)?;
-    let rules = Rules::install(wanted, &listeners).map_err(failed)?;
+    let sockets = CaptureListeners::open().map_err(failed)?;
+    let rules = Rules::install(wanted, &sockets).map_err(failed)?;
     info!("capturing connections to other hosts");
-    let door = |listener: TcpListener| ProxyListener {
+    let proxy = |listener: TcpListener| ProxyListener {
         listener,
         kind: ProxyProtocol::Transparent,
     };
-    let doors = std::iter::once(listeners.v4).chain(listeners.v6).map(door);
-    Ok((doors.collect(), rules))
+    let listeners = std::iter::once(sockets.v4).chain(sockets.v6).map(proxy);
+    Ok((listeners.collect(), rules))
 }
