@@ -117,7 +117,7 @@ pub enum Misuse {
     Lease(CircuitId),
     /// The device does not support a rate.
     #[error(
-        "{id}: {interface} cannot keep {rate}: it keeps multiples of {granularity} from {min} to {max}"
+        "{id}: {interface} does not support {rate}; use a multiple of {granularity} from {min} to {max}"
     )]
     Rate {
         /// Circuit.
