@@ -1,6 +1,6 @@
 //! Comments and documents in plain sentences.
 //!
-//! - A doc comment opens with a noun or a verb, not with a question word.
+//! - A doc comment opens with a noun or a verb, not with a question word; so does a sentence of a document.
 //! - A sentence has at most [`WORDS_MAX`] words.
 //! - Pronouns instead of nouns, and turns of speech that a reader stumbles over, are banned. This rule holds also
 //!   for string literals, cells of tables, descriptions in JSON, and texts in settings and scripts.
@@ -25,8 +25,12 @@ fn is_held(file: &Source) -> bool {
 
 fn check_file(file: &Source) -> Vec<Fault> {
     let mut faults = Vec::new();
+    let is_document = TextFormat::of(file) == Some(TextFormat::Markdown);
     for paragraph in paragraphs(file) {
         let place = format!("{}:{}", file.path, paragraph.line);
+        if is_document {
+            faults.extend(check_clauses(&paragraph.text).map(|text| Fault::new(&place, text)));
+        }
         faults.extend(check_paragraph(&paragraph).map(|text| Fault::new(&place, text)));
     }
     for phrase in phrases(file) {
@@ -49,6 +53,16 @@ fn check_paragraph(paragraph: &Paragraph) -> impl Iterator<Item = String> {
             .then(|| format!("a sentence of {count} words, over {WORDS_MAX}: \"{begin}...\""))
     });
     opening.into_iter().chain(banned).chain(long)
+}
+
+/// Finds sentences of a document that open with a clause.
+fn check_clauses(text: &str) -> impl Iterator<Item = String> {
+    sentences(text).filter_map(|sentence| {
+        let first = sentence.split_whitespace().next()?;
+        CLAUSES
+            .contains(&first)
+            .then(|| format!("a sentence opens with \"{first}\": open with a noun"))
+    })
 }
 
 /// Finds banned words.
@@ -174,6 +188,11 @@ const OPENINGS: [&str; 18] = [
     "Where", "When", "Which", "Says", "Tells", "It", "They", "As",
 ];
 
+/// Words that open a clause in the place of a noun in a document.
+const CLAUSES: [&str; 9] = [
+    "What", "How", "Whether", "Who", "Whose", "Whom", "Why", "Whatever", "Whoever",
+];
+
 /// Words that no sentence has, and the words to write instead.
 const BANNED: [(&str, &str); 22] = [
     ("somebody", "the noun: the user, the client, the operator"),
@@ -224,6 +243,19 @@ mod tests {
     }
 
     #[test]
+    fn clauses_do_not_open_a_sentence_of_a_document() {
+        for (path, text, count) in [
+            ("a.md", "A first.\nWhat is left counts.", 1),
+            ("a.md", "- Whether it works is open.", 1),
+            ("a.md", "When it ends, it prints what is left.", 0),
+            ("a.md", "## What it is for", 0),
+            ("a.rs", "// a first. What is left counts.", 0),
+        ] {
+            assert_eq!(faults(path, text).len(), count, "{text}");
+        }
+    }
+
+    #[test]
     fn long_sentences_are_found_across_lines() {
         let twenty = "word ".repeat(20);
         let long = format!("// {twenty}\n// {twenty}");
@@ -265,7 +297,11 @@ mod tests {
     fn comments_of_settings_and_scripts_are_read() {
         let long = format!("# {}\n# {}", "word ".repeat(20), "word ".repeat(20));
         for path in ["a.toml", "a.yml", "a.service", "Makefile", "a.sh"] {
-            assert_eq!(faults(path, "a\n  # It goes\n  # on.\nb").len(), 1, "{path}");
+            assert_eq!(
+                faults(path, "a\n  # It goes\n  # on.\nb").len(),
+                1,
+                "{path}"
+            );
             assert_eq!(faults(path, &long).len(), 1, "{path}");
             assert_eq!(faults(path, "#   somebody reads it"), [""; 0], "{path}");
         }
