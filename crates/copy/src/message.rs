@@ -79,13 +79,29 @@ pub enum Message {
     Result(CopyResult),
     /// Numbers of entries that are durably in place (true), or stay different (false), if the
     /// sender removes its files.
-    Placed(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<(u64, bool)>),
+    Placed {
+        /// Number of each entry, and true if it is in place.
+        #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
+        entries: Vec<(u64, bool)>,
+    },
     /// Files of the sender that it could not remove.
-    SourceKept(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<Failure>),
+    SourceKept {
+        /// Files, each with the reason.
+        #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
+        failures: Vec<Failure>,
+    },
     /// Entries that were changed, if each is reported.
-    Done(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<Planned>),
+    Done {
+        /// Entries, each with its change.
+        #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
+        entries: Vec<Planned>,
+    },
     /// Items that could not be removed at the target, or the reason why no more are removed.
-    NotRemoved(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<Failure>),
+    NotRemoved {
+        /// Items, each with the reason.
+        #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
+        failures: Vec<Failure>,
+    },
     /// Request of the sender for the sums of a basis; see [`crate::delta_message`].
     RequestSums(SumsRequest),
     /// Next stretch of a file that has a basis.
@@ -467,7 +483,7 @@ mod tests {
         errors.push(("16385 items", refused::<relay::Message>(&send)));
         errors.push((
             "16385 items",
-            refused::<FileReply>(&FileRequest::Stat(many)),
+            refused::<FileReply>(&FileRequest::Stat { paths: many }),
         ));
         for (why, error) in errors {
             assert_eq!(error.code(), Code::Protocol);
@@ -511,9 +527,11 @@ mod tests {
             own::Message::Welcome { protocols }.encode(),
             own::Message::decode,
         );
-        check(FileReply::Listed(Vec::new()).encode(), FileReply::decode);
+        let items = Vec::new();
+        check(FileReply::Listed { items }.encode(), FileReply::decode);
+        let page = Vec::new();
         check(
-            relay::Message::Paths(Vec::new()).encode(),
+            relay::Message::Paths { page }.encode(),
             relay::Message::decode,
         );
         for listing in [

@@ -77,7 +77,11 @@ pub enum Message {
     /// Request of the source for a page of the list of paths.
     RequestPaths,
     /// Page of paths; an empty page ends the list.
-    Paths(#[serde(deserialize_with = "bounded::rows::<NAMES_MAX, PATH_MAX, _>")] Page),
+    Paths {
+        /// Paths of the page.
+        #[serde(deserialize_with = "bounded::rows::<NAMES_MAX, PATH_MAX, _>")]
+        page: Page,
+    },
 }
 
 impl Topic for Message {

@@ -144,7 +144,7 @@ fn monitored<T>(
                 let asked = list.as_mut().map_or(Ok(()), |list| list.request_pages(ask));
                 let message = asked.and_then(|()| session.hear_for(CHECK_INTERVAL));
                 let taken = match (message, &mut list) {
-                    (Ok(Message::Paths(page)), Some(list)) => list.receive(page),
+                    (Ok(Message::Paths { page }), Some(list)) => list.receive(page),
                     (Ok(_), _) => Err(Fault::Unexpected("a part of the file list").into()),
                     (Err(error), _) if error.code() == Code::TimedOut && !session.was_told() => {
                         Ok(())

@@ -86,7 +86,7 @@ fn follow(
         target.look()?;
         if let Some(list) = list {
             let has_room = || source.session.stream.has_room();
-            list.send_pages(has_room, |page| source.say(&Message::Paths(page)))?;
+            list.send_pages(has_room, |page| source.say(&Message::Paths { page }))?;
         }
         let message = match source.session.hear_for(CHECK_INTERVAL) {
             Err(error) if error.code() == Code::TimedOut && !source.session.was_told() => {
@@ -115,7 +115,7 @@ fn follow(
                 Some(list) => list.request(),
                 None => return Err(source.blame(unexpected("a progress report"))),
             },
-            Message::SourceKey { .. } | Message::Expected | Message::Paths(_) => {
+            Message::SourceKey { .. } | Message::Expected | Message::Paths { .. } => {
                 return Err(source.blame(unexpected("a progress report")));
             }
         }

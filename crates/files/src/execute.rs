@@ -86,7 +86,7 @@ pub fn execute(
             recursive,
         } => executor.list(path, *hidden, *recursive)?,
         FileRequest::Hash { path, kinds } => executor.hash(path, kinds)?,
-        FileRequest::Stat(paths) => executor.each(paths, Executor::stat)?,
+        FileRequest::Stat { paths } => executor.each(paths, Executor::stat)?,
         FileRequest::Remove { paths, recursive } => {
             executor.each(paths, |executor, path| executor.remove(path, *recursive))?;
         }
@@ -97,7 +97,7 @@ pub fn execute(
     executor.sync()?;
     executor.flush()?;
     let done = executor.done;
-    (executor.say)(FileReply::Done(done))?;
+    (executor.say)(FileReply::Done { done })?;
     Ok(done)
 }
 
@@ -479,14 +479,14 @@ impl Executor<'_> {
     fn flush(&mut self) -> Result<(), Error> {
         self.listed_bytes = 0;
         if !self.hashed.is_empty() {
-            let hashed = mem::take(&mut self.hashed);
-            self.say(FileReply::Hashed(hashed))?;
+            let files = mem::take(&mut self.hashed);
+            self.say(FileReply::Hashed { files })?;
         }
         if self.listed.is_empty() {
             return Ok(());
         }
-        let listed = mem::take(&mut self.listed);
-        self.say(FileReply::Listed(listed))
+        let items = mem::take(&mut self.listed);
+        self.say(FileReply::Listed { items })
     }
 
     fn advance(&mut self) -> Result<(), Error> {
@@ -501,7 +501,7 @@ impl Executor<'_> {
             return Ok(());
         }
         self.flush()?;
-        self.say(FileReply::Busy(self.done))
+        self.say(FileReply::Busy { done: self.done })
     }
 
     /// Fails if the session was halted or the user has interrupted the command.
@@ -589,7 +589,8 @@ mod tests {
             assert_eq!(error.code(), Code::Permission);
         }
         assert!(!Path::new("lighthaul-is-not-made").exists());
-        let request = FileRequest::Stat(vec![b".".to_vec()]);
+        let paths = vec![b".".to_vec()];
+        let request = FileRequest::Stat { paths };
         assert_eq!(execute(scope, &request, &mut |_| Ok(())), Ok(1));
     }
 

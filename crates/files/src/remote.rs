@@ -29,7 +29,7 @@ pub fn receive(
 ) -> Result<(), Error> {
     loop {
         let answer: FileReply = session.hear()?;
-        let done = matches!(answer, FileReply::Done(_));
+        let done = matches!(answer, FileReply::Done { .. });
         take(answer)?;
         if done {
             return Ok(());

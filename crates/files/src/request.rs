@@ -22,7 +22,11 @@ pub enum FileRequest {
         recursive: bool,
     },
     /// Describes the items at these paths, without following links.
-    Stat(#[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")] Vec<Vec<u8>>),
+    Stat {
+        /// Paths.
+        #[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")]
+        paths: Vec<Vec<u8>>,
+    },
     /// Removes the items at these paths.
     Remove {
         /// Paths.
@@ -54,9 +58,17 @@ pub enum FileRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileReply {
     /// Items that were found.
-    Listed(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<FileInfo>),
+    Listed {
+        /// Items.
+        #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
+        items: Vec<FileInfo>,
+    },
     /// Hashes of files, with paths below the directory.
-    Hashed(#[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")] Vec<FileHashes>),
+    Hashed {
+        /// Files.
+        #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
+        files: Vec<FileHashes>,
+    },
     /// File below the directory that cannot be read.
     Unreadable {
         /// Path below the directory.
@@ -66,8 +78,11 @@ pub enum FileReply {
         #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },
-    /// Work continues; this number of items is done.
-    Busy(u64),
+    /// Work continues.
+    Busy {
+        /// Number of items that are done.
+        done: u64,
+    },
     /// An item failed.
     Failed {
         /// Exit status.
@@ -76,8 +91,11 @@ pub enum FileReply {
         #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },
-    /// End of the reply; this number of items was done.
-    Done(u64),
+    /// End of the reply.
+    Done {
+        /// Number of items that were done.
+        done: u64,
+    },
 }
 
 impl Topic for FileReply {

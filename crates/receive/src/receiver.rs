@@ -384,16 +384,16 @@ impl<'a> Receiving<'a, '_> {
             Message::RequestSums(request) => self.take_request(request, queues)?,
             Message::Delta(stretch) => self.take_stretch(stretch, queues)?,
             Message::Warning { text } => self.transfer.monitor.show(CopyEvent::Warning(text)),
-            Message::SourceKept(failures) => self.take_source_kept(failures),
+            Message::SourceKept { failures } => self.take_source_kept(failures),
             Message::Sent => return Ok(false),
             Message::Offer(_)
             | Message::Chosen { .. }
             | Message::Progress(_)
             | Message::Settled { .. }
             | Message::Hashed(_)
-            | Message::Placed(_)
-            | Message::Done(_)
-            | Message::NotRemoved(_)
+            | Message::Placed { .. }
+            | Message::Done { .. }
+            | Message::NotRemoved { .. }
             | Message::Result(_) => {
                 return Err(PeerFault::Unexpected("the next message of a copy").into());
             }
@@ -553,7 +553,7 @@ impl<'a> Receiving<'a, '_> {
         let mut stall = Stall::new(session.clock.now(), self.transfer.options().stall);
         loop {
             match session.hear_for::<Message>(TICK) {
-                Ok(Message::SourceKept(failures)) => self.take_source_kept(failures),
+                Ok(Message::SourceKept { failures }) => self.take_source_kept(failures),
                 Ok(_) => {}
                 Err(error) if error.code() == Code::TimedOut => {
                     if session.clock.now().since(session.heard_at()) >= CLOSE_TIMEOUT {

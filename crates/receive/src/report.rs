@@ -27,16 +27,17 @@ impl Receiving<'_, '_> {
             let reported = first(&mut self.done);
             let bytes = reported.iter().map(|planned| planned.path.len()).sum();
             self.transfer.table.reported(bytes);
-            for done in in_parts(reported) {
-                session.say(&Message::Done(done))?;
+            for entries in in_parts(reported) {
+                session.say(&Message::Done { entries })?;
             }
         }
-        for kept in in_parts(self.transfer.table.take_kept()) {
-            session.say(&Message::NotRemoved(kept))?;
+        for failures in in_parts(self.transfer.table.take_kept()) {
+            session.say(&Message::NotRemoved { failures })?;
         }
         let placed = self.transfer.table.placed.take();
         for placed in placed.chunks(ITEMS_MAX) {
-            session.say(&Message::Placed(placed.to_vec()))?;
+            let entries = placed.to_vec();
+            session.say(&Message::Placed { entries })?;
         }
         Ok(())
     }

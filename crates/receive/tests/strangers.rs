@@ -46,8 +46,8 @@ fn hear(words: &[Vec<u8>]) -> (Result<(), Error>, usize) {
 
 #[test]
 fn reply_ends_with_done_and_contains_no_other_messages() {
-    let busy = FileReply::Busy(1).encode();
-    let done = FileReply::Done(1).encode();
+    let busy = FileReply::Busy { done: 1 }.encode();
+    let done = FileReply::Done { done: 1 }.encode();
     let (result, count) = hear(&[busy.clone(), done.clone(), busy.clone()]);
     assert_eq!((result, count), (Ok(()), 2));
     let (result, count) = hear(&[busy.clone(), own::Message::Guest.encode(), done]);
@@ -86,11 +86,11 @@ fn listing_arrives_in_parts_and_stops_when_the_client_leaves() {
             special: false,
             halt: &answering.halt,
         };
-        let result = remote::serve(&answering, scope, &FileRequest::Stat(paths));
+        let result = remote::serve(&answering, scope, &FileRequest::Stat { paths });
         ended.send(result).unwrap();
     });
     // the first part has arrived, and the rest waits until it is read
-    let FileReply::Listed(listed) = asking.hear().unwrap() else {
+    let FileReply::Listed { items: listed } = asking.hear().unwrap() else {
         panic!("this is not a listing");
     };
     assert!(listed.len() < 10_000, "{}", listed.len());

@@ -422,28 +422,28 @@ impl<'a> Sending<'a, '_> {
                 }
                 Ok(())
             }
-            Message::Placed(placed) => {
+            Message::Placed { entries } => {
                 self.transfer.threads.work.advance();
                 let kept = self
                     .transfer
                     .removals
-                    .confirm(placed, &self.transfer.access);
+                    .confirm(entries, &self.transfer.access);
                 self.report_kept(kept)
             }
-            Message::NotRemoved(kept) => {
-                for failure in kept {
+            Message::NotRemoved { failures } => {
+                for failure in failures {
                     self.failures.push(Failed::from(failure));
                 }
                 Ok(())
             }
-            Message::Done(done) => {
-                for planned in done {
+            Message::Done { entries } => {
+                for planned in entries {
                     (self.watcher)(CopyEvent::Done(planned));
                 }
                 Ok(())
             }
             Message::Hashed(_)
-            | Message::SourceKept(_)
+            | Message::SourceKept { .. }
             | Message::Offer(_)
             | Message::Chosen { .. }
             | Message::Object(_)
@@ -462,8 +462,8 @@ impl<'a> Sending<'a, '_> {
         for failure in &kept {
             self.failures.push(Failed::from(failure.clone()));
         }
-        let mut parts = in_parts(kept);
-        parts.try_for_each(|kept| self.transfer.session.say(&Message::SourceKept(kept)))
+        let session = self.transfer.session;
+        in_parts(kept).try_for_each(|failures| session.say(&Message::SourceKept { failures }))
     }
 
     fn take_progress(&self, progress: &Progress) {

@@ -1,8 +1,8 @@
 //! Topics of a session. Each has its own messages.
 //!
 //! A frame of stream 0 is the number of a topic in one octet, and a message of that topic. The
-//! session's own messages ([`crate::message`]) are topic 0. The session knows no other topic; its
-//! user chooses the type of messages to receive.
+//! session's own messages ([`crate::message`]) are topic 0. The user of a session chooses the type of
+//! messages to receive.
 
 use lighthaul_io::control::bounded;
 use serde::Serialize;

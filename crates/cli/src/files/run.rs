@@ -62,7 +62,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8, Error> {
         named,
         via,
         EntryPrinter::new(Form::Long, *output, false),
-        FileRequest::Stat,
+        |paths| FileRequest::Stat { paths },
     )
 }
 

@@ -86,21 +86,21 @@ impl EntryPrinter {
     /// Prints a part of a reply.
     pub(crate) fn take(&mut self, answer: FileReply) -> Result<(), Error> {
         match answer {
-            FileReply::Listed(listed) => {
-                self.held.extend(listed);
+            FileReply::Listed { items } => {
+                self.held.extend(items);
                 self.sorted &= self.held.len() <= SORTED_MAX;
                 if !self.sorted {
                     self.release()?;
                 }
             }
             // only asked for by lists of hashes
-            FileReply::Hashed(_) | FileReply::Unreadable { .. } | FileReply::Busy(_) => {}
+            FileReply::Hashed { .. } | FileReply::Unreadable { .. } | FileReply::Busy { .. } => {}
             FileReply::Failed { code, why } => {
                 if let Some(event) = self.failures.add(code, &why, self.output.json) {
                     self.line_json(&event)?;
                 }
             }
-            FileReply::Done(done) => {
+            FileReply::Done { done } => {
                 self.done += done;
                 if self.sorted {
                     self.held.sort_by(|a, b| a.path.cmp(&b.path));

@@ -81,14 +81,14 @@ impl UsagePrinter {
     /// Adds a part of a list.
     pub(crate) fn take(&mut self, part: FileReply) {
         match part {
-            FileReply::Listed(items) => items.iter().for_each(|item| self.sums.add(item)),
+            FileReply::Listed { items } => items.iter().for_each(|item| self.sums.add(item)),
             FileReply::Failed { code, why } => {
                 if let Some(event) = self.failures.add(code, &why, self.output.json) {
                     print_json(&event);
                 }
             }
-            FileReply::Done(done) => self.done += done,
-            FileReply::Hashed(_) | FileReply::Unreadable { .. } | FileReply::Busy(_) => {}
+            FileReply::Done { done } => self.done += done,
+            FileReply::Hashed { .. } | FileReply::Unreadable { .. } | FileReply::Busy { .. } => {}
         }
     }
 

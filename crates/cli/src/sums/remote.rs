@@ -29,11 +29,11 @@ pub(super) fn hash(
         kinds,
     };
     fetch(place, via, &request, &mut |part| match part {
-        FileReply::Hashed(files) => files
+        FileReply::Hashed { files } => files
             .into_iter()
             .try_for_each(|file| take(Part::File(file.path.clone(), Ok(file.into())))),
         FileReply::Unreadable { path, why } => take(Part::File(path, Err(why))),
         FileReply::Failed { why, .. } => take(Part::Failed(why)),
-        FileReply::Listed(_) | FileReply::Busy(_) | FileReply::Done(_) => Ok(()),
+        FileReply::Listed { .. } | FileReply::Busy { .. } | FileReply::Done { .. } => Ok(()),
     })
 }

@@ -50,7 +50,8 @@ fn call_from(port: u16, [b, c]: [u8; 2]) -> std::io::Result<TcpStream> {
 
 /// A session with a small request, up to the daemon's reply.
 fn ask(tcp: TcpStream, identity: &Identity) -> Result<Session, Error> {
-    let verb = FileRequest::Stat(vec![b".".to_vec()]);
+    let paths = vec![b".".to_vec()];
+    let verb = FileRequest::Stat { paths };
     request(tcp, identity, Hello::about::<FileReply>(&verb))
 }
 

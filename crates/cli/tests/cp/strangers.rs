@@ -168,7 +168,7 @@ fn client_of_another_version_gets_an_error() {
     let session = dial();
     let hello = Hello {
         version: VERSION + 1,
-        ..Hello::about::<FileReply>(&FileRequest::Stat(Vec::new()))
+        ..Hello::about::<FileReply>(&FileRequest::Stat { paths: Vec::new() })
     };
     session.say(&Message::Hello(hello)).unwrap();
     let error = session.hear::<Message>().unwrap_err();
