@@ -26,13 +26,13 @@ pub struct Ls {
     /// List the contents of all directories below, with their paths
     #[arg(short = 'R', long, help_heading = "Selection")]
     pub recursive: bool,
+    #[command(flatten)]
+    pub via: RemoteArgs,
     /// Show permissions, owner, group, size and time
     #[arg(short, long, help_heading = "Output")]
     pub long: bool,
     #[command(flatten)]
     pub output: OutputArgs,
-    #[command(flatten)]
-    pub via: RemoteArgs,
 }
 
 /// Show how many bytes and files directories hold
@@ -105,7 +105,7 @@ pub struct PlaceArgs {
     #[arg(required = true, value_name = "PLACE", value_hint = ValueHint::AnyPath)]
     pub named: Vec<String>,
     #[command(flatten)]
-    pub output: OutputArgs,
-    #[command(flatten)]
     pub via: RemoteArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }

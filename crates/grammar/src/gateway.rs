@@ -126,21 +126,6 @@ pub struct Gateway {
     pub booked: ChannelArgs,
     #[command(flatten)]
     pub together: ClusterArgs,
-    /// Serve Prometheus metrics, as on 127.0.0.1:9481
-    #[arg(long, value_name = "ADDR", help_heading = "Output")]
-    pub metrics_listen: Option<SocketAddr>,
-    /// Socket for `lighthaul gateway status`
-    ///
-    /// The default is gateway.sock in /run/lighthaul, or in the user's runtime directory.
-    #[arg(
-        long,
-        value_name = "PATH",
-        help_heading = "Output",
-        hide_short_help = true
-    )]
-    pub status_socket: Option<PathBuf>,
-    #[command(flatten)]
-    pub log: LogArgs,
     /// Memory for all links of one key
     ///
     /// Each direction of a link may use at most half of the memory that is still free.
@@ -194,6 +179,21 @@ pub struct Gateway {
     /// Idle time of a program or target before TCP keepalive probes
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse, help_heading = "Advanced", hide_short_help = true)]
     pub keepalive: Duration,
+    /// Serve Prometheus metrics, as on 127.0.0.1:9481
+    #[arg(long, value_name = "ADDR", help_heading = "Output")]
+    pub metrics_listen: Option<SocketAddr>,
+    /// Socket for `lighthaul gateway status`
+    ///
+    /// The default is gateway.sock in /run/lighthaul, or in the user's runtime directory.
+    #[arg(
+        long,
+        value_name = "PATH",
+        help_heading = "Output",
+        hide_short_help = true
+    )]
+    pub status_socket: Option<PathBuf>,
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 /// Limits on links from other gateways.

@@ -23,8 +23,10 @@ fn complete(command: Command) -> Command {
     let subcommands = command.get_subcommands().map(Command::get_name);
     let subcommands: Vec<String> = subcommands.map(str::to_owned).collect();
     let has_more = command.get_arguments().any(Arg::is_hide_short_help_set);
-    let is_output = |arg: &Arg| arg.get_help_heading() == Some(OUTPUT);
-    let heading: Option<&'static str> = command.get_arguments().any(is_output).then_some(OUTPUT);
+    let has_groups = command
+        .get_arguments()
+        .any(|arg| arg.get_help_heading().is_some());
+    let heading: Option<&'static str> = has_groups.then_some(OUTPUT);
     let help = Arg::new("help")
         .short('h')
         .long("help")

@@ -70,6 +70,11 @@ pub struct Serve {
     pub plain: bool,
     #[command(flatten)]
     pub key: KeyArgs,
+    #[command(flatten)]
+    pub limits: ServeLimits,
+    /// Serve one session for the key on standard input, as ssh starts it
+    #[arg(long, help_heading = "Advanced", hide_short_help = true)]
+    pub once: bool,
     /// Serve Prometheus metrics, as on 127.0.0.1:9481
     ///
     /// Without it there are none.
@@ -82,11 +87,6 @@ pub struct Serve {
     pub metrics_listen: Option<SocketAddr>,
     #[command(flatten)]
     pub log: LogArgs,
-    #[command(flatten)]
-    pub limits: ServeLimits,
-    /// Serve one session for the key on standard input, as ssh starts it
-    #[arg(long, help_heading = "Advanced", hide_short_help = true)]
-    pub once: bool,
 }
 
 const SERVICES: &str = "Examples:

@@ -34,9 +34,9 @@ pub struct Verify {
     #[arg(long, value_enum, help_heading = "Verification")]
     pub hash: Option<Hash>,
     #[command(flatten)]
-    pub crew: ThreadArgs,
-    #[command(flatten)]
     pub via: RemoteArgs,
+    #[command(flatten)]
+    pub crew: ThreadArgs,
 }
 
 /// Write a list of the hashes of all files in a directory
@@ -57,9 +57,9 @@ pub struct Manifest {
     #[arg(long, value_enum, default_value_t, help_heading = "Verification")]
     pub hash: Hash,
     #[command(flatten)]
-    pub crew: ThreadArgs,
-    #[command(flatten)]
     pub via: RemoteArgs,
+    #[command(flatten)]
+    pub crew: ThreadArgs,
 }
 
 /// Threads that read files, their progress, and the format of the results.
