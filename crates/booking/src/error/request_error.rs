@@ -11,7 +11,7 @@ pub struct UnknownLink(pub String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// Neither or both of size and holding time are given.
-    #[error("give either size in bytes (--size) or hold as a length of time (--hold)")]
+    #[error("give size (--size) or hold (--hold), not both")]
     Amount,
     /// The new amount is of another type than that of the reservation, given here.
     #[error("the reservation was made with a {0}: give its new {0}, and nothing else")]

@@ -116,13 +116,13 @@ const IMPOSSIBLE: [(&str, u16, &str, &str); 27] = [
         r#"{"from": "a", "to": "c"}"#,
         422,
         "misuse",
-        "give either size in bytes (--size) or hold",
+        "give size (--size) or hold (--hold), not both",
     ),
     (
         r#"{"from": "a", "to": "c", "size": 1, "hold": 1}"#,
         422,
         "misuse",
-        "give either size in bytes (--size) or hold",
+        "give size (--size) or hold (--hold), not both",
     ),
     (
         r#"{"from": "a", "to": "c", "size": 1, "colour": "red"}"#,
