@@ -92,8 +92,9 @@ impl Drop for Scratch {
 const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");
 
 /// Commands that the pages use and that not every host has.
-const TOOLS: [&str; 8] = [
+const TOOLS: [&str; 9] = [
     "curl",
+    "iperf3",
     "jq",
     "xxd",
     "python3",
