@@ -144,8 +144,15 @@ fn summary_of_a_reconnected_copy_counts_the_deltas_of_all_attempts() {
     let mut far = Far::start("delta-again", &[]);
     let file = copied(&far, 60 * MIB);
     replace(&file, 10 * MIB, 30 * MIB);
-    let copy = begun(&far, &file);
-    becomes_true("new data are proved", || proved(&far.target) > 31 * MIB);
+    let mut command = far.near.cp(&SLOWLY);
+    command
+        .args(["--delta", "always", "-T", "--pin", &far.pin, "--key"])
+        .arg(far.near.key())
+        .arg(&file)
+        .arg(far.place("x"));
+    let copy = Running::start(command);
+    let folder = far.target.clone();
+    becomes_true("new data are proved", || proved(&folder) > 31 * MIB);
     far.restart();
     let outcome = copy.finish().assert_succeeded();
     assert!(outcome.said("retrying in 1 s"), "{outcome:?}");
@@ -173,7 +180,7 @@ fn proved(folder: &Path) -> u64 {
 fn begun(far: &Far, file: &Path) -> Running {
     let options = [&SLOWLY[..], &["--delta", "always"]].concat();
     let paths = [file.to_str().unwrap(), &far.place("x")];
-    let mut copy = Running::start(far.usual_copy(&options, &paths));
+    let mut copy = Running::start(far.copy(&options, &paths));
     copy.prints("\"type\":\"progress\"");
     copy
 }
