@@ -16,7 +16,7 @@ use crate::server::Server;
 
 #[test]
 fn disconnected_writer_is_replaced_within_15_s() {
-    let name = "a_writer_that_was_cut_off_from_the_network_is_replaced_within_15_s";
+    let name = "disconnected_writer_is_replaced_within_15_s";
     if lacks_root(name) || lacks_tool(name, "nsenter") {
         return;
     }
