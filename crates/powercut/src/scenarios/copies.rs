@@ -145,8 +145,22 @@ impl Copies {
             .map(drop)
     }
 
-    /// Checks after a cut that each entry is in its old or its new version.
+    /// Returns true if the copy removes entries that are only in the target.
+    fn deletes(&self) -> bool {
+        self.kind.options.contains(&"--delete")
+    }
+
+    /// Checks after a cut that each entry is in its old or its new version, and that no old entry is
+    /// lost.
     fn either(&self, found: &Tree) -> Result<(), String> {
+        let mut kept = self.old.keys();
+        let lost = kept.find(|path| {
+            let is_kept = !self.deletes() || self.new.contains_key(*path);
+            is_kept && !found.contains_key(*path)
+        });
+        if let Some(path) = lost {
+            return Err(format!("{} is lost", path.display()));
+        }
         let grows = self.kind.options.contains(&"--inplace");
         for (path, look) in found {
             let is_dir = look.mode & 0o170_000 == 0o040_000;
@@ -188,7 +202,7 @@ impl Copies {
     /// removes them.
     fn complete(&self) -> Tree {
         let mut tree = self.new.clone();
-        if !self.kind.options.contains(&"--delete") {
+        if !self.deletes() {
             let only = self
                 .old
                 .iter()
@@ -322,4 +336,75 @@ fn left_over(folder: &Path) -> Option<PathBuf> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a file with these bytes.
+    fn file(content: &str) -> tree::EntryState {
+        tree::EntryState {
+            mode: 0o100_644,
+            time: (1, 0),
+            names: 1,
+            content: content.into(),
+        }
+    }
+
+    fn files(all: &[(&str, &str)]) -> Tree {
+        let all = all.iter().map(|(path, content)| {
+            let path = PathBuf::from(path);
+            (path, file(content))
+        });
+        all.collect()
+    }
+
+    /// Returns a copy of `new` over `old`.
+    fn copies(options: &'static [&'static str], old: &Tree, new: &Tree) -> Copies {
+        let program = Program::new(Path::new("lighthaul"), Path::new("aside"));
+        let kind = CopyKind {
+            large: 0,
+            small: 1,
+            options,
+            replaces: true,
+            interrupts: false,
+            removes: false,
+            position: DiskPosition::Above,
+        };
+        let mut copies = Copies::new(program, kind, 1);
+        (copies.old, copies.new) = (old.clone(), new.clone());
+        copies
+    }
+
+    #[test]
+    fn lost_old_files_are_found() {
+        let old = files(&[("both", "old"), ("only", "old")]);
+        let new = files(&[("both", "new"), ("more", "new")]);
+        let found = |options, found: &[(&str, &str)]| {
+            let checked = copies(options, &old, &new).either(&files(found));
+            checked.err().unwrap_or_default()
+        };
+        let all: [&[&str]; 3] = [&[], &["--inplace"], &["--delete", "--yes"]];
+        for options in all {
+            for both in ["old", "new"] {
+                assert_eq!(found(options, &[("both", both), ("only", "old")]), "");
+            }
+            let lost = found(options, &[("only", "old")]);
+            assert_eq!(lost, "both is lost", "{options:?}");
+        }
+        let deleted = [("both", "new"), ("more", "new")];
+        for (options, why) in all.into_iter().zip(["only is lost", "only is lost", ""]) {
+            assert_eq!(found(options, &deleted), why, "{options:?}");
+        }
+    }
+
+    #[test]
+    fn incomplete_files_are_found() {
+        let (old, new) = (files(&[("x", "old")]), files(&[("x", "new")]));
+        let found = files(&[("x", "nld")]);
+        copies(&[], &old, &new).either(&found).unwrap_err();
+        let more = files(&[("x", "new"), ("y", "new")]);
+        copies(&[], &old, &new).either(&more).unwrap_err();
+    }
 }
