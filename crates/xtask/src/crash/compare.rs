@@ -140,31 +140,174 @@ fn entries(folder: &Path) -> io::Result<Entries> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+    use std::process::Command;
+    use std::time::Duration;
+
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, XattrFlags, setxattr, utimensat};
+
     use super::super::tree;
     use super::*;
 
-    #[test]
-    fn differences_are_found() {
-        let top = std::env::temp_dir().join(format!("crash-compare-{}", std::process::id()));
-        let (one, other) = (top.join("one"), top.join("other"));
-        fs::create_dir_all(&one).unwrap();
-        tree::make(&one, 120, 200_000, 7).unwrap();
-        let copied = std::process::Command::new("cp")
-            .arg("-a")
-            .args([&one, &other])
-            .status();
-        assert!(copied.unwrap().success());
-        let faults = |which: &dyn Fn(&Path, &Path) -> io::Result<Vec<String>>| {
-            which(&one, &other).unwrap().len()
-        };
-        assert_eq!((faults(&complete), faults(&interrupted)), (0, 0));
-        let some = other.join("d20/e0/small-20");
-        fs::remove_file(&some).unwrap();
-        // The file is missing, and its directory has another time.
-        assert!(faults(&complete) >= 1);
-        assert_eq!(faults(&interrupted), 0);
-        fs::write(&some, "x").unwrap();
-        assert!(faults(&complete) > 0 && faults(&interrupted) > 0);
-        fs::remove_dir_all(top).unwrap();
+    /// Tree and its copy.
+    struct Copies {
+        top: PathBuf,
+        one: PathBuf,
+        other: PathBuf,
     }
+
+    impl Copies {
+        fn new(name: &str) -> Self {
+            let name = format!("crash-compare-{name}-{}", std::process::id());
+            let top = std::env::temp_dir().join(name);
+            fs::remove_dir_all(&top).ok();
+            let (one, other) = (top.join("one"), top.join("other"));
+            fs::create_dir_all(&one).unwrap();
+            tree::make(&one, 120, 200_000, 7).unwrap();
+            copy(&one, &other);
+            Self { top, one, other }
+        }
+
+        /// Returns the differences of the complete and of the interrupted copy.
+        fn faults(&self) -> [Vec<String>; 2] {
+            let compared = [complete, interrupted].map(|which| which(&self.one, &self.other));
+            compared.map(Result::unwrap)
+        }
+
+        /// Sets the time of an entry in the copy, and of its directory, as in the tree.
+        fn restore_times(&self, path: &str) {
+            let folder = Path::new(path).parent().unwrap();
+            for path in [Path::new(path), folder] {
+                let meta = fs::symlink_metadata(self.one.join(path)).unwrap();
+                let time = Timespec {
+                    tv_sec: meta.mtime(),
+                    tv_nsec: meta.mtime_nsec(),
+                };
+                let times = Timestamps {
+                    last_access: time,
+                    last_modification: time,
+                };
+                let place = self.other.join(path);
+                utimensat(CWD, &place, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+            }
+        }
+
+        /// Asserts that `change` of an entry of the copy, whose times are set back, is found.
+        fn assert_found(&self, path: &str, change: impl FnOnce(&Path), what: &str) {
+            change(&self.other.join(path));
+            self.restore_times(path);
+            let expected = vec![format!("{path}: {what}")];
+            assert_eq!(self.faults(), [expected.clone(), expected]);
+        }
+    }
+
+    impl Drop for Copies {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.top).ok();
+        }
+    }
+
+    fn copy(from: &Path, to: &Path) {
+        let copied = Command::new("cp").arg("-a").args([from, to]).status();
+        assert!(copied.unwrap().success());
+    }
+
+    #[test]
+    fn equal_trees_have_no_difference() {
+        assert_eq!(
+            Copies::new("equal").faults(),
+            [Vec::<String>::new(), Vec::new()]
+        );
+    }
+
+    #[test]
+    fn missing_and_additional_files_are_found() {
+        let copies = Copies::new("missing");
+        let missing = copies.other.join(FILE);
+        let more = copies.other.join("d20/e0/more");
+        fs::rename(&missing, &more).unwrap();
+        copies.restore_times(DIRECTORY);
+        let [complete, interrupted] = copies.faults();
+        let left_over = "d20/e0/more is left over".to_owned();
+        // an interrupted copy may lack a file
+        assert_eq!(complete, [format!("{FILE} is missing"), left_over]);
+        assert_eq!(interrupted, ["d20/e0/more is not of the source"]);
+    }
+
+    #[test]
+    fn different_mode_is_found() {
+        let change = |path: &Path| {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o645)).unwrap();
+        };
+        let what = "mode 100645, not 100644";
+        Copies::new("mode").assert_found(FILE, change, what);
+    }
+
+    #[test]
+    fn different_time_is_found() {
+        for more in [Duration::from_nanos(1), Duration::from_secs(1)] {
+            let copies = Copies::new("time");
+            let path = copies.other.join(FILE);
+            let file = File::options().write(true).open(path).unwrap();
+            let time = file.metadata().unwrap().modified().unwrap();
+            file.set_modified(time + more).unwrap();
+            let expected = [format!("{FILE}: different time")];
+            assert_eq!(copies.faults(), [expected.clone(), expected]);
+        }
+    }
+
+    #[test]
+    fn different_link_target_is_found() {
+        let change = |path: &Path| {
+            fs::remove_file(path).unwrap();
+            symlink("small-3", path).unwrap();
+        };
+        let copies = Copies::new("target");
+        copies.assert_found("d2/e2/link-2", change, "different link target");
+    }
+
+    #[test]
+    fn different_bytes_are_found() {
+        let change = |path: &Path| {
+            let file = File::options().read(true).write(true).open(path).unwrap();
+            let mut octet = [0];
+            file.read_exact_at(&mut octet, 0).unwrap();
+            file.write_all_at(&[octet[0] ^ 1], 0).unwrap();
+        };
+        Copies::new("bytes").assert_found(FILE, change, "different bytes");
+    }
+
+    #[test]
+    fn different_attribute_is_found() {
+        let change = |path: &Path| {
+            let mode = fs::metadata(path).unwrap().permissions();
+            // a user may not change attributes of a file that is read-only
+            fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+            setxattr(path, ATTRIBUTE, b"other", XattrFlags::empty()).unwrap();
+            fs::set_permissions(path, mode).unwrap();
+        };
+        let what = "different extended attribute";
+        for path in ["d23/e3/small-23", FILE] {
+            Copies::new("attribute").assert_found(path, change, what);
+        }
+    }
+
+    #[test]
+    fn different_number_of_names_is_found() {
+        let copies = Copies::new("names");
+        let (first, name) = ("d1/e1/small-1", "d1/e1/name-1");
+        let path = copies.other.join(name);
+        fs::remove_file(&path).unwrap();
+        copy(&copies.other.join(first), &path);
+        copies.restore_times(name);
+        let [complete, interrupted] = copies.faults();
+        let expected = [name, first].map(|path| format!("{path} has another number of names"));
+        assert_eq!(complete, expected);
+        // hard links of an interrupted copy may be incomplete
+        assert_eq!(interrupted, [""; 0]);
+    }
+
+    /// File of mode 644 without other names or an attribute.
+    const FILE: &str = "d20/e0/small-20";
+    const DIRECTORY: &str = "d20/e0";
 }
