@@ -47,7 +47,7 @@ impl Settings {
 }
 
 /// Resources for the clients of a daemon.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Concurrent sessions.
     pub sessions: seats::Limits,
