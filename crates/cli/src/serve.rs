@@ -126,3 +126,64 @@ fn check_lists(paths: &[&Path]) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use lighthaul_grammar::cli::{Cli, Command};
+
+    use super::*;
+
+    /// Returns the limits of `lighthaul serve` with these options.
+    fn parsed(options: &[&str]) -> Limits {
+        let words = [&["lighthaul", "serve"], options].concat();
+        let Some(Command::Serve(args)) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("it is another command");
+        };
+        limits(&args.limits)
+    }
+
+    #[test]
+    fn each_limit_has_its_own_option() {
+        let options = [
+            "--max-sessions=901",
+            "--max-sessions-per-key=902",
+            "--max-sessions-per-authority=903",
+            "--max-sessions-per-address=904",
+            "--max-sessions-per-network=905",
+            "--max-connections=906",
+            "--max-connections-per-key=907",
+            "--max-connections-per-authority=908",
+            "--max-connections-per-address=909",
+            "--max-connections-per-network=910",
+            "--max-memory=911MiB",
+            "--max-threads=912",
+            "--max-open-files=913",
+        ];
+        let expected = Limits {
+            sessions: seats::Limits {
+                all: 901,
+                identity: 902,
+                authority: 903,
+                host: 904,
+                site: 905,
+            },
+            connections: seats::Limits {
+                all: 906,
+                identity: 907,
+                authority: 908,
+                host: 909,
+                site: 910,
+            },
+            memory: 911 << 20,
+            threads: 912,
+            files: 913,
+        };
+        assert_eq!(parsed(&options), expected);
+    }
+
+    #[test]
+    fn limits_without_options_are_those_of_the_daemon() {
+        assert_eq!(parsed(&[]), Limits::default());
+    }
+}

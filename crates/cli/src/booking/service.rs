@@ -84,3 +84,47 @@ fn access(args: &AccessArgs) -> Access {
         issuer: args.issuer.as_ref().zip(args.jwks.as_ref()).map(issuer),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+    use lighthaul_grammar::cli::{Cli, Command};
+
+    use super::*;
+
+    #[test]
+    fn each_limit_has_its_own_option() {
+        let folder = std::env::temp_dir().join(format!("scheduler-limits-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let key = format!("--key={}", folder.join("key").display());
+        let words = [
+            "lighthaul",
+            "scheduler",
+            "--topology=network.toml",
+            &key,
+            "--hold=901s",
+            "--horizon=902s",
+            "--reservations-max=903",
+            "--bytes-max=904MB",
+            "--questions-max=905",
+            "--connections-max=906",
+            "--connections-each=907",
+        ];
+        let Some(Command::Scheduler(args)) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("it is another command");
+        };
+        let Settings { books, rest, .. } = settings(&args).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let seconds = [books.hold, books.horizon];
+        assert_eq!(seconds, [901, 902].map(Duration::from_secs));
+        let quota = Quota {
+            reservations: 903,
+            bytes: 904_000_000,
+        };
+        assert_eq!((books.quota, rest.requests_per_second), (quota, 905));
+        let limits = (rest.limits.connections, rest.limits.connections_each);
+        assert_eq!(limits, (906, 907));
+    }
+}

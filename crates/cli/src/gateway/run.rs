@@ -203,3 +203,50 @@ fn credentials(args: &Gateway) -> Result<Option<Credentials>, Error> {
 
 /// Minimum memory. A link may use half of it, which must hold a slab.
 const MEMORY_MIN: u64 = 8 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+    use lighthaul_grammar::cli::{Cli, Command};
+
+    use super::*;
+
+    #[test]
+    fn each_limit_has_its_own_option() {
+        let words = [
+            "lighthaul",
+            "gateway",
+            "--peer=gateway.example.org",
+            "--memory=901MiB",
+            "--max-memory=902MiB",
+            "--links=903",
+            "--links-per-key=904",
+            "--links-per-address=905",
+            "--sessions=906",
+            "--patience=907s",
+            "--keepalive=908s",
+            "--age=909ms",
+            "--slab=910KiB",
+        ];
+        let Some(Command::Gateway(args)) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("it is another command");
+        };
+        let found = links(&args).unwrap();
+        let limits = LinkLimits {
+            all: 903,
+            key: 904,
+            address: 905,
+            memory: Size(902 << 20),
+        };
+        assert_eq!((found.links, found.memory), (limits, Size(901 << 20)));
+        assert_eq!((found.sessions_max, found.slab), (906, Size(910 << 10)));
+        let times = [found.patience, found.keepalive, found.age];
+        let expected = [907_000, 908_000, 909].map(Duration::from_millis);
+        assert_eq!(times, expected);
+        let listeners = peer(&args).unwrap().listeners;
+        let programs = (listeners.sessions, listeners.keepalive);
+        assert_eq!(programs, (906, expected[1]));
+    }
+}
