@@ -58,6 +58,11 @@ fn describe(flags: &LabFlags) -> Result<Description, Error> {
         let text = fs::read_to_string(path).map_err(|e| Error::file(FileAction::Open, path, &e))?;
         return Description::parse(&text).map_err(|e| usage(&e));
     }
+    Description::new(&settings(flags)).map_err(|e| usage(&e))
+}
+
+/// Returns the settings of two hosts and their link.
+fn settings(flags: &LabFlags) -> Settings {
     let mut link = LinkSettings::default();
     link.both.rate.clone_from(&flags.rate);
     link.rtt.clone_from(&flags.rtt);
@@ -70,7 +75,7 @@ fn describe(flags: &LabFlags) -> Result<Description, Error> {
     link.kind.clone_from(&flags.kind);
     link.segment = flags.segment.then_some(true);
     link.mtu = flags.mtu;
-    Description::new(&Settings::pair(link, flags.seed)).map_err(|e| usage(&e))
+    Settings::pair(link, flags.seed)
 }
 
 /// Returns the command's exit status, or 128 plus the signal that ended it, as shells do.
@@ -86,4 +91,72 @@ fn code(status: ExitStatus) -> u8 {
 
 fn usage(error: &dyn std::fmt::Display) -> Error {
     Fault::Usage(error.to_string().into()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use lighthaul_grammar::cli::{Cli, Command};
+    use lighthaul_lab::settings::DirectionSettings;
+
+    use super::*;
+
+    /// Asserts that the flags make a lab with this link and seed, which is valid.
+    fn assert_makes(flags: &[&str], link: LinkSettings, seed: Option<u64>) {
+        let words = [&["lighthaul", "lab", "shell"], flags].concat();
+        let command = Cli::try_parse_from(words).unwrap().command;
+        let Some(Command::Lab(LabArgs::Shell(parsed))) = command else {
+            panic!("it is another command");
+        };
+        describe(&parsed).unwrap();
+        let expected = Settings::pair(link, seed);
+        let found = settings(&parsed);
+        assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{flags:?}");
+    }
+
+    #[test]
+    fn each_flag_sets_its_own_property_of_the_link() {
+        let some = |text: &str| Some(text.to_owned());
+        let flags = [
+            "--rate=11Mb/s",
+            "--delay=12ms",
+            "--queue=13MB",
+            "--loss=0.14%",
+            "--burst-loss=0.15%x16",
+            "--reorder=1% by 17ms",
+            "--duplicate=0.18%",
+            "--kind=wan",
+            "--mtu=1900",
+            "--seed=20",
+        ];
+        let link = LinkSettings {
+            kind: some("wan"),
+            mtu: Some(1900),
+            both: DirectionSettings {
+                rate: some("11Mb/s"),
+                delay: some("12ms"),
+                queue: some("13MB"),
+                loss: some("0.14%"),
+                burst_loss: some("0.15%x16"),
+                reorder: some("1% by 17ms"),
+                duplicate: some("0.18%"),
+                ..DirectionSettings::default()
+            },
+            ..LinkSettings::default()
+        };
+        assert_makes(&flags, link, Some(20));
+        let link = LinkSettings {
+            rtt: some("21ms"),
+            ..LinkSettings::default()
+        };
+        assert_makes(&["--rtt=21ms"], link, None);
+        let link = LinkSettings {
+            kind: some("veth"),
+            segment: Some(true),
+            mtu: Some(2200),
+            ..LinkSettings::default()
+        };
+        let flags = ["--kind=veth", "--segment", "--mtu=2200"];
+        assert_makes(&flags, link, None);
+    }
 }
