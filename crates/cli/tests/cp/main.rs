@@ -6,6 +6,7 @@ mod attacks;
 mod backups;
 mod bad_days;
 mod booking;
+mod booking_options;
 mod choices;
 mod circuits;
 mod copies;
