@@ -253,6 +253,56 @@ fn token_admits_its_bearer_and_is_not_stored() {
     assert!(log.contains("robot") && !log.contains("lht_"), "{log}");
 }
 
+/// A malformed line is logged, and a later line cannot admit its token.
+#[test]
+fn malformed_line_of_a_token_does_not_admit_it() {
+    let mut it = Stranger::at("token-malformed");
+    let root = it.far.target.to_str().unwrap().to_owned();
+    let (list, file) = (it.far.near.at("tokens"), it.far.near.at("token"));
+    fs::write(&file, it.token(&["--root", &root])).unwrap();
+    let shown = ["--token-file", file.to_str().unwrap()];
+    let good = fs::read_to_string(&list).unwrap();
+    let bad = good.replace(" root=", " rot=");
+    assert_ne!(bad, good);
+    for lines in [bad.clone(), format!("{bad}{good}")] {
+        fs::write(&list, lines).unwrap();
+        it.copy(&shown, "n", false)
+            .assert_failed(13, "your token is not known there");
+    }
+    it.far.daemon.says("tokens, line 1: ");
+    // other lines are valid
+    let other = it.far.near.at("other");
+    fs::write(&other, it.token(&["--root", &root])).unwrap();
+    let shown_other = ["--token-file", other.to_str().unwrap()];
+    it.copy(&shown_other, "y", false).assert_succeeded();
+    fs::write(&list, good).unwrap();
+    it.copy(&shown, "z", false).assert_succeeded();
+    assert_eq!(it.far.names(), ["y", "z"]);
+}
+
+/// The same for the line of an authority.
+#[test]
+fn malformed_line_of_an_authority_does_not_admit_its_statements() {
+    let mut it = Stranger::at("authority-malformed");
+    let root = it.far.target.to_str().unwrap().to_owned();
+    let statement = it.statement("authority", "stranger", &[]);
+    let shown = ["--statement", statement.as_str()];
+    let allowed = it.far.near.allowed();
+    it.believe("authority", &format!("rot={root}"));
+    let bad = fs::read_to_string(&allowed).unwrap();
+    it.believe("authority", &format!("root={root}"));
+    let good = fs::read_to_string(&allowed).unwrap();
+    for lines in [bad.clone(), format!("{bad}{good}")] {
+        fs::write(&allowed, lines).unwrap();
+        it.copy(&shown, "n", false)
+            .assert_failed(13, "not an authority there");
+    }
+    it.far.daemon.says("allowed, line 1: ");
+    fs::write(&allowed, good).unwrap();
+    it.copy(&shown, "y", false).assert_succeeded();
+    assert_eq!(it.far.names(), ["y"]);
+}
+
 #[test]
 fn token_is_not_sent_to_an_unknown_daemon() {
     let it = Stranger::at("token-unmet");
