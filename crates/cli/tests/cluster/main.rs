@@ -42,7 +42,6 @@ impl Cluster {
         let path = |name: &str| scratch.at(name).to_str().unwrap().to_owned();
         std::fs::write(scratch.at("secret"), "what only elements know").unwrap();
         let pin = say(&["key", "--key", &path("egress")]);
-        let members = free_places();
         for nth in 0..COUNT {
             let key = say(&["key", "--key", &path(&format!("key{nth}"))]);
             say(&[
@@ -54,40 +53,23 @@ impl Cluster {
                 &path("allowed"),
             ]);
         }
-        let gateway = |key: &str| {
-            let mut command = Command::new(PROGRAM);
-            let state = (scratch.at("config"), scratch.at("state"));
-            command.args([
-                "gateway",
-                "--rate",
-                RATE,
-                "--slab",
-                "256KiB",
-                "--key",
-                &path(key),
-            ]);
-            command
-                .env("XDG_CONFIG_HOME", state.0)
-                .env("XDG_STATE_HOME", state.1);
-            command.arg("--status-socket").arg(board(key));
-            command
-        };
-        let mut command = gateway("egress");
+        let mut command = gateway(&scratch, "egress");
         command.args(["--listen", "127.0.0.1:0", "--allow", "127.0.0.1:*"]);
         command.args(["--allowed", &path("allowed")]);
         let mut egress = Running::start(command);
         let place = last_word(&egress.says("listening on"), "listening on ");
+        let peer = ["--peer", &place, "--pin", &pin];
+        // another process may take a free place before its element does
+        let found = (0..10).find_map(|_| {
+            let members = free_places();
+            let elements = (0..COUNT).map(|nth| start(&scratch, peer, nth, &members));
+            elements.collect()
+        });
+        let started: Vec<(Running, TcpListener)> =
+            found.expect("the elements get none of ten places");
         let (mut elements, mut came) = (Vec::new(), Vec::new());
         let over = Arc::<AtomicBool>::default();
-        for (nth, listen) in members.iter().enumerate() {
-            let target = TcpListener::bind("127.0.0.1:0").unwrap();
-            let forward = format!("127.0.0.1:0={}", target.local_addr().unwrap());
-            let mut command = gateway(&format!("key{nth}"));
-            command.args(["--peer", &place, "--pin", &pin, "--forward", &forward]);
-            command.args(["--cluster", &members.join(","), "--cluster-listen", listen]);
-            command.args(["--cluster-key", &path("secret")]);
-            let mut element = Running::start(command);
-            element.says("the link carries sessions");
+        for (mut element, target) in started {
             let address = last_word(&element.says("forwarding to"), " at ");
             elements.push(element);
             came.push(talk(&address, target, &over));
@@ -178,6 +160,37 @@ fn cluster_shares_a_channel_and_survives_a_killed_gateway() {
     );
 }
 
+/// Starts an element, and its target; none if another process has taken its place.
+fn start(
+    scratch: &Scratch,
+    peer: [&str; 4],
+    nth: usize,
+    members: &[String],
+) -> Option<(Running, TcpListener)> {
+    let target = TcpListener::bind("127.0.0.1:0").unwrap();
+    let forward = format!("127.0.0.1:0={}", target.local_addr().unwrap());
+    let mut command = gateway(scratch, &format!("key{nth}"));
+    command.args(peer).args(["--forward", &forward]);
+    command.args(["--cluster", &members.join(",")]);
+    command.args(["--cluster-listen", &members[nth]]);
+    command.arg("--cluster-key").arg(scratch.at("secret"));
+    let mut element = Running::start(command);
+    let line = element.says_any(&["the link carries sessions", TAKEN]);
+    (!line.contains(TAKEN)).then_some((element, target))
+}
+
+/// The command of a gateway with this key.
+fn gateway(scratch: &Scratch, key: &str) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(["gateway", "--rate", RATE, "--slab", "256KiB"]);
+    command.arg("--key").arg(scratch.at(key));
+    command
+        .env("XDG_CONFIG_HOME", scratch.at("config"))
+        .env("XDG_STATE_HOME", scratch.at("state"));
+    command.arg("--status-socket").arg(board(key));
+    command
+}
+
 /// A program that sends as fast as it can to its target; returns the bytes that arrived.
 fn talk(address: &str, target: TcpListener, over: &Arc<AtomicBool>) -> Arc<AtomicU64> {
     let came = Arc::<AtomicU64>::default();
@@ -203,7 +216,7 @@ fn talk(address: &str, target: TcpListener, over: &Arc<AtomicBool>) -> Arc<Atomi
     came
 }
 
-/// Places where elements can listen.
+/// Places where elements can listen. Another process may take them at any time.
 fn free_places() -> Vec<String> {
     let bind = |_| UdpSocket::bind("127.0.0.1:0").unwrap();
     let sockets: Vec<UdpSocket> = (0..COUNT).map(bind).collect();
@@ -247,6 +260,8 @@ fn say(words: &[&str]) -> String {
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");
 const COUNT: usize = 3;
+/// Part of the error of a gateway that cannot listen.
+const TAKEN: &str = "Address already in use";
 const RATE: &str = "60Mb/s";
 const RATE_BPS: f64 = 60e6;
 /// Time after which the others have the channel, even on a busy machine.

@@ -54,12 +54,17 @@ impl Running {
 
     /// The first line of standard error, new or old, that has `words` in it.
     pub(crate) fn says(&mut self, words: &str) -> String {
+        self.err.wait_for(&[words])
+    }
+
+    /// The first line of standard error, new or old, that has one of these words in it.
+    pub(crate) fn says_any(&mut self, words: &[&str]) -> String {
         self.err.wait_for(words)
     }
 
     /// The first line of standard output, new or old, that has `words` in it.
     pub(crate) fn prints(&mut self, words: &str) -> String {
-        self.out.wait_for(words)
+        self.out.wait_for(&[words])
     }
 
     /// Returns its process ID.
@@ -179,12 +184,13 @@ impl Voice {
         }
     }
 
-    fn wait_for(&mut self, words: &str) -> String {
+    /// Waits for a line that has one of these words in it.
+    fn wait_for(&mut self, words: &[&str]) -> String {
         let clock = Clock::start();
         let mut looked = 0;
         loop {
             while let Some(line) = self.said.get(looked) {
-                if line.contains(words) {
+                if words.iter().any(|words| line.contains(words)) {
                     return line.clone();
                 }
                 looked += 1;

@@ -168,7 +168,7 @@ pub(crate) fn listen(
     };
     command.args(&serve[1..]);
     let mut daemon = Running::start(command);
-    let line = daemon.says("port ");
+    let line = daemon.says_any(&["listening on", "Address already in use"]);
     line.contains("listening on").then_some(daemon)
 }
 
@@ -213,6 +213,7 @@ pub(crate) fn configure(near: &Near, name: &str, (address, port): (&str, u16)) {
     fs::write(near.at("ssh_config"), text).unwrap();
 }
 
+/// Returns a port without a listener. Another process may take it at any time.
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
