@@ -11,6 +11,7 @@ use lighthaul_session::error::{Error, FileAction};
 use super::device;
 use super::entry_table::PendingFile;
 use super::hashing::hashes_of;
+use super::journal::missing;
 use super::settings::Settings;
 
 /// Checks that the user has asked for.
@@ -77,7 +78,9 @@ impl<'a> Checks<'a> {
     /// Reads a file back from its device.
     fn check_disk(&self, root: &mut Root, file: &PendingFile) -> Result<(), Error> {
         let digests = file.fill().digests.clone();
-        device::check(root, &file.temporary, &digests, || self.threads.check())
+        let holes = missing(&file.entry.data(), file.entry.size());
+        let check = || self.threads.check();
+        device::check(root, &file.temporary, &digests, &holes, check)
     }
 
     /// Returns the result of comparing the file at `path` with the expected hashes. Fails if it

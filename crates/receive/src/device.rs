@@ -9,12 +9,16 @@ use lighthaul_fs::device::DeviceFile;
 use lighthaul_fs::disk::Root;
 use lighthaul_session::error::{Error, FileAction};
 
-/// Compares the bytes on the device of the file at `path` with `digests`. Calls `check` before each
-/// range.
+/// Bytes of a hole that are read at once.
+const STEP: u64 = 64 << 20;
+
+/// Compares the bytes on the device of the file at `path` with `digests`, and those in `holes`, which
+/// have no digest, with zeros. Calls `check` before each range.
 pub(crate) fn check(
     root: &mut Root,
     path: &Path,
     digests: &[(Vec<Span>, Digest)],
+    holes: &[Span],
     check: impl Fn() -> Result<(), Error>,
 ) -> Result<(), Error> {
     let failed = |error| Error::file(FileAction::ReadBack, path, &error);
@@ -28,7 +32,20 @@ pub(crate) fn check(
             return Err(Fault::ReadBack { from, till }.into());
         }
     }
+    for (from, till) in holes.iter().flat_map(steps) {
+        check()?;
+        if !file.is_zero(from..till).map_err(failed)? {
+            return Err(Fault::ReadBack { from, till }.into());
+        }
+    }
     Ok(())
+}
+
+/// Splits a hole into the parts that are read between two calls of `check`.
+fn steps((from, till): &Span) -> impl Iterator<Item = Span> {
+    let till = *till;
+    let begins = (*from..till).step_by(STEP as usize);
+    begins.map(move |at| (at, till.min(at + STEP)))
 }
 
 /// Returns the begin of the first range, and the end of the last.
@@ -39,6 +56,10 @@ fn ends(ranges: &[Span]) -> Span {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
     use lighthaul_files::digest::DigestKind;
     use lighthaul_session::error::Code;
 
@@ -63,7 +84,7 @@ mod tests {
         let mut root = Root::open(&folder).unwrap();
         let mut check = |bytes: &[u8]| {
             std::fs::write(folder.join("x"), bytes).unwrap();
-            check(&mut root, Path::new("x"), &digests, || Ok(()))
+            check(&mut root, Path::new("x"), &digests, &[], || Ok(()))
         };
         check(&bytes).unwrap();
         assert_eq!(check(&bytes[1..]).unwrap_err().code(), Code::Integrity);
@@ -72,6 +93,41 @@ mod tests {
             bytes[at] ^= 1;
             assert_eq!(check(&bytes).unwrap_err().code(), Code::Integrity, "{at}");
             bytes[at] ^= 1;
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn other_bytes_than_zeros_in_holes_are_found() {
+        let folder = std::env::temp_dir().join(format!("read-holes-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let data: Span = (1 << 20, (1 << 20) + 5);
+        let mut digester = Digester::new(DigestKind::Blake3, 5);
+        digester.update(0, b"bytes");
+        let digests = [(vec![data], digester.finish().unwrap())];
+        let size = data.1 + 2 * STEP + 1;
+        let holes = [(0, data.0), (data.1, size)];
+        let mut root = Root::open(&folder).unwrap();
+        let mut check = |wrong: Option<u64>| {
+            let file = File::create(folder.join("x")).unwrap();
+            file.set_len(size).unwrap();
+            file.write_all_at(b"bytes", data.0).unwrap();
+            if let Some(at) = wrong {
+                file.write_all_at(b"x", at).unwrap();
+            }
+            let checks = Cell::new(0);
+            let count = || {
+                checks.set(checks.get() + 1);
+                Ok(())
+            };
+            let checked = check(&mut root, Path::new("x"), &digests, &holes, count);
+            (checked.map_err(|error| error.code()), checks.get())
+        };
+        // one for the data, and one for each part of a hole
+        assert_eq!(check(None), (Ok(()), 5));
+        let ends = [0, data.0 - 1, data.1, data.1 + STEP, size - 1];
+        for at in ends {
+            assert_eq!(check(Some(at)).0, Err(Code::Integrity), "{at}");
         }
         std::fs::remove_dir_all(&folder).unwrap();
     }

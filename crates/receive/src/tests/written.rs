@@ -6,6 +6,7 @@ use std::path::Path;
 
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::options::Options;
+use lighthaul_session::error::Code;
 
 use super::bench::set_mode;
 use super::checked_list::file;
@@ -101,5 +102,38 @@ fn hole_that_was_filled_is_not_published() {
             .unwrap();
         stage.run(whole(&file, "abc")).unwrap();
         assert_eq!(stage.bench.target("a").exists(), !filled);
+    }
+}
+
+/// With `--verify=disk` a hole must be read as zeros from the disk.
+#[test]
+fn hole_with_other_bytes_on_the_disk_is_not_published() {
+    for filled in [false, true] {
+        let options = Options {
+            verify_disk: true,
+            ..Options::default()
+        };
+        let stage = Stage::new("disk-hole", options);
+        let holes = Entry {
+            data: Some(vec![(0, 3)]),
+            ..file("a", 9000)
+        };
+        let file = stage.pend(0, holes, "abc", false);
+        let path = stage.bench.target("").join(&file.temporary);
+        let open = File::options().write(true).open(path).unwrap();
+        open.set_len(9000).unwrap();
+        if filled {
+            open.write_all_at(b"x", 8000).unwrap();
+        }
+        stage.run(whole(&file, "abc")).unwrap();
+        if !filled {
+            assert_eq!(stage.names(), ["a"]);
+            continue;
+        }
+        assert!(stage.names().is_empty());
+        let failure = stage.failure();
+        assert_eq!(failure.code, Code::Integrity as u8);
+        let why = &failure.why;
+        assert!(why.contains("in the range from 3 to 9000"), "{why}");
     }
 }
