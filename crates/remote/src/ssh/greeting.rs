@@ -21,7 +21,7 @@ pub(crate) fn read_words(
 /// `input` ends, or if there are more lines or bytes than a login shell may print.
 ///
 /// Octets are read one at a time, since those after the line belong to the session.
-pub(crate) fn read_line<'a>(
+pub fn read_line<'a>(
     input: &mut impl Read,
     marks: &[&'a str],
     until: Limit,
@@ -56,7 +56,7 @@ pub(crate) fn read_line<'a>(
 
 /// Time until which a line is awaited, if there is one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit(pub(crate) Option<(Clock, Instant)>);
+pub struct Limit(pub Option<(Clock, Instant)>);
 
 impl Limit {
     fn has_come(self) -> bool {

@@ -9,18 +9,20 @@
 //! - [`forward`]: the far end of such a connection; `pair`: the near end
 //! - [`install`]: a copy of this program for a host without it; `program_copy`: its place there, and the `script` that
 //!   seeks it; `far_program`: the program to start
-//! - `control_socket`: channels in the first login; `greeting`: first lines of a far program; `error`: faults
+//! - [`greeting`]: first lines of a far program; [`report`]: steps of the search for it
+//! - `control_socket`: channels in the first login; `error`: faults
 pub mod command;
 pub mod forward;
+pub mod greeting;
 pub mod install;
 pub mod reach;
+pub mod report;
 pub mod route;
 pub mod start;
 
 mod control_socket;
 mod error;
 mod far_program;
-mod greeting;
 mod pair;
 mod program_copy;
 mod script;

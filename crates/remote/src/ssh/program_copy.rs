@@ -14,6 +14,7 @@ use std::io;
 
 use lighthaul_session::message::VERSION;
 
+use crate::ssh::report::REPORT;
 use crate::ssh::script;
 
 /// This program, and its copies on other hosts.
@@ -101,8 +102,6 @@ const OWN: &str = "u=$(id -u); mine() { set -- $(ls -ldn \"$1\" 2>/dev/null); \
      own() { case $(ls -ldn \"${d%/lighthaul/*}/\" 2>/dev/null) in (????????w[-x]*) return 1;; esac; \
      mine \"${d%/*}\" && mine \"$d\" && mine \"$1\"; }";
 
-/// First word of the lines that the script prints.
-pub(crate) const REPORT: &str = "lighthaul-start";
 /// Line that requests the installation.
 pub(crate) const INSTALL: &str = "install";
 
