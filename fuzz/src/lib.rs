@@ -11,6 +11,7 @@ pub mod io;
 pub mod lab;
 pub mod pair;
 pub mod rbudp;
+pub mod remote;
 pub mod sabul;
 pub mod slabs;
 pub mod stream;
