@@ -31,8 +31,9 @@ fn is_reader(tokens: &[&str], at: usize) -> bool {
 }
 
 /// Reports whether a function that decodes is defined at this token: `decode...`; `parse...` or
-/// `from_str` of octets or text; `read` or `read_...` of octets; `read` that may make its type
-/// from something; one that takes a `Reader`; or one of another name that makes its type from octets.
+/// `from_str` of octets or text; `read` or `read_...` of octets or of a stream; `read` that may make
+/// its type from something; one that takes a `Reader`; or one of another name that makes its type
+/// from octets.
 fn is_function(tokens: &[&str], at: usize) -> bool {
     let (Some(&"fn"), Some(name)) = (tokens.get(at), tokens.get(at + 1)) else {
         return false;
@@ -44,12 +45,14 @@ fn is_function(tokens: &[&str], at: usize) -> bool {
     let close = after_group(function, open);
     let parameters = function.get(open + 1..close - 1).unwrap_or_default();
     let octets = takes_octets(parameters);
-    let text = parameters.contains(&"str");
+    let text = ["str", "String"]
+        .iter()
+        .any(|kind| parameters.contains(kind));
     let parses = name.starts_with("parse") || *name == "from_str";
     let reads = *name == "read" || name.starts_with("read_");
     name.starts_with("decode")
         || (parses && (octets || text))
-        || (reads && octets)
+        || (reads && (octets || takes_stream(function, parameters)))
         || (*name == "read" && takes_value(parameters) && may_make_itself(&function[close..]))
         || parameters.windows(2).any(|pair| pair == ["Reader", "<"])
         || (*name != "new" && makes_itself_from_octets(function))
@@ -65,6 +68,15 @@ fn takes_octets(parameters: &[&str]) -> bool {
     };
     let mut octets = (0..parameters.len()).filter(|nth| parameters[*nth] == "u8");
     octets.any(|nth| !is_filled(nth))
+}
+
+/// Reports whether a function takes a stream of octets, as `impl Read` or by a bound. A function that
+/// only fills a buffer of its caller does not decode. The tokens begin with its `fn`.
+fn takes_stream(function: &[&str], parameters: &[&str]) -> bool {
+    let mut signature = function
+        .iter()
+        .take_while(|token| **token != "{" && **token != ";");
+    signature.any(|token| ["Read", "BufRead"].contains(token)) && !parameters.contains(&"u8")
 }
 
 /// Reports whether parameters are more than the function's own object.
@@ -146,6 +158,12 @@ mod tests {
             "fn read(read: &dyn Fn(u64, usize) -> Vec<u8>) -> Option<Self> {",
             "fn read<T>(file: &T) -> io::Result<Option<Self>> {",
             "fn record(reader: &mut Reader<'_>) -> Result<Record, Malformed> {",
+            "fn parse(words: &[String]) -> Option<Self> {",
+            "fn parse_line(line: String) -> Option<Step> {",
+            "pub fn read_line<'a>(input: &mut impl Read, marks: &[&'a str]) -> Option<&'a str> {",
+            "fn read_head(input: &mut dyn BufRead) -> io::Result<Head> {",
+            "fn read<R: Read>(input: &mut R) -> io::Result<Head> {",
+            "fn read<R>(input: &mut R) -> io::Result<Head>\nwhere\n    R: io::Read,\n{",
             "len.map(u32::from_be_bytes)",
             "u16::from_ne_bytes([octets[0], octets[1]])",
         ] {
@@ -166,6 +184,9 @@ mod tests {
             "fn parse(&self, nth: usize) -> Vec<u8> {",
             "fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {",
             "fn read_some(from: &File, into: &mut Vec<u8>) -> io::Result<bool> {",
+            "fn read_some(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool> {",
+            "fn parse(words: &[Word]) -> String {",
+            "fn ready(input: &mut impl Read) -> bool {",
             "fn read(from: &Path, xattrs: &mut Vec<(Vec<u8>, Vec<u8>)>) -> io::Result<()> {",
             "pub const fn read(fd: RawFd) -> Self {",
             "fn read() -> Option<Self> {",
