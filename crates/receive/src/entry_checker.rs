@@ -326,19 +326,21 @@ impl EntryChecker<'_> {
         Ok(None)
     }
 
-    /// Fails if `entry` would replace a device, FIFO or socket without permission.
+    /// Fails if `entry` would replace a device, FIFO or socket without permission, or a link to one
+    /// that the user named as the target.
     fn protect_special(
         &self,
         place: &Place,
         entry: &Entry,
         there: Option<Meta>,
     ) -> Result<(), Error> {
-        let Some(what) = there.and_then(|there| special(there.kind)) else {
+        let Some(there) = there.filter(|_| !self.replaces_special()) else {
             return Ok(());
         };
-        if self.replaces_special() {
+        let linked = || place.target_folder.special_link(entry, there);
+        let Some(what) = special(there.kind).or_else(linked) else {
             return Ok(());
-        }
+        };
         let place = place.target_folder.folder.join(entry.path());
         let advice = if self.transfer.settings.permit.special {
             "copy to another place, or use --replace-special to replace it"

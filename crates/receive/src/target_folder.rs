@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use lighthaul_copy::error::Fault;
@@ -13,6 +13,7 @@ use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::naming::Naming;
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::file_access::FileAccess;
+use lighthaul_fs::folder::leaves_root;
 use lighthaul_fs::meta::Meta;
 use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
@@ -194,6 +195,27 @@ impl TargetFolder {
         }
     }
 
+    /// Returns the type of the special file behind the link at the target, if the user named the link and `entry`
+    /// is no link itself. A link to an open file, as `/dev/stdout` is, counts although that file may be ordinary.
+    pub(crate) fn special_link(&self, entry: &Entry, there: Meta) -> Option<&'static str> {
+        let is_named = self.name.as_ref() == Some(&entry.path);
+        let is_link = matches!(entry.kind, EntryKind::Link(_));
+        if !is_named || is_link || there.kind != FileType::Symlink {
+            return None;
+        }
+        let at = self.folder.join(entry.path());
+        let (folder, name) = self.access.parent(&at).ok()??;
+        let text = PathBuf::from(folder.link(name).ok()?);
+        match (self.access.look_through(&at), outside(&text)) {
+            (Ok(meta), _) if linked(meta.kind).is_some() => linked(meta.kind),
+            (Ok(meta), _) if meta.kind == FileType::Directory => None,
+            (_, Some(b"proc")) => Some("link into /proc"),
+            // the kernel does not follow it out of a daemon's root
+            (Err(error), Some(b"dev")) if leaves_root(&error) => Some("link to a device"),
+            _ => None,
+        }
+    }
+
     /// Returns a description of the item that must be removed before `entry` can be created: a
     /// directory in place of a file or link, or the reverse. Fails if the user named a directory as the
     /// new name of a file.
@@ -222,6 +244,25 @@ impl TargetFolder {
         let text = format!("{} is a {old}, and a {new} replaces it", at.display());
         Ok(Some(text))
     }
+}
+
+/// Returns the description of a link to a special file of type `kind`.
+const fn linked(kind: FileType) -> Option<&'static str> {
+    match kind {
+        FileType::BlockDevice | FileType::CharacterDevice => Some("link to a device"),
+        FileType::Fifo => Some("link to a FIFO"),
+        FileType::Socket => Some("link to a socket"),
+        FileType::RegularFile | FileType::Directory | FileType::Symlink | FileType::Unknown => None,
+    }
+}
+
+/// Returns the first name of a link's `text` that leaves the directory of the link, as in `/dev/null` or
+/// `../dev/null`.
+fn outside(text: &Path) -> Option<&[u8]> {
+    let leaves = |part: &Component<'_>| matches!(part, Component::RootDir | Component::ParentDir);
+    text.components().next().filter(leaves)?;
+    let first = text.components().find(|part| !leaves(part))?;
+    Some(first.as_os_str().as_bytes())
 }
 
 fn open_root(access: &FileAccess, path: &Path, dry: bool) -> Result<Root, Error> {

@@ -1,7 +1,7 @@
 //! Rights of a peer on the disk of a daemon: owners, special bits, privileged attributes, and replacement of files.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
@@ -168,6 +168,33 @@ fn special_files_are_replaced_only_with_replace_special() {
     far.push(&["--replace-special"], &[&file], "pipe")
         .assert_succeeded();
     assert!(at(&there).is_file());
+}
+
+#[test]
+fn links_to_special_files_are_refused_as_targets() {
+    let far = Far::start("special-link", &["--root", "ROOT"]);
+    let file = far.near.file("x", 100);
+    let file = file.to_str().unwrap();
+    let there = format!("lh://127.0.0.1:{}/null", far.port);
+    let here = far.near.at("null");
+    fs::write(far.target.join("x"), "x").unwrap();
+    let source = format!("lh://127.0.0.1:{}/x", far.port);
+    for link in [&far.target.join("null"), &here] {
+        symlink("/dev/null", link).unwrap();
+    }
+    // the root of the daemon does not contain the device
+    far.run(&[], &[file, &there])
+        .assert_failed(3, "null: it is a link to a device");
+    far.run(&["-n"], &[&source, here.to_str().unwrap()])
+        .assert_failed(3, "null: it is a link to a device");
+    far.run(&[], &[&source, here.to_str().unwrap()])
+        .assert_failed(3, "use --replace-special");
+    for link in [&far.target.join("null"), &here] {
+        assert!(fs::symlink_metadata(link).unwrap().is_symlink());
+    }
+    far.run(&["--replace-special"], &[&source, here.to_str().unwrap()])
+        .assert_succeeded();
+    assert_eq!(fs::read(&here).unwrap(), b"x");
 }
 
 #[test]
