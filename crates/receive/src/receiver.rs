@@ -20,6 +20,7 @@ use lighthaul_copy::delta_message::{BASES_MAX, DeltaStretch, SumsRequest};
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::failures::Failures;
 use lighthaul_copy::message::{Announced, Listing, Message, Progress, UNANSWERED_MAX};
+use lighthaul_copy::monitor::Monitor;
 use lighthaul_copy::report::Report;
 use lighthaul_copy::stall::Stall;
 use lighthaul_copy::thread_group::ThreadGroup;
@@ -159,6 +160,14 @@ fn send_list(list: &ListSender, threads: &ThreadGroup, stream: &Stream) -> Resul
     Ok(())
 }
 
+/// Reports the small receive buffer of this host to both sides, if datagrams were dropped because it
+/// was full.
+fn warn_of_drops(monitor: &Monitor, small_buffer: Option<String>) {
+    if let Some(text) = small_buffer.filter(|_| monitor.progress(0).buffer_drops > 0) {
+        monitor.warn(text);
+    }
+}
+
 /// State of a copy on the receiving side.
 pub(super) struct Receiving<'a, 'w> {
     pub(super) transfer: &'a Transfer<'a>,
@@ -203,7 +212,7 @@ impl<'a> Receiving<'a, '_> {
             started.since(self.begun),
             self.watcher,
         );
-        self.warn(offer::buffer_advice(&offer, &path))?;
+        let small_buffer = offer::buffer_advice(&offer, &path);
         let (root, target, lock) = self.opened(open_targets)?;
         let (jobs, todo) = channel();
         let (held, ranges) = sync_channel(UNANSWERED_MAX);
@@ -245,7 +254,7 @@ impl<'a> Receiving<'a, '_> {
         });
         let _alive = Keepalive::start(scope, session, threads.work.counter());
         *open = Some(queues);
-        let mut summary = self.watch(open, &finished)?;
+        let mut summary = self.watch(open, &finished, small_buffer)?;
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
         Ok(summary)
@@ -273,6 +282,7 @@ impl<'a> Receiving<'a, '_> {
         &mut self,
         queues: &mut Option<Queues>,
         finished: &Receiver<()>,
+        small_buffer: Option<String>,
     ) -> Result<Summary, Error> {
         let clock = self.transfer.session.clock;
         let mut progress_at = clock.now();
@@ -305,6 +315,7 @@ impl<'a> Receiving<'a, '_> {
             }
             if queues.is_none() && matches!(finished.try_recv(), Err(TryRecvError::Disconnected)) {
                 self.transfer.threads.check()?;
+                warn_of_drops(&self.transfer.monitor, small_buffer);
                 return self.conclude();
             }
             match self.transfer.session.hear_for(TICK) {
@@ -488,17 +499,6 @@ impl<'a> Receiving<'a, '_> {
         Err(invalid("more objects than a lane accepts"))
     }
 
-    /// Reports a limit of this host's kernel to both sides, if it matters.
-    fn warn(&self, scarce: Option<String>) -> Result<(), Error> {
-        if let Some(text) = scarce {
-            self.transfer
-                .session
-                .say(&Message::Warning { text: text.clone() })?;
-            self.transfer.monitor.show(CopyEvent::Warning(text));
-        }
-        Ok(())
-    }
-
     fn send_progress(&mut self) -> Result<(), Error> {
         for text in self.transfer.monitor.take_warnings() {
             self.transfer.session.say(&Message::Warning { text })?;
@@ -588,5 +588,25 @@ impl<'a> Receiving<'a, '_> {
             failures: self.failures.finish(),
             ..Summary::default()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_buffer_is_reported_to_both_sides_only_after_drops() {
+        let monitor = Monitor::default();
+        monitor.lane(0).packets.store(1000, Relaxed);
+        warn_of_drops(&monitor, Some("small".into()));
+        assert!(monitor.take_events().is_empty());
+        monitor.lane(0).buffer_drops.store(1, Relaxed);
+        warn_of_drops(&monitor, None);
+        assert!(monitor.take_events().is_empty());
+        warn_of_drops(&monitor, Some("small".into()));
+        assert_eq!(monitor.take_warnings(), ["small"]);
+        let shown = [CopyEvent::Warning("small".into())];
+        assert_eq!(monitor.take_events(), shown);
     }
 }

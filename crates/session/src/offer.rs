@@ -1,5 +1,6 @@
 //! Parameters for objects on a path: protocol, packets, rate, lanes.
 
+use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,21 +126,48 @@ pub fn check(offer: &Offer, path: &Path) -> Result<(), Error> {
 }
 
 /// Returns advice on the receiver's kernel settings if its socket buffers are too small for a short
-/// pause.
+/// pause. It explains why datagrams were dropped.
 pub fn buffer_advice(offer: &Offer, path: &Path) -> Option<String> {
     let granted = path.sockets.iter().map(Udp::buffer_bytes).min()? as u64;
-    let rate = Rate::from_bps(offer.rate_bps).filter(|rate| *rate != Rate::UNLIMITED)?;
-    if granted >= rate.bytes_in(RECEIVER_PAUSE).min(BUFFER_MAX) {
-        return None;
-    }
-    let bytes = rate.bytes_in(RECEIVER_PAUSE * 4).min(BUFFER_MAX);
-    let bytes = bytes.next_power_of_two();
-    let time = rate.time_for(granted).as_secs_f64() * 1e3;
+    let small = SmallBuffer::find(granted, Rate::from_bps(offer.rate_bps)?)?;
     Some(format!(
-        "the UDP receive buffer of the receiving host is small ({}, full after {time:.1} ms at {rate}); \
-        run `sysctl -w net.core.rmem_max={bytes}` there",
-        Size(granted)
+        "the receiving host dropped datagrams, because its UDP receive buffer is small ({}, {small}); \
+        run `sysctl -w net.core.rmem_max={}` there",
+        Size(granted),
+        small.advised
     ))
+}
+
+/// UDP receive buffer that is full after a short pause of its reader.
+#[derive(Clone, Copy, Debug)]
+pub struct SmallBuffer {
+    /// Size that lasts longer, in bytes.
+    pub advised: u64,
+    rate: Rate,
+    /// Time in which the buffer fills.
+    time: Duration,
+}
+
+impl SmallBuffer {
+    /// Returns the buffer of `granted` bytes, if it is small for `rate`.
+    pub fn find(granted: u64, rate: Rate) -> Option<Self> {
+        if rate == Rate::UNLIMITED || granted >= rate.bytes_in(RECEIVER_PAUSE).min(BUFFER_MAX) {
+            return None;
+        }
+        let bytes = rate.bytes_in(RECEIVER_PAUSE * 4).min(BUFFER_MAX);
+        Some(Self {
+            advised: bytes.next_power_of_two(),
+            rate,
+            time: rate.time_for(granted),
+        })
+    }
+}
+
+impl Display for SmallBuffer {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let ms = self.time.as_secs_f64() * 1e3;
+        write!(f, "full after {ms:.1} ms at {}", self.rate)
+    }
 }
 
 /// Returns the number of `joined` connections to use: `streams` if not 0, or a few at first and
@@ -267,4 +295,19 @@ pub fn rekey(session: &Session, lane: &mut Lane, number: u64, plain: bool) {
     lane.connection = keys.connection;
     lane.seal = (!plain).then_some(keys.seal);
     lane.open = (!plain).then_some(keys.open);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffer_is_small_if_it_fills_in_ten_milliseconds() {
+        let rate = Rate::from_bps(10_000_000_000).unwrap();
+        let small = SmallBuffer::find(4 << 20, rate).unwrap();
+        assert_eq!(small.advised, 64 << 20);
+        assert_eq!(small.to_string(), "full after 3.4 ms at 10.000 Gb/s");
+        assert!(SmallBuffer::find(13_000_000, rate).is_none());
+        assert!(SmallBuffer::find(0, Rate::UNLIMITED).is_none());
+    }
 }

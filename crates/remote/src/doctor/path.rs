@@ -4,6 +4,7 @@ use lighthaul_base::{Rate, Size};
 use lighthaul_io::net::probe::LENGTHS;
 use lighthaul_session::checkup::ask::{Checkup, ask};
 use lighthaul_session::checkup::message::HostFacts;
+use lighthaul_session::offer::SmallBuffer;
 use lighthaul_session::session::Session;
 
 use super::report::Report;
@@ -54,7 +55,7 @@ pub(super) fn examine(
         let need = rate.bytes_in(checkup.rtt);
         for (side, facts) in [("here", &checkup.here), ("there", &checkup.there)] {
             if passes {
-                udp_buffers(side, facts, need, report);
+                udp_buffers(side, facts, (need, rate), report);
             } else {
                 tcp_buffers(side, facts, need, report);
             }
@@ -146,12 +147,18 @@ fn round_trip(checkup: &Checkup, rate: Option<Rate>, report: &mut Report<'_>) {
     report.fine("rtt", &text);
 }
 
-fn udp_buffers(side: &str, facts: &HostFacts, need: u64, report: &mut Report<'_>) {
+fn udp_buffers(side: &str, facts: &HostFacts, (need, rate): (u64, Rate), report: &mut Report<'_>) {
     let need = need.clamp(BUFFER_MIN, BUFFER_MAX);
     let granted = facts.receive_bytes.min(facts.send_bytes);
     let text = format!("the kernel {side} allows UDP buffers of {}", Size(granted));
     if granted >= need {
-        return report.fine("buffers", &text);
+        let small = SmallBuffer::find(facts.receive_bytes, rate).map_or_else(String::new, |small| {
+            format!(
+                ", which is small for the rate ({small}); if copies lose packets, run `sysctl -w net.core.rmem_max={}`",
+                small.advised
+            )
+        });
+        return report.fine("buffers", &format!("{text}{small}"));
     }
     let text = format!("{text}, but {} are needed", Size(need));
     let bytes = need.next_power_of_two();
