@@ -1,5 +1,7 @@
 //! Requests about files of a peer, and their replies.
 
+use std::slice;
+
 use lighthaul_io::control::bounded;
 use lighthaul_session::peer_text;
 use lighthaul_session::topic::{ITEMS_MAX, Topic};
@@ -139,6 +141,14 @@ pub enum FileKind {
 }
 
 impl FileRequest {
+    /// Returns the paths of the request.
+    pub fn paths(&self) -> &[Vec<u8>] {
+        match self {
+            Self::List { path, .. } | Self::Hash { path, .. } => slice::from_ref(path),
+            Self::Stat(paths) | Self::Remove { paths, .. } | Self::Make { paths, .. } => paths,
+        }
+    }
+
     /// Returns true if the request changes files.
     pub const fn changes(&self) -> bool {
         matches!(self, Self::Remove { .. } | Self::Make { .. })

@@ -99,6 +99,56 @@ impl Place {
         }
     }
 
+    /// Returns `path` on the host of this place, in the notation of the command line.
+    pub fn with_host(&self, path: &str) -> String {
+        match self {
+            Self::Here(_) => path.to_owned(),
+            Self::Ssh { host, .. } => match host.rsplit_once('@') {
+                Some((user, host)) if host.contains(':') => format!("{user}@[{host}]:{path}"),
+                None if host.contains(':') => format!("[{host}]:{path}"),
+                _ => format!("{host}:{path}"),
+            },
+            Self::Daemon { host, port, .. } => {
+                let host = if host.contains(':') {
+                    format!("[{host}]")
+                } else {
+                    host.clone()
+                };
+                let port = match *port {
+                    PORT => String::new(),
+                    port => format!(":{port}"),
+                };
+                format!("lh://{host}{port}/{}", path.trim_start_matches('/'))
+            }
+        }
+    }
+
+    /// Returns the message `text` of this place's host, in which one of `paths` gets the name of the host.
+    pub fn name_host<'a>(&self, text: &str, mut paths: impl Iterator<Item = &'a [u8]>) -> String {
+        let found = paths.find_map(|path| {
+            let path = String::from_utf8_lossy(path);
+            let mut starts = text.match_indices(&*path).map(|(start, _)| start);
+            let start = starts.find(|start| {
+                let rest = &text[start + path.len()..];
+                let ends = path.ends_with('/') || rest.starts_with([':', '/']);
+                ends && text[..*start].ends_with(' ')
+            });
+            start.map(|start| (start, path))
+        });
+        match found {
+            Some((start, path)) => {
+                let rest = &text[start + path.len()..];
+                format!("{}{}{rest}", &text[..start], self.with_host(&path))
+            }
+            // the path has octets that are escaped in messages
+            None if matches!(self, Self::Here(_)) => text.to_owned(),
+            None => {
+                let host = self.with_host("");
+                format!("{}: {text}", host.trim_end_matches([':', '/']))
+            }
+        }
+    }
+
     /// Returns true if both are on the same host and reached in the same way.
     pub fn is_with(&self, other: &Self) -> bool {
         match (self, other) {
@@ -192,6 +242,44 @@ mod tests {
                 Code::Usage,
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn messages_of_other_hosts_name_the_host() {
+        for (place, text, named) in [
+            (
+                "lh://far/nonex",
+                "cannot list /nonex: no such file",
+                "cannot list lh://far/nonex: no such file",
+            ),
+            (
+                "lh://[::1]:99/a/",
+                "cannot list /a/b: no",
+                "cannot list lh://[::1]:99/a/b: no",
+            ),
+            (
+                "far:nonex",
+                "cannot list nonex/b: no such file",
+                "cannot list far:nonex/b: no such file",
+            ),
+            (
+                "u@far:list",
+                "cannot list list: no",
+                "cannot list u@far:list: no",
+            ),
+            ("far:", "cannot list ./b: no", "cannot list far:./b: no"),
+            ("far:\u{9b}", "cannot list x: no", "far: cannot list x: no"),
+            ("nonex", "cannot list nonex: no", "cannot list nonex: no"),
+            (
+                "u@[2001:db8::1]:x",
+                "cannot list x: no",
+                "cannot list u@[2001:db8::1]:x: no",
+            ),
+        ] {
+            let place = Place::parse(place).unwrap();
+            let paths = [&b"other"[..], place.path()];
+            assert_eq!(place.name_host(text, paths.into_iter()), named);
         }
     }
 

@@ -131,5 +131,19 @@ pub(crate) fn fetch(
         return Err(usage(text));
     }
     let far = ask::<FileReply>(&via.route(), place, request)?;
-    receive(&far.session, take)
+    receive(&far.session, &mut |part| {
+        take(with_host(place, request, part))
+    })
+}
+
+/// Returns a part of a reply of the host of `place`, in which failures name the host.
+fn with_host(place: &Place, request: &FileRequest, part: FileReply) -> FileReply {
+    match part {
+        FileReply::Failed { code, why } => {
+            let paths = request.paths().iter().map(Vec::as_slice);
+            let why = place.name_host(&why, paths);
+            FileReply::Failed { code, why }
+        }
+        part => part,
+    }
 }

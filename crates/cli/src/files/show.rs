@@ -61,6 +61,11 @@ impl Failures {
     /// Returns the exit status: the common code of all failures, or that of partial failure.
     pub(super) fn status(&self, done: u64) -> u8 {
         let mut codes = self.codes.iter();
+    /// Returns the number of failures.
+    pub(super) const fn count(&self) -> u64 {
+        self.count
+    }
+
         match (codes.next(), codes.next()) {
             (None, _) => 0,
             (Some(code), None) if done == 0 => *code,

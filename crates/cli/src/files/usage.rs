@@ -26,6 +26,8 @@ pub(crate) struct UsagePrinter {
     sums: Sums,
     done: u64,
     failures: Failures,
+    /// Failures at earlier places.
+    failed_before: u64,
 }
 
 /// Sums of one place.
@@ -75,6 +77,7 @@ impl UsagePrinter {
             },
             done: 0,
             failures: Failures::default(),
+            failed_before: 0,
         }
     }
 
@@ -92,7 +95,7 @@ impl UsagePrinter {
         }
     }
 
-    /// Prints the sums of a place, which the user called `named`.
+    /// Prints the sums of a place, which the user called `named`. A place that could not be listed has none.
     pub(crate) fn end(&mut self, named: &str) {
         let max_depth = self.sums.max_depth;
         let fresh = Sums {
@@ -100,6 +103,11 @@ impl UsagePrinter {
             ..Sums::default()
         };
         let sums = std::mem::replace(&mut self.sums, fresh);
+        let failures = self.failures.count();
+        let has_failed = failures > std::mem::replace(&mut self.failed_before, failures);
+        if has_failed && sums.total == Usage::default() {
+            return;
+        }
         let named = named.as_bytes();
         for (below, usage) in &sums.folders {
             let named = named.strip_suffix(b"/").unwrap_or(named);

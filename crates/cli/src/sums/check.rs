@@ -141,7 +141,7 @@ fn check_remote<R: Read>(
         checker.tick();
         let (path, taken) = match part {
             Part::File(path, taken) => (path, taken),
-            Part::Failed(why) => {
+            Part::Failed(_, why) => {
                 checker.printer.warn(&why);
                 return Ok(());
             }

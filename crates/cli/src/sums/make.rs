@@ -1,6 +1,6 @@
 //! `lighthaul manifest`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -28,6 +28,7 @@ pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
     let mut writer = ManifestWriter {
         dir: Path::new(OsStr::from_bytes(place.path())),
         printer: SumsPrinter::new(args.crew, &bytes),
+        codes: BTreeSet::new(),
     };
     if let Place::Here(_) = place {
         write_here(args, &mut writer, &bytes)?;
@@ -35,11 +36,7 @@ pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
         write_remote(args, &place, &mut writer)?;
     }
     writer.printer.finish()?;
-    Ok(if writer.printer.failures == 0 {
-        0
-    } else {
-        Code::Partial as u8
-    })
+    Ok(writer.status())
 }
 
 fn write_here(
@@ -77,9 +74,15 @@ fn write_remote(
     remote::hash(place, &args.via, kinds, |part| {
         match part {
             Part::File(path, taken) => {
+                let at = writer.dir.join(OsStr::from_bytes(&path));
+                let at = place.with_host(&at.to_string_lossy());
+                let taken = taken.map_err(|why| format!("cannot read {at}: {why}"));
                 all.insert(path, taken);
             }
-            Part::Failed(why) => writer.printer.warn(&why),
+            Part::Failed(code, why) => {
+                writer.codes.insert(code);
+                writer.printer.warn(&why);
+            }
         }
         Ok(())
     })?;
@@ -90,6 +93,8 @@ fn write_remote(
 struct ManifestWriter<'a> {
     dir: &'a Path,
     printer: SumsPrinter<'a>,
+    /// Exit statuses of directories that could not be read.
+    codes: BTreeSet<u8>,
 }
 
 impl Consumer<(PathBuf, io::Result<FileSums>)> for ManifestWriter<'_> {
@@ -108,6 +113,16 @@ impl Consumer<(PathBuf, io::Result<FileSums>)> for ManifestWriter<'_> {
 }
 
 impl ManifestWriter<'_> {
+    /// Returns the exit status: that of all failures, if no file was found, or that of partial failure.
+    fn status(&self) -> u8 {
+        let mut codes = self.codes.iter();
+        match (codes.next(), codes.next()) {
+            _ if self.printer.failures == 0 => 0,
+            (Some(code), None) if self.printer.files == 0 => *code,
+            _ => Code::Partial as u8,
+        }
+    }
+
     /// Writes the lines of a file, or reports why it could not be read.
     fn write(&mut self, path: &Path, taken: Result<FileSums, String>) -> Result<(), Error> {
         self.printer.files += 1;

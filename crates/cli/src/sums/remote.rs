@@ -13,8 +13,8 @@ use crate::files::run::fetch;
 pub(super) enum Part {
     /// Path of a file, with its hashes or the reason why it could not be read.
     File(Vec<u8>, Result<FileSums, String>),
-    /// Directory that could not be read, in a sentence.
-    Failed(String),
+    /// Exit status of a directory that could not be read, and a sentence.
+    Failed(u8, String),
 }
 
 /// Passes each file below `place` to `take`.
@@ -33,7 +33,7 @@ pub(super) fn hash(
             .into_iter()
             .try_for_each(|file| take(Part::File(file.path.clone(), Ok(file.into())))),
         FileReply::Unreadable { path, why } => take(Part::File(path, Err(why))),
-        FileReply::Failed { why, .. } => take(Part::Failed(why)),
+        FileReply::Failed { code, why } => take(Part::Failed(code, why)),
         FileReply::Listed { .. } | FileReply::Busy { .. } | FileReply::Done { .. } => Ok(()),
     })
 }

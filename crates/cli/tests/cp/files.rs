@@ -109,7 +109,18 @@ fn recursive_list_and_sizes_are_those_of_the_tree() {
     let local = far.target.join("t");
     let outcome = run(&far, &["du", local.to_str().unwrap()]).assert_succeeded();
     assert!(outcome.out[0].starts_with("   4.77 MiB"), "{outcome:?}");
-    run(&far, &["du", &place(&far, "gone")]).assert_failed(3, "gone");
+    let gone = place(&far, "gone");
+    let says = format!("cannot list {gone}: no such file");
+    let outcome = run(&far, &["du", &gone]).assert_failed(3, &says);
+    assert!(outcome.out.is_empty(), "{outcome:?}");
+    let outcome = run(&far, &["du", &gone, &tree]).assert_failed(23, &says);
+    assert_eq!(outcome.out.len(), 1, "{outcome:?}");
+    // the same error and status in each command
+    for command in ["ls", "manifest"] {
+        let outcome = run(&far, &[command, &gone]).assert_failed(3, &says);
+        assert!(outcome.out.is_empty(), "{outcome:?}");
+    }
+    run(&far, &["rm", &gone]).assert_failed(3, &format!("cannot remove {gone}: no such file"));
 }
 
 #[test]
@@ -129,6 +140,7 @@ fn nesting_beyond_the_limit_is_reported() {
     let outcome = run(&far, &["manifest", &tree]);
     assert_eq!(outcome.code, Some(23), "{outcome:?}");
 }
+    fs::write(far.target.join("t/x"), "x").unwrap();
 
 #[test]
 fn names_that_are_not_text_are_escaped() {
@@ -188,8 +200,8 @@ fn stat_does_not_follow_links() {
     assert_eq!(found[0]["kind"], "directory");
     // one that is missing does not hide the others
     let words = ["stat", &place(&far, "none"), &place(&far, "x")];
-    let outcome =
-        run(&far, &words).assert_failed(23, "cannot read the metadata of /none: no such file");
+    let words_said = format!("the metadata of {}: no such file", place(&far, "none"));
+    let outcome = run(&far, &words).assert_failed(23, &words_said);
     assert_eq!(outcome.out.len(), 1, "{outcome:?}");
     run(&far, &["stat", &place(&far, "none")]).assert_failed(3, "no such file");
 }

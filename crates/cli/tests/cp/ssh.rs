@@ -85,9 +85,9 @@ fn file_commands_work_over_ssh() {
     fs::write(near.at("home/a/x"), "x").unwrap();
     assert_eq!(run(&["ls", "me@host:a"]).assert_succeeded().out, ["b", "x"]);
     assert_eq!(run(&["ls", "host:"]).assert_succeeded().out, ["a"]);
-    run(&["stat", "host:missing"]).assert_failed(3, "cannot read the metadata of missing");
+    run(&["stat", "host:missing"]).assert_failed(3, "cannot read the metadata of host:missing");
     let outcome = run(&["rm", "-r", "host:a", "host:missing"]);
-    outcome.assert_failed(23, "cannot remove missing");
+    outcome.assert_failed(23, "cannot remove host:missing");
     assert!(names(&near.at("home")).is_empty());
 }
 
