@@ -13,7 +13,7 @@ use crate::reach::RemoteArgs;
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul ls lh://far.example.org/results/
-  lighthaul ls -l alice@far.example.org:/data
+  lighthaul ls -l --human-readable alice@far.example.org:/data
   lighthaul ls -R lh://far.example.org/results/
   lighthaul ls --json lh://far.example.org/results/ | jq -r 'select(.size > 1e9).path'")]
 pub struct Ls {
@@ -31,6 +31,9 @@ pub struct Ls {
     /// Show permissions, owner, group, size and time
     #[arg(short, long, help_heading = "Output")]
     pub long: bool,
+    /// With --long, show sizes like 1.50 MiB (-h shows this help)
+    #[arg(long, help_heading = "Output")]
+    pub human_readable: bool,
     #[command(flatten)]
     pub output: OutputArgs,
 }
@@ -38,7 +41,7 @@ pub struct Ls {
 /// Show how many bytes and files directories hold
 ///
 /// It adds the sizes of all files below each place, hidden ones included. Links are not followed. A file with several
-/// names counts once for each.
+/// names counts once for each. Sizes have units, and `-h` shows this help; --json has bytes.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul du lh://far.example.org/results

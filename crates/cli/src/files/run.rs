@@ -19,7 +19,13 @@ use crate::files::usage::UsagePrinter;
 
 /// Lists a directory.
 pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {
-    let form = if args.long { Form::Long } else { Form::Names };
+    let form = if args.long {
+        Form::Long {
+            readable: args.human_readable,
+        }
+    } else {
+        Form::Names
+    };
     let request = |mut paths: Vec<Vec<u8>>| FileRequest::List {
         path: paths.swap_remove(0),
         hidden: args.all,
@@ -61,7 +67,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8, Error> {
     each(
         named,
         via,
-        EntryPrinter::new(Form::Long, *output, false),
+        EntryPrinter::new(Form::Long { readable: false }, *output, false),
         |paths| FileRequest::Stat { paths },
     )
 }

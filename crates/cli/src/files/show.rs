@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{BufWriter, Stdout, Write, stdout};
 
 use jiff::Timestamp;
+use lighthaul_base::Size;
 use lighthaul_base::escape::escape_json;
 use lighthaul_files::request::{FileInfo, FileKind, FileReply};
 use lighthaul_grammar::output::OutputArgs;
@@ -20,7 +21,10 @@ pub(crate) enum Form {
     /// Name alone.
     Names,
     /// One line with all metadata.
-    Long,
+    Long {
+        /// True for sizes with a unit.
+        readable: bool,
+    },
 }
 
 /// Printer of entries.
@@ -130,7 +134,7 @@ impl EntryPrinter {
             match (self.output.json, self.form) {
                 (true, _) => self.line_json(&event(&listed))?,
                 (false, Form::Names) => self.line(&shown(&listed.path))?,
-                (false, Form::Long) => self.line(&long(&listed))?,
+                (false, Form::Long { readable }) => self.line(&long(&listed, readable))?,
             }
         }
         Ok(())
@@ -168,17 +172,21 @@ fn event(listed: &FileInfo) -> Value {
     event.into()
 }
 
-fn long(listed: &FileInfo) -> String {
+fn long(listed: &FileInfo, readable: bool) -> String {
     let says = match &listed.kind {
         FileKind::Link(says) => format!(" -> {}", shown(says)),
         FileKind::File | FileKind::Folder | FileKind::Other => String::new(),
+    let size = if readable {
+        Size(listed.size).to_string()
+    } else {
+        listed.size.to_string()
+    };
     };
     format!(
-        "{} {:>6} {:>6} {:>14} {:>20} {}{says}",
+        "{} {:>6} {:>6} {size:>14} {:>20} {}{says}",
         letters(listed),
         listed.user,
         listed.group,
-        listed.size,
         time(listed, false),
         shown(&listed.path),
     )

@@ -51,6 +51,9 @@ fn ls_prints_names_long_lines_and_json() {
     assert!(line.starts_with("-rw-r----- "), "{line}");
     assert!(line.ends_with(" 4 2001-09-09T01:46:40Z b"), "{line}");
     assert!(outcome.out[2].ends_with(" c -> b"), "{outcome:?}");
+    let words = ["ls", "-l", "--human-readable", &root];
+    let outcome = run(&far, &words).assert_succeeded();
+    assert!(outcome.out[1].contains(" 4 B 2001"), "{outcome:?}");
     let outcome = run(&far, &["ls", "--json", &root]).assert_succeeded();
     let found = entries(&outcome);
     assert_eq!(found.len(), 3);
