@@ -13,9 +13,6 @@ pub(crate) enum Fault {
     /// Options, places or files of settings that cannot be used, or contradict each other.
     #[error("{0}")]
     Usage(Cow<'static, str>),
-    /// Standard output that cannot be written.
-    #[error("cannot write standard output: {0}")]
-    Output(io::Error),
     /// A standard stream that is closed.
     #[error("standard input or output is not open: {0}")]
     NotOpen(io::Error),
@@ -118,11 +115,7 @@ impl Coded for Fault {
     fn code(&self) -> Code {
         match self {
             Self::Usage(_) => Code::Usage,
-            Self::Output(_)
-            | Self::NotOpen(_)
-            | Self::List(_)
-            | Self::Wait(_)
-            | Self::Figures(_) => Code::Io,
+            Self::NotOpen(_) | Self::List(_) | Self::Wait(_) | Self::Figures(_) => Code::Io,
             Self::Status | Self::Reservation { .. } => Code::Protocol,
             Self::Program { .. } | Self::NoKey(_) => Code::Open,
             Self::OtherKey { .. } => Code::Permission,

@@ -44,6 +44,7 @@ fn main() -> ExitCode {
     let matches = grammar.clone().try_get_matches();
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
+        Err(error) if !error.use_stderr() => return shown(error.print()),
         Err(error) => {
             error.print().ok();
             if let Some(path) = config.blame(&error) {
@@ -52,16 +53,12 @@ fn main() -> ExitCode {
                     path.display()
                 ));
             }
-            return ExitCode::from(if error.use_stderr() {
-                Code::Usage as u8
-            } else {
-                0
-            });
+            return ExitCode::from(Code::Usage as u8);
         }
     };
     let Some(command) = &cli.command else {
         manual::version(cli.json);
-        return ExitCode::SUCCESS;
+        return shown(Ok(()));
     };
     if let Err(error) = catch(command) {
         print::say(&format!("lighthaul: signals cannot be caught: {error}"));
@@ -69,6 +66,7 @@ fn main() -> ExitCode {
     let done = caught("command", || run(command, &config, &grammar));
     let done = match (done, print::unprinted()) {
         (Ok(0), Some(error)) => Err(error),
+        (Err(_), None) if print::has_no_reader() => Ok(0),
         (done, _) => done,
     };
     match done {
@@ -101,10 +99,7 @@ fn catch(command: &Command) -> std::io::Result<()> {
 /// Handles invalid settings: prints the error, or help if it is requested.
 fn unset(error: &Error) -> ExitCode {
     match help::command().try_get_matches() {
-        Err(shown) if !shown.use_stderr() => {
-            shown.print().ok();
-            ExitCode::SUCCESS
-        }
+        Err(help) if !help.use_stderr() => shown(help.print()),
         // programs that ask for the version get it, whatever the settings are
         Ok(matches)
             if let Ok(Cli {
@@ -114,7 +109,7 @@ fn unset(error: &Error) -> ExitCode {
             }) = Cli::from_arg_matches(&matches) =>
         {
             manual::version(json);
-            ExitCode::SUCCESS
+            shown(Ok(()))
         }
         _ => failed(error),
     }
@@ -160,6 +155,12 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
         Command::Wrap(args) => Ok(wrap::run(args)),
         Command::Lab(args) => lab::run::run(args),
     }
+}
+
+/// Returns the exit status of a command that has `printed` help or the version.
+fn shown(printed: std::io::Result<()>) -> ExitCode {
+    print::record(printed);
+    print::unprinted().map_or(ExitCode::SUCCESS, |error| failed(&error))
 }
 
 fn failed(error: &Error) -> ExitCode {

@@ -11,9 +11,8 @@ use lighthaul_grammar::output::OutputArgs;
 use lighthaul_session::error::{Code, Error};
 use serde_json::{Map, Value, json};
 
-use crate::error::Fault;
 use crate::output::name::{put, shown};
-use crate::output::print::say;
+use crate::output::print::{output_failed, say};
 
 /// Form of an entry on the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,14 +61,14 @@ impl Failures {
         json!({"v": 1, "type": "end", "entries": done, "failures": self.count})
     }
 
-    /// Returns the exit status: the common code of all failures, or that of partial failure.
-    pub(super) fn status(&self, done: u64) -> u8 {
-        let mut codes = self.codes.iter();
     /// Returns the number of failures.
     pub(super) const fn count(&self) -> u64 {
         self.count
     }
 
+    /// Returns the exit status: the common code of all failures, or that of partial failure.
+    pub(super) fn status(&self, done: u64) -> u8 {
+        let mut codes = self.codes.iter();
         match (codes.next(), codes.next()) {
             (None, _) => 0,
             (Some(code), None) if done == 0 => *code,
@@ -125,7 +124,7 @@ impl EntryPrinter {
         if self.output.json {
             self.line_json(&self.failures.end(self.done))?;
         }
-        self.out.flush().map_err(closed)?;
+        self.out.flush().map_err(output_failed)?;
         Ok(self.failures.status(self.done))
     }
 
@@ -145,7 +144,7 @@ impl EntryPrinter {
     }
 
     fn line(&mut self, text: &str) -> Result<(), Error> {
-        writeln!(self.out, "{text}").map_err(closed)
+        writeln!(self.out, "{text}").map_err(output_failed)
     }
 }
 
@@ -176,11 +175,11 @@ fn long(listed: &FileInfo, readable: bool) -> String {
     let says = match &listed.kind {
         FileKind::Link(says) => format!(" -> {}", shown(says)),
         FileKind::File | FileKind::Folder | FileKind::Other => String::new(),
+    };
     let size = if readable {
         Size(listed.size).to_string()
     } else {
         listed.size.to_string()
-    };
     };
     format!(
         "{} {:>6} {:>6} {size:>14} {:>20} {}{says}",
@@ -223,10 +222,6 @@ fn letters(listed: &FileInfo) -> String {
         });
     }
     text
-}
-
-fn closed(error: std::io::Error) -> Error {
-    Fault::Output(error).into()
 }
 
 /// Maximum number of entries that are sorted.

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write, stdout};
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use lighthaul_base::escape::{escape_json, escape_name};
 use lighthaul_files::sums::line;
@@ -19,6 +20,11 @@ pub(crate) fn print(text: &str) {
 pub(crate) fn print_octets(line: &[u8]) {
     let mut out = stdout().lock();
     let printed = out.write_all(line).and_then(|()| out.write_all(b"\n"));
+    record(printed);
+}
+
+/// Records a failure to write standard output for [`unprinted`].
+pub(crate) fn record(printed: io::Result<()>) {
     if let Err(error) = printed {
         UNPRINTED.set(error).ok();
     }
@@ -40,6 +46,23 @@ fn hash_line_for(is_terminal: bool, digits: &str, path: &[u8]) -> Vec<u8> {
 
 /// First failure to write standard output.
 static UNPRINTED: OnceLock<io::Error> = OnceLock::new();
+
+/// Returns the error that ends a command which cannot write standard output.
+pub(crate) fn output_failed(error: io::Error) -> Error {
+    let is_closed = error.kind() == io::ErrorKind::BrokenPipe;
+    HAS_NO_READER.store(is_closed, Relaxed);
+    let failed = Error::file(FileAction::Write, Path::new("standard output"), &error);
+    record(Err(error));
+    failed
+}
+
+/// True if a command ended because its standard output is a closed pipe.
+static HAS_NO_READER: AtomicBool = AtomicBool::new(false);
+
+/// Returns true if the command ended because its standard output is a closed pipe. Its reader needs no more.
+pub(crate) fn has_no_reader() -> bool {
+    HAS_NO_READER.load(Relaxed)
+}
 
 /// Returns the failure to write standard output. A closed pipe is none, since its reader has stopped reading.
 pub(crate) fn unprinted() -> Option<Error> {

@@ -11,9 +11,8 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_session::error::Error;
 use serde_json::{Map, Value, json};
 
-use crate::error::Fault;
 use crate::output::name::{put, shown};
-use crate::output::print::say;
+use crate::output::print::{output_failed, say};
 
 /// Shows progress on standard error and results on standard output.
 #[derive(Debug)]
@@ -89,7 +88,7 @@ impl<'a> SumsPrinter<'a> {
         let written = self.out.write_all(line);
         written
             .and_then(|()| self.out.write_all(b"\n"))
-            .map_err(closed)
+            .map_err(output_failed)
     }
 
     fn print_json(&mut self, event: &Value) -> Result<(), Error> {
@@ -141,7 +140,7 @@ impl<'a> SumsPrinter<'a> {
             self.print_json(&end)?;
         }
         self.close_line();
-        self.out.flush().map_err(closed)
+        self.out.flush().map_err(output_failed)
     }
 
     fn close_line(&mut self) {
@@ -150,8 +149,4 @@ impl<'a> SumsPrinter<'a> {
             self.line_open = false;
         }
     }
-}
-
-fn closed(error: std::io::Error) -> Error {
-    Fault::Output(error).into()
 }

@@ -184,4 +184,24 @@ fn write_error_on_standard_output_is_a_failure() {
             "{options:?}: {text}"
         );
     }
+    // the same sentence and status of any command
+    let here = far.near.at("x");
+    for words in [
+        &["--help"][..],
+        &["cp", "-h"],
+        &["--version"],
+        &["ls", here.to_str().unwrap()],
+        &["du", here.to_str().unwrap()],
+        &["manifest", far.near.at(".").to_str().unwrap()],
+    ] {
+        let mut command = far.near.lighthaul(words);
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let outcome = command.stdout(full.unwrap()).output().unwrap();
+        let text = String::from_utf8_lossy(&outcome.stderr);
+        assert_eq!(outcome.status.code(), Some(11), "{words:?}: {text}");
+        assert!(
+            text.starts_with("lighthaul: cannot write standard output: no space left"),
+            "{words:?}: {text}"
+        );
+    }
 }
