@@ -8,6 +8,7 @@ use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_remote::daemon::Daemon;
 use lighthaul_remote::reach::Route;
 use lighthaul_remote::ssh::install::Install;
+use lighthaul_remote::ssh::start::PATIENCE;
 
 use crate::secret::Secret;
 
@@ -64,6 +65,7 @@ impl RemoteArgs {
             program: self.remote.clone(),
             install: Install::if_requested(self.install, Install::Ask),
             ports: self.port_range,
+            patience: PATIENCE,
             is_bulk: false,
             gateway: self.through.gateway.clone(),
             daemon: self.far.daemon(),

@@ -85,6 +85,14 @@ pub(crate) enum Fault {
     /// The threads that connect are gone.
     #[error("an attempt to connect ended without a result")]
     NoResult,
+    /// An error whose text names the host.
+    #[error("{text}")]
+    Named {
+        /// Kind of the error.
+        code: Code,
+        /// Sentence.
+        text: String,
+    },
     /// Neither the port nor ssh carries the data.
     #[error(
         "the data cannot get to {host}: port {port} there is closed ({closed}), and not through ssh either ({refused}); \
@@ -134,6 +142,7 @@ impl Coded for Fault {
             Self::LocalPort { .. } | Self::LocalBroken { .. } | Self::NoWay { .. } => Code::Network,
             Self::Slow => Code::TimedOut,
             Self::NoResult => Code::Io,
+            Self::Named { code, .. } => *code,
         }
     }
 }

@@ -1,24 +1,28 @@
 //! Sessions with the remote side of a place: a daemon, or a program that ssh starts there.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::Fault;
 use lighthaul_base::{PortRange, counted};
 use lighthaul_gateway::proxy_address::ProxyAddress;
 use lighthaul_io::crypto::identity::Identity;
-use lighthaul_session::error::Error;
+use lighthaul_io::host::interrupt;
+use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 
 use crate::daemon::Daemon;
 use crate::dial::{connect, dial};
+use crate::notice::say;
 use crate::place::Place;
 use crate::ssh::command::Ssh;
+use crate::ssh::error::SshError;
 use crate::ssh::install::Install;
 use crate::ssh::reach as ssh;
 use crate::ssh::route::SshRoute;
-use crate::ssh::start::{Started, Wanted, start};
+use crate::ssh::start::{Started, Wanted, is_shared_now, start};
 
 /// Settings of the connection to another host.
 #[derive(Clone, Debug)]
@@ -31,6 +35,8 @@ pub struct Route {
     pub install: Install,
     /// Ports for the program that ssh starts there.
     pub ports: Option<PortRange>,
+    /// Longest silence of that program after the login.
+    pub patience: Duration,
     /// True if much data may follow, so that several connections pay.
     pub is_bulk: bool,
     /// Gateway on the way.
@@ -59,6 +65,20 @@ impl Reached {
         }
     }
 
+    /// Returns the error with the name of the host in place of the local address that leads to ssh.
+    pub fn name_host(&self, error: Error) -> Error {
+        let Some(started) = self.started.as_ref().filter(|_| self.through_ssh.is_some()) else {
+            return error;
+        };
+        let text = error.text();
+        let named = local_peer_named(&text, &started.ssh.host);
+        if named == text {
+            return error;
+        }
+        let code = error.code();
+        Fault::Named { code, text: named }.into()
+    }
+
     /// Returns a sentence about the route, if the data goes through ssh.
     pub fn route(&self) -> Option<String> {
         let (route, started) = (self.through_ssh.as_ref()?, self.started.as_ref()?);
@@ -71,8 +91,55 @@ impl Reached {
     }
 }
 
+/// Failed attempt to reach the far side of a place.
+struct Failed {
+    error: Error,
+    /// True if an ssh process died, so that another attempt may succeed.
+    is_loss: bool,
+}
+
+impl<F: Into<Error>> From<F> for Failed {
+    fn from(fault: F) -> Self {
+        let (error, is_loss) = (fault.into(), false);
+        Self { error, is_loss }
+    }
+}
+
 /// Reaches the far side of `place`, which is started first if it is behind ssh.
 pub fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
+    repeat_after_loss(|| attempt(via, place))
+}
+
+/// Makes one more attempt if an ssh process dies during the first.
+fn repeat_after_loss<T>(attempt: impl Fn() -> Result<T, Failed>) -> Result<T, Error> {
+    let result = match attempt() {
+        Err(Failed {
+            error,
+            is_loss: true,
+        }) => {
+            interrupt::check()?;
+            say(&format!("lighthaul: {error}; trying once more"));
+            attempt()
+        }
+        result => result,
+    };
+    result.map_err(|failed| failed.error)
+}
+
+/// Returns the failure after ssh has started the far side. `error` names the host if the ssh process has died.
+fn lost(started: &mut Started, error: Error) -> Failed {
+    let is_loss = error.code() == Code::Network && started.has_ended();
+    let error = if is_loss {
+        let why = local_peer_named(&error.text(), "ssh");
+        let host = started.ssh.host.clone();
+        SshError::Lost { host, why }.into()
+    } else {
+        error
+    };
+    Failed { error, is_loss }
+}
+
+fn attempt(via: &Route, place: &Place) -> Result<Reached, Failed> {
     match place {
         Place::Here(_) => Err(Fault::NotRemote.into()),
         Place::Daemon { host, port, .. } => {
@@ -85,8 +152,14 @@ pub fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
                 program: &via.program,
                 ports: via.ports,
                 install: via.install,
+                patience: via.patience,
             };
-            let started = start(Ssh::new(&via.ssh, host)?, wanted, &identity)?;
+            let ssh = Ssh::new(&via.ssh, host)?;
+            let had_login = ssh.config.is_shared && is_shared_now(&ssh);
+            let mut started = start(ssh, wanted, &identity).map_err(|error| Failed {
+                is_loss: had_login && error.code() == Code::Network,
+                error,
+            })?;
             if let Some(gateway) = &via.gateway {
                 let session = connect(Some(gateway), &started.host, started.port, &identity)?;
                 if session.peer != started.key {
@@ -94,7 +167,8 @@ pub fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
                 }
                 return Ok(Reached::directly(session, Some(started)));
             }
-            let found = ssh::connect(&started, (via.ports, via.is_bulk), &identity)?;
+            let found = ssh::connect(&started, (via.ports, via.is_bulk), &identity);
+            let found = found.map_err(|error| lost(&mut started, error))?;
             Ok(Reached {
                 session: found.session,
                 through_ssh: found.through.map(|(route, _)| route),
@@ -106,10 +180,39 @@ pub fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
 
 /// Connects to the remote side of `place` and sends `request` of topic `M`. Returns when the peer has accepted it.
 pub fn ask<M: Topic>(via: &Route, place: &Place, request: &M::Request) -> Result<Reached, Error> {
-    let reached = reach(via, place)?;
-    reached.session.ask::<M>(Hello::about::<M>(request))?;
-    agreed(&reached.session)?;
-    Ok(reached)
+    let hello = |_: &Reached| Ok(Hello::about::<M>(request));
+    open::<M>(via, place, hello).map(|(reached, _)| reached)
+}
+
+/// Connects to the remote side of `place` and sends a request of topic `M`, which `hello` returns for the way that was
+/// found. Returns the names of the peer's protocols when it has accepted the request.
+pub fn open<M: Topic>(
+    via: &Route,
+    place: &Place,
+    hello: impl Fn(&Reached) -> Result<Hello, Error>,
+) -> Result<(Reached, Vec<String>), Error> {
+    repeat_after_loss(|| {
+        let mut reached = attempt(via, place)?;
+        let request = hello(&reached)?;
+        let asked = reached.session.ask::<M>(request);
+        match (
+            asked.and_then(|()| agreed(&reached.session)),
+            &mut reached.started,
+        ) {
+            (Ok(protocols), _) => Ok((reached, protocols)),
+            (Err(error), Some(started)) => Err(lost(started, error)),
+            (Err(error), None) => Err(error.into()),
+        }
+    })
+}
+
+/// Returns `text` with `name` in place of the local address that leads to ssh.
+fn local_peer_named(text: &str, name: &str) -> String {
+    let Some((before, rest)) = text.split_once("127.0.0.1:") else {
+        return text.to_owned();
+    };
+    let rest = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    format!("{before}{name}{rest}")
 }
 
 /// Waits until the peer accepts the request. Returns the names of its protocols.
@@ -118,4 +221,43 @@ pub fn agreed(session: &Session) -> Result<Vec<String>, Error> {
         return Err(Fault::NotAccepted.into());
     };
     Ok(protocols)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn only_the_loss_of_an_ssh_process_is_followed_by_one_more_attempt() {
+        for (is_loss, expected) in [(true, 2), (false, 1)] {
+            let attempts = Cell::new(0);
+            let result = repeat_after_loss(|| -> Result<(), Failed> {
+                attempts.set(attempts.get() + 1);
+                let error = Fault::NoResult.into();
+                Err(Failed { error, is_loss })
+            });
+            assert!(result.is_err());
+            assert_eq!(attempts.get(), expected);
+        }
+        let attempts = Cell::new(0);
+        let second = repeat_after_loss(|| {
+            attempts.set(attempts.get() + 1);
+            let (error, is_loss) = (Fault::NoResult.into(), true);
+            match attempts.get() {
+                1 => Err(Failed { error, is_loss }),
+                nth => Ok(nth),
+            }
+        });
+        assert_eq!(second, Ok(2));
+    }
+
+    #[test]
+    fn local_address_gets_the_name_of_the_host() {
+        let text = "the connection to 127.0.0.1:41919 was lost: end of file";
+        let named = "the connection to far was lost: end of file";
+        assert_eq!(local_peer_named(text, "far"), named);
+        assert_eq!(local_peer_named(named, "far"), named);
+    }
 }

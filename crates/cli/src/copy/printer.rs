@@ -74,6 +74,8 @@ pub(crate) struct Printer {
     /// Number of paths that were removed at the target.
     removed: u64,
     tries: Attempts,
+    /// True if the peer, which ssh has started, has accepted the copy.
+    is_connected_by_ssh: bool,
 }
 
 impl Printer {
@@ -106,6 +108,7 @@ impl Printer {
             counted: None,
             removed: 0,
             tries: Attempts::default(),
+            is_connected_by_ssh: false,
         }
     }
 
@@ -290,6 +293,16 @@ impl Printer {
                 say(&line);
             }
         }
+    }
+
+    /// Records that the peer has accepted the copy; `by_ssh` is true if ssh has started it.
+    pub(crate) const fn connected(&mut self, by_ssh: bool) {
+        self.is_connected_by_ssh = by_ssh;
+    }
+
+    /// Returns true if the copy has a login that an ssh process may lose before files move.
+    pub(crate) const fn is_connected_by_ssh(&self) -> bool {
+        self.is_connected_by_ssh
     }
 
     /// Returns true if both sides have agreed on how to move files.

@@ -33,6 +33,7 @@ pub(crate) fn run(
     let again = args.choice.files_from.as_deref() != Some(Path::new("-"))
         && args.choice.change.max_delete.is_none();
     let mut left = if again { args.later.retries } else { 0 };
+    let mut early_left = 1;
     loop {
         let result = copy(args, printer);
         let error = match result {
@@ -47,8 +48,15 @@ pub(crate) fn run(
             // Ctrl-C ends ssh, and with it connections through it
             interrupt::check()?;
         }
-        if !passing || left == 0 || !printer.has_started() {
+        if !passing || left == 0 {
             return Err(error);
+        }
+        if !printer.has_started() {
+            // a login of the user that others share may end at any time
+            if early_left == 0 || !printer.is_connected_by_ssh() {
+                return Err(error);
+            }
+            early_left -= 1;
         }
         left -= 1;
         printer.try_again();

@@ -15,7 +15,7 @@ use lighthaul_grammar::copy::Cp;
 use lighthaul_receive as receive;
 use lighthaul_receive::target_folder::TargetFolder;
 use lighthaul_remote::place::Place;
-use lighthaul_remote::reach::{Reached, Route, agreed, reach};
+use lighthaul_remote::reach::{Reached, Route, open};
 use lighthaul_send as send;
 use lighthaul_session::error::Error;
 use lighthaul_session::protocol::Protocol;
@@ -82,6 +82,7 @@ fn push(
                 theirs,
                 budget: Budget::default(),
             };
+            printer.connected(reached.started.is_some());
             gateway::tell(args, printer)?;
             let mut watcher = |sight| watch(printer, reached, sight);
             send::send(
@@ -124,6 +125,7 @@ fn pull(
             permit: Permit::ALL,
             budget: Budget::default(),
         };
+        printer.connected(reached.started.is_some());
         gateway::tell(args, printer)?;
         let mut watcher = |sight| watch(printer, reached, sight);
         let role = client_role(args, reached);
@@ -154,27 +156,32 @@ fn with_session(
     way: Way,
     work: impl FnOnce(&Reached, Options, Vec<String>) -> Result<Summary, Error>,
 ) -> Result<Summary, Error> {
-    let route = Route {
+    let mut route = Route {
         is_bulk: args.choice.dry_run.is_none(),
         ..args.via.route()
     };
-    let reached = reach(&route, far)?;
-    let session = &reached.session;
-    let mut options = options(args)?;
-    if reached.through_ssh.is_some() && args.protocol.is_none() && options.trc.is_empty() {
-        options.protocol = Protocol::Ptcp.to_string();
+    if let Some(patience) = args.later.stall_timeout {
+        route.patience = patience;
     }
-    let request = message::Request {
-        way,
-        options: options.clone(),
+    let plain = options(args)?;
+    let options = |reached: &Reached| {
+        let mut options = plain.clone();
+        if reached.through_ssh.is_some() && args.protocol.is_none() && options.trc.is_empty() {
+            options.protocol = Protocol::Ptcp.to_string();
+        }
+        options
     };
-    let hello = hello::<message::Message>(args, &request);
-    session.ask::<message::Message>(hello)?;
-    let result = agreed(session).and_then(|theirs| work(&reached, options, theirs));
+    let (reached, theirs) = open::<message::Message>(&route, far, |reached| {
+        let options = options(reached);
+        let way = way.clone();
+        let request = message::Request { way, options };
+        Ok(hello::<message::Message>(args, &request))
+    })?;
+    let result = work(&reached, options(&reached), theirs);
     if let Err(error) = &result {
-        session.give_up(error);
+        reached.session.give_up(error);
     }
-    result
+    result.map_err(|error| reached.name_host(error))
 }
 
 /// Returns the entries to send of these paths.

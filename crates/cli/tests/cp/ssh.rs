@@ -123,7 +123,13 @@ fn unreachable_host_and_missing_program_are_distinguished() {
     ] {
         let near = near(name, body);
         let file = near.file("x", 10);
-        cp(&near, &[], &[file.to_str().unwrap(), "host:x"]).assert_failed(code, words);
+        let outcome = cp(&near, &[], &[file.to_str().unwrap(), "host:x"]);
+        let outcome = outcome.assert_failed(code, words);
+        if code != 3 {
+            // the hint repeats the command of the user
+            let command = format!("see what `{} host", near.at("ssh").display());
+            assert!(outcome.said(&command), "{outcome:?}");
+        }
     }
     let near = near("ssh-missing", "");
     let file = near.file("x", 10);
@@ -131,6 +137,43 @@ fn unreachable_host_and_missing_program_are_distinguished() {
     copy.arg(&file).arg("host:x");
     near.run(copy)
         .assert_failed(10, "cannot start /no/such/ssh");
+}
+
+#[test]
+fn far_program_that_never_answers_ends_the_copy_after_the_stall_timeout() {
+    let body = "PATH=\"$PWD/../bin:$PATH\"; export PATH; exec sh -c \"$*\"";
+    let near = near("ssh-hangs", body);
+    let file = near.file("x", 10);
+    near.folder("bin");
+    let hanging = near.at("bin/lighthaul");
+    let pid = near.at("pid");
+    let script = format!("#!/bin/sh\necho $$ > {}\nexec sleep 1000\n", pid.display());
+    fs::write(&hanging, script).unwrap();
+    fs::set_permissions(&hanging, fs::Permissions::from_mode(0o755)).unwrap();
+    // the installed program is found, or the user names it
+    for named in [&[][..], &["--remote", hanging.to_str().unwrap()]] {
+        // a terminal could have a question for the user
+        let copy = near.cp(&[]);
+        let mut command = Command::new("setsid");
+        command.arg("-w").arg(copy.get_program());
+        command.args(copy.get_args());
+        for (name, value) in copy.get_envs() {
+            command.env(name, value.unwrap());
+        }
+        command.args(named).arg("--stall-timeout=1s").arg("-e");
+        command.arg(near.at("ssh")).arg(&file).arg("host:x");
+        let outcome = near.run(command);
+        let words = format!(
+            "on host did not answer within 1 s; see whether `{} host ",
+            near.at("ssh").display()
+        );
+        let outcome = outcome.assert_failed(30, &words);
+        assert!(outcome.time.as_secs() < 12, "{outcome:?}");
+        let pid = fs::read_to_string(&pid).unwrap();
+        let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+        let state = stat.unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "{state}");
+    }
 }
 
 #[test]

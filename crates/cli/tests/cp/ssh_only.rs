@@ -1,6 +1,7 @@
 //! A far side of which only the port of ssh is open: a real ssh on hosts of a lab, with a firewall between them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use lighthaul_testkit::lacks_tool;
 use serde_json::Value;
@@ -135,6 +136,42 @@ fn connections_that_the_user_shares_are_used() {
     assert_copies(&ssh, &command);
     // the socket goes with the process that made it
     assert!(!socket.exists());
+}
+
+/// A login that the user shares may end at any time, for example by its own timeout.
+#[test]
+fn shared_login_that_ends_in_the_start_up_is_replaced_once() {
+    let name = "shared_login_that_ends_in_the_start_up_is_replaced_once";
+    let Some(stage) = closed_stage(name, "rtt = \"10ms\"") else {
+        return;
+    };
+    let Some(ssh) = Sshd::start_on("ssh-master", stage, Setup::default()) else {
+        return;
+    };
+    // it opens the login, and ends it when data is about to go through it
+    let script = format!(
+        "#!/bin/sh\nS='{} -o ControlPath={}'\ncd '{}'\n\
+         [ -e begun ] || {{ touch begun; $S -M -N -f far >/dev/null 2>&1 </dev/null; }}\n\
+         case \"$*\" in *forward*) [ -e ended ] || {{ touch ended; $S -O exit far 2>/dev/null; }};; esac\n\
+         exec $S \"$@\"\n",
+        ssh.ssh(),
+        ssh.near.at("s").display(),
+        ssh.near.folder("state").display(),
+    );
+    let command = ssh.near.at("shared-ssh");
+    fs::write(&command, script).unwrap();
+    fs::set_permissions(&command, fs::Permissions::from_mode(0o755)).unwrap();
+    let file = ssh.near.file("x", 100_000);
+    let paths = [file.to_str().unwrap(), &ssh.place("x")];
+    let copy = ssh.copy(command.to_str().unwrap(), &[], &paths);
+    let outcome = ssh.near.run(copy).assert_succeeded();
+    let words = "the ssh connection to far was lost: ";
+    assert!(
+        outcome.said(words) && outcome.said("trying once more"),
+        "{outcome:?}"
+    );
+    assert!(!outcome.said("127.0.0.1"), "{outcome:?}");
+    assert!(fs::read(ssh.far("x")).unwrap() == fs::read(&file).unwrap());
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::place::Place;
 use crate::reach::agreed;
 use crate::ssh::command::Ssh;
 use crate::ssh::reach::connect;
-use crate::ssh::start::{Started, Wanted, start};
+use crate::ssh::start::{PATIENCE, Started, Wanted, start};
 
 /// Returns the ssh command for the host to check, if ssh is the way to it: the host is written as for a copy
 /// (`HOST:`, `USER@HOST`), or it is only a name in the configuration of ssh.
@@ -56,6 +56,7 @@ pub(super) fn examine(doctor: &Doctor, ssh: Ssh, report: &mut Report<'_>) -> Res
         program: &doctor.program,
         ports: doctor.ports,
         install: doctor.install,
+        patience: PATIENCE,
     };
     let started = match start(ssh, wanted, &identity) {
         Ok(started) => started,

@@ -58,6 +58,14 @@ impl Ssh {
         self.program.clone()
     }
 
+    /// Returns the command line that logs in to the host, as the user would type it.
+    pub(crate) fn line(&self) -> String {
+        let mut words = vec![self.program.as_str()];
+        words.extend(self.options.iter().map(String::as_str));
+        words.push(&self.host);
+        words.join(" ")
+    }
+
     /// Returns a command that runs `remote` with `words` on the host; `options` are added to the user's.
     ///
     /// The login shell there splits the words, so `words` must be plain in every shell.

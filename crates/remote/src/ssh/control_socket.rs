@@ -36,6 +36,11 @@ impl ControlSocket {
         self.options("no")
     }
 
+    /// Returns true if the process that logs in has done so: it creates the socket then.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.join("s").exists()
+    }
+
     fn options(&self, master: &str) -> Vec<String> {
         let path = self.0.display();
         vec![

@@ -95,20 +95,46 @@ pub(crate) enum SshError {
         why: String,
     },
     /// ssh cannot connect or log in.
-    #[error("ssh could not reach {host} or log in there; see what `ssh {host}` says")]
+    #[error("ssh could not reach {host} or log in there; see what `{command}` says")]
     NoLogin {
         /// Host.
         host: String,
+        /// ssh command with its options and the host.
+        command: String,
     },
     /// The remote program did not print its greeting.
     #[error(
-        "{remote} on {host} did not answer; see what `ssh {host} {remote} --version` prints, and name its path there with --remote"
+        "{remote} on {host} did not answer; see what `{command} {remote} --version` prints, and name its path there with --remote"
     )]
     NoGreeting {
         /// Program.
         remote: String,
         /// Host.
         host: String,
+        /// ssh command with its options and the host.
+        command: String,
+    },
+    /// The remote program is silent.
+    #[error(
+        "{remote} on {host} did not answer within {seconds} s; see whether `{command} {remote} --version` ends there"
+    )]
+    Silent {
+        /// Program.
+        remote: String,
+        /// Host.
+        host: String,
+        /// ssh command with its options and the host.
+        command: String,
+        /// Longest silence.
+        seconds: u64,
+    },
+    /// The ssh process ended before the copy began.
+    #[error("the ssh connection to {host} was lost: {why}")]
+    Lost {
+        /// Host.
+        host: String,
+        /// Error of the session.
+        why: String,
     },
     /// ssh opens no further connection.
     #[error("ssh opens no connection to the daemon on {host}")]
@@ -122,9 +148,11 @@ impl Coded for SshError {
     fn code(&self) -> Code {
         match self {
             Self::NoCommand => Code::Usage,
-            Self::NotStarted { .. } | Self::NoLogin { .. } | Self::NoChannel { .. } => {
-                Code::Network
-            }
+            Self::NotStarted { .. }
+            | Self::NoLogin { .. }
+            | Self::NoChannel { .. }
+            | Self::Lost { .. } => Code::Network,
+            Self::Silent { .. } => Code::TimedOut,
             Self::NotInstalled { .. }
             | Self::NothingInstalled { .. }
             | Self::OtherSystem { .. }

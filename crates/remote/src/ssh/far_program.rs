@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::process::Command;
+use std::time::Duration;
 
 use crate::ssh::command::Ssh;
 use crate::ssh::program_copy::ProgramCopy;
@@ -11,17 +12,20 @@ use crate::ssh::program_copy::ProgramCopy;
 pub(crate) enum FarProgram {
     /// Program by its name or path there.
     Named(String),
-    /// Installed program, or else a copy of this one: it is not known yet which of them is there.
-    Sought(ProgramCopy),
+    /// Installed program, or else a copy of this one: it is not known yet which of them is there. Each gets this time
+    /// to answer.
+    Sought(ProgramCopy, Duration),
     /// Copy of this program.
     Copy(ProgramCopy),
 }
 
 impl FarProgram {
-    /// Returns the program that the user names as `name`. The default is also sought among copies of this program.
-    pub(crate) fn new(name: &str) -> std::io::Result<Self> {
+    /// Returns the program that the user names as `name`. The default is also sought among copies of this program, which
+    /// get the time `patience` to answer.
+    pub(crate) fn new(name: &str, patience: Duration) -> std::io::Result<Self> {
         if name == DEFAULT {
-            return ProgramCopy::of_this_program().map(Self::Sought);
+            let copy = ProgramCopy::of_this_program()?;
+            return Ok(Self::Sought(copy, patience));
         }
         Ok(Self::Named(name.to_owned()))
     }
@@ -30,7 +34,7 @@ impl FarProgram {
     pub(crate) fn run(&self, ssh: &Ssh, options: &[String], words: &[&str]) -> Command {
         match self {
             Self::Named(name) => ssh.run(options, name, words),
-            Self::Sought(copy) => ssh.run(options, &copy.search(words), &[]),
+            Self::Sought(copy, patience) => ssh.run(options, &copy.search(words, *patience), &[]),
             Self::Copy(copy) => ssh.run(options, &copy.command(words), &[]),
         }
     }
@@ -40,7 +44,7 @@ impl fmt::Display for FarProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Named(name) => f.write_str(name),
-            Self::Sought(_) => f.write_str(DEFAULT),
+            Self::Sought(..) => f.write_str(DEFAULT),
             Self::Copy(_) => f.write_str("a copy of lighthaul"),
         }
     }

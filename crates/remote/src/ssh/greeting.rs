@@ -1,10 +1,14 @@
 //! First line of a program on the other host, after lines that its login shell may print.
 
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::process::ChildStdout;
+use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
+use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_session::error::Error;
 
 /// Reads until the first line that has the word `mark`, and returns the words after it; see [`read_line`].
@@ -59,8 +63,38 @@ pub fn read_line<'a>(
 pub struct Limit(pub Option<(Clock, Instant)>);
 
 impl Limit {
-    fn has_come(self) -> bool {
+    /// Returns the limit that comes after `patience`.
+    pub(crate) fn after(patience: Duration) -> Self {
+        Self(Some((Clock::start(), Instant::ZERO + patience)))
+    }
+
+    /// Returns true if the time has passed.
+    pub(crate) fn has_come(self) -> bool {
         self.0.is_some_and(|(clock, until)| clock.now() >= until)
+    }
+}
+
+/// Output of a process. Reads time out after [`READ_INTERVAL`], so that a limit applies to them.
+#[derive(Debug)]
+pub(crate) struct PolledOutput(pub(crate) ChildStdout);
+
+impl PolledOutput {
+    /// Waits until the output has data or has ended. Returns false after [`READ_INTERVAL`].
+    pub(crate) fn is_ready(&self) -> io::Result<bool> {
+        let clock = Clock::start();
+        let mut watches = [Watch::read(self.0.as_raw_fd())];
+        wait(clock, &mut watches, clock.now() + READ_INTERVAL)?;
+        Ok(watches[0].readable)
+    }
+}
+
+impl Read for PolledOutput {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.is_ready()? {
+            self.0.read(buffer)
+        } else {
+            Err(io::ErrorKind::TimedOut.into())
+        }
     }
 }
 
@@ -69,6 +103,8 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
+/// Longest wait of one read.
+const READ_INTERVAL: Duration = Duration::from_millis(200);
 /// Bounds of what a login shell may print before the line.
 const LINES_MAX: usize = 1000;
 const BYTES_MAX: usize = 64 << 10;

@@ -1,11 +1,12 @@
 //! Installation of a copy of this program on a host that has none, within the login that starts it.
 //!
 //! ```text
-//! here   key                  "install", program                  key
-//! there       missing, system                     copied              greeting
+//! here   key                         "install", program                  key
+//! there       begun  missing, system                     copied              greeting
 //! ```
 
 use std::io::{self, IsTerminal, Read, Write, stderr, stdin};
+use std::time::Duration;
 
 use lighthaul_base::Size;
 use lighthaul_daemon::greeting::GREETING;
@@ -13,7 +14,9 @@ use lighthaul_session::error::Error;
 
 use crate::notice::say;
 use crate::question::is_confirmed;
+use crate::ssh::command::Ssh;
 use crate::ssh::error::SshError;
+use crate::ssh::far_program::DEFAULT;
 use crate::ssh::greeting::{Limit, read_line};
 use crate::ssh::program_copy::{INSTALL, ProgramCopy, open_this_program};
 use crate::ssh::report::{REPORT, Report, System};
@@ -51,9 +54,11 @@ impl Install {
 
 /// Host on which the program is sought.
 pub(super) struct Search<'a> {
-    pub(super) host: &'a str,
+    pub(super) ssh: &'a Ssh,
     pub(super) copy: &'a ProgramCopy,
     pub(super) install: Install,
+    /// Longest silence after the login.
+    pub(super) patience: Duration,
 }
 
 impl Search<'_> {
@@ -70,10 +75,16 @@ impl Search<'_> {
         // a server may run a command of its own in place of the script
         let mut found = Found::Installed;
         let mut is_requested = false;
+        // the login may wait for the user
+        let mut limit = Limit(None);
         for _ in 0..LINES_MAX {
-            let Some((mark, words)) = read_line(output, &[GREETING, REPORT], Limit(None))? else {
+            let Some((mark, words)) = read_line(output, &[GREETING, REPORT], limit)? else {
+                if limit.has_come() {
+                    return Err(silent(self.ssh, DEFAULT, self.patience));
+                }
                 break;
             };
+            limit = Limit::after(self.patience + MARGIN);
             if mark == GREETING {
                 return Ok(Some((found, words)));
             }
@@ -92,9 +103,13 @@ impl Search<'_> {
                     self.permit(&system, other)?;
                     // the script reports why its input ended early
                     send(&mut input).ok();
+                    limit = Limit(None);
+                }
+                Some(Report::Silent) => {
+                    return Err(silent(self.ssh, DEFAULT, self.patience));
                 }
                 Some(Report::Unwritten(why)) => {
-                    let host = self.host.to_owned();
+                    let host = self.ssh.host.clone();
                     return Err(SshError::CopyNotWritten { host, why }.into());
                 }
                 Some(Report::Unusable(status, why)) => return Err(self.unusable(status, why)),
@@ -105,7 +120,7 @@ impl Search<'_> {
 
     /// Returns the error about a copy that ended with `status` and printed `why`.
     fn unusable(&self, status: i32, why: String) -> Error {
-        let host = self.host.to_owned();
+        let host = self.ssh.host.clone();
         let error = match status {
             NOT_EXECUTABLE => SshError::CopyNotExecutable { host },
             _ if why.is_empty() => SshError::CopyNotUsable {
@@ -119,7 +134,7 @@ impl Search<'_> {
 
     /// Returns an error if no copy may be installed, or if it cannot run there.
     fn permit(&self, system: &System, other: Option<String>) -> Result<(), Error> {
-        let host = self.host.to_owned();
+        let host = self.ssh.host.clone();
         if !system.runs_this_program() {
             let System { kernel, machine } = system.clone();
             return Err(SshError::OtherSystem {
@@ -158,6 +173,17 @@ impl Search<'_> {
     }
 }
 
+/// Returns the error of the program `remote` that was silent for `patience`.
+pub(super) fn silent(ssh: &Ssh, remote: &str, patience: Duration) -> Error {
+    let fault = SshError::Silent {
+        remote: remote.to_owned(),
+        host: ssh.host.clone(),
+        command: ssh.line(),
+        seconds: patience.as_secs().max(1),
+    };
+    fault.into()
+}
+
 /// Sends the request and the program.
 fn send(input: &mut impl Write) -> io::Result<()> {
     writeln!(input, "{INSTALL}")?;
@@ -167,5 +193,7 @@ fn send(input: &mut impl Write) -> io::Result<()> {
 
 /// Status of a shell whose command may not be executed.
 const NOT_EXECUTABLE: i32 = 126;
-/// Most lines of the script before the greeting: it prints three.
+/// Time for the script to report that a program was silent.
+pub(super) const MARGIN: Duration = Duration::from_secs(2);
+/// Most lines of the script before the greeting: it prints four.
 const LINES_MAX: usize = 8;

@@ -11,6 +11,7 @@
 
 use std::fs::File;
 use std::io;
+use std::time::Duration;
 
 use lighthaul_session::message::VERSION;
 
@@ -46,17 +47,21 @@ impl ProgramCopy {
 
     /// Returns the command that runs the installed program with `words`, or else the copy. If neither runs or has the
     /// protocol of this program, it awaits the request to install a copy and its bytes. It reports its steps in lines
-    /// that begin with [`REPORT`].
+    /// that begin with [`REPORT`]. A program that does not answer within `patience` is ended, where the host has the
+    /// command `timeout`.
     ///
     /// The program reads the standard input, so the script reads it only where there is no program.
-    pub(crate) fn search(&self, words: &[&str]) -> String {
+    pub(crate) fn search(&self, words: &[&str], patience: Duration) -> String {
         let (place, words, install) = (self.place(), words.join(" "), self.install());
+        let seconds = patience.as_secs().max(1);
         script::command(&format!(
-            "set -f; {place}; {OWN}; fits() {{ case $(\"$1\" --version --json 2>/dev/null </dev/null) in \
+            "echo {REPORT} begun; set -f; {place}; {OWN}; \
+             t=; if timeout -k 1 1 true 2>/dev/null; then t=\"timeout -k 1 {seconds}\"; fi; \
+             fits() {{ o=$($t \"$1\" --version --json 2>/dev/null </dev/null); s=$?; case $o in \
              (*protocol?:{VERSION}[,}}]*) return 0;; esac; return 1; }}; \
              w=missing; v=; if command -v lighthaul >/dev/null 2>&1; then \
              if fits lighthaul; then echo {REPORT} installed; exec lighthaul {words}; fi; \
-             w=other; v=$(lighthaul --version 2>/dev/null </dev/null); fi; \
+             case $s in (124|137|143) echo {REPORT} silent; exit 1;; esac; w=other; v=$(lighthaul --version 2>/dev/null </dev/null); fi; \
              if own \"$c\" && fits \"$c\"; then touch \"$d\" 2>/dev/null; echo {REPORT} copy; exec \"$c\" {words}; fi; \
              echo {REPORT} $w $(uname -s) $(uname -m) $v; {install}; \
              echo {REPORT} copied; exec \"$c\" {words}"
@@ -129,7 +134,10 @@ mod tests {
         /// Runs the search with `input`. Returns the status, and the first line of each report.
         fn search(&self, copy: &ProgramCopy, input: &[u8]) -> (Option<i32>, String) {
             let mut shell = Command::new("sh");
-            let script = format!("umask 022; {}", copy.search(&["serve"]));
+            let script = format!(
+                "umask 022; {}",
+                copy.search(&["serve"], Duration::from_secs(1))
+            );
             shell.arg("-c").arg(script);
             shell.env("HOME", &self.0).env_remove("XDG_CACHE_HOME");
             shell.env("PATH", format!("{}:/usr/bin:/bin", self.0.display()));
@@ -172,7 +180,10 @@ mod tests {
         let (copy, program) = program(&home);
         let (status, text) = home.search(&copy, b"key\n");
         assert_eq!(status, Some(127), "{text}");
-        assert!(text.starts_with("lighthaul-start missing Linux "), "{text}");
+        assert!(
+            text.starts_with("lighthaul-start begun\nlighthaul-start missing Linux "),
+            "{text}"
+        );
 
         fs::write(home.0.join("digest"), "another").unwrap();
         let (status, text) = home.search(&copy, &request(&program));
@@ -195,7 +206,10 @@ mod tests {
             "{text}"
         );
         let (_, text) = home.search(&copy, b"key\n");
-        assert_eq!(text, "lighthaul-start copy\nstarted serve 0022\n");
+        assert_eq!(
+            text,
+            "lighthaul-start begun\nlighthaul-start copy\nstarted serve 0022\n"
+        );
         // a copy that does not run any more is replaced
         fs::write(folder.join("lighthaul"), "").unwrap();
         let (_, text) = home.search(&copy, &request(&program));
@@ -258,17 +272,43 @@ mod tests {
         fs::write(&installed, &program).unwrap();
         fs::set_permissions(&installed, PermissionsExt::from_mode(0o755)).unwrap();
         let (_, text) = home.search(&copy, b"key\n");
-        assert_eq!(text, "lighthaul-start installed\nstarted serve 0022\n");
+        assert_eq!(
+            text,
+            "lighthaul-start begun\nlighthaul-start installed\nstarted serve 0022\n"
+        );
         fs::write(&installed, "#!/bin/sh\necho lighthaul 0.0.9\n").unwrap();
         let (status, text) = home.search(&copy, b"key\n");
         assert_eq!(status, Some(127), "{text}");
-        assert!(text.starts_with("lighthaul-start other Linux "), "{text}");
+        assert!(
+            text.starts_with("lighthaul-start begun\nlighthaul-start other Linux "),
+            "{text}"
+        );
         assert!(text.ends_with(" lighthaul 0.0.9\n"), "{text}");
         let (_, text) = home.search(&copy, &request(&program));
         assert!(
             text.ends_with("lighthaul-start copied\nstarted serve 0022\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn installed_program_that_does_not_answer_is_ended() {
+        let home = Home::new("copy-silent");
+        let (copy, program) = program(&home);
+        let installed = home.0.join("lighthaul");
+        fs::write(
+            &installed,
+            "#!/bin/sh\necho $$ > $HOME/pid\nexec sleep 1000\n",
+        )
+        .unwrap();
+        fs::set_permissions(&installed, PermissionsExt::from_mode(0o755)).unwrap();
+        let (status, text) = home.search(&copy, &request(&program));
+        assert_eq!(status, Some(1), "{text}");
+        assert_eq!(text, "lighthaul-start begun\nlighthaul-start silent\n");
+        let pid = fs::read_to_string(home.0.join("pid")).unwrap();
+        let process = format!("/proc/{}/stat", pid.trim());
+        let state = fs::read_to_string(process).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "{state}");
     }
 
     #[test]

@@ -9,6 +9,8 @@ pub enum Report {
     Copy,
     /// The copy was installed and starts.
     Copied,
+    /// The installed program does not answer, and was ended.
+    Silent,
     /// There is neither. The line names kernel and architecture, and the installed program of another protocol.
     Missing(System, Option<String>),
     /// The copy could not be written.
@@ -42,6 +44,7 @@ impl Report {
             ("installed", _) => Some(Self::Installed),
             ("copy", _) => Some(Self::Copy),
             ("copied", _) => Some(Self::Copied),
+            ("silent", _) => Some(Self::Silent),
             ("missing" | "other", [kernel, machine, name @ ..]) => {
                 let system = System {
                     kernel: text(std::slice::from_ref(kernel)),
@@ -97,6 +100,7 @@ mod tests {
         assert_eq!(parse("unwritten disk full"), full);
         let denied = Some(Report::Unusable(126, "denied".to_owned()));
         assert_eq!(parse("unusable 126 denied"), denied);
+        assert_eq!(parse("silent"), Some(Report::Silent));
         for noise in ["", "missing", "unusable x", "hello"] {
             assert_eq!(parse(noise), None, "{noise}");
         }

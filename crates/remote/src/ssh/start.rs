@@ -1,5 +1,6 @@
 //! Daemon on another host that ssh starts.
 
+use std::fs::File;
 use std::io::Write;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -17,8 +18,8 @@ use crate::ssh::command::Ssh;
 use crate::ssh::control_socket::ControlSocket;
 use crate::ssh::error::SshError;
 use crate::ssh::far_program::{DEFAULT, FarProgram};
-use crate::ssh::greeting::{Limit, read_words};
-use crate::ssh::install::{Found, Install, Search};
+use crate::ssh::greeting::{Limit, PolledOutput, read_words};
+use crate::ssh::install::{Found, Install, Search, silent};
 
 /// Daemon that ssh started; it ends when this is dropped.
 #[derive(Debug)]
@@ -49,6 +50,20 @@ pub(crate) enum Sharing {
     Private(ControlSocket),
 }
 
+impl Started {
+    /// Returns true if the ssh process that started the daemon has ended, or ends soon.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        let clock = Clock::start();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if clock.now() >= Instant::ZERO + LOSS_TIME {
+                return false;
+            }
+            pause(END_INTERVAL);
+        }
+        true
+    }
+}
+
 impl Drop for Started {
     fn drop(&mut self) {
         end(&mut self.child, END_TIMEOUT);
@@ -64,6 +79,8 @@ pub struct Wanted<'a> {
     pub ports: Option<PortRange>,
     /// Permission to install a copy of this program, if it is missing.
     pub install: Install,
+    /// Longest silence after the login.
+    pub patience: Duration,
 }
 
 /// Starts a program on the host of `ssh`. It listens, and only `identity` may connect to it.
@@ -72,7 +89,8 @@ pub fn start(ssh: Ssh, wanted: Wanted<'_>, identity: &Identity) -> Result<Starte
         program: ssh.program(),
         error,
     };
-    let mut program = FarProgram::new(wanted.program).map_err(SshError::Program)?;
+    let mut program =
+        FarProgram::new(wanted.program, wanted.patience).map_err(SshError::Program)?;
     let sharing = Sharing::of(&ssh);
     let ports = wanted.ports.map(|ports| ports.to_string());
     let mut words = vec!["serve", "--once"];
@@ -86,7 +104,7 @@ pub fn start(ssh: Ssh, wanted: Wanted<'_>, identity: &Identity) -> Result<Starte
         .spawn()
         .map_err(failed)?;
     let key = format!("{}\n", tls::fingerprint(identity)?);
-    let answer = converse(&mut child, &mut program, (&ssh.host, wanted.install), &key);
+    let answer = converse(&mut child, &mut program, (&ssh, &sharing, wanted), &key);
     let greeting = match answer {
         Ok(words) => words.as_deref().and_then(greeting),
         Err(error) => {
@@ -98,11 +116,15 @@ pub fn start(ssh: Ssh, wanted: Wanted<'_>, identity: &Identity) -> Result<Starte
         let code = end(&mut child, FAILURE_TIMEOUT);
         // Ctrl-C ends ssh, too
         interrupt::check()?;
-        let (remote, host) = (program.to_string(), ssh.host);
+        let (remote, command, host) = (program.to_string(), ssh.line(), ssh.host);
         return Err(Error::from(match code {
             Some(127) => SshError::NotInstalled { remote, host },
-            Some(255) => SshError::NoLogin { host },
-            _ => SshError::NoGreeting { remote, host },
+            Some(255) => SshError::NoLogin { host, command },
+            _ => SshError::NoGreeting {
+                remote,
+                host,
+                command,
+            },
         }));
     };
     Ok(Started {
@@ -121,22 +143,30 @@ pub fn start(ssh: Ssh, wanted: Wanted<'_>, identity: &Identity) -> Result<Starte
 fn converse(
     child: &mut Child,
     program: &mut FarProgram,
-    (host, install): (&str, Install),
+    (ssh, sharing, wanted): (&Ssh, &Sharing, Wanted<'_>),
     key: &str,
 ) -> Result<Option<Vec<String>>, Error> {
-    let (Some(mut input), Some(mut output)) = (child.stdin.as_ref(), child.stdout.take()) else {
+    let (Some(mut input), Some(output)) = (child.stdin.as_ref(), child.stdout.take()) else {
         return Ok(None);
     };
+    let mut output = PolledOutput(output);
     let sent = input.write_all(key.as_bytes());
     // the end of the output tells what has failed
     sent.and_then(|()| input.flush()).ok();
-    let FarProgram::Sought(copy) = &*program else {
-        return read_words(&mut output, GREETING, Limit(None));
+    let FarProgram::Sought(copy, patience) = &*program else {
+        await_login(ssh, sharing, &output)?;
+        let limit = Limit::after(wanted.patience);
+        let words = read_words(&mut output, GREETING, limit)?;
+        if words.is_none() && limit.has_come() {
+            return Err(silent(ssh, wanted.program, wanted.patience));
+        }
+        return Ok(words);
     };
     let search = Search {
-        host,
+        ssh,
         copy,
-        install,
+        install: wanted.install,
+        patience: *patience,
     };
     let Some((found, words)) = search.follow(input, &mut output, key)? else {
         return Ok(None);
@@ -146,6 +176,21 @@ fn converse(
         Found::Copy => FarProgram::Copy(copy.clone()),
     };
     Ok(Some(words))
+}
+
+/// Waits until ssh has logged in, as far as that can be known: the user may have to type a password.
+fn await_login(ssh: &Ssh, sharing: &Sharing, output: &PolledOutput) -> Result<(), Error> {
+    let is_in = || match sharing {
+        Sharing::Private(socket) => socket.is_open(),
+        Sharing::Configured => is_shared_now(ssh),
+        // nobody can type without a terminal
+        Sharing::None => File::open("/dev/tty").is_err(),
+    };
+    // reading reports a failure
+    while !output.is_ready().unwrap_or(true) && !is_in() {
+        interrupt::check()?;
+    }
+    Ok(())
 }
 
 /// Returns the port and the key of the remote daemon.
@@ -199,13 +244,17 @@ impl Sharing {
 }
 
 /// Returns true if a process of the user holds a login to the host that others share.
-fn is_shared_now(ssh: &Ssh) -> bool {
+pub(crate) fn is_shared_now(ssh: &Ssh) -> bool {
     let mut check = ssh.command(&["-O", "check"]);
     check.arg(&ssh.host).stdin(Stdio::null());
     let status = check.stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }
 
+/// Longest silence of a program after the login, unless the user gives another.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+/// Time in which an ssh process ends after a connection through it was lost.
+const LOSS_TIME: Duration = Duration::from_millis(500);
 /// Longest wait for a daemon that was told to end, and for ssh after a failure.
 const END_TIMEOUT: Duration = Duration::from_secs(12);
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(5);
