@@ -82,7 +82,7 @@ impl GatewayLinks {
             && let Some(handle) = hold.handle()
         {
             warn!("ending the sessions of this link: {error}");
-            handle.end();
+            handle.revoke();
         }
         result
     }

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, PortRange, counted, seats};
+use lighthaul_copy::watch::Summary;
 use lighthaul_io::crypto::identity::{NotAFingerprint, random_octets};
 use lighthaul_io::crypto::tls;
 use lighthaul_io::host::clock::Clock;
@@ -305,9 +306,7 @@ impl Service {
         match serve_client(client, allocation, self) {
             Served::Joined(Ok(())) => debug!("joined a session"),
             Served::Ended(Ok(summary)) => {
-                let seconds = summary.elapsed.as_secs_f64();
-                let entries = counted(summary.entries, "entry", "entries");
-                info!("{entries}, {} bytes in {seconds:.2} s", summary.bytes);
+                info!("{}", described(&summary));
             }
             Served::Joined(Err(error)) | Served::Ended(Err(error)) | Served::Unused(error) => {
                 warn!("{error}");
@@ -397,6 +396,16 @@ fn bind_within(ports: PortRange, ip: IpAddr) -> io::Result<(TcpListener, Udp)> {
     Err(io::Error::new(last.kind(), text))
 }
 
+/// Returns the line of the log about a session. A measurement moves bytes without entries.
+fn described(summary: &Summary) -> String {
+    let seconds = summary.elapsed.as_secs_f64();
+    let entries = match summary.entries {
+        0 if summary.bytes > 0 => String::new(),
+        entries => counted(entries, "entry", "entries") + ", ",
+    };
+    format!("{entries}{} bytes in {seconds:.2} s", summary.bytes)
+}
+
 /// Binds a listener and a UDP socket to one port; port 0 takes one that is free for both.
 fn bind_both(address: SocketAddr) -> io::Result<(TcpListener, Udp)> {
     let mut last = io::Error::other("no port was tried");
@@ -421,4 +430,27 @@ fn bind_both(address: SocketAddr) -> io::Result<(TcpListener, Udp)> {
         }
     }
     Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_counts_entries_only_of_copies() {
+        for (entries, bytes, line) in [
+            (0, 2_147_483_648, "2147483648 bytes in 1.50 s"),
+            (0, 0, "0 entries, 0 bytes in 1.50 s"),
+            (1, 7, "1 entry, 7 bytes in 1.50 s"),
+            (2, 7, "2 entries, 7 bytes in 1.50 s"),
+        ] {
+            let summary = Summary {
+                entries,
+                bytes,
+                elapsed: Duration::from_millis(1500),
+                ..Summary::default()
+            };
+            assert_eq!(described(&summary), line);
+        }
+    }
 }

@@ -83,6 +83,8 @@ pub(crate) enum Command {
     Refuse,
     /// End at once, with all sessions.
     End,
+    /// The same, since the other gateway has lost its right to the link.
+    Revoke,
     /// Accept no further sessions, and end with the last one.
     Drain,
 }

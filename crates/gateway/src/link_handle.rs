@@ -68,6 +68,11 @@ impl LinkHandle {
         self.commands.send(Command::End);
     }
 
+    /// Ends the link and its sessions at once, since the other gateway has lost its right to it.
+    pub fn revoke(&self) {
+        self.commands.send(Command::Revoke);
+    }
+
     /// Ends the sessions and refuses new ones until [`LinkHandle::attach`], since the other gateway refuses this one.
     pub fn refuse(&self) {
         self.commands.send(Command::Refuse);

@@ -66,6 +66,8 @@ pub(crate) struct ThreadControl {
     interruption: Option<Interruption>,
     /// True if no further sessions are accepted.
     pub(crate) draining: bool,
+    /// True if the other gateway has lost its right to the link.
+    is_revoked: bool,
 }
 
 /// Reason for the thread to leave the connection.
@@ -104,6 +106,7 @@ impl Multiplexer {
                 commands,
                 interruption: None,
                 draining: false,
+                is_revoked: false,
             },
         })
     }
@@ -130,7 +133,7 @@ impl Multiplexer {
                     self.requeue();
                     return Some(Interruption::GiveUp);
                 }
-                Ok(Command::End) => {
+                Ok(Command::End | Command::Revoke) => {
                     self.control.draining = true;
                     self.requeue();
                     return Some(Interruption::End);
@@ -424,8 +427,9 @@ impl Multiplexer {
                     self.status.refuse(true);
                     self.control.interruption = Some(Interruption::GiveUp);
                 }
-                Ok(Command::End) => {
+                Ok(command @ (Command::End | Command::Revoke)) => {
                     self.control.draining = true;
+                    self.control.is_revoked = matches!(command, Command::Revoke);
                     self.control.interruption = Some(Interruption::End);
                 }
                 Err(_) => break,
@@ -460,6 +464,10 @@ impl Multiplexer {
     fn check(&self) -> Result<(), Error> {
         match &self.control.interruption {
             None => Ok(()),
+            Some(Interruption::End) if self.control.is_revoked => {
+                let text = "the right of the other gateway was withdrawn";
+                Err(Error::Network(text.into()))
+            }
             Some(Interruption::End) => Err(Error::Network("the gateway has been stopped".into())),
             Some(_) => Err(Error::Network("the link is reconnected".into())),
         }

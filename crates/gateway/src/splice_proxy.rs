@@ -129,7 +129,7 @@ impl SpliceProxy {
                 Command::Open(new_session) => self.open_session(*new_session),
                 Command::Resolved(id, found) => self.call(token(id), found),
                 Command::Drain => self.draining = true,
-                Command::End => {
+                Command::End | Command::Revoke => {
                     self.draining = true;
                     self.calling.clear();
                     self.streams.clear();

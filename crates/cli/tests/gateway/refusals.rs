@@ -26,6 +26,8 @@ fn revoked_gateway_right_ends_sessions() {
     say(&["allow", &key, "a", "--allowed", allowed]);
     crate::programs::assert_reset("the program", &mut ends.program);
     pair.egress.says("ending the sessions of this link");
+    pair.egress
+        .says("the right of the other gateway was withdrawn");
     becomes_true("the refusal is shown", || {
         shown(&pair.scratch, "a")["refused"] == true
     });
