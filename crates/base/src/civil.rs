@@ -107,7 +107,8 @@ impl core::error::Error for ParseCivilTimeError {}
 impl FromStr for CivilTime {
     type Err = ParseCivilTimeError;
 
-    /// Parses `18:30`, `18:30:59.5`, `2031-05-01T06:00`, `2031-05-01 06:00:00Z` or `2031-05-01T06:00:00+02:00`.
+    /// Parses `18:30`, `18:30:59.5`, `2031-05-01T06:00`, `2031-05-01 06:00:00Z`, `2031-05-01T06:00:00+02:00` or
+    /// `2031-05-01 06:00:00 +02:00`.
     fn from_str(text: &str) -> Result<Self, ParseCivilTimeError> {
         parse(text.trim()).ok_or(ParseCivilTimeError::Form)?
     }
@@ -132,7 +133,11 @@ fn parse(text: &str) -> Option<Result<CivilTime, ParseCivilTimeError>> {
         None => (None, text),
     };
     let (time, offset) = match rest.find(['Z', 'z', '+', '-']) {
-        Some(at) => (&rest[..at], Some(offset(&rest[at..])?)),
+        Some(at) => {
+            let time = &rest[..at];
+            let offset = offset(&rest[at..])?;
+            (time.strip_suffix(' ').unwrap_or(time), Some(offset))
+        }
         None => (rest, None),
     };
     let (time, nanos) = match time.split_once(['.', ',']) {
@@ -248,6 +253,7 @@ mod tests {
             ("1970-01-01t00:00:01z", 1_000_000_000),
             ("2031-05-01T08:00:00.5+02:00", 1_935_381_600_500_000_000),
             ("2031-05-01 08:00:00,5+0200", 1_935_381_600_500_000_000),
+            ("2031-05-01 08:00:00.5 +02:00", 1_935_381_600_500_000_000),
             ("2031-05-01T03:00:00.5-03", 1_935_381_600_500_000_000),
             ("1969-12-31T23:59:59Z", -1_000_000_000),
             ("2554-07-21T23:34:33.709551615Z", i128::from(u64::MAX)),
@@ -278,6 +284,9 @@ mod tests {
             "2031-05-01T06:00:00+25:00",
             "2031-05-01T06:00+2",
             "2031-05-01T06:00ZZ",
+            "2031-05-01 06:00  +02:00",
+            "2031-05-01 06:00 ",
+            "2031-05-01 +02:00",
             "12:00:00.1234567890",
             "é:00",
         ] {

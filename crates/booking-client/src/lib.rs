@@ -2,7 +2,9 @@
 //!
 //! - [`client`]: client of the REST interface; [`json`]: its JSON types
 //! - [`https`]: HTTP client with its own check of certificates
+//! - [`zone`]: times as people read them, in their time zone
 
 pub mod client;
 pub mod https;
 pub mod json;
+pub mod zone;

@@ -51,7 +51,7 @@ pub use outage::Outage;
 pub use packet::Arrival;
 pub use path::Path;
 pub use rate_limit::RateLimit;
-pub use refusal::{CounterOffer, Refusal};
+pub use refusal::{CounterOffer, Refusal, Rounding};
 pub use request::{Detail, Need, Request, Route, Shape};
 pub use resource::Owner;
 pub use restore::SavedBooking;

@@ -2,6 +2,7 @@
 
 use alloc::string::{String, ToString};
 use core::fmt;
+use core::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 
@@ -52,7 +53,19 @@ pub enum Refusal {
 #[derive(Clone, Copy, Debug)]
 pub struct WithTimes<'a> {
     refusal: &'a Refusal,
-    time: fn(Instant) -> String,
+    time: FormatTime,
+}
+
+/// Function that formats a time, which it may round only to the given side.
+pub type FormatTime = fn(Instant, Rounding) -> String;
+
+/// Side to which a time in a message can be rounded, so that a request with the rounded time is granted, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounding {
+    /// To an earlier time.
+    Earlier,
+    /// To a later time.
+    Later,
 }
 
 /// Requests that would be granted in place of a refused one.
@@ -76,7 +89,7 @@ impl Refusal {
     }
 
     /// Returns the message with times in another format, such as dates.
-    pub const fn with_times(&self, time: fn(Instant) -> String) -> WithTimes<'_> {
+    pub const fn with_times(&self, time: FormatTime) -> WithTimes<'_> {
         WithTimes {
             refusal: self,
             time,
@@ -86,7 +99,7 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.with_times(|at| at.to_string()).fmt(f)
+        self.with_times(|at, _| at.to_string()).fmt(f)
     }
 }
 
@@ -102,13 +115,13 @@ impl fmt::Display for WithTimes<'_> {
                 write!(
                     f,
                     "the start has passed: ask for a start at {} or later",
-                    time(*now)
+                    time(*now, Rounding::Later)
                 )
             }
             Refusal::BeyondHorizon(till) => write!(
                 f,
                 "the transfer would end after {}, the horizon of the calendar: ask for less, for a higher rate, or for an earlier start",
-                time(*till)
+                time(*till, Rounding::Earlier)
             ),
             Refusal::RateTooHigh(most) => write!(
                 f,
@@ -153,7 +166,7 @@ impl fmt::Display for WithTimes<'_> {
             Refusal::FollowingBooked(till) => write!(
                 f,
                 "another booking follows: extend to {} at most, or book again",
-                time(*till)
+                time(*till, Rounding::Earlier)
             ),
             Refusal::AmountOutOfRange(id) => write!(
                 f,
@@ -165,21 +178,33 @@ impl fmt::Display for WithTimes<'_> {
 }
 
 impl CounterOffer {
-    fn write(&self, f: &mut fmt::Formatter<'_>, time: fn(Instant) -> String) -> fmt::Result {
+    fn write(&self, f: &mut fmt::Formatter<'_>, time: FormatTime) -> fmt::Result {
         write!(f, "the transfer cannot end in time: ")?;
         match self.end {
-            Some(end) => write!(f, "ask for an end at {} or later", time(end))?,
+            Some(end) => write!(
+                f,
+                "ask for an end at {} or later",
+                time(end, Rounding::Later)
+            )?,
             None => write!(f, "ask for less")?,
         }
         match self.most {
             Some(Need::Size { bytes, .. }) => write!(f, ", or for {bytes} bytes")?,
-            Some(Need::Hold(time)) => write!(f, ", or for {time:?}")?,
+            Some(Need::Hold(hold)) => write!(f, ", or for {:?}", whole(hold))?,
             None => {}
         }
         match self.rate_max {
             Some(rate) => write!(f, ", or with a highest rate of {rate}"),
             None => Ok(()),
         }
+    }
+}
+
+/// Returns the whole seconds of a holding time, unless it is shorter than a second.
+const fn whole(hold: Duration) -> Duration {
+    match hold.as_secs() {
+        0 => hold,
+        seconds => Duration::from_secs(seconds),
     }
 }
 

@@ -81,13 +81,16 @@ pub(crate) enum Fault {
     Interrupted(String),
     /// A refused reservation, whose copy would end later than its data.
     #[error(
-        "{refused} (the copy ends {epilogue:.1} s later, when all files are verified and synced)"
+        "{refused} (the copy ends {epilogue:.1} s later, when all files are verified and synced{})",
+        deadline.as_ref().map_or_else(String::new, |by| format!(": --deadline {by}"))
     )]
     LateEnd {
         /// Answer of the scheduler.
         refused: Error,
         /// Seconds from the end of the data to the end of the copy.
         epilogue: f64,
+        /// Earliest deadline that the copy can meet, as the command line takes it.
+        deadline: Option<String>,
     },
     /// A reservation that cannot be used.
     #[error("cannot use reservation {id}: {why}")]

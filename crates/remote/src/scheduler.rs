@@ -6,6 +6,7 @@ use std::{env, fs};
 use crate::error::Fault;
 use lighthaul_booking_client::client::{Client, ClientError};
 use lighthaul_booking_client::https::ServerTrust;
+use lighthaul_booking_client::zone::Zone;
 use lighthaul_daemon::known_hosts::KeyCheck;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::{Error, FileAction};
@@ -73,7 +74,10 @@ fn token(asking: &Scheduler) -> Result<Option<String>, Error> {
     Ok(env::var("LIGHTHAUL_SCHEDULER_TOKEN").ok())
 }
 
-/// Returns the error for a failure, with its exit status.
-pub fn failed(failure: ClientError) -> Error {
+/// Returns the error for a failure, with its exit status. Its times are local, as options take them.
+pub fn failed(mut failure: ClientError) -> Error {
+    if let ClientError::Problem(problem) = &mut failure {
+        problem.detail = Zone::LOCAL.localized(&problem.detail);
+    }
     Fault::Scheduler(failure).into()
 }

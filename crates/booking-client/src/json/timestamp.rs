@@ -21,6 +21,21 @@ impl Timestamp {
     pub const fn instant(self) -> Instant {
         Instant::from_nanos(self.0)
     }
+
+    /// Returns the last whole second that is not after this time.
+    #[must_use]
+    pub const fn second_before(self) -> Self {
+        Self(self.0 - self.0 % SECOND)
+    }
+
+    /// Returns the first whole second that is not before this time.
+    #[must_use]
+    pub const fn second_after(self) -> Self {
+        match self.0.checked_next_multiple_of(SECOND) {
+            Some(nanos) => Self(nanos),
+            None => self.second_before(),
+        }
+    }
 }
 
 impl From<Instant> for Timestamp {
@@ -94,6 +109,8 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
 /// Number of characters of a faulty text that a message quotes.
 const SHOWN_MAX: usize = 64;
 
@@ -132,6 +149,24 @@ mod tests {
             assert!(
                 why.starts_with(&format!("{text} is too far ahead")),
                 "{why}"
+            );
+        }
+    }
+
+    #[test]
+    fn times_are_rounded_to_whole_seconds() {
+        for (nanos, before, after) in [
+            (0, 0, 0),
+            (1, 0, SECOND),
+            (2 * SECOND, 2 * SECOND, 2 * SECOND),
+            (3 * SECOND - 1, 2 * SECOND, 3 * SECOND),
+            (u64::MAX, 18_446_744_073 * SECOND, 18_446_744_073 * SECOND),
+        ] {
+            let at = Timestamp(nanos);
+            assert_eq!(
+                (at.second_before().0, at.second_after().0),
+                (before, after),
+                "{nanos}"
             );
         }
     }

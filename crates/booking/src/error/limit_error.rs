@@ -20,7 +20,9 @@ pub enum QuotaError {
     },
     /// Bytes in a window.
     #[error(
-        "{owner} may book {most} bytes from {from} till {till}, of which {left} are left: ask for less, or for another time"
+        "{owner} may book {most} bytes from {} till {}, of which {left} are left: ask for less, or for another time",
+        .from.second_before(),
+        .till.second_after()
     )]
     Bytes {
         /// Name of the owner.
@@ -91,7 +93,9 @@ pub enum PolicyError {
     },
     /// End that is too late.
     #[error(
-        "the reservation would end at {end}, and the policy of {owner} permits reservations till {last}; ask for less or for an earlier start, or ask an operator"
+        "the reservation would end at {}, and the policy of {owner} permits reservations till {}; ask for less or for an earlier start, or ask an operator",
+        .end.second_after(),
+        .last.second_before()
     )]
     End {
         /// Name of the owner.
@@ -136,7 +140,9 @@ pub enum OverlapError {
     },
     /// Another circuit carries the same packets at that time.
     #[error(
-        "reservation {id} carries packets of \"{packets}\" at {interface} from {from} till {till}; choose other ports or addresses, or {}",
+        "reservation {id} carries packets of \"{packets}\" at {interface} from {} till {}; choose other ports or addresses, or {}",
+        .from.second_before(),
+        .till.second_after(),
         other_time(*.free)
     )]
     Packets {
@@ -165,6 +171,6 @@ fn remedy(left: Option<&Rate>) -> String {
 fn other_time(free: Option<Timestamp>) -> String {
     free.map_or_else(
         || "another time".to_owned(),
-        |free| format!("a start at {free}"),
+        |free| format!("a start at {}", free.second_after()),
     )
 }

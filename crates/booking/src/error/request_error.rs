@@ -65,7 +65,7 @@ pub enum RequestError {
     #[error("an idempotency key has 1 to {0} bytes: give a shorter one, such as a UUID")]
     KeyLength(usize),
     /// The outage is in the past.
-    #[error("the outage ends at {till}, which has passed: give an end after {now}")]
+    #[error("the outage ends at {till}, which has passed: give an end after {}", .now.second_after())]
     OutagePassed {
         /// End of the outage.
         till: Timestamp,

@@ -2,8 +2,9 @@
 
 use std::io;
 
+use lighthaul_base::Instant;
 use lighthaul_booking_client::json::Timestamp;
-use lighthaul_calendar::Refusal;
+use lighthaul_calendar::{Refusal, Rounding};
 use lighthaul_circuit::error as circuit;
 use lighthaul_circuit::reservation::{BrokenJournal, Illegal};
 
@@ -19,7 +20,7 @@ pub enum Error {
     #[error(transparent)]
     Request(#[from] RequestError),
     /// The calendar refused the request.
-    #[error("{}", .0.with_times(|at| Timestamp::from(at).to_string()))]
+    #[error("{}", .0.with_times(whole_second))]
     Refused(#[from] Refusal),
     /// The state of the reservation does not permit the action.
     #[error(transparent)]
@@ -81,6 +82,16 @@ impl Error {
         let what = "reservation";
         Self::NotFound { what, id }
     }
+}
+
+/// Formats a time in whole seconds.
+fn whole_second(at: Instant, rounding: Rounding) -> String {
+    let at = Timestamp::from(at);
+    let at = match rounding {
+        Rounding::Earlier => at.second_before(),
+        Rounding::Later => at.second_after(),
+    };
+    at.to_string()
 }
 
 impl From<BrokenJournal> for Error {

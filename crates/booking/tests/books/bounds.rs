@@ -31,6 +31,10 @@ fn impossible_amounts_and_times_are_refused_with_a_remedy() {
         ("ask for an end at 2027-01-15T08:01:41Z", |new| {
             new.by = Some(World::at(1));
         }),
+        ("ask for an end at 2027-01-15T08:01:42Z or later", |new| {
+            new.size = Some(Bytes(SECONDS_WORTH + 1));
+            new.by = Some(World::at(1));
+        }),
     ]);
 }
 

@@ -2,9 +2,10 @@
 
 use lighthaul_base::counted;
 use lighthaul_base::escape::{LINE_MAX, escape};
-use lighthaul_booking_client::json::{Quote, Reservation, Step};
+use lighthaul_booking_client::json::{Quote, Reservation, Step, Timestamp};
+use lighthaul_booking_client::zone::Zone;
 use lighthaul_grammar::output::OutputArgs;
-use lighthaul_timeline::label::{rate, shown};
+use lighthaul_timeline::label::rate;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -61,7 +62,7 @@ pub(crate) fn done(reservation: &Reservation, output: OutputArgs) {
     let what = match &reservation.failure {
         Some(why) => format!(": {why}"),
         None if state.is_final() => String::new(),
-        None => format!(", ends by {}", shown(reservation.promised_end)),
+        None => format!(", ends by {}", shown_end(reservation.promised_end)),
     };
     tell(&format!("reservation {id} of {owner} is {state}{what}"));
 }
@@ -71,7 +72,10 @@ pub(crate) fn quote(quote: &Quote, output: OutputArgs) {
     if output.json {
         return event("quote", quote);
     }
-    tell(&format!("it would end by {}", shown(quote.promised_end)));
+    tell(&format!(
+        "it would end by {}",
+        shown_end(quote.promised_end)
+    ));
     tell(&format!("  over {}", quote.path.join(", ")));
     steps(&quote.steps);
 }
@@ -103,7 +107,7 @@ pub(crate) fn list(reservations: &[Reservation], first: bool, output: OutputArgs
             &reservation.state.to_string(),
             &reservation.owner,
             &begins,
-            &shown(reservation.promised_end),
+            &shown_end(reservation.promised_end),
             &most.map_or_else(|| "-".to_owned(), rate),
             &reservation.path.join(", "),
         ];
@@ -111,9 +115,19 @@ pub(crate) fn list(reservations: &[Reservation], first: bool, output: OutputArgs
     }
 }
 
+/// Returns a local time, without fractions of the second.
+fn shown(at: Timestamp) -> String {
+    Zone::LOCAL.shown(at)
+}
+
+/// Returns the local time of an end, which is not later.
+fn shown_end(at: Timestamp) -> String {
+    shown(at.second_after())
+}
+
 fn row(columns: [&str; 7]) -> String {
     let [id, state, owner, begins, end, most, path] = columns;
-    format!("{id:>6}  {state:<11}  {owner:<16}  {begins:<24}  {end:<24}  {most:>10}  {path}")
+    format!("{id:>6}  {state:<11}  {owner:<16}  {begins:<26}  {end:<26}  {most:>10}  {path}")
 }
 
 fn steps(steps: &[Step]) {
@@ -121,7 +135,7 @@ fn steps(steps: &[Step]) {
         tell(&format!(
             "  {} - {}  {:>10}",
             shown(step.from),
-            shown(step.till),
+            shown_end(step.till),
             rate(step.rate_bps)
         ));
     }

@@ -6,6 +6,7 @@ use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_booking_client::client::{Client, ClientError};
 use lighthaul_booking_client::json::{Bps, Bytes, NewReservation, Reservation, Timestamp};
+use lighthaul_booking_client::zone::Zone;
 use lighthaul_copy::watch::Summary;
 use lighthaul_grammar::copy::Cp;
 use lighthaul_grammar::time::Time;
@@ -13,7 +14,6 @@ use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
-use lighthaul_timeline::label::shown;
 use serde_json::json;
 
 use crate::copy::confirm::confirm;
@@ -85,13 +85,16 @@ impl Circuit {
             ..NewReservation::default()
         };
         let reservation = client.reserve(&request).map_err(|failure| {
+            let end = earliest_end(&failure).map(|end| here(end, ahead));
             let error = failed(failure);
             if by.is_none() || error.code() != Code::Refused {
                 return error;
             }
+            let deadline = end.map(|end| Timestamp(end.0.saturating_add(nanos_of(epilogue))));
             Fault::LateEnd {
                 refused: error,
                 epilogue: epilogue.as_secs_f64(),
+                deadline: deadline.map(|by| Zone::LOCAL.word(by.second_after())),
             }
             .into()
         })?;
@@ -112,7 +115,7 @@ impl Circuit {
 
     /// Returns a time of the scheduler by the clock of this host.
     const fn here(&self, at: Timestamp) -> Timestamp {
-        Timestamp(at.0.saturating_add_signed(self.ahead.saturating_neg()))
+        here(at, self.ahead)
     }
 
     /// Returns the start of the first step by the clock of this host.
@@ -155,8 +158,8 @@ impl Circuit {
         let text = format!(
             "reservation {id} is booked over {}, from {}; the copy will be complete by {}",
             path.join(", "),
-            shown(self.start()),
-            shown(self.here(promised_end)),
+            Zone::LOCAL.shown(self.start()),
+            Zone::LOCAL.shown(self.here(promised_end).second_after()),
         );
         let event = json!({
             "type": "booked", "reservation": id, "path": path, "steps": self.reservation.steps,
@@ -245,6 +248,21 @@ impl Circuit {
             json!({"type": "released", "reservation": id, "early_s": early}),
             &text,
         );
+    }
+}
+
+/// Returns a time of a scheduler whose clock is `ahead` nanoseconds ahead by the clock of this host.
+const fn here(at: Timestamp, ahead: i64) -> Timestamp {
+    Timestamp(at.0.saturating_add_signed(ahead.saturating_neg()))
+}
+
+/// Returns the earliest end that the scheduler offers.
+fn earliest_end(failure: &ClientError) -> Option<Timestamp> {
+    match failure {
+        ClientError::Problem(problem) => problem.counter_offer.as_ref()?.earliest_end,
+        ClientError::Untrusted { .. }
+        | ClientError::Network { .. }
+        | ClientError::Protocol { .. } => None,
     }
 }
 

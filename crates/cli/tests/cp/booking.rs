@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use lighthaul_booking_client::json::Timestamp;
+use lighthaul_io::host::clock::unix_nanos;
 use serde_json::Value;
 
 use crate::far::{Far, Near};
@@ -331,6 +332,38 @@ fn impossible_bookings_are_refused_with_one_sentence() {
 }
 
 #[test]
+fn times_of_the_scheduler_are_local_and_can_be_given_back() {
+    let booking = Booking::start("booking-zone", &["--no-tls"]);
+    let ada = booking.token("ada", "user");
+    // a zone half an hour off, in any case
+    let run = |words: &[&str]| {
+        let mut command = booking.command(&ada, words);
+        command.env("TZ", "XST-3:30");
+        booking.near.run(command)
+    };
+    let words = ["book", "paris", "milan", "--size", "20.000001GB"];
+    let booked = run(&words).assert_succeeded();
+    let end = booked.out[0].split("ends by ").nth(1).unwrap();
+    assert!(end.ends_with(" +03:30") && !end.contains('.'), "{booked:?}");
+    let list = run(&["reservations", "--json"]).assert_succeeded();
+    let promised = one(&list)["promised_end"].clone();
+    let promised = promised.as_str().unwrap();
+    assert!(promised.ends_with('Z'), "{promised}");
+    let exact: Timestamp = promised.parse().unwrap();
+    assert_eq!(end.parse(), Ok(exact.second_after()));
+    // the shown times, and the offered one, are taken as they are
+    run(&["quote", "paris", "milan", "--size", "1MB", "--start", end]).assert_succeeded();
+    let late = [&words[..], &["--start", end]].concat();
+    let refused =
+        run(&[&late[..], &["--by", end]].concat()).assert_failed(40, "ask for an end at ");
+    let offer = refused.err.concat();
+    let offer = offer.split("an end at ").nth(1).unwrap();
+    let offer = offer.split(' ').next().unwrap();
+    assert!(offer.ends_with("+03:30") && offer.len() == 25, "{offer}");
+    run(&[&late[..], &["--by", offer]].concat()).assert_succeeded();
+}
+
+#[test]
 fn calendar_is_drawn_as_text_and_picture() {
     let booking = Booking::start("booking-calendar", &["--no-tls"]);
     let (ada, olga) = (
@@ -449,6 +482,12 @@ fn booked_copy_follows_its_reservation_and_releases_the_rest() {
     assert_eq!(state(&booked.unwrap()["reservation"]), "released");
     copy(&["--book-size", "900TB", "--by", "23:59:59"])
         .assert_failed(40, "the transfer cannot end in time: ask for ");
+    let soon = Timestamp(unix_nanos() + 20_000_000_000).to_string();
+    let late = copy(&["--book-size", "20GB", "--by", &soon]);
+    let late = late.assert_failed(40, " synced: --deadline ").err.concat();
+    let offer = late.split("--deadline ").nth(1).unwrap();
+    let offer = offer.split(')').next().unwrap();
+    assert!(offer.parse::<Timestamp>().is_ok(), "{late}");
     copy(&["--far-node", "rome"]).assert_failed_to_parse();
 }
 

@@ -67,6 +67,16 @@ pub fn unix_of_local(date: Option<[i32; 3]>, time: [i32; 3]) -> Option<i64> {
     (seconds >= 0).then_some(seconds)
 }
 
+/// Returns the seconds that this host's time zone is ahead of UTC at a time in seconds since 1970.
+pub fn local_offset(at: i64) -> i32 {
+    let mut local = std::mem::MaybeUninit::<libc::tm>::zeroed();
+    // SAFETY: both pointers are valid; localtime_r writes to no other memory.
+    unsafe { libc::localtime_r(&raw const at, local.as_mut_ptr()) };
+    // SAFETY: zeroes are a valid tm, and so is localtime_r's result.
+    let local = unsafe { local.assume_init() };
+    i32::try_from(local.tm_gmtoff).unwrap_or(0)
+}
+
 /// Returns the time of the week in this host's time zone, for lookups in timetables.
 pub fn week_time() -> WeekTime {
     let now = (unix_nanos() / 1_000_000_000).cast_signed();
