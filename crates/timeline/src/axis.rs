@@ -1,8 +1,7 @@
 //! Time axis of a chart, from left to right.
 
 use lighthaul_booking_client::json::Timestamp;
-
-use crate::label::written;
+use lighthaul_booking_client::zone::{Zone, offset, written};
 
 /// Interval of time, divided into columns.
 #[derive(Clone, Copy, Debug)]
@@ -10,15 +9,33 @@ pub struct Axis {
     from: u64,
     till: u64,
     columns: usize,
+    zone: Zone,
+    /// Seconds that the zone is ahead of UTC at the start. The whole axis has that offset.
+    ahead: i32,
 }
 
 impl Axis {
-    /// Returns the axis between two times, with at least one column.
-    pub fn new(from: Timestamp, till: Timestamp, columns: usize) -> Self {
+    /// Returns the axis between two times, with at least one column, labeled in the time of `zone`.
+    pub fn new((from, till): (Timestamp, Timestamp), columns: usize, zone: Zone) -> Self {
         Self {
             from: from.0,
             till: till.0.max(from.0.saturating_add(1)),
             columns: columns.max(1),
+            zone,
+            ahead: zone.ahead(from),
+        }
+    }
+
+    /// Returns the zone of times beside the axis.
+    pub const fn zone(&self) -> Zone {
+        self.zone
+    }
+
+    /// Returns the name of the time that its ticks show, as in `UTC` or `UTC+02:00`.
+    pub fn zone_name(&self) -> String {
+        match self.ahead {
+            0 => "UTC".to_owned(),
+            ahead => format!("UTC{}", offset(ahead)),
         }
     }
 
@@ -71,12 +88,14 @@ impl Axis {
             _ => "%H:%M:%S",
         };
         let step = step.saturating_mul(SECOND);
-        let first = self.from.next_multiple_of(step);
+        // round in the time of the labels
+        let ahead = i64::from(self.ahead) * SECOND.cast_signed();
+        let first = self.from.saturating_add_signed(ahead);
+        let first = first.next_multiple_of(step).saturating_add_signed(-ahead);
         let ticks = (0..most as u64).map(|nth| first.saturating_add(nth.saturating_mul(step)));
         let ticks = ticks.take_while(|at| *at < self.till);
-        ticks
-            .map(|at| (Timestamp(at), written(Timestamp(at), form)))
-            .collect()
+        let label = |at| (Timestamp(at), written(Timestamp(at), self.ahead, form));
+        ticks.map(label).collect()
     }
 }
 
@@ -91,24 +110,45 @@ const STEPS: [u64; 19] = [
 mod tests {
     use super::*;
 
-    fn at(text: &str) -> Timestamp {
-        text.parse().unwrap()
+    fn axis(from: &str, till: &str, zone: Zone) -> Axis {
+        let at = |text: &str| text.parse().unwrap();
+        Axis::new((at(from), at(till)), 60, zone)
+    }
+
+    fn names(axis: &Axis, most: usize) -> Vec<String> {
+        axis.ticks(most).into_iter().map(|(_, name)| name).collect()
     }
 
     #[test]
     fn ticks_are_round_and_few() {
-        let axis = Axis::new(at("2031-05-01T05:50:07Z"), at("2031-05-01T11:50:07Z"), 60);
-        let names: Vec<String> = axis.ticks(6).into_iter().map(|(_, name)| name).collect();
-        assert_eq!(names, ["06:00", "08:00", "10:00"]);
-        let short = Axis::new(at("2031-05-01T05:50:07Z"), at("2031-05-01T05:50:19.5Z"), 60);
-        assert_eq!(short.ticks(4)[0].1, "05:50:10");
-        let long = Axis::new(at("2031-05-01T05:50:07Z"), at("2031-05-06T00:00:00Z"), 60);
-        assert_eq!(long.ticks(8)[0].1, "05-02");
+        let day = axis("2031-05-01T05:50:07Z", "2031-05-01T11:50:07Z", Zone::UTC);
+        assert_eq!(names(&day, 6), ["06:00", "08:00", "10:00"]);
+        assert_eq!(day.zone_name(), "UTC");
+        let short = axis("2031-05-01T05:50:07Z", "2031-05-01T05:50:19.5Z", Zone::UTC);
+        assert_eq!(names(&short, 4)[0], "05:50:10");
+        let long = axis("2031-05-01T05:50:07Z", "2031-05-06T00:00:00Z", Zone::UTC);
+        assert_eq!(names(&long, 8)[0], "05-02");
+    }
+
+    #[test]
+    fn ticks_are_round_in_the_time_of_the_zone() {
+        let kolkata = Zone::new(|_| 19_800);
+        let day = axis("2031-05-01T05:50:07Z", "2031-05-01T11:50:07Z", kolkata);
+        assert_eq!(names(&day, 6), ["12:00", "14:00", "16:00"]);
+        assert_eq!(day.zone_name(), "UTC+05:30");
+        let far = Zone::new(|_| -36_000);
+        let days = axis("2031-05-01T05:50:07Z", "2031-05-04T05:50:07Z", far);
+        let (first, name) = &days.ticks(8)[0];
+        assert_eq!(
+            (first.to_string().as_str(), name.as_str()),
+            ("2031-05-01T10:00:00Z", "00:00")
+        );
+        assert_eq!(days.zone_name(), "UTC-10:00");
     }
 
     #[test]
     fn columns_cover_the_axis_without_gaps() {
-        let axis = Axis::new(Timestamp(7), Timestamp(1007), 3);
+        let axis = Axis::new((Timestamp(7), Timestamp(1007)), 3, Zone::UTC);
         assert_eq!(
             [0, 1, 2, 3].map(|column| axis.begins(column).0),
             [7, 340, 673, 1007]

@@ -7,7 +7,7 @@ use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_booking_client::json::{Allocation, CalendarView, Timestamp};
 
 use crate::axis::Axis;
-use crate::label::{rate, shown};
+use crate::label::rate;
 
 /// Returns the number of columns that fit beside the margins.
 pub const fn columns(width: usize) -> usize {
@@ -21,8 +21,8 @@ pub fn draw(calendar: &CalendarView, axis: &Axis) -> Vec<String> {
         "{}  {}  from {} till {}",
         escape(&calendar.link, LINE_MAX),
         rate(calendar.capacity_bps),
-        shown(axis.from()),
-        shown(axis.till())
+        axis.zone().shown(axis.from()),
+        axis.zone().shown(axis.till())
     )];
     lines.extend(free(calendar, axis));
     lines.extend(scale(axis));
@@ -81,7 +81,7 @@ fn scale(axis: &Axis) -> [String; 2] {
     let names: String = names.into_iter().collect();
     [
         format!("{:>MARGIN$} └{line}", "free 0"),
-        format!("{:MARGIN$}  {}", "", names.trim_end()),
+        format!("{:>MARGIN$}  {}", axis.zone_name(), names.trim_end()),
     ]
 }
 
@@ -149,6 +149,7 @@ const SHADES: [char; 4] = [' ', '░', '▒', '█'];
 #[cfg(test)]
 mod tests {
     use lighthaul_booking_client::json::Free;
+    use lighthaul_booking_client::zone::Zone;
 
     use super::*;
 
@@ -183,7 +184,7 @@ mod tests {
 
     #[test]
     fn calendar_shows_free_and_booked_capacity() {
-        let axis = Axis::new(Timestamp(0), Timestamp(1000), 20);
+        let axis = Axis::new((Timestamp(0), Timestamp(1000)), 20, Zone::UTC);
         let lines = draw(&calendar(), &axis);
         let bars: Vec<&str> = lines[1..9]
             .iter()
@@ -208,9 +209,27 @@ mod tests {
     }
 
     #[test]
+    fn time_axis_names_its_zone() {
+        let day = (Timestamp(0), Timestamp(86_400_000_000_000));
+        for (zone, from, name) in [
+            (Zone::UTC, "from 1970-01-01 00:00:00Z till", "UTC  00:00"),
+            (
+                Zone::new(|_| 3600),
+                "from 1970-01-01 01:00:00 +01:00 till",
+                "UTC+01:00  ",
+            ),
+        ] {
+            let lines = draw(&calendar(), &Axis::new(day, 60, zone));
+            assert!(lines[0].contains(from), "{}", lines[0]);
+            assert!(lines[10].trim_start().starts_with(name), "{lines:#?}");
+        }
+    }
+
+    #[test]
     fn calendar_lines_fit_the_terminal() {
         for width in [48, 80, 137] {
-            let axis = Axis::new(Timestamp(0), Timestamp(86_400_000_000_000), columns(width));
+            let day = (Timestamp(0), Timestamp(86_400_000_000_000));
+            let axis = Axis::new(day, columns(width), Zone::new(|_| -12_600));
             for line in &draw(&calendar(), &axis)[1..] {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use lighthaul_base::counted;
 use lighthaul_booking_client::json::{CalendarView, Timestamp};
+use lighthaul_booking_client::zone::Zone;
 use lighthaul_grammar::booking::Calendar;
 use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::{Error, FileAction};
@@ -40,14 +41,15 @@ pub(crate) fn run(args: &Calendar) -> Result<(), Error> {
     for link in links.iter().take(LINKS_MAX) {
         calendars.push(client.calendar(link, from, till).map_err(failed)?);
     }
+    let axis = |columns| Axis::new((from, till), columns, Zone::LOCAL);
     if let Some((path, form)) = form {
-        return plot(&calendars, (from, till), path, form);
+        return plot(&calendars, axis(1), path, form);
     }
     for calendar in &calendars {
         if args.asking.output.json {
             show::event("calendar", calendar);
         } else {
-            let axis = Axis::new(from, till, blocks::columns(terminal_width()));
+            let axis = axis(blocks::columns(terminal_width()));
             for line in blocks::draw(calendar, &axis) {
                 print(&line);
             }
@@ -83,13 +85,8 @@ fn form(path: &Path) -> Result<Form, Error> {
     }
 }
 
-fn plot(
-    calendars: &[CalendarView],
-    (from, till): (Timestamp, Timestamp),
-    path: &Path,
-    form: Form,
-) -> Result<(), Error> {
-    let picture = chart::draw(calendars, from, till);
+fn plot(calendars: &[CalendarView], axis: Axis, path: &Path, form: Form) -> Result<(), Error> {
+    let picture = chart::draw(calendars, axis);
     let octets = match form {
         Form::Svg => picture.svg().into_bytes(),
         Form::Png => picture

@@ -361,6 +361,11 @@ fn times_of_the_scheduler_are_local_and_can_be_given_back() {
     let offer = offer.split(' ').next().unwrap();
     assert!(offer.ends_with("+03:30") && offer.len() == 25, "{offer}");
     run(&[&late[..], &["--by", offer]].concat()).assert_succeeded();
+    let calendar = run(&["calendar", "--for", "20m"]).assert_succeeded();
+    assert!(
+        calendar.out.iter().any(|line| line.contains("UTC+03:30  ")),
+        "{calendar:#?}"
+    );
 }
 
 #[test]
