@@ -1,5 +1,6 @@
 //! Counters and events of a transfer, for its observer.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -66,20 +67,35 @@ pub struct Counts {
     current: Mutex<Option<Current>>,
 }
 
-/// First file of the object that a lane moves.
-#[derive(Debug)]
+/// Function that finds the file at a position in an object.
+type FileAt = dyn Fn(u64) -> Option<CurrentFile> + Send;
+
+/// Object that a lane moves.
 struct Current {
-    file: CurrentFile,
+    file_at: Box<FileAt>,
     /// Packets of the lane before the object.
     packets: u64,
     packet_len: u64,
 }
 
+impl fmt::Debug for Current {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut current = f.debug_struct("Current");
+        current.field("packets", &self.packets);
+        current.finish_non_exhaustive()
+    }
+}
+
 impl Counts {
-    /// Records that the lane begins an object whose first bytes are those of `file`.
-    pub fn begin(&self, file: CurrentFile, packet_len: u32) {
+    /// Records that the lane begins an object. `file_at` returns the file at a position in it, or none after its
+    /// last byte.
+    pub fn begin(
+        &self,
+        file_at: impl Fn(u64) -> Option<CurrentFile> + Send + 'static,
+        packet_len: u32,
+    ) {
         let current = Current {
-            file,
+            file_at: Box::new(file_at),
             packets: self.first_packets(),
             packet_len: packet_len.into(),
         };
@@ -91,15 +107,13 @@ impl Counts {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Returns the file that the lane moves.
+    /// Returns the file that the lane moves, unless all of its object has moved.
     fn current(&self) -> Option<CurrentFile> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let current = current.as_ref()?;
         let packets = self.first_packets().saturating_sub(current.packets);
         let moved = packets.saturating_mul(current.packet_len);
-        let mut file = current.file.clone();
-        file.done = file.done.saturating_add(moved).min(file.size);
-        Some(file)
+        (current.file_at)(moved).filter(|file| file.done < file.size)
     }
 
     /// Returns the packets without those that were sent or received again.
@@ -287,21 +301,56 @@ mod tests {
             done,
             size: 1000,
         };
+        let from = |path: &'static [u8], offset| move |at| Some(file(path, offset + at));
         monitor.lane(0).packets.store(7, Relaxed);
-        monitor.lane(0).begin(file(b"a", 0), 100);
-        monitor.lane(1).begin(file(b"a", 500), 100);
-        monitor.lane(2).begin(file(b"b", 0), 100);
+        monitor.lane(0).begin(from(b"a", 0), 100);
+        monitor.lane(1).begin(from(b"a", 500), 100);
+        monitor.lane(2).begin(from(b"b", 0), 100);
         monitor.lane(0).packets.store(9, Relaxed);
         monitor.lane(1).packets.store(4, Relaxed);
         monitor.lane(1).again.store(1, Relaxed);
-        monitor.lane(2).packets.store(50, Relaxed);
-        assert_eq!(monitor.current(), [file(b"a", 800), file(b"b", 1000)]);
+        monitor.lane(2).packets.store(6, Relaxed);
+        assert_eq!(monitor.current(), [file(b"a", 800), file(b"b", 600)]);
         monitor.lane(1).end();
-        assert_eq!(monitor.current(), [file(b"a", 200), file(b"b", 1000)]);
+        assert_eq!(monitor.current(), [file(b"a", 200), file(b"b", 600)]);
         for number in 2..LANES_MAX {
-            let path = [b'c' + number as u8];
-            monitor.lane(number).begin(file(&path, 0), 100);
+            let file = move |at| {
+                Some(CurrentFile {
+                    path: vec![number as u8],
+                    done: at,
+                    size: 1,
+                })
+            };
+            monitor.lane(number).begin(file, 100);
         }
         assert_eq!(monitor.current().len(), CURRENT_MAX);
+    }
+
+    #[test]
+    fn shown_file_follows_the_position_in_the_object() {
+        let monitor = Monitor::default();
+        let small = |path: &[u8], done| CurrentFile {
+            path: path.to_vec(),
+            done,
+            size: 150,
+        };
+        let lane = monitor.lane(0);
+        let file_at = move |at| match at {
+            0..150 => Some(small(b"a", at)),
+            150..300 => Some(small(b"b", at - 150)),
+            _ => None,
+        };
+        lane.begin(file_at, 100);
+        for (packets, files) in [
+            (0, vec![small(b"a", 0)]),
+            (1, vec![small(b"a", 100)]),
+            (2, vec![small(b"b", 50)]),
+            (3, vec![]),
+        ] {
+            lane.packets.store(packets, Relaxed);
+            assert_eq!(monitor.current(), files, "{packets}");
+        }
+        lane.begin(move |_| Some(small(b"c", 150)), 100);
+        assert_eq!(monitor.current(), [], "all of it has moved");
     }
 }

@@ -81,6 +81,16 @@ impl Layout {
         self.len
     }
 
+    /// Returns the index of the piece at `position`, and the bytes of it before that; none at the end of the object
+    /// and in padding.
+    pub fn piece_at(&self, position: u64) -> Option<(usize, u64)> {
+        if position >= self.len {
+            return None;
+        }
+        let part = self.parts(position, 1).next()?;
+        Some((part.index, part.at))
+    }
+
     /// Returns the parts of pieces in the `len` bytes at `offset`, in order. Padding for alignment
     /// is left out.
     pub fn parts(&self, offset: u64, len: usize) -> impl Iterator<Item = PiecePart> + '_ {
@@ -141,6 +151,23 @@ mod tests {
             vec![piece(1); PIECES_MAX + 1],
         ] {
             assert!(Layout::new(pieces).is_err());
+        }
+    }
+
+    #[test]
+    fn piece_at_a_position_is_found_and_none_after_the_end() {
+        let layout = Layout::new(vec![piece(7), piece(3), piece(LARGE)]).unwrap();
+        for (position, piece) in [
+            (0, Some((0, 0))),
+            (6, Some((0, 6))),
+            (7, Some((1, 0))),
+            (10, None),
+            (PAGE, Some((2, 0))),
+            (PAGE + LARGE - 1, Some((2, LARGE - 1))),
+            (PAGE + LARGE, None),
+            (u64::MAX, None),
+        ] {
+            assert_eq!(layout.piece_at(position), piece, "{position}");
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lighthaul_copy::report::Report;
+use lighthaul_copy::watch::CurrentFile;
 use lighthaul_files::digest::Digest;
 use lighthaul_files::object::{Layout, Span};
 use lighthaul_session::error::Error;
@@ -31,6 +32,20 @@ pub(crate) struct Incoming {
     pub(crate) layout: Layout,
     /// Files of the pieces.
     pub(crate) files: Vec<Arc<PendingFile>>,
+}
+
+impl Incoming {
+    /// Returns the file at `position` in the object, for the observer.
+    pub(crate) fn file_at(&self, position: u64) -> Option<CurrentFile> {
+        let (index, at) = self.layout.piece_at(position)?;
+        let (piece, file) = (self.layout.pieces().get(index)?, self.files.get(index)?);
+        let entry = &file.entry;
+        Some(CurrentFile::new(
+            entry.path(),
+            piece.offset.saturating_add(at),
+            entry.size(),
+        ))
+    }
 }
 
 /// Object that has arrived, with the digest of each piece, or none for a piece of a failed file.

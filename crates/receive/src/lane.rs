@@ -8,7 +8,6 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_copy::monitor::{Counts, nanos};
 use lighthaul_copy::thread_group::{CHECK_INTERVAL, ThreadGroup};
-use lighthaul_copy::watch::CurrentFile;
 use lighthaul_io::drive::{Counters, Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::blocks::Blocks;
@@ -58,13 +57,11 @@ impl ReceiveLane<'_> {
         offer::rekey(session, &mut self.lane, number, plain);
         let setup = offer::setup(&offer, (number, len), &self.lane, plain)?;
         offer::predict_competition(&mut self.lane, setup.protocol);
-        if let (Some(piece), Some(file)) =
-            (incoming.layout.pieces().first(), incoming.files.first())
-        {
-            let file = CurrentFile::new(file.entry.path(), piece.offset, file.entry.size());
-            self.counts.begin(file, offer.packet_len);
-        }
-        self.store.begin(Arc::new(incoming), len)?;
+        let incoming = Arc::new(incoming);
+        let shown = Arc::clone(&incoming);
+        let file_at = move |position| shown.file_at(position);
+        self.counts.begin(file_at, offer.packet_len);
+        self.store.begin(incoming, len)?;
         let now = session.clock.now();
         let mut receiver = ReceiveMachine::new(now, &setup, self.learned);
         let mut owner = ReceiveOwner {

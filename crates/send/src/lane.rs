@@ -13,7 +13,7 @@ use lighthaul_copy::message::{Announced, Message};
 use lighthaul_copy::monitor::{Counts, nanos};
 use lighthaul_copy::report::Report;
 use lighthaul_copy::thread_group::CHECK_INTERVAL;
-use lighthaul_copy::watch::{CopyEvent, CurrentFile};
+use lighthaul_copy::watch::CopyEvent;
 use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::read_ahead::ReadAhead;
@@ -84,10 +84,8 @@ impl SendLane<'_> {
             pieces: plan.layout.pieces().to_vec(),
             source_wait: counts.source_wait.load(Relaxed),
         }))?;
-        if let (Some(piece), Some(item)) = (plan.layout.pieces().first(), plan.items.first()) {
-            let file = CurrentFile::new(&item.place, piece.offset, item.size);
-            counts.begin(file, offer.packet_len);
-        }
+        let shown = Arc::clone(&plan);
+        counts.begin(move |position| shown.file_at(position), offer.packet_len);
         share.enter();
         offer::rekey(session, &mut self.lane, object, plain);
         let len = plan.layout.object_len();

@@ -16,6 +16,7 @@ use lighthaul_copy::delta_message::Sums;
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::{COMPARED_MAX, Compared, UNANSWERED_MAX, WantedFile, WantedFiles};
 use lighthaul_copy::thread_group::{CHECK_INTERVAL, ThreadGroup};
+use lighthaul_copy::watch::CurrentFile;
 use lighthaul_files::delta::stretch::Copied;
 use lighthaul_files::digest::DigestKind;
 use lighthaul_files::manifest::WINDOW;
@@ -53,6 +54,16 @@ pub(crate) struct PlannedObject {
     pub(crate) layout: Layout,
     /// Files of the pieces.
     pub(crate) items: Vec<Arc<Item>>,
+}
+
+impl PlannedObject {
+    /// Returns the file at `position` in the object, for the observer.
+    pub(crate) fn file_at(&self, position: u64) -> Option<CurrentFile> {
+        let (index, at) = self.layout.piece_at(position)?;
+        let (piece, item) = (self.layout.pieces().get(index)?, self.items.get(index)?);
+        let done = piece.offset.saturating_add(at);
+        Some(CurrentFile::new(&item.place, done, item.size))
+    }
 }
 
 /// Counts of a copy.

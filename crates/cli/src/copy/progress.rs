@@ -62,42 +62,50 @@ impl Form {
         lines
     }
 
-    /// Returns the line for the whole copy.
+    /// Returns the line for the whole copy: the most important parts that fit, each as a whole.
     fn whole(self, progress: &CopyProgress, pace: &Pace) -> String {
         // the last column makes some terminals wrap
         let width = self.width.saturating_sub(1);
-        let essence = essence(progress, pace);
-        let mut line = format!("{:3} %", percent(progress.done, progress.total));
-        let mut room = width.saturating_sub(columns(&line) + columns(&essence) + 2);
+        let head = format!("{:3} %", percent(progress.done, progress.total));
+        let [amount, rate, left] = essence(progress, pace);
+        let done = Size(progress.done).to_string();
+        let tails = [
+            vec![&amount, &rate, &left],
+            vec![&done, &rate, &left],
+            vec![&rate, &left],
+            vec![&left],
+        ];
+        let tails = tails.map(|parts| parts.into_iter().map(|part| format!("  {part}")));
+        let mut tails = tails.into_iter().map(Iterator::collect::<String>);
+        let room = width.saturating_sub(columns(&head));
+        let Some(mut tail) = tails.find(|tail| columns(tail) <= room) else {
+            return cut(&head, width);
+        };
+        let mut room = room - columns(&tail);
         let sparks = if self.unicode {
             sparks(pace)
         } else {
             String::new()
         };
-        let mut extras: Vec<String> = Vec::new();
-        for extra in [
-            Some(sparks),
-            held(progress),
-            entries(progress),
-            resent(progress),
+        // the bar, its brackets and the blank before it; the first two parts may take its place
+        let bar = BAR.0 + 3;
+        for (extra, beside) in [
+            (held(progress), 0),
+            (entries(progress), 0),
+            (Some(sparks), bar),
+            (resent(progress), bar),
         ] {
             let extra = extra.unwrap_or_default();
-            // the bar and two brackets
-            let is_fit = columns(&extra) + 2 + BAR.0 + 4 <= room;
-            if !extra.is_empty() && is_fit {
+            if !extra.is_empty() && columns(&extra) + 2 + beside <= room {
                 room -= columns(&extra) + 2;
-                extras.push(extra);
+                tail = format!("{tail}  {extra}");
             }
         }
-        if room >= BAR.0 + 3 {
-            let bar = self.bar(progress, (room - 3).min(BAR.1));
-            line = format!("{line} {bar}");
+        if room < bar {
+            return head + &tail;
         }
-        line = format!("{line}  {essence}");
-        for extra in extras {
-            line = format!("{line}  {extra}");
-        }
-        cut(&line, width)
+        let bar = self.bar(progress, (room - 3).min(BAR.1));
+        format!("{head} {bar}{tail}")
     }
 
     /// Returns the line for one file.
@@ -142,7 +150,7 @@ pub(super) fn plain(progress: &CopyProgress, pace: &Pace) -> String {
     let mut line = format!(
         "{:3} %  {}",
         percent(progress.done, progress.total),
-        essence(progress, pace)
+        essence(progress, pace).join("  ")
     );
     let parts = [entries(progress), resent(progress), held(progress)];
     for part in parts.into_iter().flatten() {
@@ -152,16 +160,17 @@ pub(super) fn plain(progress: &CopyProgress, pace: &Pace) -> String {
 }
 
 /// Returns what every line has: amount, rate and remaining time.
-fn essence(progress: &CopyProgress, pace: &Pace) -> String {
+fn essence(progress: &CopyProgress, pace: &Pace) -> [String; 3] {
     let rate = Rate::from_bps(whole(pace.rate() * 8.0));
     let rate = rate.map_or_else(|| "0 b/s".to_owned(), short);
     let left = pace.left().map_or_else(|| "-:--".to_owned(), clock);
     let total = Size(progress.total).to_string();
-    format!(
-        "{:>width$} of {total}  {rate:>9}  {left} left",
-        Size(progress.done).to_string(),
-        width = columns(&total)
-    )
+    let done = Size(progress.done).to_string();
+    [
+        format!("{done:>width$} of {total}", width = columns(&total)),
+        format!("{rate:>9}"),
+        format!("{left} left"),
+    ]
 }
 
 fn held(progress: &CopyProgress) -> Option<String> {
@@ -270,7 +279,7 @@ mod tests {
         assert_eq!(
             lines(80, true),
             [
-                " 41 % [█████░░░░░░░░]  1.21 GiB of 2.88 GiB   941 Mb/s  0:12 left  ████████████",
+                " 41 % [████░░░░░░]  1.21 GiB of 2.88 GiB   941 Mb/s  0:12 left  37 entries done",
                 "  data/run1.h5                                              25 % of 4.00 MiB",
                 "  long/long/long/lon…/long/long/long/long/long/long/long/   25 % of 4.00 MiB",
             ]
@@ -280,6 +289,24 @@ mod tests {
             " 41 % [###########.................]  1.21 GiB of 2.88 GiB   941 Mb/s  0:12 left  37 entries done  1.00 % retransmitted"
         );
         assert_eq!(lines(36, true).len(), 1);
+    }
+
+    #[test]
+    fn narrow_line_leaves_out_whole_parts_but_not_the_remaining_time() {
+        let (progress, pace) = state(42);
+        for (width, line) in [
+            (60, " 41 %  1.21 GiB of 2.88 GiB   941 Mb/s  0:12 left"),
+            (40, " 41 %  1.21 GiB   941 Mb/s  0:12 left"),
+            (30, " 41 %   941 Mb/s  0:12 left"),
+            (20, " 41 %  0:12 left"),
+            (10, " 41 %"),
+        ] {
+            let form = Form {
+                width,
+                unicode: false,
+            };
+            assert_eq!(form.lines(&progress, &pace, &[])[0], line, "{width}");
+        }
     }
 
     #[test]

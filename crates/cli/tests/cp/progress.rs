@@ -31,6 +31,9 @@ fn bar_fits_its_terminal_and_names_files_that_move() {
             && lines[1..].iter().any(|line| line.contains("/one"))
     };
     assert!(frames.any(is_whole), "{text:?}");
+    // all three are in one object
+    assert!(text.contains("/two "), "{text:?}");
+    assert!(!text.contains("100 % of 2.86 MiB"), "{text:?}");
 }
 
 #[test]
