@@ -25,23 +25,21 @@ use crate::error::Fault;
 
 /// Runs `copy`, on a circuit of its own with `--book`.
 pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
+    confirm(args, copy)?;
     if !args.booked.book || args.choice.dry_run.is_some() {
         return retry::run(args, printer, copy);
     }
-    confirm(&args.choice, &args.paths)?;
-    let mut args = args.clone();
-    args.choice.yes = true;
-    let ends = Endpoints::of(&args)?;
-    let estimate = Estimate::of(&args, &ends.sources, &ends.target, copy)?;
+    let ends = Endpoints::of(args)?;
+    let estimate = Estimate::of(args, &ends.sources, &ends.target, copy)?;
     if estimate.bytes == 0 {
         printer.note("lighthaul: the target is up to date, so no capacity is reserved");
-        return retry::run(&args, printer, copy);
+        return retry::run(args, printer, copy);
     }
-    let mut circuit = Circuit::book(&args, &ends, estimate)?;
+    let mut circuit = Circuit::book(args, &ends, estimate)?;
     circuit.announce(printer);
     let result = circuit
         .wait(printer)
-        .and_then(|()| circuit.carry(&args, printer, copy));
+        .and_then(|()| circuit.carry(args, printer, copy));
     circuit.give_back(&result, printer);
     result
 }

@@ -1,27 +1,77 @@
-//! The question before files are removed.
+//! The question before files are deleted.
 
 use std::io::{IsTerminal, stdin};
 
-use lighthaul_grammar::choice::FileArgs;
+use lighthaul_base::counted;
+use lighthaul_grammar::copy::Cp;
+use lighthaul_remote::place::Place;
 use lighthaul_remote::question::is_confirmed;
 use lighthaul_session::error::Error;
 
+use crate::copy::estimate::{Copy, deletions};
 use crate::error::usage;
 
-/// Asks before `--delete`, unless `--yes` or `--dry-run` is given.
-pub(crate) fn confirm(choice: &FileArgs, paths: &[String]) -> Result<(), Error> {
+/// Asks before `--delete`, unless `--yes` or `--dry-run` is given. A dry run of `copy` counts the items first.
+pub(super) fn confirm(args: &Cp, copy: Copy) -> Result<(), Error> {
+    let choice = &args.choice;
     if !choice.delete || choice.yes || choice.dry_run.is_some() {
         return Ok(());
     }
-    let refuse = |text: &'static str| Err(usage(text));
     if !stdin().is_terminal() {
-        return refuse("--delete removes files: add --yes, or look at --dry-run first");
+        return Err(usage(
+            "--delete removes files: add --yes, or look at --dry-run first",
+        ));
     }
-    let target = paths.last().map_or("", String::as_str);
-    let question = format!("Remove from {target} what the source does not have? [y/N] ");
-    if is_confirmed(&question)? {
-        Ok(())
+    let Some((target, sources)) = args.paths.split_last() else {
+        return Ok(());
+    };
+    // another login may ask for a password
+    let is_ssh = |path: &String| matches!(Place::parse(path), Ok(Place::Ssh { .. }));
+    let count = if args.paths.iter().any(is_ssh) {
+        None
     } else {
-        refuse("nothing was copied, and nothing removed")
+        Some(deletions(args, copy)?)
+    };
+    if count == Some(0) || is_confirmed(&question(count, &sources.join(" "), target))? {
+        return Ok(());
+    }
+    Err(usage("nothing was copied, and nothing deleted"))
+}
+
+/// Returns the question about a number of items, or about those that a comparison finds.
+fn question(count: Option<u64>, sources: &str, target: &str) -> String {
+    match count {
+        None => format!(
+            "Compare {target} with {sources}, and delete what only {target} has (-n lists it)? [y/N] "
+        ),
+        Some(count) => {
+            let items = counted(count, "item", "items");
+            format!("Delete {items} of {target} that {sources} does not have? [y/N] ")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn question_has_the_count_or_says_what_is_compared() {
+        for (count, text) in [
+            (
+                Some(1),
+                "Delete 1 item of far:b that a/ does not have? [y/N] ",
+            ),
+            (
+                Some(30),
+                "Delete 30 items of far:b that a/ does not have? [y/N] ",
+            ),
+            (
+                None,
+                "Compare far:b with a/, and delete what only far:b has (-n lists it)? [y/N] ",
+            ),
+        ] {
+            assert_eq!(question(count, "a/", "far:b"), text);
+        }
     }
 }

@@ -76,8 +76,21 @@ impl Estimate {
     }
 }
 
-/// Counts by a dry run.
+/// Counts the bytes to send by a dry run, and measures its time.
 fn run_dry(args: &Cp, copy: Copy) -> Result<(u64, Duration), Error> {
+    let clock = Clock::start();
+    let printer = counted(args, copy)?;
+    Ok((printer.counted(), clock.now().since(Instant::ZERO)))
+}
+
+/// Counts the entries that `--delete` would delete, by a dry run.
+pub(super) fn deletions(args: &Cp, copy: Copy) -> Result<u64, Error> {
+    let printer = counted(args, copy)?;
+    Ok(printer.planned_deletions())
+}
+
+/// Runs dry, and returns the counts.
+fn counted(args: &Cp, copy: Copy) -> Result<Printer, Error> {
     let mut dry = Cp {
         // it needs no datagrams
         protocol: Some(Protocol::Tcp.to_string()),
@@ -89,11 +102,9 @@ fn run_dry(args: &Cp, copy: Copy) -> Result<(u64, Duration), Error> {
         dry.choice.checksum = false;
         dry.choice.dry_run = Some(DryRun::All);
     }
-    let clock = Clock::start();
     let mut printer = Printer::counting();
     copy(&dry, &mut printer)?;
-    let took = clock.now().since(Instant::ZERO);
-    Ok((printer.counted(), took))
+    Ok(printer)
 }
 
 /// Counts the bytes to send from this host.

@@ -5,6 +5,7 @@
 //! - `circuit`: copies on a reserved circuit; `endpoints`: both hosts of a copy; `estimate`: the bytes that it will send
 //! - `third_party`: copies between two other hosts; `gateway`: copies through a gateway
 //! - `printer`: output while files move, with `attempts` before the present one; `summary`: output at the end
+//! - `plan`: what a dry run would do
 
 pub(crate) mod run;
 
@@ -18,6 +19,7 @@ mod failures;
 mod gateway;
 mod options;
 mod pace;
+mod plan;
 mod printer;
 mod progress;
 mod retry;

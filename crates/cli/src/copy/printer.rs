@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::copy::attempts::Attempts;
 use crate::copy::pace::Pace;
+use crate::copy::plan::PlanTotals;
 use crate::copy::progress::{Form, plain};
 use crate::copy::summary::{Proof, event, limit, limits, sentence, stats};
 use crate::output::name::{put, shown};
@@ -71,6 +72,8 @@ pub(crate) struct Printer {
     open_lines: usize,
     /// Bytes that a dry run would send, if they are counted and nothing is shown.
     counted: Option<u64>,
+    /// What a dry run would do.
+    plan: PlanTotals,
     /// Number of paths that were removed at the target.
     removed: u64,
     tries: Attempts,
@@ -106,6 +109,7 @@ impl Printer {
             files: Vec::new(),
             open_lines: 0,
             counted: None,
+            plan: PlanTotals::default(),
             removed: 0,
             tries: Attempts::default(),
             is_connected_by_ssh: false,
@@ -117,6 +121,7 @@ impl Printer {
         self.tries.fail();
         self.shown = CopyProgress::default();
         self.pace = Pace::default();
+        self.plan = PlanTotals::default();
     }
 
     /// Returns the summary of all attempts; `summary` is that of the last one.
@@ -147,6 +152,11 @@ impl Printer {
         self.counted.unwrap_or(0)
     }
 
+    /// Returns the number of entries that a dry run would delete.
+    pub(crate) const fn planned_deletions(&self) -> u64 {
+        self.plan.deletions
+    }
+
     fn count(bytes: &mut u64, sight: &CopyEvent) {
         if let CopyEvent::Planned(planned) = sight
             && !matches!(
@@ -160,6 +170,9 @@ impl Printer {
 
     /// Shows one observation.
     pub(crate) fn watch(&mut self, sight: CopyEvent) {
+        if let CopyEvent::Planned(planned) = &sight {
+            self.plan.add(planned);
+        }
         if let Some(bytes) = &mut self.counted {
             return Self::count(bytes, &sight);
         }
@@ -280,11 +293,12 @@ impl Printer {
         let proof = self.settings.proof;
         let start = self.start.as_ref();
         let limit = limit(summary, (start, self.settings.asks_rate), cpu);
-        self.emit(|| event(summary, proof, self.removed, (limit, cpu)));
+        let done = (self.removed, &self.plan);
+        self.emit(|| event(summary, proof, done, (limit, cpu)));
         if self.settings.quiet || self.settings.json {
             return;
         }
-        say(&sentence(summary, proof, self.removed));
+        say(&sentence(summary, proof, done));
         if let Some(line) = limits(summary, start, limit) {
             say(&line);
         }

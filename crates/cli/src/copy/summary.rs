@@ -4,12 +4,13 @@ use std::num::NonZero;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use lighthaul_base::{Rate, Size, counted};
+use lighthaul_base::{Rate, Size};
 use lighthaul_copy::bottleneck::{Bottleneck, bottleneck};
 use lighthaul_copy::watch::{Start, Summary};
 use serde_json::{Value, json};
 
 use crate::copy::pace::whole;
+use crate::copy::plan::{PlanTotals, entries};
 
 /// Proof that a successful copy gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,15 +25,16 @@ pub(crate) enum Proof {
     DryRun,
 }
 
-/// Returns the event of a copy that has ended. `removed` counts paths that were removed at the target, `cpu` is in seconds.
+/// Returns the event of a copy that has ended. `removed` counts paths that were removed at the target, `plan` what a
+/// dry run would do, and `cpu` is in seconds.
 pub(super) fn event(
     summary: &Summary,
     proof: Proof,
-    removed: u64,
+    (removed, plan): (u64, &PlanTotals),
     (limit, cpu): (Option<Bottleneck>, f64),
 ) -> Value {
     let motion = &summary.motion;
-    json!({
+    let mut event = json!({
         "type": "summary", "entries": summary.entries, "bytes": summary.bytes,
         "unchanged": summary.unchanged, "bytes_moved": motion.total,
         "elapsed_s": summary.elapsed.as_secs_f64(), "moving_s": summary.moving.as_secs_f64(),
@@ -44,18 +46,32 @@ pub(super) fn event(
         "cpu_s": cpu, "failures": summary.failures.len(), "removed": removed,
         "delta_files": summary.motion.delta.files, "delta_bytes_copied": summary.motion.delta.copied,
         "delta_bytes_sent": summary.motion.delta.sent,
-    })
+    });
+    if proof == Proof::DryRun {
+        event["planned_bytes"] = json!(plan.bytes);
+        event["planned_entries"] = json!(plan.entries);
+        event["planned_changes"] = json!(plan.changes);
+        event["planned_deletions"] = json!(plan.deletions);
+    }
+    event
 }
 
-/// Returns the summary as one line of text.
-pub(super) fn sentence(summary: &Summary, proof: Proof, removed: u64) -> String {
+/// Returns the summary as one line of text. A dry run ends with what would be done.
+pub(super) fn sentence(
+    summary: &Summary,
+    proof: Proof,
+    (removed, plan): (u64, &PlanTotals),
+) -> String {
     let failed = entries(summary.failures.len() as u64);
     if summary.entries == 0 && !summary.failures.is_empty() {
         return format!("nothing copied; {failed} failed");
     }
     let total = summary.motion.total;
     let verified = match proof {
-        Proof::DryRun => "nothing was done".to_owned(),
+        Proof::DryRun if !summary.failures.is_empty() => {
+            format!("{failed} failed, {}", plan.sentence())
+        }
+        Proof::DryRun => plan.sentence(),
         Proof::None => "NOT verified (--verify=none)".to_owned(),
         _ if !summary.failures.is_empty() => format!("{failed} failed, the rest is verified"),
         Proof::Moved if total == 0 => String::new(),
@@ -186,9 +202,4 @@ fn is_verified(summary: &Summary, proof: Proof) -> bool {
 
 fn goodput(summary: &Summary) -> Rate {
     Rate::of(summary.motion.total, summary.moving)
-}
-
-/// Returns a number of entries in words.
-fn entries(count: u64) -> String {
-    counted(count, "entry", "entries")
 }

@@ -21,7 +21,6 @@ use lighthaul_session::error::Error;
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
 
-use crate::copy::confirm::confirm;
 use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
 use crate::copy::{gateway, third_party};
@@ -45,7 +44,6 @@ pub(crate) fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
         let text = "-T gives one source a new name; omit it to copy several into a directory";
         return Err(usage(text));
     }
-    confirm(&args.choice, &args.paths)?;
     match (from, target) {
         (Place::Here(_), Place::Here(_)) => {
             Err(usage("neither side is remote: write one as HOST:PATH"))

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::far::Far;
 use crate::running::Outcome;
@@ -261,6 +261,16 @@ fn dry_run_reports_and_changes_nothing() {
         assert!(told.contains(line), "{line}: {told:?}");
     }
     assert_eq!(tree(&far.target), before);
+    let summary = outcome.event("summary");
+    let planned = ["bytes", "entries", "deletions"].map(|what| &summary[format!("planned_{what}")]);
+    assert_eq!(planned, [&json!(12), &json!(1), &json!(1)], "{summary}");
+    let options = ["-n", "--delete", "--exclude", "*.tmp"];
+    let outcome = far.push(&options, &[&whole], "copy").assert_succeeded();
+    assert!(
+        outcome.said(", a dry run, would send 12 B in 1 entry"),
+        "{outcome:?}"
+    );
+    assert!(outcome.err.concat().ends_with(", delete 1"), "{outcome:?}");
     let back = far.near.at("back");
     let outcome = far
         .pull(&["-n"], &["copy"], back.to_str().unwrap())
@@ -299,6 +309,21 @@ fn update_keeps_newer_files_and_checksum_compares_content() {
     assert!(look(&far.target.join("x")) == look(&file));
 }
 
+/// Runs `copy` on a terminal, and types `answer`.
+fn answered(far: &Far, copy: &Command, answer: &str) -> Outcome {
+    let words = [copy.get_program()].into_iter().chain(copy.get_args());
+    let words: Vec<String> = words
+        .map(|word| format!("'{}'", word.to_str().unwrap()))
+        .collect();
+    let mut shell = Command::new("sh");
+    let typed = "printf '%s\\n' \"$1\" | script -qec \"$2\" /dev/null";
+    shell.args(["-c", typed, "sh", answer, &words.join(" ")]);
+    for (name, value) in copy.get_envs() {
+        shell.env(name, value.unwrap());
+    }
+    far.near.run(shell)
+}
+
 #[test]
 fn delete_removes_exactly_the_extra_files() {
     let far = Far::start("delete", &[]);
@@ -322,6 +347,14 @@ fn delete_removes_exactly_the_extra_files() {
     far.near.run(unasked).assert_failed(1, "add --yes");
     assert!(copy.join("old").exists());
     fs::remove_file(folder.join("gate")).unwrap();
+    // old, old/deep, old/deep/x, beds/old, link and gate
+    let asked = ["--delete", "--exclude", "*.log"];
+    let asked = far.copy(&asked, &[whole.to_str().unwrap(), &far.place("copy")]);
+    let outcome = answered(&far, &asked, "n");
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    let question = outcome.out.concat();
+    assert!(question.contains("Delete 6 items of lh://"), "{question}");
+    assert!(copy.join("old").exists());
     let options = ["--delete", "--yes", "--exclude", "*.log"];
     let outcome = far.push(&options, &[&whole], "copy").assert_succeeded();
     let gone = ["beds/old", "gate", "link", "old", "old/deep", "old/deep/x"];
@@ -330,6 +363,9 @@ fn delete_removes_exactly_the_extra_files() {
         assert!(outcome.err.contains(&line), "{path}: {outcome:?}");
     }
     assert!(outcome.said(" 6 removed"), "{outcome:?}");
+    // there is nothing to delete, so nothing is asked
+    let outcome = answered(&far, &asked, "n");
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let mut expected = paths(&folder);
     expected.insert("shed/kept.log".to_owned());
     assert_eq!(paths(&copy), expected);

@@ -47,7 +47,10 @@ fn summary_says_verified_only_for_compared_files() {
             .events();
         events.last().unwrap()["verified"].clone()
     };
-    assert_eq!(verified(&["-n"], "a dry run, nothing was done"), false);
+    assert_eq!(
+        verified(&["-n"], "a dry run, would send 97.66 KiB in 1 entry"),
+        false
+    );
     assert_eq!(
         verified(&["--verify=none"], "NOT verified (--verify=none)"),
         false
