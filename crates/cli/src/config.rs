@@ -20,8 +20,9 @@ use toml::{Table, Value};
 use crate::error::usage;
 use crate::output::print::print;
 
-/// Commands whose options a file may set.
-const SECTIONS: [&str; 11] = [
+/// Commands of which each option has an environment variable. An option of another command may have the same name
+/// and another meaning.
+const WITH_VARIABLES: [&str; 11] = [
     "cp",
     "serve",
     "gateway",
@@ -34,9 +35,12 @@ const SECTIONS: [&str; 11] = [
     "cancel",
     "calendar",
 ];
+/// Commands that grant rights, which each call must name.
+const GRANTING: [&str; 6] = ["key", "allow", "deny", "trust", "token", "sign"];
 /// Options that belong to one call.
-const NOT_KEPT: [&str; 12] = [
+const NOT_KEPT: [&str; 13] = [
     "help",
+    "host",
     "once",
     "recursive",
     "no-target-directory",
@@ -82,19 +86,21 @@ impl Config {
         let table: Table =
             toml::from_str(text).map_err(|why| wrong(fault_in(text, why.span(), why.message())))?;
         for (section, keys) in table {
-            let sub = command.find_subcommand(&section);
-            let sub = sub.filter(|_| SECTIONS.contains(&section.as_str()));
-            let (Some(sub), Value::Table(keys)) = (sub, keys) else {
+            let known = sections(command).find(|sub| sub.get_name() == section);
+            let (Some(sub), Value::Table(keys)) = (known, keys) else {
+                let known: Vec<&str> = sections(command).map(Command::get_name).collect();
                 let text = format!(
                     "unknown section {section}; the sections are {}",
-                    SECTIONS.join(", ")
+                    known.join(", ")
                 );
                 return Err(wrong(text));
             };
             for (key, value) in keys {
-                if !sub.get_arguments().any(|arg| name(arg) == Some(&key)) {
+                let known: Vec<&str> = kept(sub).map(|(key, _)| key).collect();
+                if !known.contains(&key.as_str()) {
                     let text = format!(
-                        "[{section}] has no key {key}; its keys are the flags of `lighthaul {section} --help`"
+                        "[{section}] has no key {key}; its keys are {}",
+                        known.join(", ")
                     );
                     return Err(wrong(text));
                 }
@@ -115,15 +121,17 @@ impl Config {
     /// ports that this host's firewall lets pass.
     pub(crate) fn apply(&self, mut command: Command) -> Command {
         let once = env::args_os().any(|word| word == "--once");
-        for section in SECTIONS {
-            command = command.mut_subcommand(section, |sub| {
+        let sections = sections(&command).map(|sub| sub.get_name().to_owned());
+        for section in sections.collect::<Vec<_>>() {
+            let has_variables = WITH_VARIABLES.contains(&section.as_str());
+            command = command.mut_subcommand(&section, |sub| {
                 sub.mut_args(|arg| {
-                    let Some(key) = name(&arg).map(str::to_owned) else {
+                    let Some(key) = name(&section, &arg).map(str::to_owned) else {
                         return arg;
                     };
-                    let arg = reachable(arg, &key);
+                    let arg = reachable(arg, &key, has_variables);
                     let is_for_once = key == "port-range";
-                    match self.settings.get(&(section.to_owned(), key)) {
+                    match self.settings.get(&(section.clone(), key)) {
                         Some(setting) if !once || is_for_once => {
                             arg.default_values(setting.values.clone())
                         }
@@ -151,37 +159,57 @@ impl Config {
         guilty.map(|(_, setting)| setting.file.as_path())
     }
 
-    /// Prints the settings in force without options, and where each comes from.
-    pub(crate) fn show(&self, command: &Command) {
+    /// Prints the settings that files and variables make, and where each comes from; with `all` also the other
+    /// options, with their defaults.
+    pub(crate) fn show(&self, command: &Command, all: bool) {
         for path in paths::configs() {
             let there = if path.exists() { "" } else { " (missing)" };
             print(&format!("# {}{there}", path.display()));
         }
-        for section in SECTIONS {
-            print(&format!("\n[{section}]"));
-            let sub = command.find_subcommand(section);
-            for arg in sub.into_iter().flat_map(Command::get_arguments) {
-                if let Some(key) = name(arg) {
-                    print(&self.line(section, key, arg));
-                }
-            }
+        let lines = self.lines(command, all);
+        if lines.is_empty() {
+            print("\n# nothing is set; `lighthaul config --all` prints all options");
+        }
+        for line in lines {
+            print(&line);
         }
     }
 
-    fn line(&self, section: &str, key: &str, arg: &Arg) -> String {
+    /// Returns the sections and their settings.
+    fn lines(&self, command: &Command, all: bool) -> Vec<String> {
+        let mut lines = Vec::new();
+        for sub in sections(command) {
+            let section = sub.get_name();
+            let settings = kept(sub).map(|(key, arg)| self.line(section, key, arg));
+            let settings = settings.filter(|(_, is_set)| all || *is_set);
+            let settings: Vec<String> = settings.map(|(line, _)| line).collect();
+            if !settings.is_empty() {
+                lines.push(format!("\n[{section}]"));
+                lines.extend(settings);
+            }
+        }
+        lines
+    }
+
+    /// Returns the line of an option, and true if a file or a variable sets it.
+    fn line(&self, section: &str, key: &str, arg: &Arg) -> (String, bool) {
         let variable = arg.get_env().map(OsString::from);
         let set = variable.and_then(|name| Some((env::var(&name).ok()?, name)));
         let defaults = arg.get_default_values().iter();
         let defaults: Vec<_> = defaults.map(|v| v.to_string_lossy().into_owned()).collect();
         let setting = self.settings.get(&(section.to_owned(), key.to_owned()));
+        let is_set = set.is_some() || setting.is_some();
         let (values, from) = match (set, setting) {
             (Some((value, name)), _) => (vec![value], name.display().to_string()),
             (None, Some(setting)) => (setting.values.clone(), setting.file.display().to_string()),
-            (None, None) if defaults.is_empty() => return format!("# {key} is not set"),
+            (None, None) if defaults.is_empty() => {
+                return (format!("# {key} is not set"), false);
+            }
             (None, None) => (defaults, "default".to_owned()),
         };
         if arg.is_hide_env_values_set() && values.iter().any(|value| value.contains('@')) {
-            return format!("# {key} is set, with a password that is not shown here  # {from}");
+            let line = format!("# {key} is set, with a password that is not shown here  # {from}");
+            return (line, is_set);
         }
         let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
         let value = match values.as_slice() {
@@ -191,21 +219,37 @@ impl Config {
             [word] => Value::String(word.clone()),
             words => Value::Array(words.iter().cloned().map(Value::String).collect()),
         };
-        format!("{key} = {value}  # {from}")
+        (format!("{key} = {value}  # {from}"), is_set)
     }
+}
+
+/// Returns the commands whose options files may set.
+fn sections(command: &Command) -> impl Iterator<Item = &Command> {
+    let is_section = |sub: &&Command| sub.get_name() != "config" && !sub.is_hide_set();
+    let subs = command.get_subcommands().filter(is_section);
+    subs.filter(|sub| kept(sub).next().is_some())
+}
+
+/// Returns the options of a command that files may set, with their keys.
+fn kept(sub: &Command) -> impl Iterator<Item = (&str, &Arg)> {
+    let section = sub.get_name();
+    let args = sub.get_arguments();
+    args.filter_map(move |arg| Some((name(section, arg)?, arg)))
 }
 
 /// Returns the key of an option that files may set.
-fn name(arg: &Arg) -> Option<&str> {
-    arg.get_long().filter(|name| !NOT_KEPT.contains(name))
+fn name<'a>(section: &str, arg: &'a Arg) -> Option<&'a str> {
+    let is_right = GRANTING.contains(&section) && arg.get_help_heading() == Some("Access");
+    let key = arg.get_long().filter(|name| !NOT_KEPT.contains(name));
+    key.filter(|_| !is_right)
 }
 
 /// Returns the option with its environment variable, which for a flag is set as in `LIGHTHAUL_PLAIN=1`.
-fn reachable(mut arg: Arg, key: &str) -> Arg {
+fn reachable(mut arg: Arg, key: &str, has_variable: bool) -> Arg {
     if matches!(arg.get_action(), ArgAction::SetTrue) {
         arg = arg.value_parser(FalseyValueParser::new());
     }
-    if arg.get_env().is_none() {
+    if arg.get_env().is_none() && has_variable {
         // the name follows from the option, so help need not show it
         arg = arg.env(variable(key)).hide_env(true);
     }
@@ -283,9 +327,76 @@ mod tests {
     }
 
     #[test]
+    fn commands_about_files_have_sections() {
+        let config = read(&[
+            "[ls]\nlong = true\nkey = \"/k\"\n[du]\nmax-depth = 2\n[rm]\nstrict = true\n[verify]\nhash = \"md5\"",
+        ])
+        .unwrap();
+        let cli::Command::Ls(ls) = parse(&config, "lighthaul ls far:").unwrap() else {
+            panic!("it is another command");
+        };
+        assert!(ls.long && !ls.all && ls.via.far.key.path.is_some());
+        let cli::Command::Du(du) = parse(&config, "lighthaul du far:").unwrap() else {
+            panic!("it is another command");
+        };
+        assert_eq!(du.max_depth, 2);
+        let cli::Command::Rm(rm) = parse(&config, "lighthaul rm far:x").unwrap() else {
+            panic!("it is another command");
+        };
+        assert!(rm.at.via.far.strict && !rm.recursive);
+    }
+
+    #[test]
+    fn only_set_options_are_printed_unless_all_are_wanted() {
+        let config = read(&["[cp]\nplain = true\n[ls]\nlong = true"]).unwrap();
+        let command = config.apply(help::command());
+        assert_eq!(
+            config.lines(&command, false),
+            [
+                "\n[cp]",
+                "plain = true  # 0.toml",
+                "\n[ls]",
+                "long = true  # 0.toml"
+            ]
+        );
+        let all = config.lines(&command, true);
+        for line in [
+            "\n[du]",
+            "# rate is not set",
+            "max-depth = \"0\"  # default",
+        ] {
+            assert!(
+                all.iter().any(|printed| printed == line),
+                "{line}: {all:#?}"
+            );
+        }
+        let none = Config::default();
+        assert!(none.lines(&none.apply(help::command()), false).is_empty());
+    }
+
+    #[test]
     fn malformed_setting_is_reported_with_its_file() {
         for (text, words) in [
-            ("[cp]\nrtae = 1", "0.toml: [cp] has no key rtae"),
+            (
+                "[cp]\nrtae = 1",
+                "0.toml: [cp] has no key rtae; its keys are ",
+            ),
+            (
+                "[ls]\nlnog = 1",
+                "[ls] has no key lnog; its keys are all, long, ",
+            ),
+            ("[rm]\nrecursive = true", "[rm] has no key recursive"),
+            ("[allow]\nspecial = true", "[allow] has no key special"),
+            ("[trust]\nreplace = true", "unknown section trust"),
+            (
+                "[key]\nhost = true",
+                "[key] has no key host; its keys are key",
+            ),
+            ("[config]\nall = true", "unknown section config"),
+            (
+                "[lsx]\nlong = true",
+                "unknown section lsx; the sections are cp, stream, ls, du, stat, rm, mkdir, verify, ",
+            ),
             ("[cp]\nhelp = true", "has no key help"),
             ("[serve]\nonce = true", "has no key once"),
             ("[lab]\nrate = 1", "unknown section lab"),
@@ -377,17 +488,13 @@ mod tests {
         let command = config.apply(help::command());
         command.clone().debug_assert();
         let cp = command.find_subcommand("cp").unwrap();
-        assert!(
-            cp.get_arguments()
-                .filter(|arg| name(arg).is_some())
-                .all(|arg| arg.get_env().is_some())
-        );
+        assert!(kept(cp).all(|(_, arg)| arg.get_env().is_some()));
+        // a variable of cp must not change other commands
+        let rm = command.find_subcommand("rm").unwrap();
+        assert!(kept(rm).all(|(_, arg)| arg.get_id() != "json" || arg.get_env().is_none()));
         let line = |key: &str| {
-            let arg = cp
-                .get_arguments()
-                .find(|arg| name(arg) == Some(key))
-                .unwrap();
-            config.line("cp", key, arg)
+            let (_, arg) = kept(cp).find(|(name, _)| *name == key).unwrap();
+            config.line("cp", key, arg).0
         };
         assert_eq!(line("plain"), "plain = true  # 0.toml");
         assert_eq!(line("verify"), "verify = \"transfer\"  # default");

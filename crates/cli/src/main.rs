@@ -148,8 +148,8 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
         Command::Completions(args) => manual::completions(args).map(|()| 0),
         Command::Man(args) => manual::man(args).map(|()| 0),
         Command::Forward(args) => forward(args.port).map(|()| 0),
-        Command::Config => {
-            config.show(grammar);
+        Command::Config(args) => {
+            config.show(grammar, args.all);
             Ok(0)
         }
         Command::Wrap(args) => Ok(wrap::run(args)),

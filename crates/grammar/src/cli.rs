@@ -10,7 +10,7 @@ use crate::forward::Forward;
 use crate::gateway::{Action, Gateway};
 use crate::keys::{Allow, Deny, Key, Sign, Token, Trust};
 use crate::lab::Lab;
-use crate::manual::{Completions, Man};
+use crate::manual::{Completions, Config, Man};
 use crate::probe::Probe;
 use crate::scheduler::Scheduler;
 use crate::serve::Serve;
@@ -71,8 +71,7 @@ pub enum Command {
     Trust(Trust),
     Token(Token),
     Sign(Sign),
-    /// Print the settings in force and where each comes from
-    Config,
+    Config(Config),
     Completions(Completions),
     #[command(hide = true)]
     Forward(Forward),
@@ -117,7 +116,7 @@ impl Command {
             | Self::Trust(_)
             | Self::Token(_)
             | Self::Sign(_)
-            | Self::Config
+            | Self::Config(_)
             | Self::Completions(_)
             | Self::Forward(_)
             | Self::Man(_)

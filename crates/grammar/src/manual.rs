@@ -16,6 +16,19 @@ pub struct Completions {
     pub shell: Shell,
 }
 
+/// Print the settings in force and where each comes from
+///
+/// Settings are options in `config.toml`, in a section with the name of their command, and environment variables.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul config
+  lighthaul config --all | grep -A 20 '^.cp'")]
+pub struct Config {
+    /// Print the other options and their defaults, too
+    #[arg(short, long, help_heading = "Selection")]
+    pub all: bool,
+}
+
 /// Write the man pages of all commands
 #[derive(Args, Debug)]
 pub struct Man {

@@ -64,12 +64,16 @@ fn config_shows_settings_and_their_origin() {
         &near,
         "[cp]\nrate = \"11Mb/s\"\n[serve]\nplain = true\n[probe]\ntime = 2\n",
     );
-    let mut config = near.lighthaul(&["config"]);
-    config
-        .env("LIGHTHAUL_NO_SYNC", "1")
-        .env("LIGHTHAUL_STATS", "1")
-        .env("LIGHTHAUL_GATEWAY", "alice:secret@127.0.0.1:1080");
-    let outcome = near.run(config).assert_succeeded();
+    let config = |words: &[&str]| {
+        let mut config = near.lighthaul(words);
+        config
+            .env("LIGHTHAUL_NO_SYNC", "1")
+            .env("LIGHTHAUL_STATS", "1")
+            .env("LIGHTHAUL_GATEWAY", "alice:secret@127.0.0.1:1080");
+        near.run(config).assert_succeeded()
+    };
+    let brief = config(&["config"]);
+    let outcome = config(&["config", "--all"]);
     let text = outcome.out.join("\n");
     assert!(text.contains("# gateway is set, with a password") && !text.contains("secret"));
     let file = near.at("config/lighthaul/config.toml");
@@ -83,7 +87,14 @@ fn config_shows_settings_and_their_origin() {
         "listen = \"[::]:4810\"  # default".to_owned(),
     ] {
         assert!(outcome.out.contains(&line), "{line} is not in {text}");
+        let is_set = !line.ends_with("# default");
+        assert_eq!(brief.out.contains(&line), is_set, "{line}: {brief:?}");
     }
+    let brief = brief.out.join("\n");
+    assert!(
+        !brief.contains("[ls]") && !brief.contains("is not set"),
+        "{brief}"
+    );
     // the printed settings are a valid file
     set(&near, &text);
     near.run(near.lighthaul(&["config"])).assert_succeeded();
