@@ -11,6 +11,7 @@ mod files;
 mod gateway;
 mod keys;
 mod lab;
+mod man_page;
 mod manual;
 mod output;
 mod probe;

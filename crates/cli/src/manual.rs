@@ -9,6 +9,7 @@ use lighthaul_session::message::VERSION;
 use serde_json::json;
 
 use crate::complete;
+use crate::man_page;
 use crate::output::print::{print, print_json};
 
 /// Prints completions.
@@ -57,7 +58,7 @@ pub(crate) fn version(json: bool) {
 /// Writes man pages.
 pub(crate) fn man(args: &Man) -> Result<(), Error> {
     fs::create_dir_all(&args.folder)
-        .and_then(|()| clap_mangen::generate_to(command(), &args.folder))
+        .and_then(|()| man_page::write_all(command(), &args.folder))
         .map_err(|e| Error::file(FileAction::Write, &args.folder, &e))
 }
 
@@ -113,7 +114,18 @@ mod tests {
                 continue;
             }
             let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
-            assert!(page.contains(".SH NAME"), "{path:?}");
+            for section in [
+                "NAME",
+                "SYNOPSIS",
+                "EXAMPLES",
+                "\"EXIT STATUS\"",
+                "FILES",
+                "\"SEE ALSO\"",
+            ] {
+                let heading = format!("\n.SH {section}\n");
+                assert_eq!(page.matches(&heading).count(), 1, "{path:?}: {section}");
+            }
+            assert!(!page.contains(".SH EXTRA"), "{path:?}");
         }
         fs::remove_dir_all(folder).unwrap();
     }
