@@ -32,7 +32,9 @@ fn report(words: &[String]) {
     let is_word = |word: &String| !word.is_empty() && !word.contains(char::is_whitespace);
     assert!(words.iter().all(is_word), "{words:?}");
     let texts = match Report::parse(words) {
-        None | Some(Report::Installed | Report::Copy | Report::Copied) => Vec::new(),
+        None | Some(Report::Silent | Report::Installed | Report::Copy | Report::Copied) => {
+            Vec::new()
+        }
         Some(Report::Missing(system, other)) => {
             assert!(other.as_ref().is_none_or(|other| !other.is_empty()));
             [system.kernel, system.machine]

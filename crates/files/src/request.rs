@@ -145,7 +145,7 @@ impl FileRequest {
     pub fn paths(&self) -> &[Vec<u8>] {
         match self {
             Self::List { path, .. } | Self::Hash { path, .. } => slice::from_ref(path),
-            Self::Stat(paths) | Self::Remove { paths, .. } | Self::Make { paths, .. } => paths,
+            Self::Stat { paths } | Self::Remove { paths, .. } | Self::Make { paths, .. } => paths,
         }
     }
 

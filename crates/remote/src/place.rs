@@ -124,7 +124,7 @@ impl Place {
     }
 
     /// Returns the message `text` of this place's host, in which one of `paths` gets the name of the host.
-    pub fn name_host<'a>(&self, text: &str, mut paths: impl Iterator<Item = &'a [u8]>) -> String {
+    pub fn name_host<'p, P: Iterator<Item = &'p [u8]>>(&self, text: &str, mut paths: P) -> String {
         let found = paths.find_map(|path| {
             let path = String::from_utf8_lossy(path);
             let mut starts = text.match_indices(&*path).map(|(start, _)| start);

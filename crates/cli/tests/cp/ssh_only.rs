@@ -382,7 +382,7 @@ fn error_names_the_remedies_if_data_cannot_go_through_ssh() {
         format!("#!/bin/sh\n[ $1 = forward ] && exit 1\nexec {PROGRAM} \"$@\"\n"),
     )
     .unwrap();
-    fs::set_permissions(&old, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    fs::set_permissions(&old, PermissionsExt::from_mode(0o755)).unwrap();
     let file = ssh.near.file("x", 10);
     let mut copy = ssh.near.cp(&["--retries", "0", "-e", &ssh.ssh()]);
     copy.arg("--remote")

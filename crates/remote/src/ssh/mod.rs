@@ -21,7 +21,7 @@ pub mod route;
 pub mod start;
 
 mod control_socket;
-mod error;
+pub(crate) mod error;
 mod far_program;
 mod pair;
 mod program_copy;

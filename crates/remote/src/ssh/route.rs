@@ -296,7 +296,9 @@ impl Shared {
 /// Returns the number of connections besides the first that fill a fast path of round-trip time `rtt`.
 fn connections(rtt: Duration) -> u8 {
     let full = FULL.bytes_in(rtt) / WINDOW;
-    u8::try_from(full).map_or(CONNECTIONS_MAX, |full| full.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX))
+    u8::try_from(full).map_or(CONNECTIONS_MAX, |full| {
+        full.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX)
+    })
 }
 
 /// Rate that the processors of most hosts encrypt with ssh.
