@@ -96,7 +96,8 @@ impl Config {
                 return Err(wrong(text));
             };
             for (key, value) in keys {
-                let known: Vec<&str> = kept(sub).map(|(key, _)| key).collect();
+                let mut known: Vec<&str> = kept(sub).map(|(key, _)| key).collect();
+                known.sort_unstable();
                 if !known.contains(&key.as_str()) {
                     let text = format!(
                         "[{section}] has no key {key}; its keys are {}",
@@ -383,7 +384,7 @@ mod tests {
             ),
             (
                 "[ls]\nlnog = 1",
-                "[ls] has no key lnog; its keys are all, long, ",
+                "[ls] has no key lnog; its keys are all, gateway, ",
             ),
             ("[rm]\nrecursive = true", "[rm] has no key recursive"),
             ("[allow]\nspecial = true", "[allow] has no key special"),

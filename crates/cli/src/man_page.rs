@@ -78,7 +78,7 @@ const PLACES: &str = "XDG_CONFIG_HOME replaces ~/.config. Services of other user
                       ~/.config/lighthaul, too.";
 
 /// Examples of commands whose help has none.
-const EXAMPLES: [(&str, &str); 4] = [
+const EXAMPLES: [(&str, &str); 5] = [
     (
         "lighthaul",
         "lighthaul cp results/ far.example.org:results\nlighthaul cp --help",
@@ -92,6 +92,7 @@ const EXAMPLES: [(&str, &str); 4] = [
         "lighthaul lab shell --rate 1Gb/s --rtt 100ms",
     ),
     ("lighthaul-lab-on", "lighthaul lab on b ip address"),
+    ("lighthaul-lab-figures", "lighthaul lab figures figures"),
 ];
 
 /// Writes the pages of a command and of all below it.
@@ -168,6 +169,9 @@ fn examples(roff: &mut Roff, command: &Command) {
         roff.text([roman(line.trim())]);
     }
     roff.control("fi", []);
+    if !notes.is_empty() {
+        roff.control("PP", []);
+    }
     for line in notes.lines() {
         if line.trim().is_empty() {
             roff.control("PP", []);

@@ -79,18 +79,18 @@ impl Estimate {
 /// Counts the bytes to send by a dry run, and measures its time.
 fn run_dry(args: &Cp, copy: Copy) -> Result<(u64, Duration), Error> {
     let clock = Clock::start();
-    let printer = counted(args, copy)?;
+    let printer = counting_run(args, copy)?;
     Ok((printer.counted(), clock.now().since(Instant::ZERO)))
 }
 
 /// Counts the entries that `--delete` would delete, by a dry run.
 pub(super) fn deletions(args: &Cp, copy: Copy) -> Result<u64, Error> {
-    let printer = counted(args, copy)?;
+    let printer = counting_run(args, copy)?;
     Ok(printer.planned_deletions())
 }
 
 /// Runs dry, and returns the counts.
-fn counted(args: &Cp, copy: Copy) -> Result<Printer, Error> {
+fn counting_run(args: &Cp, copy: Copy) -> Result<Printer, Error> {
     let mut dry = Cp {
         // it needs no datagrams
         protocol: Some(Protocol::Tcp.to_string()),

@@ -92,7 +92,7 @@ fn config_shows_settings_and_their_origin() {
     }
     let brief = brief.out.join("\n");
     assert!(
-        !brief.contains("[ls]") && !brief.contains("is not set"),
+        !brief.contains("[calendar]") && !brief.contains("is not set"),
         "{brief}"
     );
     // the printed settings are a valid file
