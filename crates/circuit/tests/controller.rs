@@ -355,7 +355,7 @@ fn impossible_circuits_are_refused_with_a_reason() {
             "eth0 does not support 2.000 Gb/s",
         ),
         (circuit(2, "1s-2s 500k"), 900, "does not support"),
-        (circuit(2, "1s-2s 1500k"), 900, "multiples of 1.000 Mb/s"),
+        (circuit(2, "1s-2s 1500k"), 900, "a multiple of 1.000 Mb/s"),
         (
             same_flow("4s-6s 1M"),
             900,

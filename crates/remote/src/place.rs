@@ -124,8 +124,8 @@ impl Place {
     }
 
     /// Returns the message `text` of this place's host, in which one of `paths` gets the name of the host.
-    pub fn name_host<'p, P: Iterator<Item = &'p [u8]>>(&self, text: &str, mut paths: P) -> String {
-        let found = paths.find_map(|path| {
+    pub fn name_host(&self, text: &str, paths: &[&[u8]]) -> String {
+        let found = paths.iter().find_map(|path| {
             let path = String::from_utf8_lossy(path);
             let mut starts = text.match_indices(&*path).map(|(start, _)| start);
             let start = starts.find(|start| {
@@ -279,7 +279,7 @@ mod tests {
         ] {
             let place = Place::parse(place).unwrap();
             let paths = [&b"other"[..], place.path()];
-            assert_eq!(place.name_host(text, paths.into_iter()), named);
+            assert_eq!(place.name_host(text, &paths), named);
         }
     }
 

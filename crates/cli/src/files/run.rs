@@ -146,8 +146,8 @@ pub(crate) fn fetch(
 fn with_host(place: &Place, request: &FileRequest, part: FileReply) -> FileReply {
     match part {
         FileReply::Failed { code, why } => {
-            let paths = request.paths().iter().map(Vec::as_slice);
-            let why = place.name_host(&why, paths);
+            let paths: Vec<&[u8]> = request.paths().iter().map(Vec::as_slice).collect();
+            let why = place.name_host(&why, &paths);
             FileReply::Failed { code, why }
         }
         part => part,
