@@ -16,8 +16,12 @@ fn impossible_amounts_and_times_are_refused_with_a_remedy() {
         ("at least 1 byte", |new| new.size = Some(Bytes(0))),
         ("ask for less", |new| new.size = Some(Bytes(1 << 63))),
         ("ask for less", |new| new.size = Some(Bytes(u64::MAX))),
-        ("either size in bytes", |new| new.size = None),
-        ("either size in bytes", |new| new.hold = "1s".parse().ok()),
+        ("give size (--size) or hold (--hold), not both", |new| {
+            new.size = None
+        }),
+        ("give size (--size) or hold (--hold), not both", |new| {
+            new.hold = "1s".parse().ok()
+        }),
         ("at least 1ns", |new| {
             (new.size, new.hold) = (None, Some(IsoDuration(Duration::ZERO)));
         }),
