@@ -72,7 +72,7 @@ pub(crate) struct Printer {
     open_lines: usize,
     /// Bytes that a dry run would send, if they are counted and nothing is shown.
     counted: Option<u64>,
-    /// What a dry run would do.
+    /// Counts of what a dry run would do.
     plan: PlanTotals,
     /// Number of paths that were removed at the target.
     removed: u64,
