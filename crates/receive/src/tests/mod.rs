@@ -7,7 +7,7 @@
 //! - `panics`: copies in which a part of the program panics
 //! - `publish`: received files, published or rejected by the publisher in `stage`
 //! - `resume`: large files that an earlier run has left unfinished
-//! - `sink`: bytes that arrive for files
+//! - `sink`: bytes that arrive for files; `special_link`: links to devices as targets
 //! - `temp_files`: temporary files, and comparison of held ranges; `written`: files that change before
 //!   they are published
 mod bench;
@@ -20,6 +20,7 @@ mod publish;
 mod rejected_list;
 mod resume;
 mod sink;
+mod special_link;
 mod stage;
 mod temp_files;
 mod written;
