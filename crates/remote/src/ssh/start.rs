@@ -183,7 +183,7 @@ fn await_login(ssh: &Ssh, sharing: &Sharing, output: &PolledOutput) -> Result<()
     let is_in = || match sharing {
         Sharing::Private(socket) => socket.is_open(),
         Sharing::Configured => is_shared_now(ssh),
-        // nobody can type without a terminal
+        // no password can be typed without a terminal
         Sharing::None => File::open("/dev/tty").is_err(),
     };
     // reading reports a failure
