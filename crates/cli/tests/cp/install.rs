@@ -137,7 +137,7 @@ fn password_is_asked_once_for_an_installation() {
         &["--install"],
     );
     let refused = refused.assert_failed(10, "ssh could not reach far or log in there");
-    assert!(refused.said("`ssh far`"), "{refused:?}");
+    assert!(refused.said("BatchMode=yes far` says"), "{refused:?}");
     assert_installs(&ssh, &format!("sshpass -p {PASSWORD} {}", ssh.ssh()));
     ssh.assert_logins("password", |count| count == 1);
 }
