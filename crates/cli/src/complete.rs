@@ -49,15 +49,19 @@ pub(crate) fn script(shell: Shell) -> Result<String, Error> {
         .map_err(|error| usage(format!("the completions cannot be made: {error}")))?;
     let script = String::from_utf8_lossy(&script);
     let script = script.trim();
-    Ok(match shell {
+    if shell == Shell::Bash {
         // a place is one word
-        Shell::Bash => format!("COMP_WORDBREAKS=${{COMP_WORDBREAKS//[:@]/}}\n{script}"),
+        return Ok(format!(
+            "COMP_WORDBREAKS=${{COMP_WORDBREAKS//[:@]/}}\n{script}"
+        ));
+    }
+    if shell == Shell::Zsh {
         // zsh calls a file of its search path as the function itself
-        Shell::Zsh => format!(
-            "{script}\n[[ $funcstack[1] != _{PROGRAM} ]] || _clap_dynamic_completer_{PROGRAM}"
-        ),
-        _ => script.to_owned(),
-    })
+        let call =
+            format!("[[ $funcstack[1] != _{PROGRAM} ]] || _clap_dynamic_completer_{PROGRAM}");
+        return Ok(format!("{script}\n{call}"));
+    }
+    Ok(script.to_owned())
 }
 
 /// Returns the grammar, whose places complete to paths.

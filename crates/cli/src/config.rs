@@ -123,7 +123,9 @@ impl Config {
     pub(crate) fn apply(&self, mut command: Command) -> Command {
         let once = env::args_os().any(|word| word == "--once");
         let sections = sections(&command).map(|sub| sub.get_name().to_owned());
-        for section in sections.collect::<Vec<_>>() {
+        // the command is changed below
+        let sections: Vec<String> = sections.collect();
+        for section in sections {
             let has_variables = WITH_VARIABLES.contains(&section.as_str());
             command = command.mut_subcommand(&section, |sub| {
                 sub.mut_args(|arg| {

@@ -16,6 +16,7 @@ use crate::reach::RemoteArgs;
   lighthaul ls -l --human-readable alice@far.example.org:/data
   lighthaul ls -R lh://far.example.org/results/
   lighthaul ls --json lh://far.example.org/results/ | jq -r 'select(.size > 1e9).path'")]
+#[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 pub struct Ls {
     /// Path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
     #[arg(value_hint = ValueHint::AnyPath)]

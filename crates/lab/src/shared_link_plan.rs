@@ -93,7 +93,10 @@ impl SharedLinkPlan {
         let trace = self.trace(link, &self.flows);
         let row = |nth: u32| {
             let end = self.interval * nth;
-            let (from, till) = (Instant::ZERO + (end - self.interval), Instant::ZERO + end);
+            let (from, till) = (
+                Instant::ZERO + end.saturating_sub(self.interval),
+                Instant::ZERO + end,
+            );
             let goodput = |flow| Some(trace.goodput(flow, from, till).as_mbps_f64());
             let goodputs = (0..self.flows.len()).map(goodput);
             std::iter::once(Some(end.as_secs_f64()))

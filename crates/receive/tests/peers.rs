@@ -132,7 +132,7 @@ fn invalid_lists_and_objects_end_the_session_without_leftovers() {
         }),
         ("object without a file", |script| drop(script.entries.pop())),
         ("file without an object", |script| {
-            drop(script.objects.pop())
+            drop(script.objects.pop());
         }),
         ("object without pieces", |script| {
             script.objects[1].pieces.clear();
@@ -141,7 +141,7 @@ fn invalid_lists_and_objects_end_the_session_without_leftovers() {
             script.objects[1].pieces[0].len += 1;
         }),
         ("beyond the end", |script| {
-            script.objects[1].pieces[0].offset = 1
+            script.objects[1].pieces[0].offset = 1;
         }),
         ("empty piece", |script| script.objects[1].pieces[0].len = 0),
         ("offset overflow", |script| {
@@ -158,10 +158,10 @@ fn invalid_lists_and_objects_end_the_session_without_leftovers() {
         ("unknown lane", |script| script.objects[1].lane = 7),
         ("missing digest", |script| drop(script.reports.pop())),
         ("missing digest of a piece", |script| {
-            script.reports[1].1.clear()
+            script.reports[1].1.clear();
         }),
         ("digests of an unknown object", |script| {
-            script.reports[1].0 = 100
+            script.reports[1].0 = 100;
         }),
         ("digest of a range that is not held", |script| {
             script.held.push(HeldDigest {
@@ -172,7 +172,7 @@ fn invalid_lists_and_objects_end_the_session_without_leftovers() {
         }),
         ("packets of no bytes", |script| script.offer.packet_len = 0),
         ("packets of odd bytes", |script| {
-            script.offer.packet_len = 1001
+            script.offer.packet_len = 1001;
         }),
         ("rate of zero", |script| script.offer.rate_bps = 0),
     ];
@@ -201,7 +201,7 @@ fn files_at_impossible_places_fail_alone() {
             script.entries[1].path = b"link/x".to_vec();
         }),
         ("in a file", |script| {
-            script.entries[1].path = b"file/x".to_vec()
+            script.entries[1].path = b"file/x".to_vec();
         }),
     ];
     for (what, change) in changes {

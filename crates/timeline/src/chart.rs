@@ -32,6 +32,7 @@ pub fn draw(calendars: &[CalendarView], axis: Axis) -> Picture {
         let legend = plate.allocations(&calendar.allocations, top + TITLE + PANEL + GAP);
         top += PLATE + legend;
     }
+    #[expect(clippy::cast_sign_loss, reason = "heights add up")]
     let mut picture = Picture::new(WIDTH, top as u32 + EDGE);
     for shape in shapes {
         picture.add(shape);

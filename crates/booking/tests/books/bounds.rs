@@ -17,10 +17,10 @@ fn impossible_amounts_and_times_are_refused_with_a_remedy() {
         ("ask for less", |new| new.size = Some(Bytes(1 << 63))),
         ("ask for less", |new| new.size = Some(Bytes(u64::MAX))),
         ("give size (--size) or hold (--hold), not both", |new| {
-            new.size = None
+            new.size = None;
         }),
         ("give size (--size) or hold (--hold), not both", |new| {
-            new.hold = "1s".parse().ok()
+            new.hold = "1s".parse().ok();
         }),
         ("at least 1ns", |new| {
             (new.size, new.hold) = (None, Some(IsoDuration(Duration::ZERO)));

@@ -68,7 +68,7 @@ fn push(
     with_session(
         args,
         target,
-        Way::Receive(to(args, target, sources.len())),
+        &Way::Receive(to(args, target, sources.len())),
         |reached, options, theirs| {
             let session = &reached.session;
             let settings = send::Settings {
@@ -115,7 +115,7 @@ fn pull(
             .map(|source| source.path().to_vec())
             .collect(),
     );
-    with_session(args, &sources[0], way, |reached, options, _| {
+    with_session(args, &sources[0], &way, |reached, options, _| {
         let settings = receive::Settings {
             plain: args.plain,
             options,
@@ -151,7 +151,7 @@ fn watch(printer: &mut Printer, reached: &Reached, sight: CopyEvent) {
 fn with_session(
     args: &Cp,
     far: &Place,
-    way: Way,
+    way: &Way,
     work: impl FnOnce(&Reached, Options, Vec<String>) -> Result<Summary, Error>,
 ) -> Result<Summary, Error> {
     let mut route = Route {

@@ -144,12 +144,10 @@ pub(crate) fn fetch(
 
 /// Returns a part of a reply of the host of `place`, in which failures name the host.
 fn with_host(place: &Place, request: &FileRequest, part: FileReply) -> FileReply {
-    match part {
-        FileReply::Failed { code, why } => {
-            let paths: Vec<&[u8]> = request.paths().iter().map(Vec::as_slice).collect();
-            let why = place.name_host(&why, &paths);
-            FileReply::Failed { code, why }
-        }
-        part => part,
-    }
+    let FileReply::Failed { code, why } = part else {
+        return part;
+    };
+    let paths: Vec<&[u8]> = request.paths().iter().map(Vec::as_slice).collect();
+    let why = place.name_host(&why, &paths);
+    FileReply::Failed { code, why }
 }
