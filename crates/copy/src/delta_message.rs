@@ -56,3 +56,15 @@ pub struct DeltaStretch {
     /// BLAKE3 digest of the bytes of all copies, or the reason why the file failed.
     pub report: Report,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guide_has_the_limit_of_requests() {
+        let page = include_str!("../../../docs/src/wire.md");
+        let limit = format!("At most {BASES_MAX} requests have no `last`.");
+        assert!(page.contains(&limit), "{limit}");
+    }
+}

@@ -75,9 +75,8 @@ pub trait Call: fmt::Debug + Send + Sync {
     /// Opens a connection, with the timeouts of a handshake ([`tcp::with_handshake_timeouts`]).
     fn call(&self) -> Result<TcpStream, Error>;
 
-    /// Returns the number of further connections that pay at most, over a path of round-trip time `rtt`.
-    fn connections_max(&self, rtt: Duration) -> u8 {
-        let _ = rtt;
+    /// Returns the number of further connections that pay at most, over a path of this round-trip time.
+    fn connections_max(&self, _rtt: Duration) -> u8 {
         JOINS_MAX
     }
 

@@ -13,7 +13,7 @@ use lighthaul_io::host::wait::pause;
 use lighthaul_testkit::{lacks, lacks_tool};
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
 
-use crate::running::{Running, becomes_true};
+use crate::running::{Ends, Running, becomes_true};
 use crate::scratch::Scratch;
 use crate::{PROGRAM, board, last_word, say, shown};
 
@@ -199,16 +199,17 @@ fn shared_address_spreads_programs_and_keeps_their_sessions() {
 /// The second element accepts no new session. No program is refused, running sessions continue, and their data
 /// arrives.
 fn stop(stage: &Stage, mut second: Running, mut talks: Vec<Talk>) {
-    let (goes_on, programs) = (AtomicBool::new(true), &stage.programs);
+    let (is_over, programs) = (AtomicBool::new(false), &stage.programs);
     thread::scope(|scope| {
         let caller = scope.spawn(|| {
             let mut calls = 0;
-            while goes_on.load(Relaxed) {
+            while !is_over.load(Relaxed) {
                 drop(call(programs));
                 calls += 1;
             }
             calls
         });
+        let ends = Ends(&is_over);
         let mut slow: Vec<TcpStream> = (0..12).map(|_| stage.fill()).collect();
         second.signal("TERM");
         second.says("stopping with");
@@ -231,7 +232,7 @@ fn stop(stage: &Stage, mut second: Running, mut talks: Vec<Talk>) {
         second.finish().assert_succeeded();
         assert_eq!(stage.left(2), "", "something of ours is left");
         pause(Duration::from_millis(500));
-        goes_on.store(false, Relaxed);
+        drop(ends);
         assert!(caller.join().unwrap() > 10, "hardly anybody called");
     });
 }
