@@ -134,14 +134,6 @@ pub enum Fault {
     /// Another thread of the transfer failed.
     #[error("another part of the transfer failed")]
     Stopped,
-    /// A protocol that the peer does not have.
-    #[error("the peer does not support protocol {asked}; choose one of {theirs}")]
-    NotOffered {
-        /// Protocol.
-        asked: String,
-        /// Protocols of the peer.
-        theirs: String,
-    },
     /// A protocol without its vector, or a vector without its protocol.
     #[error("{0}")]
     Vector(String),
@@ -170,7 +162,6 @@ impl Coded for Fault {
             Self::Idle(_) | Self::Silent(..) => Code::TimedOut,
             Self::NoList => Code::Network,
             Self::Stopped => Code::Interrupted,
-            Self::NotOffered { .. } => Code::Protocol,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Floor 5: what both sides of a copy of files share.
 //!
-//! - [`message`]: messages of a copy; [`report`]: reports of the sender in them; [`delta_message`]: messages of a delta; [`relay`]: messages about a copy between two other hosts
+//! - [`message`]: messages of a copy; [`report`]: reports of the sender in them; [`contents`]: contents of small files in the list; [`delta_message`]: messages of a delta; [`relay`]: messages about a copy between two other hosts
 //! - [`budget`]: limits of one copy; [`thread_group`]: its threads
 //! - [`monitor`]: counters and events; [`watch`]: events for an observer; [`bottleneck`]: its limiting factor
 //! - [`failures`]: failed entries with reasons; [`error`]: faults
@@ -10,6 +10,7 @@ pub mod bottleneck;
 #[cfg(feature = "broken-parts")]
 pub mod broken_part;
 pub mod budget;
+pub mod contents;
 pub mod delta_message;
 pub mod error;
 pub mod failures;

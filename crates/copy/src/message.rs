@@ -14,9 +14,11 @@ use lighthaul_io::net::probe::LANES_MAX;
 use lighthaul_session::error::Error;
 use lighthaul_session::offer::Offer;
 use lighthaul_session::peer_text;
+use lighthaul_session::protocol::Protocol;
 use lighthaul_session::topic::{self, ITEMS_MAX, MESSAGE_MAX, Topic};
 use serde::{Deserialize, Serialize};
 
+use crate::contents::{Content, FILES_MAX};
 use crate::delta_message::{DeltaStretch, Sums, SumsRequest};
 use crate::report::Report;
 
@@ -35,10 +37,14 @@ const RANGES_MAX: usize = 1 << 14;
 /// Message of a copy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
+    /// The sender explores the path, before its offer. Both travel on the stream of the path.
+    Explore,
     /// Parameters for objects.
     Offer(Offer),
     /// Protocol that was chosen for the path, with the reason.
     Chosen {
+        /// The protocol.
+        protocol: Protocol,
         /// Sentence for the user.
         #[serde(deserialize_with = "peer_text::read")]
         why: String,
@@ -123,6 +129,8 @@ pub enum Listing {
     },
     /// Packed entries.
     Entries(Vec<u8>),
+    /// Contents of files of the next page.
+    Contents(#[serde(deserialize_with = "bounded::list::<FILES_MAX, _, _>")] Vec<Content>),
     /// Notice of a skipped item.
     Skipped {
         /// Sentence for the user.
@@ -173,6 +181,8 @@ pub enum Listing {
 pub struct WantedFiles {
     /// Number of entries that this message covers.
     pub entries: u64,
+    /// Bytes of files that the receiver took from [`Listing::Contents`].
+    pub taken: u64,
     /// Wanted files, in the order of their numbers.
     #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
     pub files: Vec<WantedFile>,
@@ -342,7 +352,7 @@ impl Message {
 impl WantedFiles {
     /// Splits the message into parts of limited size. `first` is the number of the first entry.
     pub fn parts(self, first: u64) -> impl Iterator<Item = Self> {
-        let till = first + self.entries;
+        let (till, mut taken) = (first + self.entries, self.taken);
         let mut next = first;
         let mut parts: Vec<_> = in_parts(self.files).collect();
         let last = parts.pop().unwrap_or_default();
@@ -350,6 +360,7 @@ impl WantedFiles {
         let parts = parts.into_iter().map(move |files| (ends(&files), files));
         parts.chain([(till, last)]).map(move |(end, files)| Self {
             entries: end - mem::replace(&mut next, end),
+            taken: mem::take(&mut taken),
             files,
         })
     }
@@ -393,7 +404,7 @@ impl Listing {
 mod tests {
     use lighthaul_files::request::{FileReply, FileRequest};
     use lighthaul_session::error::Code;
-    use lighthaul_session::message::{self as own, Hello};
+    use lighthaul_session::message::Hello;
     use lighthaul_session::protocol::NAME_MAX;
     use proptest::prelude::*;
 
@@ -522,11 +533,6 @@ mod tests {
         ] {
             check(message.encode(), Message::decode);
         }
-        let protocols = Vec::new();
-        check(
-            own::Message::Welcome { protocols }.encode(),
-            own::Message::decode,
-        );
         let items = Vec::new();
         check(FileReply::Listed { items }.encode(), FileReply::decode);
         let page = Vec::new();
@@ -612,18 +618,21 @@ mod tests {
         };
         let wanted = WantedFiles {
             entries: 400,
+            taken: 9,
             files: (0..100).map(|nth| file(1003 + 3 * nth)).collect(),
         };
-        let (mut next, mut files) = (1000, 0);
+        let (mut next, mut files, mut taken) = (1000, 0, 0);
         for part in wanted.parts(1000) {
             let numbers = next..next + part.entries;
             assert!(part.files.iter().all(|file| numbers.contains(&file.number)));
             (next, files) = (numbers.end, files + part.files.len());
+            taken += part.taken;
             assert!(Listing::Wanted(part).encode().len() <= MESSAGE_MAX);
         }
-        assert_eq!((next, files), (1400, 100));
+        assert_eq!((next, files, taken), (1400, 100, 9));
         let none = WantedFiles {
             entries: 5,
+            taken: 9,
             files: Vec::new(),
         };
         assert_eq!(none.clone().parts(9).collect::<Vec<_>>(), [none]);

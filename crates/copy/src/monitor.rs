@@ -5,10 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lighthaul_files::digest::DigestKind;
 use lighthaul_io::net::probe::LANES_MAX;
+use lighthaul_session::offer::Offer;
+use lighthaul_session::protocol::Protocol;
+use lighthaul_session::session::Session;
 
 use crate::failures::Reasons;
-use crate::watch::{CURRENT_MAX, CopyEvent, CopyProgress, CurrentFile, DeltaTotals};
+use crate::watch::{CURRENT_MAX, CopyEvent, CopyProgress, CurrentFile, DeltaTotals, Start};
 
 /// Most bytes of events that wait for the observer: about four thousand events.
 const BYTES_MAX: usize = 4 << 20;
@@ -25,6 +29,10 @@ pub struct Monitor {
     pending_warnings: Mutex<Vec<String>>,
     /// Entries that this transfer has put in place.
     pub published: AtomicU64,
+    /// True once the observer was told how the data moves.
+    started: AtomicBool,
+    /// Bytes of files that came with the list.
+    pub contents: AtomicU64,
     /// Reasons of the peer why it cannot send entries.
     pub reasons: Reasons,
     /// Changed files of which only the changes are sent.
@@ -154,6 +162,56 @@ impl Monitor {
         }
     }
 
+    /// Reports to the observer how the data is about to move. `start_up` is the time since the start of the copy.
+    pub fn announce(
+        &self,
+        session: &Session,
+        (asked, offer): (Option<Protocol>, &Offer),
+        protection: (bool, DigestKind),
+        start_up: Duration,
+    ) {
+        if !offer.udp && asked.is_some_and(Protocol::is_datagrams) {
+            let text = "no UDP datagram arrived; TCP carries the data";
+            self.show(CopyEvent::Diverted(text.into()));
+        }
+        self.start(session, offer, protection, start_up);
+    }
+
+    /// Reports a copy without an offer, which the session's own connection has carried.
+    pub fn announce_list(
+        &self,
+        session: &Session,
+        protection: (bool, DigestKind),
+        start_up: Duration,
+    ) {
+        if !self.started.load(Relaxed) {
+            self.start(session, &Offer::of_session(session), protection, start_up);
+        }
+    }
+
+    fn start(
+        &self,
+        session: &Session,
+        offer: &Offer,
+        (plain, digest): (bool, DigestKind),
+        start_up: Duration,
+    ) {
+        self.started.store(true, Relaxed);
+        let cipher = if plain {
+            "plain"
+        } else {
+            session.secrets.cipher().name()
+        };
+        self.show(CopyEvent::Started(Start {
+            rate_bps: offer.udp.then_some(offer.rate_bps),
+            protocol: offer.protocol.to_string(),
+            packet_len: offer.packet_len,
+            cipher: cipher.to_owned(),
+            digest: digest.name().to_owned(),
+            start_up,
+        }));
+    }
+
     /// Queues a warning for the observer, and for the peer, since the user may be on either side.
     /// It is sent when no other message is due, as a peer that explores the path would not expect
     /// it.
@@ -215,7 +273,9 @@ impl Monitor {
             counts.fold(0, u64::saturating_add)
         };
         CopyProgress {
-            done: sum(|lane| &lane.bytes).min(total),
+            done: sum(|lane| &lane.bytes)
+                .saturating_add(self.contents.load(Relaxed))
+                .min(total),
             total,
             round: self
                 .lanes

@@ -4,16 +4,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use lighthaul_files::digest;
 use lighthaul_files::hash::FileHashes;
 use lighthaul_files::manifest::PATH_SHOWN_MAX;
 use lighthaul_files::options::Planned;
 use lighthaul_io::control::bounded;
 use lighthaul_session::error::Code;
-use lighthaul_session::offer::Offer;
 use lighthaul_session::peer_text;
-use lighthaul_session::protocol::Protocol;
-use lighthaul_session::session::Session;
 use lighthaul_session::topic::ITEMS_MAX;
 use serde::{Deserialize, Serialize};
 
@@ -220,36 +216,6 @@ impl From<Failure> for Failed {
             why: failure.why,
         }
     }
-}
-
-/// Reports to the observer how the data is about to move. `start_up` is the time since the start
-/// of the copy.
-pub fn announce(
-    session: &Session,
-    (asked, offer): (Option<Protocol>, &Offer),
-    (plain, digest): (bool, digest::DigestKind),
-    start_up: Duration,
-    watcher: Watcher<'_>,
-) {
-    let diverted = !offer.udp && asked.is_some_and(Protocol::is_datagrams);
-    if diverted {
-        watcher(CopyEvent::Diverted(
-            "no UDP datagram arrived; TCP carries the data".into(),
-        ));
-    }
-    watcher(CopyEvent::Started(Start {
-        rate_bps: offer.udp.then_some(offer.rate_bps),
-        protocol: offer.protocol.to_string(),
-        packet_len: offer.packet_len,
-        cipher: if plain {
-            "plain"
-        } else {
-            session.secrets.cipher().name()
-        }
-        .to_owned(),
-        digest: digest.name().to_owned(),
-        start_up,
-    }));
 }
 
 /// Observer of a copy.

@@ -9,7 +9,8 @@ use lighthaul_files::options::Options;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_session::error::Error;
-use lighthaul_session::session::{Halt, Session};
+use lighthaul_session::halt::Halt;
+use lighthaul_session::session::Session;
 
 use crate::error::Fault;
 

@@ -68,7 +68,7 @@ impl GatewayLinks {
     pub(crate) fn serve(
         &self,
         (session, identity): (&Session, ClientIdentity),
-        role: &Role<'_>,
+        role: &Role,
         greeting: &Greeting,
         plain: bool,
     ) -> Result<(), Error> {
@@ -90,7 +90,7 @@ impl GatewayLinks {
     fn agree_and_carry(
         &self,
         session: &Session,
-        role: &Role<'_>,
+        role: &Role,
         (hold, greeting): (&LinkHold<'_>, &Greeting),
         plain: bool,
     ) -> Result<(), Error> {
@@ -101,10 +101,10 @@ impl GatewayLinks {
         let received = known
             .and_then(|handle| handle.detach())
             .filter(|_| greeting.received.is_some());
-        let mut path = explore(session, role, false, 1)?;
-        let Message::Greeting(theirs) = path.listen(session)?;
+        let mut path = explore(&session.dialog(), role, false, 1)?;
+        let Message::Greeting(theirs) = path.listen(&session.dialog())?;
         let rate = if received.is_none() && self.settings.measures() {
-            path.measure(session)?
+            path.measure(&session.dialog())?
         } else {
             None
         };
@@ -205,18 +205,18 @@ impl OutgoingLink {
             plain: self.plain,
             ..Hello::about::<Message>(&greeting)
         }))?;
-        let own::Message::Welcome { .. } = session.hear()? else {
+        let own::Message::Welcome = session.hear()? else {
             return Err(Fault::Unexpected("an agreement").into());
         };
-        let mut path = explore(session, &Role::Client(true), true, 1)?;
+        let mut path = explore(&session.dialog(), &Role::Client(true), true, 1)?;
         let rate = if received.is_none() && self.settings.measures() {
-            path.measure(session)?
+            path.measure(&session.dialog())?
         } else {
             None
         };
         greeting.datagram_len = path.both_ways_len as u16;
         session.say(&Message::Greeting(greeting))?;
-        let Message::Greeting(theirs) = path.listen(session)?;
+        let Message::Greeting(theirs) = path.listen(&session.dialog())?;
         let agreed = Agreed {
             rate,
             window: theirs.window.min(WINDOW),

@@ -8,9 +8,9 @@ use std::time::Duration;
 use lighthaul_copy::watch::Summary;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::halt::Halt;
 use lighthaul_session::message::Message;
-use lighthaul_session::protocol;
-use lighthaul_session::session::{Halt, Session};
+use lighthaul_session::session::Session;
 
 use crate::client_identity::ClientIdentity;
 use crate::error::Fault;
@@ -98,9 +98,7 @@ impl Invitations {
     }
 
     fn wait(&self, session: &Session, key: Fingerprint, gone: &Receiver<()>) -> Result<(), Error> {
-        session.say(&Message::Welcome {
-            protocols: protocol::names(),
-        })?;
+        session.say(&Message::Welcome)?;
         session.control.limit_silence(SILENCE_MAX);
         let began = session.clock.now();
         let mut alive = began;

@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::Error;
 use lighthaul_session::message::Message;
+use lighthaul_session::role;
 use lighthaul_session::secrets::{JOINS_MAX, Join};
 use lighthaul_session::session::Session;
-use lighthaul_session::{protocol, role};
 
 use crate::client_identity::ClientIdentity;
 use crate::error::Fault;
@@ -69,9 +69,7 @@ impl Joins {
     pub(crate) fn hand_over(&self, connection: Session, join: &Join) -> Result<(), Error> {
         let found = self.find(connection.peer, join);
         let found = found.and_then(|waiting| {
-            connection.say(&Message::Welcome {
-                protocols: protocol::names(),
-            })?;
+            connection.say(&Message::Welcome)?;
             Ok(waiting)
         });
         match found {

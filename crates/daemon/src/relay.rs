@@ -15,9 +15,10 @@ use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::crypto::tls;
 use lighthaul_send as send;
 use lighthaul_session::error::{Code, Error, caught};
+use lighthaul_session::halt::Halt;
 use lighthaul_session::message::{self as own, Hello};
 use lighthaul_session::role::Role;
-use lighthaul_session::session::{Halt, Session};
+use lighthaul_session::session::Session;
 use tracing::{debug, info};
 
 use crate::client::call;
@@ -69,7 +70,7 @@ pub(crate) fn run(
         far.say(&own::Message::Guest)?;
         let forwarded = copy_request(hello, relay.target, options.clone());
         far.say(&own::Message::Hello(forwarded))?;
-        let own::Message::Welcome { protocols } = far.hear()? else {
+        let own::Message::Welcome = far.hear()? else {
             return Err(Fault::Unexpected("an agreement").into());
         };
         let mut both = |sight: CopyEvent| {
@@ -82,11 +83,10 @@ pub(crate) fn run(
             *begins_in = begins_in.saturating_sub(age.as_nanos() as i64);
         }
         let settings = send::Settings {
-            theirs: protocols,
             said: far.clock.now(),
             ..send_settings(&far, (hello, options), budget)?
         };
-        send::send(&far, &role, finds, settings, &mut both)
+        send::send(&far, role, finds, settings, &mut both)
     });
     match &summary {
         Ok(summary) => conclude(session, summary)?,

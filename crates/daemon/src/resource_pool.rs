@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lighthaul_base::seats::{Full, Limits, Seats};
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::Error;
-use lighthaul_session::session::Halt;
+use lighthaul_session::halt::Halt;
 
 use crate::client_identity::ClientIdentity;
 use crate::cost::{Cost, NAMES, RESOURCES};

@@ -26,8 +26,8 @@ pub(crate) fn send_settings(
         limit: limit(&hello.limit)?,
         options,
         said: Instant::ZERO + session.clock.now().since(Instant::ZERO + session.rtt / 2),
-        theirs: hello.protocols.clone(),
         budget,
+        known: None,
     })
 }
 

@@ -139,6 +139,7 @@ impl Server {
             known,
             handshakes: Handshakes::start(handshakes_max(files))?,
             refused_keys: RefusedKeys::default(),
+            paths: Arc::default(),
             clock: Clock::start(),
         });
         let dispatch = Arc::clone(&service);

@@ -7,6 +7,7 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
+use lighthaul_session::known_path::Paths;
 
 use crate::accept_queue::Known;
 use crate::attempts::Attempts;
@@ -37,6 +38,8 @@ pub(crate) struct Service {
     pub(crate) handshakes: Arc<Handshakes>,
     pub(crate) refused_keys: RefusedKeys,
     pub(crate) clock: Clock,
+    /// Paths to clients that copies have measured.
+    pub(crate) paths: Arc<Paths>,
 }
 
 impl Service {

@@ -22,6 +22,7 @@ use lighthaul_receive as receive;
 use lighthaul_receive::target_folder::TargetFolder;
 use lighthaul_send as send;
 use lighthaul_session::error::{Error, caught};
+use lighthaul_session::known_path::Paths;
 use lighthaul_session::message::{Message, VERSION};
 use lighthaul_session::role::Role;
 use lighthaul_session::secrets::Join;
@@ -272,12 +273,13 @@ fn run_request(
     };
     lock().insert(number, probes);
     let (_open, joins) = service.joins.open(session, client.identity);
-    let role = Role::Server(&arrivals, &joins);
+    let role = Role::Server(arrivals, joins);
     let result = caught("session", || {
         if let Request::Gateway(greeting) = &request.request {
             return link(client, &role, greeting, request.hello.plain, service);
         }
-        work(session, &role, request, (rights, budget), meter)
+        let paths = Arc::clone(&service.paths);
+        work(session, role, request, (rights, budget, paths), meter)
     });
     lock().remove(&number);
     result
@@ -285,17 +287,13 @@ fn run_request(
 
 fn work(
     session: &Session,
-    role: &Role<'_>,
+    role: Role,
     SessionRequest { hello, request }: SessionRequest,
-    (rights, budget): (&Rights, Budget),
+    (rights, budget, known): (&Rights, Budget, Arc<Paths>),
     meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
     let mut watcher = |sight: CopyEvent| meter.observe(&sight);
-    let agree = || {
-        session.say(&Message::Welcome {
-            protocols: protocol::names(),
-        })
-    };
+    let agree = || session.say(&Message::Welcome);
     match request {
         Request::Receive { target, options } => {
             let landing = TargetFolder::open(
@@ -315,7 +313,7 @@ fn work(
         }
         Request::Probe(ask) => {
             agree()?;
-            let measured = probe::answer(session, role, ask)?;
+            let measured = probe::answer(session, &role, ask)?;
             Ok(Summary {
                 bytes: measured.bytes,
                 ..Summary::default()
@@ -323,7 +321,7 @@ fn work(
         }
         Request::Checkup => {
             agree()?;
-            checkup::answer::answer(session, role)?;
+            checkup::answer::answer(session, &role)?;
             Ok(Summary::default())
         }
         Request::Files(verb) => {
@@ -344,7 +342,10 @@ fn work(
         Request::Send { paths, options } => {
             let finds = finds(rights, &paths, &options, None)?;
             agree()?;
-            let settings = send_settings(session, (&hello, options), budget)?;
+            let settings = send::Settings {
+                known: Some(known),
+                ..send_settings(session, (&hello, options), budget)?
+            };
             send::send(session, role, finds, settings, &mut watcher)
         }
         Request::Relay { relay, options } => {
@@ -353,7 +354,7 @@ fn work(
             let hello = (&hello, options);
             relay::run(session, (finds, list), (relay, budget), hello, &mut watcher)
         }
-        Request::Stream(wanted) => serve_stream(session, role, &wanted, &hello, rights),
+        Request::Stream(wanted) => serve_stream(session, &role, &wanted, &hello, rights),
         Request::Expect { .. } | Request::Gateway(_) => Err(Fault::UnknownTopic.into()),
     }
 }
@@ -361,7 +362,7 @@ fn work(
 /// Carries sessions of programs for another gateway.
 fn link(
     client: &AdmittedClient,
-    role: &Role<'_>,
+    role: &Role,
     greeting: &Greeting,
     plain: bool,
     service: &Service,
@@ -370,9 +371,7 @@ fn link(
         return Err(Fault::NotGateway.into());
     };
     let session = &client.session;
-    session.say(&Message::Welcome {
-        protocols: Vec::new(),
-    })?;
+    session.say(&Message::Welcome)?;
     gateway.serve((session, client.identity), role, greeting, plain)?;
     Ok(Summary::default())
 }

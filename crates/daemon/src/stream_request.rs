@@ -20,7 +20,7 @@ use crate::rights::Rights;
 /// Carries a stream between a client and a pipe or file.
 pub(crate) fn serve_stream(
     session: &Session,
-    role: &Role<'_>,
+    role: &Role,
     wanted: &StreamRequest,
     hello: &Hello,
     rights: &Rights,
@@ -31,9 +31,7 @@ pub(crate) fn serve_stream(
         return Err(Fault::Device(path).into());
     }
     let file = stream::end::open(&access, &path, wanted.to)?;
-    session.say(&Message::Welcome {
-        protocols: Vec::new(),
-    })?;
+    session.say(&Message::Welcome)?;
     let settings = stream::run::Settings {
         plain: hello.plain,
         rate: hello.rate_bps.and_then(Rate::from_bps),

@@ -142,7 +142,7 @@ impl Daemon<'_> {
 
     /// Asks the target to admit the source.
     fn expect(self, hello: &Hello, request: &Request) -> Result<(), Error> {
-        let own::Message::Welcome { .. } = self.hello(hello, request)? else {
+        let own::Message::Welcome = self.hello(hello, request)? else {
             return Err(self.blame(unexpected("an agreement")));
         };
         Ok(())

@@ -13,7 +13,7 @@ use lighthaul_fs::file_access::{FileAccess, Folder};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error, FileAction};
-use lighthaul_session::session::Halt;
+use lighthaul_session::halt::Halt;
 
 use crate::error::Fault;
 use crate::hash::{FileHashes, HashKind, RunningHashes};

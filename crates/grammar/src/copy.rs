@@ -40,9 +40,9 @@ pub struct Cp {
     /// Rate on the wire, as in 900Mb/s [default: measured]
     #[arg(long, env = "LIGHTHAUL_RATE", help_heading = "Network")]
     pub rate: Option<Rate>,
-    /// Transport: auto, rbudp, tcp, ... [default: rbudp]
+    /// Transport: rbudp, tcp, ... [default: auto]
     ///
-    /// auto measures the path and chooses. Through a gateway the default is tcp.
+    /// auto explores the path and chooses; little data go over TCP at once. Through a gateway the default is tcp.
     #[arg(
         long,
         value_name = "NAME",
@@ -68,7 +68,7 @@ pub struct Cp {
     pub trc: Option<String>,
     /// Share the path with other traffic
     ///
-    /// --protocol auto then chooses only protocols that leave other flows their share.
+    /// The choice is then between protocols that leave other flows their share.
     #[arg(
         long,
         env = "LIGHTHAUL_SHARED",

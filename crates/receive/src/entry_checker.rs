@@ -5,6 +5,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
 
 use lighthaul_base::Instant;
 use lighthaul_copy::error::Fault;
@@ -25,11 +26,14 @@ use lighthaul_session::error::{Code, Error, FileAction};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
 
+use super::contents::{Contents, ContentsWriter};
 use super::deletions::Deletions;
 use super::entry_table::Settled;
+use super::job::Job;
 use super::links::{Name, References};
 use super::metadata::MetadataWriter;
 use super::target_folder::TargetFolder;
+use super::temp_files::TempFiles;
 use super::transfer::Transfer;
 use lighthaul_files::free_space::FreeSpace;
 use lighthaul_files::source_names::SourceNames;
@@ -44,6 +48,8 @@ pub(super) struct EntryChecker<'a> {
     pub(super) list: Option<&'a ListSender>,
     pub(super) metadata: &'a MetadataWriter<'a>,
     pub(super) writer: Writer,
+    /// Queue of the publisher, for contents that come with the list.
+    pub(super) jobs: Sender<Job>,
 }
 
 /// Target of the entries, and the state of the list.
@@ -106,12 +112,23 @@ impl EntryChecker<'_> {
         let made = tops && place.target_folder.is_new();
         opened(&place.root, &place.target_folder.folder, made)?;
         self.tidy(&mut place, Path::new(""));
+        let mut contents = Contents::default();
+        let mut writer = None;
         loop {
             match self.receive()? {
                 Listing::Entries(packed) => {
                     let first = place.listed;
-                    let wanted = self.check_page(&mut place, &packed)?;
+                    let mut wanted = self.check_page(&mut place, &packed)?;
+                    if let Some(writer) = &mut writer {
+                        self.write(writer, &mut contents, &mut wanted)?;
+                    }
                     self.send_wanted(wanted, first)?;
+                }
+                Listing::Contents(files) if options.dry_run.is_none() => {
+                    contents.receive(files, place.listed)?;
+                    if writer.is_none() {
+                        writer = Some(self.contents_writer(&place)?);
+                    }
                 }
                 Listing::Skipped { why: text } => {
                     monitor.show(CopyEvent::Warning(format!("not copied: {text}")));
@@ -149,11 +166,30 @@ impl EntryChecker<'_> {
                 | Listing::Sums(_)
                 | Listing::Removed(_)
                 | Listing::Paths(_)
+                | Listing::Contents(_)
                 | Listing::RequestPaths => {
                     return Err(invalid_list());
                 }
             }
         }
+    }
+
+    /// Returns a writer of contents of small files.
+    fn contents_writer(&self, place: &Place) -> Result<ContentsWriter, Error> {
+        let folder = place.target_folder.folder.clone();
+        let files = TempFiles::new(self.transfer, &place.root, folder)?;
+        ContentsWriter::new(self.transfer, &files, self.jobs.clone())
+    }
+
+    /// Writes the contents of wanted files.
+    fn write(
+        &self,
+        writer: &mut ContentsWriter,
+        contents: &mut Contents,
+        wanted: &mut WantedFiles,
+    ) -> Result<(), Error> {
+        let _step = self.transfer.threads.work.begin();
+        writer.write(self.transfer, contents, wanted)
     }
 
     /// Returns the next message of the sender about its list. Requests for pages of our list are
@@ -195,6 +231,7 @@ impl EntryChecker<'_> {
         self.transfer.table.list(entries.len() as u64)?;
         let mut wanted = WantedFiles {
             entries: entries.len() as u64,
+            taken: 0,
             files: Vec::new(),
         };
         for entry in entries {

@@ -10,6 +10,9 @@ use lighthaul_session::error::Error;
 
 use super::entry_table::PendingFile;
 
+/// Number that the numbers of objects of the sender's lanes do not reach.
+pub(crate) const OBJECTS_MAX: u64 = 1 << 63;
+
 /// Job of the publisher.
 #[derive(Debug)]
 pub(crate) enum Job {

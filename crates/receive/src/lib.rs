@@ -1,7 +1,8 @@
 //! Floor 6: receiving side of a copy.
 //!
 //! - [`receiver`]: threads and messages; `queues`: their queues; `transfer`: shared state; `settings`: settings
-//! - `setup`: creation of lanes and workers; [`target_folder`]: directory that the entries go to
+//! - `path_setup`: set-up of the path and its lanes; `setup`: creation of workers; [`target_folder`]: directory that the
+//!   entries go to; `contents`: bytes of small files in the list
 //! - `entry_checker`: comparison of entries with the target; `decide`: action for an entry; `want`:
 //!   ranges of a file to request; `immediate`: entries without data
 //! - `entry_table`: listed entries and their results; `placed`: entries that the sender may remove
@@ -21,6 +22,7 @@ pub mod target_folder;
 mod basis;
 mod checks;
 mod claims;
+mod contents;
 mod decide;
 mod deletions;
 mod device;
@@ -38,6 +40,7 @@ mod link_dest;
 mod links;
 mod metadata;
 mod object_digests;
+mod path_setup;
 mod placed;
 mod prune;
 mod publish;

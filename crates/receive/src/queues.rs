@@ -1,7 +1,8 @@
 //! Queues from the thread that handles messages to the others.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Sender, SyncSender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::time::Duration;
 
 use super::basis::Basis;
 use super::held::HeldRange;
@@ -9,7 +10,7 @@ use super::job::{Incoming, Job};
 
 /// Queues for objects and reports.
 pub(super) struct Queues {
-    pub(super) lanes: Vec<SyncSender<Incoming>>,
+    pub(super) lanes: Lanes,
     /// Queue of ranges to compare.
     pub(super) held: SyncSender<HeldRange>,
     pub(super) jobs: Sender<Job>,
@@ -17,4 +18,39 @@ pub(super) struct Queues {
     pub(super) bases: SyncSender<Basis>,
     /// Number of pieces without a report, of each object.
     pub(super) unreported: BTreeMap<u64, usize>,
+}
+
+/// Lanes, which the set-up of the path starts.
+pub(super) struct StartedLanes {
+    /// Queue of each lane.
+    pub(super) queues: Vec<SyncSender<Incoming>>,
+    /// Advice about a small receive buffer of this host.
+    pub(super) small_buffer: Option<String>,
+}
+
+/// Lanes once they have started.
+pub(super) struct Lanes {
+    starting: Receiver<StartedLanes>,
+    started: Option<StartedLanes>,
+}
+
+impl Lanes {
+    /// Creates the value for lanes that come from `starting`.
+    pub(super) const fn new(starting: Receiver<StartedLanes>) -> Self {
+        Self {
+            starting,
+            started: None,
+        }
+    }
+
+    /// Waits at most `patience` for the lanes. Returns none if they have not started.
+    pub(super) fn wait(&mut self, patience: Duration) -> Option<&StartedLanes> {
+        if self.started.is_none() {
+            self.started = match self.starting.recv_timeout(patience) {
+                Ok(started) => Some(started),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+            };
+        }
+        self.started.as_ref()
+    }
 }

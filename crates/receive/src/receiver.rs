@@ -1,7 +1,7 @@
 //! Receiver: threads and messages of the receiving side.
 //!
-//! [`receive`] starts the threads: the entry checker, one for each lane, the comparison of held ranges, and the
-//! publisher. Then it handles messages of the sender until all entries are settled:
+//! [`receive`] starts the threads: the entry checker, the comparison of held ranges, the publisher, and the set-up of the
+//! path, which starts one for each lane. Then it handles messages of the sender until all entries are settled:
 //!
 //! ```text
 //! entries -> entry checker -> requests -> lanes -> temporary files -> publisher -> final names
@@ -10,8 +10,9 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, TryRecvError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use lighthaul_copy::monitor::Monitor;
 use lighthaul_copy::report::Report;
 use lighthaul_copy::stall::Stall;
 use lighthaul_copy::thread_group::ThreadGroup;
-use lighthaul_copy::watch::{CopyEvent, Failed, Summary, Watcher, announce};
+use lighthaul_copy::watch::{CopyEvent, Failed, Summary, Watcher};
 use lighthaul_files::list::ListSender;
 use lighthaul_files::object::Layout;
 use lighthaul_files::options::Planned;
@@ -33,25 +34,27 @@ use lighthaul_files::writer_lock::WriterLock;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_session::error::{Code, Error, FileAction, caught};
 use lighthaul_session::fault::PeerFault;
-use lighthaul_session::join::join;
+use lighthaul_session::halt::Halt;
 use lighthaul_session::keepalive::Keepalive;
-use lighthaul_session::offer;
-use lighthaul_session::path::explore;
-use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::protocol;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
 use super::basis::Basis;
 use super::entry_checker::EntryChecker;
 use super::held::HeldRange;
-use super::job::{Incoming, Job};
+use super::job::{Incoming, Job, OBJECTS_MAX};
 use super::metadata::MetadataWriter;
+use super::path_setup::PathSetup;
 use super::publish::Publisher;
-use super::queues::Queues;
+use super::queues::{Lanes, Queues, StartedLanes};
 use super::settings::{OpenTarget, Settings};
 use super::target_folder::TargetFolder;
+use super::temp_files::TempFiles;
 use super::transfer::Transfer;
 
+/// Longest wait for the lanes after the first object was announced.
+const LANES_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of reports to the sender.
 const PROGRESS: Duration = Duration::from_millis(50);
 /// Longest wait for a message before other work is done.
@@ -71,7 +74,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Receives a copy from the peer into `target_folder`.
 pub fn receive(
     session: &Session,
-    role: &Role<'_>,
+    role: Role,
     target_folder: TargetFolder,
     mut settings: Settings,
     watcher: Watcher<'_>,
@@ -89,7 +92,9 @@ pub fn receive(
     let keep = settings.permit.limit(settings.options.keep);
     let metadata = MetadataWriter::new(keep, monitor);
     let writer = Writer::new(TRANSFERS.fetch_add(1, Relaxed));
+    let (jobs, todo) = channel();
     let checker = EntryChecker {
+        jobs: jobs.clone(),
         transfer: &transfer,
         list: list.as_ref(),
         metadata: &metadata,
@@ -106,7 +111,6 @@ pub fn receive(
         metadata: &metadata,
         watcher,
         begun: session.clock.now(),
-        protocol: Protocol::default(),
         failures: Failures::default(),
         done: VecDeque::new(),
     };
@@ -133,7 +137,7 @@ pub fn receive(
         });
         let mut queues = None;
         let result = caught("receiver", || {
-            receiving.run(scope, role, &open_targets, &mut queues)
+            receiving.run(scope, role, (&open_targets, jobs, todo), &mut queues)
         });
         if let Err(error) = &result {
             threads.fail(error.clone());
@@ -168,6 +172,22 @@ fn warn_of_drops(monitor: &Monitor, small_buffer: Option<String>) {
     }
 }
 
+/// Ends the set-up of the path with the copy.
+#[derive(Default)]
+struct EndOnDrop(Arc<Halt>);
+
+impl EndOnDrop {
+    fn stop(&self) {
+        self.0.stop(Fault::Stopped.into());
+    }
+}
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 /// State of a copy on the receiving side.
 pub(super) struct Receiving<'a, 'w> {
     pub(super) transfer: &'a Transfer<'a>,
@@ -176,7 +196,6 @@ pub(super) struct Receiving<'a, 'w> {
     metadata: &'a MetadataWriter<'a>,
     pub(super) watcher: Watcher<'w>,
     begun: Instant,
-    protocol: Protocol,
     pub(super) failures: Failures,
     /// Changed entries that were not reported to the sender.
     pub(super) done: VecDeque<Planned>,
@@ -186,63 +205,37 @@ impl<'a> Receiving<'a, '_> {
     fn run<'s>(
         &mut self,
         scope: &'s Scope<'s, 'a>,
-        role: &Role<'_>,
-        open_targets: &Receiver<OpenTarget>,
+        role: Role,
+        (open_targets, jobs, todo): (&Receiver<OpenTarget>, Sender<Job>, Receiver<Job>),
         open: &mut Option<Queues>,
     ) -> Result<Summary, Error> {
-        let session = self.transfer.session;
-        let options = self.transfer.options();
-        let asked = protocol::asked(&options.protocol)?;
-        let lanes = offer::lanes(asked, !options.trc.is_empty());
-        let mut path = explore(session, role, false, lanes)?;
-        let Message::Offer(offer) = path.listen(session)? else {
-            return Err(PeerFault::Unexpected("an offer").into());
-        };
-        if !offer.udp {
-            path.sockets.clear();
-        }
-        self.protocol = offer.protocol;
-        offer::check(&offer, &path)?;
-        let joined = join(session, role, offer.joins, self.transfer.settings.plain)?;
-        let started = session.clock.now();
-        announce(
-            session,
-            (asked, &offer),
-            (self.transfer.settings.plain, self.transfer.options().digest),
-            started.since(self.begun),
-            self.watcher,
-        );
-        let small_buffer = offer::buffer_advice(&offer, &path);
+        let transfer = self.transfer;
+        let (session, threads) = (transfer.session, &*transfer.threads);
+        protocol::asked(&transfer.options().protocol)?;
+        let _alive = Keepalive::start(scope, session, threads.work.counter());
         let (root, target, lock) = self.opened(open_targets)?;
-        let (jobs, todo) = channel();
+        let files = TempFiles::new(transfer, &root, target.clone())?;
+        let end = EndOnDrop::default();
+        let starting = self.set_up_path(scope, role, (&files, jobs.clone()), &end)?;
         let (held, ranges) = sync_channel(UNANSWERED_MAX);
         let (bases, unread) = sync_channel(BASES_MAX);
-        let mut queues = Queues {
-            lanes: Vec::new(),
+        let (done, finished) = channel();
+        self.hash(scope, &files, done.clone())?;
+        self.read_bases(scope, &files, unread)?;
+        self.compare(scope, files, (ranges, jobs.clone()));
+        *open = Some(Queues {
+            lanes: Lanes::new(starting),
             held,
             jobs,
             bases,
             unreported: BTreeMap::new(),
-        };
-        let lanes = offer::lanes_over(session, &offer, path, &joined)?;
-        let check =
-            |lane| offer::setup(&offer, (0, 1), lane, self.transfer.settings.plain).map(drop);
-        lanes.iter().try_for_each(check)?;
-        let files = self.temp_files(&root, &target)?;
-        let threads = &*self.transfer.threads;
-        for lane in self.create_lanes(offer, lanes, &files, &mut queues)? {
-            scope.spawn(move || threads.run("lane", || lane.run()));
-        }
-        let (done, finished) = channel();
-        self.hash(scope, &files, done.clone())?;
-        self.read_bases(scope, &files, unread)?;
-        self.compare(scope, files, (ranges, queues.jobs.clone()));
+        });
         let mut publisher = Publisher::new(
-            &self.transfer.threads,
-            &self.transfer.table,
+            &transfer.threads,
+            &transfer.table,
             (root, target, lock),
             self.metadata,
-            (&self.transfer.settings, self.transfer.temp_place.clone()),
+            (&transfer.settings, transfer.temp_place.clone()),
         );
         scope.spawn(move || {
             threads.run("publisher", || publisher.run(&todo));
@@ -252,12 +245,34 @@ impl<'a> Receiving<'a, '_> {
             });
             drop((publisher, done));
         });
-        let _alive = Keepalive::start(scope, session, threads.work.counter());
-        *open = Some(queues);
-        let mut summary = self.watch(open, &finished, small_buffer)?;
-        summary.elapsed = session.clock.now().since(self.begun);
-        summary.moving = session.clock.now().since(started);
+        let mut summary = self.watch(open, &finished, &end)?;
+        let now = session.clock.now();
+        summary.elapsed = now.since(self.begun);
+        let started = transfer.started.get().copied();
+        summary.moving = now.since(started.unwrap_or(self.begun));
         Ok(summary)
+    }
+
+    /// Starts the thread that sets up the path. `end` ends it.
+    fn set_up_path<'s>(
+        &self,
+        scope: &'s Scope<'s, 'a>,
+        role: Role,
+        (files, jobs): (&TempFiles, Sender<Job>),
+        end: &EndOnDrop,
+    ) -> Result<Receiver<StartedLanes>, Error> {
+        let failed = |e| Error::file(FileAction::Open, &files.target, &e);
+        let setup = PathSetup {
+            transfer: self.transfer,
+            files: files.another().map_err(failed)?,
+            jobs,
+            halt: Arc::clone(&end.0),
+            begun: self.begun,
+        };
+        let (started, starting) = sync_channel(1);
+        let threads = &*self.transfer.threads;
+        scope.spawn(move || threads.run("path", || setup.run(scope, &role, &started)));
+        Ok(starting)
     }
 
     /// Waits until the target directory is open.
@@ -266,7 +281,12 @@ impl<'a> Receiving<'a, '_> {
         let mut stall = Stall::new(session.clock.now(), self.transfer.options().stall);
         loop {
             threads.check()?;
-            stall.check(session.clock.now(), &threads.work, session.told_work())?;
+            let now = session.clock.now();
+            stall.check(now, &threads.work, session.told_work())?;
+            let patience = self.transfer.options().stall_timeout();
+            if now.since(self.begun.max(session.heard_at())) > patience {
+                return Err(Fault::Silent("sender", patience.as_secs()).into());
+            }
             match open_targets.recv_timeout(TICK) {
                 Ok(opened) => return Ok(opened),
                 Err(_) if self.transfer.session.control.has_ended() => {
@@ -282,7 +302,7 @@ impl<'a> Receiving<'a, '_> {
         &mut self,
         queues: &mut Option<Queues>,
         finished: &Receiver<()>,
-        small_buffer: Option<String>,
+        end: &EndOnDrop,
     ) -> Result<Summary, Error> {
         let clock = self.transfer.session.clock;
         let mut progress_at = clock.now();
@@ -291,6 +311,7 @@ impl<'a> Receiving<'a, '_> {
         let work = &transfer.threads.work;
         let mut stall = Stall::new(clock.now(), self.transfer.options().stall);
         let mut arrived = 0;
+        let mut small_buffer = None;
         loop {
             self.transfer.threads.check()?;
             self.show();
@@ -312,6 +333,14 @@ impl<'a> Receiving<'a, '_> {
             }
             if self.is_over(queues.as_ref()) {
                 *queues = None;
+            }
+            match queues {
+                Some(queues) if small_buffer.is_none() => {
+                    let lanes = queues.lanes.wait(Duration::ZERO);
+                    small_buffer = lanes.and_then(|lanes| lanes.small_buffer.clone());
+                }
+                Some(_) => {}
+                None => end.stop(),
             }
             if queues.is_none() && matches!(finished.try_recv(), Err(TryRecvError::Disconnected)) {
                 self.transfer.threads.check()?;
@@ -350,9 +379,9 @@ impl<'a> Receiving<'a, '_> {
         if message == Message::Sent && queues.is_none() {
             return Ok(false);
         }
-        if let Message::Chosen { why } = message {
+        if let Message::Chosen { protocol, why } = message {
             // without data, the copy may be complete by now
-            let name = self.protocol.name().to_owned();
+            let name = protocol.name().to_owned();
             self.transfer.monitor.show(CopyEvent::Chosen(name, why));
             return Ok(queues.is_some());
         }
@@ -397,7 +426,8 @@ impl<'a> Receiving<'a, '_> {
             Message::Warning { text } => self.transfer.monitor.show(CopyEvent::Warning(text)),
             Message::SourceKept { failures } => self.take_source_kept(failures),
             Message::Sent => return Ok(false),
-            Message::Offer(_)
+            Message::Explore
+            | Message::Offer(_)
             | Message::Chosen { .. }
             | Message::Progress(_)
             | Message::Settled { .. }
@@ -478,6 +508,9 @@ impl<'a> Receiving<'a, '_> {
             return Err(invalid("more objects without reports than the limit"));
         }
         let pieces = layout.pieces().len();
+        if announced.number >= OBJECTS_MAX {
+            return Err(invalid("the number of an object"));
+        }
         if queues.unreported.insert(announced.number, pieces).is_some() {
             return Err(invalid("an object twice"));
         }
@@ -487,16 +520,31 @@ impl<'a> Receiving<'a, '_> {
             files,
         };
         let number = usize::from(announced.lane);
+        let lanes = self.started_lanes(queues)?;
         if let Some(counts) = self.transfer.monitor.lanes().get(number) {
             counts.source_wait.store(announced.source_wait, Relaxed);
         }
-        let lane = queues.lanes.get(number);
+        let lane = lanes.queues.get(number);
         let sent = lane.map(|lane| lane.try_send(incoming).is_ok());
         if sent == Some(true) {
             return Ok(());
         }
         self.transfer.threads.check()?;
         Err(invalid("more objects than a lane accepts"))
+    }
+
+    /// Waits for the lanes, since the sender may use them before this side has started them.
+    fn started_lanes<'q>(&self, queues: &'q mut Queues) -> Result<&'q StartedLanes, Error> {
+        let clock = self.transfer.session.clock;
+        let until = clock.now() + LANES_TIMEOUT;
+        while queues.lanes.wait(TICK).is_none() {
+            self.transfer.threads.check()?;
+            if clock.now() >= until {
+                return Err(PeerFault::Unexpected("an offer").into());
+            }
+        }
+        let lanes = queues.lanes.wait(Duration::ZERO);
+        lanes.ok_or_else(|| PeerFault::Unexpected("an offer").into())
     }
 
     fn send_progress(&mut self) -> Result<(), Error> {
@@ -570,6 +618,11 @@ impl<'a> Receiving<'a, '_> {
     }
 
     fn conclude(&mut self) -> Result<Summary, Error> {
+        let Settings { plain, options, .. } = &self.transfer.settings;
+        let start_up = self.transfer.session.clock.now().since(self.begun);
+        let protection = (*plain, options.digest);
+        let monitor = &self.transfer.monitor;
+        monitor.announce_list(self.transfer.session, protection, start_up);
         self.show();
         self.send_progress()?;
         self.finish_entries()?;

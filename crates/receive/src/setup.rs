@@ -1,91 +1,19 @@
-//! Setup of the receiving side: lanes that write files, and the thread that hashes them.
+//! Set-up of the receiving side: threads that read bases, compare held ranges, and hash files.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread::Scope;
-use std::time::Duration;
 
 use lighthaul_files::options::DeltaMode;
-use lighthaul_fs::disk::Root;
-use lighthaul_io::drive::Lane;
-use lighthaul_io::store::blocks::Blocks;
 use lighthaul_session::error::{Error, FileAction};
-use lighthaul_session::machine::Learned;
-use lighthaul_session::offer::Offer;
 
 use super::basis::{Basis, BasisReader};
 use super::hashing::Hasher;
 use super::held::{HeldCheck, HeldRange};
 use super::job::Job;
-use super::lane::ReceiveLane;
-use super::queues::Queues;
 use super::receiver::Receiving;
-use super::sink::FileSink;
 use super::temp_files::TempFiles;
 
-/// Most objects that are announced to a lane before it takes them.
-const ANNOUNCED_MAX: usize = 2;
-
 impl<'a> Receiving<'a, '_> {
-    /// Creates the lanes, which write to `files`.
-    pub(super) fn create_lanes(
-        &self,
-        offer: Offer,
-        lanes: Vec<Lane>,
-        files: &TempFiles,
-        queues: &mut Queues,
-    ) -> Result<Vec<ReceiveLane<'a>>, Error> {
-        let (ring_bytes, open_max) = self.transfer.settings.budget.of_lane(lanes.len());
-        let create = |(number, lane)| {
-            let sink = self.sink((files, open_max), queues.jobs.clone())?;
-            let (announce, objects) = sync_channel(ANNOUNCED_MAX);
-            queues.lanes.push(announce);
-            Ok(ReceiveLane {
-                transfer: self.transfer,
-                counts: self.transfer.monitor.lane(number),
-                offer,
-                lane,
-                store: Blocks::start(sink, offer.packet_len, ring_bytes)?,
-                objects,
-                learned: Learned::default(),
-                held: Duration::ZERO,
-            })
-        };
-        lanes.into_iter().enumerate().map(create).collect()
-    }
-
-    /// Creates the sink of a lane.
-    fn sink(
-        &self,
-        (files, open_max): (&TempFiles, usize),
-        jobs: Sender<Job>,
-    ) -> Result<FileSink, Error> {
-        let failed = |e| Error::file(FileAction::Open, &files.target, &e);
-        Ok(FileSink {
-            threads: Arc::clone(&self.transfer.threads),
-            files: files.another().map_err(failed)?,
-            kind: self.transfer.options().digest,
-            open_max,
-            jobs,
-            object: None,
-        })
-    }
-
-    /// Creates the temporary files below a root.
-    pub(super) fn temp_files(&self, root: &Root, target: &Path) -> Result<TempFiles, Error> {
-        let failed = |e| Error::file(FileAction::Open, target, &e);
-        Ok(TempFiles {
-            root: root.another().map_err(failed)?,
-            target: target.to_owned(),
-            boot: self.transfer.boot,
-            threads: Arc::clone(&self.transfer.threads),
-            journals: self.transfer.settings.budget.journals(),
-            sparse: self.transfer.options().sparse,
-            claims: Arc::clone(&self.transfer.claims),
-        })
-    }
-
     /// Starts the thread that reads bases, if a file may have one.
     pub(super) fn read_bases<'s>(
         &self,

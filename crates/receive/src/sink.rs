@@ -13,11 +13,12 @@ use lighthaul_fs::disk::OutputFile;
 use lighthaul_fs::sparse::{self, FormerContent};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::blocks::Sink;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, FileAction};
 
 use super::entry_table::PendingFile;
 use super::job::{Arrived, Incoming, Job};
 use super::temp_files::{Attempt, Share, TempFiles};
+use super::transfer::Transfer;
 
 /// Mode bits that the owner needs to open a file again.
 const OPEN: u32 = 0o600;
@@ -46,6 +47,24 @@ pub(crate) struct Writing {
 }
 
 impl FileSink {
+    /// Creates the sink of a lane, which writes to `files` and opens at most `open_max` at a time.
+    pub(super) fn new(
+        transfer: &Transfer<'_>,
+        files: &TempFiles,
+        open_max: usize,
+        jobs: Sender<Job>,
+    ) -> Result<Self, Error> {
+        let failed = |e| Error::file(FileAction::Open, &files.target, &e);
+        Ok(Self {
+            threads: Arc::clone(&transfer.threads),
+            files: files.another().map_err(failed)?,
+            kind: transfer.options().digest,
+            open_max,
+            jobs,
+            object: None,
+        })
+    }
+
     fn put(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         let Some(mut writing) = self.object.take() else {
             return Err(Fault::NoObject.into());

@@ -20,6 +20,7 @@ use rustix::fs::FileType;
 use super::claims::Claims;
 use super::entry_table::{Fill, PendingFile};
 use super::journal::{Journal, Subject, clipped, missing, within_file};
+use super::transfer::Transfer;
 
 /// Access to temporary files below a root.
 #[derive(Debug)]
@@ -61,6 +62,24 @@ pub(crate) enum Attempt {
 }
 
 impl TempFiles {
+    /// Creates the temporary files of a copy below a root, whose path for messages is `target`.
+    pub(super) fn new(
+        transfer: &Transfer<'_>,
+        root: &Root,
+        target: PathBuf,
+    ) -> Result<Self, Error> {
+        let failed = |e| Error::file(FileAction::Open, &target, &e);
+        Ok(Self {
+            root: root.another().map_err(failed)?,
+            target,
+            boot: transfer.boot,
+            threads: Arc::clone(&transfer.threads),
+            journals: transfer.settings.budget.journals(),
+            sparse: transfer.options().sparse,
+            claims: Arc::clone(&transfer.claims),
+        })
+    }
+
     /// Returns another value for the same files.
     pub(crate) fn another(&self) -> io::Result<Self> {
         Ok(Self {

@@ -1,7 +1,8 @@
 //! State of a copy on the receiving side, for its threads.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use lighthaul_base::Instant;
 use lighthaul_copy::message::LIST;
 use lighthaul_copy::monitor::Monitor;
 use lighthaul_copy::thread_group::ThreadGroup;
@@ -28,6 +29,8 @@ pub(super) struct Transfer<'a> {
     /// Start of the host that written bytes do not survive; see [`super::journal::Subject`].
     pub(super) boot: u64,
     pub(super) settings: Settings,
+    /// Time at which the lanes started.
+    pub(super) started: OnceLock<Instant>,
 }
 
 impl<'a> Transfer<'a> {
@@ -43,6 +46,7 @@ impl<'a> Transfer<'a> {
             claims: Arc::default(),
             boot: settings.boot(),
             settings,
+            started: OnceLock::new(),
         })
     }
 

@@ -4,6 +4,7 @@
 
 mod ends;
 mod offer;
+mod offered;
 mod talk;
 
 use std::fs;
@@ -33,9 +34,6 @@ use lighthaul_receive::{self as receive, receive};
 use lighthaul_send::{self as send, send};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
-use lighthaul_session::join::join;
-use lighthaul_session::path::explore;
-use lighthaul_session::protocol;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
@@ -139,8 +137,8 @@ fn hear(
         for listing in [Listing::Begin { naming }, entries, Listing::End] {
             list.send(&Frame::message(listing.encode()))?;
         }
-        explore(&liar, &Role::Client(false), true, 1)?;
-        liar.say(&Message::Offer(offer()))?;
+        let dialog = liar.path_dialog(Arc::default())?;
+        dialog.say(&Message::Offer(offer()))?;
         let sender = Sender {
             session: liar,
             list,
@@ -165,7 +163,7 @@ fn hear(
     };
     let role = Role::Client(false);
     let watcher = &mut |_: CopyEvent| {};
-    let result = receive(&honest, &role, target_folder, settings, watcher);
+    let result = receive(&honest, role, target_folder, settings, watcher);
     if let Err(error) = &result {
         honest.give_up(error);
     }
@@ -352,13 +350,6 @@ fn tell(
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         let list = liar.control.open(LIST)?;
-        let (arrivals, joins) = (std::sync::mpsc::channel().1, std::sync::mpsc::channel().1);
-        let role = Role::Server(&arrivals, &joins);
-        explore(&liar, &role, false, 1)?;
-        let Message::Offer(offer) = liar.hear()? else {
-            panic!("no offer arrived")
-        };
-        join(&liar, &role, offer.joins, false)?;
         // the begin of the list, and the only entry
         for _ in 0..2 {
             list.receive(liar.clock, liar.clock.now() + Duration::from_secs(5))?;
@@ -372,14 +363,16 @@ fn tell(
         };
         let wanted = Listing::Wanted(WantedFiles {
             entries: 1,
+            taken: 0,
             files: vec![file],
         });
         list.send(&Frame::message(wanted.encode()))?;
+        offered::take(&liar)?;
         let sender = Sender {
             session: liar,
             list,
         };
-        let first = sender.session.hear()?;
+        let first = offered::after_choice(&sender.session)?;
         attack(&sender, &first)?;
         stay(&sender.session);
         Ok::<_, Error>(())
@@ -391,7 +384,6 @@ fn tell(
     );
     let settings = send::Settings {
         plain: true,
-        theirs: protocol::names(),
         options: Options {
             delta: DeltaMode::Always,
             stall: 60,
@@ -401,7 +393,7 @@ fn tell(
     };
     let role = Role::Client(false);
     let finds = SourceEntries::from_walk(walk.unwrap());
-    let error = send(&honest, &role, finds, settings, &mut |_: CopyEvent| {}).unwrap_err();
+    let error = send(&honest, role, finds, settings, &mut |_: CopyEvent| {}).unwrap_err();
     honest.give_up(&error);
     drop(honest);
     assert!(liar.join().is_ok(), "the receiver panicked");

@@ -29,8 +29,6 @@ use lighthaul_receive::{self as receive, receive};
 use lighthaul_send::{self as send, send};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
-use lighthaul_session::path::explore;
-use lighthaul_session::protocol;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
@@ -218,7 +216,6 @@ fn sender_accepts_any_number_of_progress_reports() {
     let before = resident();
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
-        explore(&liar, &Role::Client(false), false, 1)?;
         for _ in 0..10_000 {
             // as fast as TCP accepts it, so that this process does not queue messages
             while !liar.stream.has_room() {
@@ -239,12 +236,11 @@ fn sender_accepts_any_number_of_progress_reports() {
     let walk = Walk::new(access, &[source], Rules::default()).unwrap();
     let settings = send::Settings {
         plain: true,
-        theirs: protocol::names(),
         ..send::Settings::default()
     };
     let role = Role::Client(false);
     let finds = SourceEntries::from_walk(walk);
-    let error = send(&honest, &role, finds, settings, &mut |_: CopyEvent| {}).unwrap_err();
+    let error = send(&honest, role, finds, settings, &mut |_: CopyEvent| {}).unwrap_err();
     assert_eq!(
         (error.code(), error.text().as_str()),
         (Code::Io, "no space left")
@@ -276,8 +272,8 @@ fn hear(
                 naming: Naming::Several,
             },
         )?;
-        explore(&liar, &Role::Client(false), true, 1)?;
-        liar.say(&Message::Offer(offer()))?;
+        let dialog = liar.path_dialog(Arc::default())?;
+        dialog.say(&Message::Offer(offer()))?;
         attack(&liar, &list)?;
         stay(&liar);
         Ok::<_, Error>(())
@@ -293,7 +289,7 @@ fn hear(
     };
     let mut watcher = |_: CopyEvent| {};
     let role = Role::Client(false);
-    let error = receive(&honest, &role, target_folder, settings, &mut watcher).unwrap_err();
+    let error = receive(&honest, role, target_folder, settings, &mut watcher).unwrap_err();
     drop(honest);
     // the peer has failed, too
     liar.join().unwrap().ok();

@@ -9,7 +9,6 @@ mod talk;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fs, thread};
@@ -23,9 +22,7 @@ use lighthaul_io::control::Frame;
 use lighthaul_receive::target_folder::TargetFolder;
 use lighthaul_receive::{self as receive, receive};
 use lighthaul_session::error::{Code, Error};
-use lighthaul_session::join::join;
 use lighthaul_session::message as own;
-use lighthaul_session::path::explore;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
@@ -69,16 +66,7 @@ fn receiver_ends_if_the_sender_does_not_close() {
 
 #[test]
 fn receiver_that_answers_nothing_and_sends_keepalives_is_ended() {
-    assert_idle(give(|session| {
-        let (arrivals, joins) = (channel().1, channel().1);
-        let role = Role::Server(&arrivals, &joins);
-        let mut path = explore(session, &role, false, 1)?;
-        let Message::Offer(offer) = path.listen(session)? else {
-            panic!("nothing was offered")
-        };
-        join(session, &role, offer.joins, true)?;
-        repeat(session, |_| 7, LONG)
-    }));
+    assert_idle(give(|session| repeat(session, |_| 7, LONG)));
 }
 
 #[test]
@@ -119,8 +107,8 @@ fn begin_to_send(session: &Session, lists: bool) -> Result<(), Error> {
             .encode(),
         ))?;
     }
-    explore(session, &Role::Client(false), true, 1)?;
-    session.say(&Message::Offer(offer()))
+    let dialog = session.path_dialog(Arc::default())?;
+    dialog.say(&Message::Offer(offer()))
 }
 
 /// Asserts that a transfer ended because the peer did nothing.
@@ -159,7 +147,7 @@ fn start_to_take(
     let role = Role::Client(false);
     let outcome = receive(
         &honest,
-        &role,
+        role,
         target_folder,
         settings,
         &mut |_: CopyEvent| {},

@@ -24,7 +24,7 @@ use lighthaul_io::net::tcp::with_handshake_timeouts;
 use lighthaul_receive::target_folder::TargetFolder;
 use lighthaul_receive::{self as receive, receive};
 use lighthaul_send::{self as send, send};
-use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
@@ -78,7 +78,7 @@ fn receiving() {
     let mut told = 0;
     let mut watcher = |event| told += u64::from(matches!(event, CopyEvent::Planned(_)));
     let role = Role::Client(false);
-    receive(&session, &role, target_folder, settings, &mut watcher).unwrap();
+    receive(&session, role, target_folder, settings, &mut watcher).unwrap();
     report(told);
 }
 
@@ -92,19 +92,11 @@ fn sending() {
     let settings = send::Settings {
         plain: true,
         options: options(),
-        theirs: protocol::names(),
         ..send::Settings::default()
     };
     let mut told = 0;
     let mut watcher = |event| told += u64::from(matches!(event, CopyEvent::Planned(_)));
-    send(
-        &session,
-        &Role::Client(false),
-        finds,
-        settings,
-        &mut watcher,
-    )
-    .unwrap();
+    send(&session, Role::Client(false), finds, settings, &mut watcher).unwrap();
     report(told);
 }
 

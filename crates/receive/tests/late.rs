@@ -4,7 +4,6 @@
 #![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 mod ends;
-mod offer;
 mod plain;
 mod talk;
 
@@ -25,13 +24,11 @@ use lighthaul_receive::target_folder::TargetFolder;
 use lighthaul_receive::{self as receive, receive};
 use lighthaul_session::error::Error;
 use lighthaul_session::message as own;
-use lighthaul_session::path::explore;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 
 use ends::sessions;
-use offer::offer;
 use plain::send_plain;
 use talk::stay;
 
@@ -43,14 +40,19 @@ fn slow_sender_sends_keepalives_and_loses_no_event() {
     let (said, look) = channel();
     let receiver = thread::spawn(move || {
         let list = receiver.control.open(LIST)?;
-        let mut path = explore(&receiver, &Role::Client(false), false, 1)?;
-        assert!(matches!(path.listen(&receiver)?, Message::Offer(_)));
         // more than the queue of events holds, and less than TCP buffers
         for number in 0..PLANNED {
             say(&list, &Listing::Planned(vec![planned(number)]))?;
         }
         let files = Vec::new();
-        say(&list, &Listing::Wanted(WantedFiles { entries: 1, files }))?;
+        say(
+            &list,
+            &Listing::Wanted(WantedFiles {
+                entries: 1,
+                taken: 0,
+                files,
+            }),
+        )?;
         hear_of_life(&receiver)?;
         receiver.say(&Message::Settled {
             entries: 1,
@@ -100,8 +102,6 @@ fn slow_receiver_sends_keepalives() {
             },
         )?;
         say(&list, &Listing::Entries(pack(&[entry()])?))?;
-        explore(&sender, &Role::Client(false), true, 1)?;
-        sender.say(&Message::Offer(offer()))?;
         hear_of_life(&sender)?;
         said.send(()).ok();
         say(&list, &Listing::End)?;
@@ -122,7 +122,7 @@ fn slow_receiver_sends_keepalives() {
         }
     };
     let role = Role::Client(false);
-    receive(&receiver, &role, target_folder, settings, &mut watcher).unwrap();
+    receive(&receiver, role, target_folder, settings, &mut watcher).unwrap();
     assert_eq!(shown, 1);
     sender.join().unwrap().unwrap();
 }

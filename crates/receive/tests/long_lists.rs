@@ -22,7 +22,7 @@ use lighthaul_receive::target_folder::TargetFolder;
 use lighthaul_receive::{self as receive, receive};
 use lighthaul_send::{self as send, send};
 use lighthaul_session::error::{Code, Error};
-use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
 use lighthaul_testkit::Turn;
 
@@ -132,11 +132,10 @@ fn run(name: &str, finds: SourceEntries) -> [Result<Summary, Error>; 2] {
         let settings = send::Settings {
             plain: true,
             options: options(),
-            theirs: protocol::names(),
             ..send::Settings::default()
         };
         let role = Role::Client(false);
-        send(&caller, &role, finds, settings, &mut |_: CopyEvent| {})
+        send(&caller, role, finds, settings, &mut |_: CopyEvent| {})
             .inspect_err(|error| caller.give_up(error))
     });
     let settings = receive::Settings {
@@ -145,10 +144,10 @@ fn run(name: &str, finds: SourceEntries) -> [Result<Summary, Error>; 2] {
         ..receive::Settings::default()
     };
     let (arrivals, joins) = (channel().1, channel().1);
-    let role = Role::Server(&arrivals, &joins);
+    let role = Role::Server(arrivals, joins);
     let received = receive(
         &called,
-        &role,
+        role,
         target_folder,
         settings,
         &mut |_: CopyEvent| {},

@@ -20,12 +20,19 @@ fn server_does_not_wait_for_datagrams_that_the_client_cannot_send() {
         let [caller, called] = sessions();
         let clock = Clock::start();
         let thread = std::thread::spawn(move || {
-            explore(&caller, &Role::Client(false), sending, 2).map(|path| path.datagram_len)
+            explore(&caller.dialog(), &Role::Client(false), sending, 2)
+                .map(|path| path.datagram_len)
         });
         // the port stays open
         let (_probes, arrivals) = channel();
         let (_others, joins) = channel();
-        let path = explore(&called, &Role::Server(&arrivals, &joins), !sending, 2).unwrap();
+        let path = explore(
+            &called.dialog(),
+            &Role::Server(arrivals, joins),
+            !sending,
+            2,
+        )
+        .unwrap();
         assert_eq!(thread.join().unwrap(), Ok(0));
         assert!(path.sockets.is_empty() && path.both_ways_len == 0);
         let took = clock.now().since(Instant::ZERO);

@@ -4,12 +4,12 @@
 
 mod ends;
 mod offer;
+mod offered;
 mod talk;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Span};
@@ -35,14 +35,12 @@ use lighthaul_receive::target_folder::TargetFolder;
 use lighthaul_receive::{self as receive, receive};
 use lighthaul_send::{self as send, send};
 use lighthaul_session::error::{Code, Error};
-use lighthaul_session::join::join;
 use lighthaul_session::machine::{Learned, MachineEvent, ReceiveMachine, SendMachine};
+use lighthaul_session::message as own;
 use lighthaul_session::offer::{Offer, lanes_over, rekey, setup};
-use lighthaul_session::path::explore;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
-use lighthaul_session::{message as own, protocol};
 
 use ends::sessions;
 use offer::offer;
@@ -333,7 +331,7 @@ fn hear(script: SenderScript, folder: &Path) -> Result<Summary, Error> {
     };
     let mut watcher = |_: CopyEvent| {};
     let role = Role::Client(false);
-    let result = receive(&honest, &role, target_folder, settings, &mut watcher);
+    let result = receive(&honest, role, target_folder, settings, &mut watcher);
     if let Err(error) = &result {
         honest.give_up(error);
     }
@@ -353,8 +351,9 @@ fn send_script(session: &Session, script: &SenderScript) -> Result<(), Error> {
     ] {
         list.send(&Frame::message(listing.encode()))?;
     }
-    let path = explore(session, &Role::Client(false), true, 1)?;
-    session.say(&Message::Offer(script.offer))?;
+    let path = lighthaul_session::path::Path::none(session);
+    let dialog = session.path_dialog(Arc::default())?;
+    dialog.say(&Message::Offer(script.offer))?;
     // the content of the request does not matter
     list.receive(session.clock, session.clock.now() + Duration::from_secs(5))
         .ok();
@@ -397,13 +396,12 @@ fn tell(source: &Path, news: Vec<Vec<u8>>) -> Result<Summary, Error> {
     )?;
     let settings = send::Settings {
         plain: true,
-        theirs: protocol::names(),
         ..send::Settings::default()
     };
     let role = Role::Client(false);
     let result = send(
         &honest,
-        &role,
+        role,
         SourceEntries::from_walk(walk),
         settings,
         &mut |_: CopyEvent| {},
@@ -417,6 +415,7 @@ fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
     let list = session.control.open(LIST)?;
     let wanted = Listing::Wanted(WantedFiles {
         entries: 1,
+        taken: 0,
         files: vec![WantedFile {
             number: 0,
             send: None,
@@ -425,19 +424,13 @@ fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
             basis: None,
         }],
     });
-    let (arrivals, joins) = (channel().1, channel().1);
-    let role = Role::Server(&arrivals, &joins);
-    let path = explore(session, &role, false, 1)?;
-    let Message::Offer(offer) = session.hear()? else {
-        panic!("no offer arrived")
-    };
-    let joined = join(session, &role, offer.joins, false)?;
     // the begin of the list, and the only entry
     for _ in 0..2 {
         list.receive(session.clock, session.clock.now() + Duration::from_secs(5))?;
     }
     list.send(&Frame::message(wanted.encode()))?;
-    let Message::Object(object) = session.hear()? else {
+    let (offer, path, joined) = offered::take(session)?;
+    let Message::Object(object) = offered::after_choice(session)? else {
         panic!("no object was sent")
     };
     let mut lane = lanes_over(session, &offer, path, &joined)?.swap_remove(object.lane.into());

@@ -115,7 +115,7 @@ fn checkup_rejects_unexpected_messages() {
         let [asking, answering] = sessions();
         say(&asking, &words);
         let (_probes, arrivals) = sync_channel(1);
-        let result = checkup::answer::answer(&answering, &Role::Server(&arrivals, &channel().1));
+        let result = checkup::answer::answer(&answering, &Role::Server(arrivals, channel().1));
         assert_eq!(result.unwrap_err().code(), Code::Protocol, "{words:?}");
     }
     for word in [Message::Explore, facts, Message::End] {

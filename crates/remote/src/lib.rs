@@ -1,6 +1,7 @@
 //! Floor 8: connections from a command or a service to other hosts, and the local files for them.
 //!
-//! - [`place`]: paths here and on other hosts; [`paths`]: files of keys and settings on this host
+//! - [`place`]: paths here and on other hosts; [`paths`]: files of keys and settings on this host; [`known_paths`]: rates of
+//!   earlier copies
 //! - [`reach`]: sessions with the host of a place; [`dial`]: calls to a daemon; [`mod@daemon`], [`credential`]: its
 //!   identity, and credentials for it; [`ssh`]: daemons that ssh starts
 //! - [`scheduler`]: clients of a scheduler; [`doctor`]: checks of the way to a host
@@ -12,6 +13,7 @@ pub mod daemon;
 pub mod dial;
 pub mod doctor;
 mod error;
+pub mod known_paths;
 pub mod notice;
 pub mod paths;
 pub mod place;

@@ -5,14 +5,20 @@ use std::path::PathBuf;
 
 /// Returns this user's directory for configuration.
 fn user_folder() -> PathBuf {
+    xdg_folder("XDG_CONFIG_HOME", ".config", "/etc")
+}
+
+/// Returns the program's part of a directory of this user: that in the variable `name`, `usual` in the home directory,
+/// or without one `otherwise`.
+fn xdg_folder(name: &str, usual: &str, otherwise: &str) -> PathBuf {
     let from = |name: &str| {
         env::var_os(name)
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
     };
-    from("XDG_CONFIG_HOME")
-        .or_else(|| from("HOME").map(|home| home.join(".config")))
-        .unwrap_or_else(|| PathBuf::from("/etc"))
+    from(name)
+        .or_else(|| from("HOME").map(|home| home.join(usual)))
+        .unwrap_or_else(|| PathBuf::from(otherwise))
         .join("lighthaul")
 }
 
@@ -80,6 +86,11 @@ pub fn books() -> PathBuf {
 /// Returns the path of the statement for this user's key.
 pub fn statement() -> PathBuf {
     user_folder().join("statement")
+}
+
+/// Returns the path of the rates that earlier copies have measured.
+pub fn known_paths() -> PathBuf {
+    xdg_folder("XDG_CACHE_HOME", ".cache", "/var/cache").join("paths")
 }
 
 /// Returns the path of the known keys of daemons.

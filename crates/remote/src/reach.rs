@@ -181,25 +181,38 @@ fn attempt(via: &Route, place: &Place) -> Result<Reached, Failed> {
 /// Connects to the remote side of `place` and sends `request` of topic `M`. Returns when the peer has accepted it.
 pub fn ask<M: Topic>(via: &Route, place: &Place, request: &M::Request) -> Result<Reached, Error> {
     let hello = |_: &Reached| Ok(Hello::about::<M>(request));
-    open::<M>(via, place, hello).map(|(reached, _)| reached)
+    open::<M>(via, place, hello, Agreement::Awaited)
+}
+
+/// What follows a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agreement {
+    /// The far side agrees first.
+    Awaited,
+    /// The next messages, since a refusal is heard then. A program that ssh has started agrees first, so that another one
+    /// can be started if ssh dies.
+    Expected,
 }
 
 /// Connects to the remote side of `place` and sends a request of topic `M`, which `hello` returns for the way that was
-/// found. Returns the names of the peer's protocols when it has accepted the request.
+/// found. Returns when the peer has accepted the request, if that is awaited.
 pub fn open<M: Topic>(
     via: &Route,
     place: &Place,
     hello: impl Fn(&Reached) -> Result<Hello, Error>,
-) -> Result<(Reached, Vec<String>), Error> {
+    agreement: Agreement,
+) -> Result<Reached, Error> {
     repeat_after_loss(|| {
         let mut reached = attempt(via, place)?;
         let request = hello(&reached)?;
-        let asked = reached.session.ask::<M>(request);
-        match (
-            asked.and_then(|()| agreed(&reached.session)),
-            &mut reached.started,
-        ) {
-            (Ok(protocols), _) => Ok((reached, protocols)),
+        let session = &reached.session;
+        let asked = if agreement == Agreement::Expected && reached.started.is_none() {
+            session.ask_ahead::<M>(request)
+        } else {
+            session.ask::<M>(request).and_then(|()| agreed(session))
+        };
+        match (asked, &mut reached.started) {
+            (Ok(()), _) => Ok(reached),
             (Err(error), Some(started)) => Err(lost(started, error)),
             (Err(error), None) => Err(error.into()),
         }
@@ -215,12 +228,12 @@ fn local_peer_named(text: &str, name: &str) -> String {
     format!("{before}{name}{rest}")
 }
 
-/// Waits until the peer accepts the request. Returns the names of its protocols.
-pub fn agreed(session: &Session) -> Result<Vec<String>, Error> {
-    let Message::Welcome { protocols } = session.hear()? else {
+/// Waits until the peer accepts the request.
+pub fn agreed(session: &Session) -> Result<(), Error> {
+    let Message::Welcome = session.hear()? else {
         return Err(Fault::NotAccepted.into());
     };
-    Ok(protocols)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -18,10 +18,12 @@ use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::read_ahead::ReadAhead;
 use lighthaul_io::store::waits::Waits;
+use lighthaul_parts::course::Pass;
 use lighthaul_session::error::Error;
 use lighthaul_session::machine::{MachineEvent, SendMachine};
 use lighthaul_session::offer::{self, Offer};
 
+use super::pace::Pace;
 use super::queue::PlannedObject;
 use super::source::FileSource;
 use super::transfer::Transfer;
@@ -38,6 +40,7 @@ const AHEAD: Duration = Duration::from_millis(20);
 pub(super) struct Common<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) share: Arc<Share>,
+    pub(super) pace: Arc<Pace>,
     /// Capacity of the circuit over time, if there is one.
     pub(super) trc: Option<Trc>,
     pub(super) offer: Offer,
@@ -107,6 +110,7 @@ impl SendLane<'_> {
             reported: false,
             passed: false,
             udp: self.lane.udp.is_some(),
+            pass: None,
             before: Before::of(counts),
             moved: (now, 0, 0),
             failed: None,
@@ -150,6 +154,8 @@ struct SendOwner<'a> {
     /// True if another lane may have started.
     passed: bool,
     udp: bool,
+    /// Current pass, of which nothing was lost so far.
+    pass: Option<Pass>,
     before: Before,
     /// Time at which datagrams last arrived, and the datagrams that had arrived and were sent by
     /// then.
@@ -193,6 +199,14 @@ impl SendOwner<'_> {
         }
     }
 
+    /// Ends a pass of which `lost` packets did not arrive.
+    fn end_pass(&mut self, lost: u64, now: Instant) {
+        if let Some(pass) = self.pass.take() {
+            let pace = &self.common.pace;
+            pace.receive_pass(now, Pass { lost, ..pass });
+        }
+    }
+
     fn divert(&mut self, why: &str) -> Next {
         if !self.udp {
             return Next::Continue;
@@ -213,13 +227,19 @@ impl Owner<SendMachine> for SendOwner<'_> {
         &mut self,
         sender: &mut SendMachine,
         event: MachineEvent,
-        _: Instant,
+        now: Instant,
     ) -> Result<Next, World> {
         match event {
             MachineEvent::Round(number, packets) => {
                 if number > 1 {
                     self.common.share.enter();
+                    self.end_pass(packets, now);
                 }
+                self.pass = self.common.pace.of_pass().map(|rate| Pass {
+                    rate,
+                    sent: packets,
+                    lost: 0,
+                });
                 self.common
                     .transfer
                     .monitor
@@ -246,6 +266,7 @@ impl Owner<SendMachine> for SendOwner<'_> {
             MachineEvent::Idle => Ok(Next::Continue),
             MachineEvent::Barren => Ok(self.divert("a whole round of datagrams was lost")),
             MachineEvent::Complete => {
+                self.end_pass(0, now);
                 // protocols that send and repeat at once pass the turn only now
                 self.pass_turn(sender);
                 Ok(Next::Finish)

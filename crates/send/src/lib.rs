@@ -3,18 +3,22 @@
 //! - [`sender`]: threads and messages; `transfer`: shared state; `settings`: settings
 //! - `scan`: sends the list of entries, and receives the requests; `queue`: requested ranges as
 //!   objects; `item`: listed file
+//! - `path_setup`: set-up of the path and its lanes; `pace`: their rate; `contents`: bytes of small files in the list
 //! - `removals`: removal of files that are in place
 //! - `delta`: search of changed files for what the receiver has; `deltas`: files that wait for it
 //! - `held`: digests of ranges that the receiver holds from an earlier run; `holes`: check of holes
 //! - `lane`: objects of one lane; `source`: their bytes from files
 pub mod sender;
 
+mod contents;
 mod delta;
 mod deltas;
 mod held;
 mod holes;
 mod item;
 mod lane;
+mod pace;
+mod path_setup;
 mod queue;
 mod removals;
 mod scan;

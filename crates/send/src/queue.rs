@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use lighthaul_copy::contents;
 use lighthaul_copy::delta_message::Sums;
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::{COMPARED_MAX, Compared, UNANSWERED_MAX, WantedFile, WantedFiles};
@@ -237,6 +238,26 @@ impl Queue {
         Ok(())
     }
 
+    /// Returns the bytes of all listed files, once the list is complete.
+    pub(crate) fn listed_bytes(&self) -> Option<u64> {
+        let state = self.lock();
+        state.listed.then_some(state.totals.bytes)
+    }
+
+    /// Waits until bytes may have to be sent. Returns false if the receiver has what it wants.
+    pub(crate) fn await_wanted(&self, threads: &ThreadGroup) -> Result<bool, Error> {
+        let mut state = self.lock();
+        loop {
+            if !state.ready.is_empty() || state.deltas.has_waiting() {
+                return Ok(true);
+            }
+            if state.is_answered() {
+                return Ok(false);
+            }
+            state = self.wait(threads, state)?;
+        }
+    }
+
     /// Records the end of the list.
     pub(crate) fn close(&self) {
         self.lock().listed = true;
@@ -266,6 +287,9 @@ impl Queue {
             .checked_add(wanted.entries)
             .filter(|till| *till <= state.totals.entries);
         let till = till.ok_or_else(not_offered)?;
+        let taken = state.totals.wanted.checked_add(wanted.taken);
+        let taken = taken.filter(|_| wanted.taken <= contents::BYTES_MAX as u64);
+        state.totals.wanted = taken.ok_or_else(not_offered)?;
         let mut next = from;
         for file in wanted.files {
             let number = file.number;
@@ -575,6 +599,7 @@ mod tests {
     fn all(sizes: &[u64]) -> WantedFiles {
         WantedFiles {
             entries: sizes.len() as u64,
+            taken: 0,
             files: (0..sizes.len())
                 .map(|number| file(number as u64, None, Vec::new()))
                 .collect(),
@@ -595,7 +620,13 @@ mod tests {
         let held = vec![(0, 20), (20, 40), (60, 100)];
         let wanted = file(0, Some(vec![(40, 60)]), held);
         let files = vec![wanted];
-        queue.want(WantedFiles { entries: 1, files }).unwrap();
+        queue
+            .want(WantedFiles {
+                entries: 1,
+                taken: 0,
+                files,
+            })
+            .unwrap();
         assert_eq!(pieces(&queue, &threads), Some(vec![(40, 60)]));
         for (from, till) in [(0, 20), (20, 40), (60, 100)] {
             assert!(!queue.is_answered());
@@ -622,7 +653,13 @@ mod tests {
         let size = 3 * COMPARED_MAX + 5;
         let (queue, threads) = queue(&[size]);
         let files = vec![file(0, Some(vec![(0, 7)]), vec![(7, size)])];
-        queue.want(WantedFiles { entries: 1, files }).unwrap();
+        queue
+            .want(WantedFiles {
+                entries: 1,
+                taken: 0,
+                files,
+            })
+            .unwrap();
         let mut at = 7;
         while at < size {
             let HeldRange { piece, .. } = queue.take_held(&threads).unwrap().unwrap();
@@ -637,7 +674,13 @@ mod tests {
     fn answers_about_ranges_without_a_digest_are_rejected() {
         let (queue, threads) = queue(&[100]);
         let files = vec![file(0, Some(vec![]), vec![(0, 100)])];
-        queue.want(WantedFiles { entries: 1, files }).unwrap();
+        queue
+            .want(WantedFiles {
+                entries: 1,
+                taken: 0,
+                files,
+            })
+            .unwrap();
         let answer = |entry, span| Compared {
             entry,
             span,
@@ -656,7 +699,13 @@ mod tests {
             file(0, Some(vec![(50, 100)]), vec![(0, 50)]),
             file(1, None, vec![]),
         ];
-        queue.want(WantedFiles { entries: 2, files }).unwrap();
+        queue
+            .want(WantedFiles {
+                entries: 2,
+                taken: 0,
+                files,
+            })
+            .unwrap();
         queue.settle(1, [0].into_iter()).unwrap();
         assert!(queue.take_held(&threads).unwrap().is_none());
         assert_eq!(pieces(&queue, &threads), Some(vec![(0, 10)]));
@@ -701,7 +750,11 @@ mod tests {
             vec![all(1), all(0)],
             vec![all(0), all(0)],
         ] {
-            let wanted = WantedFiles { entries: 2, files };
+            let wanted = WantedFiles {
+                entries: 2,
+                taken: 0,
+                files,
+            };
             assert!(
                 queue(&[10, 10]).0.want(wanted.clone()).is_err(),
                 "{wanted:?}"
@@ -712,6 +765,7 @@ mod tests {
             queue
                 .want(WantedFiles {
                     entries: 3,
+                    taken: 0,
                     files: vec![]
                 })
                 .is_err()
@@ -731,7 +785,13 @@ mod tests {
     fn stretch_of_a_failed_file_has_no_answer() {
         let (queue, threads) = queue(&[100]);
         let files = vec![changed(0, vec![(0, 100)])];
-        queue.want(WantedFiles { entries: 1, files }).unwrap();
+        queue
+            .want(WantedFiles {
+                entries: 1,
+                taken: 0,
+                files,
+            })
+            .unwrap();
         let (begun, _) = queue.next_delta(|_| 1, 1).unwrap();
         queue.settle(1, [0].into_iter()).unwrap();
         let stretch = HeldRange {
@@ -768,7 +828,13 @@ mod tests {
         let spans: Vec<Span> = (0..EACH).map(|nth| (2 * nth, 2 * nth + 1)).collect();
         let refused = (0..sizes.len() as u64).find(|number| {
             let files = vec![changed(*number, spans.clone())];
-            queue.want(WantedFiles { entries: 1, files }).is_err()
+            queue
+                .want(WantedFiles {
+                    entries: 1,
+                    taken: 0,
+                    files,
+                })
+                .is_err()
         });
         assert_eq!(refused, Some(READY_MAX as u64 / EACH));
     }

@@ -1,11 +1,13 @@
 //! List of entries on the sending side: entries are sent, and the receiver's answers are handled.
 
+use std::mem::take;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_copy::contents::{Content, Room};
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::Listing;
 use lighthaul_copy::thread_group::CHECK_INTERVAL;
@@ -22,6 +24,7 @@ use lighthaul_session::error::{Error, caught};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
 
+use super::contents::ContentsReader;
 use super::holes;
 use super::item::Item;
 use super::removals::Removable;
@@ -60,6 +63,7 @@ impl Scan<'_> {
     ) -> Result<(), Error> {
         self.say(&Listing::Begin { naming })?;
         let mut page = Page::default();
+        let mut contents = self.contents();
         let found = start_walk(found)?;
         let work = &self.transfer.threads.work;
         let mut walk = None;
@@ -67,7 +71,7 @@ impl Scan<'_> {
             match (found.recv_timeout(FLUSH), self.names) {
                 (Ok(found), _) => {
                     walk = None;
-                    self.take(found?, &mut page)?;
+                    self.take(found?, &mut page, &mut contents)?;
                 }
                 (Err(RecvTimeoutError::Timeout), names) => {
                     match names {
@@ -92,8 +96,29 @@ impl Scan<'_> {
         self.say(&Listing::End)
     }
 
+    /// Returns the reader of contents. If the user has selected a protocol, that moves all bytes.
+    fn contents(&self) -> ContentsReader<'_> {
+        let options = self.transfer.options();
+        let is_chosen = matches!(self.transfer.settings.asked(), Ok(None));
+        let room = if is_chosen && options.dry_run.is_none() && options.trc.is_empty() {
+            Room::default()
+        } else {
+            Room::none()
+        };
+        ContentsReader {
+            access: &self.transfer.access,
+            digest: options.digest,
+            room,
+        }
+    }
+
     /// Adds an item of the walk to the page, or reports it at once.
-    fn take(&self, found: Found, page: &mut Page) -> Result<(), Error> {
+    fn take(
+        &self,
+        found: Found,
+        page: &mut Page,
+        contents: &mut ContentsReader<'_>,
+    ) -> Result<(), Error> {
         match found {
             Found::Entry(mut entry, place, meta) => {
                 let alone = self.transfer.queue.totals().entries == 0
@@ -110,6 +135,11 @@ impl Scan<'_> {
                     holes::check(all, &mut entry, (&place, meta.as_ref()))?;
                 }
                 self.list_removable(&entry, &place, meta.as_ref())?;
+                if matches!(entry.kind, EntryKind::File(_)) {
+                    let number = self.transfer.queue.totals().entries;
+                    let from = (&*place, meta.as_ref());
+                    page.contents.extend(contents.read(number, &entry, from));
+                }
                 let item = matches!(entry.kind, EntryKind::File(_)).then(|| Item {
                     place,
                     size: entry.size(),
@@ -121,7 +151,7 @@ impl Scan<'_> {
             }
             Found::Mount(entry, place) => {
                 self.say(&Listing::Mount(entry.path.clone()))?;
-                self.take(Found::Entry(entry, place, None), page)?;
+                self.take(Found::Entry(entry, place, None), page, contents)?;
             }
             Found::Skipped(text) => {
                 self.transfer
@@ -205,6 +235,9 @@ impl Scan<'_> {
 
     fn flush(&self, page: &mut Page) -> Result<(), Error> {
         self.transfer.threads.check()?;
+        if !page.contents.is_empty() {
+            self.say(&Listing::Contents(take(&mut page.contents)))?;
+        }
         if !page.entries.is_empty() {
             self.say(&Listing::Entries(pack(&page.entries)?))?;
             page.entries.clear();
@@ -290,6 +323,8 @@ fn start_walk(
 /// Entries that were not sent yet.
 struct Page {
     entries: Vec<Entry>,
+    /// Contents of some of them.
+    contents: Vec<Content>,
     bytes: usize,
     begun: Instant,
 }
@@ -298,6 +333,7 @@ impl Default for Page {
     fn default() -> Self {
         Self {
             entries: Vec::new(),
+            contents: Vec::new(),
             bytes: 0,
             begun: Instant::ZERO,
         }

@@ -1,7 +1,7 @@
 //! Sender: threads and messages of the sending side.
 //!
-//! [`send`] explores the path, agrees on an offer, and starts the threads: the list, the comparison of held ranges, and
-//! one for each lane. Then it handles messages of the receiver until the result:
+//! [`send`] starts the threads: the list, its answers, the comparison of held ranges, and the set-up of the path, which
+//! starts one for each lane. Then it handles messages of the receiver until the result:
 //!
 //! ```text
 //! list -> queue of requested ranges -> lanes -> objects, then reports with digests
@@ -13,54 +13,36 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Rate};
-use lighthaul_copy::budget::Budget;
+use lighthaul_base::Instant;
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::failures::Failures;
 use lighthaul_copy::message::{CopyResult, Failure, Message, Progress, in_parts};
 use lighthaul_copy::stall::Stall;
-use lighthaul_copy::watch::{CopyEvent, Failed, Summary, Watcher, announce};
+use lighthaul_copy::watch::{CopyEvent, Failed, Summary, Watcher};
 use lighthaul_files::inspect::Inspector;
 use lighthaul_files::list::ListReceiver;
 use lighthaul_files::listed::{ListWalk, Origin, SourceEntries};
-use lighthaul_io::control::Control;
-use lighthaul_io::drive::Share;
-use lighthaul_io::host::clock::week_time;
-use lighthaul_io::host::wait::pause;
-use lighthaul_io::net::udp::Udp;
-use lighthaul_io::store::read_ahead::ReadAhead;
-use lighthaul_parts::backoff::RateBackoff;
-use lighthaul_session::choose::{Choice, PathFacts, are_few, choose, is_little};
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::fault::PeerFault;
-use lighthaul_session::join::join;
+use lighthaul_session::halt::Halt;
 use lighthaul_session::keepalive::Keepalive;
-use lighthaul_session::offer::{self, Offer};
-use lighthaul_session::path::{Path, explore};
-use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
-use super::delta::{DeltaSender, pays};
 use super::held::HeldReader;
-use super::lane::{Common, SendLane};
+use super::pace::Pace;
+use super::path_setup::PathSetup;
 use super::scan::{Names, Scan};
 use super::settings::Settings;
-use super::source::FileSource;
 use super::transfer::Transfer;
 
-/// Rate on a path that carries datagrams but lost all of a train.
-const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 /// Interval of events about progress.
 const TICK: Duration = Duration::from_millis(20);
-/// Bounds of the wait for the receiver's answers to all entries, before connections are opened.
-const LIST_WAIT_MIN: Duration = Duration::from_millis(10);
-const LIST_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// Sends the entries of `finds` to the peer, which has accepted the copy.
 pub fn send(
     session: &Session,
-    role: &Role<'_>,
+    role: Role,
     finds: SourceEntries,
     settings: Settings,
     watcher: Watcher<'_>,
@@ -120,190 +102,41 @@ struct Sending<'a, 'w> {
 }
 
 impl<'a> Sending<'a, '_> {
-    fn run<'s>(
-        &mut self,
-        scope: &'s thread::Scope<'s, 'a>,
-        role: &Role<'_>,
-    ) -> Result<Summary, Error> {
-        let session = self.transfer.session;
-        let mut path_rate = None;
-        let (offer, path, joined) = self.agree(role, &mut path_rate)?;
-        let started = session.clock.now();
-        let start_up = started.since(self.begun);
-        let rate = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
-        announce(
-            session,
-            (protocol::asked(&self.transfer.options().protocol)?, &offer),
-            (self.transfer.settings.plain, self.transfer.options().digest),
-            start_up,
-            self.watcher,
-        );
-        let trc = self.transfer.settings.vector_at(started)?;
-        let share = Arc::new(Share::new(self.limited(rate)));
-        let common = Common {
-            transfer: self.transfer,
-            share: Arc::clone(&share),
-            trc,
-            offer,
-        };
-        let lanes = offer::lanes_over(session, &offer, path, &joined)?;
-        let (done, finished) = channel::<()>();
-        let held = HeldReader {
-            transfer: self.transfer,
-        };
-        let threads = &self.transfer.threads;
+    fn run<'s>(&mut self, scope: &'s thread::Scope<'s, 'a>, role: Role) -> Result<Summary, Error> {
+        let transfer = self.transfer;
+        let (session, threads) = (transfer.session, &transfer.threads);
+        // a request that is not possible fails before anything is sent
+        transfer.settings.asked()?;
+        transfer.settings.vector()?;
+        let held = HeldReader { transfer };
         scope.spawn(move || threads.run("comparison", || held.run()));
-        let budget = self.delta(scope, path_rate);
-        let (memory, open_max) = budget.of_lane(lanes.len());
-        for (number, mut lane) in lanes.into_iter().enumerate() {
-            // on a circuit, the vector determines the rate
-            lane.share = common.trc.is_none().then(|| Arc::clone(&share));
-            let (told, reports) = channel();
-            let kind = self.transfer.options().digest;
-            let from = (
-                Arc::clone(&self.transfer.access),
-                Arc::clone(&self.transfer.threads.work),
-            );
-            let source = FileSource::new(from, (kind, open_max), told);
-            let store = ReadAhead::start(source, offer.packet_len, memory)?;
-            let (threads, common, done) = (&self.transfer.threads, common.clone(), done.clone());
-            scope.spawn(move || {
-                let lane = SendLane {
-                    common,
-                    number: number as u8,
-                    lane,
-                    store,
-                    reports,
-                };
-                threads.run("lane", || lane.run());
-                drop(done);
-            });
-        }
-        drop(done);
+        let pace = Arc::new(Pace::new());
+        let end = EndOnDrop::default();
+        let setup = PathSetup {
+            transfer,
+            pace: Arc::clone(&pace),
+            halt: Arc::clone(&end.0),
+            begun: self.begun,
+        };
+        let (done, finished) = channel::<()>();
+        scope.spawn(move || threads.run("path", || setup.run(scope, &role, &done)));
         let lanes_run = || {
             matches!(
                 finished.try_recv(),
                 Err(std::sync::mpsc::TryRecvError::Empty)
             )
         };
-        let _alive = Keepalive::start(scope, session, self.transfer.threads.work.counter());
-        let mut summary = self.watch(&share, rate, lanes_run)?;
-        summary.elapsed = session.clock.now().since(self.begun);
-        summary.moving = session.clock.now().since(started);
+        let _alive = Keepalive::start(scope, session, threads.work.counter());
+        let mut summary = self.watch(&pace, lanes_run)?;
+        let now = session.clock.now();
+        summary.elapsed = now.since(self.begun);
+        summary.moving = now.since(pace.started().unwrap_or(self.begun));
         Ok(summary)
     }
 
-    /// Starts the thread of deltas. Returns the limits of everything else.
-    fn delta<'s>(&self, scope: &'s thread::Scope<'s, 'a>, rate: Option<Rate>) -> Budget {
-        let transfer = self.transfer;
-        let budget = transfer.settings.budget;
-        let rate = rate.map(|rate| self.limited(rate));
-        let (blocks_max, rest) = if pays(transfer.options().delta, rate, transfer.session.rtt) {
-            budget.with_deltas()
-        } else {
-            (0, budget)
-        };
-        let delta = DeltaSender {
-            transfer,
-            blocks_max,
-        };
-        scope.spawn(move || transfer.threads.run("delta", || delta.run()));
-        rest
-    }
-
-    /// Explores the path, and agrees with the receiver on the protocol and its parameters.
-    fn agree(
-        &mut self,
-        role: &Role<'_>,
-        path_rate: &mut Option<Rate>,
-    ) -> Result<(Offer, Path, Vec<Control>), Error> {
-        let session = self.transfer.session;
-        let asked = self.transfer.settings.asked()?;
-        let trc = self.transfer.settings.vector()?;
-        let lanes = offer::lanes(asked, trc.is_some());
-        let mut path = explore(session, role, true, lanes)?;
-        let peak = trc.and_then(|trc| trc.steps().iter().map(|step| step.rate).max());
-        let mut rate = choose_rate(session, &mut path, peak.or(self.transfer.settings.rate))?;
-        *path_rate = (rate != Rate::UNLIMITED).then_some(rate);
-        let chosen = asked.is_none().then(|| self.choose(&path, rate));
-        let protocol = chosen.as_ref().map(|choice| choice.protocol).or(asked);
-        let protocol = protocol.unwrap_or_default();
-        if !protocol.is_datagrams() {
-            path.sockets.clear();
-            rate = self.transfer.settings.rate.unwrap_or(Rate::UNLIMITED);
-        }
-        let options = self.transfer.options();
-        let mut offer = Offer::new(session, (protocol, options.streams), &path, rate);
-        let is_soon_there = match protocol {
-            Protocol::Tcp => self.transfer.queue.bytes().is_some_and(is_little),
-            Protocol::Ptcp if options.streams == 0 => self.await_bytes().is_some_and(are_few),
-            Protocol::Ptcp
-            | Protocol::Rbudp
-            | Protocol::RbudpPlus
-            | Protocol::Vbtp
-            | Protocol::Sabul
-            | Protocol::SabulSwift => false,
-        };
-        if is_soon_there || options.dry_run.is_some() {
-            // opening further connections would take longer than they save
-            offer.joins = 0;
-        }
-        session.say(&Message::Offer(offer))?;
-        let joined = join(session, role, offer.joins, self.transfer.settings.plain)?;
-        self.transfer
-            .learned
-            .store(offer::width(session, options.streams, &joined));
-        if let Some(Choice { protocol, why }) = chosen {
-            session.say(&Message::Chosen { why: why.clone() })?;
-            (self.watcher)(CopyEvent::Chosen(protocol.to_string(), why));
-        }
-        Ok((offer, path, joined))
-    }
-
-    /// Returns the bytes to send, if they are known within the time that further connections take.
-    fn await_bytes(&self) -> Option<u64> {
-        let session = self.transfer.session;
-        let wait = (session.rtt * 2).clamp(LIST_WAIT_MIN, LIST_WAIT_MAX);
-        let until = session.clock.now() + wait;
-        loop {
-            let bytes = self.transfer.queue.bytes();
-            if bytes.is_some() || session.clock.now() >= until {
-                return bytes;
-            }
-            pause(LIST_WAIT_MIN / 10);
-        }
-    }
-
-    /// Chooses the protocol for the path.
-    fn choose(&self, path: &Path, rate: Rate) -> Choice {
-        let sockets = &path.sockets;
-        choose(&PathFacts {
-            datagram_len: if sockets.is_empty() {
-                0
-            } else {
-                path.datagram_len
-            },
-            rtt: self.transfer.session.rtt,
-            rate: Some(rate),
-            lost_ppm: path.lost_ppm,
-            waited: path.waited,
-            buffer_bytes: sockets.first().map_or(0, Udp::buffer_bytes),
-            booked: !self.transfer.options().trc.is_empty(),
-            shared: self.transfer.options().shared,
-            bytes: self.transfer.queue.bytes(),
-        })
-    }
-
     /// Handles the messages of the receiver, until the result arrives.
-    fn watch(
-        &mut self,
-        share: &Share,
-        rate: Rate,
-        lanes_run: impl Fn() -> bool,
-    ) -> Result<Summary, Error> {
+    fn watch(&mut self, pace: &Pace, lanes_run: impl Fn() -> bool) -> Result<Summary, Error> {
         let clock = self.transfer.session.clock;
-        let mut backoff = RateBackoff::new(clock.now(), rate);
-        let mut reduced = rate;
         let begun = clock.now();
         let mut progress = Progress::default();
         let mut sent = false;
@@ -322,7 +155,7 @@ impl<'a> Sending<'a, '_> {
                 work.wait();
             }
             stall.check(clock.now(), work, self.transfer.session.told_work())?;
-            share.set(self.limited(reduced));
+            pace.limit(&self.transfer.settings);
             if !sent && !lanes_run() {
                 sent = true;
                 self.transfer.threads.check()?;
@@ -344,7 +177,7 @@ impl<'a> Sending<'a, '_> {
             };
             if let Message::Progress(now) = message {
                 let dropped = now.buffer_drops > progress.buffer_drops;
-                reduced = backoff.update(clock.now(), dropped).unwrap_or(reduced);
+                pace.receive_report(clock.now(), dropped);
                 self.take_progress(&now);
                 progress = now;
             } else if let Message::Result(result) = message {
@@ -392,13 +225,6 @@ impl<'a> Sending<'a, '_> {
         !self.transfer.options().trc.is_empty() || self.transfer.settings.limit.is_some()
     }
 
-    /// Returns the rate within the current limit of the timetable.
-    fn limited(&self, rate: Rate) -> Rate {
-        let limit = self.transfer.settings.limit.as_ref();
-        let limit = limit.and_then(|limit| limit.rate_at(week_time()));
-        limit.map_or(rate, |limit| rate.min(limit))
-    }
-
     fn take(&mut self, message: Message) -> Result<(), Error> {
         match message {
             Message::Warning { text } => {
@@ -444,6 +270,7 @@ impl<'a> Sending<'a, '_> {
             }
             Message::Hashed(_)
             | Message::SourceKept { .. }
+            | Message::Explore
             | Message::Offer(_)
             | Message::Chosen { .. }
             | Message::Object(_)
@@ -515,6 +342,11 @@ impl<'a> Sending<'a, '_> {
         }
         let kept = self.transfer.removals.finish(&self.transfer.access);
         self.report_kept(kept)?;
+        let Settings { plain, options, .. } = &self.transfer.settings;
+        let start_up = self.transfer.session.clock.now().since(self.begun);
+        let protection = (*plain, options.digest);
+        let monitor = &self.transfer.monitor;
+        monitor.announce_list(self.transfer.session, protection, start_up);
         self.show();
         let motion = self.transfer.monitor.progress(totals.wanted);
         Ok(Summary {
@@ -528,18 +360,16 @@ impl<'a> Sending<'a, '_> {
     }
 }
 
-fn wrong_result() -> Error {
-    PeerFault::Invalid("a result that does not match the list").into()
+/// Ends the set-up of the path with the copy.
+#[derive(Default)]
+struct EndOnDrop(Arc<Halt>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.stop(Fault::Stopped.into());
+    }
 }
 
-/// Returns the rate that the user gave, or slightly less than the measured rate of the path.
-fn choose_rate(session: &Session, path: &mut Path, asked: Option<Rate>) -> Result<Rate, Error> {
-    if let Some(rate) = asked {
-        return Ok(rate);
-    }
-    if path.sockets.is_empty() {
-        return Ok(Rate::UNLIMITED);
-    }
-    let measured = path.measure(session)?;
-    Ok(measured.map_or(RATE_UNKNOWN, |rate| rate.scaled(995, 1000)))
+fn wrong_result() -> Error {
+    PeerFault::Invalid("a result that does not match the list").into()
 }

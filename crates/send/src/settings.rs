@@ -1,5 +1,6 @@
 //! Settings of the sending side.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::trc::TrcError;
@@ -7,7 +8,9 @@ use lighthaul_base::{Instant, Rate, Timetable, Trc};
 use lighthaul_copy::budget::Budget;
 use lighthaul_copy::error::Fault;
 use lighthaul_files::options::Options;
+use lighthaul_io::host::clock::week_time;
 use lighthaul_session::error::Error;
+use lighthaul_session::known_path::PathMemory;
 use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::vector;
 
@@ -24,27 +27,23 @@ pub struct Settings {
     pub options: Options,
     /// Time of the request, by the session's clock.
     pub said: Instant,
-    /// Names of the protocols that the peer supports.
-    pub theirs: Vec<String>,
     /// Limits of memory and open files.
     pub budget: Budget,
+    /// Paths that earlier copies have measured.
+    pub known: Option<Arc<dyn PathMemory>>,
 }
 
 impl Settings {
-    /// Returns the protocol that the user selected, which both sides must support; none if it is
-    /// chosen for the path.
+    /// Returns the protocol that the user selected; none if it is chosen for the path.
     pub(super) fn asked(&self) -> Result<Option<Protocol>, Error> {
-        let Some(asked) = protocol::asked(&self.options.protocol)? else {
-            return Ok(None);
-        };
-        if self.theirs.iter().any(|name| name == asked.name()) {
-            return Ok(Some(asked));
-        }
-        Err(Fault::NotOffered {
-            asked: asked.to_string(),
-            theirs: self.theirs.join(", "),
-        }
-        .into())
+        protocol::asked(&self.options.protocol)
+    }
+
+    /// Returns the rate within the current limit of the timetable.
+    pub(super) fn limited(&self, rate: Rate) -> Rate {
+        let limit = self.limit.as_ref();
+        let limit = limit.and_then(|limit| limit.rate_at(week_time()));
+        limit.map_or(rate, |limit| rate.min(limit))
     }
 
     /// Returns the vector of the circuit. VBTP requires one, and other protocols must not have one.

@@ -60,6 +60,16 @@ pub const fn are_few(bytes: u64) -> bool {
 }
 
 fn reason(facts: &PathFacts) -> (Protocol, String) {
+    if let Some(bytes) = facts
+        .bytes
+        .filter(|bytes| is_little(*bytes) && !facts.booked)
+    {
+        let size = Size(bytes);
+        return (
+            Protocol::Tcp,
+            format!("{size} is too little to need another protocol"),
+        );
+    }
     if facts.datagram_len == 0 {
         return (Protocol::Ptcp, "no UDP datagram arrives".into());
     }
@@ -67,13 +77,6 @@ fn reason(facts: &PathFacts) -> (Protocol, String) {
         return (
             Protocol::Vbtp,
             "the path is reserved for this transfer".into(),
-        );
-    }
-    if let Some(bytes) = facts.bytes.filter(|bytes| is_little(*bytes)) {
-        let size = Size(bytes);
-        return (
-            Protocol::Tcp,
-            format!("{size} is too little to need another protocol"),
         );
     }
     if facts.shared {
@@ -91,10 +94,6 @@ fn reason(facts: &PathFacts) -> (Protocol, String) {
         let buffer = Size(facts.buffer_bytes as u64);
         let text = format!("the UDP receive buffer has only {buffer}");
         return (Protocol::Ptcp, text);
-    }
-    if facts.lost_ppm > LOST_PPM_MAX {
-        let text = "the loss within a burst suggests a rate limit on the path";
-        return (Protocol::Ptcp, text.into());
     }
     if facts.waited >= BUSY_PERCENT {
         let text = format!(
@@ -139,8 +138,6 @@ const BUFFER_BYTES_ENOUGH: u64 = 4 << 20;
 /// Percentage of time that processes wait for a processor on a busy host. Receiving alone causes
 /// less waiting.
 const BUSY_PERCENT: u8 = 50;
-/// Loss of a train above which the path is taken for policed.
-const LOST_PPM_MAX: u32 = 200_000;
 
 #[cfg(test)]
 mod tests {
@@ -188,6 +185,11 @@ mod tests {
                 "too little to need another",
             ),
             (
+                |f| (f.bytes, f.datagram_len) = (Some(1000), 0),
+                Protocol::Tcp,
+                "too little to need another",
+            ),
+            (
                 |f| f.bytes = Some(1 << 30),
                 Protocol::Rbudp,
                 "no other flow",
@@ -220,7 +222,7 @@ mod tests {
                 Protocol::Ptcp,
                 "receive buffer",
             ),
-            (|f| f.lost_ppm = 400_000, Protocol::Ptcp, "rate limit"),
+            (|f| f.lost_ppm = 400_000, Protocol::Rbudp, "no other flow"),
         ];
         for (change, protocol, words) in table {
             let mut facts = FACTS;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use lighthaul_io::control::{Control, QueueLimit};
 use lighthaul_proto::stripe::width::NEAR;
 
+use crate::dialog::Dialog;
 use crate::error::Error;
 use crate::fault::PeerFault;
 use crate::message::Message;
@@ -28,15 +29,16 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Opens up to `count` further connections, and agrees with the peer on those that joined. Their
 /// frames are encrypted unless `plain`.
 pub fn join(
-    session: &Session,
-    role: &Role<'_>,
+    dialog: &Dialog<'_>,
+    role: &Role,
     count: u8,
     plain: bool,
 ) -> Result<Vec<Control>, Error> {
+    let session = dialog.session;
     let joined = match role {
         _ if count == 0 => return Ok(Vec::new()),
-        Role::Client(_) => call(session, count)?,
-        Role::Server(_, joins) => hear(session, joins)?,
+        Role::Client(_) => call(dialog, count)?,
+        Role::Server(_, joins) => hear(dialog, joins)?,
     };
     // over a short path no connection falls far behind the others
     let narrow = joined.len() > 1 && session.rtt >= NEAR;
@@ -56,7 +58,8 @@ pub fn join(
 }
 
 /// Connects, and tells the peer which connections it answered.
-fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
+fn call(dialog: &Dialog<'_>, count: u8) -> Result<Vec<Session>, Error> {
+    let session = dialog.session;
     let (most, patience) = session.join_limits();
     let count = count.min(most);
     let (answered, answers) = channel::<(u8, Result<Session, Error>)>();
@@ -66,7 +69,7 @@ fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
         let attempt = move || {
             let joined = call()?;
             joined.say(&Message::Join(join))?;
-            let Message::Welcome { .. } = joined.hear_for(WELCOME_TIMEOUT)? else {
+            let Message::Welcome = joined.hear_for(WELCOME_TIMEOUT)? else {
                 return Err(PeerFault::Unexpected("a welcome").into());
             };
             Ok(joined)
@@ -92,16 +95,17 @@ fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
     let mask = joined
         .iter()
         .fold(0, |mask, (number, _)| mask | 1_u32 << number);
-    session.say(&Message::Joined { connections: mask })?;
+    dialog.say(&Message::Joined { connections: mask })?;
     Ok(joined.into_iter().map(|(_, joined)| joined).collect())
 }
 
 /// Receives the list of connections that the peer uses, and takes those.
-fn hear(session: &Session, joins: &Joins) -> Result<Vec<Session>, Error> {
-    let mut said: Message = session.hear_for(LIST_TIMEOUT)?;
+fn hear(dialog: &Dialog<'_>, joins: &Joins) -> Result<Vec<Session>, Error> {
+    let session = dialog.session;
+    let mut said: Message = dialog.hear_for(LIST_TIMEOUT)?;
     while let Message::Train { .. } = said {
         // a busy host sees a train in two parts, and reports both
-        said = session.hear_for(LIST_TIMEOUT)?;
+        said = dialog.hear_for(LIST_TIMEOUT)?;
     }
     let Message::Joined { connections: mask } = said else {
         return Err(PeerFault::Unexpected("the list of joined connections").into());

@@ -1,9 +1,9 @@
 //! Floor 3: sessions between two hosts that know each other's keys, for messages of any topic.
 //!
-//! - [`session`]: the connection; [`secrets`]: keys and numbers of a session; [`credential`]:
-//!   credentials of clients
+//! - [`session`]: the connection; [`dialog`]: messages on one of its streams; [`halt`]: its end by other threads;
+//!   [`secrets`]: its keys and numbers; [`credential`]: credentials of clients
 //! - [`topic`]: the trait of message types; [`message`]: the session's own messages
-//! - [`role`]: the role of a side; [`path`]: exploration of the path; [`join`]: further connections
+//! - [`role`]: the role of a side; [`path`]: exploration of the path; [`known_path`]: rates of earlier copies; [`join`]: further connections
 //! - [`protocol`]: protocols by name; [`choose`]: the protocol that suits a path; [`offer`]:
 //!   parameters and lanes; [`vector`]: capacity of a circuit; [`machine`]: the machines of all protocols
 //! - [`probe`], [`measure`]: measurements of a path and its hosts; [`checkup`]: checkup of a
@@ -16,11 +16,14 @@ pub mod checkup;
 pub mod choose;
 mod code;
 pub mod credential;
+pub mod dialog;
 pub mod error;
 pub mod fault;
 mod file_error;
+pub mod halt;
 pub mod join;
 pub mod keepalive;
+pub mod known_path;
 pub mod machine;
 pub mod measure;
 pub mod message;

@@ -7,16 +7,13 @@ use serde::{Deserialize, Serialize};
 use crate::credential::Credential;
 use crate::error::Error;
 use crate::fault::PeerFault;
-use crate::protocol::NAME_MAX;
+use crate::peer_text;
 use crate::secrets::Join;
 use crate::topic::{MESSAGE_MAX, Topic, decode, encode};
-use crate::{peer_text, protocol};
 
 /// Version of the messages of all topics. Both sides must have the same.
-pub const VERSION: u16 = 16;
+pub const VERSION: u16 = 17;
 
-/// Most names of protocols that a peer may list.
-const PROTOCOLS_MAX: usize = 32;
 /// Most octets of a timetable: one change an hour for a week fits.
 const LIMIT_MAX: usize = 8 << 10;
 
@@ -26,11 +23,7 @@ pub enum Message {
     /// Request of the client.
     Hello(Hello),
     /// The server accepts the request.
-    Welcome {
-        /// Names of the protocols that the server supports.
-        #[serde(deserialize_with = "bounded::texts::<PROTOCOLS_MAX, NAME_MAX, _>")]
-        protocols: Vec<String>,
-    },
+    Welcome,
     /// Credential of a client whose key may not be listed. It precedes all other messages.
     Credential(Credential),
     /// Notice that a client with rights has announced this connection. It precedes all other
@@ -93,9 +86,6 @@ pub struct Hello {
     /// Times with a rate limit, in the format of [`lighthaul_base::Timetable`]; empty for none.
     #[serde(deserialize_with = "bounded::text::<LIMIT_MAX, _>")]
     pub limit: String,
-    /// Names of the protocols that the client supports.
-    #[serde(deserialize_with = "bounded::texts::<PROTOCOLS_MAX, NAME_MAX, _>")]
-    pub protocols: Vec<String>,
     /// Number of the topic.
     pub topic: u8,
     /// Request, as the topic encodes it.
@@ -112,7 +102,6 @@ impl Hello {
             rate_bps: None,
             rtt_us: 0,
             limit: String::new(),
-            protocols: protocol::names(),
             topic: M::NUMBER,
             request: encode(request),
         }
@@ -167,9 +156,7 @@ mod tests {
     #[test]
     fn messages_decode_to_what_was_encoded() {
         for message in [
-            Message::Welcome {
-                protocols: vec!["rbudp".into()],
-            },
+            Message::Welcome,
             Message::Train { bytes: 5, nanos: 7 },
             Message::Failed {
                 code: 24,
@@ -190,27 +177,11 @@ mod tests {
 
     #[test]
     fn each_list_and_text_of_a_request_is_bounded() {
-        let spoilt: [(_, fn(&mut Hello)); 3] = [
-            ("8193 octets", |hello| {
-                hello.limit = "x".repeat(LIMIT_MAX + 1);
-            }),
-            ("33 octets", |hello| {
-                hello.protocols = vec!["x".repeat(NAME_MAX + 1)];
-            }),
-            ("33 items", |hello| {
-                hello.protocols = vec![String::new(); PROTOCOLS_MAX + 1];
-            }),
-        ];
-        for (why, spoil) in spoilt {
-            let mut hello = Hello::about::<Message>(&());
-            spoil(&mut hello);
-            let error = Message::decode(&Message::Hello(hello).encode()).unwrap_err();
-            assert_eq!(error.code(), Code::Protocol);
-            assert!(error.text().contains(why), "{error}, not {why}");
-        }
-        let protocols = vec![String::new(); PROTOCOLS_MAX + 1];
-        let error = Message::decode(&Message::Welcome { protocols }.encode()).unwrap_err();
-        assert!(error.text().contains("33 items"), "{error}");
+        let mut hello = Hello::about::<Message>(&());
+        hello.limit = "x".repeat(LIMIT_MAX + 1);
+        let error = Message::decode(&Message::Hello(hello).encode()).unwrap_err();
+        assert_eq!(error.code(), Code::Protocol);
+        assert!(error.text().contains("8193 octets"), "{error}");
     }
 
     proptest! {

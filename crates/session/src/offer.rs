@@ -64,6 +64,20 @@ pub struct Offer {
 }
 
 impl Offer {
+    /// Returns the parameters for data on the session's own connection.
+    pub fn of_session(session: &Session) -> Self {
+        Self {
+            protocol: Protocol::Tcp,
+            packet_len: STREAM_PACKET_LEN,
+            rate_bps: Rate::UNLIMITED.as_bps(),
+            settle_us: settle(session.rtt).as_micros() as u32,
+            rtt_us: session.rtt.as_micros() as u32,
+            udp: false,
+            lanes: STREAM_LANES,
+            joins: 0,
+        }
+    }
+
     /// Returns the parameters for `path` at `rate`: with the protocol asked for, or streams where
     /// no datagram passes.
     pub fn new(

@@ -15,6 +15,7 @@ use lighthaul_io::host::pressure::processor_wait;
 use lighthaul_io::net::probe::{self, LANES_MAX, LENGTHS, Prober, TrainResult};
 use lighthaul_io::net::udp::Udp;
 
+use crate::dialog::Dialog;
 use crate::error::{Code, Error};
 use crate::fault::PeerFault;
 use crate::message::Message;
@@ -59,44 +60,42 @@ type Reached = (usize, u8, u8);
 
 /// Explores the path with at most `lanes` lanes. `sending` is true on the side that sends the data.
 pub fn explore(
-    session: &Session,
-    role: &Role<'_>,
+    dialog: &Dialog<'_>,
+    role: &Role,
     sending: bool,
     lanes: usize,
 ) -> Result<Path, Error> {
+    let session = dialog.session;
     let mut prober = session.secrets.prober();
     if lanes == 0 {
         // both sides know that no datagram is wanted
-        return Ok(Path {
-            sockets: Vec::new(),
-            datagram_len: 0,
-            both_ways_len: 0,
-            lost_ppm: 0,
-            waited: 0,
-            prober,
-        });
+        return Ok(Path::none(session));
     }
     let deadline = session.clock.now() + DATAGRAM_TIMEOUT;
     let mut theirs: Option<Reached> = None;
     let (sockets, first) = match role {
         Role::Client(false) => (Vec::new(), 0),
         Role::Client(true) => (call(session, lanes)?, 0),
-        Role::Server(arrivals, _) => answer(session, arrivals, &prober, (deadline, &mut theirs))?,
+        Role::Server(arrivals, _) => answer(dialog, arrivals, &prober, (deadline, &mut theirs))?,
     };
     let ours = mask(&sockets);
     let mut arrived = 0;
+    let mut ping_at = session.clock.now();
     while let Some((_, udp)) = sockets.first() {
+        dialog.check()?;
         let now = session.clock.now();
         if now >= deadline || arrived > 0 && theirs.is_some() {
             break;
         }
-        if arrived == 0 || session.secrets.side() == Side::Client && theirs.is_none() {
+        let is_heard = arrived > 0 && (session.secrets.side() == Side::Server || theirs.is_some());
+        if now >= ping_at && !is_heard {
+            ping_at = now + RESEND_INTERVAL;
             prober.ping(udp).map_err(explore_error)?;
             for (lane, udp) in &sockets[1..] {
                 prober.announce(udp, *lane).map_err(explore_error)?;
             }
         }
-        let until = deadline.min(now + RESEND_INTERVAL);
+        let until = deadline.min(now + CHECK_INTERVAL);
         if arrived == 0 {
             arrived = prober
                 .receive_pings(udp, session.clock, until)
@@ -104,7 +103,7 @@ pub fn explore(
             arrived = arrived.max(first);
             if arrived > 0 {
                 prober.ping(udp).map_err(explore_error)?;
-                session.say(&reached(arrived as u16, ours))?;
+                dialog.say(&reached(arrived as u16, ours))?;
             }
         }
         if theirs.is_none() {
@@ -113,15 +112,15 @@ pub fn explore(
             } else {
                 Duration::ZERO
             };
-            theirs = hear_reached(session, patience)?;
+            theirs = hear_reached(dialog, patience)?;
         }
     }
     if arrived == 0 {
-        session.say(&reached(0, ours))?;
+        dialog.say(&reached(0, ours))?;
     }
     let (theirs, lanes, waited) = match theirs {
         Some(theirs) => theirs,
-        None => hear_reached(session, DATAGRAM_TIMEOUT * 2)?.unwrap_or_default(),
+        None => hear_reached(dialog, DATAGRAM_TIMEOUT * 2)?.unwrap_or_default(),
     };
     let datagram_len = if sending { theirs } else { arrived };
     let common = ours & lanes;
@@ -158,8 +157,20 @@ fn mask(sockets: &[(u8, Udp)]) -> u8 {
 }
 
 impl Path {
+    /// Returns a path without datagrams.
+    pub fn none(session: &Session) -> Self {
+        Self {
+            sockets: Vec::new(),
+            datagram_len: 0,
+            both_ways_len: 0,
+            lost_ppm: 0,
+            waited: 0,
+            prober: session.secrets.prober(),
+        }
+    }
+
     /// Measures the rate at which datagrams arrive at the peer, which must run [`Path::listen`].
-    pub fn measure(&mut self, session: &Session) -> Result<Option<Rate>, Error> {
+    pub fn measure(&mut self, dialog: &Dialog<'_>) -> Result<Option<Rate>, Error> {
         let Some(udp) = self.sockets.first() else {
             return Ok(None);
         };
@@ -169,7 +180,7 @@ impl Path {
             self.prober
                 .train(udp, count, self.datagram_len)
                 .map_err(explore_error)?;
-            let Message::Train { bytes, nanos } = session.hear_for(Duration::from_secs(5))? else {
+            let Message::Train { bytes, nanos } = dialog.hear_for(Duration::from_secs(5))? else {
                 return Err(PeerFault::Unexpected("the measurement of a train").into());
             };
             // the first datagram only starts the clock
@@ -187,10 +198,12 @@ impl Path {
     }
 
     /// Reports trains to the peer until a message of topic `M` arrives, and returns that.
-    pub fn listen<M: Topic>(&mut self, session: &Session) -> Result<M, Error> {
+    pub fn listen<M: Topic>(&mut self, dialog: &Dialog<'_>) -> Result<M, Error> {
+        let session = dialog.session;
         let give_up = session.clock.now() + Duration::from_secs(30);
         while let Some(udp) = self.sockets.first() {
-            if let Some(message) = session.heard()? {
+            dialog.check()?;
+            if let Some(message) = dialog.heard()? {
                 return Ok(message);
             }
             let now = session.clock.now();
@@ -208,11 +221,11 @@ impl Path {
                 TrainResult::Train(arrival) => {
                     let nanos = u64::try_from(arrival.time.as_nanos()).unwrap_or(u64::MAX);
                     let bytes = arrival.bytes;
-                    session.say(&Message::Train { bytes, nanos })?;
+                    dialog.say(&Message::Train { bytes, nanos })?;
                 }
             }
         }
-        session.hear()
+        dialog.hear()
     }
 }
 
@@ -231,21 +244,22 @@ fn call(session: &Session, lanes: usize) -> Result<Vec<(u8, Udp)>, Error> {
 /// Also returns the length of the longest probe. Stops when the client reports that nothing reached
 /// it, since it sends nothing or has given up.
 fn answer(
-    session: &Session,
+    dialog: &Dialog<'_>,
     arrivals: &Arrivals,
     prober: &Prober,
     (deadline, theirs): (Instant, &mut Option<Reached>),
 ) -> Result<(Vec<(u8, Udp)>, usize), Error> {
+    let session = dialog.session;
     let mut found = BTreeMap::new();
     let mut longest = 0;
     let mut until = deadline;
     while session.clock.now() < until {
-        session.halt.check()?;
+        dialog.check()?;
         let check_at = until.min(session.clock.now() + CHECK_INTERVAL);
         let (from, mut octets) = match arrivals.recv_timeout(session.clock.until(check_at)) {
             Ok(arrival) => arrival,
             Err(RecvTimeoutError::Timeout) if check_at < until => {
-                *theirs = hear_reached(session, Duration::ZERO)?;
+                *theirs = hear_reached(dialog, Duration::ZERO)?;
                 if theirs.is_some() {
                     break;
                 }
@@ -282,8 +296,8 @@ fn answer(
     Ok((sockets, longest))
 }
 
-fn hear_reached(session: &Session, patience: Duration) -> Result<Option<Reached>, Error> {
-    match session.hear_for(patience) {
+fn hear_reached(dialog: &Dialog<'_>, patience: Duration) -> Result<Option<Reached>, Error> {
+    match dialog.hear_for(patience) {
         Ok(Message::Reached {
             datagram_len: len,
             lanes,

@@ -43,7 +43,7 @@ const CIRCUIT_TIME: Duration = Duration::from_hours(1);
 /// Runs the measurement `ask` on the sending side.
 pub fn ask(session: &Session, ask: MeasureRequest, udp: bool) -> Result<MeasureResult, Error> {
     let role = Role::Client(udp);
-    let path = explore(session, &role, true, lanes(ask.mode))?;
+    let path = explore(&session.dialog(), &role, true, lanes(ask.mode))?;
     let cpu = cpu_time();
     let measured = with_keepalives(session, || {
         if ask.mode.is_raw() {
@@ -60,12 +60,8 @@ pub fn ask(session: &Session, ask: MeasureRequest, udp: bool) -> Result<MeasureR
 }
 
 /// Runs the measurement `ask` on the receiving side.
-pub fn answer(
-    session: &Session,
-    role: &Role<'_>,
-    ask: MeasureRequest,
-) -> Result<MeasureResult, Error> {
-    let path = explore(session, role, false, lanes(ask.mode))?;
+pub fn answer(session: &Session, role: &Role, ask: MeasureRequest) -> Result<MeasureResult, Error> {
+    let path = explore(&session.dialog(), role, false, lanes(ask.mode))?;
     let cpu = cpu_time();
     let mut measured = with_keepalives(session, || {
         if ask.mode.is_raw() {
@@ -133,7 +129,7 @@ fn raw_answer(session: &Session, path: &Path, ask: MeasureRequest) -> Result<Mea
 
 fn protocol(
     session: &Session,
-    (role, path): (&Role<'_>, Path),
+    (role, path): (&Role, Path),
     ask: MeasureRequest,
 ) -> Result<MeasureResult, Error> {
     let moves_by = moves_by(ask.mode);
@@ -145,7 +141,7 @@ fn protocol(
     };
     let plain = !ask.mode.is_sealed();
     session.say(&Message::Offer(offer))?;
-    let joined = join(session, role, offer.joins, plain)?;
+    let joined = join(&session.dialog(), role, offer.joins, plain)?;
     let learned = offer::width(session, 0, &joined);
     let mut lane = single_lane(session, &offer, (path, &joined), plain)?;
     let trc = (moves_by == Protocol::Vbtp).then(|| circuit(session, rate));
@@ -174,14 +170,14 @@ fn protocol(
 
 fn protocol_answer(
     session: &Session,
-    (role, path): (&Role<'_>, Path),
+    (role, path): (&Role, Path),
     ask: MeasureRequest,
 ) -> Result<MeasureResult, Error> {
     let Message::Offer(offer) = session.hear()? else {
         return Err(PeerFault::Unexpected("an offer").into());
     };
     let plain = !ask.mode.is_sealed();
-    let joined = join(session, role, offer.joins, plain)?;
+    let joined = join(&session.dialog(), role, offer.joins, plain)?;
     let mut lane = single_lane(session, &offer, (path, &joined), plain)?;
     let setup = offer::setup(&offer, (1, ask.bytes), &lane, plain)?;
     let scatter = matches!(ask.mode, MeasureMode::Scatter | MeasureMode::SealedScatter);

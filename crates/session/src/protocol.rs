@@ -108,13 +108,10 @@ pub fn names() -> Vec<String> {
     Protocol::ALL.iter().map(ToString::to_string).collect()
 }
 
-/// Returns the protocol of this name, the default one for an empty name, and none for [`AUTO`].
+/// Returns the protocol of this name. Returns none for [`AUTO`], and for an empty name.
 pub fn asked(name: &str) -> Result<Option<Protocol>, Error> {
-    if name == AUTO {
+    if name == AUTO || name.is_empty() {
         return Ok(None);
-    }
-    if name.is_empty() {
-        return Ok(Some(Protocol::default()));
     }
     let unknown = || {
         Fault::UnknownProtocol {

@@ -13,9 +13,9 @@ pub type Joins = Receiver<(u8, Session)>;
 
 /// Role of this side, with its source of sockets and connections.
 #[derive(Debug)]
-pub enum Role<'a> {
+pub enum Role {
     /// The client, which connects from any port. Without datagrams if `false`.
     Client(bool),
     /// The server, where probes and connections arrive at shared ports.
-    Server(&'a Arrivals, &'a Joins),
+    Server(Arrivals, Joins),
 }

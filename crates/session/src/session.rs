@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use lighthaul_io::net::tcp::{self, round_trip};
 
 use crate::error::{Code, Error};
 use crate::fault::{Fault, PeerFault};
+use crate::halt::Halt;
 use crate::message::{Hello, Message};
 use crate::secrets::{JOINS_MAX, Secrets};
 use crate::topic::{MESSAGE_MAX, Topic, malformed};
@@ -26,9 +27,9 @@ use crate::topic::{MESSAGE_MAX, Topic, malformed};
 /// Stream of the messages of all topics.
 const MESSAGE_STREAM: u16 = 0;
 /// Stream of the first lane; those of the other lanes follow. A topic uses the streams below.
-pub const LANES: u16 = 2;
+pub const LANES: u16 = 3;
 /// Longest wait for an answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest wait until the peer has received our last message.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest wait for further connections over a route that takes no time of its own.
@@ -68,6 +69,8 @@ pub struct Session {
     heard_at: AtomicU64,
     /// The peer's counter of its work.
     told_work: AtomicU64,
+    /// True if the server's agreement to a request is neither awaited nor heard.
+    unheard_welcome: AtomicBool,
 }
 
 /// Route to a peer, for the first connection and for further ones.
@@ -90,10 +93,6 @@ pub trait Call: fmt::Debug + Send + Sync {
         CONNECT_TIMEOUT
     }
 }
-
-/// Request by another thread to end a session, with its error.
-#[derive(Debug, Default)]
-pub struct Halt(Mutex<Option<Error>>);
 
 impl Session {
     /// Performs the handshake on `tcp`. The caller decides whether the peer is admitted.
@@ -147,6 +146,7 @@ impl Session {
             told: Mutex::default(),
             heard_at: AtomicU64::new(0),
             told_work: AtomicU64::new(0),
+            unheard_welcome: AtomicBool::new(false),
         })
     }
 
@@ -190,12 +190,16 @@ impl Session {
 
     /// Sends `message`.
     pub fn say<M: Topic>(&self, message: &M) -> Result<(), Error> {
+        self.say_on(&self.stream, message)
+    }
+
+    pub(crate) fn say_on<M: Topic>(&self, stream: &Stream, message: &M) -> Result<(), Error> {
         let octets = message.encode();
         if octets.len() > MESSAGE_MAX {
             // lists are sent in parts, so only texts of the user can be this long
             return Err(Fault::RequestTooLong.into());
         }
-        Ok(self.stream.send(&Frame::message(octets))?)
+        Ok(stream.send(&Frame::message(octets))?)
     }
 
     /// Sends `hello`, a request of topic `M`. Fails if the peer would reject it as too long.
@@ -209,6 +213,13 @@ impl Session {
         self.say(&message)
     }
 
+    /// Sends `hello` like [`Self::ask`], and expects that the server agrees: what follows may be said at once. A refusal
+    /// is the error of the next message.
+    pub fn ask_ahead<M: Topic>(&self, hello: Hello) -> Result<(), Error> {
+        self.unheard_welcome.store(true, Relaxed);
+        self.ask::<M>(hello)
+    }
+
     /// Reports `error` to the peer.
     pub fn tell(&self, error: &Error) -> Result<(), Error> {
         self.say(&Message::Failed {
@@ -220,9 +231,13 @@ impl Session {
     /// Returns the next message of topic `M` that has arrived, if any. An error that the peer
     /// reports is returned as ours.
     pub fn heard<M: Topic>(&self) -> Result<Option<M>, Error> {
+        self.heard_on(&self.stream)
+    }
+
+    pub(crate) fn heard_on<M: Topic>(&self, stream: &Stream) -> Result<Option<M>, Error> {
         // more keepalives than this are read at the next call
         for _ in 0..READS_MAX {
-            let Some(frame) = self.stream.try_receive()? else {
+            let Some(frame) = stream.try_receive()? else {
                 break;
             };
             if let Some(message) = self.understand(&frame)? {
@@ -247,24 +262,28 @@ impl Session {
         &self,
         may: impl FnMut(usize) -> Result<(), Error>,
     ) -> Result<M, Error> {
-        self.hear_within(ANSWER_TIMEOUT, may)
+        let check = (HALT_CHECK_INTERVAL, || self.halt.check());
+        self.hear_on(&self.stream, ANSWER_TIMEOUT, check, may)
     }
 
     /// Waits at most `patience` for the next message, unless the session is halted.
     pub fn hear_for<M: Topic>(&self, patience: Duration) -> Result<M, Error> {
-        self.hear_within(patience, |_| Ok(()))
+        let check = (HALT_CHECK_INTERVAL, || self.halt.check());
+        self.hear_on(&self.stream, patience, check, |_| Ok(()))
     }
 
-    fn hear_within<M: Topic>(
+    pub(crate) fn hear_on<M: Topic>(
         &self,
+        stream: &Stream,
         patience: Duration,
+        (interval, check): (Duration, impl Fn() -> Result<(), Error>),
         mut may: impl FnMut(usize) -> Result<(), Error>,
     ) -> Result<M, Error> {
         let deadline = self.clock.now() + patience;
         loop {
-            self.halt.check()?;
-            let until = deadline.min(self.clock.now() + HALT_CHECK_INTERVAL);
-            let frame = match self.stream.receive(self.clock, until) {
+            check()?;
+            let until = deadline.min(self.clock.now() + interval);
+            let frame = match stream.receive(self.clock, until) {
                 Err(World::TimedOut(_)) if until < deadline => continue,
                 frame => frame?,
             };
@@ -292,12 +311,19 @@ impl Session {
     fn understand<M: Topic>(&self, frame: &Frame) -> Result<Option<M>, Error> {
         match self.look(frame)? {
             Some(Message::Keepalive { .. }) => return Ok(None),
+            Some(Message::Welcome)
+                if M::NUMBER != Message::NUMBER && self.unheard_welcome.swap(false, Relaxed) =>
+            {
+                return Ok(None);
+            }
             // a busy host sees a train in two parts, and reports both
             Some(Message::Train { .. }) if M::NUMBER != Message::NUMBER => return Ok(None),
             None if frame.octets.first() == Some(&M::NUMBER) => {}
             Some(_) if M::NUMBER == Message::NUMBER => {}
             // a peer of another version can have sent nothing but a request
-            None if M::NUMBER == Message::NUMBER => return Err(malformed()),
+            None if M::NUMBER == Message::NUMBER || self.unheard_welcome.load(Relaxed) => {
+                return Err(malformed());
+            }
             _ => return Err(PeerFault::Unexpected("the next message").into()),
         }
         M::decode(&frame.octets).map(Some)
@@ -369,19 +395,5 @@ impl Session {
     /// Returns the address of the peer's control port.
     pub fn peer_address(&self) -> SocketAddr {
         self.control.peer()
-    }
-}
-
-impl Halt {
-    /// Ends the session with `error`, unless it has ended before.
-    pub fn stop(&self, error: Error) {
-        let mut why = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        why.get_or_insert(error);
-    }
-
-    /// Fails if the session was halted.
-    pub fn check(&self) -> Result<(), Error> {
-        let why = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        why.clone().map_or(Ok(()), Err)
     }
 }

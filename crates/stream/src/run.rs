@@ -31,15 +31,15 @@ pub struct Settings {
 /// Sends the data from `file` to the peer, which has accepted the request.
 pub fn send(
     session: &Session,
-    role: &Role<'_>,
+    role: &Role,
     wanted: &StreamRequest,
     file: File,
     settings: Settings,
 ) -> Result<Report, Error> {
-    let mut path = explore(session, role, true, 1)?;
+    let mut path = explore(&session.dialog(), role, true, 1)?;
     let rate = match settings.rate {
         Some(rate) => Some(rate),
-        None => path.measure(session)?,
+        None => path.measure(&session.dialog())?,
     };
     let offer = Offer::new(
         session,
@@ -104,13 +104,13 @@ fn send_from(ready: Ready<'_>, file: File) -> Result<Report, Error> {
 /// Writes the data of the peer to `file`.
 pub fn receive(
     session: &Session,
-    role: &Role<'_>,
+    role: &Role,
     wanted: &StreamRequest,
     file: File,
     settings: Settings,
 ) -> Result<Report, Error> {
-    let mut path = explore(session, role, false, 1)?;
-    let Message::Begin { offer, message_len } = path.listen(session)? else {
+    let mut path = explore(&session.dialog(), role, false, 1)?;
+    let Message::Begin { offer, message_len } = path.listen(&session.dialog())? else {
         return Err(out_of_turn());
     };
     if ![Protocol::Rbudp, Protocol::Tcp].contains(&offer.protocol) {

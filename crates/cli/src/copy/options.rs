@@ -19,7 +19,7 @@ use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Error, FileAction};
 use lighthaul_session::message::Hello;
-use lighthaul_session::protocol::Protocol;
+use lighthaul_session::protocol::{AUTO, Protocol};
 use lighthaul_session::topic::Topic;
 
 use crate::copy::changes::with_changes;
@@ -91,17 +91,17 @@ fn whole_seconds(time: Duration) -> u32 {
     u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
-/// Returns the name of the protocol. The default with a TRC vector is VBTP.
+/// Returns the name of the protocol. The default with a TRC vector is VBTP, and otherwise that the path decides.
 fn protocol_of(args: &Cp) -> Result<String, Error> {
     if let Some(protocol) = gateway::protocol(args)? {
         return Ok(protocol.to_string());
     }
-    let usual = Protocol::default().name();
-    let asked = args.protocol.as_deref().unwrap_or(usual);
-    if asked == usual && args.trc.is_some() {
-        return Ok(Protocol::Vbtp.to_string());
-    }
-    Ok(asked.to_owned())
+    let usual = if args.trc.is_some() {
+        Protocol::Vbtp.name()
+    } else {
+        AUTO
+    };
+    Ok(args.protocol.as_deref().unwrap_or(usual).to_owned())
 }
 
 /// Returns a vector as text, from a file of this name or from the option itself.

@@ -14,10 +14,12 @@ use lighthaul_fs::file_access::FileAccess;
 use lighthaul_grammar::copy::Cp;
 use lighthaul_receive as receive;
 use lighthaul_receive::target_folder::TargetFolder;
+use lighthaul_remote::known_paths::KnownPaths;
 use lighthaul_remote::place::Place;
-use lighthaul_remote::reach::{Reached, Route, open};
+use lighthaul_remote::reach::{Agreement, Reached, Route, open};
 use lighthaul_send as send;
 use lighthaul_session::error::Error;
+use lighthaul_session::known_path::PathMemory;
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
 
@@ -69,7 +71,7 @@ fn push(
         args,
         target,
         &Way::Receive(to(args, target, sources.len())),
-        |reached, options, theirs| {
+        |reached, options| {
             let session = &reached.session;
             let settings = send::Settings {
                 plain: args.plain,
@@ -77,15 +79,16 @@ fn push(
                 limit: args.later.limit.as_ref().map(|limit| limit.table.clone()),
                 options,
                 said: session.clock.now(),
-                theirs,
                 budget: Budget::default(),
+                // a program that ssh starts has another key each time
+                known: reached.started.is_none().then(known_paths),
             };
             printer.connected(reached.started.is_some());
             gateway::tell(args, printer)?;
             let mut watcher = |sight| watch(printer, reached, sight);
             send::send(
                 session,
-                &client_role(args, reached),
+                client_role(args, reached),
                 finds,
                 settings,
                 &mut watcher,
@@ -115,7 +118,7 @@ fn pull(
             .map(|source| source.path().to_vec())
             .collect(),
     );
-    with_session(args, &sources[0], &way, |reached, options, _| {
+    with_session(args, &sources[0], &way, |reached, options| {
         let settings = receive::Settings {
             plain: args.plain,
             options,
@@ -127,12 +130,17 @@ fn pull(
         gateway::tell(args, printer)?;
         let mut watcher = |sight| watch(printer, reached, sight);
         let role = client_role(args, reached);
-        receive::receive(&reached.session, &role, landing, settings, &mut watcher)
+        receive::receive(&reached.session, role, landing, settings, &mut watcher)
     })
 }
 
+/// Returns the memory of paths to daemons.
+fn known_paths() -> Arc<dyn PathMemory> {
+    Arc::new(KnownPaths::of_user())
+}
+
 /// Returns the way in which datagrams are exchanged.
-fn client_role(args: &Cp, reached: &Reached) -> Role<'static> {
+fn client_role(args: &Cp, reached: &Reached) -> Role {
     let is_direct = !args.via.through.is_any() && reached.through_ssh.is_none();
     Role::Client(!args.no_udp && is_direct)
 }
@@ -152,7 +160,7 @@ fn with_session(
     args: &Cp,
     far: &Place,
     way: &Way,
-    work: impl FnOnce(&Reached, Options, Vec<String>) -> Result<Summary, Error>,
+    work: impl FnOnce(&Reached, Options) -> Result<Summary, Error>,
 ) -> Result<Summary, Error> {
     let mut route = Route {
         is_bulk: args.choice.dry_run.is_none(),
@@ -169,13 +177,14 @@ fn with_session(
         }
         options
     };
-    let (reached, theirs) = open::<message::Message>(&route, far, |reached| {
+    let request = |reached: &Reached| {
         let options = options(reached);
         let way = way.clone();
         let request = message::Request { way, options };
         Ok(hello::<message::Message>(args, &request))
-    })?;
-    let result = work(&reached, options(&reached), theirs);
+    };
+    let reached = open::<message::Message>(&route, far, request, Agreement::Expected)?;
+    let result = work(&reached, options(&reached));
     if let Err(error) = &result {
         reached.session.give_up(error);
     }

@@ -9,8 +9,8 @@ use lighthaul_grammar::reach::RemoteArgs;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::ask;
 use lighthaul_session::error::Error;
+use lighthaul_session::halt::Halt;
 use lighthaul_session::message::{Hello, Message};
-use lighthaul_session::session::Halt;
 use lighthaul_session::topic::{MESSAGE_MAX, Topic};
 
 use crate::error::usage;

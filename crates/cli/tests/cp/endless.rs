@@ -17,7 +17,6 @@ use lighthaul_io::host::wait::pause;
 use lighthaul_io::net::flood::flood;
 use lighthaul_session::checkup;
 use lighthaul_session::error::Error;
-use lighthaul_session::join::join;
 use lighthaul_session::measure::{self, MeasureMode, MeasureRequest};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::offer::Offer;
@@ -48,7 +47,7 @@ fn ask<M: Topic>(far: &Far, key: &Identity, request: &M::Request, plain: bool) -
     };
     session.say(&Message::Hello(hello)).unwrap();
     let agreed = session.hear().unwrap();
-    assert!(matches!(agreed, Message::Welcome { .. }), "{agreed:?}");
+    assert!(matches!(agreed, Message::Welcome), "{agreed:?}");
     session
 }
 
@@ -112,14 +111,7 @@ fn unread_report_of_a_dry_run_takes_bounded_memory() {
     let (id, before) = (far.daemon.id(), memory(far.daemon.id()));
     let mut held = Vec::new();
     for _ in 0..2 {
-        let session = ask::<message::Message>(&far, &key, &request, false);
-        let role = Role::Client(false);
-        let mut path = explore(&session, &role, false, 1).unwrap();
-        let offer = path.listen::<message::Message>(&session).unwrap();
-        let message::Message::Offer(offer) = offer else {
-            panic!("nothing was offered")
-        };
-        held.push((join(&session, &role, offer.joins, false).unwrap(), session));
+        held.push(ask::<message::Message>(&far, &key, &request, false));
     }
     let more = growth(id, before, 5) >> 10;
     report(format_args!(
@@ -148,7 +140,7 @@ fn begun_measurement(far: &Far, key: &Identity, mode: MeasureMode) -> Session {
     let session = ask::<measure::Message>(far, key, &measurement(mode), true);
     let role = Role::Client(false);
     let lanes = usize::from(!matches!(mode, MeasureMode::By(_)));
-    let path = explore(&session, &role, true, lanes).unwrap();
+    let path = explore(&session.dialog(), &role, true, lanes).unwrap();
     let protocol = if let MeasureMode::By(protocol) = mode {
         protocol
     } else {
@@ -237,7 +229,7 @@ fn denied_key_cannot_keep_its_session_with_a_flood_of_datagrams() {
     let idle = threads(id);
     let request = measurement(MeasureMode::Network);
     let session = ask::<measure::Message>(&far, &key, &request, true);
-    let path = explore(&session, &Role::Client(true), true, 1).unwrap();
+    let path = explore(&session.dialog(), &Role::Client(true), true, 1).unwrap();
     let number = session.secrets.data_connection();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -54,7 +54,8 @@ impl Near {
         };
         command
             .args(words)
-            .env("XDG_CONFIG_HOME", self.at("config"));
+            .env("XDG_CONFIG_HOME", self.at("config"))
+            .env("XDG_CACHE_HOME", self.at("cache"));
         command
     }
 
@@ -62,6 +63,10 @@ impl Near {
     pub(crate) fn cp(&self, options: &[&str]) -> Command {
         let mut command = self.lighthaul(&["cp"]);
         command.args(options);
+        if !options.contains(&"--trc") {
+            // little data would not use datagrams
+            command.env("LIGHTHAUL_PROTOCOL", "rbudp");
+        }
         command
     }
 

@@ -18,10 +18,7 @@ use lighthaul_session::checkup;
 use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
-use lighthaul_session::join::join;
 use lighthaul_session::message::{Hello, Message};
-use lighthaul_session::path::explore;
-use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::{Turn, report};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
@@ -340,14 +337,7 @@ fn client_that_only_sends_keepalives_is_ended() {
     };
     let hello = Hello::about::<message::Message>(&request);
     session.say(&Message::Hello(hello)).unwrap();
-    assert!(matches!(session.hear(), Ok(Message::Welcome { .. })));
-    let role = Role::Client(false);
-    let mut path = explore(&session, &role, false, 1).unwrap();
-    let offer = path.listen::<message::Message>(&session).unwrap();
-    let message::Message::Offer(offer) = offer else {
-        panic!("nothing was offered")
-    };
-    join(&session, &role, offer.joins, false).unwrap();
+    assert!(matches!(session.hear(), Ok(Message::Welcome)));
     let end = (0..60).find_map(|_| {
         session.say(&Message::Keepalive { work: 7 }).ok();
         let heard = session.hear_for::<message::Message>(Duration::from_secs(1));

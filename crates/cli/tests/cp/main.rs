@@ -45,6 +45,7 @@ mod protocols;
 mod relays;
 mod resume;
 mod roots;
+mod round_trips;
 mod rsync;
 mod running;
 mod schema;

@@ -156,10 +156,7 @@ fn daemon_without_the_protocol_lists_its_own() {
             ..Options::default()
         },
     };
-    let hello = Hello {
-        protocols: vec!["carrier-pigeon".into()],
-        ..Hello::about::<message::Message>(&request)
-    };
+    let hello = Hello::about::<message::Message>(&request);
     session.say(&Message::Hello(hello)).unwrap();
     let error = session.hear::<Message>().unwrap_err();
     assert_eq!(error.code(), Code::Protocol);

@@ -19,7 +19,7 @@ fn options_override_environment_and_files() {
         "[cp]\njson = true\ndigest = \"blake3\"\nrate = \"11Mb/s\"\nno-udp = false\n",
     );
     let rate = |flags: &[&str], variable: Option<&str>| {
-        let place = far.place("x");
+        let place = far.place(&format!("x{}", far.names().len()));
         let mut copy = far.copy(flags, &[file.to_str().unwrap(), &place]);
         copy.envs(variable.map(|value| ("LIGHTHAUL_RATE", value)));
         let events = far.near.run(copy).assert_succeeded().events();

@@ -23,7 +23,6 @@ use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::net::tcp::with_handshake_timeouts;
 use lighthaul_send::{self as send, send};
 use lighthaul_session::error::Error;
-use lighthaul_session::protocol;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::Ordinary;
@@ -149,14 +148,13 @@ impl Bench {
         let settings = send::Settings {
             plain: true,
             options: options.clone(),
-            theirs: protocol::names(),
             ..send::Settings::default()
         };
         let [broken_sender, broken_receiver] = self.broken;
         let sender = thread::spawn(move || {
             BROKEN.set(broken_sender);
             let role = Role::Client(false);
-            send(&caller, &role, finds, settings, &mut |_: CopyEvent| {})
+            send(&caller, role, finds, settings, &mut |_: CopyEvent| {})
                 .inspect_err(|error| caller.give_up(error))
         });
         let settings = receive::Settings {
@@ -166,10 +164,10 @@ impl Bench {
             ..receive::Settings::default()
         };
         let (arrivals, joins) = (channel().1, channel().1);
-        let role = Role::Server(&arrivals, &joins);
+        let role = Role::Server(arrivals, joins);
         BROKEN.set(broken_receiver);
         let received = target_folder
-            .and_then(|target_folder| receive(&called, &role, target_folder, settings, watcher))
+            .and_then(|target_folder| receive(&called, role, target_folder, settings, watcher))
             .inspect_err(|error| called.give_up(error));
         BROKEN.set(None);
         drop(called);

@@ -1,6 +1,7 @@
 //! Receiver that handles a list of entries from the test, without data.
 
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use lighthaul_copy::message::{Failure, LIST, Landing, Listing, Target, WantedFile};
 use lighthaul_copy::watch::CopyEvent;
@@ -113,6 +114,7 @@ impl Bench {
         let (threads, stream) = (&transfer.threads, &transfer.stream);
         let metadata = MetadataWriter::new(self.permit.limit(options.keep), &transfer.monitor);
         let checker = EntryChecker {
+            jobs: channel().0,
             transfer: &transfer,
             list: None,
             metadata: &metadata,

@@ -32,6 +32,7 @@ fn malformed_list_is_rejected() {
             },
             Listing::Wanted(WantedFiles {
                 entries: 0,
+                taken: 0,
                 files: Vec::new(),
             }),
         ],

@@ -11,7 +11,6 @@ use lighthaul_files::walk::Walk;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_send::{self as send, send};
 use lighthaul_session::error::Error;
-use lighthaul_session::protocol;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
@@ -27,9 +26,8 @@ pub(crate) fn send_plain(
     let settings = send::Settings {
         plain: true,
         options,
-        theirs: protocol::names(),
         ..send::Settings::default()
     };
     let entries = SourceEntries::from_walk(walk);
-    send(session, &Role::Client(false), entries, settings, &mut watch)
+    send(session, Role::Client(false), entries, settings, &mut watch)
 }

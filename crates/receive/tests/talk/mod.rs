@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use lighthaul_copy::message::Message;
 use lighthaul_session::session::Session;
+use lighthaul_session::topic::Topic;
 
-/// Reads frames until the peer closes.
+/// Reads frames until the peer has its result, or closes.
 pub(crate) fn stay(session: &Session) {
     let patience = Duration::from_secs(30);
     let next = || {
@@ -12,5 +14,6 @@ pub(crate) fn stay(session: &Session) {
             .stream
             .receive(session.clock, session.clock.now() + patience)
     };
-    while next().is_ok() {}
+    let is_result = |octets: &[u8]| matches!(Message::decode(octets), Ok(Message::Result(_)));
+    while next().is_ok_and(|frame| !is_result(&frame.octets)) {}
 }

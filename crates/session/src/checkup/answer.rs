@@ -13,13 +13,13 @@ use crate::role::Role;
 use crate::session::Session;
 
 /// Answers clock requests, explores the path, and reports the facts of this host.
-pub fn answer(session: &Session, role: &Role<'_>) -> Result<(), Error> {
+pub fn answer(session: &Session, role: &Role) -> Result<(), Error> {
     answer_clocks(session)?;
     // each side measures the path of its own datagrams
-    let mut path = explore(session, role, true, 1)?;
+    let mut path = explore(&session.dialog(), role, true, 1)?;
     let facts = HostFacts::of(session.control.local(), path.datagram_len);
     session.say(&Message::Facts(facts))?;
-    match path.listen(session)? {
+    match path.listen(&session.dialog())? {
         Message::End => {}
         Message::SendTo { port } => {
             reverse::send(session, port)?;

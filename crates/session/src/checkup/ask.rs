@@ -36,13 +36,13 @@ pub struct Checkup {
 pub fn ask(session: &Session, udp: bool) -> Result<Checkup, Error> {
     let (rtt, ahead_nanos) = clocks(session)?;
     session.say(&Message::Explore)?;
-    let mut path = explore(session, &Role::Client(udp), true, 1)?;
+    let mut path = explore(&session.dialog(), &Role::Client(udp), true, 1)?;
     let here = HostFacts::of(session.control.local(), path.datagram_len);
     let Message::Facts(there) = session.hear()? else {
         return Err(unexpected());
     };
     let rate = if there.datagram_len > 0 {
-        path.measure(session)?
+        path.measure(&session.dialog())?
     } else {
         None
     };

@@ -1,0 +1,78 @@
+//! Contents of small files, which travel with the list of entries.
+//!
+//! The first small files of a list need no request: the sender puts their bytes before the page that lists them, and
+//! all of that fits in the first packets of a connection. The receiver takes the bytes of the files that it wants.
+
+use lighthaul_files::digest::Digest;
+use lighthaul_io::control::bounded;
+use serde::{Deserialize, Serialize};
+
+/// Most bytes of all contents: they fit, with the list, in what TCP sends at once on a new connection.
+pub const BYTES_MAX: usize = 12 << 10;
+/// Most files with contents.
+pub const FILES_MAX: usize = 64;
+
+/// Content of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// Number of the file among the entries.
+    pub number: u64,
+    /// All of its bytes.
+    #[serde(deserialize_with = "bounded::list::<BYTES_MAX, _, _>")]
+    pub bytes: Vec<u8>,
+    /// Digest of the bytes.
+    pub digest: Digest,
+}
+
+/// Room that is left for contents.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    files: usize,
+    bytes: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            files: FILES_MAX,
+            bytes: BYTES_MAX,
+        }
+    }
+}
+
+impl Room {
+    /// Returns the room of a copy that sends no contents.
+    pub const fn none() -> Self {
+        Self { files: 0, bytes: 0 }
+    }
+
+    /// Takes the room for a file of `len` bytes. Returns false if there is too little.
+    pub fn take(&mut self, len: u64) -> bool {
+        let Ok(len) = usize::try_from(len) else {
+            return false;
+        };
+        if self.files == 0 || len > self.bytes {
+            return false;
+        }
+        self.files -= 1;
+        self.bytes -= len;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_ends_with_the_bytes_or_the_files() {
+        let mut room = Room::default();
+        assert!(!room.take(BYTES_MAX as u64 + 1));
+        assert!(room.take(BYTES_MAX as u64));
+        assert!(!room.take(1));
+        let mut room = Room::default();
+        assert!((0..FILES_MAX).all(|_| room.take(1)));
+        assert!(!room.take(1));
+        assert!(!Room::none().take(0));
+    }
+}

@@ -1,0 +1,123 @@
+//! Contents of small files that come with the list; see [`lighthaul_copy::contents`].
+//!
+//! The files of one page are handled like an object that has arrived with all reports of the sender.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::Sender;
+
+use lighthaul_copy::contents::{Content, Room};
+use lighthaul_copy::message::WantedFiles;
+use lighthaul_copy::report::Report;
+use lighthaul_files::object::{Layout, Piece};
+use lighthaul_io::store::blocks::Sink;
+use lighthaul_session::error::Error;
+use lighthaul_session::fault::PeerFault;
+
+use super::job::{Incoming, Job, OBJECTS_MAX};
+use super::sink::FileSink;
+use super::temp_files::TempFiles;
+use super::transfer::Transfer;
+
+/// Contents of the next page.
+#[derive(Default)]
+pub(super) struct Contents {
+    files: BTreeMap<u64, Content>,
+    room: Room,
+    /// Pages with contents so far.
+    pages: u64,
+}
+
+/// Writer of contents.
+pub(super) struct ContentsWriter {
+    sink: FileSink,
+    jobs: Sender<Job>,
+}
+
+impl Contents {
+    /// Adds contents of files from number `next` on.
+    pub(super) fn receive(&mut self, contents: Vec<Content>, next: u64) -> Result<(), Error> {
+        for content in contents {
+            let number = content.number;
+            let has_room = self.room.take(content.bytes.len() as u64);
+            if !has_room || number < next || self.files.insert(number, content).is_some() {
+                return Err(PeerFault::Invalid("contents that nobody may send").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the contents of wanted files, and forgets the others.
+    fn take(&mut self, wanted: &mut WantedFiles) -> Vec<Content> {
+        let mut files = std::mem::take(&mut self.files);
+        let mut taken = Vec::new();
+        wanted.files.retain(|file| {
+            let content = files.remove(&file.number);
+            // a file without a list of ranges is wanted as a whole
+            let content = content.filter(|_| file.send.is_none() && file.basis.is_none());
+            let is_there = content.is_some();
+            taken.extend(content);
+            !is_there
+        });
+        taken
+    }
+}
+
+impl ContentsWriter {
+    pub(super) fn new(
+        transfer: &Transfer<'_>,
+        files: &TempFiles,
+        jobs: Sender<Job>,
+    ) -> Result<Self, Error> {
+        let (_, open_max) = transfer.settings.budget.of_lane(1);
+        Ok(Self {
+            sink: FileSink::new(transfer, files, open_max, jobs.clone())?,
+            jobs,
+        })
+    }
+
+    /// Writes the contents of wanted files, which are then no longer requested.
+    pub(super) fn write(
+        &mut self,
+        transfer: &Transfer<'_>,
+        contents: &mut Contents,
+        wanted: &mut WantedFiles,
+    ) -> Result<(), Error> {
+        let taken = contents.take(wanted);
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let invalid = |what| Error::from(PeerFault::Invalid(what));
+        let piece = |content: &Content| Piece {
+            entry: content.number,
+            offset: 0,
+            len: content.bytes.len() as u64,
+        };
+        let pieces = taken.iter().map(piece).collect();
+        let layout = Layout::new(pieces).map_err(|_| invalid("an invalid object"))?;
+        let files = transfer.table.announce(layout.pieces())?;
+        // announced objects have lower numbers
+        let number = OBJECTS_MAX + contents.pages;
+        contents.pages += 1;
+        let len: u64 = taken.iter().map(|content| content.bytes.len() as u64).sum();
+        wanted.taken = len;
+        let object = Arc::new(Incoming {
+            number,
+            layout,
+            files,
+        });
+        self.sink.begin(Arc::clone(&object))?;
+        let mut offset = 0;
+        for content in &taken {
+            self.sink.write(offset, &content.bytes)?;
+            offset += content.bytes.len() as u64;
+        }
+        self.sink.end()?;
+        transfer.monitor.contents.fetch_add(len, Relaxed);
+        let reports = taken.iter().map(|content| Report::Digest(content.digest));
+        // a publisher that has stopped has reported the reason
+        self.jobs.send(Job::Reports(number, reports.collect())).ok();
+        Ok(())
+    }
+}

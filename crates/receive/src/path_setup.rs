@@ -1,0 +1,159 @@
+//! Set-up of the path and of its lanes, while other threads handle the list and publish files.
+//!
+//! The sender begins: it explores the path first, or offers its parameters at once where little or nothing must be
+//! sent.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::thread::Scope;
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_copy::message::Message;
+use lighthaul_io::control::Control;
+use lighthaul_io::drive::Lane;
+use lighthaul_io::store::blocks::Blocks;
+use lighthaul_session::dialog::Dialog;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::fault::PeerFault;
+use lighthaul_session::halt::Halt;
+use lighthaul_session::join::join;
+use lighthaul_session::machine::Learned;
+use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::path::{Path, explore};
+use lighthaul_session::protocol;
+use lighthaul_session::role::Role;
+
+use super::job::{Incoming, Job};
+use super::lane::ReceiveLane;
+use super::queues::StartedLanes;
+use super::sink::FileSink;
+use super::temp_files::TempFiles;
+use super::transfer::Transfer;
+
+/// Most objects that are announced to a lane before it takes them.
+const ANNOUNCED_MAX: usize = 2;
+/// Interval of looks for the first message of the sender.
+const TICK: Duration = Duration::from_secs(10);
+
+/// Thread that sets up the path.
+pub(super) struct PathSetup<'a> {
+    pub(super) transfer: &'a Transfer<'a>,
+    pub(super) files: TempFiles,
+    pub(super) jobs: Sender<Job>,
+    /// Ends the set-up when the copy ends.
+    pub(super) halt: Arc<Halt>,
+    /// Begin of the copy.
+    pub(super) begun: Instant,
+}
+
+impl<'a> PathSetup<'a> {
+    /// Agrees with the sender on the path, and starts the lanes, which it reports to `started`.
+    pub(super) fn run<'s>(
+        &self,
+        scope: &'s Scope<'s, 'a>,
+        role: &Role,
+        started: &SyncSender<StartedLanes>,
+    ) -> Result<(), Error> {
+        let dialog = self.transfer.session.path_dialog(Arc::clone(&self.halt))?;
+        match self.agree(&dialog, role) {
+            Ok(agreed) => self.start(scope, agreed, started),
+            // the copy has ended, so its path is not needed
+            Err(_) if self.halt.check().is_err() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn agree(
+        &self,
+        dialog: &Dialog<'_>,
+        role: &Role,
+    ) -> Result<(Offer, Path, Vec<Control>), Error> {
+        let options = self.transfer.options();
+        let asked = protocol::asked(&options.protocol)?;
+        let mut path = Path::none(dialog.session);
+        let mut said = first(dialog)?;
+        if said == Message::Explore {
+            let lanes = offer::lanes(asked, !options.trc.is_empty());
+            path = explore(dialog, role, false, lanes)?;
+            said = path.listen(dialog)?;
+        }
+        let Message::Offer(offer) = said else {
+            return Err(PeerFault::Unexpected("an offer").into());
+        };
+        if !offer.udp {
+            path.sockets.clear();
+        }
+        offer::check(&offer, &path)?;
+        let joined = join(dialog, role, offer.joins, self.transfer.settings.plain)?;
+        Ok((offer, path, joined))
+    }
+
+    fn start<'s>(
+        &self,
+        scope: &'s Scope<'s, 'a>,
+        (offer, path, joined): (Offer, Path, Vec<Control>),
+        started: &SyncSender<StartedLanes>,
+    ) -> Result<(), Error> {
+        let transfer = self.transfer;
+        let (session, settings) = (transfer.session, &transfer.settings);
+        transfer.monitor.announce(
+            session,
+            (protocol::asked(&settings.options.protocol)?, &offer),
+            (settings.plain, settings.options.digest),
+            session.clock.now().since(self.begun),
+        );
+        transfer.started.get_or_init(|| session.clock.now());
+        let small_buffer = offer::buffer_advice(&offer, &path);
+        let lanes = offer::lanes_over(session, &offer, path, &joined)?;
+        let check = |lane| offer::setup(&offer, (0, 1), lane, settings.plain).map(drop);
+        lanes.iter().try_for_each(check)?;
+        let limits = settings.budget.of_lane(lanes.len());
+        let mut queues = Vec::new();
+        for (number, lane) in lanes.into_iter().enumerate() {
+            let (lane, queue) = self.lane(offer, (number, lane), limits)?;
+            queues.push(queue);
+            let threads = &*transfer.threads;
+            scope.spawn(move || threads.run("lane", || lane.run()));
+        }
+        // a receiver that has ended needs no lanes
+        let lanes = StartedLanes {
+            queues,
+            small_buffer,
+        };
+        started.send(lanes).ok();
+        Ok(())
+    }
+
+    /// Creates a lane, with the queue of its objects.
+    fn lane(
+        &self,
+        offer: Offer,
+        (number, lane): (usize, Lane),
+        (ring_bytes, open_max): (usize, usize),
+    ) -> Result<(ReceiveLane<'a>, SyncSender<Incoming>), Error> {
+        let sink = FileSink::new(self.transfer, &self.files, open_max, self.jobs.clone())?;
+        let (announce, objects) = sync_channel(ANNOUNCED_MAX);
+        let lane = ReceiveLane {
+            transfer: self.transfer,
+            counts: self.transfer.monitor.lane(number),
+            offer,
+            lane,
+            store: Blocks::start(sink, offer.packet_len, ring_bytes)?,
+            objects,
+            learned: Learned::default(),
+            held: Duration::ZERO,
+        };
+        Ok((lane, announce))
+    }
+}
+
+/// Waits for the first message of the sender, which may have to walk or to compare first.
+fn first(dialog: &Dialog<'_>) -> Result<Message, Error> {
+    loop {
+        match dialog.hear_for(TICK) {
+            Err(error) if error.code() == Code::TimedOut => dialog.check()?,
+            said => return said,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Known paths of this user, in a file below the cache directory.
+//!
+//! Each line has the peer's key and address, the rate in bits a second, the loss in parts per million, and the time in
+//! seconds since 1970. Lines that are not understood are dropped: the file is a cache.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use lighthaul_base::Rate;
+use lighthaul_io::host::durable;
+use lighthaul_session::known_path::{FarEnd, KnownPath, PathMemory, forget, unix_seconds};
+
+use crate::paths;
+
+/// Most octets of the file that are read: more than all lines that are kept take.
+const FILE_MAX: u64 = 64 << 10;
+
+/// File with known paths.
+#[derive(Debug)]
+pub struct KnownPaths(PathBuf);
+
+impl KnownPaths {
+    /// Returns the known paths of this user.
+    pub fn of_user() -> Self {
+        Self(paths::known_paths())
+    }
+}
+
+impl PathMemory for KnownPaths {
+    fn recall(&self, far: FarEnd) -> Option<KnownPath> {
+        let octets = durable::read(&self.0, FILE_MAX).ok().flatten()?;
+        let path = parse(&octets).get(&far).copied();
+        path.filter(|path| path.is_recent(unix_seconds()))
+    }
+
+    fn keep(&self, far: FarEnd, path: KnownPath) {
+        let add = |old: Option<Vec<u8>>| {
+            let old = old.unwrap_or_default();
+            let mut paths = parse(&old[..old.len().min(FILE_MAX as usize)]);
+            paths.insert(far, path);
+            forget(&mut paths);
+            Ok((Some(print(&paths).into_bytes()), ()))
+        };
+        // without the file, the next copy measures again
+        durable::edit(&self.0, add).ok();
+    }
+}
+
+/// Returns the paths in the lines of `octets`.
+pub fn parse(octets: &[u8]) -> BTreeMap<FarEnd, KnownPath> {
+    let text = String::from_utf8_lossy(octets);
+    text.lines().filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &str) -> Option<(FarEnd, KnownPath)> {
+    let mut words = line.split(' ');
+    let mut next = || words.next();
+    let far = FarEnd {
+        key: next()?.parse().ok()?,
+        address: next()?.parse().ok()?,
+    };
+    let path = KnownPath {
+        rate: Rate::from_bps(next()?.parse().ok()?)?,
+        lost_ppm: next()?.parse().ok()?,
+        at: next()?.parse().ok()?,
+    };
+    next().is_none().then_some((far, path))
+}
+
+fn print(paths: &BTreeMap<FarEnd, KnownPath>) -> String {
+    let mut text = String::new();
+    for (FarEnd { key, address }, path) in paths {
+        let (rate, lost) = (path.rate.as_bps(), path.lost_ppm);
+        // writing to a text does not fail
+        writeln!(text, "{key} {address} {rate} {lost} {}", path.at).ok();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv6Addr;
+
+    use lighthaul_io::crypto::identity::Fingerprint;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_read_as_they_were_written_and_others_dropped() {
+        let far = FarEnd {
+            key: Fingerprint::from_octets([9; 32]),
+            address: Ipv6Addr::LOCALHOST.into(),
+        };
+        let path = KnownPath::now(Rate::from_mbps(100), 70);
+        let text = print(&[(far, path)].into());
+        let spoilt = format!("x\n{text} \n{} \u{fffd}\n", text.trim_end());
+        assert_eq!(parse(text.as_bytes()), [(far, path)].into());
+        assert_eq!(parse(spoilt.as_bytes()), [(far, path)].into());
+        assert_eq!(parse(&text.as_bytes()[..text.len() - 14]), BTreeMap::new());
+        let zero = text.replace(" 100000000 ", " 0 ");
+        assert_eq!(parse(zero.as_bytes()), BTreeMap::new());
+    }
+
+    #[test]
+    fn path_is_kept_in_a_file_and_recalled() {
+        let folder = std::env::temp_dir().join(format!("known-paths-{}", std::process::id()));
+        let known = KnownPaths(folder.join("new/paths"));
+        let far = FarEnd {
+            key: Fingerprint::from_octets([9; 32]),
+            address: Ipv6Addr::LOCALHOST.into(),
+        };
+        assert_eq!(known.recall(far), None);
+        let path = KnownPath::now(Rate::from_mbps(100), 70);
+        known.keep(far, path);
+        assert_eq!(known.recall(far), Some(path));
+        let old = KnownPath { at: 1, ..path };
+        known.keep(far, old);
+        assert_eq!(known.recall(far), None);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,49 @@
+//! Contents of small files, which the sender puts into its list; see [`lighthaul_copy::contents`].
+
+use std::path::Path;
+
+use lighthaul_copy::contents::{Content, Room};
+use lighthaul_files::digest::{Digest, DigestKind, Digester};
+use lighthaul_files::manifest::Entry;
+use lighthaul_fs::file_access::FileAccess;
+use lighthaul_fs::meta::Meta;
+
+/// Reader of contents.
+#[derive(Debug)]
+pub(super) struct ContentsReader<'a> {
+    pub(super) access: &'a FileAccess,
+    /// Kind of their digests.
+    pub(super) digest: DigestKind,
+    pub(super) room: Room,
+}
+
+impl ContentsReader<'_> {
+    /// Returns the content of file `number`, if there is room for it. A file that cannot be read, or that has changed
+    /// since `meta` was read, has none: the receiver requests it, and gets the reason.
+    pub(super) fn read(
+        &mut self,
+        number: u64,
+        entry: &Entry,
+        (place, meta): (&Path, Option<&Meta>),
+    ) -> Option<Content> {
+        let len = entry.size();
+        if len == 0 || entry.data.is_some() || !self.room.take(len) {
+            return None;
+        }
+        let file = self.access.file(place).ok()?;
+        let mut bytes = vec![0; usize::try_from(len).ok()?];
+        let read = file.read_at(&mut bytes, 0).ok()?;
+        let is_unchanged = read == bytes.len() && file.version().ok()? == meta?.version();
+        is_unchanged.then_some(Content {
+            number,
+            digest: self.digest_of(&bytes)?,
+            bytes,
+        })
+    }
+
+    fn digest_of(&self, bytes: &[u8]) -> Option<Digest> {
+        let mut digester = Digester::new(self.digest, bytes.len() as u64);
+        digester.update(0, bytes);
+        digester.finish()
+    }
+}

@@ -1,0 +1,330 @@
+//! Set-up of the path and of its lanes, while other threads exchange the list and the requests.
+//!
+//! Little data need no exploration: they travel on the session's own connection, once the receiver has requested them.
+//! Otherwise the path is explored at once, and measured when something is wanted, unless its rate is known.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::Scope;
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_copy::budget::Budget;
+use lighthaul_copy::message::Message;
+use lighthaul_copy::watch::CopyEvent;
+use lighthaul_io::control::Control;
+use lighthaul_io::drive::Lane;
+use lighthaul_io::host::wait::pause;
+use lighthaul_io::net::udp::Udp;
+use lighthaul_io::store::read_ahead::ReadAhead;
+use lighthaul_session::choose::{Choice, PathFacts, are_few, choose, is_little};
+use lighthaul_session::dialog::Dialog;
+use lighthaul_session::error::Error;
+use lighthaul_session::halt::Halt;
+use lighthaul_session::join::join;
+use lighthaul_session::known_path::{FarEnd, KnownPath};
+use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::path::{Path, explore};
+use lighthaul_session::protocol::Protocol;
+use lighthaul_session::role::Role;
+
+use super::delta::{DeltaSender, pays};
+use super::lane::{Common, SendLane};
+use super::pace::Pace;
+use super::source::FileSource;
+use super::transfer::Transfer;
+
+/// Rate on a path that carries datagrams but lost all of a train.
+const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
+/// Longest wait for the end of the list, before the path is explored.
+const LIST_TIME: Duration = Duration::from_millis(20);
+/// Interval of looks at the list.
+const LOOK: Duration = Duration::from_millis(1);
+/// Bounds of the wait for the receiver's answers to all entries, before connections are opened.
+const ANSWERS_WAIT_MIN: Duration = Duration::from_millis(10);
+const ANSWERS_WAIT_MAX: Duration = Duration::from_millis(500);
+
+/// Thread that sets up the path.
+pub(super) struct PathSetup<'a> {
+    pub(super) transfer: &'a Transfer<'a>,
+    pub(super) pace: Arc<Pace>,
+    /// Ends the set-up when the copy ends.
+    pub(super) halt: Arc<Halt>,
+    /// Begin of the copy.
+    pub(super) begun: Instant,
+}
+
+/// Path that both sides agreed on.
+struct Agreed {
+    offer: Offer,
+    path: Path,
+    joined: Vec<Control>,
+    /// Rate that was measured or given.
+    rate: Option<Rate>,
+    chosen: Option<Choice>,
+}
+
+impl<'a> PathSetup<'a> {
+    /// Agrees with the receiver on the path, and starts the lanes. `done` is dropped when the last of them has ended.
+    pub(super) fn run<'s>(
+        &self,
+        scope: &'s Scope<'s, 'a>,
+        role: &Role,
+        done: &Sender<()>,
+    ) -> Result<(), Error> {
+        let dialog = self.transfer.session.path_dialog(Arc::clone(&self.halt))?;
+        match self.agree(&dialog, role) {
+            Ok(Some(agreed)) => self.start(scope, agreed, done),
+            Ok(None) => Ok(()),
+            // the copy has ended, so its path is not needed
+            Err(_) if self.halt.check().is_err() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Agrees with the receiver on the protocol and its parameters. Returns none if nothing is to be sent.
+    fn agree(&self, dialog: &Dialog<'_>, role: &Role) -> Result<Option<Agreed>, Error> {
+        let settings = &self.transfer.settings;
+        let asked = settings.asked()?;
+        let trc = settings.vector()?;
+        let lanes = offer::lanes(asked, trc.is_some());
+        let is_little = asked.is_none() && self.is_little()?;
+        if is_little || settings.options.dry_run.is_some() {
+            let (queue, threads) = (&self.transfer.queue, &self.transfer.threads);
+            if !queue.await_wanted(threads)? {
+                return Ok(None);
+            }
+        }
+        let peak = trc.and_then(|trc| trc.steps().iter().map(|step| step.rate).max());
+        let given = peak.or(settings.rate);
+        if is_little || lanes == 0 {
+            let path = Path::none(dialog.session);
+            return self.offer(dialog, role, (asked, path, given)).map(Some);
+        }
+        dialog.say(&Message::Explore)?;
+        let mut path = explore(dialog, role, true, lanes)?;
+        if !self.transfer.queue.await_wanted(&self.transfer.threads)? {
+            return Ok(None);
+        }
+        let rate = if given.is_some() || path.sockets.is_empty() {
+            given
+        } else {
+            Some(self.path_rate(dialog, &mut path)?)
+        };
+        self.offer(dialog, role, (asked, path, rate)).map(Some)
+    }
+
+    /// Returns true if the list ends within a moment, and its files are small.
+    fn is_little(&self) -> Result<bool, Error> {
+        let clock = self.transfer.session.clock;
+        let until = clock.now() + LIST_TIME;
+        loop {
+            self.transfer.threads.check()?;
+            let bytes = self.transfer.queue.listed_bytes();
+            if bytes.is_some() || clock.now() >= until {
+                return Ok(bytes.is_some_and(is_little));
+            }
+            pause(LOOK);
+        }
+    }
+
+    /// Returns the rate of the path: that of an earlier copy, or a measurement.
+    fn path_rate(&self, dialog: &Dialog<'_>, path: &mut Path) -> Result<Rate, Error> {
+        let far = FarEnd::of(dialog.session);
+        let memory = self.transfer.settings.known.as_deref();
+        let bytes = self.transfer.queue.listed_bytes();
+        let known = memory.zip(bytes).and_then(|(memory, bytes)| {
+            let known = memory.recall(far);
+            known.filter(|known| known.suits(bytes))
+        });
+        if let Some(known) = known {
+            path.lost_ppm = known.lost_ppm;
+            return Ok(known.rate);
+        }
+        let Some(measured) = path.measure(dialog)? else {
+            return Ok(RATE_UNKNOWN);
+        };
+        // slightly less, so that queues drain
+        let rate = measured.scaled(995, 1000);
+        if let Some(memory) = memory {
+            memory.keep(far, KnownPath::now(rate, path.lost_ppm));
+        }
+        Ok(rate)
+    }
+
+    /// Offers the receiver the parameters for `path`, and opens the connections for it.
+    fn offer(
+        &self,
+        dialog: &Dialog<'_>,
+        role: &Role,
+        (asked, mut path, rate): (Option<Protocol>, Path, Option<Rate>),
+    ) -> Result<Agreed, Error> {
+        let (session, transfer) = (dialog.session, self.transfer);
+        let chosen = asked.is_none().then(|| self.choose(&path, rate));
+        let protocol = chosen.as_ref().map(|choice| choice.protocol).or(asked);
+        let protocol = protocol.unwrap_or_default();
+        let mut wire_rate = rate.unwrap_or(Rate::UNLIMITED);
+        if !protocol.is_datagrams() {
+            path.sockets.clear();
+            wire_rate = transfer.settings.rate.unwrap_or(Rate::UNLIMITED);
+        }
+        let options = transfer.options();
+        let mut offer = Offer::new(session, (protocol, options.streams), &path, wire_rate);
+        if self.is_soon_there(protocol) || options.dry_run.is_some() {
+            // opening further connections would take longer than they save
+            offer.joins = 0;
+        }
+        dialog.say(&Message::Offer(offer))?;
+        let joined = join(dialog, role, offer.joins, transfer.settings.plain)?;
+        transfer
+            .learned
+            .store(offer::width(session, options.streams, &joined));
+        if let Some(Choice { protocol, why }) = chosen.clone() {
+            transfer.say(&Message::Chosen { protocol, why })?;
+        }
+        Ok(Agreed {
+            offer,
+            path,
+            joined,
+            rate,
+            chosen,
+        })
+    }
+
+    /// Returns true if one connection moves all bytes before others are open.
+    fn is_soon_there(&self, protocol: Protocol) -> bool {
+        let streams = self.transfer.options().streams;
+        match protocol {
+            Protocol::Tcp => self.transfer.queue.bytes().is_some_and(is_little),
+            Protocol::Ptcp if streams == 0 => self.await_bytes().is_some_and(are_few),
+            Protocol::Ptcp
+            | Protocol::Rbudp
+            | Protocol::RbudpPlus
+            | Protocol::Vbtp
+            | Protocol::Sabul
+            | Protocol::SabulSwift => false,
+        }
+    }
+
+    /// Returns the bytes to send, if they are known within the time that further connections take.
+    fn await_bytes(&self) -> Option<u64> {
+        let session = self.transfer.session;
+        let wait = (session.rtt * 2).clamp(ANSWERS_WAIT_MIN, ANSWERS_WAIT_MAX);
+        let until = session.clock.now() + wait;
+        loop {
+            let bytes = self.transfer.queue.bytes();
+            if bytes.is_some() || session.clock.now() >= until {
+                return bytes;
+            }
+            pause(LOOK);
+        }
+    }
+
+    /// Chooses the protocol for the path.
+    fn choose(&self, path: &Path, rate: Option<Rate>) -> Choice {
+        let (sockets, queue) = (&path.sockets, &self.transfer.queue);
+        choose(&PathFacts {
+            datagram_len: if sockets.is_empty() {
+                0
+            } else {
+                path.datagram_len
+            },
+            rtt: self.transfer.session.rtt,
+            rate,
+            lost_ppm: path.lost_ppm,
+            waited: path.waited,
+            buffer_bytes: sockets.first().map_or(0, Udp::buffer_bytes),
+            booked: !self.transfer.options().trc.is_empty(),
+            shared: self.transfer.options().shared,
+            bytes: queue
+                .bytes()
+                .or_else(|| queue.listed_bytes().filter(|bytes| is_little(*bytes))),
+        })
+    }
+
+    /// Starts the threads of the lanes.
+    fn start<'s>(
+        &self,
+        scope: &'s Scope<'s, 'a>,
+        agreed: Agreed,
+        done: &Sender<()>,
+    ) -> Result<(), Error> {
+        let transfer = self.transfer;
+        let (session, offer) = (transfer.session, agreed.offer);
+        let started = session.clock.now();
+        self.pace.start(started, &offer, &transfer.settings);
+        if let Some(Choice { protocol, why }) = agreed.chosen {
+            let chosen = CopyEvent::Chosen(protocol.to_string(), why);
+            transfer.monitor.show(chosen);
+        }
+        transfer.monitor.announce(
+            session,
+            (transfer.settings.asked()?, &offer),
+            (transfer.settings.plain, transfer.options().digest),
+            started.since(self.begun),
+        );
+        let common = Common {
+            transfer,
+            share: self.pace.share(),
+            pace: Arc::clone(&self.pace),
+            trc: transfer.settings.vector_at(started)?,
+            offer,
+        };
+        let lanes = offer::lanes_over(session, &offer, agreed.path, &agreed.joined)?;
+        let budget = self.delta(scope, agreed.rate);
+        let limits = budget.of_lane(lanes.len());
+        for (number, lane) in lanes.into_iter().enumerate() {
+            let lane = self.lane(&common, (number, lane), limits)?;
+            let (threads, done) = (&transfer.threads, done.clone());
+            scope.spawn(move || {
+                threads.run("lane", || lane.run());
+                drop(done);
+            });
+        }
+        Ok(())
+    }
+
+    /// Creates a lane, with the thread that reads its bytes.
+    fn lane(
+        &self,
+        common: &Common<'a>,
+        (number, mut lane): (usize, Lane),
+        (memory, open_max): (usize, usize),
+    ) -> Result<SendLane<'a>, Error> {
+        let transfer = self.transfer;
+        // on a circuit, the vector determines the rate
+        lane.share = common.trc.is_none().then(|| Arc::clone(&common.share));
+        let (told, reports) = channel();
+        let kind = transfer.options().digest;
+        let from = (
+            Arc::clone(&transfer.access),
+            Arc::clone(&transfer.threads.work),
+        );
+        let source = FileSource::new(from, (kind, open_max), told);
+        Ok(SendLane {
+            common: common.clone(),
+            number: number as u8,
+            lane,
+            store: ReadAhead::start(source, common.offer.packet_len, memory)?,
+            reports,
+        })
+    }
+
+    /// Starts the thread of deltas. Returns the limits of everything else.
+    fn delta<'s>(&self, scope: &'s Scope<'s, 'a>, rate: Option<Rate>) -> Budget {
+        let transfer = self.transfer;
+        let budget = transfer.settings.budget;
+        let rate = rate.map(|rate| transfer.settings.limited(rate));
+        let (blocks_max, rest) = if pays(transfer.options().delta, rate, transfer.session.rtt) {
+            budget.with_deltas()
+        } else {
+            (0, budget)
+        };
+        let delta = DeltaSender {
+            transfer,
+            blocks_max,
+        };
+        scope.spawn(move || transfer.threads.run("delta", || delta.run()));
+        rest
+    }
+}

@@ -1,0 +1,23 @@
+//! Halt: request by another thread to end what waits for a peer.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::Error;
+
+/// Request by another thread to end a session or a dialog, with its error.
+#[derive(Debug, Default)]
+pub struct Halt(Mutex<Option<Error>>);
+
+impl Halt {
+    /// Ends the session or dialog with `error`, unless it has ended before.
+    pub fn stop(&self, error: Error) {
+        let mut why = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        why.get_or_insert(error);
+    }
+
+    /// Fails if it was halted.
+    pub fn check(&self) -> Result<(), Error> {
+        let why = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        why.clone().map_or(Ok(()), Err)
+    }
+}
