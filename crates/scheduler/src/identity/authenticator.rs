@@ -1,9 +1,11 @@
-//! Authentication by bearer tokens.
+//! Authentication by bearer tokens. The checks are in `checks`.
 
 use lighthaul_booking::books::Principal;
 
+use super::checks;
 use super::jwks::Keys;
-use super::jwt::{self, Issuer, TokenError};
+use super::jwt::signed_token::SignedToken;
+use super::jwt::{Issuer, TokenError};
 use super::tokens::Tokens;
 
 /// Sources of valid tokens.
@@ -51,27 +53,24 @@ impl Authenticator {
                 .then_some(token.trim())
         });
         let token = token.ok_or(AuthError::NoToken)?;
-        if token.len() > TOKEN_MAX {
+        if checks::is_too_long(token) {
             return Err(AuthError::UnknownToken);
         }
         match &self.issuer {
-            Some((issuer, keys)) if jwt::is_jwt(token) => {
-                let kid = jwt::key_id(token);
+            Some((issuer, keys)) if SignedToken::has_form(token) => {
+                let token = SignedToken::parse(token)?;
                 let keys = keys
-                    .at(now, kid.as_deref())
+                    .at(now, token.head.kid.as_deref())
                     .ok_or(AuthError::KeysUnavailable)?;
-                Ok(issuer.verify(token, &keys, now)?)
+                Ok(checks::client(&token, issuer, &keys, now)?)
             }
             _ => {
                 let bearer = self
                     .tokens
                     .as_ref()
-                    .and_then(|tokens| tokens.bearer(token, now));
+                    .and_then(|tokens| checks::bearer(tokens, token, now));
                 bearer.ok_or(AuthError::UnknownToken)
             }
         }
     }
 }
-
-/// Maximum length of a token in bytes. Tokens of WLCG have about 1500.
-const TOKEN_MAX: usize = 16 << 10;

@@ -1,15 +1,13 @@
-//! Public keys of an issuer: JSON Web Keys (RFC 7517) at a URL.
+//! Public keys of an issuer: a set of JSON Web Keys (RFC 7517, section 5) at a URL.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use data_encoding::BASE64URL_NOPAD;
-use ring::signature::{
-    ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents,
-    UnparsedPublicKey,
-};
 use serde::Deserialize;
 use tracing::warn;
 use ureq::Agent;
+
+use super::checks;
+use super::jwk::Jwk;
 
 /// Keys of an issuer. They are fetched at first use, when they are old, and when a token names an
 /// unknown key.
@@ -121,78 +119,11 @@ impl Set {
     /// Returns the keys with a supported algorithm.
     fn supported(self) -> impl Iterator<Item = Jwk> {
         let keys = self.keys.into_iter();
-        keys.filter(|key| key.algorithm().is_some()).take(KEYS_MAX)
+        keys.filter(|key| checks::algorithm(key).is_some())
+            .take(KEYS_MAX)
     }
 }
 
-/// Public key (RFC 7517; RFC 7518, section 6; RFC 8037).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub(crate) struct Jwk {
-    /// Name of the key in tokens.
-    pub(crate) kid: Option<String>,
-    kty: String,
-    alg: Option<String>,
-    #[serde(rename = "use")]
-    usage: Option<String>,
-    crv: Option<String>,
-    n: Option<String>,
-    e: Option<String>,
-    x: Option<String>,
-    y: Option<String>,
-}
-
-impl Jwk {
-    /// Returns the one algorithm of the key type, or `None` if it is unsupported or the key is for
-    /// another use.
-    pub(crate) fn algorithm(&self) -> Option<&'static str> {
-        let algorithm = match (self.kty.as_str(), self.crv.as_deref()) {
-            ("RSA", _) => "RS256",
-            ("EC", Some("P-256")) => "ES256",
-            ("OKP", Some("Ed25519")) => "EdDSA",
-            _ => return None,
-        };
-        let may = self.alg.as_deref().is_none_or(|alg| alg == algorithm);
-        let signs = self.usage.as_deref().is_none_or(|usage| usage == "sig");
-        (may && signs).then_some(algorithm)
-    }
-
-    /// Returns true if `signature` of `message` is by this key.
-    pub(crate) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
-        self.verify(message, signature).is_some()
-    }
-
-    fn verify(&self, message: &[u8], signature: &[u8]) -> Option<()> {
-        let checked = match self.algorithm()? {
-            "RS256" => {
-                let (n, e) = (octets(self.n.as_ref())?, octets(self.e.as_ref())?);
-                RsaPublicKeyComponents { n, e }.verify(
-                    &RSA_PKCS1_2048_8192_SHA256,
-                    message,
-                    signature,
-                )
-            }
-            "ES256" => {
-                let point = [
-                    vec![POINT],
-                    octets(self.x.as_ref())?,
-                    octets(self.y.as_ref())?,
-                ]
-                .concat();
-                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature)
-            }
-            _ => UnparsedPublicKey::new(&ED25519, octets(self.x.as_ref())?)
-                .verify(message, signature),
-        };
-        checked.ok()
-    }
-}
-
-fn octets(text: Option<&String>) -> Option<Vec<u8>> {
-    BASE64URL_NOPAD.decode(text?.as_bytes()).ok()
-}
-
-/// First octet of an uncompressed point (SEC 1, section 2.3.3).
-const POINT: u8 = 4;
 /// Age in seconds at which keys are fetched again.
 const FRESH: u64 = 600;
 /// Age in seconds at which keys are no longer valid.

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The file has hashes of the tokens, so that it reveals no token. A faulty line is logged when it
-//! appears, and the token that it names is refused even if other lines are correct.
+//! appears, and the token that it names is refused even if other lines are correct. The checks of
+//! shown tokens are in `identity::checks`.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -28,10 +29,10 @@ pub struct Tokens {
 
 /// Content of the file.
 #[derive(Debug, Default)]
-struct List {
-    entries: Vec<Entry>,
+pub(super) struct List {
+    pub(super) entries: Vec<Entry>,
     /// Tokens named by faulty lines, which are refused regardless of other lines.
-    denied: BTreeSet<Fingerprint>,
+    pub(super) denied: BTreeSet<Fingerprint>,
     /// Faults with their line numbers.
     faults: Vec<String>,
 }
@@ -60,21 +61,8 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Returns the bearer of `token` at `now`, in seconds since 1970. Returns `None` for each token
-    /// while the file cannot be read.
-    pub fn bearer(&self, token: &str, now: u64) -> Option<Principal> {
-        let shown = Fingerprint::of_token(token);
-        let list = self.list().ok()?;
-        // compares with every line, so that the time reveals nothing
-        let is_denied = list.denied.iter().filter(|token| token.is(shown)).count() > 0;
-        let found = list.entries.iter().filter(|entry| entry.token.is(shown));
-        let found = found.filter(|entry| entry.expires.is_none_or(|end| now < end));
-        let principal = found.map(|entry| entry.bearer.clone()).next_back();
-        principal.filter(|_| !is_denied)
-    }
-
     /// Reads the file if it has changed. New faults are logged.
-    fn list(&self) -> io::Result<Arc<List>> {
+    pub(super) fn list(&self) -> io::Result<Arc<List>> {
         let parse = |octets: Option<Vec<u8>>, before: Option<&List>| {
             let list = List::parse(&octets.unwrap_or_default());
             let known = before.map_or(&[][..], |before| &before.faults);
@@ -207,6 +195,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::identity::checks::bearer;
 
     fn line(token: &str, rest: &str) -> String {
         format!("{} {rest}\n", Fingerprint::of_token(token))
@@ -232,7 +221,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("lighthaul-tokens-{}", std::process::id()));
         let path = folder.join("tokens");
         let tokens = Tokens::open(&path).unwrap();
-        assert_eq!(tokens.bearer("a", 0), None);
+        assert_eq!(bearer(&tokens, "a", 0), None);
         let list = |token: &str, principal: Principal, expires| {
             let token = Fingerprint::of_token(token);
             let entry = Entry {
@@ -244,20 +233,32 @@ mod tests {
         };
         list("a", principal("alice", Role::User), None);
         list("b", principal("bob b", Role::Operator), Some(7));
-        assert_eq!(tokens.bearer("a", 9), Some(principal("alice", Role::User)));
         assert_eq!(
-            tokens.bearer("b", 6),
+            bearer(&tokens, "a", 9),
+            Some(principal("alice", Role::User))
+        );
+        assert_eq!(
+            bearer(&tokens, "b", 6),
             Some(principal("bob b", Role::Operator))
         );
-        assert_eq!((tokens.bearer("b", 7), tokens.bearer("c", 0)), (None, None));
+        assert_eq!(
+            (bearer(&tokens, "b", 7), bearer(&tokens, "c", 0)),
+            (None, None)
+        );
         fs::write(&path, line("b", "bob expires=1970-01-01T00:00:07Z")).unwrap();
         let bob = Some(principal("bob", Role::User));
-        assert_eq!((tokens.bearer("b", 6), tokens.bearer("b", 7)), (bob, None));
+        assert_eq!(
+            (bearer(&tokens, "b", 6), bearer(&tokens, "b", 7)),
+            (bob, None)
+        );
         fs::write(&path, line("c", "carol admin")).unwrap();
-        assert_eq!(tokens.bearer("a", 9), None);
-        assert_eq!(tokens.bearer("c", 9), Some(principal("carol", Role::Admin)));
+        assert_eq!(bearer(&tokens, "a", 9), None);
+        assert_eq!(
+            bearer(&tokens, "c", 9),
+            Some(principal("carol", Role::Admin))
+        );
         fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(tokens.bearer("c", 9), None);
+        assert_eq!(bearer(&tokens, "c", 9), None);
     }
 
     #[test]
@@ -315,7 +316,7 @@ mod tests {
             fs::write(&path, &bad).unwrap();
             let tokens = Tokens::open(&path).unwrap();
             fs::write(&path, format!("{bad}{bad}")).unwrap();
-            assert_eq!(tokens.bearer("a", 0), None);
+            assert_eq!(bearer(&tokens, "a", 0), None);
         });
         let log = fs::read_to_string(&log).unwrap();
         let faults = log
@@ -345,8 +346,8 @@ mod tests {
             ] {
                 fs::write(&path, format!("{text}{}", line("b", "bob"))).unwrap();
                 let tokens = Tokens::open(&path).unwrap();
-                assert_eq!(tokens.bearer("a", 0), None, "{text}");
-                assert_eq!(tokens.bearer("b", 0), Some(principal("bob", Role::User)));
+                assert_eq!(bearer(&tokens, "a", 0), None, "{text}");
+                assert_eq!(bearer(&tokens, "b", 0), Some(principal("bob", Role::User)));
             }
         }
         fs::remove_dir_all(&folder).unwrap();
@@ -362,8 +363,11 @@ mod tests {
         octets.extend(b"\xff\n");
         fs::write(&path, &octets).unwrap();
         let tokens = Tokens::open(&path).unwrap();
-        assert_eq!(tokens.bearer("a", 0), Some(principal("alice", Role::User)));
-        assert_eq!(tokens.bearer("b", 0), None);
+        assert_eq!(
+            bearer(&tokens, "a", 0),
+            Some(principal("alice", Role::User))
+        );
+        assert_eq!(bearer(&tokens, "b", 0), None);
         assert_eq!(
             List::parse(&octets).faults,
             ["line 3: the line is not UTF-8"]
@@ -381,7 +385,7 @@ mod tests {
             fs::write(&path, line(listed, "x")).unwrap();
             let file = fs::OpenOptions::new().append(true).open(&path).unwrap();
             file.set_modified(then).unwrap();
-            assert!(tokens.bearer(listed, 0).is_some() && tokens.bearer(other, 0).is_none());
+            assert!(bearer(&tokens, listed, 0).is_some() && bearer(&tokens, other, 0).is_none());
         }
         fs::remove_dir_all(&folder).unwrap();
     }

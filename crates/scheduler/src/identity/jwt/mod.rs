@@ -1,18 +1,15 @@
 //! JSON Web Tokens (RFC 7519) in compact form (RFC 7515), as OIDC and WLCG use them.
 //!
-//! Three algorithms are supported, and each key is used with one of them, so that a token cannot
-//! select its verification. A token is valid if it is signed by a key of the issuer, is for an
-//! audience of this service, and has not expired.
+//! Three algorithms are supported, and each key is used with one of them. The checks of tokens are
+//! in `identity::checks`.
 //!
-//! - [`issuer`]: trusted issuer, and roles; [`token_error`]: faults; `signed`: signature and claims
+//! - [`issuer`]: trusted issuer, and roles; [`token_error`]: faults
+//! - `signed_token`: parts of a token, and its claims
 
 pub mod issuer;
 pub mod token_error;
 
-mod signed;
-#[cfg(test)]
-mod tests;
+pub(crate) mod signed_token;
 
 pub use issuer::Issuer;
-pub(crate) use signed::{is_jwt, key_id};
 pub use token_error::TokenError;

@@ -4,16 +4,24 @@ use data_encoding::BASE64URL_NOPAD;
 use ring::signature::KeyPair;
 use serde_json::{Value, json};
 
-use super::signer::{NOW, RSA_KEY, Signer, claims, ec_key, ec_pair, encode, head, issuer, with};
-use crate::identity::jwks::Jwk;
+use super::signer::{
+    NOW, RSA_KEY, Signer, authenticate, claims, ec_key, ec_pair, encode, head, with,
+};
+use crate::identity::AuthError;
 use crate::identity::jwt::TokenError;
 
-/// Keys of one issuer: Ed25519 "k", P-256 "e" and RSA "r".
-fn all_keys(signer: &Signer) -> [Jwk; 3] {
-    let jwk = |key: Value| serde_json::from_value(key).unwrap();
+/// Returns the keys of one issuer: Ed25519 "k", P-256 "e" and RSA "r", and keys that must not count: the weak RSA key
+/// "w", the shared secret "s", and keys of `other` for encryption, "enc", and for another algorithm, "alg".
+fn all_keys(signer: &Signer, other: &Signer, secret: &[u8]) -> Value {
     let (_, point) = ec_pair();
-    let rsa = json!({"kty": "RSA", "alg": "RS256", "kid": "r", "e": "AQAB", "n": RSA_KEY});
-    [signer.key("k"), jwk(ec_key("e", &point)), jwk(rsa)]
+    let (mut encrypts, mut differs) = (other.jwk("enc"), other.jwk("alg"));
+    encrypts["use"] = json!("enc");
+    differs["alg"] = json!("ES256");
+    let rsa =
+        |kid: &str, n: &str| json!({"kty": "RSA", "alg": "RS256", "kid": kid, "e": "AQAB", "n": n});
+    let shared = json!({"kty": "oct", "kid": "s", "k": encode(secret)});
+    json!({"keys": [signer.jwk("k"), ec_key("e", &point), rsa("r", RSA_KEY), rsa("w", WEAK_KEY), shared, encrypts,
+                    differs]})
 }
 
 /// Signs a head and claims in any form.
@@ -28,9 +36,12 @@ fn sign_text(signer: &Signer, head: &str, claims: &str) -> String {
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn known_attacks_are_refused_for_the_right_reason() {
-    use TokenError::{Algorithm, Audience, Claims, Early, Expired, Form, Lacks, Signature};
-    let (signer, evil) = (Signer::new(), Signer::new());
-    let keys = all_keys(&signer);
+    use TokenError::{
+        Algorithm, Audience, Claims, Early, Expired, Form, Lacks, Name, Scope, Signature,
+    };
+    let (signer, evil, other) = (Signer::new(), Signer::new(), Signer::new());
+    let secret = [7; 32];
+    let keys = all_keys(&signer, &other, &secret);
     let public = signer.0.public_key().as_ref();
     let own_key =
         json!({"kty": "OKP", "crv": "Ed25519", "x": encode(evil.0.public_key().as_ref())});
@@ -155,6 +166,32 @@ fn known_attacks_are_refused_for_the_right_reason() {
             Signature,
         ),
         (
+            "a shared secret among the keys",
+            keyed_by(json!({"alg": "HS256", "kid": "s"}), &secret),
+            algorithm("HS256"),
+        ),
+        (
+            "a shared secret among the keys, by another algorithm",
+            keyed_by(json!({"alg": "RS256", "kid": "s"}), &secret),
+            Signature,
+        ),
+        (
+            "another hash for the RSA key",
+            unsigned(json!({"alg": "RS512", "kid": "r"}), &[1; 256]),
+            algorithm("RS512"),
+        ),
+        ("a weak RSA key", WEAK_TOKEN.to_owned(), Signature),
+        (
+            "a key for encryption",
+            other.sign(&eddsa(json!("enc")), &claims()),
+            Signature,
+        ),
+        (
+            "a key for another algorithm",
+            other.sign(&eddsa(json!("alg")), &claims()),
+            Signature,
+        ),
+        (
             "a key of its own in the head",
             evil.sign(&head_with("jwk", own_key), &claims()),
             Signature,
@@ -245,7 +282,6 @@ fn known_attacks_are_refused_for_the_right_reason() {
             sign_text(&evil, &deep, &claims().to_string()),
             Form,
         ),
-        ("encrypted form", format!("{good}.a.b"), Form),
         (
             "expired",
             signer.sign(&head(), &with("exp", json!(NOW - 60))),
@@ -299,13 +335,59 @@ fn known_attacks_are_refused_for_the_right_reason() {
         ("two subjects", begun(r#"{"sub":"root","#), Claims),
         ("two audiences", begun(r#"{"aud":"storage","#), Claims),
         ("two ends", begun(r#"{"exp":9999999999,"#), Claims),
+        (
+            "a line break in its subject",
+            signer.sign(&head(), &with("sub", json!("ada\nroot"))),
+            Name,
+        ),
+        (
+            "part of the name of a scope",
+            signer.sign(&head(), &with("scope", json!("lighthaul.book2 lighthaul"))),
+            Scope("lighthaul.book".to_owned()),
+        ),
         ("padded", format!("{good}=="), Form),
+        ("other bits behind", other_bits(&good), Form),
         ("more octets behind", format!("{good}AAAA"), Signature),
         ("a blank inside", good.replacen('.', " .", 1), Form),
     ];
     for (attack, token, why) in rows {
-        let judged = issuer().verify(&token, &keys, NOW);
-        assert_eq!(judged, Err(why), "{attack}");
+        let judged = authenticate(&token, &keys);
+        assert_eq!(judged, Err(AuthError::InvalidToken(why)), "{attack}");
     }
-    assert!(issuer().verify(&good, &keys, NOW).is_ok());
+    // not read as signed tokens
+    let parts: Vec<&str> = good.split('.').collect();
+    let long = "x".repeat(20 << 10);
+    let in_json =
+        json!({"protected": parts[0], "payload": parts[1], "signature": parts[2]}).to_string();
+    for (attack, token) in [
+        ("huge", signer.sign(&head(), &with("pad", json!(long)))),
+        (
+            "a huge head",
+            signer.sign(&head_with("pad", json!(long)), &claims()),
+        ),
+        ("a huge signature", format!("{good}{long}")),
+        ("encrypted form", format!("{good}.a.b")),
+        ("JSON form", in_json),
+        ("without its signature", parts[..2].join(".")),
+    ] {
+        let judged = authenticate(&token, &keys);
+        assert_eq!(judged, Err(AuthError::UnknownToken), "{attack}");
+    }
+    assert!(authenticate(&good, &keys).is_ok());
 }
+
+/// Changes the unused bits of the last character, which a lax decoder ignores.
+fn other_bits(token: &str) -> String {
+    let (rest, last) = token.split_at(token.len() - 1);
+    let letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let at = letters.find(last).unwrap();
+    format!("{rest}{}", &letters[at + 1..at + 2])
+}
+
+/// RSA key of 1024 bits, and a token that it has signed. Its private half has been deleted.
+const WEAK_KEY: &str = "1_8WGiRslNotxZd5cGXvtdqXUzJcF1e8hFuAE9K6UxKo0vnIxSsHL66GpGyxCMMyl2-BfVyruJxDi4lSqvLUjIIeNo5LRv2pu0tR\
+     8vBKAtV4mqz1uw08IlbUTgPuAJSN8rSB5Le6IxJd6PbQ2KPS0OnZ6ReRdde9lXu5nqRnlWU";
+const WEAK_TOKEN: &str = "eyJhbGciOiJSUzI1NiIsImtpZCI6IncifQ.eyJpc3MiOiJodHRwczovL2lzc3Vlci5leGFtcGxlLyIsInN1YiI6ImFkYSIsImF1Z\
+     CI6ImxpZ2h0aGF1bCIsImV4cCI6NDAwMDAwMDAwMCwic2NvcGUiOiJsaWdodGhhdWwuYm9vayJ9.OVWl8HFfUmAEjnDdDfh5sAtI\
+     evzpcO72wskss3IlQXrTypDXoQNEmBgTOmE5bOKKfl7ylUfyco_AYNvOcabfKTdX9tyXnnEDHSH6tTPQBTTBicMuFZ38xYbD2Vv0\
+     LHllkbab4MvkegCGdY27y3ljQ3_PPZwCAQqVYCJw_1O7o3E";

@@ -5,8 +5,13 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 
-use crate::identity::jwks::Jwk;
-use crate::identity::jwt::Issuer;
+use lighthaul_booking::books::Principal;
+
+use crate::identity::checks;
+use crate::identity::jwk::Jwk;
+use crate::identity::jwt::signed_token::SignedToken;
+use crate::identity::jwt::{Issuer, TokenError};
+use crate::identity::{AuthError, Authenticator, Keys};
 
 pub(super) const NOW: u64 = 2_000_000_000;
 
@@ -21,6 +26,22 @@ pub(super) fn issuer() -> Issuer {
         operators: Some("/cms/netops".to_owned()),
         admins: Some("lighthaul.admin".to_owned()),
     }
+}
+
+/// Checks a token of [`issuer`] at [`NOW`].
+pub(super) fn verify(token: &str, keys: &[Jwk]) -> Result<Principal, TokenError> {
+    checks::client(&SignedToken::parse(token)?, &issuer(), keys, NOW)
+}
+
+/// Authenticates a client by a token of [`issuer`] at [`NOW`]. The issuer has a set of keys.
+#[expect(clippy::unwrap_in_result, reason = "the test fails, not the client")]
+pub(super) fn authenticate(token: &str, set: &Value) -> Result<Principal, AuthError> {
+    let keys = Keys::fixed(set.to_string().as_bytes()).unwrap();
+    let authenticator = Authenticator {
+        tokens: None,
+        issuer: Some((issuer(), keys)),
+    };
+    authenticator.authenticate(Some(&format!("Bearer {token}")), NOW)
 }
 
 pub(super) fn claims() -> Value {
@@ -48,9 +69,12 @@ impl Signer {
     }
 
     pub(super) fn key(&self, kid: &str) -> Jwk {
+        serde_json::from_value(self.jwk(kid)).unwrap()
+    }
+
+    pub(super) fn jwk(&self, kid: &str) -> Value {
         let x = encode(self.0.public_key().as_ref());
-        let key = json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "use": "sig", "x": x});
-        serde_json::from_value(key).unwrap()
+        json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "use": "sig", "x": x})
     }
 
     pub(super) fn sign(&self, head: &Value, claims: &Value) -> String {

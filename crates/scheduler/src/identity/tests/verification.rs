@@ -5,9 +5,13 @@ use ring::rand::SystemRandom;
 use ring::signature::KeyPair;
 use serde_json::{Value, json};
 
-use super::signer::{NOW, RSA_KEY, Signer, claims, ec_key, ec_pair, encode, head, issuer, with};
-use crate::identity::jwks::Jwk;
-use crate::identity::jwt::{TokenError, is_jwt, key_id};
+use super::signer::{
+    NOW, RSA_KEY, Signer, authenticate, claims, ec_key, ec_pair, encode, head, issuer, verify, with,
+};
+use crate::identity::jwk::Jwk;
+use crate::identity::jwt::TokenError;
+use crate::identity::jwt::signed_token::SignedToken;
+use crate::identity::{AuthError, Authenticator, Keys};
 use lighthaul_booking::books::Role;
 
 #[test]
@@ -28,9 +32,7 @@ fn signed_token_gives_its_highest_role() {
         (with("aud", json!(["other", "lighthaul"])), Role::User),
         (with("scp", json!(["lighthaul.admin"])), Role::Admin),
     ] {
-        let who = issuer()
-            .verify(&signer.sign(&head(), &claims), &keys, NOW)
-            .unwrap();
+        let who = verify(&signer.sign(&head(), &claims), &keys).unwrap();
         assert_eq!(
             (who.name.as_str(), who.role),
             ("ada@issuer.example", role),
@@ -43,7 +45,7 @@ fn signed_token_gives_its_highest_role() {
 fn forged_expired_or_foreign_token_is_refused() {
     let (signer, other) = (Signer::new(), Signer::new());
     let keys = [signer.key("k")];
-    let judge = |token: &str| issuer().verify(token, &keys, NOW).unwrap_err();
+    let judge = |token: &str| verify(token, &keys).unwrap_err();
     let signed = |claims: &Value| signer.sign(&head(), claims);
     assert_eq!(
         judge(&other.sign(&head(), &claims())),
@@ -91,7 +93,7 @@ fn forged_expired_or_foreign_token_is_refused() {
         ("..", 1, TokenError::Form),
         (one.as_str(), 0, TokenError::Signature),
     ] {
-        let judged = issuer().verify(token, &[signer.key("k")][..keys], NOW);
+        let judged = verify(token, &[signer.key("k")][..keys]);
         assert_eq!(judged, Err(why), "{token}");
     }
 }
@@ -99,18 +101,18 @@ fn forged_expired_or_foreign_token_is_refused() {
 #[test]
 fn signed_token_is_recognized_and_names_its_key() {
     let token = Signer::new().sign(&head(), &claims());
-    assert_eq!(key_id(&token).as_deref(), Some("k"));
-    assert!(is_jwt(&token));
+    let head = SignedToken::parse(&token).unwrap().head;
+    assert_eq!(head.kid.as_deref(), Some("k"));
+    assert!(SignedToken::has_form(&token));
     for secret in ["", "secret", "a.b", "a.b.c.d"] {
-        assert!(!is_jwt(secret), "{secret}");
+        assert!(!SignedToken::has_form(secret), "{secret}");
     }
 }
 
 #[test]
 fn clock_difference_of_a_minute_is_tolerated() {
     let signer = Signer::new();
-    let judge =
-        |claims: &Value| issuer().verify(&signer.sign(&head(), claims), &[signer.key("k")], NOW);
+    let judge = |claims: &Value| verify(&signer.sign(&head(), claims), &[signer.key("k")]);
     assert!(judge(&with("exp", json!(NOW - 59))).is_ok());
     assert!(judge(&with("nbf", json!(NOW + 60))).is_ok());
 }
@@ -118,8 +120,7 @@ fn clock_difference_of_a_minute_is_tolerated() {
 #[test]
 fn token_cannot_select_its_verification() {
     let signer = Signer::new();
-    let judge =
-        |head: Value, key: Jwk| issuer().verify(&signer.sign(&head, &claims()), &[key], NOW);
+    let judge = |head: Value, key: Jwk| verify(&signer.sign(&head, &claims()), &[key]);
     for alg in ["none", "HS256", "RS512", "", "eddsa"] {
         let result = judge(json!({"alg": alg}), signer.key("k"));
         assert_eq!(result, Err(TokenError::Algorithm(alg.to_owned())));
@@ -156,34 +157,42 @@ fn token_cannot_select_its_verification() {
 #[test]
 fn key_of_an_odd_type_is_not_looked_up() {
     let signer = Signer::new();
-    for kid in [json!(0), json!(["k"]), json!({"k": "k"}), Value::Null] {
-        let token = signer.sign(&json!({"alg": "EdDSA", "kid": kid}), &claims());
-        assert_eq!(key_id(&token), None, "{kid}");
+    let sign = |kid: Value| signer.sign(&json!({"alg": "EdDSA", "kid": kid}), &claims());
+    for kid in [json!(0), json!(["k"]), json!({"k": "k"})] {
+        let token = sign(kid.clone());
+        assert!(SignedToken::parse(&token).is_err(), "{kid}");
     }
+    let token = sign(Value::Null);
+    assert_eq!(SignedToken::parse(&token).unwrap().head.kid, None);
 }
 
 #[test]
-fn huge_token_is_refused_without_reading_it() {
+fn token_of_16_kib_is_checked_and_a_longer_one_is_not() {
     let signer = Signer::new();
-    let huge = signer.sign(&head(), &with("pad", json!("x".repeat(20 << 10))));
-    let set = json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "x": encode(signer.0.public_key().as_ref())}]});
-    let authenticate = |token: &str| {
-        let keys = crate::identity::Keys::fixed(set.to_string().as_bytes()).unwrap();
-        let authenticate = crate::identity::Authenticator {
-            tokens: None,
-            issuer: Some((issuer(), keys)),
-        };
-        authenticate.authenticate(Some(&format!("Bearer {token}")), NOW)
+    let set = json!({"keys": [signer.jwk("k")]});
+    let padded = |len: usize| signer.sign(&head(), &with("pad", json!("x".repeat(len))));
+    let fits = (12_000..)
+        .take(300)
+        .find(|len| padded(*len).len() == 16 << 10);
+    let len = fits.unwrap();
+    assert!(authenticate(&padded(len), &set).is_ok());
+    let refused = authenticate(&padded(len + 1), &set);
+    assert_eq!(refused, Err(AuthError::UnknownToken));
+}
+
+#[test]
+fn malformed_token_does_not_fetch_keys() {
+    let url = "http://127.0.0.1:1/jwks".to_owned();
+    let keys = Keys::new(lighthaul_booking_client::https::fetcher().unwrap(), url);
+    let authenticator = Authenticator {
+        tokens: None,
+        issuer: Some((issuer(), keys)),
     };
-    assert_eq!(
-        authenticate(&huge),
-        Err(crate::identity::AuthError::UnknownToken)
-    );
-    let fits = signer.sign(
-        &json!({"alg": "EdDSA"}),
-        &with("pad", json!("x".repeat(4 << 10))),
-    );
-    assert!(authenticate(&fits).is_ok());
+    let authenticate = |token: &str| authenticator.authenticate(Some(token), NOW);
+    let malformed = authenticate("Bearer a.b.c");
+    assert_eq!(malformed, Err(AuthError::InvalidToken(TokenError::Form)));
+    let token = format!("Bearer {}", Signer::new().sign(&head(), &claims()));
+    assert_eq!(authenticate(&token), Err(AuthError::KeysUnavailable));
 }
 
 proptest! {
@@ -193,8 +202,8 @@ proptest! {
         let encode = |text: &str| encode(text.as_bytes());
         let token = format!("{}.{}.{}", encode(&head), encode(&claims), encode(&signature));
         for token in [token, format!("{head}.{claims}.{signature}"), head] {
-            prop_assert!(issuer().verify(&token, &keys, NOW).is_err());
-            prop_assert!(key_id(&token).is_none());
+            prop_assert!(verify(&token, &keys).is_err());
+            prop_assert!(SignedToken::parse(&token).is_err());
         }
     }
 }
@@ -207,10 +216,7 @@ fn token_signed_with_es256_is_valid() {
     let signed = format!("{head}.{}", encode(claims().to_string().as_bytes()));
     let signature = pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
     let token = format!("{signed}.{}", encode(signature.as_ref()));
-    assert_eq!(
-        issuer().verify(&token, &[key], NOW).unwrap().role,
-        Role::User
-    );
+    assert_eq!(verify(&token, &[key]).unwrap().role, Role::User);
 }
 
 /// Token in the format of the WLCG issuers. Its private key has been deleted.
@@ -218,18 +224,13 @@ fn token_signed_with_es256_is_valid() {
 fn token_of_wlcg_signed_with_rs256_is_valid() {
     let key = json!({"kty": "RSA", "alg": "RS256", "kid": "r", "e": "AQAB", "n": RSA_KEY});
     let key: Jwk = serde_json::from_value(key).unwrap();
-    let who = issuer()
-        .verify(RSA_TOKEN, std::slice::from_ref(&key), NOW)
-        .unwrap();
+    let who = verify(RSA_TOKEN, std::slice::from_ref(&key)).unwrap();
     assert_eq!(
         (who.name.as_str(), who.role),
         ("ada@issuer.example", Role::Operator)
     );
     let forged = RSA_TOKEN.replace("SZSvowl0dU6y", "SZSvowl0dU6z");
-    assert_eq!(
-        issuer().verify(&forged, &[key], NOW),
-        Err(TokenError::Signature)
-    );
+    assert_eq!(verify(&forged, &[key]), Err(TokenError::Signature));
 }
 
 const RSA_TOKEN: &str = "eyJhbGciOiAiUlMyNTYiLCAia2lkIjogInIiLCAidHlwIjogIkpXVCJ9.eyJpc3MiOiAiaHR0cHM6Ly9pc3N1ZXIuZXhhbXBsZS8\
