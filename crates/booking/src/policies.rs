@@ -321,6 +321,8 @@ mod tests {
         for text in ["[identity.ada", "ada = 1", "[identity]\nada = 1\nada = 2"] {
             write(text);
             assert_eq!(sees(&mut watch), [None, None, None], "{text}");
+            let fault = watch.fault.clone().unwrap();
+            assert!(fault.contains("the previous policies stay"), "{fault}");
         }
         fs::remove_file(&path).unwrap();
         assert_eq!(sees(&mut watch), [None, None, None]);

@@ -157,3 +157,180 @@ impl Conflict {
 pub(super) fn span(steps: &[Step]) -> Option<(Timestamp, Timestamp)> {
     Some((steps.first()?.from, steps.last()?.till))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lighthaul_base::Rate;
+    use lighthaul_booking_client::json::{NewReservation, Reservation};
+    use lighthaul_calendar::Limits;
+    use lighthaul_circuit::reservation::ReservationState;
+
+    use super::*;
+
+    /// Returns steps of 8 b/s.
+    fn steps(times: &[(u64, u64)]) -> Vec<Step> {
+        let step = |(from, till): &(u64, u64)| Step {
+            from: Timestamp(*from),
+            till: Timestamp(*till),
+            rate_bps: 8,
+        };
+        times.iter().map(step).collect()
+    }
+
+    fn flow(interface: &str, packets: &str) -> FlowAt {
+        FlowAt {
+            interface: interface.to_owned(),
+            packets: packets.parse().unwrap(),
+        }
+    }
+
+    /// Reservations of ada with circuits at eth1 for TCP packets to 10.0.0.1.
+    #[derive(Default)]
+    struct Booked {
+        config: Config,
+        records: BTreeMap<u64, Record>,
+        usage: Usage,
+        step_counter: StepCounter,
+    }
+
+    impl Booked {
+        fn new(all: &[(u64, &[(u64, u64)])]) -> Self {
+            let mut booked = Self::default();
+            for (id, times) in all {
+                let reservation = Reservation {
+                    id: *id,
+                    owner: "ada".to_owned(),
+                    state: ReservationState::Reserved,
+                    request: NewReservation {
+                        flow: Some(flow("eth1", "tcp 10.0.0.1")),
+                        ..NewReservation::default()
+                    },
+                    path: Vec::new(),
+                    steps: steps(times),
+                    promised_end: Timestamp(0),
+                    hold_till: None,
+                    created: Timestamp(0),
+                    changed: Timestamp(0),
+                    journal: Vec::new(),
+                    failure: None,
+                };
+                let record = Record::new(reservation, *id, Timestamp(1000));
+                booked.usage.add(&booked.config, &record);
+                booked.records.insert(*id, record);
+            }
+            booked
+        }
+
+        fn conflicts(&self) -> Conflicts<'_> {
+            Conflicts::new(&self.config, &self.records, &self.usage, &self.step_counter)
+        }
+    }
+
+    fn candidate<'a>(flow: &'a FlowAt, steps: &'a [Step]) -> Candidate<'a> {
+        Candidate {
+            id: None,
+            owner: "ada",
+            flow: Some(flow),
+            steps,
+            is_bound: false,
+        }
+    }
+
+    #[test]
+    fn circuits_conflict_if_packets_and_times_overlap() {
+        let booked = Booked::new(&[(1, &[(20, 25), (28, 30)])]);
+        let same = flow("eth1", "10.0.0.0/8");
+        for (times, conflicts) in [
+            (&[(10, 20)][..], false),
+            (&[(10, 21)], true),
+            (&[(10, 15), (16, 40)], true),
+            (&[(22, 24)], true),
+            (&[(29, 40)], true),
+            (&[(30, 40)], false),
+        ] {
+            let steps = steps(times);
+            let found = booked.conflicts().conflict(&candidate(&same, &steps));
+            assert_eq!(found.is_some(), conflicts, "{times:?}");
+            let checked = booked.conflicts().check(&candidate(&same, &steps));
+            assert_eq!(checked.is_err(), conflicts, "{times:?}");
+        }
+        let steps = steps(&[(22, 24)]);
+        for other in [
+            flow("eth2", "tcp 10.0.0.1"),
+            flow("eth1", "udp 10.0.0.1"),
+            flow("eth1", "tcp 10.0.0.2"),
+        ] {
+            let found = booked.conflicts().conflict(&candidate(&other, &steps));
+            assert!(found.is_none(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn reservation_does_not_conflict_with_itself() {
+        let booked = Booked::new(&[(1, &[(20, 30)])]);
+        let (same, steps) = (flow("eth1", "tcp 10.0.0.1"), steps(&[(20, 30)]));
+        let own = |id| Candidate {
+            id,
+            ..candidate(&same, &steps)
+        };
+        assert!(booked.conflicts().conflict(&own(Some(1))).is_none());
+        let found = booked.conflicts().conflict(&own(Some(2))).unwrap();
+        assert_eq!((found.from, found.till), (Timestamp(20), Timestamp(30)));
+    }
+
+    #[test]
+    fn last_of_several_conflicts_is_returned_at_its_new_time() {
+        let booked = Booked::new(&[(1, &[(20, 30)]), (2, &[(30, 50)]), (3, &[(50, 60)])]);
+        let (same, wanted) = (flow("eth1", "tcp 10.0.0.1"), steps(&[(25, 45)]));
+        let mut conflicts = booked.conflicts();
+        let found = conflicts.conflict(&candidate(&same, &wanted)).unwrap();
+        assert_eq!((found.id, found.till), (2, Timestamp(50)));
+        conflicts.moved.insert(2, steps(&[(60, 80)]));
+        let found = conflicts.conflict(&candidate(&same, &wanted)).unwrap();
+        assert_eq!((found.id, found.till), (1, Timestamp(30)));
+    }
+
+    #[test]
+    fn circuits_of_an_interface_are_limited() {
+        let booked = Booked::new(&[(1, &[(20, 30)]), (2, &[(40, 50)])]);
+        let rate = Rate::from_mbps(1000);
+        let full = |circuits_max, flow: Option<&FlowAt>| {
+            let mut topology = Topology::single_link(rate, rate).unwrap();
+            topology.attach("eth1", &[]).unwrap();
+            let limits = Limits {
+                capacity: rate,
+                channel: rate,
+                least: rate,
+                guard: Duration::ZERO,
+                circuits_max,
+            };
+            topology.set_limits("eth1", limits).unwrap();
+            booked.conflicts().check_room(&topology, flow).is_err()
+        };
+        let own = flow("eth1", "tcp 10.0.0.9");
+        let outcomes = [1, 2, 3].map(|most| full(most, Some(&own)));
+        assert_eq!(outcomes, [true, true, false]);
+        assert!(!full(0, None), "a reservation without a circuit");
+        assert!(full(9, Some(&flow("eth7", "tcp"))), "an unknown interface");
+    }
+
+    #[test]
+    fn rate_limit_applies_only_where_the_policy_does() {
+        let mut booked = Booked::new(&[(1, &[(20, 30)])]);
+        booked.config.policy.rate_max = Rate::from_bps(15);
+        let steps = steps(&[(25, 40)]);
+        let check = |is_bound| {
+            booked.conflicts().check(&Candidate {
+                id: None,
+                owner: "ada",
+                flow: None,
+                steps: &steps,
+                is_bound,
+            })
+        };
+        assert!(check(true).is_err());
+        assert!(check(false).is_ok());
+    }
+}

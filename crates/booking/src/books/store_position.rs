@@ -298,6 +298,69 @@ mod tests {
     }
 
     #[test]
+    fn file_that_cannot_be_read_is_damaged() {
+        let folder = std::env::temp_dir();
+        assert!(StorePosition::open(Some(folder.clone()), false).is_err());
+        let accepted = StorePosition::open(Some(folder.clone()), true).unwrap();
+        assert!(accepted.is_damaged);
+        let missing = StorePosition::open(Some(folder.join("lighthaul-no-mark")), false).unwrap();
+        assert!(!missing.is_damaged);
+    }
+
+    #[test]
+    fn bound_is_raised_in_steps_and_new_epochs_are_synced_at_once() {
+        let name = format!("lighthaul-bound-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let mut memory = StorePosition::open(Some(path.clone()), false).unwrap();
+        let mark = |epoch: &str, seq| Position {
+            epoch: epoch.to_owned(),
+            seq,
+        };
+        memory.keep(mark("abc", 0));
+        for (seq, bound) in [(1, 1001), (500, 1001), (1001, 1001), (1002, 2002)] {
+            memory.reserve(seq);
+            let written = parse(&fs::read(&path).unwrap());
+            assert_eq!(written, Some((mark("abc", 0), bound)), "{seq}");
+        }
+        let is_unsynced = |memory: &StorePosition| memory.note.as_ref().unwrap().is_unsynced;
+        memory.keep(mark("abc", 1));
+        assert!(is_unsynced(&memory));
+        memory.keep(mark("abd", 1));
+        assert!(!is_unsynced(&memory));
+        drop(memory);
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn file_of_another_length_is_replaced() {
+        let name = format!("lighthaul-long-mark-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, "x".repeat(300)).unwrap();
+        let mut memory = StorePosition::open(Some(path.clone()), true).unwrap();
+        memory.keep(Position {
+            epoch: "abc".to_owned(),
+            seq: 7,
+        });
+        assert_eq!(fs::read(&path).unwrap().len(), LEN + 1);
+        drop(memory);
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn position_of_a_store_without_an_epoch_is_not_kept() {
+        let mut memory = StorePosition::open(None, false).unwrap();
+        let mark = |epoch: &str, seq| Position {
+            epoch: epoch.to_owned(),
+            seq,
+        };
+        memory.keep(mark("", 3));
+        assert_eq!(memory.seen, None);
+        memory.keep(mark("abc", 7));
+        memory.keep(mark("", 9));
+        assert_eq!(memory.seen, Some(mark("abc", 7)));
+    }
+
+    #[test]
     fn damaged_line_is_not_read() {
         let mark = Position {
             epoch: "abc".to_owned(),
