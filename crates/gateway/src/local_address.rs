@@ -133,6 +133,25 @@ mod tests {
     }
 
     #[test]
+    fn request_has_the_whole_address() {
+        for (address, family, octets) in [
+            ("192.0.2.1", 2, vec![192, 0, 2, 1]),
+            ("::ffff:192.0.2.1", 2, vec![192, 0, 2, 1]),
+            ("::1", 10, [[0; 15].as_slice(), &[1]].concat()),
+        ] {
+            let request = request(address.parse().unwrap());
+            assert_eq!(request[..4], (request.len() as u32).to_ne_bytes());
+            assert_eq!(request[HEADER_LEN], family);
+            assert_eq!(
+                usize::from(request[HEADER_LEN + 1]),
+                octets.len() * 8,
+                "bits of {address}"
+            );
+            assert!(request.ends_with(&octets));
+        }
+    }
+
+    #[test]
     fn incomplete_answers_are_errors() {
         assert_eq!(read(&[]), Err(Errno::BADMSG));
         let mut route = [0; HEADER_LEN + ROUTE_LEN];

@@ -73,12 +73,42 @@ const QUESTIONS_MAX: usize = 1 << 12;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::command::command_channel;
 
     #[expect(clippy::unwrap_in_result, reason = "the test fails, not the look-up")]
     fn found(rules: &[&str], target: &str) -> ResolvedTarget {
         let rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
         look_up(&TargetRules::new(rules), &target.parse().unwrap())
+    }
+
+    #[test]
+    fn every_queued_question_is_answered() {
+        let (commands, answers) = command_channel().unwrap();
+        let rules = vec!["127.0.0.1:80".parse().unwrap()];
+        let resolver = Resolver::start(Arc::new(TargetRules::new(rules)), commands).unwrap();
+        let address: SocketAddr = "127.0.0.1:80".parse().unwrap();
+        for nth in 0..100_u8 {
+            assert!(resolver.ask(SessionId([nth; 16]), address.into()), "{nth}");
+        }
+        for nth in 0..100_u8 {
+            let answer = answers.queue.recv_timeout(Duration::from_secs(10));
+            let Ok(Command::Resolved(session, found)) = answer else {
+                panic!("{answer:?}");
+            };
+            assert_eq!((session, found), (SessionId([nth; 16]), Ok(vec![address])));
+        }
+    }
+
+    #[test]
+    fn full_queue_takes_no_question() {
+        let (queue, _questions) = sync_channel(1);
+        let resolver = Resolver { queue };
+        let address: SocketAddr = "127.0.0.1:80".parse().unwrap();
+        assert!(resolver.ask(SessionId([1; 16]), address.into()));
+        assert!(!resolver.ask(SessionId([2; 16]), address.into()));
     }
 
     #[test]
