@@ -165,6 +165,16 @@ mod tests {
         assert!(escape_name(text.as_bytes()).len() <= NAME_MAX);
     }
 
+    #[test]
+    fn text_of_the_maximum_length_is_complete() {
+        assert_eq!(escape("\n\n\n", 12), r"\x0a\x0a\x0a");
+        assert_eq!(escape("\n\n\n", 11), r"\x0a\x0a…");
+        assert_eq!((TEXT_MAX, LINE_MAX), (2048, 16_384));
+        for max in [TEXT_MAX, LINE_MAX] {
+            assert_eq!(escape(&"a".repeat(max), max).len(), max);
+        }
+    }
+
     proptest! {
         #[test]
         fn escaped_line_is_printable_bounded_and_idempotent(text: String, max in 3_usize..99) {
