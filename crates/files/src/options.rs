@@ -212,3 +212,21 @@ pub enum Detail {
     /// All entries, with reasons.
     Explain,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silent_peer_is_given_up_after_20_s_or_the_requested_time() {
+        let patience = |stall| {
+            let options = Options {
+                stall,
+                ..Options::default()
+            };
+            options.stall_timeout()
+        };
+        assert_eq!(patience(0), Duration::from_secs(20));
+        assert_eq!(patience(3), Duration::from_secs(3));
+    }
+}
