@@ -55,7 +55,8 @@ fn few_responses_of_an_identity_exist_before_they_are_counted() {
     assert!((1..=12).contains(&answered), "{answered}");
 }
 
-/// Opens a connection of ada that asks for much, and reads nothing of it.
+/// Opens a connection of ada that asks for much, and reads nothing of it. Returns once nothing was
+/// accepted for a second.
 fn hold_memory(test_server: &TestServer) -> TcpStream {
     let mut tcp = connect_from(1, test_server.address, Some(4096));
     let mut requests = head("/v1/links", "ada");
@@ -63,16 +64,19 @@ fn hold_memory(test_server: &TestServer) -> TcpStream {
         requests += &head("/openapi.json", "ada");
     }
     tcp.set_nonblocking(true).unwrap();
-    let (clock, mut sent) = (Clock::start(), 0);
+    let (clock, mut sent, mut idle) = (Clock::start(), 0, 0);
     // the scheduler reads no further request while it cannot write
-    while sent < requests.len() && clock.now() < Instant::ZERO + Duration::from_secs(3) {
+    while sent < requests.len() && idle < 100 {
+        assert!(clock.now() < Instant::ZERO + PATIENCE, "all is read");
         match tcp.write(&requests.as_bytes()[sent..]) {
-            Ok(len) => sent += len,
-            Err(why) => assert_eq!(why.kind(), ErrorKind::WouldBlock),
+            Ok(len) => (sent, idle) = (sent + len, 0),
+            Err(why) => {
+                assert_eq!(why.kind(), ErrorKind::WouldBlock);
+                idle += 1;
+            }
         }
         thread::sleep(Duration::from_millis(10));
     }
-    thread::sleep(Duration::from_secs(1));
     tcp
 }
 

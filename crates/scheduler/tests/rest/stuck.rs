@@ -100,5 +100,6 @@ fn ask(test_server: &TestServer, host: u8, path: &str, token: &str) -> u16 {
 
 /// Bookings from each address: together more than there are threads.
 const PER_ADDRESS: usize = 24;
-const WATCHED: Duration = Duration::from_secs(3);
+/// Less than the lock timeout of the store, so that it is stuck all the time.
+const WATCHED: Duration = Duration::from_secs(2);
 const AT_ONCE: Duration = Duration::from_secs(1);
