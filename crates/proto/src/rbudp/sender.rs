@@ -27,7 +27,7 @@ use super::wire::{self, Control, Packet};
 pub struct Sender {
     config: Config,
     pacer: Pacer,
-    state: State,
+    phase: RoundPhase,
     /// Packets that the receiver has confirmed.
     tally: Tally,
     /// Number of the present blast, from 1.
@@ -91,7 +91,7 @@ pub enum PeerMisbehaved {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum RoundPhase {
     Blasting,
     /// The done signal was sent, and its tally has not arrived.
     Asking,
@@ -111,7 +111,7 @@ impl Sender {
         let mut sender = Self {
             config,
             pacer,
-            state: State::Blasting,
+            phase: RoundPhase::Blasting,
             tally: Tally::new(config.framing.packets()),
             round: 0,
             cursor: 0,
@@ -204,7 +204,7 @@ impl Sender {
 
     /// Begins the next blast.
     fn blast(&mut self) {
-        self.state = State::Blasting;
+        self.phase = RoundPhase::Blasting;
         self.round += 1;
         self.cursor = 0;
         self.round_sent = 0;
@@ -244,11 +244,13 @@ impl Sender {
     }
 
     fn handle_tally(&mut self, now: Instant, round: u16, octets: &[u8]) {
-        match self.state {
-            State::Over => {}
-            State::Blasting => self.fail(PeerMisbehaved::TallyOfRound(round)),
-            State::Asking if round != self.round => self.fail(PeerMisbehaved::TallyOfRound(round)),
-            State::Asking => match Tally::decode(octets, self.tally.total()) {
+        match self.phase {
+            RoundPhase::Over => {}
+            RoundPhase::Blasting => self.fail(PeerMisbehaved::TallyOfRound(round)),
+            RoundPhase::Asking if round != self.round => {
+                self.fail(PeerMisbehaved::TallyOfRound(round));
+            }
+            RoundPhase::Asking => match Tally::decode(octets, self.tally.total()) {
                 Err(_) => self.fail(PeerMisbehaved::TallyMalformed),
                 Ok(tally) if !tally.includes(&self.tally) => self.fail(PeerMisbehaved::TallyShrank),
                 Ok(tally) => self.answer(now, tally),
@@ -261,7 +263,7 @@ impl Sender {
         let barren = tally.count() == self.tally.count();
         self.tally = tally;
         if self.tally.is_full() {
-            self.state = State::Over;
+            self.phase = RoundPhase::Over;
             self.events.push(SenderEvent::Complete);
             return;
         }
@@ -313,7 +315,7 @@ impl Sender {
     }
 
     fn fail(&mut self, why: PeerMisbehaved) {
-        self.state = State::Over;
+        self.phase = RoundPhase::Over;
         self.events.push(SenderEvent::Failed(why));
     }
 
@@ -357,7 +359,7 @@ impl Sender {
             packets * u64::from(self.passes),
             "each pass must send all missing packets"
         );
-        self.state = State::Asking;
+        self.phase = RoundPhase::Asking;
         self.events.push(SenderEvent::Asked { round: self.round });
         wire::done(self.config.stream, self.round, packets)
     }
@@ -382,7 +384,7 @@ impl Endpoint for Sender {
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
-        if self.state != State::Blasting {
+        if self.phase != RoundPhase::Blasting {
             return None;
         }
         let mut next = self.tally.next_missing(self.cursor);
@@ -402,7 +404,7 @@ impl Endpoint for Sender {
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
-        if self.state != State::Blasting || self.held {
+        if self.phase != RoundPhase::Blasting || self.held {
             return None;
         }
         let due = self.pacer.due();
@@ -417,7 +419,7 @@ impl Endpoint for Sender {
     }
 
     fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
-        if self.state != State::Blasting || len == 0 {
+        if self.phase != RoundPhase::Blasting || len == 0 {
             return None;
         }
         let packet_len = u64::from(self.config.framing.packet_len);

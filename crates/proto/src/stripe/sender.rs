@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!        all packets assigned            report of completion
-//! Giving ---------------------> Waiting ----------------------> Over
+//! Assigning ------------------> Waiting ----------------------> Over
 //!    ^------ a stream broke -----/
 //! ```
 
@@ -22,7 +22,7 @@ pub struct Sender {
     config: Config,
     pacer: Pacer,
     width: Width,
-    state: State,
+    phase: AssignmentPhase,
     /// Stream that each packet was assigned to, for all packets assigned so far.
     given: Vec<u8>,
     /// Packets to be resent, since they were assigned to a stream that broke.
@@ -65,8 +65,8 @@ pub enum PeerMisbehaved {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Giving,
+enum AssignmentPhase {
+    Assigning,
     /// All packets are assigned, and the receiver has not reported completion.
     Waiting,
     Over,
@@ -82,7 +82,7 @@ impl Sender {
             config,
             pacer: Pacer::new(now, config.rate, None, bytes),
             width,
-            state: State::Giving,
+            phase: AssignmentPhase::Assigning,
             given: Vec::with_capacity(config.layout.packets() as usize),
             again: LossList::new(config.layout.packets() as usize),
             room: 0,
@@ -132,7 +132,7 @@ impl Sender {
     }
 
     fn begin_round(&mut self) {
-        self.state = State::Giving;
+        self.phase = AssignmentPhase::Assigning;
         self.round = self.round.saturating_add(1);
         let packets = self.left();
         self.events.push(SenderEvent::Round {
@@ -187,18 +187,18 @@ impl Sender {
     }
 
     fn handle_whole(&mut self) {
-        match self.state {
-            State::Over => {}
+        match self.phase {
+            AssignmentPhase::Over => {}
             // the first transmission of a packet may have arrived although it is to be resent
             _ if self.given.len() as u64 == self.config.layout.packets() => {
-                if self.state == State::Giving {
+                if self.phase == AssignmentPhase::Assigning {
                     self.events.push(SenderEvent::Asked { round: self.round });
                 }
-                self.state = State::Over;
+                self.phase = AssignmentPhase::Over;
                 self.events.push(SenderEvent::Complete);
             }
-            State::Giving | State::Waiting => {
-                self.state = State::Over;
+            AssignmentPhase::Assigning | AssignmentPhase::Waiting => {
+                self.phase = AssignmentPhase::Over;
                 self.events
                     .push(SenderEvent::Failed(PeerMisbehaved::WholeTooEarly));
             }
@@ -208,7 +208,7 @@ impl Sender {
     /// Reassigns the packets of a broken stream to the others.
     fn break_off(&mut self, index: u16) {
         let there = (1..=self.config.streams).contains(&index);
-        if !there || self.broken >> index & 1 == 1 || self.state == State::Over {
+        if !there || self.broken >> index & 1 == 1 || self.phase == AssignmentPhase::Over {
             return;
         }
         self.broken |= 1 << index;
@@ -218,7 +218,7 @@ impl Sender {
                 self.again.insert(number..number + 1);
             }
         }
-        if self.state == State::Waiting && self.again.packets() > before {
+        if self.phase == AssignmentPhase::Waiting && self.again.packets() > before {
             self.begin_round();
         }
     }
@@ -261,13 +261,13 @@ impl Endpoint for Sender {
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
-        if self.state != State::Giving {
+        if self.phase != AssignmentPhase::Assigning {
             return None;
         }
         if self.left() > 0 {
             return self.next_packet(now);
         }
-        self.state = State::Waiting;
+        self.phase = AssignmentPhase::Waiting;
         self.events.push(SenderEvent::Asked { round: self.round });
         None
     }
@@ -277,7 +277,8 @@ impl Endpoint for Sender {
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
-        let waits = self.state == State::Giving && self.pacer.rate() != Rate::UNLIMITED;
+        let waits =
+            self.phase == AssignmentPhase::Assigning && self.pacer.rate() != Rate::UNLIMITED;
         let room = self.room & self.usable() != 0;
         (waits && room).then(|| Deadline {
             at: self.pacer.due(),
@@ -290,7 +291,7 @@ impl Endpoint for Sender {
         let start = offset.max(self.given.len() as u64 * packet_len);
         let left = self.config.layout.object_len.checked_sub(start)?;
         let len = left.min(u64::from(len));
-        (self.state == State::Giving && len > 0).then(|| Span::new(start, len as u32))
+        (self.phase == AssignmentPhase::Assigning && len > 0).then(|| Span::new(start, len as u32))
     }
 }
 

@@ -26,7 +26,7 @@ use super::{Config, PeerMisbehaved};
 pub struct Sender {
     config: Config,
     profile: Profile,
-    state: State,
+    phase: TransferPhase,
     packets: u64,
     /// First packet that is unsent so far.
     next: u64,
@@ -67,7 +67,7 @@ pub enum SenderEvent {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum TransferPhase {
     Circuit,
     /// The circuit is released, and all packets are sent on the stream.
     Tail,
@@ -91,7 +91,7 @@ impl Sender {
         let mut sender = Self {
             config,
             profile: Profile::new(now, trc, config.burst, config.share, datagram_bytes),
-            state: State::Circuit,
+            phase: TransferPhase::Circuit,
             packets: config.framing.packets(),
             next: 0,
             below: 0,
@@ -150,7 +150,7 @@ impl Sender {
 
     /// True while the circuit is in use.
     pub fn is_on_circuit(&self) -> bool {
-        self.state == State::Circuit
+        self.phase == TransferPhase::Circuit
     }
 
     /// True if the receiver has asked to stop because its host is behind.
@@ -165,7 +165,7 @@ impl Sender {
 
     /// Releases the circuit at its end, or if the last packets would have to wait for it through a long gap.
     fn check_release(&mut self, now: Instant) {
-        if self.state != State::Circuit {
+        if self.phase != TransferPhase::Circuit {
             return;
         }
         let is_waiting = self.next == self.packets && !self.lost.is_empty();
@@ -177,7 +177,7 @@ impl Sender {
     }
 
     fn release(&mut self, now: Instant) {
-        self.state = State::Tail;
+        self.phase = TransferPhase::Tail;
         self.copies = 0..0;
         let unused = self.profile.end().since(now);
         self.events.push(SenderEvent::Released { unused });
@@ -275,7 +275,7 @@ impl Sender {
     /// scheduled.
     fn repeat(&mut self) -> bool {
         let turns = self.copied..self.turns.count();
-        if self.state != State::Circuit || self.next < self.packets || turns.is_empty() {
+        if self.phase != TransferPhase::Circuit || self.next < self.packets || turns.is_empty() {
             return false;
         }
         self.copied = turns.end;
@@ -304,7 +304,10 @@ impl Sender {
         self.events.push(SenderEvent::Asked);
         let all = self.next == self.packets;
         let answer = now + self.config.rtt;
-        if self.state == State::Circuit && all && self.profile.is_idle(answer, self.config.rtt) {
+        if self.phase == TransferPhase::Circuit
+            && all
+            && self.profile.is_idle(answer, self.config.rtt)
+        {
             self.release(now);
         }
         Some(wire::question(self.config.stream, sent))
@@ -319,7 +322,7 @@ impl Sender {
 
     fn handle_control(&mut self, now: Instant, head: &[u8]) {
         match Control::decode(head) {
-            Ok(Control::Report(_) | Control::Hold { .. }) if self.state == State::Over => {}
+            Ok(Control::Report(_) | Control::Hold { .. }) if self.phase == TransferPhase::Over => {}
             Ok(Control::Report(report)) => match self.check(&report) {
                 Ok(()) => self.handle_report(now, &report),
                 Err(why) => self.end(now, SenderEvent::Failed(why)),
@@ -374,10 +377,10 @@ impl Sender {
     }
 
     fn end(&mut self, now: Instant, how: SenderEvent) {
-        if self.state == State::Circuit {
+        if self.phase == TransferPhase::Circuit {
             self.release(now);
         }
-        self.state = State::Over;
+        self.phase = TransferPhase::Over;
         self.events.push(how);
     }
 }
@@ -402,21 +405,21 @@ impl Endpoint for Sender {
     /// Reacts only to [`Rate::UNLIMITED`], since the vector determines the rates. A driver passes it if there is no
     /// circuit, and all packets are then sent on the stream.
     fn handle_rate(&mut self, now: Instant, rate: Rate) {
-        if rate == Rate::UNLIMITED && self.state == State::Circuit {
+        if rate == Rate::UNLIMITED && self.phase == TransferPhase::Circuit {
             self.release(now);
         }
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         let next = match self.next() {
-            None if self.state != State::Over && self.repeat() => self.next(),
+            None if self.phase != TransferPhase::Over && self.repeat() => self.next(),
             next => next,
         };
-        match (self.state, next) {
-            (State::Over, _) => None,
-            (State::Circuit, Some(next)) => self.datagram(now, next),
-            (State::Tail, Some(next)) => Some(self.piece(next)),
-            (State::Circuit | State::Tail, None) => self.ask(now),
+        match (self.phase, next) {
+            (TransferPhase::Over, _) => None,
+            (TransferPhase::Circuit, Some(next)) => self.datagram(now, next),
+            (TransferPhase::Tail, Some(next)) => Some(self.piece(next)),
+            (TransferPhase::Circuit | TransferPhase::Tail, None) => self.ask(now),
         }
     }
 
@@ -425,7 +428,7 @@ impl Endpoint for Sender {
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
-        if self.state != State::Circuit {
+        if self.phase != TransferPhase::Circuit {
             return None;
         }
         let end = self.profile.end();
@@ -449,7 +452,7 @@ impl Endpoint for Sender {
             .object_len
             .checked_sub(start)?
             .min(u64::from(len));
-        (len > 0 && self.state != State::Over).then(|| Span::new(start, len as u32))
+        (len > 0 && self.phase != TransferPhase::Over).then(|| Span::new(start, len as u32))
     }
 }
 
