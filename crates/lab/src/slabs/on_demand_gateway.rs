@@ -13,13 +13,13 @@ pub struct OnDemandGateway {
     pub station: Station,
     rate: Rate,
     latency: Duration,
-    state: State,
+    state: ChannelState,
     /// Total time for which closed channels were open.
     pub open: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum ChannelState {
     Closed,
     /// The channel opens at this time.
     Opening(Instant),
@@ -35,7 +35,7 @@ impl OnDemandGateway {
             station,
             rate,
             latency,
-            state: State::Closed,
+            state: ChannelState::Closed,
             open: Duration::ZERO,
         }
     }
@@ -43,36 +43,42 @@ impl OnDemandGateway {
     fn look(&mut self, now: Instant) {
         let is_idle = !self.station.link.sender().has_more();
         match self.state {
-            State::Closed if !is_idle => self.state = State::Opening(now + self.latency),
-            State::Opening(at) if now >= at => {
-                self.state = State::Open(now, None);
+            ChannelState::Closed if !is_idle => {
+                self.state = ChannelState::Opening(now + self.latency);
+            }
+            ChannelState::Opening(at) if now >= at => {
+                self.state = ChannelState::Open(now, None);
                 let steady = Some(Trc::steady(self.rate));
                 self.station.link.follow(now, steady);
             }
-            State::Open(since, None) if is_idle => self.state = State::Open(since, Some(now)),
-            State::Open(since, Some(_)) if !is_idle => self.state = State::Open(since, None),
-            State::Open(since, Some(idle)) if now >= idle + IDLE => {
+            ChannelState::Open(since, None) if is_idle => {
+                self.state = ChannelState::Open(since, Some(now));
+            }
+            ChannelState::Open(since, Some(_)) if !is_idle => {
+                self.state = ChannelState::Open(since, None);
+            }
+            ChannelState::Open(since, Some(idle)) if now >= idle + IDLE => {
                 self.open += now.since(since);
-                self.state = State::Closed;
+                self.state = ChannelState::Closed;
                 self.station.link.follow(now, Some(closed(self.rate)));
             }
-            State::Closed | State::Opening(_) | State::Open(..) => {}
+            ChannelState::Closed | ChannelState::Opening(_) | ChannelState::Open(..) => {}
         }
     }
 
     /// Returns the total time until `now` for which the channel was open.
     pub fn open_until(&self, now: Instant) -> Duration {
         match self.state {
-            State::Open(since, _) => self.open + now.since(since),
-            State::Closed | State::Opening(_) => self.open,
+            ChannelState::Open(since, _) => self.open + now.since(since),
+            ChannelState::Closed | ChannelState::Opening(_) => self.open,
         }
     }
 
     fn due(&self) -> Instant {
         match self.state {
-            State::Opening(at) => at,
-            State::Open(_, Some(idle)) => idle + IDLE,
-            State::Closed | State::Open(_, None) => Instant::NEVER,
+            ChannelState::Opening(at) => at,
+            ChannelState::Open(_, Some(idle)) => idle + IDLE,
+            ChannelState::Closed | ChannelState::Open(_, None) => Instant::NEVER,
         }
     }
 }
