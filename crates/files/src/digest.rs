@@ -87,11 +87,11 @@ impl fmt::Display for Digest {
 pub struct Digester {
     size: u64,
     seen: u64,
-    state: State,
+    partial: PartialDigest,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum PartialDigest {
     Crc128(u64, u64),
     /// Hasher and the offset up to which it has hashed. The offset never grows again after a piece
     /// out of order.
@@ -102,15 +102,15 @@ enum State {
 impl Digester {
     /// Starts the digest of a file of `size` bytes.
     pub fn new(kind: DigestKind, size: u64) -> Self {
-        let state = match kind {
-            DigestKind::Crc128 => State::Crc128(0, 0),
-            DigestKind::Blake3 => State::Blake3(Box::default(), 0),
-            DigestKind::None => State::None,
+        let partial = match kind {
+            DigestKind::Crc128 => PartialDigest::Crc128(0, 0),
+            DigestKind::Blake3 => PartialDigest::Blake3(Box::default(), 0),
+            DigestKind::None => PartialDigest::None,
         };
         Self {
             size,
             seen: 0,
-            state,
+            partial,
         }
     }
 
@@ -118,17 +118,17 @@ impl Digester {
     pub fn update(&mut self, offset: u64, bytes: &[u8]) {
         let len = bytes.len() as u64;
         self.seen += len;
-        match &mut self.state {
-            State::Crc128(nvme, xz) => {
+        match &mut self.partial {
+            PartialDigest::Crc128(nvme, xz) => {
                 let after = self.size.saturating_sub(offset + len);
                 *nvme ^= shifted(CrcAlgorithm::Crc64Nvme, &NVME, bytes, after);
                 *xz ^= shifted(CrcAlgorithm::Crc64Xz, &XZ, bytes, after);
             }
-            State::Blake3(hasher, next) if *next == offset => {
+            PartialDigest::Blake3(hasher, next) if *next == offset => {
                 hasher.update(bytes);
                 *next += len;
             }
-            State::Blake3(..) | State::None => {}
+            PartialDigest::Blake3(..) | PartialDigest::None => {}
         }
     }
 
@@ -176,10 +176,10 @@ impl Digester {
     /// Returns the digest, or none if this kind cannot follow the order of the pieces, so that the
     /// file must be read again.
     pub fn finish(&self) -> Option<Digest> {
-        match &self.state {
-            State::Crc128(nvme, xz) => Some(Digest::Crc128(*nvme, *xz)),
-            State::None => Some(Digest::None),
-            State::Blake3(hasher, next) => {
+        match &self.partial {
+            PartialDigest::Crc128(nvme, xz) => Some(Digest::Crc128(*nvme, *xz)),
+            PartialDigest::None => Some(Digest::None),
+            PartialDigest::Blake3(hasher, next) => {
                 (*next == self.size).then(|| Digest::Blake3(*hasher.finalize().as_bytes()))
             }
         }

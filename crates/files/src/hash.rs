@@ -71,11 +71,11 @@ pub(crate) const HASHES_MAX: usize = 32;
 /// Computation of several hashes of one file.
 #[derive(Clone, Debug, Default)]
 pub struct RunningHashes {
-    states: Vec<State>,
+    hashers: Vec<Hasher>,
 }
 
 #[derive(Clone)]
-enum State {
+enum Hasher {
     Md5(md5::Md5),
     Adler32(simd_adler32::Adler32),
     Crc32c(crc_fast::Digest),
@@ -196,32 +196,32 @@ impl RunningHashes {
         let mut kinds = kinds.to_vec();
         kinds.sort_unstable();
         kinds.dedup();
-        let states = kinds.into_iter().map(State::new).collect();
-        Self { states }
+        let hashers = kinds.into_iter().map(Hasher::new).collect();
+        Self { hashers }
     }
 
     /// Returns true if no hash is computed.
     pub fn is_empty(&self) -> bool {
-        self.states.is_empty()
+        self.hashers.is_empty()
     }
 
     /// Adds the next bytes of the file.
     pub fn update(&mut self, bytes: &[u8]) {
         // all functions hash a piece while it is in the cache
         for piece in bytes.chunks(PIECE) {
-            for state in &mut self.states {
-                state.update(piece);
+            for hasher in &mut self.hashers {
+                hasher.update(piece);
             }
         }
     }
 
     /// Returns the hashes as lower-case digits of full width, in the order of their kinds.
     pub fn finish(self) -> Vec<(HashKind, String)> {
-        self.states.into_iter().map(State::finish).collect()
+        self.hashers.into_iter().map(Hasher::finish).collect()
     }
 }
 
-impl State {
+impl Hasher {
     fn new(kind: HashKind) -> Self {
         match kind {
             HashKind::Md5 => Self::Md5(md5::Md5::new()),
@@ -234,30 +234,30 @@ impl State {
 
     fn update(&mut self, bytes: &[u8]) {
         match self {
-            Self::Md5(state) => state.update(bytes),
-            Self::Adler32(state) => state.write(bytes),
-            Self::Crc32c(state) => state.update(bytes),
-            Self::Sha256(state) => state.update(bytes),
-            Self::Blake3(state) => {
-                state.update(bytes);
+            Self::Md5(hasher) => hasher.update(bytes),
+            Self::Adler32(hasher) => hasher.write(bytes),
+            Self::Crc32c(hasher) => hasher.update(bytes),
+            Self::Sha256(hasher) => hasher.update(bytes),
+            Self::Blake3(hasher) => {
+                hasher.update(bytes);
             }
         }
     }
 
     fn finish(self) -> (HashKind, String) {
         match self {
-            Self::Md5(state) => (HashKind::Md5, to_hex(&state.finalize())),
-            Self::Adler32(state) => (HashKind::Adler32, format!("{:08x}", state.finish())),
-            Self::Crc32c(state) => (HashKind::Crc32c, format!("{:08x}", state.finalize())),
-            Self::Sha256(state) => (HashKind::Sha256, to_hex(state.finish().as_ref())),
-            Self::Blake3(state) => (HashKind::Blake3, state.finalize().to_hex().to_string()),
+            Self::Md5(hasher) => (HashKind::Md5, to_hex(&hasher.finalize())),
+            Self::Adler32(hasher) => (HashKind::Adler32, format!("{:08x}", hasher.finish())),
+            Self::Crc32c(hasher) => (HashKind::Crc32c, format!("{:08x}", hasher.finalize())),
+            Self::Sha256(hasher) => (HashKind::Sha256, to_hex(hasher.finish().as_ref())),
+            Self::Blake3(hasher) => (HashKind::Blake3, hasher.finalize().to_hex().to_string()),
         }
     }
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for Hasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("State")
+        f.write_str("Hasher")
     }
 }
 
