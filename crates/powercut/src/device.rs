@@ -11,11 +11,11 @@ use crate::recording::Recording;
 /// Recorded block device, shared by the server of its file and the test that cuts its power.
 #[derive(Clone, Debug)]
 pub struct Device {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DeviceState>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct DeviceState {
     recording: Recording,
     fault: Fault,
     refused: u64,
@@ -41,7 +41,7 @@ pub enum Fault {
 impl Device {
     /// Creates a device with this content.
     pub fn new(image: Image) -> Self {
-        let state = State {
+        let state = DeviceState {
             recording: Recording::new(image),
             fault: Fault::None,
             refused: 0,
@@ -129,7 +129,7 @@ impl Device {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DeviceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -83,7 +83,7 @@ impl Image {
 
 /// Part of a span of bytes that lies in one page.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+pub(crate) struct PagePart {
     pub(crate) page: u64,
     /// Start within the page.
     pub(crate) at: usize,
@@ -93,7 +93,7 @@ pub(crate) struct Part {
 }
 
 /// Splits `len` bytes at `offset` into parts, one per page.
-pub(crate) fn parts(offset: u64, len: usize) -> impl Iterator<Item = Part> {
+pub(crate) fn parts(offset: u64, len: usize) -> impl Iterator<Item = PagePart> {
     let mut from = 0;
     std::iter::from_fn(move || {
         if from == len {
@@ -102,7 +102,7 @@ pub(crate) fn parts(offset: u64, len: usize) -> impl Iterator<Item = Part> {
         let place = offset + from as u64;
         let at = (place % PAGE as u64) as usize;
         let till = len.min(from + PAGE - at);
-        let part = Part {
+        let part = PagePart {
             page: place / PAGE as u64,
             at,
             from,

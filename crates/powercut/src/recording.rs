@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lighthaul_base::Rng;
 
-use crate::image::{Image, Part, parts};
+use crate::image::{Image, PagePart, parts};
 
 /// Size of a sector in bytes, which a device writes atomically.
 pub const SECTOR: usize = 512;
@@ -98,7 +98,7 @@ impl Recording {
 }
 
 /// Writes the part of a page that survives `outcome`.
-fn keep(image: &mut Image, part: Part, bytes: &[u8], outcome: PageOutcome) {
+fn keep(image: &mut Image, part: PagePart, bytes: &[u8], outcome: PageOutcome) {
     let offset = part.page * crate::image::PAGE as u64 + part.at as u64;
     match outcome {
         PageOutcome::Kept => image.write(offset, bytes),
