@@ -16,13 +16,13 @@ pub(crate) struct FrameQueue<T> {
 
 #[derive(Debug)]
 struct Shared<T> {
-    state: Mutex<State<T>>,
+    queued: Mutex<QueuedFrames<T>>,
     changed: Condvar,
     bytes_max: usize,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct QueuedFrames<T> {
     frames: VecDeque<(T, usize)>,
     bytes: usize,
     is_closed: bool,
@@ -51,7 +51,7 @@ pub(crate) enum Popped<T> {
 impl<T> FrameQueue<T> {
     /// Returns an empty queue that takes `bytes_max` bytes of memory.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let state = State {
+        let queued = QueuedFrames {
             frames: VecDeque::new(),
             bytes: 0,
             is_closed: false,
@@ -59,7 +59,7 @@ impl<T> FrameQueue<T> {
         };
         Self {
             shared: Arc::new(Shared {
-                state: Mutex::new(state),
+                queued: Mutex::new(queued),
                 changed: Condvar::new(),
                 bytes_max,
             }),
@@ -74,83 +74,83 @@ impl<T> FrameQueue<T> {
         patience: Duration,
     ) -> Result<(), NotPushed<T>> {
         let len = len + AROUND;
-        let is_full = |state: &mut State<T>| {
-            !state.is_closed && state.bytes > 0 && state.bytes + len > self.shared.bytes_max
+        let is_full = |queued: &mut QueuedFrames<T>| {
+            !queued.is_closed && queued.bytes > 0 && queued.bytes + len > self.shared.bytes_max
         };
-        let mut state = self.wait(patience, is_full);
-        if state.is_closed {
+        let mut queued = self.wait(patience, is_full);
+        if queued.is_closed {
             return Err(NotPushed::Closed);
         }
-        if is_full(&mut state) {
+        if is_full(&mut queued) {
             return Err(NotPushed::Full(frame));
         }
-        state.bytes += len;
-        state.frames.push_back((frame, len));
+        queued.bytes += len;
+        queued.frames.push_back((frame, len));
         self.shared.changed.notify_all();
         Ok(())
     }
 
     /// Takes the first frame, and waits for one up to `patience`.
     pub(crate) fn pop(&self, patience: Duration) -> Popped<T> {
-        let mut state = self.wait(patience, |state| {
-            !state.is_closed && state.frames.is_empty()
+        let mut queued = self.wait(patience, |queued| {
+            !queued.is_closed && queued.frames.is_empty()
         });
-        match state.frames.pop_front() {
+        match queued.frames.pop_front() {
             Some((frame, len)) => {
-                state.bytes -= len;
+                queued.bytes -= len;
                 self.shared.changed.notify_all();
                 Popped::Frame(frame)
             }
-            None if state.is_closed => Popped::End,
+            None if queued.is_closed => Popped::End,
             None => Popped::Empty,
         }
     }
 
     /// Takes no more frames; those that are queued can be taken.
     pub(crate) fn close(&self) {
-        self.state().is_closed = true;
+        self.queued().is_closed = true;
         self.shared.changed.notify_all();
     }
 
     /// Takes no more frames, and drops those that are queued.
     pub(crate) fn abandon(&self) {
-        let mut state = self.state();
-        (state.is_closed, state.is_abandoned) = (true, true);
-        state.frames.clear();
-        state.bytes = 0;
+        let mut queued = self.queued();
+        (queued.is_closed, queued.is_abandoned) = (true, true);
+        queued.frames.clear();
+        queued.bytes = 0;
         self.shared.changed.notify_all();
     }
 
     /// Waits up to `patience` until the queue is abandoned; returns true if it is.
     pub(crate) fn is_abandoned_within(&self, patience: Duration) -> bool {
-        self.wait(patience, |state| !state.is_abandoned)
+        self.wait(patience, |queued| !queued.is_abandoned)
             .is_abandoned
     }
 
     /// Returns true if no more frames are taken.
     pub(crate) fn is_closed(&self) -> bool {
-        self.state().is_closed
+        self.queued().is_closed
     }
 
     fn wait(
         &self,
         patience: Duration,
-        is_early: impl FnMut(&mut State<T>) -> bool,
-    ) -> MutexGuard<'_, State<T>> {
-        let state = self.state();
+        is_early: impl FnMut(&mut QueuedFrames<T>) -> bool,
+    ) -> MutexGuard<'_, QueuedFrames<T>> {
+        let queued = self.queued();
         if patience.is_zero() {
-            return state;
+            return queued;
         }
         let waited = self
             .shared
             .changed
-            .wait_timeout_while(state, patience, is_early);
+            .wait_timeout_while(queued, patience, is_early);
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    fn state(&self) -> MutexGuard<'_, State<T>> {
-        let state = self.shared.state.lock();
-        state.unwrap_or_else(PoisonError::into_inner)
+    fn queued(&self) -> MutexGuard<'_, QueuedFrames<T>> {
+        let queued = self.shared.queued.lock();
+        queued.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
