@@ -1,7 +1,8 @@
 //! JSON types of the REST interface. Times are ISO 8601 in UTC, rates are in bits a second, sizes
 //! in bytes.
 //!
-//! - [`timestamp`], [`amount`]: times and quantities, as programs and people write them
+//! - [`timestamp`], [`amount`], `small_number`: times, quantities and priorities, as programs and
+//!   people write them
 //! - [`request`], [`reservation`], [`quote`]: a request for capacity, and the possible results
 //! - [`link`], [`outage`]: the topology, the calendar of a link, and planned outages
 //! - [`page`], [`event`]: parts of a list, and changes of reservations
@@ -18,6 +19,7 @@ pub mod quote;
 pub mod request;
 pub mod reservation;
 mod schema;
+mod small_number;
 pub mod timestamp;
 
 pub use amount::{Bps, Bytes, IsoDuration, WithUnit};

@@ -7,7 +7,7 @@ use super::timestamp::Timestamp;
 
 /// Outage to plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct NewOutage {
     /// Name of the link.
     pub link: String,

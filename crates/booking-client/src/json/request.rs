@@ -6,12 +6,13 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::amount::{Bps, Bytes, IsoDuration};
+use super::small_number;
 use super::timestamp::Timestamp;
 
 /// Request for capacity between two hosts or over given links, for an amount of data or a length of
 /// time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "an object")]
 // fields: message of the REST interface, one for each property
 pub struct NewReservation {
     /// Source host, as named by the topology; needs `to`. Use `path` instead of both to select
@@ -46,11 +47,17 @@ pub struct NewReservation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Timestamp>,
     /// Percentage added to `size` for headers and retransmissions [default: 3].
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "small_number::read"
+    )]
     #[schema(minimum = 0, maximum = 100)]
     pub margin_percent: Option<u8>,
     /// Priority when reservations are moved: higher values are placed first [default: 0].
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "small_number::read"
+    )]
     #[schema(minimum = 0, maximum = 255)]
     pub priority: Option<u8>,
     /// Varying or fixed rate.
@@ -91,7 +98,7 @@ pub enum Provision {
 
 /// Packets that a circuit carries, and the interface at which they leave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct FlowAt {
     /// Interface, or port of a switch.
     #[schema(example = "eth1")]
@@ -114,7 +121,7 @@ impl FlowAt {
 
 /// New size or holding time of a reservation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "an object")]
 pub struct Change {
     /// New size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,7 +135,7 @@ pub struct Change {
 
 /// Reason for an action, for the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "an object")]
 pub struct Reason {
     /// Short text.
     #[schema(example = "the copy is done")]
