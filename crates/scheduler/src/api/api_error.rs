@@ -31,7 +31,7 @@ pub(crate) struct ApiError {
 pub(crate) struct OtherWriter(pub(crate) String);
 
 /// Part of a request that is not valid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidInput {
     /// The body is JSON, but not an object.
     #[error("the body is not a JSON object")]
@@ -45,6 +45,9 @@ pub(crate) enum InvalidInput {
     /// The parameter is zero or exceeds this maximum.
     #[error("limit must be between 1 and {0}")]
     Limit(usize),
+    /// A part of the path, or a parameter, is not a number.
+    #[error("{0:?} is not a number from 0 to 2^64 - 1")]
+    Number(String),
 }
 
 impl ApiError {
@@ -65,7 +68,6 @@ impl ApiError {
 
     /// Request that cannot be read.
     pub(crate) fn unreadable(why: &dyn Display) -> Self {
-        let why = in_words(&why.to_string());
         let detail = format!("cannot read the request: {why}; see /openapi.json for the format");
         Self::new(
             StatusCode::BAD_REQUEST,
@@ -326,30 +328,11 @@ impl IntoResponses for ApiError {
     }
 }
 
-/// Replaces the words of parsers by plain ones.
-fn in_words(why: &str) -> String {
-    let pairs = WORDS.iter();
-    pairs.fold(why.to_owned(), |why, (from, to)| why.replace(from, to))
-}
-
 /// Returns whole seconds, at least one.
 fn seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
-/// Texts of parsers, and their replacements.
-const WORDS: [(&str, &str); 10] = [
-    ("Failed to deserialize query string: ", ""),
-    ("Failed to deserialize path params: ", ""),
-    ("Cannot parse ", ""),
-    (" to a `u64`", " is no number"),
-    ("invalid digit found in string", "that is no number"),
-    ("expected u8", "expected a whole number from 0 to 255"),
-    ("expected u32", "expected a whole number"),
-    ("expected u64", "expected a whole number"),
-    ("expected usize", "expected a whole number"),
-    ("expected struct ", "expected an object, "),
-];
 const KIND: &str = "application/problem+json";
 /// Delay before a retry when the store or the writer is unavailable.
 const RETRY_DELAY: Duration = Duration::from_secs(5);

@@ -1,13 +1,16 @@
 //! Extractors of requests. A request that cannot be read is a problem like all others.
 
-use std::fmt::Display;
+use std::error::Error;
+use std::fmt;
 
 use axum::body::Bytes;
+use axum::extract::path::ErrorKind;
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use serde::de::DeserializeOwned;
+use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
 
 use super::api_error::{ApiError, InvalidInput};
 
@@ -19,13 +22,68 @@ impl<S, T> FromRequestParts<S> for FromHead<T>
 where
     S: Send + Sync,
     T: FromRequestParts<S>,
-    T::Rejection: Display,
+    T::Rejection: Into<UnreadableHead>,
 {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let read = T::from_request_parts(parts, state).await;
-        read.map(Self).map_err(|why| ApiError::unreadable(&why))
+        read.map(Self).map_err(|why| {
+            let UnreadableHead(why) = why.into();
+            ApiError::unreadable(&why)
+        })
+    }
+}
+
+/// Reason that the path or the query of a request cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UnreadableHead(String);
+
+impl From<PathRejection> for UnreadableHead {
+    fn from(why: PathRejection) -> Self {
+        let PathRejection::FailedToDeserializePathParams(why) = why else {
+            return Self(why.to_string());
+        };
+        let kind = why.into_kind();
+        // all paths are read as numbers or as text, and text can always be read
+        let (ErrorKind::ParseError { value, .. }
+        | ErrorKind::ParseErrorAtKey { value, .. }
+        | ErrorKind::ParseErrorAtIndex { value, .. }) = kind
+        else {
+            return Self(kind.to_string());
+        };
+        Self(InvalidInput::Number(value).to_string())
+    }
+}
+
+impl From<QueryRejection> for UnreadableHead {
+    fn from(why: QueryRejection) -> Self {
+        // the outer error says only that it is about the query
+        Self(
+            why.source()
+                .map_or_else(|| why.to_string(), ToString::to_string),
+        )
+    }
+}
+
+/// Reads a whole number of a query, for `deserialize_with`.
+pub(crate) fn whole_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    from.deserialize_str(WholeNumber).map(Some)
+}
+
+/// Visitor of a parameter that is a whole number.
+struct WholeNumber;
+
+impl Visitor<'_> for WholeNumber {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number from 0 to 2^64 - 1")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+        let wrong = |_| E::custom(InvalidInput::Number(text.to_owned()));
+        text.parse().map_err(wrong)
     }
 }
 

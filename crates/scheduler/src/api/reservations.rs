@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 
 use super::api_error::{ApiError, InvalidInput};
 use super::authenticated::Authenticated;
-use super::extract::{FromHead, JsonBody};
+use super::extract::{FromHead, JsonBody, whole_number};
 use super::state::ApiState;
 
 type Answer<T> = Result<Json<T>, ApiError>;
@@ -74,9 +74,11 @@ struct ListQuery {
     #[param(value_type = Option<String>)]
     state: Option<Life>,
     /// Number after which the list begins
+    #[serde(deserialize_with = "whole_number")]
     after: Option<u64>,
     /// Maximum number of items, up to 1000 [default: 100]
-    limit: Option<usize>,
+    #[serde(deserialize_with = "whole_number")]
+    limit: Option<u64>,
 }
 
 /// List reservations in the order of their numbers
@@ -87,10 +89,10 @@ async fn list(
     Authenticated(principal): Authenticated,
     FromHead(Query(query)): FromHead<Query<ListQuery>>,
 ) -> Answer<Page<Reservation>> {
-    let limit = query.limit.unwrap_or(100);
-    if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(ApiError::unreadable(&InvalidInput::Limit(PAGE_MAX)));
-    }
+    let limit = query.limit.map_or(Ok(100), usize::try_from);
+    let limit = limit.ok().filter(|limit| (1..=PAGE_MAX).contains(limit));
+    let wrong = || ApiError::unreadable(&InvalidInput::Limit(PAGE_MAX));
+    let limit = limit.ok_or_else(wrong)?;
     let filter = Filter {
         owner: query.owner,
         state: query.state,

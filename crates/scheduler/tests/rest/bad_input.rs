@@ -249,6 +249,9 @@ fn unknown_path_and_parameter_get_a_problem() {
         ("GET", "/v1/reservations/x", 400),
         ("GET", "/v1/reservations/99999999999999999999", 400),
         ("GET", "/v1/reservations?limit=2000", 400),
+        ("GET", "/v1/reservations?limit=x", 400),
+        ("GET", "/v1/reservations?limit=99999999999999999999", 400),
+        ("GET", "/v1/reservations?after=-1", 400),
         ("GET", "/v1/reservations?colour=red", 400),
         ("GET", "/v1/links/x/calendar", 404),
         (
@@ -264,7 +267,7 @@ fn unknown_path_and_parameter_get_a_problem() {
         let problem = test_server.problem(method, path, "ada", "");
         assert_eq!(problem.status, status, "{method} {path}: {problem:?}");
         assert!(!problem.detail.is_empty() && !problem.title.is_empty());
-        for says in ["u64", "usize", "serialize"] {
+        for says in ["u64", "usize", "serialize", "Cannot"] {
             assert!(!problem.detail.contains(says), "{problem:?}");
         }
     }
