@@ -76,7 +76,7 @@ impl Postgres {
         let answer = act(self.connection()?);
         answer.map_err(|why| {
             self.connection = None;
-            failed(action, &why)
+            failed(action, &why, false)
         })
     }
 }
@@ -242,7 +242,10 @@ fn write(
 fn connect(server: &Server) -> Result<Connection> {
     let open = || {
         let mut client = match &server.tls {
-            Some(tls) => server.config.connect(tls.clone())?,
+            Some(tls) => {
+                tls.reset();
+                server.config.connect(tls.clone())?
+            }
             None => server.config.connect(NoTls)?,
         };
         // the lock serializes instances that create the tables at the same time
@@ -253,7 +256,10 @@ fn connect(server: &Server) -> Result<Connection> {
         let format = client.query_one(sql::SELECT_FORMAT, &[])?.get(0);
         Ok((client, format))
     };
-    let (client, format) = open().map_err(|why| failed("connect to", &why))?;
+    let (client, format) = open().map_err(|why| {
+        let is_tls = server.is_tls_fault(&why);
+        failed("connect to", &why, is_tls)
+    })?;
     check_format(format)?;
     Ok(Connection {
         client,
@@ -265,8 +271,8 @@ fn number(row: &postgres::Row, nth: usize) -> u64 {
     row.get::<_, i64>(nth).cast_unsigned()
 }
 
-/// Returns the fault of the server and the remedy.
-fn failed(action: &'static str, why: &postgres::Error) -> Error {
+/// Returns the fault of the server and the remedy. `is_tls` is true if encryption failed.
+fn failed(action: &'static str, why: &postgres::Error, is_tls: bool) -> Error {
     let fault = match why.code() {
         Some(&SqlState::DISK_FULL) => ServerFault::DiskFull,
         Some(&SqlState::INVALID_CATALOG_NAME) => ServerFault::NoDatabase,
@@ -275,7 +281,7 @@ fn failed(action: &'static str, why: &postgres::Error) -> Error {
         }
         Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED) => ServerFault::Busy,
         Some(&SqlState::INSUFFICIENT_PRIVILEGE) => ServerFault::Privilege,
-        None if why.to_string().contains("TLS") => ServerFault::Tls,
+        None if is_tls => ServerFault::Tls,
         Some(
             &SqlState::ADMIN_SHUTDOWN | &SqlState::CRASH_SHUTDOWN | &SqlState::CANNOT_CONNECT_NOW,
         )
@@ -309,3 +315,51 @@ const PROBES: u32 = 3;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of each lock: shorter, so that the error names the lock and not a slow statement.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(4);
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Returns the fault of a connection to a server that answers the request for TLS like this.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a server that breaks the protocol"
+    )]
+    fn fault_with(answer: &'static [u8], mode: &str) -> ServerFault {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = std::thread::spawn(move || {
+            let mut tcp = listener.accept().unwrap().0;
+            tcp.read_exact(&mut [0; 8]).unwrap();
+            tcp.write_all(answer).unwrap();
+            // a client that begins a handshake must be able to send all of it
+            tcp.shutdown(std::net::Shutdown::Write).unwrap();
+            tcp.read_to_end(&mut Vec::new()).ok();
+        });
+        let url = format!("postgres://me@127.0.0.1:{port}/books?sslmode={mode}");
+        let failed = Postgres::open(&url, "http://here").err();
+        server.join().unwrap();
+        match failed {
+            Some(Error::Store(StoreError::Server { fault, .. })) => fault,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn connection_without_tls_is_a_fault_of_tls() {
+        assert_eq!(fault_with(b"N", "require"), ServerFault::Tls);
+        assert_eq!(fault_with(b"S no handshake", "require"), ServerFault::Tls);
+        assert_eq!(fault_with(b"S no handshake", "prefer"), ServerFault::Tls);
+    }
+
+    #[test]
+    fn server_that_goes_away_is_no_fault_of_tls() {
+        for mode in ["disable", "prefer", "require"] {
+            assert_eq!(fault_with(b"", mode), ServerFault::Away, "{mode}");
+        }
+        assert_eq!(fault_with(b"N", "prefer"), ServerFault::Away);
+    }
+}

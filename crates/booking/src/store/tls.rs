@@ -1,5 +1,7 @@
 //! Encryption settings in the URL of a `PostgreSQL` server, some of which its crate does not support.
 
+use std::error::Error;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,12 +14,13 @@ use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::handshake::{HandshakeStep, RecordedConnector};
 use crate::error::DatabaseUrlError;
 
 /// `PostgreSQL` server, and the encryption of its connections, if any.
 pub(super) struct Server {
     pub(super) config: Config,
-    pub(super) tls: Option<MakeRustlsConnect>,
+    pub(super) tls: Option<RecordedConnector>,
 }
 
 impl Server {
@@ -54,10 +57,24 @@ impl Server {
         self.config.get_ssl_mode() != SslMode::Require
             && !self.config.get_hosts().iter().all(is_near)
     }
+
+    /// Returns true if this error ended the latest connection before it was encrypted, because the
+    /// server does not support TLS or the handshake failed.
+    pub(super) fn is_tls_fault(&self, why: &postgres::Error) -> bool {
+        let source = why.source();
+        let is_network = source.is_some_and(<dyn Error>::is::<io::Error>);
+        match self.tls.as_ref().map(RecordedConnector::step) {
+            Some(HandshakeStep::Begun) => true,
+            Some(HandshakeStep::Asked) => {
+                self.config.get_ssl_mode() == SslMode::Require && !is_network
+            }
+            Some(HandshakeStep::NotReached | HandshakeStep::Done) | None => false,
+        }
+    }
 }
 
 /// Returns a connector that trusts the authorities in a file, or those that this host trusts.
-fn connector(roots: Option<&str>) -> Result<MakeRustlsConnect, DatabaseUrlError> {
+fn connector(roots: Option<&str>) -> Result<RecordedConnector, DatabaseUrlError> {
     let mut store = RootCertStore::empty();
     match roots {
         None => {
@@ -77,7 +94,7 @@ fn connector(roots: Option<&str>) -> Result<MakeRustlsConnect, DatabaseUrlError>
         .map_err(|why| DatabaseUrlError::Tls(why.to_string()))?
         .with_root_certificates(store)
         .with_no_client_auth();
-    Ok(MakeRustlsConnect::new(config))
+    Ok(RecordedConnector::new(MakeRustlsConnect::new(config)))
 }
 
 /// Removes a setting from a URL or from words like `host=db`, and returns the rest and its value.
