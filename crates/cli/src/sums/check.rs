@@ -20,7 +20,7 @@ use lighthaul_grammar::sums::{Hash, Verify};
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error, FileAction};
 
-use super::remote::{self, Part};
+use super::remote::{self, RemoteSums};
 use super::show::SumsPrinter;
 use super::workers::workers;
 use crate::error::{Fault, usage};
@@ -140,8 +140,8 @@ fn check_remote<R: Read>(
     remote::hash(place, &args.via, kinds, |part| {
         checker.tick();
         let (path, taken) = match part {
-            Part::File(path, taken) => (path, taken),
-            Part::Failed(_, why) => {
+            RemoteSums::File(path, taken) => (path, taken),
+            RemoteSums::Failed(_, why) => {
                 checker.printer.warn(&why);
                 return Ok(());
             }

@@ -16,7 +16,7 @@ use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error, FileAction};
 use serde_json::json;
 
-use super::remote::{self, Part};
+use super::remote::{self, RemoteSums};
 use super::show::SumsPrinter;
 use super::workers::workers;
 use crate::output::print::{hash_line, say};
@@ -73,13 +73,13 @@ fn write_remote(
     let kinds = vec![args.hash.kind()];
     remote::hash(place, &args.via, kinds, |part| {
         match part {
-            Part::File(path, taken) => {
+            RemoteSums::File(path, taken) => {
                 let at = writer.dir.join(OsStr::from_bytes(&path));
                 let at = place.with_host(&at.to_string_lossy());
                 let taken = taken.map_err(|why| format!("cannot read {at}: {why}"));
                 all.insert(path, taken);
             }
-            Part::Failed(code, why) => {
+            RemoteSums::Failed(code, why) => {
                 writer.codes.insert(code);
                 writer.printer.warn(&why);
             }

@@ -10,7 +10,7 @@ use lighthaul_session::error::Error;
 use crate::files::run::fetch;
 
 /// Part of the answer of another host.
-pub(super) enum Part {
+pub(super) enum RemoteSums {
     /// Path of a file, with its hashes or the reason why it could not be read.
     File(Vec<u8>, Result<FileSums, String>),
     /// Exit status of a directory that could not be read, and a sentence.
@@ -22,7 +22,7 @@ pub(super) fn hash(
     place: &Place,
     via: &RemoteArgs,
     kinds: Vec<HashKind>,
-    mut take: impl FnMut(Part) -> Result<(), Error>,
+    mut take: impl FnMut(RemoteSums) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let request = FileRequest::Hash {
         path: place.path().to_vec(),
@@ -31,9 +31,9 @@ pub(super) fn hash(
     fetch(place, via, &request, &mut |part| match part {
         FileReply::Hashed { files } => files
             .into_iter()
-            .try_for_each(|file| take(Part::File(file.path.clone(), Ok(file.into())))),
-        FileReply::Unreadable { path, why } => take(Part::File(path, Err(why))),
-        FileReply::Failed { code, why } => take(Part::Failed(code, why)),
+            .try_for_each(|file| take(RemoteSums::File(file.path.clone(), Ok(file.into())))),
+        FileReply::Unreadable { path, why } => take(RemoteSums::File(path, Err(why))),
+        FileReply::Failed { code, why } => take(RemoteSums::Failed(code, why)),
         FileReply::Listed { .. } | FileReply::Busy { .. } | FileReply::Done { .. } => Ok(()),
     })
 }
