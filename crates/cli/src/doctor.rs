@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::output::name::shown;
 use crate::output::print::{print, print_json};
+use crate::shared_options;
 
 /// Prints the result of each check and the overall result. Returns the exit status.
 pub(crate) fn run(args: &Doctor) -> Result<u8, Error> {
@@ -20,7 +21,7 @@ pub(crate) fn run(args: &Doctor) -> Result<u8, Error> {
         ports: args.via.port_range,
         rate: args.rate,
         gateway: args.via.through.gateway.clone(),
-        daemon: args.via.far.daemon(),
+        daemon: shared_options::daemon(&args.via.far),
     };
     let json = args.output.json;
     let diagnosis = doctor::examine(&settings, &mut |check| tell(check, json))?;

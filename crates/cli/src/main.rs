@@ -16,6 +16,7 @@ mod manual;
 mod output;
 mod probe;
 mod serve;
+mod shared_options;
 mod stream;
 mod sums;
 mod wrap;

@@ -18,6 +18,7 @@ use serde_json::json;
 
 use crate::error::usage;
 use crate::output::print::{print, print_json};
+use crate::shared_options;
 
 /// Runs the requested measurements in order.
 pub(crate) fn run(args: &Probe) -> Result<(), Error> {
@@ -96,7 +97,7 @@ fn measure(args: &Probe, host: &str, what: measure::MeasureMode) -> Result<Measu
         return Err(usage("a daemon can be probed: lh://HOST[:PORT]/"));
     };
     let session = dial(
-        &args.far.daemon(),
+        &shared_options::daemon(&args.far),
         args.through.gateway.as_ref(),
         &host,
         port,

@@ -21,6 +21,7 @@ use sd_notify::NotifyState;
 use tracing::info;
 
 use crate::error::{Fault, usage};
+use crate::shared_options;
 
 /// Serves until it is stopped.
 pub(crate) fn run(args: &Serve) -> Result<(), Error> {
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         };
         return serve_once(settings, &mut stdout());
     }
-    let _log = log::start(args.log.format())?;
+    let _log = log::start(shared_options::log_format(args.log))?;
     let identity = load_key(&args.key.path.clone().unwrap_or_else(paths::host_key))?;
     let key = tls::fingerprint(&identity)?;
     let allowed = args.allowed.clone().unwrap_or_else(paths::allowed_keys);

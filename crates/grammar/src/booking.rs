@@ -8,7 +8,6 @@ use lighthaul_base::{Rate, Size, duration};
 use lighthaul_booking_client::json::Bytes;
 use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::reservation::ReservationState;
-use lighthaul_remote::scheduler::Scheduler;
 
 use crate::output::OutputArgs;
 use crate::time::Time;
@@ -36,17 +35,6 @@ pub struct SchedulerArgs {
         hide_short_help = true
     )]
     pub scheduler_token: Option<PathBuf>,
-}
-
-impl SchedulerArgs {
-    /// Returns the scheduler to ask.
-    pub fn scheduler(&self) -> Scheduler {
-        Scheduler {
-            url: self.scheduler.clone(),
-            token_file: self.scheduler_token.clone(),
-            pin: None,
-        }
-    }
 }
 
 /// Scheduler to ask, and its identity.
@@ -83,17 +71,6 @@ pub struct ClientArgs {
     pub pin: Option<String>,
     #[command(flatten)]
     pub output: OutputArgs,
-}
-
-impl ClientArgs {
-    /// Returns the scheduler to ask.
-    pub fn scheduler(&self) -> Scheduler {
-        Scheduler {
-            url: self.scheduler.clone(),
-            token_file: self.token_file.clone(),
-            pin: self.pin.clone(),
-        }
-    }
 }
 
 /// Reservation of a circuit for a copy.

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use lighthaul_files::options::DeltaMode;
 
 use crate::changes::ChangeArgs;
 use crate::rules::Rules;
@@ -160,17 +159,6 @@ pub enum DeltaChoice {
     Always,
     /// None
     Never,
-}
-
-impl FileArgs {
-    /// Returns the files of which only the changes are sent.
-    pub const fn delta(&self) -> DeltaMode {
-        match (self.whole_file, self.no_whole_file, self.delta) {
-            (true, ..) | (_, false, DeltaChoice::Never) => DeltaMode::Never,
-            (_, true, _) | (.., DeltaChoice::Always) => DeltaMode::Always,
-            (.., DeltaChoice::Auto) => DeltaMode::Auto,
-        }
-    }
 }
 
 /// Comparison before a file gets its final name.

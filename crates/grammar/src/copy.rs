@@ -1,19 +1,15 @@
 //! The grammar of `lighthaul cp`.
 
-use std::io::{IsTerminal, stderr};
-
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, ValueHint, value_parser};
 use lighthaul_base::Rate;
 use lighthaul_booking_client::json::Timestamp;
-use lighthaul_io::crypto::identity::random_octets;
-use lighthaul_remote::place::Place;
 use lighthaul_session::protocol::{AUTO, Protocol};
 use lighthaul_session::secrets::JOINS_MAX;
 
 use crate::booking::BookingArgs;
 use crate::choice::FileArgs;
-use crate::output::{Progress, ProgressArgs};
+use crate::output::ProgressArgs;
 use crate::reach::RemoteArgs;
 use crate::timing::TimingArgs;
 
@@ -29,8 +25,8 @@ use crate::timing::TimingArgs;
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 // fields: one for each option of the command
 pub struct Cp {
-    /// Identifier of this copy, the same in every attempt.
-    #[arg(skip = random_octets())]
+    /// Identifier of this copy, the same in every attempt; it is no option.
+    #[arg(skip)]
     pub copy: [u8; 16],
     /// Sources, then the target: PATH, HOST:PATH or `lh://HOST/PATH`
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"], value_hint = ValueHint::AnyPath)]
@@ -160,24 +156,6 @@ pub struct Cp {
     /// Start of the vector, if it does not wait for the data.
     #[arg(skip)]
     pub vector_at: Option<Timestamp>,
-}
-
-impl Cp {
-    /// Returns true if the source is on this host.
-    pub fn sends(&self) -> bool {
-        let source = self.paths.first().map(|path| Place::parse(path));
-        matches!(source, Some(Ok(Place::Here(_))))
-    }
-
-    /// Returns the progress to show.
-    pub fn shown_progress(&self) -> Progress {
-        let progress = self.progress.progress;
-        match progress {
-            Progress::Auto if self.partial_progress && stderr().is_terminal() => Progress::Bar,
-            Progress::Auto if self.partial_progress => Progress::Plain,
-            Progress::Auto | Progress::Bar | Progress::Plain | Progress::None => progress,
-        }
-    }
 }
 
 /// Returns the parser of protocol names, and of the name that leaves the choice to the path.

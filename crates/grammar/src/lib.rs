@@ -1,5 +1,7 @@
 //! Floor 10: the command line with its commands, options and the parsers of their values.
 //!
+//! It has no settings and does no work: `lighthaul-cli` turns options into settings of the crates below.
+//!
 //! - [`cli`]: the command and its subcommands; [`help`]: the help that all of them have in common
 //! - [`copy`], and in it [`choice`], [`changes`], [`rules`], [`timing`]: `cp`, what it selects and keeps, its filters, and when it runs
 //! - one module for each other command or family of commands

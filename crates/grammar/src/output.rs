@@ -1,7 +1,6 @@
 //! Options for output that several commands share.
 
 use clap::{Args, ValueEnum};
-use lighthaul_service::log::Format;
 
 /// Format of the output.
 #[derive(Args, Clone, Copy, Debug)]
@@ -63,14 +62,4 @@ pub struct LogArgs {
         env = "LIGHTHAUL_LOG_FORMAT"
     )]
     pub log_format: LogFormat,
-}
-
-impl LogArgs {
-    /// Returns the format of the log.
-    pub const fn format(self) -> Format {
-        match self.log_format {
-            LogFormat::Text => Format::Text,
-            LogFormat::Json => Format::Json,
-        }
-    }
 }

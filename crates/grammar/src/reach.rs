@@ -5,10 +5,6 @@ use std::path::PathBuf;
 use clap::Args;
 use lighthaul_base::PortRange;
 use lighthaul_gateway::proxy_address::ProxyAddress;
-use lighthaul_remote::daemon::Daemon;
-use lighthaul_remote::reach::Route;
-use lighthaul_remote::ssh::install::Install;
-use lighthaul_remote::ssh::start::PATIENCE;
 
 use crate::secret::Secret;
 
@@ -57,22 +53,6 @@ pub struct RemoteArgs {
     pub far: DaemonArgs,
 }
 
-impl RemoteArgs {
-    /// Returns the settings of the connection to the other host.
-    pub fn route(&self) -> Route {
-        Route {
-            ssh: self.ssh.clone(),
-            program: self.remote.clone(),
-            install: Install::if_requested(self.install, Install::Ask),
-            ports: self.port_range,
-            patience: PATIENCE,
-            is_bulk: false,
-            gateway: self.through.gateway.clone(),
-            daemon: self.far.daemon(),
-        }
-    }
-}
-
 /// Gateway on the path to the other host.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Network")]
@@ -93,7 +73,7 @@ pub struct GatewayArgs {
 }
 
 impl GatewayArgs {
-    /// Returns true if there is a gateway.
+    /// Returns true if a gateway was given.
     pub const fn is_any(&self) -> bool {
         self.gateway.is_some()
     }
@@ -140,19 +120,6 @@ pub struct DaemonArgs {
     pub statement: Option<PathBuf>,
     #[command(flatten)]
     pub key: KeyArgs,
-}
-
-impl DaemonArgs {
-    /// Returns the daemon to call.
-    pub fn daemon(&self) -> Daemon {
-        Daemon {
-            pin: self.pin.clone(),
-            strict: self.strict,
-            token_file: self.token_file.clone(),
-            statement: self.statement.clone(),
-            key: self.key.path.clone(),
-        }
-    }
 }
 
 /// Private key of this side.

@@ -4,7 +4,6 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use lighthaul_files::hash;
 
 use crate::output::{OutputArgs, ProgressArgs};
 use crate::reach::RemoteArgs;
@@ -87,17 +86,4 @@ pub enum Hash {
     Crc32c,
     /// Adler-32
     Adler32,
-}
-
-impl Hash {
-    /// Returns the kind of hash in the transfer library.
-    pub const fn kind(self) -> hash::HashKind {
-        match self {
-            Self::Sha256 => hash::HashKind::Sha256,
-            Self::Md5 => hash::HashKind::Md5,
-            Self::Blake3 => hash::HashKind::Blake3,
-            Self::Crc32c => hash::HashKind::Crc32c,
-            Self::Adler32 => hash::HashKind::Adler32,
-        }
-    }
 }

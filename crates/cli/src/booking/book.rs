@@ -7,9 +7,11 @@ use lighthaul_session::error::Error;
 
 use super::show;
 
+use crate::shared_options;
+
 /// Makes or commits a reservation.
 pub(crate) fn book(args: &Book) -> Result<(), Error> {
-    let client = reach(&args.asking.scheduler())?;
+    let client = reach(&shared_options::scheduler(&args.asking))?;
     let reservation = if let Some(id) = args.commit {
         client.commit(id, "")
     } else {
@@ -23,7 +25,7 @@ pub(crate) fn book(args: &Book) -> Result<(), Error> {
 
 /// Prints the reservation that a request would get.
 pub(crate) fn quote(args: &Quote) -> Result<(), Error> {
-    let quote = reach(&args.asking.scheduler())?.quote(&request(&args.wanted));
+    let quote = reach(&shared_options::scheduler(&args.asking))?.quote(&request(&args.wanted));
     show::quote(&quote.map_err(failed)?, args.asking.output);
     Ok(())
 }

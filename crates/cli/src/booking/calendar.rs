@@ -16,6 +16,7 @@ use lighthaul_timeline::{blocks, chart};
 use super::show;
 use crate::error::usage;
 use crate::output::print::print;
+use crate::shared_options;
 
 /// Draws calendars of links.
 pub(crate) fn run(args: &Calendar) -> Result<(), Error> {
@@ -24,7 +25,7 @@ pub(crate) fn run(args: &Calendar) -> Result<(), Error> {
         .as_deref()
         .map(|path| Ok::<_, Error>((path, form(path)?)))
         .transpose()?;
-    let client = reach(&args.asking.scheduler())?;
+    let client = reach(&shared_options::scheduler(&args.asking))?;
     let from = match args.from {
         Some(time) => time.0,
         // by the scheduler's clock; the calendar has no past

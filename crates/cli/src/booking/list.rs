@@ -8,10 +8,11 @@ use lighthaul_session::error::Error;
 use super::show;
 
 use crate::error::Fault;
+use crate::shared_options;
 
 /// Lists reservations, a part at a time.
 pub(crate) fn reservations(args: &Reservations) -> Result<(), Error> {
-    let client = reach(&args.asking.scheduler())?;
+    let client = reach(&shared_options::scheduler(&args.asking))?;
     let output = args.asking.output;
     for id in &args.ids {
         show::reservation(&client.reservation(*id).map_err(failed)?, output);
@@ -36,7 +37,7 @@ pub(crate) fn reservations(args: &Reservations) -> Result<(), Error> {
 
 /// Cancels reservations, and continues after one that cannot be canceled.
 pub(crate) fn cancel(args: &Cancel) -> Result<(), Error> {
-    let client = reach(&args.asking.scheduler())?;
+    let client = reach(&shared_options::scheduler(&args.asking))?;
     let mut failures = Vec::new();
     for id in &args.ids {
         match client.cancel(*id, &args.why) {

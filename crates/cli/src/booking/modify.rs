@@ -9,10 +9,11 @@ use lighthaul_session::error::Error;
 
 use super::show;
 use crate::error::usage;
+use crate::shared_options;
 
 /// Extends or shrinks a reservation.
 pub(crate) fn modify(args: &ChangeArgs) -> Result<(), Error> {
-    let client = reach(&args.asking.scheduler())?;
+    let client = reach(&shared_options::scheduler(&args.asking))?;
     let before = client.reservation(args.id).map_err(failed)?;
     let change = change(args, &before)?;
     let after = if is_less(&change, &before) {
@@ -26,7 +27,7 @@ pub(crate) fn modify(args: &ChangeArgs) -> Result<(), Error> {
 
 /// Extends a reservation.
 pub(crate) fn extend(args: &ChangeArgs) -> Result<(), Error> {
-    let client = reach(&args.asking.scheduler())?;
+    let client = reach(&shared_options::scheduler(&args.asking))?;
     let before = client.reservation(args.id).map_err(failed)?;
     let after = client.extend(args.id, &change(args, &before)?);
     show::reservation(&after.map_err(failed)?, args.asking.output);

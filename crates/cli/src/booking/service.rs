@@ -12,9 +12,11 @@ use lighthaul_service::log;
 use lighthaul_service::scheduler::{self, Access, BookSettings, RestSettings, Settings};
 use lighthaul_session::error::Error;
 
+use crate::shared_options;
+
 /// Runs the scheduler until it is stopped.
 pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
-    let _log = log::start(args.log.format())?;
+    let _log = log::start(shared_options::log_format(args.log))?;
     scheduler::run(&settings(args)?)
 }
 

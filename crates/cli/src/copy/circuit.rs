@@ -22,6 +22,7 @@ use crate::copy::estimate::{Copy, Estimate};
 use crate::copy::printer::Printer;
 use crate::copy::retry::{self, sleep};
 use crate::error::Fault;
+use crate::shared_options;
 
 /// Runs `copy`, on a circuit of its own with `--book`.
 pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
@@ -60,7 +61,7 @@ impl Circuit {
     /// Books the capacity that the copy needs. The scheduler promises the end of the circuit, and the copy the
     /// time when all files are there. The difference is taken off a deadline first.
     fn book(args: &Cp, ends: &Endpoints, estimate: Estimate) -> Result<Self, Error> {
-        let client = reach(&args.booked.at.scheduler())?;
+        let client = reach(&shared_options::booking_scheduler(&args.booked.at))?;
         let (ahead, error) = client.clock_offset().map_err(failed)?;
         let there = |nanos: u64| Timestamp(nanos.saturating_add_signed(ahead));
         let epilogue = estimate.epilogue();

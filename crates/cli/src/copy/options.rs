@@ -10,10 +10,10 @@ use lighthaul_copy::message::{Landing, Target};
 use lighthaul_files::filter::{FilesFrom, FilterOption, Separator};
 use lighthaul_files::hash::HashRequest;
 use lighthaul_files::list::PathList;
-use lighthaul_files::options::{Detail, Options};
+use lighthaul_files::options::{DeltaMode, Detail, Options};
 use lighthaul_files::{digest, filter};
 use lighthaul_fs::metadata::Keep;
-use lighthaul_grammar::choice::{DryRun, FileArgs, Verify};
+use lighthaul_grammar::choice::{DeltaChoice, DryRun, FileArgs, Verify};
 use lighthaul_grammar::copy::{Cp, Digest};
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote::place::Place;
@@ -83,6 +83,15 @@ pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
         ..chosen
     };
     with_changes(args, options)
+}
+
+/// Returns the files of which only the changes are sent.
+const fn delta(choice: &FileArgs) -> DeltaMode {
+    match (choice.whole_file, choice.no_whole_file, choice.delta) {
+        (true, ..) | (_, false, DeltaChoice::Never) => DeltaMode::Never,
+        (_, true, _) | (.., DeltaChoice::Always) => DeltaMode::Always,
+        (.., DeltaChoice::Auto) => DeltaMode::Auto,
+    }
 }
 
 /// Returns a duration in seconds, rounded up, as it is sent to the peer.
@@ -205,7 +214,7 @@ fn chosen(choice: &FileArgs, digest: digest::DigestKind, sync: bool) -> Result<O
             Verify::None => digest::DigestKind::None,
             Verify::Transfer | Verify::Disk => digest,
         },
-        delta: choice.delta(),
+        delta: delta(choice),
         ..Options::default()
     })
 }

@@ -1,8 +1,13 @@
 //! `lighthaul cp`.
 
+use std::io::{IsTerminal, stderr};
+
 use lighthaul_copy::watch::Summary;
 use lighthaul_grammar::choice::{DryRun, Verify};
 use lighthaul_grammar::copy::Cp;
+use lighthaul_grammar::output::Progress;
+use lighthaul_io::crypto::identity::random_octets;
+use lighthaul_remote::place::Place;
 use lighthaul_session::error::Code;
 
 use crate::copy::printer::{Printer, Settings};
@@ -12,8 +17,12 @@ use crate::copy::{circuit as booked, failures, gateway, retry};
 
 /// Copies, shows progress, and returns the exit status.
 pub(crate) fn run(args: &Cp) -> u8 {
+    let args = &Cp {
+        copy: random_octets(),
+        ..args.clone()
+    };
     let settings = Settings {
-        progress: args.shown_progress(),
+        progress: shown_progress(args),
         json: args.json,
         stats: args.stats,
         quiet: args.quiet,
@@ -26,7 +35,7 @@ pub(crate) fn run(args: &Cp) -> u8 {
         explain: matches!(args.choice.dry_run, Some(DryRun::Explain)),
         verbose: args.verbose,
         items: args.itemize_changes,
-        sends: args.sends(),
+        sends: sends(args),
         asks_rate: args.rate.is_some() || args.later.limit.is_some(),
     };
     let mut printer = Printer::new(settings);
@@ -49,6 +58,22 @@ pub(crate) fn run(args: &Cp) -> u8 {
     match result {
         Ok(summary) => status(&summary),
         Err(error) => error.code() as u8,
+    }
+}
+
+/// Returns true if the source is on this host.
+fn sends(args: &Cp) -> bool {
+    let source = args.paths.first().map(|path| Place::parse(path));
+    matches!(source, Some(Ok(Place::Here(_))))
+}
+
+/// Returns the progress to show.
+fn shown_progress(args: &Cp) -> Progress {
+    let progress = args.progress.progress;
+    match progress {
+        Progress::Auto if args.partial_progress && stderr().is_terminal() => Progress::Bar,
+        Progress::Auto if args.partial_progress => Progress::Plain,
+        Progress::Auto | Progress::Bar | Progress::Plain | Progress::None => progress,
     }
 }
 

@@ -13,6 +13,7 @@ use lighthaul_session::error::Error;
 use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
 use crate::error::usage;
+use crate::shared_options;
 
 /// Makes the host of `sources` send to the host of `target`.
 pub(crate) fn copy(
@@ -27,7 +28,7 @@ pub(crate) fn copy(
     if names.is_some() && sources.len() > 1 {
         return Err(one_base());
     }
-    let there = reach(&args.via.route(), target)?;
+    let there = reach(&shared_options::route(&args.via), target)?;
     let (host, port) = match (&there.started, target) {
         (Some(started), _) => (started.host.clone(), started.port),
         (None, Place::Daemon { host, port, .. }) => (host.clone(), *port),
@@ -41,7 +42,7 @@ pub(crate) fn copy(
         paths: sources.iter().map(|place| place.path().to_vec()).collect(),
         target: to(args, target, sources.len()),
     };
-    let here = reach(&args.via.route(), from)?;
+    let here = reach(&shared_options::route(&args.via), from)?;
     // times of a vector count from this request
     let options = options(args)?;
     let asked = relay::Request::Send {

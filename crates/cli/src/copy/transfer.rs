@@ -27,6 +27,7 @@ use crate::copy::options::{hello, names, one_base, options, to};
 use crate::copy::printer::Printer;
 use crate::copy::{gateway, third_party};
 use crate::error::usage;
+use crate::shared_options;
 
 /// Copies once.
 pub(crate) fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
@@ -164,7 +165,7 @@ fn with_session(
 ) -> Result<Summary, Error> {
     let mut route = Route {
         is_bulk: args.choice.dry_run.is_none(),
-        ..args.via.route()
+        ..shared_options::route(&args.via)
     };
     if let Some(patience) = args.later.stall_timeout {
         route.patience = patience;

@@ -16,6 +16,7 @@ use lighthaul_session::topic::{MESSAGE_MAX, Topic};
 use crate::error::usage;
 use crate::files::show::{EntryPrinter, Form};
 use crate::files::usage::UsagePrinter;
+use crate::shared_options;
 
 /// Lists a directory.
 pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {
@@ -136,7 +137,7 @@ pub(crate) fn fetch(
         let text = "that is too much for one request: name fewer places at a time";
         return Err(usage(text));
     }
-    let far = ask::<FileReply>(&via.route(), place, request)?;
+    let far = ask::<FileReply>(&shared_options::route(via), place, request)?;
     receive(&far.session, &mut |part| {
         take(with_host(place, request, part))
     })

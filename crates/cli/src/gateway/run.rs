@@ -20,6 +20,7 @@ use lighthaul_service::{gateway, log};
 use lighthaul_session::error::{Error, FileAction};
 
 use crate::error::usage;
+use crate::shared_options;
 
 use super::status;
 
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
         return status::run(args);
     }
     check(args)?;
-    let _log = log::start(args.log.format())?;
+    let _log = log::start(shared_options::log_format(args.log))?;
     gateway::run(settings(args)?)
 }
 
@@ -102,7 +103,7 @@ fn peer(args: &Gateway) -> Result<Peer, Error> {
     Ok(Peer {
         addresses: args.peer.clone(),
         via: args.via.clone(),
-        daemon: args.far.daemon(),
+        daemon: shared_options::daemon(&args.far),
         plain: args.plain,
         listeners: Listeners {
             socks: args.socks.clone(),
@@ -115,7 +116,7 @@ fn peer(args: &Gateway) -> Result<Peer, Error> {
         },
         is_bypassed: !args.direct.is_empty(),
         booked: booked.book.then(|| Booked {
-            scheduler: booked.at.scheduler(),
+            scheduler: shared_options::booking_scheduler(&booked.at),
             from: booked.node.clone(),
             to: booked.far_node.clone(),
             rate_max: args.rate,

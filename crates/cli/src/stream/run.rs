@@ -20,6 +20,7 @@ use serde_json::json;
 
 use crate::error::{Fault, usage};
 use crate::output::print::{print, say};
+use crate::shared_options;
 
 /// Carries a stream until its source ends.
 pub(crate) fn run(args: &Stream) -> Result<(), Error> {
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &Stream) -> Result<(), Error> {
         kind: kind(args)?,
     };
     let file = open(near, to)?;
-    let reached = reach(&args.via.route(), far)?;
+    let reached = reach(&shared_options::route(&args.via), far)?;
     let session = &reached.session;
     session.ask::<stream::message::Message>(Hello {
         plain: args.plain,

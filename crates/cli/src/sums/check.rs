@@ -16,10 +16,11 @@ use lighthaul_files::sums::pool::{self, Consumer};
 use lighthaul_files::sums::walk::Walk;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_fs::folder::leaves_root;
-use lighthaul_grammar::sums::{Hash, Verify};
+use lighthaul_grammar::sums::Verify;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error, FileAction};
 
+use super::hash_kind::hash_kind;
 use super::remote::{self, RemoteSums};
 use super::show::SumsPrinter;
 use super::workers::workers;
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &Verify) -> Result<u8, Error> {
     let lines = Lines {
         input: BufReader::new(input),
         number: 0,
-        kind: args.hash.map(Hash::kind),
+        kind: args.hash.map(hash_kind),
     };
     if let Place::Here(_) = place {
         let dir = Path::new(OsStr::from_bytes(place.path()));

@@ -16,6 +16,7 @@ use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error, FileAction};
 use serde_json::json;
 
+use super::hash_kind::hash_kind;
 use super::remote::{self, RemoteSums};
 use super::show::SumsPrinter;
 use super::workers::workers;
@@ -48,7 +49,7 @@ fn write_here(
     let access = FileAccess::beneath(writer.dir).map_err(open)?;
     let walk = Walk::new(&access).map_err(open)?;
     let wanted = WantedSums {
-        hashes: vec![args.hash.kind()],
+        hashes: vec![hash_kind(args.hash)],
         crc128: false,
     };
     let hash = |found: Found| match found {
@@ -70,7 +71,7 @@ fn write_remote(
     writer: &mut ManifestWriter<'_>,
 ) -> Result<(), Error> {
     let mut all = BTreeMap::new();
-    let kinds = vec![args.hash.kind()];
+    let kinds = vec![hash_kind(args.hash)];
     remote::hash(place, &args.via, kinds, |part| {
         match part {
             RemoteSums::File(path, taken) => {
