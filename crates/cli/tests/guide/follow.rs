@@ -17,7 +17,7 @@ use crate::project;
 
 /// Runs the blocks of the page at `path`, on test hosts.
 pub(crate) fn follow(path: &str) {
-    let blocks = page::read(path);
+    let blocks = page::read(path).blocks;
     if blocks.is_empty() {
         return;
     }

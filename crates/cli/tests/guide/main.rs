@@ -6,7 +6,8 @@
 //! - `sh far service`: the block runs until the page ends; the test continues when the expected output is there
 //! - `sh status=13`: the block ends with this exit status
 //! - `output`, right behind: lines that the block prints, in this order; numbers may differ, and `…` stands for anything
-//! - `console`: not run; the comment `<!-- not run: REASON -->` stands right before it
+//! - `console`: not run; the comment `<!-- not run: REASON -->` stands right before it. What its commands name must
+//!   exist: see `not_run.rs`
 //! - comments `<!-- sh ... -->` and `<!-- output ... -->` are blocks that readers do not see
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -15,6 +16,7 @@ mod follow;
 mod host;
 #[path = "../wrap/library.rs"]
 mod library;
+mod not_run;
 mod options;
 mod page;
 mod rules;

@@ -1,8 +1,17 @@
-//! Blocks of a page.
+//! Blocks of a page: those that run, and the lines of those that do not.
 
 use std::fs;
 
 use crate::project;
+
+/// The blocks of a page.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    /// Blocks that run, in their order.
+    pub(crate) blocks: Vec<Block>,
+    /// Lines of blocks that do not run, with their numbers.
+    pub(crate) not_run: Vec<(usize, String)>,
+}
 
 /// A shell block with its expectations.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,14 +31,14 @@ pub(crate) struct Block {
 }
 
 /// Reads the blocks of the page at `path`.
-pub(crate) fn read(path: &str) -> Vec<Block> {
+pub(crate) fn read(path: &str) -> Page {
     let text = fs::read_to_string(project().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
     parse(&text).unwrap_or_else(|why| panic!("{path}:{why}"))
 }
 
 /// Finds the blocks of a page. The error names the malformed line.
-fn parse(text: &str) -> Result<Vec<Block>, String> {
-    let mut blocks = Vec::new();
+fn parse(text: &str) -> Result<Page, String> {
+    let mut page = Page::default();
     let mut lines = text.lines().zip(1..).peekable();
     let mut has_reason = false;
     while let Some((line, number)) = lines.next() {
@@ -51,8 +60,8 @@ fn parse(text: &str) -> Result<Vec<Block>, String> {
             .collect();
         let wrong = |why: &str| Err(format!("{number}: {why}"));
         match info.split(' ').next() {
-            Some("sh") => blocks.push(Block::new(info, number + 1, &body)?),
-            Some("output") => match blocks.last_mut() {
+            Some("sh") => page.blocks.push(Block::new(info, number + 1, &body)?),
+            Some("output") => match page.blocks.last_mut() {
                 Some(block) if block.output.is_empty() => {
                     block.output = body.into_iter().map(str::to_owned).collect();
                 }
@@ -61,6 +70,10 @@ fn parse(text: &str) -> Result<Vec<Block>, String> {
             Some("console") if !has_reason => {
                 return wrong("console without a comment <!-- not run: REASON --> before it");
             }
+            Some("console") => {
+                let lines = body.into_iter().map(str::to_owned);
+                page.not_run.extend((number + 1..).zip(lines));
+            }
             Some("" | "bash" | "shell") => {
                 return wrong("say sh, output, console or the language of the block");
             }
@@ -68,7 +81,7 @@ fn parse(text: &str) -> Result<Vec<Block>, String> {
         }
         has_reason = false;
     }
-    Ok(blocks)
+    Ok(page)
 }
 
 /// Prefix of a comment that is a block which readers do not see.
@@ -108,7 +121,7 @@ impl Block {
 fn blocks_are_read_with_host_status_and_output() {
     let text = "# A\n\n```sh far status=3\nfalse\n```\n\n```output\nno\n```\n<!-- sh\ntrue\n-->\n<!-- output\nyes\n-->\n\
                 1. x\n   ```sh far service\n   serve\n   ```\n";
-    let blocks = parse(text).unwrap();
+    let blocks = parse(text).unwrap().blocks;
     let seen: Vec<_> = blocks
         .iter()
         .map(|block| {
@@ -136,7 +149,8 @@ fn blocks_are_read_with_host_status_and_output() {
 #[test]
 fn blocks_that_are_not_run_need_a_reason() {
     assert!(parse("```console\nmake install\n```\n").is_err());
-    assert!(parse("<!-- not run: it installs -->\n```console\nmake install\n```\n").is_ok());
+    let page = parse("<!-- not run: it installs -->\n```console\nmake install\n```\n").unwrap();
+    assert_eq!(page.not_run, [(3, "make install".to_owned())]);
     assert!(parse("```\nmake\n```\n").is_err());
     assert!(parse("```output\nno\n```\n").is_err());
 }

@@ -1,0 +1,79 @@
+//! Commands of blocks that do not run: the targets, packages, units and settings that they name exist.
+
+use std::fs;
+use std::path::Path;
+
+use crate::{PAGES, page, project};
+
+#[test]
+fn commands_that_do_not_run_name_what_exists() {
+    let mut faults = Vec::new();
+    let mut count = 0;
+    for path in PAGES {
+        for (line, text) in page::read(path).not_run {
+            count += 1;
+            if let Err(why) = check(&text) {
+                faults.push(format!("{path}:{line}: {text}: {why}"));
+            }
+        }
+    }
+    assert!(count > 0 && faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Checks what a command names. A command without a check here is a fault.
+fn check(text: &str) -> Result<(), String> {
+    let command = text.split(" #").next().unwrap_or_default();
+    let words: Vec<&str> = command.split_whitespace().collect();
+    match words[..] {
+        ["make", target, ..] => contains_line("Makefile", &format!("{target}:")),
+        ["cargo", "test", "-p", package, "--test", test, ..] => {
+            let folder = package.trim_start_matches("lighthaul-");
+            let tests = project().join("crates").join(folder).join("tests");
+            let is_there = tests.join(test).join("main.rs").exists();
+            let is_file = tests.join(test).with_extension("rs").exists();
+            require(is_there || is_file, "no such test")
+        }
+        ["systemctl", "enable", "--now", unit] => {
+            let unit = project().join("dist").join(format!("{unit}.service"));
+            require(unit.exists(), "no such unit in dist")
+        }
+        ["ufw", "allow", name] => contains_line("dist/lighthaul.ufw", &format!("[{name}]")),
+        ["sysctl", "-w", ref settings @ ..] => settings.iter().try_for_each(|word| {
+            let (name, value) = word.split_once('=').ok_or("a setting has no value")?;
+            let kernel = Path::new("/proc/sys").join(name.replace('.', "/"));
+            require(kernel.exists(), "the kernel has no such setting")?;
+            contains_line("dist/lighthaul.sysctl.conf", &format!("{name} = {value}"))
+        }),
+        _ => Err("add a check of this command to not_run.rs".to_owned()),
+    }
+}
+
+/// Returns an error unless a line of this file of the project begins with `start`.
+fn contains_line(file: &str, start: &str) -> Result<(), String> {
+    let text = fs::read_to_string(project().join(file)).map_err(|why| why.to_string())?;
+    let is_there = text.lines().any(|line| line.starts_with(start));
+    require(is_there, &format!("{file} has no line {start}"))
+}
+
+fn require(is_met: bool, why: &str) -> Result<(), String> {
+    is_met.then_some(()).ok_or_else(|| why.to_owned())
+}
+
+#[test]
+fn unknown_names_in_commands_are_found() {
+    for text in [
+        "make book  # the guide",
+        "cargo test -p lighthaul-cli --test guide gateways",
+    ] {
+        assert_eq!(check(text), Ok(()), "{text}");
+    }
+    for text in [
+        "make nothing",
+        "cargo test -p lighthaul-cli --test nothing",
+        "systemctl enable --now nothing",
+        "sysctl -w net.core.rmem_max=1",
+        "apt install lighthaul",
+    ] {
+        assert!(check(text).is_err(), "{text}");
+    }
+}
