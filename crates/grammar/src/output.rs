@@ -30,7 +30,7 @@ pub enum Progress {
     /// A bar if standard error is a terminal, otherwise one line every 10 seconds
     #[default]
     Auto,
-    /// A bar, and the files that move now
+    /// A bar, and the files in transfer
     Bar,
     /// One line per second
     Plain,

@@ -66,7 +66,7 @@ pub struct TimingArgs {
         help_heading = "Booking"
     )]
     pub deadline: Option<Time>,
-    /// Write paths that failed to FILE, for --files-from
+    /// Write failed paths to FILE, to retry with --files-from
     #[arg(
         long,
         value_name = "FILE",

@@ -49,7 +49,7 @@ struct Inner {
 struct Held {
     site: Option<OwnedSemaphorePermit>,
     name: Option<OwnedSemaphorePermit>,
-    /// Memory of the body, until the identity counts.
+    /// Memory of the body, until the identity is known and its own limit applies.
     body: Option<RequestSlot>,
 }
 
@@ -131,7 +131,7 @@ impl Permits {
     }
 }
 
-/// Serves a request with permits. One that may have a body waits for that of its address.
+/// Serves a request with permits. A request that may have a body waits for the permit of its address.
 pub(crate) async fn limit(
     State(limits): State<ConcurrencyLimits>,
     request: Request,

@@ -1,4 +1,4 @@
-//! Tokens that are valid, and others.
+//! Tests of the verifier: valid tokens, and tokens that it must refuse.
 
 use proptest::prelude::*;
 use ring::rand::SystemRandom;
