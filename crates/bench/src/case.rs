@@ -1,4 +1,8 @@
 //! Paths, losses and data of the bench, and their combinations.
+//!
+//! A [`Cell`] is one row of the tables: a path, a loss, the data and the programs that take part.
+//! [`cells`] turns the arguments into the list of cells. Names in flags and tables come from here
+//! only, so that a kept table stays comparable.
 
 use std::fmt;
 use std::time::Duration;

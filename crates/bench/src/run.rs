@@ -1,4 +1,8 @@
 //! Run of the bench: one lab after another, and the tables at the end.
+//!
+//! Cells with the same path share a lab, and the programs take turns within a cell. The program
+//! under test is copied first, so that a build during the run changes nothing. After a failure, the
+//! results so far are still published.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,4 +1,8 @@
-//! Client of a scheduler, for the command line and for copies that book.
+//! Client of a scheduler, for the command line, for copies that book, and for links of gateways.
+//!
+//! [`Client`] has one method for each operation of the REST interface and blocks until the
+//! response. A reservation carries an idempotency key, so a request can be repeated without booking
+//! twice. The token is sent only to a server that [`ServerTrust`] accepts.
 
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};

@@ -1,5 +1,9 @@
 //! HTTP client with its own check of server certificates: by trusted authorities, or by the key of
 //! the server.
+//!
+//! [`HttpsClient`] keeps the reason for which it refused a server, since the error of the
+//! connection does not have it. Only TLS 1.3 is accepted. Redirects are not followed, so that a
+//! token reaches no other server.
 
 use std::fmt;
 use std::io::{Read, Write};

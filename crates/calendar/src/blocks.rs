@@ -1,4 +1,8 @@
 //! Change points of a capacity function, grouped into blocks.
+//!
+//! Each block keeps its lowest and its highest value, so a search skips whole blocks. A change of
+//! many points adds to the offset of a block, and touches only the points at its ends. Two
+//! neighboring points never have the same value.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,4 +1,8 @@
-//! All bookings and outages of a topology.
+//! Calendar: all bookings and outages of a topology, and the capacity that they leave free.
+//!
+//! [`Calendar`] books, quotes and shows; [`change`](crate::change) and
+//! [`displaced`](crate::displaced) change what is booked. It receives the time as an argument and
+//! has no clock. The sum of all grants never exceeds the capacity of a link at any instant.
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;

@@ -1,4 +1,8 @@
 //! Release, extension, reduction and repacking of bookings.
+//!
+//! Each change takes effect from `now` on and never rewrites the past. A change that is refused
+//! leaves the calendar as it was. A repack gives a booking a new grant only if that ends no later,
+//! so it never breaks a promised end.
 
 use alloc::sync::Arc;
 use alloc::vec;

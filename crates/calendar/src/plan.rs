@@ -1,4 +1,7 @@
 //! Search for a grant in the free capacity.
+//!
+//! A [`Planner`] searches every path of a request and returns the grant with the earliest end.
+//! Among equal ends, the first path wins, so a search always has the same result. It books nothing.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

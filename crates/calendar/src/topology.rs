@@ -1,4 +1,8 @@
 //! Nodes, links and interfaces of a network.
+//!
+//! A [`Topology`] is checked when it is made and then has no unknown node, disconnected part or
+//! rate out of range. A link is one direction; a cable is two links. An interface limits the
+//! circuits that start or end there, and makes none while the limits of its device are unknown.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;

@@ -1,4 +1,8 @@
 //! HTTP CONNECT: RFC 9110, section 9.3.6, in messages of RFC 9112.
+//!
+//! [`Connect`] is the server side of one handshake: it receives octets and answers, and has no
+//! socket. A request with content is refused, since its octets could be taken for those of the
+//! tunnel. So is every method but CONNECT.
 
 use std::mem;
 use std::net::SocketAddr;

@@ -1,4 +1,8 @@
 //! SOCKS5 (RFC 1928) with names and passwords (RFC 1929).
+//!
+//! [`Socks`] is the server side of one handshake: it receives octets and answers, and has no
+//! socket. A refused request is read to its end first, so that the program receives the reply.
+//! SOCKS4 and HTTP are recognized, and the fault names them.
 
 use std::mem;
 use std::net::SocketAddr;

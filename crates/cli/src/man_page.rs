@@ -1,4 +1,8 @@
-//! Man pages: the sections that the grammar gives, and examples, exit status, files and other pages.
+//! Man pages: the sections that the grammar gives, and examples, exit status, files and other
+//! pages.
+//!
+//! [`write_all`] writes one page for each command. Options come from the grammar alone, so a page
+//! cannot differ from the help. The tables of this file hold what the grammar lacks.
 
 use std::fs;
 use std::io;

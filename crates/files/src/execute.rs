@@ -1,4 +1,9 @@
-//! Execution of requests about files, with replies in bounded parts.
+//! Execution of requests about files: list, hash, describe, create and remove.
+//!
+//! [`execute`] serves the commands `ls`, `stat`, `rm` and `mkdir` on both sides of a session. It
+//! sends the reply in parts of bounded size, so that memory does not depend on the size of a tree.
+//! An item that fails becomes a part of the reply, and the other items are still handled. All paths
+//! are opened below the root of a [`Scope`], which no link can leave.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -1,4 +1,9 @@
 //! Walk of file trees: entries below given paths, one after the other.
+//!
+//! [`Walk`] is the iterator that a sender lists, and that finds what `--delete` may remove. The
+//! contents of a directory follow their directory, and its end is an entry of its own. Memory holds
+//! only the names of the directories on the current path. Symbolic links are never followed, so a
+//! tree that changes during the walk cannot lead it outside.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

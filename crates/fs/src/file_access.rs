@@ -1,4 +1,8 @@
 //! Part of the file system that a user may access: all of it, or one directory's subtree.
+//!
+//! [`FileAccess`] opens every path that a peer or a user gives. Below a root the kernel resolves
+//! paths with `openat2`. Neither `..` nor a symbolic link leads out of it, even if the tree changes
+//! at the same time.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

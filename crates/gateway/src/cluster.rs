@@ -1,4 +1,9 @@
-//! Element of a cluster: a thread that exchanges the token with the other elements, and controls a link by it.
+//! Element of a cluster: a thread that exchanges the token with the other elements, and controls a
+//! link by it.
+//!
+//! The machine in `lighthaul_slabs` decides who has the token; this thread gives it a socket and a
+//! clock. The link may send only in a slot of its element. Messages without a valid HMAC of the
+//! shared secret are dropped, and so are those of other clusters.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,8 @@
 //! Thread of one end of a link, which outlives the connections of the link.
+//!
+//! [`start`] begins without a connection; connections arrive as commands, and the link continues
+//! over each in turn. Only a violation of the protocol, or too long a time without a connection,
+//! ends its sessions. [`start_direct`] does the same for targets that need no link.
 
 use std::cell::RefCell;
 use std::io;

@@ -1,4 +1,10 @@
-//! All sessions of one link at this gateway: between the sockets of programs and targets, and the machine of the link.
+//! All sessions of one link at this gateway: between the sockets of programs and targets, and the
+//! machine of the link.
+//!
+//! [`Multiplexer`] owns the sessions, their sockets and their pages. Its thread is the only one
+//! that changes them; other threads send it commands. It survives the loss of a connection:
+//! sessions wait, and continue over the next one. After a violation by the peer, all of its
+//! sessions end with a reset.
 
 use std::cell::RefCell;
 use std::ops::Range;

@@ -1,4 +1,9 @@
-//! Memory of pages: outgoing ones until the other gateway has custody, incoming ones until a program has taken them.
+//! Memory of pages: outgoing ones until the other gateway has custody, incoming ones until a
+//! program has taken them.
+//!
+//! [`PagePool`] limits the outgoing pages of a link; credit limits the incoming ones. [`PageStore`]
+//! lets the driver send and receive directly in pages, without a copy. A page in use by a batch of
+//! datagrams is freed only with the batch.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -1,4 +1,9 @@
-//! Listeners for programs, and handshakes before their own bytes.
+//! Listeners for programs, and the handshakes in which programs name their targets.
+//!
+//! One thread accepts SOCKS5, HTTP CONNECT, fixed forwards and redirected connections. After the
+//! handshake it passes the socket to the link, or to the proxy of near targets. A program has ten
+//! seconds for the handshake and a seat among its host and network, so that no host can occupy all
+//! seats.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Read, Write};

@@ -1,4 +1,9 @@
-//! One session at this gateway: the socket of a program or target, and the bytes that wait in both directions.
+//! One session at this gateway: the socket of a program or target, and the bytes that wait in both
+//! directions.
+//!
+//! [`FromProgram`] fills pages from the socket, and [`ToProgram`] writes arrived pieces to it, in
+//! order. Both limit their bytes by pages of the pool. A session ends regularly only if the digests
+//! of both ends agree; otherwise the program sees a reset.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};

@@ -1,4 +1,9 @@
-//! Sessions with near targets: they cross no link, and the kernel moves their bytes from socket to socket (splice(2)).
+//! Sessions with near targets: they cross no link, and the kernel moves their bytes from socket to
+//! socket (splice(2)).
+//!
+//! [`SpliceProxy`] is the thread that serves targets of `--direct`. It connects to the target, then
+//! passes bytes in both directions without reading them. Each end sees what the other end does:
+//! data, a regular end, or a reset.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};

@@ -1,4 +1,8 @@
 //! Counters and state of a link, for other threads.
+//!
+//! The thread of the link writes [`Status`]; metrics, the status socket and the cluster read it.
+//! All fields are atomic, so no reader ever stops the link. A [`LinkSnapshot`] is thus not taken at
+//! one instant: its numbers may differ by a few events.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};

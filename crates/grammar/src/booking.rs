@@ -1,4 +1,8 @@
 //! The grammar of the commands that ask a scheduler, and of copies that book.
+//!
+//! `book`, `quote`, `modify` and `extend` share [`RequestArgs`] and [`ChangeArgs`], so an option
+//! means the same in all of them. Times on the command line are local; requests to the scheduler
+//! carry UTC.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,8 @@
-//! The grammar of `lighthaul gateway`.
+//! The grammar of `lighthaul gateway` and of its action `status`.
+//!
+//! Options stand in groups of their own types: capture, booked channel, cluster and limits of
+//! links. Combinations that can never work are refused here; all that depends on the host is
+//! checked by the service.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

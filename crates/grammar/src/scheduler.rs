@@ -1,4 +1,7 @@
-//! The grammar of `lighthaul scheduler`.
+//! The grammar of `lighthaul scheduler`, the service that books capacity.
+//!
+//! [`Interface`] and [`Device`] parse `NAME=VALUE` for circuits. The options for clients are a
+//! group of their own. Values are parsed here, but files that they name are read by the service.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,8 @@
 //! Checked description of a lab: hosts, routers and links.
+//!
+//! [`Description::parse`] reads TOML, and [`Description::new`] checks it. Every name exists, every
+//! host can reach every other, and every number is in range. A lab that is built from a description
+//! therefore fails only for reasons of its host.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

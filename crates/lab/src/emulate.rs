@@ -1,4 +1,8 @@
 //! Running lab: hosts, the thread that emulates the links between them, and commands.
+//!
+//! A [`Lab`] makes network namespaces as hosts and joins them by TUN devices or veth pairs. All
+//! processes in it end when it is dropped, and also when its own process is killed. [`available`]
+//! says why a lab cannot run here, for example without root.
 
 use std::ffi::OsStr;
 use std::io::{self, PipeReader, PipeWriter};

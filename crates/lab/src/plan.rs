@@ -1,4 +1,7 @@
 //! Plans of experiments in TOML: the variable, the path and the curves.
+//!
+//! A [`Plan`] describes one figure of transfers, and [`Plan::case`] gives the transfer of each
+//! point. The same [`Case`] is simulated and emulated, so both worlds measure the same thing.
 
 use std::time::Duration;
 

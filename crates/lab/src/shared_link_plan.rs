@@ -1,4 +1,8 @@
 //! Figures of SABUL flows on one link: their utilization, and their shares over time.
+//!
+//! A [`SharedLinkPlan`] is read from TOML and simulated in virtual time. If the link varies, each
+//! flow runs alone; over time, all flows share one link. Queue, packets and control period are
+//! those of the SABUL paper, section 4.
 
 use std::time::Duration;
 

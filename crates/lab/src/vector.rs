@@ -1,5 +1,9 @@
 //! Transfers that follow a TRC vector, in virtual time: the rate sent on the circuit, compared with
 //! the vector.
+//!
+//! A [`VectorPlan`] simulates a VBTP sender for each curve and counts its bytes in bins of time.
+//! Bytes on the circuit and on the stream are counted apart. A bin above the vector's rate would be
+//! a fault of the sender.
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
 //! Chart: curves over one pair of axes, with a legend, as PNG.
+//!
+//! [`plot_measured`] and [`plot_over_time`] draw whole figures; [`Chart`] is for others. Equal
+//! input gives the same pixels on every host, so that a changed figure means changed numbers.
 
 use std::ops::RangeInclusive;
 

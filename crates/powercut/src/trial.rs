@@ -1,4 +1,8 @@
 //! Trial: a program is recorded once, and its recording is cut many times.
+//!
+//! A [`Scenario`] runs the program and notes each promise that the program makes. After a cut, the
+//! disk must keep every promise made before it. [`fail`] does the same on a device that begins to
+//! refuse writes or flushes.
 
 use std::fmt;
 use std::path::Path;

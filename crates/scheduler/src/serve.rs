@@ -1,4 +1,8 @@
 //! Network service: accepts connections, and triggers changes that are due.
+//!
+//! [`Server`] answers HTTP requests, with TLS unless it serves this host alone. Each connection has
+//! a slot of its address, and limits of time and memory. A separate task makes changes of the books
+//! at their times, so a reservation expires even if no client asks.
 #![expect(clippy::disallowed_methods, reason = "a service listens")]
 
 use std::io;

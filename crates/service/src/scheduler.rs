@@ -1,4 +1,8 @@
-//! Runs a scheduler until it is stopped.
+//! Service of a scheduler, from its settings until it is stopped.
+//!
+//! [`run`] opens the store, the topology, the policies and the drivers, then starts the REST
+//! interface. It does so before it listens, so a wrong setting ends the start with a remedy. While
+//! it runs, it reads the policy file again after each change.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

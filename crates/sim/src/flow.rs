@@ -1,4 +1,8 @@
 //! Two machines of a network, and the path between them.
+//!
+//! A [`Flow`] runs its left and right machine in virtual time, one event after the other. At the
+//! same instant, arrivals precede timeouts. With a ledger, it checks each byte that the right
+//! machine places, and panics if one is misplaced.
 
 use core::time::Duration;
 

@@ -1,4 +1,8 @@
 //! Bytes of one session on one link, in both directions.
+//!
+//! [`Flow`] queues the pages of a session, cuts them into runs for slabs, and keeps the windows of
+//! both sides. It sends no byte beyond the window of the peer. A record that is out of sequence or
+//! beyond our own window is a violation.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -1,4 +1,8 @@
-//! Calendars as a picture: for each link its free capacity (gamma in the VBLS paper), and below it the reservations.
+//! Calendars as a picture: for each link its free capacity (gamma in the VBLS paper), and below it
+//! the reservations.
+//!
+//! A reservation has one color on all links. Its name is written inside its area, or in the legend
+//! if the area is too narrow. The picture depends on the calendars and the axis alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,8 @@
 //! Elements of a cluster in virtual time, with checks of their guarantees.
+//!
+//! A [`Cluster`] joins real machines by a network that loses, delays and doubles messages.
+//! [`Watch`] measures how long several elements had the channel at once, and how long none had the
+//! token. Tests bound both numbers.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec;

@@ -1,4 +1,8 @@
 //! Gateway with its programs in virtual time, for simulations. Bytes are only counted.
+//!
+//! A [`Station`] feeds the real machine of a link with programs that send at given rates. It checks
+//! that every session of the peer arrives in order, completely and with its end. The load is a
+//! function of the time alone, so equal seeds give equal runs.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;

@@ -1,4 +1,8 @@
 //! TRC vector: consecutive steps, each with a rate, and the amount of data that they carry.
+//!
+//! [`Trc`] is the form in which schedulers promise capacity and senders follow it (VBLS paper).
+//! Steps are sorted and do not overlap. Amounts are exact: they are computed in units of 10^-9 bit,
+//! and only results are rounded, down.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

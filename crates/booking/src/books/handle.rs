@@ -1,4 +1,9 @@
-//! Interface of the books for other modules.
+//! Interface of the books: every request about reservations, outages and calendars is a method of
+//! [`Books`].
+//!
+//! One lock serializes all changes. A method that returns success has written its change to the
+//! store. After a failed write the ledger is read again, so that memory never promises more than
+//! the store.
 
 use std::collections::BTreeMap;
 use std::fmt;

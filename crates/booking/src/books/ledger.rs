@@ -1,4 +1,8 @@
-//! Reservations in memory.
+//! Reservations in memory, with their indexes and the changes that are not written yet.
+//!
+//! [`Ledger`] keeps calendar, records, quotas and due times consistent: each edit updates all of
+//! them or none. It neither locks nor writes. [`Ledger::take_batch`] returns the pending changes,
+//! which must reach the store before any client hears of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

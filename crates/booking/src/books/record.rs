@@ -1,4 +1,8 @@
-//! Reservation with its internal state.
+//! Reservation with its internal state, and its form in the store.
+//!
+//! The state of a stored [`Record`] is not stored: reading it replays the journal. A transition
+//! that the lifecycle does not have is refused, and the record stays as it was. Notes are limited
+//! in number; the line of the creation always stays.
 
 use lighthaul_base::trc::Step as Granted;
 use lighthaul_base::{Instant, Rate};

@@ -1,4 +1,8 @@
-//! Conversion of requests for the calendar.
+//! Conversion of requests between the REST interface and the calendar.
+//!
+//! [`complete`] fills in the defaults, and the completed request is stored. A reservation therefore
+//! keeps its meaning when a later version has other defaults. [`read`] names the faulty field, so
+//! every error tells what to change.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

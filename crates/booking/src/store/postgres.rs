@@ -1,4 +1,8 @@
 //! Store in a `PostgreSQL` server, which several instances share. One of them writes.
+//!
+//! The writer holds an advisory lock on the connection over which it writes, so it cannot write
+//! after losing the lock. A failed action closes the connection, and the next one connects again.
+//! Faults come from the SQLSTATE of the server and from the step that the TLS handshake reached.
 
 use std::time::Duration;
 

@@ -1,4 +1,8 @@
 //! Store in a local file, for a single instance. It needs no installation.
+//!
+//! [`Sqlite`] locks the file while it is open, so a second scheduler cannot use it. A batch is one
+//! transaction, and the disk has it before [`Store::append`] returns. A file that was replaced or
+//! removed meanwhile is noticed, and nothing is written to it.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

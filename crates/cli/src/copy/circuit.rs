@@ -1,4 +1,8 @@
 //! Copies on reserved circuits: books, waits, follows the reservation and releases the rest.
+//!
+//! [`run`] wraps a copy with `--book`. The clock of the scheduler may differ from that of this
+//! host. Steps are therefore narrowed by the possible error, and the copy never sends outside its
+//! reservation. If the reservation ends too early, the rest is copied over TCP.
 
 use std::time::Duration;
 

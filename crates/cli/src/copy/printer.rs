@@ -1,4 +1,8 @@
 //! Output of a copy: progress, a summary, or JSON events.
+//!
+//! [`Printer`] receives every event of a copy, through all of its attempts, and decides if it is
+//! shown. Progress and warnings go to standard error; results, events and hashes go to standard
+//! output. With `--json`, each event has an entry in `schema/events.v1.json`.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::time::Duration;

@@ -1,4 +1,7 @@
 //! Progress of a copy as text: one line for the whole, and one for each file that moves.
+//!
+//! [`Form::lines`] writes for a terminal, [`plain`] for a log. No line is wider than the terminal.
+//! Parts that do not fit are left out whole, the least important first.
 
 use std::env;
 use std::io::stderr;

@@ -1,4 +1,8 @@
 //! Output of entries as names, as long lines or as JSON, with bounded memory.
+//!
+//! [`EntryPrinter`] receives the parts of a reply and prints them. Entries are sorted by name,
+//! unless there are more than memory should hold. Names are escaped, so that a foreign name cannot
+//! control the terminal.
 
 use std::collections::BTreeSet;
 use std::io::{BufWriter, Stdout, Write, stdout};

@@ -1,4 +1,8 @@
-//! `lighthaul verify`.
+//! The command `lighthaul verify`: compares files with a list of hashes.
+//!
+//! The list is a manifest, the events of a copy, or the output of tools such as `sha256sum`. Files
+//! are read here or by the other host, and each line gets one verdict. The exit status is 12 if a
+//! file differs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

@@ -1,4 +1,8 @@
 //! Pattern of a filter, as in rsync(1) under "PATTERN MATCHING RULES".
+//!
+//! [`Pattern`] must decide as rsync does, for every name that a file system allows; tests compare
+//! both. Patterns may come from a peer. Matching therefore takes at most the length of the path
+//! times that of the pattern.
 
 /// Parsed pattern. It matches octets, since names need not be UTF-8.
 ///

@@ -1,4 +1,8 @@
-//! Rules of a filter, in order.
+//! Rules of a filter, in the order of the command line.
+//!
+//! The first rule that matches a path decides, and a path without a match is copied. Contents of an
+//! excluded directory are not checked at all. Rules are also received from a peer, so their number
+//! and their length have limits.
 
 use std::fmt;
 use std::io::Read;

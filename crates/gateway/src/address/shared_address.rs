@@ -1,4 +1,8 @@
-//! Thread that announces the shared address, and installs the rules for its packets.
+//! Thread that announces the shared address of a cluster, and installs the rules for its packets.
+//!
+//! All elements have the address, and one of them answers ARP requests for it. The rules send each
+//! connection to the element that is responsible for it. An element takes connections only after
+//! its rules are installed, and the address is removed before they are.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

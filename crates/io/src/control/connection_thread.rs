@@ -1,4 +1,8 @@
 //! Thread between the socket and the queues, so that the driver of a machine never waits for TCP.
+//!
+//! It encrypts queued frames and writes them, and it reads, decrypts and routes arriving ones to
+//! their streams. Reading pauses while a stream has too much unread, so that a peer cannot fill the
+//! memory. The connection ends if the peer is silent for too long, or breaks the framing.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};

@@ -1,4 +1,8 @@
 //! Event loop: transmits, delivers events, and waits for the next message or deadline.
+//!
+//! [`run`] drives any [`Endpoint`] over a [`Lane`] in the calling thread. The machine decides what
+//! is sent and when; the [`Owner`] handles its events and decides when to leave. The loop sleeps in
+//! one place only, until the earliest deadline.
 
 use std::mem;
 use std::os::fd::{AsRawFd, RawFd};

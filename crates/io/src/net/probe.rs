@@ -1,5 +1,9 @@
 //! Measurement of a path with probe datagrams: the largest size that arrives, and the rate of a
 //! train.
+//!
+//! [`Prober`] sends and receives probes on the socket of a lane, before data move. Probes are
+//! encrypted, and others are ignored. Datagrams of the transfer itself are recognized by their
+//! connection number and left in the socket.
 
 use std::cell::{Cell, RefCell};
 use std::io;

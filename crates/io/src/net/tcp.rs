@@ -1,4 +1,8 @@
 //! TCP connections: calling a host by name, listening, and the choice of congestion control.
+//!
+//! [`connect`] tries the addresses of a name as RFC 8305 says, so a broken address family costs
+//! little time. Near peers get CUBIC in place of BBR, whose pacing costs throughput there. The
+//! choice falls after the handshake, once the round-trip time is known.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};

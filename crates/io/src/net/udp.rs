@@ -1,5 +1,9 @@
 //! UDP sockets that send and receive trains: segmented by the kernel on send (GSO), coalesced on
 //! receive (GRO).
+//!
+//! [`Udp`] hides if the kernel and the network card support both: without them it sends and
+//! receives single datagrams. A datagram that the host or the path refuses counts as lost and is no
+//! error, since every protocol above repairs losses. Datagrams are never fragmented.
 
 use std::io;
 use std::mem;

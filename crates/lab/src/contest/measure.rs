@@ -1,4 +1,8 @@
-//! Measurement of a plan in real time.
+//! Measurement of a contest in real time, between hosts of the lab.
+//!
+//! [`ContestPlan::measure`] fills the table that [`ContestPlan::blank`] lays out. Slow links run
+//! beside each other as far as the processors allow; fast ones run alone. Repeated points give the
+//! median.
 
 use std::time::Duration;
 

@@ -1,4 +1,8 @@
-//! Plans of figures of contests.
+//! Plans of contests, in TOML: figures that measure flows beside each other in real time.
+//!
+//! A [`ContestPlan`] has one [`Measurement`]: TCP's share beside another flow, goodput over time,
+//! small transfers beside large ones, or single transfers. `Settings` is the text of a file. It
+//! becomes a plan only after its checks, so the measurement can rely on every number.
 
 use std::path::PathBuf;
 use std::time::Duration;

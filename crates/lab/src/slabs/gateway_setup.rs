@@ -1,4 +1,9 @@
-//! Gateways and their channel in virtual time.
+//! Gateways and their channel in virtual time: the parts that all simulations of slabs have in
+//! common.
+//!
+//! [`GatewaySetup`] makes both gateways of a point from its plan, and [`ArrivalLog`] records what
+//! arrives and how old it is. The age of a byte counts from the time at which its program wanted to
+//! send it. So it includes the wait for the buffer.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

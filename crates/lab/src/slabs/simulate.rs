@@ -1,4 +1,8 @@
 //! Simulation of figures of slabs, in virtual time.
+//!
+//! [`simulate`] computes one row of the table for each value of a plan: sizes, provisioning,
+//! clusters or load. The machines are those of real gateways; only channel and programs are
+//! simulated. Seeds are constants, so a figure is the same on every host.
 
 use std::time::Duration;
 

@@ -1,4 +1,8 @@
 //! Errors as problems (RFC 9457) with their HTTP status.
+//!
+//! Each fault of the books, of the calendar and of authentication has one URN, one title and one
+//! status. Clients decide by these, never by the text in `detail`, which names the fault and the
+//! remedy for people.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -1,4 +1,8 @@
-//! Reservations: creation, lists, changes and cancellation.
+//! Routes of reservations: creation, lists, changes and cancellation.
+//!
+//! Each route checks the form of its request, and the books decide the rest. Creation takes an
+//! `Idempotency-Key`, so a client can repeat it after a lost response. Every requested change is
+//! written to the audit log with its outcome.
 #![expect(unused_qualifications, reason = "utoipa needs these names")]
 
 use axum::Json;

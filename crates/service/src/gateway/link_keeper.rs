@@ -1,5 +1,8 @@
-//! Keeps the link to the other gateway connected. It uses any path that works, and returns to the direct path when that
-//! works again.
+//! Thread that keeps the link to the other gateway connected.
+//!
+//! It uses any path that works, and returns to the direct path when that works again. Attempts
+//! follow with exponential backoff and jitter. A path that fails in the same way again is logged
+//! once only.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
