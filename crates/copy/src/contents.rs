@@ -24,14 +24,14 @@ pub struct Content {
     pub digest: Digest,
 }
 
-/// Room that is left for contents.
+/// Files and bytes that are left for contents.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct ContentsLimit {
     files: usize,
     bytes: usize,
 }
 
-impl Default for Room {
+impl Default for ContentsLimit {
     fn default() -> Self {
         Self {
             files: FILES_MAX,
@@ -40,13 +40,13 @@ impl Default for Room {
     }
 }
 
-impl Room {
-    /// Returns the room of a copy that sends no contents.
+impl ContentsLimit {
+    /// Returns the limit of a copy that sends no contents.
     pub const fn none() -> Self {
         Self { files: 0, bytes: 0 }
     }
 
-    /// Takes the room for a file of `len` bytes. Returns false if there is too little.
+    /// Counts a file of `len` bytes. Returns false if that is too much.
     pub fn take(&mut self, len: u64) -> bool {
         let Ok(len) = usize::try_from(len) else {
             return false;
@@ -65,14 +65,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_ends_with_the_bytes_or_the_files() {
-        let mut room = Room::default();
-        assert!(!room.take(BYTES_MAX as u64 + 1));
-        assert!(room.take(BYTES_MAX as u64));
-        assert!(!room.take(1));
-        let mut room = Room::default();
-        assert!((0..FILES_MAX).all(|_| room.take(1)));
-        assert!(!room.take(1));
-        assert!(!Room::none().take(0));
+    fn limit_ends_with_the_bytes_or_the_files() {
+        let mut limit = ContentsLimit::default();
+        assert!(!limit.take(BYTES_MAX as u64 + 1));
+        assert!(limit.take(BYTES_MAX as u64));
+        assert!(!limit.take(1));
+        let mut limit = ContentsLimit::default();
+        assert!((0..FILES_MAX).all(|_| limit.take(1)));
+        assert!(!limit.take(1));
+        assert!(!ContentsLimit::none().take(0));
     }
 }

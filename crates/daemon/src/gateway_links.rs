@@ -15,7 +15,7 @@ use lighthaul_gateway::settings::Settings;
 use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{self as own, Hello};
-use lighthaul_session::path::{Path, explore};
+use lighthaul_session::path::{LISTEN_TIMEOUT, Path, explore};
 use lighthaul_session::role::Role;
 use lighthaul_session::session::{LANES, Session};
 use tracing::{info, warn};
@@ -102,7 +102,7 @@ impl GatewayLinks {
             .and_then(|handle| handle.detach())
             .filter(|_| greeting.received.is_some());
         let mut path = explore(&session.dialog(), role, false, 1)?;
-        let Message::Greeting(theirs) = path.listen(&session.dialog())?;
+        let Message::Greeting(theirs) = path.listen(&session.dialog(), Some(LISTEN_TIMEOUT))?;
         let rate = if received.is_none() && self.settings.measures() {
             path.measure(&session.dialog())?
         } else {
@@ -216,7 +216,7 @@ impl OutgoingLink {
         };
         greeting.datagram_len = path.both_ways_len as u16;
         session.say(&Message::Greeting(greeting))?;
-        let Message::Greeting(theirs) = path.listen(&session.dialog())?;
+        let Message::Greeting(theirs) = path.listen(&session.dialog(), Some(LISTEN_TIMEOUT))?;
         let agreed = Agreed {
             rate,
             window: theirs.window.min(WINDOW),

@@ -6,7 +6,7 @@
 //! - [`tally`], [`loss_list`]: sets of received packets, and of missing packets
 //! - [`arrival_counts`]: counts of the datagrams that a receiver got
 //! - [`hold`]: pause requests of a receiver whose host falls behind; [`backoff`]: reduction of the rate
-//!   when the receiving host drops datagrams; [`course`]: rate that follows the loss of each pass
+//!   when the receiving host drops datagrams; [`loss_rate`]: rate that follows the loss of each pass
 //! - [`events`]: queue of events for the machine's owner
 #![no_std]
 extern crate alloc;
@@ -15,11 +15,12 @@ extern crate std;
 
 pub mod arrival_counts;
 pub mod backoff;
-pub mod course;
+
 pub mod events;
 pub mod framing;
 pub mod hold;
 pub mod loss_list;
+pub mod loss_rate;
 pub mod pacer;
 pub mod packet_layout;
 pub mod profile;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Sender;
 
-use lighthaul_copy::contents::{Content, Room};
+use lighthaul_copy::contents::{Content, ContentsLimit};
 use lighthaul_copy::message::WantedFiles;
 use lighthaul_copy::report::Report;
 use lighthaul_files::object::{Layout, Piece};
@@ -24,7 +24,7 @@ use super::transfer::Transfer;
 #[derive(Default)]
 pub(super) struct Contents {
     files: BTreeMap<u64, Content>,
-    room: Room,
+    limit: ContentsLimit,
     /// Pages with contents so far.
     pages: u64,
 }
@@ -38,11 +38,17 @@ pub(super) struct ContentsWriter {
 impl Contents {
     /// Adds contents of files from number `next` on.
     pub(super) fn receive(&mut self, contents: Vec<Content>, next: u64) -> Result<(), Error> {
+        let invalid = |what| Err(PeerFault::Invalid(what).into());
         for content in contents {
             let number = content.number;
-            let has_room = self.room.take(content.bytes.len() as u64);
-            if !has_room || number < next || self.files.insert(number, content).is_some() {
-                return Err(PeerFault::Invalid("contents that nobody may send").into());
+            if !self.limit.take(content.bytes.len() as u64) {
+                return invalid("more contents of files than the limit");
+            }
+            if number < next {
+                return invalid("contents of a file that is listed already");
+            }
+            if self.files.insert(number, content).is_some() {
+                return invalid("contents of a file twice");
             }
         }
         Ok(())

@@ -4,12 +4,13 @@
 //! sent.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, sync_channel};
 use std::thread::Scope;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_copy::message::Message;
+use lighthaul_copy::thread_group::CHECK_INTERVAL;
 use lighthaul_io::control::Control;
 use lighthaul_io::drive::Lane;
 use lighthaul_io::store::blocks::Blocks;
@@ -33,19 +34,23 @@ use super::transfer::Transfer;
 
 /// Most objects that are announced to a lane before it takes them.
 const ANNOUNCED_MAX: usize = 2;
-/// Interval of looks for the first message of the sender.
+/// Longest wait for the first message of the sender before the copy is looked at.
 const TICK: Duration = Duration::from_secs(10);
 
 /// Thread that sets up the path.
 pub(super) struct PathSetup<'a> {
     pub(super) transfer: &'a Transfer<'a>,
-    pub(super) files: TempFiles,
+    /// Access to the target, once that is open.
+    pub(super) files: Receiver<TempFiles>,
     pub(super) jobs: Sender<Job>,
     /// Ends the set-up when the copy ends.
     pub(super) halt: Arc<Halt>,
     /// Begin of the copy.
     pub(super) begun: Instant,
 }
+
+/// Path that both sides agreed on, with its further connections.
+type Agreed = (Offer, Path, Vec<Control>);
 
 impl<'a> PathSetup<'a> {
     /// Agrees with the sender on the path, and starts the lanes, which it reports to `started`.
@@ -57,18 +62,17 @@ impl<'a> PathSetup<'a> {
     ) -> Result<(), Error> {
         let dialog = self.transfer.session.path_dialog(Arc::clone(&self.halt))?;
         match self.agree(&dialog, role) {
-            Ok(agreed) => self.start(scope, agreed, started),
+            Ok(agreed) => match self.files()? {
+                Some(files) => self.start(scope, (agreed, &files), started),
+                None => Ok(()),
+            },
             // the copy has ended, so its path is not needed
             Err(_) if self.halt.check().is_err() => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    fn agree(
-        &self,
-        dialog: &Dialog<'_>,
-        role: &Role,
-    ) -> Result<(Offer, Path, Vec<Control>), Error> {
+    fn agree(&self, dialog: &Dialog<'_>, role: &Role) -> Result<Agreed, Error> {
         let options = self.transfer.options();
         let asked = protocol::asked(&options.protocol)?;
         let mut path = Path::none(dialog.session);
@@ -76,7 +80,7 @@ impl<'a> PathSetup<'a> {
         if said == Message::Explore {
             let lanes = offer::lanes(asked, !options.trc.is_empty());
             path = explore(dialog, role, false, lanes)?;
-            said = path.listen(dialog)?;
+            said = path.listen(dialog, None)?;
         }
         let Message::Offer(offer) = said else {
             return Err(PeerFault::Unexpected("an offer").into());
@@ -89,10 +93,22 @@ impl<'a> PathSetup<'a> {
         Ok((offer, path, joined))
     }
 
+    /// Waits until the target is open. Returns none if the copy has ended.
+    fn files(&self) -> Result<Option<TempFiles>, Error> {
+        loop {
+            self.transfer.threads.check()?;
+            match self.files.recv_timeout(CHECK_INTERVAL) {
+                Ok(files) => return Ok(Some(files)),
+                Err(RecvTimeoutError::Timeout) if self.halt.check().is_ok() => {}
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+
     fn start<'s>(
         &self,
         scope: &'s Scope<'s, 'a>,
-        (offer, path, joined): (Offer, Path, Vec<Control>),
+        ((offer, path, joined), files): (Agreed, &TempFiles),
         started: &SyncSender<StartedLanes>,
     ) -> Result<(), Error> {
         let transfer = self.transfer;
@@ -111,7 +127,7 @@ impl<'a> PathSetup<'a> {
         let limits = settings.budget.of_lane(lanes.len());
         let mut queues = Vec::new();
         for (number, lane) in lanes.into_iter().enumerate() {
-            let (lane, queue) = self.lane(offer, (number, lane), limits)?;
+            let (lane, queue) = self.lane((offer, files), (number, lane), limits)?;
             queues.push(queue);
             let threads = &*transfer.threads;
             scope.spawn(move || threads.run("lane", || lane.run()));
@@ -128,11 +144,11 @@ impl<'a> PathSetup<'a> {
     /// Creates a lane, with the queue of its objects.
     fn lane(
         &self,
-        offer: Offer,
+        (offer, files): (Offer, &TempFiles),
         (number, lane): (usize, Lane),
         (ring_bytes, open_max): (usize, usize),
     ) -> Result<(ReceiveLane<'a>, SyncSender<Incoming>), Error> {
-        let sink = FileSink::new(self.transfer, &self.files, open_max, self.jobs.clone())?;
+        let sink = FileSink::new(self.transfer, files, open_max, self.jobs.clone())?;
         let (announce, objects) = sync_channel(ANNOUNCED_MAX);
         let lane = ReceiveLane {
             transfer: self.transfer,

@@ -53,6 +53,8 @@ use super::target_folder::TargetFolder;
 use super::temp_files::TempFiles;
 use super::transfer::Transfer;
 
+/// Most messages that wait until the target is open.
+const EARLY_MAX: usize = 1 << 10;
 /// Longest wait for the lanes after the first object was announced.
 const LANES_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of reports to the sender.
@@ -113,6 +115,7 @@ pub fn receive(
         begun: session.clock.now(),
         failures: Failures::default(),
         done: VecDeque::new(),
+        early: VecDeque::new(),
     };
     if settings.options.remove_source && !dry {
         table.placed.start();
@@ -199,6 +202,8 @@ pub(super) struct Receiving<'a, 'w> {
     pub(super) failures: Failures,
     /// Changed entries that were not reported to the sender.
     pub(super) done: VecDeque<Planned>,
+    /// Messages that came before the target was open.
+    early: VecDeque<Message>,
 }
 
 impl<'a> Receiving<'a, '_> {
@@ -213,10 +218,19 @@ impl<'a> Receiving<'a, '_> {
         let (session, threads) = (transfer.session, &*transfer.threads);
         protocol::asked(&transfer.options().protocol)?;
         let _alive = Keepalive::start(scope, session, threads.work.counter());
+        let end = EndOnDrop::default();
+        let (open_files, files) = sync_channel(1);
+        let starting = self.set_up_path(scope, role, (files, jobs.clone()), &end);
         let (root, target, lock) = self.opened(open_targets)?;
         let files = TempFiles::new(transfer, &root, target.clone())?;
-        let end = EndOnDrop::default();
-        let starting = self.set_up_path(scope, role, (&files, jobs.clone()), &end)?;
+        // a set-up that has ended needs no files
+        open_files
+            .send(
+                files
+                    .another()
+                    .map_err(|e| Error::file(FileAction::Open, &target, &e))?,
+            )
+            .ok();
         let (held, ranges) = sync_channel(UNANSWERED_MAX);
         let (bases, unread) = sync_channel(BASES_MAX);
         let (done, finished) = channel();
@@ -258,13 +272,12 @@ impl<'a> Receiving<'a, '_> {
         &self,
         scope: &'s Scope<'s, 'a>,
         role: Role,
-        (files, jobs): (&TempFiles, Sender<Job>),
+        (files, jobs): (Receiver<TempFiles>, Sender<Job>),
         end: &EndOnDrop,
-    ) -> Result<Receiver<StartedLanes>, Error> {
-        let failed = |e| Error::file(FileAction::Open, &files.target, &e);
+    ) -> Receiver<StartedLanes> {
         let setup = PathSetup {
             transfer: self.transfer,
-            files: files.another().map_err(failed)?,
+            files,
             jobs,
             halt: Arc::clone(&end.0),
             begun: self.begun,
@@ -272,11 +285,11 @@ impl<'a> Receiving<'a, '_> {
         let (started, starting) = sync_channel(1);
         let threads = &*self.transfer.threads;
         scope.spawn(move || threads.run("path", || setup.run(scope, &role, &started)));
-        Ok(starting)
+        starting
     }
 
     /// Waits until the target directory is open.
-    fn opened(&self, open_targets: &Receiver<OpenTarget>) -> Result<OpenTarget, Error> {
+    fn opened(&mut self, open_targets: &Receiver<OpenTarget>) -> Result<OpenTarget, Error> {
         let (session, threads) = (self.transfer.session, &self.transfer.threads);
         let mut stall = Stall::new(session.clock.now(), self.transfer.options().stall);
         loop {
@@ -286,6 +299,14 @@ impl<'a> Receiving<'a, '_> {
             let patience = self.transfer.options().stall_timeout();
             if now.since(self.begun.max(session.heard_at())) > patience {
                 return Err(Fault::Silent("sender", patience.as_secs()).into());
+            }
+            if self.early.len() < EARLY_MAX {
+                match session.heard() {
+                    Ok(message) => self.early.extend(message),
+                    // noticed below
+                    Err(error) if error.code() == Code::Network => {}
+                    Err(error) => return Err(error),
+                }
             }
             match open_targets.recv_timeout(TICK) {
                 Ok(opened) => return Ok(opened),
@@ -347,7 +368,11 @@ impl<'a> Receiving<'a, '_> {
                 warn_of_drops(&self.transfer.monitor, small_buffer);
                 return self.conclude();
             }
-            match self.transfer.session.hear_for(TICK) {
+            let next = match self.early.pop_front() {
+                Some(message) => Ok(message),
+                None => self.transfer.session.hear_for(TICK),
+            };
+            match next {
                 Err(error) if error.code() == Code::TimedOut => {
                     // pending messages have been read by now
                     let patience = self.transfer.options().stall_timeout();

@@ -4,12 +4,17 @@
 
 mod ends;
 
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
-use lighthaul_session::path::explore;
+use lighthaul_copy::error::Fault;
+use lighthaul_copy::message::Message;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::halt::Halt;
+use lighthaul_session::path::{Path, explore};
 use lighthaul_session::role::Role;
 
 use crate::ends::sessions;
@@ -38,4 +43,22 @@ fn server_does_not_wait_for_datagrams_that_the_client_cannot_send() {
         let took = clock.now().since(Instant::ZERO);
         assert!(took < Duration::from_millis(500), "it took {took:?}");
     }
+}
+
+#[test]
+fn listener_waits_until_it_is_halted_or_its_patience_ends() {
+    let [_caller, called] = sessions();
+    let mut path = Path::none(&called);
+    let patience = Some(Duration::from_millis(50));
+    let heard = path.listen::<Message>(&called.dialog(), patience);
+    assert_eq!(heard.unwrap_err().code(), Code::TimedOut);
+    let halt = Arc::<Halt>::default();
+    let dialog = called.path_dialog(Arc::clone(&halt)).unwrap();
+    let ends = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        halt.stop(Fault::Stopped.into());
+    });
+    let heard = path.listen::<Message>(&dialog, None);
+    assert_eq!(heard.unwrap_err(), Error::from(Fault::Stopped));
+    ends.join().unwrap();
 }

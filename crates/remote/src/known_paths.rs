@@ -1,15 +1,18 @@
 //! Known paths of this user, in a file below the cache directory.
 //!
-//! Each line has the peer's key and address, the rate in bits a second, the loss in parts per million, and the time in
+//! Each line has the peer's key and address, this host's address, the rate in bits a second, the loss in parts per million, and the time in
 //! seconds since 1970. Lines that are not understood are dropped: the file is a cache.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use lighthaul_base::Rate;
 use lighthaul_io::host::durable;
-use lighthaul_session::known_path::{FarEnd, KnownPath, PathMemory, forget, unix_seconds};
+use lighthaul_session::known_path::{KnownPath, PathEnds, PathMemory, forget, unix_seconds};
 
 use crate::paths;
 
@@ -28,37 +31,53 @@ impl KnownPaths {
 }
 
 impl PathMemory for KnownPaths {
-    fn recall(&self, far: FarEnd) -> Option<KnownPath> {
+    fn recall(&self, far: PathEnds) -> Option<KnownPath> {
         let octets = durable::read(&self.0, FILE_MAX).ok().flatten()?;
         let path = parse(&octets).get(&far).copied();
         path.filter(|path| path.is_recent(unix_seconds()))
     }
 
-    fn keep(&self, far: FarEnd, path: KnownPath) {
-        let add = |old: Option<Vec<u8>>| {
-            let old = old.unwrap_or_default();
-            let mut paths = parse(&old[..old.len().min(FILE_MAX as usize)]);
-            paths.insert(far, path);
-            forget(&mut paths);
-            Ok((Some(print(&paths).into_bytes()), ()))
-        };
+    fn keep(&self, far: PathEnds, path: KnownPath) {
+        let old = durable::read(&self.0, FILE_MAX).ok().flatten();
+        let mut paths = parse(&old.unwrap_or_default());
+        paths.insert(far, path);
+        forget(&mut paths);
         // without the file, the next copy measures again
-        durable::edit(&self.0, add).ok();
+        self.replace(&print(&paths)).ok();
+    }
+}
+
+impl KnownPaths {
+    /// Replaces the file. It is a cache, so nothing is synced, and of two copies that end at the same time one is lost.
+    fn replace(&self, text: &str) -> io::Result<()> {
+        let folder = self.0.parent().unwrap_or(&self.0);
+        fs::create_dir_all(folder)?;
+        let name = format!(".paths.{}", std::process::id());
+        let new = folder.join(name);
+        let mut options = OpenOptions::new();
+        let opened = options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = opened.open(&new)?;
+        let written = file.write_all(text.as_bytes());
+        let replaced = written.and_then(|()| fs::rename(&new, &self.0));
+        replaced.inspect_err(|_| {
+            fs::remove_file(&new).ok();
+        })
     }
 }
 
 /// Returns the paths in the lines of `octets`.
-pub fn parse(octets: &[u8]) -> BTreeMap<FarEnd, KnownPath> {
+pub fn parse(octets: &[u8]) -> BTreeMap<PathEnds, KnownPath> {
     let text = String::from_utf8_lossy(octets);
     text.lines().filter_map(parse_line).collect()
 }
 
-fn parse_line(line: &str) -> Option<(FarEnd, KnownPath)> {
+fn parse_line(line: &str) -> Option<(PathEnds, KnownPath)> {
     let mut words = line.split(' ');
     let mut next = || words.next();
-    let far = FarEnd {
+    let far = PathEnds {
         key: next()?.parse().ok()?,
         address: next()?.parse().ok()?,
+        local: next()?.parse().ok()?,
     };
     let path = KnownPath {
         rate: Rate::from_bps(next()?.parse().ok()?)?,
@@ -68,12 +87,17 @@ fn parse_line(line: &str) -> Option<(FarEnd, KnownPath)> {
     next().is_none().then_some((far, path))
 }
 
-fn print(paths: &BTreeMap<FarEnd, KnownPath>) -> String {
+fn print(paths: &BTreeMap<PathEnds, KnownPath>) -> String {
     let mut text = String::new();
-    for (FarEnd { key, address }, path) in paths {
+    for (ends, path) in paths {
+        let PathEnds {
+            key,
+            address,
+            local,
+        } = ends;
         let (rate, lost) = (path.rate.as_bps(), path.lost_ppm);
         // writing to a text does not fail
-        writeln!(text, "{key} {address} {rate} {lost} {}", path.at).ok();
+        writeln!(text, "{key} {address} {local} {rate} {lost} {}", path.at).ok();
     }
     text
 }
@@ -88,9 +112,10 @@ mod tests {
 
     #[test]
     fn lines_are_read_as_they_were_written_and_others_dropped() {
-        let far = FarEnd {
+        let far = PathEnds {
             key: Fingerprint::from_octets([9; 32]),
             address: Ipv6Addr::LOCALHOST.into(),
+            local: Ipv6Addr::UNSPECIFIED.into(),
         };
         let path = KnownPath::now(Rate::from_mbps(100), 70);
         let text = print(&[(far, path)].into());
@@ -106,9 +131,10 @@ mod tests {
     fn path_is_kept_in_a_file_and_recalled() {
         let folder = std::env::temp_dir().join(format!("known-paths-{}", std::process::id()));
         let known = KnownPaths(folder.join("new/paths"));
-        let far = FarEnd {
+        let far = PathEnds {
             key: Fingerprint::from_octets([9; 32]),
             address: Ipv6Addr::LOCALHOST.into(),
+            local: Ipv6Addr::UNSPECIFIED.into(),
         };
         assert_eq!(known.recall(far), None);
         let path = KnownPath::now(Rate::from_mbps(100), 70);
@@ -117,6 +143,6 @@ mod tests {
         let old = KnownPath { at: 1, ..path };
         known.keep(far, old);
         assert_eq!(known.recall(far), None);
-        std::fs::remove_dir_all(folder).unwrap();
+        fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lighthaul_copy::contents::{Content, Room};
+use lighthaul_copy::contents::{Content, ContentsLimit};
 use lighthaul_files::digest::{Digest, DigestKind, Digester};
 use lighthaul_files::manifest::Entry;
 use lighthaul_fs::file_access::FileAccess;
@@ -14,12 +14,12 @@ pub(super) struct ContentsReader<'a> {
     pub(super) access: &'a FileAccess,
     /// Kind of their digests.
     pub(super) digest: DigestKind,
-    pub(super) room: Room,
+    pub(super) limit: ContentsLimit,
 }
 
 impl ContentsReader<'_> {
-    /// Returns the content of file `number`, if there is room for it. A file that cannot be read, or that has changed
-    /// since `meta` was read, has none: the receiver requests it, and gets the reason.
+    /// Returns the content of file `number`, if the limit allows it. Returns none if the file cannot be read, or has
+    /// changed since `meta` was read. The receiver then requests the file, and a lane reports the reason.
     pub(super) fn read(
         &mut self,
         number: u64,
@@ -27,7 +27,7 @@ impl ContentsReader<'_> {
         (place, meta): (&Path, Option<&Meta>),
     ) -> Option<Content> {
         let len = entry.size();
-        if len == 0 || entry.data.is_some() || !self.room.take(len) {
+        if len == 0 || entry.data.is_some() || !self.limit.take(len) {
             return None;
         }
         let file = self.access.file(place).ok()?;

@@ -18,13 +18,12 @@ use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::read_ahead::ReadAhead;
 use lighthaul_io::store::waits::Waits;
-use lighthaul_parts::course::Pass;
 use lighthaul_session::error::Error;
 use lighthaul_session::machine::{MachineEvent, SendMachine};
 use lighthaul_session::offer::{self, Offer};
 
-use super::pace::Pace;
 use super::queue::PlannedObject;
+use super::rate_control::{PassBegin, RateControl};
 use super::source::FileSource;
 use super::transfer::Transfer;
 
@@ -40,7 +39,7 @@ const AHEAD: Duration = Duration::from_millis(20);
 pub(super) struct Common<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) share: Arc<Share>,
-    pub(super) pace: Arc<Pace>,
+    pub(super) rate: Arc<RateControl>,
     /// Capacity of the circuit over time, if there is one.
     pub(super) trc: Option<Trc>,
     pub(super) offer: Offer,
@@ -154,8 +153,8 @@ struct SendOwner<'a> {
     /// True if another lane may have started.
     passed: bool,
     udp: bool,
-    /// Current pass, of which nothing was lost so far.
-    pass: Option<Pass>,
+    /// Begin of the current pass.
+    pass: Option<PassBegin>,
     before: Before,
     /// Time at which datagrams last arrived, and the datagrams that had arrived and were sent by
     /// then.
@@ -201,9 +200,9 @@ impl SendOwner<'_> {
 
     /// Ends a pass of which `lost` packets did not arrive.
     fn end_pass(&mut self, lost: u64, now: Instant) {
-        if let Some(pass) = self.pass.take() {
-            let pace = &self.common.pace;
-            pace.receive_pass(now, Pass { lost, ..pass });
+        if let Some(begin) = self.pass.take() {
+            let settings = &self.common.transfer.settings;
+            self.common.rate.end_pass(begin, lost, now, settings);
         }
     }
 
@@ -235,11 +234,7 @@ impl Owner<SendMachine> for SendOwner<'_> {
                     self.common.share.enter();
                     self.end_pass(packets, now);
                 }
-                self.pass = self.common.pace.of_pass().map(|rate| Pass {
-                    rate,
-                    sent: packets,
-                    lost: 0,
-                });
+                self.pass = Some(self.common.rate.begin_pass(packets));
                 self.common
                     .transfer
                     .monitor

@@ -3,7 +3,7 @@
 //! - [`sender`]: threads and messages; `transfer`: shared state; `settings`: settings
 //! - `scan`: sends the list of entries, and receives the requests; `queue`: requested ranges as
 //!   objects; `item`: listed file
-//! - `path_setup`: set-up of the path and its lanes; `pace`: their rate; `contents`: bytes of small files in the list
+//! - `path_setup`: set-up of the path and its lanes; `rate_control`: their rate; `contents`: bytes of small files in the list
 //! - `removals`: removal of files that are in place
 //! - `delta`: search of changed files for what the receiver has; `deltas`: files that wait for it
 //! - `held`: digests of ranges that the receiver holds from an earlier run; `holes`: check of holes
@@ -17,9 +17,9 @@ mod held;
 mod holes;
 mod item;
 mod lane;
-mod pace;
 mod path_setup;
 mod queue;
+mod rate_control;
 mod removals;
 mod scan;
 mod settings;

@@ -22,7 +22,7 @@ use lighthaul_session::dialog::Dialog;
 use lighthaul_session::error::Error;
 use lighthaul_session::halt::Halt;
 use lighthaul_session::join::join;
-use lighthaul_session::known_path::{FarEnd, KnownPath};
+use lighthaul_session::known_path::{KnownPath, PathEnds};
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::path::{Path, explore};
 use lighthaul_session::protocol::Protocol;
@@ -30,7 +30,7 @@ use lighthaul_session::role::Role;
 
 use super::delta::{DeltaSender, pays};
 use super::lane::{Common, SendLane};
-use super::pace::Pace;
+use super::rate_control::RateControl;
 use super::source::FileSource;
 use super::transfer::Transfer;
 
@@ -38,8 +38,8 @@ use super::transfer::Transfer;
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 /// Longest wait for the end of the list, before the path is explored.
 const LIST_TIME: Duration = Duration::from_millis(20);
-/// Interval of looks at the list.
-const LOOK: Duration = Duration::from_millis(1);
+/// Interval at which a wait for the list is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 /// Bounds of the wait for the receiver's answers to all entries, before connections are opened.
 const ANSWERS_WAIT_MIN: Duration = Duration::from_millis(10);
 const ANSWERS_WAIT_MAX: Duration = Duration::from_millis(500);
@@ -47,7 +47,7 @@ const ANSWERS_WAIT_MAX: Duration = Duration::from_millis(500);
 /// Thread that sets up the path.
 pub(super) struct PathSetup<'a> {
     pub(super) transfer: &'a Transfer<'a>,
-    pub(super) pace: Arc<Pace>,
+    pub(super) rate: Arc<RateControl>,
     /// Ends the set-up when the copy ends.
     pub(super) halt: Arc<Halt>,
     /// Begin of the copy.
@@ -88,10 +88,10 @@ impl<'a> PathSetup<'a> {
         let asked = settings.asked()?;
         let trc = settings.vector()?;
         let lanes = offer::lanes(asked, trc.is_some());
-        let is_little = asked.is_none() && self.is_little()?;
+        let is_little = asked.is_none() && trc.is_none() && self.is_little()?;
         if is_little || settings.options.dry_run.is_some() {
-            let (queue, threads) = (&self.transfer.queue, &self.transfer.threads);
-            if !queue.await_wanted(threads)? {
+            let mut nowhere = Path::none(dialog.session);
+            if !self.await_wanted(dialog, &mut nowhere)? {
                 return Ok(None);
             }
         }
@@ -103,7 +103,7 @@ impl<'a> PathSetup<'a> {
         }
         dialog.say(&Message::Explore)?;
         let mut path = explore(dialog, role, true, lanes)?;
-        if !self.transfer.queue.await_wanted(&self.transfer.threads)? {
+        if !self.await_wanted(dialog, &mut path)? {
             return Ok(None);
         }
         let rate = if given.is_some() || path.sockets.is_empty() {
@@ -124,13 +124,25 @@ impl<'a> PathSetup<'a> {
             if bytes.is_some() || clock.now() >= until {
                 return Ok(bytes.is_some_and(is_little));
             }
-            pause(LOOK);
+            pause(CHECK_INTERVAL);
+        }
+    }
+
+    /// Waits until bytes may have to be sent, and keeps the path open. Returns false if the receiver has what it wants.
+    fn await_wanted(&self, dialog: &Dialog<'_>, path: &mut Path) -> Result<bool, Error> {
+        let (queue, threads) = (&self.transfer.queue, &self.transfer.threads);
+        loop {
+            dialog.check()?;
+            if let Some(is_wanted) = queue.await_wanted(threads)? {
+                return Ok(is_wanted);
+            }
+            path.stay_open(dialog)?;
         }
     }
 
     /// Returns the rate of the path: that of an earlier copy, or a measurement.
     fn path_rate(&self, dialog: &Dialog<'_>, path: &mut Path) -> Result<Rate, Error> {
-        let far = FarEnd::of(dialog.session);
+        let far = PathEnds::of(dialog.session);
         let memory = self.transfer.settings.known.as_deref();
         let bytes = self.transfer.queue.listed_bytes();
         let known = memory.zip(bytes).and_then(|(memory, bytes)| {
@@ -139,6 +151,7 @@ impl<'a> PathSetup<'a> {
         });
         if let Some(known) = known {
             path.lost_ppm = known.lost_ppm;
+            self.transfer.path.get_or_init(|| known);
             return Ok(known.rate);
         }
         let Some(measured) = path.measure(dialog)? else {
@@ -146,9 +159,8 @@ impl<'a> PathSetup<'a> {
         };
         // slightly less, so that queues drain
         let rate = measured.scaled(995, 1000);
-        if let Some(memory) = memory {
-            memory.keep(far, KnownPath::now(rate, path.lost_ppm));
-        }
+        let measured = KnownPath::now(rate, path.lost_ppm);
+        self.transfer.path.get_or_init(|| measured);
         Ok(rate)
     }
 
@@ -216,7 +228,7 @@ impl<'a> PathSetup<'a> {
             if bytes.is_some() || session.clock.now() >= until {
                 return bytes;
             }
-            pause(LOOK);
+            pause(CHECK_INTERVAL);
         }
     }
 
@@ -252,7 +264,7 @@ impl<'a> PathSetup<'a> {
         let transfer = self.transfer;
         let (session, offer) = (transfer.session, agreed.offer);
         let started = session.clock.now();
-        self.pace.start(started, &offer, &transfer.settings);
+        self.rate.start(started, &offer, &transfer.settings);
         if let Some(Choice { protocol, why }) = agreed.chosen {
             let chosen = CopyEvent::Chosen(protocol.to_string(), why);
             transfer.monitor.show(chosen);
@@ -265,8 +277,8 @@ impl<'a> PathSetup<'a> {
         );
         let common = Common {
             transfer,
-            share: self.pace.share(),
-            pace: Arc::clone(&self.pace),
+            share: self.rate.share(),
+            rate: Arc::clone(&self.rate),
             trc: transfer.settings.vector_at(started)?,
             offer,
         };

@@ -244,17 +244,17 @@ impl Queue {
         state.listed.then_some(state.totals.bytes)
     }
 
-    /// Waits until bytes may have to be sent. Returns false if the receiver has what it wants.
-    pub(crate) fn await_wanted(&self, threads: &ThreadGroup) -> Result<bool, Error> {
-        let mut state = self.lock();
-        loop {
-            if !state.ready.is_empty() || state.deltas.has_waiting() {
-                return Ok(true);
-            }
-            if state.is_answered() {
-                return Ok(false);
-            }
-            state = self.wait(threads, state)?;
+    /// Returns true if bytes may have to be sent, and false if the receiver has what it wants. Waits a moment if neither
+    /// is known.
+    pub(crate) fn await_wanted(&self, threads: &ThreadGroup) -> Result<Option<bool>, Error> {
+        let look = |state: &State| {
+            let is_wanted = !state.ready.is_empty() || state.deltas.has_waiting();
+            (is_wanted || state.is_answered()).then_some(is_wanted)
+        };
+        let state = self.lock();
+        match look(&state) {
+            None => Ok(look(&*self.wait(threads, state)?)),
+            known => Ok(known),
         }
     }
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_copy::contents::{Content, Room};
+use lighthaul_copy::contents::{Content, ContentsLimit};
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::Listing;
 use lighthaul_copy::thread_group::CHECK_INTERVAL;
@@ -100,15 +100,15 @@ impl Scan<'_> {
     fn contents(&self) -> ContentsReader<'_> {
         let options = self.transfer.options();
         let is_chosen = matches!(self.transfer.settings.asked(), Ok(None));
-        let room = if is_chosen && options.dry_run.is_none() && options.trc.is_empty() {
-            Room::default()
+        let limit = if is_chosen && options.dry_run.is_none() && options.trc.is_empty() {
+            ContentsLimit::default()
         } else {
-            Room::none()
+            ContentsLimit::none()
         };
         ContentsReader {
             access: &self.transfer.access,
             digest: options.digest,
-            room,
+            limit,
         }
     }
 

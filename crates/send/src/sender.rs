@@ -26,16 +26,19 @@ use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::halt::Halt;
 use lighthaul_session::keepalive::Keepalive;
+use lighthaul_session::known_path::{KnownPath, PathEnds};
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
 use super::held::HeldReader;
-use super::pace::Pace;
 use super::path_setup::PathSetup;
+use super::rate_control::RateControl;
 use super::scan::{Names, Scan};
 use super::settings::Settings;
 use super::transfer::Transfer;
 
+/// Least time that the peer has for its first message.
+const ADMISSION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of events about progress.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -110,11 +113,11 @@ impl<'a> Sending<'a, '_> {
         transfer.settings.vector()?;
         let held = HeldReader { transfer };
         scope.spawn(move || threads.run("comparison", || held.run()));
-        let pace = Arc::new(Pace::new());
+        let rate = Arc::new(RateControl::new());
         let end = EndOnDrop::default();
         let setup = PathSetup {
             transfer,
-            pace: Arc::clone(&pace),
+            rate: Arc::clone(&rate),
             halt: Arc::clone(&end.0),
             begun: self.begun,
         };
@@ -127,15 +130,31 @@ impl<'a> Sending<'a, '_> {
             )
         };
         let _alive = Keepalive::start(scope, session, threads.work.counter());
-        let mut summary = self.watch(&pace, lanes_run)?;
+        let mut summary = self.watch(&rate, lanes_run)?;
+        self.keep_path(&rate);
         let now = session.clock.now();
         summary.elapsed = now.since(self.begun);
-        summary.moving = now.since(pace.started().unwrap_or(self.begun));
+        summary.moving = now.since(rate.started().unwrap_or(self.begun));
         Ok(summary)
     }
 
+    /// Keeps the rate of the path for later copies: the measured one, or what losses have left of it.
+    fn keep_path(&self, rate: &RateControl) {
+        let Transfer { session, path, .. } = self.transfer;
+        let memory = self.transfer.settings.known.as_deref();
+        if let Some((memory, path)) = memory.zip(path.get()) {
+            let after = rate.after_losses().unwrap_or(path.rate);
+            let rate = path.rate.min(after);
+            memory.keep(PathEnds::of(session), KnownPath { rate, ..*path });
+        }
+    }
+
     /// Handles the messages of the receiver, until the result arrives.
-    fn watch(&mut self, pace: &Pace, lanes_run: impl Fn() -> bool) -> Result<Summary, Error> {
+    fn watch(
+        &mut self,
+        rate: &RateControl,
+        lanes_run: impl Fn() -> bool,
+    ) -> Result<Summary, Error> {
         let clock = self.transfer.session.clock;
         let begun = clock.now();
         let mut progress = Progress::default();
@@ -155,7 +174,7 @@ impl<'a> Sending<'a, '_> {
                 work.wait();
             }
             stall.check(clock.now(), work, self.transfer.session.told_work())?;
-            pace.limit(&self.transfer.settings);
+            rate.limit(&self.transfer.settings);
             if !sent && !lanes_run() {
                 sent = true;
                 self.transfer.threads.check()?;
@@ -163,12 +182,13 @@ impl<'a> Sending<'a, '_> {
             }
             let message = match self.transfer.session.hear_for(TICK) {
                 Err(error) if error.code() == Code::TimedOut => {
-                    let patience = self.transfer.options().stall_timeout();
-                    if clock
-                        .now()
-                        .since(begun.max(self.transfer.session.heard_at()))
-                        > patience
-                    {
+                    let heard_at = self.transfer.session.heard_at();
+                    let mut patience = self.transfer.options().stall_timeout();
+                    if heard_at == Instant::ZERO {
+                        // a daemon may wait for the end of an earlier attempt
+                        patience = patience.max(ADMISSION_TIMEOUT);
+                    }
+                    if clock.now().since(begun.max(heard_at)) > patience {
                         return Err(Fault::Silent("receiver", patience.as_secs()).into());
                     }
                     continue;
@@ -177,7 +197,7 @@ impl<'a> Sending<'a, '_> {
             };
             if let Message::Progress(now) = message {
                 let dropped = now.buffer_drops > progress.buffer_drops;
-                pace.receive_report(clock.now(), dropped);
+                rate.receive_report(clock.now(), dropped);
                 self.take_progress(&now);
                 progress = now;
             } else if let Message::Result(result) = message {

@@ -1,6 +1,6 @@
 //! State of a copy on the sending side, for its threads.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lighthaul_copy::message::{LIST, Message};
 use lighthaul_copy::monitor::Monitor;
@@ -10,6 +10,7 @@ use lighthaul_files::options::Options;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::Stream;
 use lighthaul_session::error::Error;
+use lighthaul_session::known_path::KnownPath;
 use lighthaul_session::machine::SharedLearned;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
@@ -33,6 +34,8 @@ pub(super) struct Transfer<'a> {
     /// Part of the file system with the sources.
     pub(super) access: Arc<FileAccess>,
     pub(super) settings: Settings,
+    /// Path whose rate was measured, or is known.
+    pub(super) path: OnceLock<KnownPath>,
 }
 
 impl<'a> Transfer<'a> {
@@ -52,6 +55,7 @@ impl<'a> Transfer<'a> {
             learned: SharedLearned::default(),
             access: Arc::clone(&finds.access),
             settings,
+            path: OnceLock::new(),
         })
     }
 

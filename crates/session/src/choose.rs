@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn each_reason_selects_its_protocol() {
-        let table: [(Change, Protocol, &str); 17] = [
+        let table: [(Change, Protocol, &str); 18] = [
             (|_| {}, Protocol::Rbudp, "no other flow"),
             (|f| f.datagram_len = 0, Protocol::Ptcp, "no UDP datagram"),
             (|f| f.booked = true, Protocol::Vbtp, "reserved"),

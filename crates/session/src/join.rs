@@ -4,7 +4,7 @@
 //! The client of the session connects again; the server hands each connection to the session that
 //! waits for it.
 
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ use crate::session::Session;
 /// Longest wait for a welcome.
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(3);
 const ROUND_TRIPS: u32 = 8;
+/// Interval at which a waiting side checks whether it is halted.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Longest wait until an announced connection is handed over on this side.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait for the peer's list of joined connections.
@@ -86,9 +88,14 @@ fn call(dialog: &Dialog<'_>, count: u8) -> Result<Vec<Session>, Error> {
     drop(answered);
     let deadline = session.clock.now() + patience.max(session.rtt * ROUND_TRIPS);
     let mut joined = Vec::new();
-    while let Ok((number, answer)) = answers.recv_timeout(session.clock.until(deadline)) {
-        if let Ok(answer) = answer {
-            joined.push((number, answer));
+    loop {
+        dialog.check()?;
+        let until = deadline.min(session.clock.now() + CHECK_INTERVAL);
+        match answers.recv_timeout(session.clock.until(until)) {
+            Ok((number, Ok(answer))) => joined.push((number, answer)),
+            Ok((_, Err(_))) => {}
+            Err(RecvTimeoutError::Timeout) if until < deadline => {}
+            Err(_) => break,
         }
     }
     joined.sort_by_key(|(number, _)| *number);
@@ -103,8 +110,8 @@ fn call(dialog: &Dialog<'_>, count: u8) -> Result<Vec<Session>, Error> {
 fn hear(dialog: &Dialog<'_>, joins: &Joins) -> Result<Vec<Session>, Error> {
     let session = dialog.session;
     let mut said: Message = dialog.hear_for(LIST_TIMEOUT)?;
-    while let Message::Train { .. } = said {
-        // a busy host sees a train in two parts, and reports both
+    while let Message::Train { .. } | Message::Reached { .. } | Message::Exploring = said {
+        // a busy host sees a train in two parts, and reports both; a report of probes may be late
         said = dialog.hear_for(LIST_TIMEOUT)?;
     }
     let Message::Joined { connections: mask } = said else {

@@ -22,21 +22,24 @@ pub const COPY_MAX: Duration = Duration::from_secs(10);
 /// Most paths that are kept.
 const PATHS_MAX: usize = 256;
 
-/// Far end of a path.
+/// Ends of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FarEnd {
+pub struct PathEnds {
     /// Key of the peer.
     pub key: Fingerprint,
     /// Its address.
     pub address: IpAddr,
+    /// Address of this host, which changes with its network.
+    pub local: IpAddr,
 }
 
-impl FarEnd {
-    /// Returns the far end of a session.
+impl PathEnds {
+    /// Returns the ends of a session.
     pub fn of(session: &Session) -> Self {
         Self {
             key: session.peer,
             address: session.peer_address().ip(),
+            local: session.control.local().ip(),
         }
     }
 }
@@ -76,41 +79,41 @@ impl KnownPath {
 
 /// Memory of paths, for copies that follow.
 pub trait PathMemory: Debug + Send + Sync {
-    /// Returns the path to `far`, if a recent copy has measured it.
-    fn recall(&self, far: FarEnd) -> Option<KnownPath>;
+    /// Returns the path between `ends`, if a recent copy has measured it.
+    fn recall(&self, ends: PathEnds) -> Option<KnownPath>;
 
-    /// Keeps the path to `far`.
-    fn keep(&self, far: FarEnd, path: KnownPath);
+    /// Keeps the path between `ends`.
+    fn keep(&self, ends: PathEnds, path: KnownPath);
 }
 
 /// Paths in memory.
 #[derive(Debug, Default)]
-pub struct Paths(Mutex<BTreeMap<FarEnd, KnownPath>>);
+pub struct Paths(Mutex<BTreeMap<PathEnds, KnownPath>>);
 
 impl Paths {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<FarEnd, KnownPath>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathEnds, KnownPath>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl PathMemory for Paths {
-    fn recall(&self, far: FarEnd) -> Option<KnownPath> {
-        let path = self.lock().get(&far).copied();
+    fn recall(&self, ends: PathEnds) -> Option<KnownPath> {
+        let path = self.lock().get(&ends).copied();
         path.filter(|path| path.is_recent(unix_seconds()))
     }
 
-    fn keep(&self, far: FarEnd, path: KnownPath) {
+    fn keep(&self, ends: PathEnds, path: KnownPath) {
         let mut paths = self.lock();
-        paths.insert(far, path);
+        paths.insert(ends, path);
         forget(&mut paths);
     }
 }
 
 /// Removes the oldest of too many paths.
-pub fn forget(paths: &mut BTreeMap<FarEnd, KnownPath>) {
+pub fn forget(paths: &mut BTreeMap<PathEnds, KnownPath>) {
     while paths.len() > PATHS_MAX {
         let oldest = paths.iter().min_by_key(|(_, path)| path.at);
-        let Some(oldest) = oldest.map(|(far, _)| *far) else {
+        let Some(oldest) = oldest.map(|(ends, _)| *ends) else {
             return;
         };
         paths.remove(&oldest);
@@ -128,10 +131,11 @@ mod tests {
 
     use super::*;
 
-    fn far(nth: u32) -> FarEnd {
-        FarEnd {
+    fn far(nth: u32) -> PathEnds {
+        PathEnds {
             key: Fingerprint::from_octets([7; 32]),
             address: Ipv4Addr::from(nth).into(),
+            local: Ipv4Addr::LOCALHOST.into(),
         }
     }
 

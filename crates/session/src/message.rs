@@ -36,6 +36,8 @@ pub enum Message {
         /// Numbers of the connections, one bit each.
         connections: u32,
     },
+    /// This side explores the path from now on.
+    Exploring,
     /// Report of the peer's datagrams that arrived here.
     Reached {
         /// Length of the longest; zero if none arrived.

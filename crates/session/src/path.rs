@@ -17,22 +17,32 @@ use lighthaul_io::net::udp::Udp;
 
 use crate::dialog::Dialog;
 use crate::error::{Code, Error};
-use crate::fault::PeerFault;
+use crate::fault::{Fault, PeerFault};
 use crate::message::Message;
 use crate::role::{Arrivals, Role};
 use crate::session::Session;
 use crate::topic::Topic;
 
+/// Longest wait for the message after an exploration, where it follows at once.
+pub const LISTEN_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest wait until the peer explores, too.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest wait for datagrams before the stream must carry the data.
 const DATAGRAM_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Interval at which probes are sent again.
 const RESEND_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval at which a side that waits for probes checks whether any will come.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// Longest wait for a train before a message is looked for.
+const TICK: Duration = Duration::from_millis(20);
+/// Time without datagrams after which one keeps the path open.
+const IDLE_MAX: Duration = Duration::from_secs(5);
 /// Longest time between the arrivals of probes that are sent together.
 const PROBE_SPREAD: Duration = Duration::from_millis(10);
 /// Duration of a measured train.
 const TRAIN_TIME: Duration = Duration::from_millis(25);
+/// Longest wait for the report of a train.
+const TRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 const TRAIN_BYTES_MAX: u64 = 16 << 20;
 const TRAIN_BYTES_MIN: u64 = 256 << 10;
 /// Datagrams of the first, short train.
@@ -51,6 +61,8 @@ pub struct Path {
     pub lost_ppm: u32,
     /// Percentage of time in which processes wait for a processor of the peer's host.
     pub waited: u8,
+    /// Time at which it was last kept open.
+    used: Instant,
     prober: Prober,
 }
 
@@ -71,12 +83,12 @@ pub fn explore(
         // both sides know that no datagram is wanted
         return Ok(Path::none(session));
     }
-    let deadline = session.clock.now() + DATAGRAM_TIMEOUT;
-    let mut theirs: Option<Reached> = None;
+    dialog.say(&Message::Exploring)?;
+    let mut peer = PeerReports::new(dialog);
     let (sockets, first) = match role {
         Role::Client(false) => (Vec::new(), 0),
         Role::Client(true) => (call(session, lanes)?, 0),
-        Role::Server(arrivals, _) => answer(dialog, arrivals, &prober, (deadline, &mut theirs))?,
+        Role::Server(arrivals, _) => answer(dialog, arrivals, &prober, &mut peer)?,
     };
     let ours = mask(&sockets);
     let mut arrived = 0;
@@ -84,10 +96,11 @@ pub fn explore(
     while let Some((_, udp)) = sockets.first() {
         dialog.check()?;
         let now = session.clock.now();
-        if now >= deadline || arrived > 0 && theirs.is_some() {
+        if now >= peer.deadline() || arrived > 0 && peer.reached.is_some() {
             break;
         }
-        let is_heard = arrived > 0 && (session.secrets.side() == Side::Server || theirs.is_some());
+        let is_heard =
+            arrived > 0 && (session.secrets.side() == Side::Server || peer.reached.is_some());
         if now >= ping_at && !is_heard {
             ping_at = now + RESEND_INTERVAL;
             prober.ping(udp).map_err(explore_error)?;
@@ -95,7 +108,7 @@ pub fn explore(
                 prober.announce(udp, *lane).map_err(explore_error)?;
             }
         }
-        let until = deadline.min(now + CHECK_INTERVAL);
+        let until = peer.deadline().min(now + CHECK_INTERVAL);
         if arrived == 0 {
             arrived = prober
                 .receive_pings(udp, session.clock, until)
@@ -106,22 +119,17 @@ pub fn explore(
                 dialog.say(&reached(arrived as u16, ours))?;
             }
         }
-        if theirs.is_none() {
-            let patience = if arrived > 0 {
-                until.since(session.clock.now())
-            } else {
-                Duration::ZERO
-            };
-            theirs = hear_reached(dialog, patience)?;
-        }
+        let patience = if arrived > 0 {
+            until.since(session.clock.now())
+        } else {
+            Duration::ZERO
+        };
+        peer.hear(dialog, patience)?;
     }
     if arrived == 0 {
         dialog.say(&reached(0, ours))?;
     }
-    let (theirs, lanes, waited) = match theirs {
-        Some(theirs) => theirs,
-        None => hear_reached(dialog, DATAGRAM_TIMEOUT * 2)?.unwrap_or_default(),
-    };
+    let (theirs, lanes, waited) = peer.last(dialog)?;
     let datagram_len = if sending { theirs } else { arrived };
     let common = ours & lanes;
     let common = if datagram_len > 0 { common } else { 0 };
@@ -131,8 +139,72 @@ pub fn explore(
         both_ways_len: theirs.min(arrived),
         lost_ppm: 0,
         waited,
+        used: session.clock.now(),
         prober,
     })
+}
+
+/// What the peer says while both sides explore.
+struct PeerReports {
+    /// End of the wait for datagrams. The time counts from the moment at which both sides explore.
+    until: Instant,
+    is_ready: bool,
+    reached: Option<Reached>,
+}
+
+impl PeerReports {
+    fn new(dialog: &Dialog<'_>) -> Self {
+        Self {
+            until: dialog.session.clock.now() + READY_TIMEOUT,
+            is_ready: false,
+            reached: None,
+        }
+    }
+
+    const fn deadline(&self) -> Instant {
+        self.until
+    }
+
+    /// Waits at most `patience` for a message of the peer, unless its report has arrived.
+    fn hear(&mut self, dialog: &Dialog<'_>, patience: Duration) -> Result<(), Error> {
+        let until = dialog.session.clock.now() + patience;
+        while self.reached.is_none() {
+            let patience = until.since(dialog.session.clock.now());
+            match dialog.hear_for(patience) {
+                Ok(Message::Exploring) => self.be_ready(dialog),
+                Ok(Message::Reached {
+                    datagram_len: len,
+                    lanes,
+                    waited,
+                }) if len == 0 || LENGTHS.contains(&len.into()) => {
+                    self.reached = Some((usize::from(len), lanes, waited));
+                    self.be_ready(dialog);
+                }
+                Ok(_) => return Err(PeerFault::Unexpected("the report of probes").into()),
+                Err(error) if error.code() == Code::TimedOut => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn be_ready(&mut self, dialog: &Dialog<'_>) {
+        if !self.is_ready {
+            self.is_ready = true;
+            self.until = dialog.session.clock.now() + DATAGRAM_TIMEOUT;
+        }
+    }
+
+    /// Waits for the report of the peer, which may be behind other messages.
+    fn last(mut self, dialog: &Dialog<'_>) -> Result<Reached, Error> {
+        let patience = if self.is_ready {
+            DATAGRAM_TIMEOUT * 2
+        } else {
+            READY_TIMEOUT
+        };
+        self.hear(dialog, patience)?;
+        Ok(self.reached.unwrap_or_default())
+    }
 }
 
 fn reached(datagram_len: u16, lanes: u8) -> Message {
@@ -165,6 +237,7 @@ impl Path {
             both_ways_len: 0,
             lost_ppm: 0,
             waited: 0,
+            used: Instant::ZERO,
             prober: session.secrets.prober(),
         }
     }
@@ -180,8 +253,12 @@ impl Path {
             self.prober
                 .train(udp, count, self.datagram_len)
                 .map_err(explore_error)?;
-            let Message::Train { bytes, nanos } = dialog.hear_for(Duration::from_secs(5))? else {
-                return Err(PeerFault::Unexpected("the measurement of a train").into());
+            let (bytes, nanos) = match dialog.hear_for(TRAIN_TIMEOUT) {
+                Ok(Message::Train { bytes, nanos }) => (bytes, nanos),
+                // no datagram of it has arrived
+                Err(error) if error.code() == Code::TimedOut => return Ok(rate),
+                Err(error) => return Err(error),
+                Ok(_) => return Err(PeerFault::Unexpected("the measurement of a train").into()),
             };
             // the first datagram only starts the clock
             let sent = (count.saturating_sub(1) * self.datagram_len) as u64;
@@ -197,27 +274,36 @@ impl Path {
         Ok(rate)
     }
 
-    /// Reports trains to the peer until a message of topic `M` arrives, and returns that.
-    pub fn listen<M: Topic>(&mut self, dialog: &Dialog<'_>) -> Result<M, Error> {
-        let session = dialog.session;
-        let give_up = session.clock.now() + Duration::from_secs(30);
-        while let Some(udp) = self.sockets.first() {
+    /// Reports trains to the peer until a message of topic `M` arrives, and returns that. Waits at most `patience`, or
+    /// without a limit until the dialog is halted.
+    pub fn listen<M: Topic>(
+        &mut self,
+        dialog: &Dialog<'_>,
+        patience: Option<Duration>,
+    ) -> Result<M, Error> {
+        let clock = dialog.session.clock;
+        let give_up = patience.map_or(Instant::NEVER, |patience| clock.now() + patience);
+        loop {
             dialog.check()?;
+            let now = clock.now();
+            if now >= give_up {
+                return Err(Fault::NoAnswer.into());
+            }
+            let until = now + TICK;
+            let Some(udp) = self.sockets.first() else {
+                match dialog.hear_for(TICK) {
+                    Err(error) if error.code() == Code::TimedOut => continue,
+                    said => return said,
+                }
+            };
             if let Some(message) = dialog.heard()? {
                 return Ok(message);
             }
-            let now = session.clock.now();
-            if now >= give_up {
-                break;
-            }
-            let until = now + Duration::from_millis(20);
-            let heard = self
-                .prober
-                .receive_train(udp, session.clock, until)
-                .map_err(explore_error)?;
-            match heard {
-                TrainResult::Nothing => {}
-                TrainResult::Data => break,
+            let heard = self.prober.receive_train(udp, clock, until);
+            match heard.map_err(explore_error)? {
+                TrainResult::Nothing => self.stay_open(dialog)?,
+                // the message precedes them
+                TrainResult::Data => return dialog.hear(),
                 TrainResult::Train(arrival) => {
                     let nanos = u64::try_from(arrival.time.as_nanos()).unwrap_or(u64::MAX);
                     let bytes = arrival.bytes;
@@ -225,7 +311,21 @@ impl Path {
                 }
             }
         }
-        dialog.hear()
+    }
+
+    /// Sends a short datagram on each lane of the client from time to time, so that firewalls and address translators
+    /// on the way keep them open.
+    pub fn stay_open(&mut self, dialog: &Dialog<'_>) -> Result<(), Error> {
+        let now = dialog.session.clock.now();
+        let is_due = now.since(self.used) >= IDLE_MAX;
+        if is_due && dialog.session.secrets.side() == Side::Client {
+            self.used = now;
+            for (lane, udp) in self.sockets.iter().enumerate() {
+                let announced = self.prober.announce(udp, lane as u8);
+                announced.map_err(explore_error)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -247,20 +347,25 @@ fn answer(
     dialog: &Dialog<'_>,
     arrivals: &Arrivals,
     prober: &Prober,
-    (deadline, theirs): (Instant, &mut Option<Reached>),
+    peer: &mut PeerReports,
 ) -> Result<(Vec<(u8, Udp)>, usize), Error> {
     let session = dialog.session;
     let mut found = BTreeMap::new();
     let mut longest = 0;
-    let mut until = deadline;
-    while session.clock.now() < until {
+    let mut all_at = None;
+    loop {
         dialog.check()?;
-        let check_at = until.min(session.clock.now() + CHECK_INTERVAL);
+        let until = all_at.unwrap_or_else(|| peer.deadline());
+        let now = session.clock.now();
+        if now >= until {
+            break;
+        }
+        let check_at = until.min(now + CHECK_INTERVAL);
         let (from, mut octets) = match arrivals.recv_timeout(session.clock.until(check_at)) {
             Ok(arrival) => arrival,
             Err(RecvTimeoutError::Timeout) if check_at < until => {
-                *theirs = hear_reached(dialog, Duration::ZERO)?;
-                if theirs.is_some() {
+                peer.hear(dialog, Duration::ZERO)?;
+                if peer.reached.is_some() {
                     break;
                 }
                 continue;
@@ -277,7 +382,7 @@ fn answer(
             longest = longest.max(len);
         }
         if found.is_empty() {
-            until = session.clock.now() + PROBE_SPREAD;
+            all_at = Some(session.clock.now() + PROBE_SPREAD);
         }
         found.insert(lane, from);
     }
@@ -294,21 +399,6 @@ fn answer(
         .map(connect)
         .collect::<Result<_, Error>>()?;
     Ok((sockets, longest))
-}
-
-fn hear_reached(dialog: &Dialog<'_>, patience: Duration) -> Result<Option<Reached>, Error> {
-    match dialog.hear_for(patience) {
-        Ok(Message::Reached {
-            datagram_len: len,
-            lanes,
-            waited,
-        }) if len == 0 || LENGTHS.contains(&len.into()) => {
-            Ok(Some((usize::from(len), lanes, waited)))
-        }
-        Ok(_) => Err(PeerFault::Unexpected("the report of probes").into()),
-        Err(error) if error.code() == Code::TimedOut => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 fn explore_error(error: std::io::Error) -> Error {

@@ -316,8 +316,12 @@ impl Session {
             {
                 return Ok(None);
             }
-            // a busy host sees a train in two parts, and reports both
-            Some(Message::Train { .. }) if M::NUMBER != Message::NUMBER => return Ok(None),
+            // a busy host sees a train in two parts, and reports both; a report of probes may be late
+            Some(Message::Train { .. } | Message::Reached { .. } | Message::Exploring)
+                if M::NUMBER != Message::NUMBER =>
+            {
+                return Ok(None);
+            }
             None if frame.octets.first() == Some(&M::NUMBER) => {}
             Some(_) if M::NUMBER == Message::NUMBER => {}
             // a peer of another version can have sent nothing but a request

@@ -10,7 +10,7 @@ use lighthaul_proto::fec::wire::HEAD_LEN;
 use lighthaul_session::error::Error;
 use lighthaul_session::keepalive::Keepalive;
 use lighthaul_session::offer::{self, Offer};
-use lighthaul_session::path::{Path, explore};
+use lighthaul_session::path::{LISTEN_TIMEOUT, Path, explore};
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
@@ -110,7 +110,9 @@ pub fn receive(
     settings: Settings,
 ) -> Result<Report, Error> {
     let mut path = explore(&session.dialog(), role, false, 1)?;
-    let Message::Begin { offer, message_len } = path.listen(&session.dialog())? else {
+    let Message::Begin { offer, message_len } =
+        path.listen(&session.dialog(), Some(LISTEN_TIMEOUT))?
+    else {
         return Err(out_of_turn());
     };
     if ![Protocol::Rbudp, Protocol::Tcp].contains(&offer.protocol) {

@@ -20,7 +20,7 @@ pub(crate) fn take(session: &Session) -> Result<(Offer, Path, Vec<Control>), Err
     let mut said = dialog.hear()?;
     if said == Message::Explore {
         path = explore(&dialog, &role, false, 1)?;
-        said = path.listen(&dialog)?;
+        said = path.listen(&dialog, None)?;
     }
     let Message::Offer(offer) = said else {
         panic!("nothing was offered")

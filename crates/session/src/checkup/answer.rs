@@ -8,7 +8,7 @@ use crate::checkup::message::{HostFacts, Message, unexpected};
 use crate::checkup::reverse;
 use crate::error::Error;
 use crate::fault::PeerFault;
-use crate::path::explore;
+use crate::path::{LISTEN_TIMEOUT, explore};
 use crate::role::Role;
 use crate::session::Session;
 
@@ -19,7 +19,7 @@ pub fn answer(session: &Session, role: &Role) -> Result<(), Error> {
     let mut path = explore(&session.dialog(), role, true, 1)?;
     let facts = HostFacts::of(session.control.local(), path.datagram_len);
     session.say(&Message::Facts(facts))?;
-    match path.listen(&session.dialog())? {
+    match path.listen(&session.dialog(), Some(LISTEN_TIMEOUT))? {
         Message::End => {}
         Message::SendTo { port } => {
             reverse::send(session, port)?;

@@ -1,7 +1,7 @@
-//! Pace of a copy: the rate of all lanes, after losses and within a timetable.
+//! Control of the rate of all lanes, after losses and within a timetable.
 //!
-//! A measured rate follows the loss of each pass ([`Course`]); a rate that the user gave does not. Both are reduced when the
-//! receiving host drops datagrams ([`RateBackoff`]).
+//! A measured rate follows the loss of each pass ([`LossRate`]); a rate that the user gave does not. Both are reduced when
+//! the receiving host drops datagrams ([`RateBackoff`]).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,8 +9,7 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::drive::Share;
 use lighthaul_parts::backoff::RateBackoff;
-use lighthaul_parts::course::{Course, Pass};
-
+use lighthaul_parts::loss_rate::{LossRate, Pass};
 use lighthaul_session::offer::Offer;
 use lighthaul_session::protocol::Protocol;
 
@@ -18,7 +17,7 @@ use super::settings::Settings;
 
 /// Rate of the lanes, which is known once the path is set up.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct RateControl {
     share: Arc<Share>,
     rates: Mutex<Option<Rates>>,
 }
@@ -31,18 +30,30 @@ struct Rates {
     backoff: RateBackoff,
     /// Rate after drops of the receiving host.
     after_drops: Rate,
+    /// Number of reports with such drops.
+    drops: u64,
     /// Rate after losses on the path, if that was measured.
-    course: Option<Course>,
+    losses: Option<LossRate>,
+}
+
+/// Begin of a pass.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PassBegin {
+    packets: u64,
+    /// Rate of all lanes.
+    rate: Rate,
+    /// Number of reports with drops of the receiving host.
+    drops: u64,
 }
 
 impl Rates {
     fn rate(&self) -> Rate {
-        let course = self.course.as_ref().map_or(self.most, Course::rate);
-        course.min(self.after_drops)
+        let after_losses = self.losses.as_ref().map_or(self.most, LossRate::rate);
+        after_losses.min(self.after_drops)
     }
 }
 
-impl Pace {
+impl RateControl {
     pub(super) fn new() -> Self {
         Self {
             share: Arc::new(Share::new(Rate::UNLIMITED)),
@@ -67,7 +78,8 @@ impl Pace {
             most,
             backoff: RateBackoff::new(now, most),
             after_drops: most,
-            course: is_measured.then(|| Course::new(now, most, rtt)),
+            drops: 0,
+            losses: is_measured.then(|| LossRate::new(now, most, rtt)),
         });
     }
 
@@ -76,24 +88,46 @@ impl Pace {
         self.lock().as_ref().map(|rates| rates.started)
     }
 
-    /// Returns the rate that a pass over an object begins with, if that follows losses.
-    pub(super) fn of_pass(&self) -> Option<Rate> {
+    /// Returns the rate that is left after losses, if it follows them.
+    pub(super) fn after_losses(&self) -> Option<Rate> {
         let rates = self.lock();
-        rates.as_ref()?.course.as_ref().map(Course::rate)
+        rates.as_ref()?.losses.as_ref().map(LossRate::rate)
     }
 
-    /// Adapts the rate to the result of a pass.
-    pub(super) fn receive_pass(&self, now: Instant, pass: Pass) {
+    /// Returns the begin of a pass of `packets`.
+    pub(super) fn begin_pass(&self, packets: u64) -> PassBegin {
+        PassBegin {
+            packets,
+            rate: self.share.whole(),
+            drops: self.lock().as_ref().map_or(0, |rates| rates.drops),
+        }
+    }
+
+    /// Adapts the rate to a pass of which `lost` packets did not arrive. If the rate has changed meanwhile, or the
+    /// receiving host has dropped datagrams, the pass says nothing about the path.
+    pub(super) fn end_pass(&self, begin: PassBegin, lost: u64, now: Instant, settings: &Settings) {
         let mut rates = self.lock();
-        let course = rates.as_mut().and_then(|rates| rates.course.as_mut());
-        if let Some(course) = course {
-            course.update(now, pass);
+        let Some(rates) = rates.as_mut() else {
+            return;
+        };
+        if begin.rate != self.share.whole() || begin.drops != rates.drops {
+            return;
+        }
+        let pass = Pass {
+            rate: begin.rate,
+            sent: begin.packets,
+            lost,
+        };
+        let losses = rates.losses.as_mut();
+        if losses.and_then(|losses| losses.update(now, pass)).is_some() {
+            self.share.set(settings.limited(rates.rate()));
         }
     }
 
     /// Adapts the rate. `dropped` is true if the receiving host has dropped datagrams since the last call.
     pub(super) fn receive_report(&self, now: Instant, dropped: bool) {
         if let Some(rates) = self.lock().as_mut() {
+            rates.drops += u64::from(dropped);
             let changed = rates.backoff.update(now, dropped);
             rates.after_drops = changed.unwrap_or(rates.after_drops);
         }

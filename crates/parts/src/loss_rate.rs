@@ -1,0 +1,346 @@
+//! Rate that follows the loss of each pass.
+//!
+//! Loss that a lower rate takes away came from the rate: a queue was full, or a policer dropped what exceeded its limit.
+//! Loss that stays at a lower rate has other causes, and the rate returns. After losses, the rate rises again in steps,
+//! which come more slowly each time that one causes loss.
+
+use core::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+
+/// Result of one pass over an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// Rate of all lanes during the pass.
+    pub rate: Rate,
+    /// Packets that were sent.
+    pub sent: u64,
+    /// Packets of them that did not arrive.
+    pub lost: u64,
+}
+
+/// Control of a rate by the results of its passes.
+#[derive(Clone, Copy, Debug)]
+pub struct LossRate {
+    most: Rate,
+    rate: Rate,
+    interval: Duration,
+    changed: Instant,
+    /// Loss that does not depend on the rate, in parts per million.
+    base_ppm: u32,
+    /// Reduction that was not judged yet.
+    trial: Option<Trial>,
+    /// True if the last change was a step up.
+    rose: bool,
+    /// Next step up, in percent.
+    step: u32,
+    /// Good passes since the last change, and those that a step up needs.
+    good: u32,
+    needed: u32,
+}
+
+/// Rates and loss before a reduction.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    /// Rate to return to.
+    rate: Rate,
+    /// Rate of the pass.
+    used: Rate,
+    lost_ppm: u32,
+}
+
+/// Fewest packets of a pass that counts.
+const PACKETS_MIN: u64 = 512;
+/// Round-trip times between two changes.
+const INTERVAL_RTTS: u32 = 10;
+/// Loss above the base from which the rate is reduced, in parts per million.
+const EXCESS_PPM: u32 = 20_000;
+/// A reduced rate, as a part of what arrived, and the least part of the rate before.
+const BELOW: (u32, u32) = (98, 100);
+const REDUCTION_MAX: (u32, u32) = (1, 8);
+/// Bounds of a step up, in percent. It doubles with each one that causes no loss.
+const STEP_MIN: u32 = 5;
+const STEP_MAX: u32 = 50;
+/// Bounds of the good passes that a step up needs.
+const NEEDED_MIN: u32 = 2;
+const NEEDED_MAX: u32 = 64;
+/// All of something, in parts per million.
+const WHOLE: u32 = 1_000_000;
+
+impl LossRate {
+    /// Starts at the rate `most`, which is never exceeded, on a path of this round-trip time.
+    pub fn new(now: Instant, most: Rate, rtt: Duration) -> Self {
+        Self {
+            most,
+            rate: most,
+            interval: rtt * INTERVAL_RTTS,
+            changed: now,
+            base_ppm: 0,
+            trial: None,
+            rose: false,
+            step: STEP_MIN,
+            good: 0,
+            needed: NEEDED_MIN,
+        }
+    }
+
+    /// Returns the current rate.
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Returns the new rate after a pass, if it changes. A pass may be slower than the current rate, for other reasons.
+    pub fn update(&mut self, now: Instant, pass: Pass) -> Option<Rate> {
+        // a pass that began before the last reduction says nothing about the current rate
+        let is_current = pass.rate <= self.rate && pass.sent >= PACKETS_MIN;
+        if !is_current || self.rate == Rate::UNLIMITED {
+            return None;
+        }
+        let lost = ppm(pass.lost, pass.sent);
+        if let Some(trial) = self.trial.take()
+            && trial.did_not_help(pass.rate, lost)
+        {
+            self.base_ppm = lost.max(self.base_ppm);
+            return self.change(now, trial.rate);
+        }
+        if lost > self.base_ppm.saturating_add(self.base_ppm / 2) + EXCESS_PPM {
+            return self.reduce(now, pass.rate, lost);
+        }
+        if lost < self.base_ppm {
+            // what was lost once need not be lost for ever
+            self.base_ppm -= (self.base_ppm - lost).div_ceil(8);
+        }
+        self.good += 1;
+        let may_rise = pass.rate == self.rate && self.good >= self.needed && self.may_change(now);
+        if self.rate < self.most && may_rise {
+            let raised = self.rate.scaled(100 + self.step, 100).min(self.most);
+            self.step = (self.step * 2).min(STEP_MAX);
+            self.rose = true;
+            return self.change(now, raised);
+        }
+        None
+    }
+
+    fn reduce(&mut self, now: Instant, used: Rate, lost_ppm: u32) -> Option<Rate> {
+        if !self.may_change(now) {
+            return None;
+        }
+        if self.rose {
+            self.needed = (self.needed * 2).min(NEEDED_MAX);
+        }
+        self.rose = false;
+        self.step = STEP_MIN;
+        self.trial = Some(Trial {
+            rate: self.rate,
+            used,
+            lost_ppm,
+        });
+        let arrived = used.scaled(WHOLE - lost_ppm, WHOLE);
+        let least = used.scaled(REDUCTION_MAX.0, REDUCTION_MAX.1);
+        self.change(now, arrived.scaled(BELOW.0, BELOW.1).max(least))
+    }
+
+    /// Reports whether enough time has passed since the last change. The first may come at once.
+    fn may_change(&self, now: Instant) -> bool {
+        self.rate == self.most || now.since(self.changed) >= self.interval
+    }
+
+    fn change(&mut self, now: Instant, rate: Rate) -> Option<Rate> {
+        self.rate = rate;
+        self.changed = now;
+        self.good = 0;
+        Some(rate)
+    }
+}
+
+impl Trial {
+    /// Reports whether the loss at the rate `now` is nearer to the loss before than to that of a path that carries what
+    /// arrived before.
+    fn did_not_help(&self, now: Rate, lost_ppm: u32) -> bool {
+        let arrived = self.used.scaled(WHOLE - self.lost_ppm, WHOLE);
+        let excess = now.as_bps().saturating_sub(arrived.as_bps());
+        let helped = ppm(excess, now.as_bps());
+        lost_ppm.abs_diff(self.lost_ppm) < lost_ppm.abs_diff(helped)
+    }
+}
+
+/// Returns `part` of `whole` in parts per million.
+fn ppm(part: u64, whole: u64) -> u32 {
+    let part = u128::from(part.min(whole)) * u128::from(WHOLE);
+    (part / u128::from(whole.max(1))) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(100);
+    const MOST: Rate = Rate::from_mbps(1000);
+
+    /// Path that carries a rate, and loses a part of the rest, in parts per million.
+    struct Path {
+        carries: Rate,
+        base_ppm: u64,
+    }
+
+    impl Path {
+        fn pass(&self, rate: Rate) -> Pass {
+            let sent = 100_000;
+            let carried = u128::from(sent) * u128::from(self.carries.as_bps().min(rate.as_bps()));
+            let carried = (carried / u128::from(rate.as_bps())) as u64;
+            let lost = sent - carried + carried * self.base_ppm / 1_000_000;
+            Pass { rate, sent, lost }
+        }
+    }
+
+    /// Drives passes of half a second. Returns the times and rates of all changes.
+    fn drive(
+        control: &mut LossRate,
+        begin: &mut u32,
+        path: &Path,
+        passes: u32,
+    ) -> Vec<(u32, Rate)> {
+        let mut changes = Vec::new();
+        for _ in 0..passes {
+            *begin += 1;
+            let now = Instant::ZERO + Duration::from_millis(500) * *begin;
+            let pass = path.pass(control.rate());
+            changes.extend(control.update(now, pass).map(|rate| (*begin, rate)));
+        }
+        changes
+    }
+
+    #[test]
+    fn rate_falls_to_what_a_path_carries_and_stays_near() {
+        for carries in [20, 50, 100, 150, 200, 300, 500, 900] {
+            let path = Path {
+                carries: Rate::from_mbps(carries),
+                base_ppm: 0,
+            };
+            let mut control = LossRate::new(Instant::ZERO, MOST, RTT);
+            let mut at = 0;
+            drive(&mut control, &mut at, &path, 20);
+            for _ in 0..200 {
+                drive(&mut control, &mut at, &path, 1);
+                let now = control.rate().as_bps() / 1_000_000;
+                let near = carries * 90 / 100..=carries * 150 / 100;
+                assert!(near.contains(&now), "{now} of {carries}");
+            }
+        }
+    }
+
+    #[test]
+    fn loss_that_does_not_depend_on_the_rate_does_not_reduce_it() {
+        for base_ppm in [3000, 30_000, 300_000] {
+            let path = Path {
+                carries: MOST,
+                base_ppm,
+            };
+            let mut control = LossRate::new(Instant::ZERO, MOST, RTT);
+            let changes = drive(&mut control, &mut 0, &path, 40);
+            assert_eq!(control.rate(), MOST, "{changes:?}");
+            assert!(changes.len() <= 2, "{changes:?}");
+        }
+    }
+
+    #[test]
+    fn rate_recovers_when_the_path_does() {
+        let wide = Path {
+            carries: MOST,
+            base_ppm: 0,
+        };
+        for (carries, base_ppm) in [(500, 0), (10, 0), (1000, 980_000)] {
+            let mut control = LossRate::new(Instant::ZERO, MOST, RTT);
+            let mut at = 0;
+            let narrow = Path {
+                carries: Rate::from_mbps(carries),
+                base_ppm,
+            };
+            drive(&mut control, &mut at, &narrow, 10);
+            drive(&mut control, &mut at, &wide, 400);
+            assert_eq!(control.rate(), MOST, "{carries}");
+            // what was an outage does not hide later losses
+            drive(&mut control, &mut at, &wide, 50);
+            drive(
+                &mut control,
+                &mut at,
+                &Path {
+                    carries: Rate::from_mbps(400),
+                    base_ppm: 0,
+                },
+                20,
+            );
+            assert!(
+                control.rate() < Rate::from_mbps(620),
+                "{:?}",
+                control.rate()
+            );
+        }
+    }
+
+    #[test]
+    fn short_and_old_passes_say_nothing() {
+        let mut control = LossRate::new(Instant::ZERO, MOST, RTT);
+        let pass = |rate, sent| Pass {
+            rate,
+            sent,
+            lost: sent,
+        };
+        assert_eq!(control.update(Instant::ZERO, pass(MOST, 511)), None);
+        let faster = Rate::from_mbps(1001);
+        assert_eq!(control.update(Instant::ZERO, pass(faster, 10_000)), None);
+        assert_eq!(
+            control.update(Instant::ZERO, pass(MOST, 512)),
+            Some(Rate::from_mbps(125))
+        );
+    }
+
+    #[test]
+    fn slower_pass_reduces_from_its_own_rate_and_does_not_raise() {
+        let mut control = LossRate::new(Instant::ZERO, MOST, RTT);
+        let pass = |lost| Pass {
+            rate: Rate::from_mbps(100),
+            sent: 1000,
+            lost,
+        };
+        let reduced = control.update(Instant::ZERO, pass(500)).unwrap();
+        assert_eq!(reduced, Rate::from_mbps(49));
+        let mut control = LossRate::new(Instant::ZERO, MOST, RTT);
+        let now = |nth| Instant::ZERO + Duration::from_secs(nth);
+        control.update(now(0), pass(500));
+        for nth in 1..20 {
+            let slow = Pass {
+                rate: Rate::from_mbps(10),
+                ..pass(0)
+            };
+            assert_eq!(control.update(now(2 * nth), slow), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn rate_stays_within_its_bounds_and_does_not_oscillate(
+            losses in proptest::collection::vec(0_u64..=10_000, 1..200),
+            millis in proptest::collection::vec(1_u64..3000, 200),
+        ) {
+            let mut control = LossRate::new(Instant::ZERO, MOST, RTT);
+            let (mut now, mut ups) = (Instant::ZERO, Vec::new());
+            for (lost, millis) in losses.into_iter().zip(millis) {
+                now += Duration::from_millis(millis);
+                let before = control.rate();
+                let pass = Pass { rate: before, sent: 10_000, lost };
+                if control.update(now, pass).is_some_and(|rate| rate > before) {
+                    ups.push(now);
+                }
+                prop_assert!(control.rate() <= MOST && control.rate() >= before.scaled(1, 8).min(MOST));
+            }
+            // each rise but the end of a trial follows the last change by ten round trips
+            let close = ups.windows(3).filter(|three| three[2].since(three[0]) < RTT * 10);
+            prop_assert_eq!(close.count(), 0);
+        }
+    }
+}
