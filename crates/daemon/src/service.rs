@@ -25,6 +25,7 @@ use crate::settings::{AccessPolicy, Settings};
 
 /// State that all sessions of a daemon share.
 #[derive(Debug)]
+// fields: what all sessions of a daemon share
 pub(crate) struct Service {
     pub(crate) settings: Settings,
     pub(crate) probes: ProbeRouter,

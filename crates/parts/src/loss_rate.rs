@@ -101,7 +101,7 @@ impl LossRate {
             && trial.did_not_help(pass.rate, lost)
         {
             self.base_ppm = lost.max(self.base_ppm);
-            return self.change(now, trial.rate);
+            return Some(self.change(now, trial.rate));
         }
         if lost > self.base_ppm.saturating_add(self.base_ppm / 2) + EXCESS_PPM {
             return self.reduce(now, pass.rate, lost);
@@ -116,7 +116,7 @@ impl LossRate {
             let raised = self.rate.scaled(100 + self.step, 100).min(self.most);
             self.step = (self.step * 2).min(STEP_MAX);
             self.rose = true;
-            return self.change(now, raised);
+            return Some(self.change(now, raised));
         }
         None
     }
@@ -137,7 +137,7 @@ impl LossRate {
         });
         let arrived = used.scaled(WHOLE - lost_ppm, WHOLE);
         let least = used.scaled(REDUCTION_MAX.0, REDUCTION_MAX.1);
-        self.change(now, arrived.scaled(BELOW.0, BELOW.1).max(least))
+        Some(self.change(now, arrived.scaled(BELOW.0, BELOW.1).max(least)))
     }
 
     /// Reports whether enough time has passed since the last change. The first may come at once.
@@ -145,11 +145,11 @@ impl LossRate {
         self.rate == self.most || now.since(self.changed) >= self.interval
     }
 
-    fn change(&mut self, now: Instant, rate: Rate) -> Option<Rate> {
+    fn change(&mut self, now: Instant, rate: Rate) -> Rate {
         self.rate = rate;
         self.changed = now;
         self.good = 0;
-        Some(rate)
+        rate
     }
 }
 

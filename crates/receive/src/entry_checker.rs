@@ -112,22 +112,14 @@ impl EntryChecker<'_> {
         let made = tops && place.target_folder.is_new();
         opened(&place.root, &place.target_folder.folder, made)?;
         self.tidy(&mut place, Path::new(""));
-        let mut contents = Contents::default();
-        let mut writer = None;
+        let mut contents = (Contents::default(), None);
         loop {
             match self.receive()? {
-                Listing::Entries(packed) => {
-                    let first = place.listed;
-                    let mut wanted = self.check_page(&mut place, &packed)?;
-                    if let Some(writer) = &mut writer {
-                        self.write(writer, &mut contents, &mut wanted)?;
-                    }
-                    self.send_wanted(wanted, first)?;
-                }
+                Listing::Entries(packed) => self.take_page(&mut place, &packed, &mut contents)?,
                 Listing::Contents(files) if options.dry_run.is_none() => {
-                    contents.receive(files, place.listed)?;
-                    if writer.is_none() {
-                        writer = Some(self.contents_writer(&place)?);
+                    contents.0.receive(files, place.listed)?;
+                    if contents.1.is_none() {
+                        contents.1 = Some(self.contents_writer(&place)?);
                     }
                 }
                 Listing::Skipped { why: text } => {
@@ -181,15 +173,20 @@ impl EntryChecker<'_> {
         ContentsWriter::new(self.transfer, &files, self.jobs.clone())
     }
 
-    /// Writes the contents of wanted files.
-    fn write(
+    /// Handles a page of entries: writes the contents of wanted files, and requests the others.
+    fn take_page(
         &self,
-        writer: &mut ContentsWriter,
-        contents: &mut Contents,
-        wanted: &mut WantedFiles,
+        place: &mut Place,
+        packed: &[u8],
+        (contents, writer): &mut (Contents, Option<ContentsWriter>),
     ) -> Result<(), Error> {
-        let _step = self.transfer.threads.work.begin();
-        writer.write(self.transfer, contents, wanted)
+        let first = place.listed;
+        let mut wanted = self.check_page(place, packed)?;
+        if let Some(writer) = writer {
+            let _step = self.transfer.threads.work.begin();
+            writer.write(self.transfer, contents, &mut wanted)?;
+        }
+        self.send_wanted(wanted, first)
     }
 
     /// Returns the next message of the sender about its list. Requests for pages of our list are

@@ -9,6 +9,7 @@ use std::thread::Scope;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::Message;
 use lighthaul_copy::thread_group::CHECK_INTERVAL;
 use lighthaul_io::control::Control;
@@ -47,6 +48,26 @@ pub(super) struct PathSetup<'a> {
     pub(super) halt: Arc<Halt>,
     /// Begin of the copy.
     pub(super) begun: Instant,
+}
+
+/// Ends the set-up of the path with the copy.
+#[derive(Default)]
+pub(super) struct EndOnDrop(Arc<Halt>);
+
+impl EndOnDrop {
+    pub(super) const fn halt(&self) -> &Arc<Halt> {
+        &self.0
+    }
+
+    pub(super) fn stop(&self) {
+        self.0.stop(Fault::Stopped.into());
+    }
+}
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.stop();
+    }
 }
 
 /// Path that both sides agreed on, with its further connections.

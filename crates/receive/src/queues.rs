@@ -1,7 +1,7 @@
 //! Queues from the thread that handles messages to the others.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::time::Duration;
 
 use super::basis::Basis;
@@ -46,10 +46,7 @@ impl Lanes {
     /// Waits at most `patience` for the lanes. Returns none if they have not started.
     pub(super) fn wait(&mut self, patience: Duration) -> Option<&StartedLanes> {
         if self.started.is_none() {
-            self.started = match self.starting.recv_timeout(patience) {
-                Ok(started) => Some(started),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-            };
+            self.started = self.starting.recv_timeout(patience).ok();
         }
         self.started.as_ref()
     }

@@ -10,14 +10,13 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_copy::delta_message::{BASES_MAX, DeltaStretch, SumsRequest};
+use lighthaul_copy::delta_message::BASES_MAX;
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::failures::Failures;
 use lighthaul_copy::message::{Announced, Listing, Message, Progress, UNANSWERED_MAX};
@@ -34,18 +33,16 @@ use lighthaul_files::writer_lock::WriterLock;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_session::error::{Code, Error, FileAction, caught};
 use lighthaul_session::fault::PeerFault;
-use lighthaul_session::halt::Halt;
 use lighthaul_session::keepalive::Keepalive;
 use lighthaul_session::protocol;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
-use super::basis::Basis;
 use super::entry_checker::EntryChecker;
 use super::held::HeldRange;
 use super::job::{Incoming, Job, OBJECTS_MAX};
 use super::metadata::MetadataWriter;
-use super::path_setup::PathSetup;
+use super::path_setup::EndOnDrop;
 use super::publish::Publisher;
 use super::queues::{Lanes, Queues, StartedLanes};
 use super::settings::{OpenTarget, Settings};
@@ -175,22 +172,6 @@ fn warn_of_drops(monitor: &Monitor, small_buffer: Option<String>) {
     }
 }
 
-/// Ends the set-up of the path with the copy.
-#[derive(Default)]
-struct EndOnDrop(Arc<Halt>);
-
-impl EndOnDrop {
-    fn stop(&self) {
-        self.0.stop(Fault::Stopped.into());
-    }
-}
-
-impl Drop for EndOnDrop {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
 /// State of a copy on the receiving side.
 pub(super) struct Receiving<'a, 'w> {
     pub(super) transfer: &'a Transfer<'a>,
@@ -198,7 +179,7 @@ pub(super) struct Receiving<'a, 'w> {
     pub(super) unhashed: Cell<Option<Receiver<PathBuf>>>,
     metadata: &'a MetadataWriter<'a>,
     pub(super) watcher: Watcher<'w>,
-    begun: Instant,
+    pub(super) begun: Instant,
     pub(super) failures: Failures,
     /// Changed entries that were not reported to the sender.
     pub(super) done: VecDeque<Planned>,
@@ -265,27 +246,6 @@ impl<'a> Receiving<'a, '_> {
         let started = transfer.started.get().copied();
         summary.moving = now.since(started.unwrap_or(self.begun));
         Ok(summary)
-    }
-
-    /// Starts the thread that sets up the path. `end` ends it.
-    fn set_up_path<'s>(
-        &self,
-        scope: &'s Scope<'s, 'a>,
-        role: Role,
-        (files, jobs): (Receiver<TempFiles>, Sender<Job>),
-        end: &EndOnDrop,
-    ) -> Receiver<StartedLanes> {
-        let setup = PathSetup {
-            transfer: self.transfer,
-            files,
-            jobs,
-            halt: Arc::clone(&end.0),
-            begun: self.begun,
-        };
-        let (started, starting) = sync_channel(1);
-        let threads = &*self.transfer.threads;
-        scope.spawn(move || threads.run("path", || setup.run(scope, &role, &started)));
-        starting
     }
 
     /// Waits until the target directory is open.
@@ -467,57 +427,8 @@ impl<'a> Receiving<'a, '_> {
         Ok(true)
     }
 
-    /// Handles a request for the sums of a basis.
-    fn take_request(&self, request: SumsRequest, queues: &Queues) -> Result<(), Error> {
-        let transfer = self.transfer;
-        let file = transfer.table.with_basis(request.entry)?;
-        let basis = Basis::new(file, request)?;
-        transfer.monitor.delta().files += 1;
-        if queues.bases.try_send(basis).is_err() {
-            transfer.threads.check()?;
-            return Err(PeerFault::Invalid("more deltas than the limit").into());
-        }
-        Ok(())
-    }
-
-    /// Handles a stretch of a file that has a basis.
-    fn take_stretch(&self, mut stretch: DeltaStretch, queues: &Queues) -> Result<(), Error> {
-        let transfer = self.transfer;
-        self.take_reasons(std::slice::from_mut(&mut stretch.report));
-        let DeltaStretch {
-            entry,
-            span,
-            copies,
-            report,
-        } = stretch;
-        if let Report::Failed { code, why } = report {
-            let error = PeerFault::reported(code, why).into();
-            // a publisher that has stopped has reported the reason
-            queues.jobs.send(Job::Failed(entry, error)).ok();
-            return Ok(());
-        }
-        let (file, sent) = transfer.table.decide(entry, span, &copies)?;
-        if file.has_delta() {
-            transfer.monitor.delta().add(span.1 - span.0 - sent, sent);
-        }
-        if copies.is_empty() {
-            return Ok(());
-        }
-        let range = HeldRange {
-            file,
-            span,
-            copies,
-            report,
-        };
-        if queues.held.try_send(range).is_err() {
-            transfer.threads.check()?;
-            return Err(PeerFault::Invalid("more digests than the limit").into());
-        }
-        Ok(())
-    }
-
     /// Limits the reasons in `reports` to the space that is left for them.
-    fn take_reasons(&self, reports: &mut [Report]) {
+    pub(super) fn take_reasons(&self, reports: &mut [Report]) {
         for report in reports {
             if let Report::Failed { why, .. } = report {
                 self.transfer.monitor.reasons.limit(why);

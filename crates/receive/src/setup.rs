@@ -1,19 +1,44 @@
 //! Set-up of the receiving side: threads that read bases, compare held ranges, and hash files.
 
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, sync_channel};
 use std::thread::Scope;
 
 use lighthaul_files::options::DeltaMode;
 use lighthaul_session::error::{Error, FileAction};
+use lighthaul_session::role::Role;
 
 use super::basis::{Basis, BasisReader};
 use super::hashing::Hasher;
 use super::held::{HeldCheck, HeldRange};
 use super::job::Job;
+use super::path_setup::{EndOnDrop, PathSetup};
+use super::queues::StartedLanes;
 use super::receiver::Receiving;
 use super::temp_files::TempFiles;
 
 impl<'a> Receiving<'a, '_> {
+    /// Starts the thread that sets up the path. `end` ends it.
+    pub(super) fn set_up_path<'s>(
+        &self,
+        scope: &'s Scope<'s, 'a>,
+        role: Role,
+        (files, jobs): (Receiver<TempFiles>, Sender<Job>),
+        end: &EndOnDrop,
+    ) -> Receiver<StartedLanes> {
+        let setup = PathSetup {
+            transfer: self.transfer,
+            files,
+            jobs,
+            halt: Arc::clone(end.halt()),
+            begun: self.begun,
+        };
+        let (started, starting) = sync_channel(1);
+        let threads = &*self.transfer.threads;
+        scope.spawn(move || threads.run("path", || setup.run(scope, &role, &started)));
+        starting
+    }
+
     /// Starts the thread that reads bases, if a file may have one.
     pub(super) fn read_bases<'s>(
         &self,

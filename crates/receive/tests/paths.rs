@@ -9,9 +9,9 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::host::clock::Clock;
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::Message;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::halt::Halt;
 use lighthaul_session::path::{Path, explore};

@@ -1,7 +1,7 @@
 //! Known paths of this user, in a file below the cache directory.
 //!
-//! Each line has the peer's key and address, this host's address, the rate in bits a second, the loss in parts per million, and the time in
-//! seconds since 1970. Lines that are not understood are dropped: the file is a cache.
+//! Each line has the peer's key, its address, and this host's. The rate follows in bits a second, the loss in parts per
+//! million, and the time in seconds since 1970. Lines that are not understood are dropped: the file is a cache.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -184,7 +184,7 @@ pub fn ask<M: Topic>(via: &Route, place: &Place, request: &M::Request) -> Result
     open::<M>(via, place, hello, Agreement::Awaited)
 }
 
-/// What follows a request.
+/// Answer to a request that is awaited, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreement {
     /// The far side agrees first.

@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn each_reason_selects_its_protocol() {
-        let table: [(Change, Protocol, &str); 18] = [
+        let table: [(Change, Protocol, &str); 17] = [
             (|_| {}, Protocol::Rbudp, "no other flow"),
             (|f| f.datagram_len = 0, Protocol::Ptcp, "no UDP datagram"),
             (|f| f.booked = true, Protocol::Vbtp, "reserved"),
@@ -222,7 +222,6 @@ mod tests {
                 Protocol::Ptcp,
                 "receive buffer",
             ),
-            (|f| f.lost_ppm = 400_000, Protocol::Rbudp, "no other flow"),
         ];
         for (change, protocol, words) in table {
             let mut facts = FACTS;

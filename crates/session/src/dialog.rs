@@ -1,7 +1,7 @@
 //! Dialog: messages of a session on one of its streams.
 //!
 //! Most messages travel on stream 0 ([`Session::dialog`]). The two sides explore their path on a stream of its own
-//! ([`Session::path_dialog`]), at the same time as other threads exchange the list of a copy.
+//! ([`Session::path_dialog`]). Other threads exchange the list of a copy at the same time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl Dialog<'_> {
 
     /// Sends `message`.
     pub fn say<M: Topic>(&self, message: &M) -> Result<(), Error> {
-        self.session.say_on(self.stream(), message)
+        Session::say_on(self.stream(), message)
     }
 
     /// Returns the next message of topic `M` that has arrived, if any.

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_io::control::{Control, QueueLimit};
+use lighthaul_io::host::wait::pause;
 use lighthaul_proto::stripe::width::NEAR;
 
 use crate::dialog::Dialog;
@@ -21,6 +22,8 @@ use crate::session::Session;
 /// Longest wait for a welcome.
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(3);
 const ROUND_TRIPS: u32 = 8;
+/// Interval at which a client checks whether the server has agreed to its request.
+const WELCOME_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 /// Interval at which a waiting side checks whether it is halted.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Longest wait until an announced connection is handed over on this side.
@@ -62,6 +65,12 @@ pub fn join(
 /// Connects, and tells the peer which connections it answered.
 fn call(dialog: &Dialog<'_>, count: u8) -> Result<Vec<Session>, Error> {
     let session = dialog.session;
+    // the server knows a session by then; another thread hears of it
+    let until = session.clock.now() + LIST_TIMEOUT;
+    while session.awaits_welcome() && session.clock.now() < until {
+        dialog.check()?;
+        pause(WELCOME_CHECK_INTERVAL);
+    }
     let (most, patience) = session.join_limits();
     let count = count.min(most);
     let (answered, answers) = channel::<(u8, Result<Session, Error>)>();

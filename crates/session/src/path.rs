@@ -24,9 +24,9 @@ use crate::session::Session;
 use crate::topic::Topic;
 
 /// Longest wait for the message after an exploration, where it follows at once.
-pub const LISTEN_TIMEOUT: Duration = Duration::from_secs(60);
+pub const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest wait until the peer explores, too.
-const READY_TIMEOUT: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest wait for datagrams before the stream must carry the data.
 const DATAGRAM_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Interval at which probes are sent again.
@@ -93,11 +93,16 @@ pub fn explore(
     let ours = mask(&sockets);
     let mut arrived = 0;
     let mut ping_at = session.clock.now();
+    let mut was_ready = peer.is_ready;
     while let Some((_, udp)) = sockets.first() {
         dialog.check()?;
         let now = session.clock.now();
         if now >= peer.deadline() || arrived > 0 && peer.reached.is_some() {
             break;
+        }
+        if peer.is_ready && !was_ready {
+            // what was sent before may have been dropped
+            (was_ready, ping_at) = (true, now);
         }
         let is_heard =
             arrived > 0 && (session.secrets.side() == Side::Server || peer.reached.is_some());
@@ -144,7 +149,7 @@ pub fn explore(
     })
 }
 
-/// What the peer says while both sides explore.
+/// Reports of the peer while both sides explore.
 struct PeerReports {
     /// End of the wait for datagrams. The time counts from the moment at which both sides explore.
     until: Instant,
@@ -200,7 +205,7 @@ impl PeerReports {
         let patience = if self.is_ready {
             DATAGRAM_TIMEOUT * 2
         } else {
-            READY_TIMEOUT
+            self.until.since(dialog.session.clock.now())
         };
         self.hear(dialog, patience)?;
         Ok(self.reached.unwrap_or_default())
@@ -313,8 +318,8 @@ impl Path {
         }
     }
 
-    /// Sends a short datagram on each lane of the client from time to time, so that firewalls and address translators
-    /// on the way keep them open.
+    /// Sends a short datagram on each lane of the client from time to time. Firewalls and address translators on the
+    /// way then keep the lanes open.
     pub fn stay_open(&mut self, dialog: &Dialog<'_>) -> Result<(), Error> {
         let now = dialog.session.clock.now();
         let is_due = now.since(self.used) >= IDLE_MAX;

@@ -43,6 +43,7 @@ const HALT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const READS_MAX: usize = 16;
 
 /// Authenticated connection to a peer.
+// fields: what both sides derive from one connection, and what was heard on it
 #[derive(Debug)]
 pub struct Session {
     /// Opens further streams.
@@ -190,10 +191,10 @@ impl Session {
 
     /// Sends `message`.
     pub fn say<M: Topic>(&self, message: &M) -> Result<(), Error> {
-        self.say_on(&self.stream, message)
+        Self::say_on(&self.stream, message)
     }
 
-    pub(crate) fn say_on<M: Topic>(&self, stream: &Stream, message: &M) -> Result<(), Error> {
+    pub(crate) fn say_on<M: Topic>(stream: &Stream, message: &M) -> Result<(), Error> {
         let octets = message.encode();
         if octets.len() > MESSAGE_MAX {
             // lists are sent in parts, so only texts of the user can be this long
@@ -218,6 +219,11 @@ impl Session {
     pub fn ask_ahead<M: Topic>(&self, hello: Hello) -> Result<(), Error> {
         self.unheard_welcome.store(true, Relaxed);
         self.ask::<M>(hello)
+    }
+
+    /// Returns true if the server has not agreed to a request yet; see [`Self::ask_ahead`].
+    pub(crate) fn awaits_welcome(&self) -> bool {
+        self.unheard_welcome.load(Relaxed)
     }
 
     /// Reports `error` to the peer.

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Stream) -> Result<(), Error> {
         rate_bps: args.rate.map(lighthaul_base::Rate::as_bps),
         ..Hello::about::<stream::message::Message>(&wanted)
     })?;
-    let result = agreed(session).and_then(|_| carry(args, &reached, &wanted, file));
+    let result = agreed(session).and_then(|()| carry(args, &reached, &wanted, file));
     if let Err(error) = &result {
         session.give_up(error);
     }

@@ -31,8 +31,9 @@ pub(crate) fn take(session: &Session) -> Result<(Offer, Path, Vec<Control>), Err
 
 /// Returns the first message after the reason for the protocol.
 pub(crate) fn after_choice(session: &Session) -> Result<Message, Error> {
-    match session.hear()? {
-        Message::Chosen { .. } => session.hear(),
-        said => Ok(said),
+    let said = session.hear()?;
+    if matches!(said, Message::Chosen { .. }) {
+        return session.hear();
     }
+    Ok(said)
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use lighthaul_copy::message::Message;
+use lighthaul_session::message as own;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 
-/// Reads frames until the peer has its result, or closes.
+/// Reads frames until the peer has its result, has failed, or closes.
 pub(crate) fn stay(session: &Session) {
     let patience = Duration::from_secs(30);
     let next = || {
@@ -14,6 +15,10 @@ pub(crate) fn stay(session: &Session) {
             .stream
             .receive(session.clock, session.clock.now() + patience)
     };
-    let is_result = |octets: &[u8]| matches!(Message::decode(octets), Ok(Message::Result(_)));
-    while next().is_ok_and(|frame| !is_result(&frame.octets)) {}
+    let is_last = |octets: &[u8]| {
+        let failed = own::Message::decode(octets);
+        matches!(failed, Ok(own::Message::Failed { .. }))
+            || matches!(Message::decode(octets), Ok(Message::Result(_)))
+    };
+    while next().is_ok_and(|frame| !is_last(&frame.octets)) {}
 }

@@ -125,7 +125,7 @@ fn is_welcome(session: &Session, report: &mut Report<'_>) -> bool {
     let asked =
         session.ask::<checkup::message::Message>(Hello::about::<checkup::message::Message>(&()));
     match asked.and_then(|()| agreed(session)) {
-        Ok(_) => true,
+        Ok(()) => true,
         Err(error) => {
             let advice = "install the same version of lighthaul on both sides";
             report.fail(error.code(), "version", &error.text(), advice);

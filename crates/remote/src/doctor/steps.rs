@@ -216,7 +216,7 @@ impl Steps<'_> {
             )))
         });
         match asked.and_then(|()| agreed(session)) {
-            Ok(_) => {
+            Ok(()) => {
                 self.report
                     .fine("allowed", "the daemon accepts this user's key");
                 true
