@@ -60,6 +60,9 @@ const PROGRESS: Duration = Duration::from_millis(50);
 const TICK: Duration = Duration::from_millis(10);
 /// Most announced objects without reports of the sender.
 const UNREPORTED_MAX: usize = 1 << 8;
+/// Shorter wait, and the time for which it is used.
+const SHORT_TICK: Duration = Duration::from_millis(1);
+const SHORT_COPY: Duration = Duration::from_millis(200);
 /// Most files that wait to be hashed.
 const FILES_MAX: usize = 1 << 12;
 
@@ -328,9 +331,13 @@ impl<'a> Receiving<'a, '_> {
                 warn_of_drops(&self.transfer.monitor, small_buffer);
                 return self.conclude();
             }
-            let next = match self.early.pop_front() {
-                Some(message) => Ok(message),
-                None => self.transfer.session.hear_for(TICK),
+            let next = if let Some(message) = self.early.pop_front() {
+                Ok(message)
+            } else {
+                // a small copy ends soon
+                let is_short = queues.is_none() || now.since(self.begun) < SHORT_COPY;
+                let tick = if is_short { SHORT_TICK } else { TICK };
+                self.transfer.session.hear_for(tick)
             };
             match next {
                 Err(error) if error.code() == Code::TimedOut => {
