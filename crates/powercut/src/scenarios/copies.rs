@@ -161,10 +161,9 @@ impl Copies {
         if let Some(path) = lost {
             return Err(format!("{} is lost", path.display()));
         }
-        let grows = self.kind.options.contains(&"--inplace");
         for (path, look) in found {
             let is_dir = look.mode & 0o170_000 == 0o040_000;
-            if is_dir || grows && !look.content.is_empty() {
+            if is_dir || self.grows(path, look)? {
                 continue;
             }
             let is = |tree: &Tree| {
@@ -188,6 +187,23 @@ impl Copies {
             }
         }
         Ok(())
+    }
+
+    /// Returns true for a file that is written under its final name, and may have a part of its bytes, or none yet. Fails
+    /// if it looks complete, and is not.
+    fn grows(&self, path: &Path, look: &tree::EntryState) -> Result<bool, String> {
+        let is_file = look.mode & 0o170_000 == 0o100_000;
+        let new = self.new.get(path).filter(|new| !new.content.is_empty());
+        let Some(new) = new.filter(|_| is_file && self.kind.options.contains(&"--inplace")) else {
+            return Ok(false);
+        };
+        let looks_complete = (look.time, look.content.len()) == (new.time, new.content.len());
+        let old = self.old.get(path);
+        let is_old = old.is_some_and(|old| look.content == old.content);
+        if looks_complete && !is_old && look.content != new.content {
+            return Err(format!("{} looks complete, but is not", path.display()));
+        }
+        Ok(true)
     }
 
     fn found(&self, disk: &Path) -> Result<Tree, String> {
@@ -397,6 +413,21 @@ mod tests {
         for (options, why) in all.into_iter().zip(["only is lost", "only is lost", ""]) {
             assert_eq!(found(options, &deleted), why, "{options:?}");
         }
+    }
+
+    #[test]
+    fn file_in_place_may_be_incomplete_but_must_not_look_complete() {
+        let (old, new) = (files(&[("x", "old")]), files(&[("x", "new"), ("y", "")]));
+        let check = |found: &[(&str, &str)]| {
+            let found = files(found);
+            copies(&["--inplace"], &old, &new).either(&found)
+        };
+        for content in ["", "n", "old", "new", "newer"] {
+            assert_eq!(check(&[("x", content)]), Ok(()), "{content}");
+        }
+        check(&[("x", "nld")]).unwrap_err();
+        check(&[("x", "new"), ("y", "y")]).unwrap_err();
+        check(&[("x", "new"), ("z", "")]).unwrap_err();
     }
 
     #[test]
