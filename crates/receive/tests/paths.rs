@@ -12,8 +12,10 @@ use lighthaul_base::Instant;
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::Message;
 use lighthaul_io::host::clock::Clock;
+use lighthaul_io::net::udp::Udp;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::halt::Halt;
+use lighthaul_session::message as own;
 use lighthaul_session::path::{Path, explore};
 use lighthaul_session::role::Role;
 
@@ -61,4 +63,53 @@ fn listener_waits_until_it_is_halted_or_its_patience_ends() {
     let heard = path.listen::<Message>(&dialog, None);
     assert_eq!(heard.unwrap_err(), Error::from(Fault::Stopped));
     ends.join().unwrap();
+}
+
+#[test]
+fn server_waits_for_the_first_lane_if_its_first_probes_are_lost() {
+    let [caller, called] = sessions();
+    let mut prober = caller.secrets.prober();
+    let address = (std::net::Ipv4Addr::LOCALHOST, 0).into();
+    let [here, there] = [(); 2].map(|()| Udp::bind(address).unwrap());
+    here.connect(there.local_addr().unwrap()).unwrap();
+    let (probes, arrivals) = channel();
+    let pass_on = || {
+        let mut buffer = vec![0; 1 << 16];
+        while let Some(got) = there.receive_into(&mut buffer, &mut 0).unwrap() {
+            for probe in buffer[..got.len].chunks(got.segment_len) {
+                let from = here.local_addr().unwrap();
+                probes.send((from, probe.to_vec())).unwrap();
+            }
+        }
+    };
+    prober.announce(&here, 1).unwrap();
+    pass_on();
+    let role = Role::Server(arrivals, channel().1);
+    let server = std::thread::spawn(move || {
+        explore(&called.dialog(), &role, false, 2).map(|path| path.datagram_len)
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    prober.ping(&here).unwrap();
+    pass_on();
+    caller.dialog().say(&own::Message::Exploring).unwrap();
+    let lanes = std::iter::repeat_with(|| caller.hear::<own::Message>().unwrap());
+    let reached = lanes.take(2).last();
+    assert!(
+        matches!(
+            reached,
+            Some(own::Message::Reached {
+                datagram_len: 1232..,
+                lanes: 3,
+                ..
+            })
+        ),
+        "{reached:?}"
+    );
+    let answer = own::Message::Reached {
+        datagram_len: 0,
+        lanes: 0,
+        waited: 0,
+    };
+    caller.say(&answer).unwrap();
+    assert!(server.join().unwrap().unwrap() >= 1232);
 }

@@ -12,7 +12,7 @@ use lighthaul_base::{Instant, Rate};
 use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::host::pressure::processor_wait;
-use lighthaul_io::net::probe::{self, LANES_MAX, LENGTHS, Prober, TrainResult};
+use lighthaul_io::net::probe::{self, LANES_MAX, LENGTHS, PingPart, Prober, TrainResult};
 use lighthaul_io::net::udp::Udp;
 
 use crate::dialog::Dialog;
@@ -377,17 +377,20 @@ fn answer(
             }
             Err(_) => break,
         };
-        let Some((len, lane)) = prober.recognize(&mut octets) else {
+        let Some((len, lane, part)) = prober.recognize(&mut octets) else {
             continue;
         };
+        if longest == 0 && lane == 0 && part == PingPart::SecondHalf {
+            // the first half came too early, and the client repeats both soon
+            continue;
+        }
         if usize::from(lane) >= LANES_MAX {
             continue;
         }
         if lane == 0 {
             longest = longest.max(len);
-        }
-        if found.is_empty() {
-            all_at = Some(session.clock.now() + PROBE_SPREAD);
+            // probes of other lanes may be left of some that came too early
+            all_at.get_or_insert_with(|| session.clock.now() + PROBE_SPREAD);
         }
         found.insert(lane, from);
     }

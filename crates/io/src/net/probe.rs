@@ -37,6 +37,18 @@ const PING: u8 = 0;
 const MEMBER: u8 = 1;
 const LAST: u8 = 2;
 
+/// Number of lengths, which are pinged twice.
+const PINGS: u64 = LENGTHS.len() as u64;
+
+/// Part of the pings of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PingPart {
+    /// Repetition of the first pings.
+    SecondHalf,
+    /// Any other.
+    Usual,
+}
+
 /// Sender and receiver of probes on one socket.
 #[derive(Debug)]
 pub struct Prober {
@@ -141,9 +153,18 @@ impl Prober {
     }
 
     /// Returns the length and the lane of the probe in `octets`, or `None` if it is not an
-    /// authentic probe of the peer.
-    pub fn recognize(&self, octets: &mut [u8]) -> Option<(usize, u8)> {
-        self.open(octets).map(|probe| (probe.len, probe.train))
+    /// authentic probe of the peer. The second half of the peer's first pings says too little about the longest, if the
+    /// first half was dropped: use later ones.
+    pub fn recognize(&self, octets: &mut [u8]) -> Option<(usize, u8, PingPart)> {
+        let part = |number| {
+            if (PINGS + 1..=2 * PINGS).contains(&number) {
+                PingPart::SecondHalf
+            } else {
+                PingPart::Usual
+            }
+        };
+        let probe = self.open(octets)?;
+        Some((probe.len, probe.train, part(probe.number)))
     }
 
     /// Reports whether data is waiting in `udp`.
