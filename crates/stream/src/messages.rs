@@ -1,6 +1,6 @@
 //! Streams of messages. Each message is one datagram, followed by repair symbols.
 //!
-//! [`send`] and [`receive`] join a pipe with the machines of `lighthaul_proto::fec`. A message that
+//! `send` and `receive` join a pipe with the machines of `lighthaul_proto::fec`. A message that
 //! was lost beyond repair is counted, and the stream continues without it. The sender stops reading
 //! its pipe while the ring of blocks is full.
 
