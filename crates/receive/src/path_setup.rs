@@ -9,14 +9,13 @@ use std::thread::Scope;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::Message;
 use lighthaul_copy::thread_group::CHECK_INTERVAL;
 use lighthaul_io::control::Control;
 use lighthaul_io::drive::Lane;
 use lighthaul_io::store::blocks::Blocks;
 use lighthaul_session::dialog::Dialog;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::halt::Halt;
 use lighthaul_session::join::join;
@@ -35,8 +34,6 @@ use super::transfer::Transfer;
 
 /// Most objects that are announced to a lane before it takes them.
 const ANNOUNCED_MAX: usize = 2;
-/// Longest wait for the first message of the sender before the copy is looked at.
-const TICK: Duration = Duration::from_secs(10);
 
 /// Thread that sets up the path.
 pub(super) struct PathSetup<'a> {
@@ -48,26 +45,6 @@ pub(super) struct PathSetup<'a> {
     pub(super) halt: Arc<Halt>,
     /// Begin of the copy.
     pub(super) begun: Instant,
-}
-
-/// Ends the set-up of the path with the copy.
-#[derive(Default)]
-pub(super) struct EndOnDrop(Arc<Halt>);
-
-impl EndOnDrop {
-    pub(super) const fn halt(&self) -> &Arc<Halt> {
-        &self.0
-    }
-
-    pub(super) fn stop(&self) {
-        self.0.stop(Fault::Stopped.into());
-    }
-}
-
-impl Drop for EndOnDrop {
-    fn drop(&mut self) {
-        self.stop();
-    }
 }
 
 /// Path that both sides agreed on, with its further connections.
@@ -97,7 +74,8 @@ impl<'a> PathSetup<'a> {
         let options = self.transfer.options();
         let asked = protocol::asked(&options.protocol)?;
         let mut path = Path::none(dialog.session);
-        let mut said = first(dialog)?;
+        // the sender may have to walk or to compare first
+        let mut said = path.listen(dialog, None)?;
         if said == Message::Explore {
             let lanes = offer::lanes(asked, !options.trc.is_empty());
             path = explore(dialog, role, false, lanes)?;
@@ -182,15 +160,5 @@ impl<'a> PathSetup<'a> {
             held: Duration::ZERO,
         };
         Ok((lane, announce))
-    }
-}
-
-/// Waits for the first message of the sender, which may have to walk or to compare first.
-fn first(dialog: &Dialog<'_>) -> Result<Message, Error> {
-    loop {
-        match dialog.hear_for(TICK) {
-            Err(error) if error.code() == Code::TimedOut => dialog.check()?,
-            said => return said,
-        }
     }
 }

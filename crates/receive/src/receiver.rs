@@ -33,6 +33,7 @@ use lighthaul_files::writer_lock::WriterLock;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_session::error::{Code, Error, FileAction, caught};
 use lighthaul_session::fault::PeerFault;
+use lighthaul_session::halt::HaltOnDrop;
 use lighthaul_session::keepalive::Keepalive;
 use lighthaul_session::protocol;
 use lighthaul_session::role::Role;
@@ -42,7 +43,6 @@ use super::entry_checker::EntryChecker;
 use super::held::HeldRange;
 use super::job::{Incoming, Job, OBJECTS_MAX};
 use super::metadata::MetadataWriter;
-use super::path_setup::EndOnDrop;
 use super::publish::Publisher;
 use super::queues::{Lanes, Queues, StartedLanes};
 use super::settings::{OpenTarget, Settings};
@@ -202,19 +202,14 @@ impl<'a> Receiving<'a, '_> {
         let (session, threads) = (transfer.session, &*transfer.threads);
         protocol::asked(&transfer.options().protocol)?;
         let _alive = Keepalive::start(scope, session, threads.work.counter());
-        let end = EndOnDrop::default();
+        let end = HaltOnDrop::new(Fault::Stopped.into());
         let (open_files, files) = sync_channel(1);
         let starting = self.set_up_path(scope, role, (files, jobs.clone()), &end);
         let (root, target, lock) = self.opened(open_targets)?;
         let files = TempFiles::new(transfer, &root, target.clone())?;
         // a set-up that has ended needs no files
-        open_files
-            .send(
-                files
-                    .another()
-                    .map_err(|e| Error::file(FileAction::Open, &target, &e))?,
-            )
-            .ok();
+        let failed = |e| Error::file(FileAction::Open, &target, &e);
+        open_files.send(files.another().map_err(failed)?).ok();
         let (held, ranges) = sync_channel(UNANSWERED_MAX);
         let (bases, unread) = sync_channel(BASES_MAX);
         let (done, finished) = channel();
@@ -286,7 +281,7 @@ impl<'a> Receiving<'a, '_> {
         &mut self,
         queues: &mut Option<Queues>,
         finished: &Receiver<()>,
-        end: &EndOnDrop,
+        end: &HaltOnDrop,
     ) -> Result<Summary, Error> {
         let clock = self.transfer.session.clock;
         let mut progress_at = clock.now();

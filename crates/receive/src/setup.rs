@@ -1,18 +1,18 @@
 //! Set-up of the receiving side: threads that read bases, compare held ranges, and hash files.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, sync_channel};
 use std::thread::Scope;
 
 use lighthaul_files::options::DeltaMode;
 use lighthaul_session::error::{Error, FileAction};
+use lighthaul_session::halt::HaltOnDrop;
 use lighthaul_session::role::Role;
 
 use super::basis::{Basis, BasisReader};
 use super::hashing::Hasher;
 use super::held::{HeldCheck, HeldRange};
 use super::job::Job;
-use super::path_setup::{EndOnDrop, PathSetup};
+use super::path_setup::PathSetup;
 use super::queues::StartedLanes;
 use super::receiver::Receiving;
 use super::temp_files::TempFiles;
@@ -24,13 +24,13 @@ impl<'a> Receiving<'a, '_> {
         scope: &'s Scope<'s, 'a>,
         role: Role,
         (files, jobs): (Receiver<TempFiles>, Sender<Job>),
-        end: &EndOnDrop,
+        end: &HaltOnDrop,
     ) -> Receiver<StartedLanes> {
         let setup = PathSetup {
             transfer: self.transfer,
             files,
             jobs,
-            halt: Arc::clone(end.halt()),
+            halt: end.halt(),
             begun: self.begun,
         };
         let (started, starting) = sync_channel(1);

@@ -24,7 +24,7 @@ use lighthaul_files::list::ListReceiver;
 use lighthaul_files::listed::{ListWalk, Origin, SourceEntries};
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::fault::PeerFault;
-use lighthaul_session::halt::Halt;
+use lighthaul_session::halt::HaltOnDrop;
 use lighthaul_session::keepalive::Keepalive;
 use lighthaul_session::known_path::{KnownPath, PathEnds};
 use lighthaul_session::role::Role;
@@ -114,11 +114,11 @@ impl<'a> Sending<'a, '_> {
         let held = HeldReader { transfer };
         scope.spawn(move || threads.run("comparison", || held.run()));
         let rate = Arc::new(RateControl::new());
-        let end = EndOnDrop::default();
+        let end = HaltOnDrop::new(Fault::Stopped.into());
         let setup = PathSetup {
             transfer,
             rate: Arc::clone(&rate),
-            halt: Arc::clone(&end.0),
+            halt: end.halt(),
             begun: self.begun,
         };
         let (done, finished) = channel::<()>();
@@ -377,16 +377,6 @@ impl<'a> Sending<'a, '_> {
             failures: self.failures.finish(),
             ..Summary::default()
         })
-    }
-}
-
-/// Ends the set-up of the path with the copy.
-#[derive(Default)]
-struct EndOnDrop(Arc<Halt>);
-
-impl Drop for EndOnDrop {
-    fn drop(&mut self) {
-        self.0.stop(Fault::Stopped.into());
     }
 }
 

@@ -1,6 +1,6 @@
 //! Halt: request by another thread to end what waits for a peer.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::Error;
 
@@ -19,5 +19,36 @@ impl Halt {
     pub fn check(&self) -> Result<(), Error> {
         let why = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         why.clone().map_or(Ok(()), Err)
+    }
+}
+
+/// Halt that comes at the latest when this value is dropped.
+#[derive(Debug)]
+pub struct HaltOnDrop {
+    halt: Arc<Halt>,
+    why: Error,
+}
+
+impl HaltOnDrop {
+    /// Creates a halt with the error `why`.
+    pub fn new(why: Error) -> Self {
+        let halt = Arc::default();
+        Self { halt, why }
+    }
+
+    /// Returns the halt, for what it ends.
+    pub fn halt(&self) -> Arc<Halt> {
+        Arc::clone(&self.halt)
+    }
+
+    /// Ends it now.
+    pub fn stop(&self) {
+        self.halt.stop(self.why.clone());
+    }
+}
+
+impl Drop for HaltOnDrop {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
