@@ -17,7 +17,9 @@ use super::wire::Ack;
 /// Sending rate and the rules that adapt it.
 #[derive(Clone, Debug)]
 pub struct RateControl {
+    /// Rate by the rules.
     bps: f64,
+    /// Limit of the rate. The rate by the rules outlasts a lower limit, which may hold for a moment.
     bps_max: f64,
     rules: Rules,
 }
@@ -36,7 +38,7 @@ impl RateControl {
             Mode::Swift => Rules::Swift(Swift::new(memory, packet_bytes)),
         };
         Self {
-            bps: memory.rate.as_bps() as f64,
+            bps: (memory.rate.as_bps() as f64).max(BPS_MIN),
             bps_max: f64::MAX,
             rules,
         }
@@ -44,29 +46,30 @@ impl RateControl {
 
     /// Returns the rate that the sender should use now.
     pub fn rate(&self) -> Rate {
-        Rate::from_bps((self.bps as i64).unsigned_abs()).unwrap_or(Rate::UNLIMITED)
+        rate_of(self.limited())
     }
 
     /// Limits the rate to `rate_max` from now on.
     pub fn limit(&mut self, rate_max: Rate) {
         self.bps_max = rate_max.as_bps() as f64;
-        self.set(self.bps);
     }
 
     /// Adapts the rate at the end of a SYN interval.
     pub fn handle_syn(&mut self, interval: &Interval) {
+        let bps = self.limited();
         let bps = match &mut self.rules {
-            Rules::Paper(paper) => paper.after_interval(self.bps, interval),
-            Rules::Swift(swift) => swift.after_interval(self.bps, interval),
+            Rules::Paper(paper) => paper.after_interval(bps, interval),
+            Rules::Swift(swift) => swift.after_interval(bps, interval),
         };
         self.set(bps);
     }
 
     /// Adapts the rate to a loss. Returns the time for which nothing may be sent.
     pub fn handle_loss(&mut self, now: Instant, loss: Loss) -> Duration {
+        let bps = self.limited();
         let (bps, freeze) = match &mut self.rules {
-            Rules::Paper(paper) => paper.after_loss(self.bps, loss),
-            Rules::Swift(swift) => swift.after_loss(now, self.bps, loss),
+            Rules::Paper(paper) => paper.after_loss(bps, loss),
+            Rules::Swift(swift) => swift.after_loss(now, bps, loss),
         };
         self.set(bps);
         freeze
@@ -74,25 +77,44 @@ impl RateControl {
 
     /// Adapts the rate to an ACK. Returns the time for which nothing may be sent.
     pub fn handle_ack(&mut self, now: Instant, ack: &Ack) -> Duration {
+        let bps = self.limited();
         let (bps, freeze) = match &mut self.rules {
-            Rules::Paper(_) => (self.bps, Duration::ZERO),
-            Rules::Swift(swift) => swift.after_ack(now, self.bps, ack),
+            Rules::Paper(_) => (bps, Duration::ZERO),
+            Rules::Swift(swift) => swift.after_ack(now, bps, ack),
         };
         self.set(bps);
         freeze
     }
 
-    /// Returns `memory` with the state of the rules filled in.
+    /// Returns `memory` with the rate and the state of the rules filled in.
     pub fn updated_memory(&self, memory: Memory) -> Memory {
+        let rate = match memory.rate {
+            Rate::UNLIMITED => Rate::UNLIMITED,
+            _ => rate_of(self.bps),
+        };
+        let memory = Memory { rate, ..memory };
         match &self.rules {
             Rules::Paper(_) => memory,
             Rules::Swift(swift) => swift.updated_memory(memory),
         }
     }
 
-    fn set(&mut self, bps: f64) {
-        self.bps = bps.max(BPS_MIN).min(self.bps_max);
+    fn limited(&self) -> f64 {
+        self.bps.min(self.bps_max)
     }
+
+    /// Takes the rate after a change of [`Self::limited`]. At the limit, the rate does not rise.
+    fn set(&mut self, bps: f64) {
+        let limited = self.limited();
+        let is_raised = bps > limited && limited < self.bps_max;
+        if is_raised || bps < limited {
+            self.bps = bps.max(BPS_MIN);
+        }
+    }
+}
+
+fn rate_of(bps: f64) -> Rate {
+    Rate::from_bps((bps as i64).unsigned_abs()).unwrap_or(Rate::UNLIMITED)
 }
 
 /// State of the paper's rules.
@@ -241,6 +263,26 @@ mod tests {
         control.limit(Rate::from_mbps(100));
         control.handle_syn(&calm());
         assert_eq!(control.rate(), Rate::from_mbps(100));
+    }
+
+    #[test]
+    fn rate_outlasts_a_lower_limit() {
+        for mode in [Mode::Paper, Mode::Swift] {
+            let mut control = control(mode, 900_000_000);
+            let memory = Memory::new(Rate::from_mbps(900), RTT);
+            control.limit(Rate::from_mbps(450));
+            control.handle_syn(&calm());
+            assert_eq!(control.rate(), Rate::from_mbps(450));
+            assert_eq!(control.updated_memory(memory).rate, Rate::from_mbps(900));
+            control.limit(Rate::from_mbps(1000));
+            assert_eq!(control.rate(), Rate::from_mbps(900));
+        }
+        // a loss below the limit lowers the rate itself
+        let mut control = paper(900_000_000);
+        control.limit(Rate::from_mbps(450));
+        control.handle_loss(Instant::ZERO, loss(7, 100));
+        control.limit(Rate::from_mbps(1000));
+        assert_eq!(control.rate(), Rate::from_mbps(400));
     }
 
     #[test]
