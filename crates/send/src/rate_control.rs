@@ -25,7 +25,7 @@ pub(super) struct RateControl {
 #[derive(Debug)]
 struct Rates {
     started: Instant,
-    /// Rate at the start.
+    /// Highest rate.
     most: Rate,
     backoff: RateBackoff,
     /// Rate after drops of the receiving host.
@@ -68,7 +68,12 @@ impl RateControl {
 
     /// Starts at the rate of `offer`.
     pub(super) fn start(&self, now: Instant, offer: &Offer, settings: &Settings) {
-        let most = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
+        let path_rate = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
+        let most = match offer.protocol {
+            // it finds out by itself what more the path carries
+            Protocol::SabulSwift if settings.rate.is_none() => path_rate.scaled(2, 1),
+            _ => path_rate,
+        };
         self.share.set(settings.limited(most));
         let has_passes = matches!(offer.protocol, Protocol::Rbudp | Protocol::RbudpPlus);
         let rtt = Duration::from_micros(offer.rtt_us.into());

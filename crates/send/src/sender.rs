@@ -27,6 +27,7 @@ use lighthaul_session::fault::PeerFault;
 use lighthaul_session::halt::HaltOnDrop;
 use lighthaul_session::keepalive::Keepalive;
 use lighthaul_session::known_path::{KnownPath, PathEnds};
+use lighthaul_session::machine::Learned;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
@@ -138,13 +139,17 @@ impl<'a> Sending<'a, '_> {
         Ok(summary)
     }
 
-    /// Keeps the rate of the path for later copies: the measured one, or what losses have left of it.
+    /// Keeps the rate of the path for later copies: the measured one, what losses have left of it, or what the rules of the
+    /// protocol have found.
     fn keep_path(&self, rate: &RateControl) {
         let Transfer { session, path, .. } = self.transfer;
         let memory = self.transfer.settings.known.as_deref();
         if let Some((memory, path)) = memory.zip(path.get()) {
             let after = rate.after_losses().unwrap_or(path.rate);
-            let rate = path.rate.min(after);
+            let rate = match self.transfer.learned.load() {
+                Learned::Path(memory) if memory.has_started => memory.rate,
+                _ => path.rate.min(after),
+            };
             memory.keep(PathEnds::of(session), KnownPath { rate, ..*path });
         }
     }

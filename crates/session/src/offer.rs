@@ -244,6 +244,8 @@ pub fn setup(
         return Err(PeerFault::PacketLen(offer.packet_len).into());
     }
     let settle = Duration::from_micros(offer.settle_us.into());
+    let rate =
+        Rate::from_bps(offer.rate_bps).ok_or(PeerFault::Invalid("an offer with a rate of zero"))?;
     let setup = Setup {
         protocol: offer.protocol,
         object,
@@ -252,8 +254,8 @@ pub fn setup(
         overhead_len: header_len(lane.stream.peer())
             + CONNECTION_LEN
             + if plain { 0 } else { TAG_LEN },
-        rate: Rate::from_bps(offer.rate_bps)
-            .ok_or(PeerFault::Invalid("an offer with a rate of zero"))?,
+        rate,
+        path_rate: rate,
         stream: lane.stream.number(),
         streams: lane.more.len() as u16,
         settle: settle.clamp(SETTLE_MIN, SETTLE_MAX),

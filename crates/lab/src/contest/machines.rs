@@ -61,8 +61,8 @@ pub(crate) fn sabul(hosts: &HostPair, link: &SharedLink, mode: Mode, meter: &Met
 }
 
 /// Returns the configuration that `lighthaul cp` uses after its probe. The flow starts at half of
-/// the link's rate and may use all of it. Its flow window is twice the size that the paper
-/// recommends.
+/// the link's rate and may use all of it, or twice that in the second mode. Its flow window is twice the size that the
+/// paper recommends.
 fn config(link: &SharedLink, mode: Mode) -> sabul::Config {
     let product = link.rate.bytes_in((sabul::config::SYN + link.rtt) * 2);
     let window = product / u64::from(PACKET_LEN);
@@ -73,8 +73,14 @@ fn config(link: &SharedLink, mode: Mode) -> sabul::Config {
             overhead_len: OVERHEAD_LEN,
         },
         mode,
-        memory: sabul::Memory::new(link.rate.scaled(1, 2), link.rtt),
-        rate_max: link.rate,
+        memory: sabul::Memory {
+            start_max: link.rate,
+            ..sabul::Memory::new(link.rate.scaled(1, 2), link.rtt)
+        },
+        rate_max: match mode {
+            Mode::Paper => link.rate,
+            Mode::Swift => link.rate.scaled(2, 1),
+        },
         burst: None,
         stream: STREAM,
         window_max: window.clamp(WINDOW_MIN, WINDOW_MAX) as u32,

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use lighthaul_base::Rate;
+use lighthaul_base::{Instant, Rate};
 use lighthaul_parts::packet_layout;
 
 use super::wire::{HEAD_LEN, PACKETS_MAX};
@@ -46,12 +46,29 @@ pub struct Memory {
     pub rate: Rate,
     /// Round-trip time.
     pub rtt: Duration,
+    /// Time for which the previous object still sends new packets. The next begins after it.
+    pub busy: Duration,
     /// True if a loss was seen. The flow window is then at its maximum.
     pub has_lost: bool,
+    /// Rate at which the start-up phase ends, if not before ([`Mode::Swift`]).
+    pub start_max: Rate,
     /// True if the start-up phase has ended ([`Mode::Swift`]).
     pub has_started: bool,
+    /// Time at which the rate was last lowered ([`Mode::Swift`]).
+    pub lowered_at: Option<Instant>,
     /// Minimum one-way delay plus clock offset, in microseconds ([`Mode::Swift`]).
     pub delay_min: Option<u32>,
+    /// Losses of the line, whatever the rate ([`Mode::Swift`]).
+    pub line: LossCount,
+}
+
+/// Number of packets sent, and of those that were lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LossCount {
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets of them that were lost.
+    pub lost: u64,
 }
 
 impl Memory {
@@ -60,9 +77,13 @@ impl Memory {
         Self {
             rate,
             rtt,
+            busy: Duration::ZERO,
             has_lost: false,
+            start_max: Rate::UNLIMITED,
             has_started: false,
+            lowered_at: None,
             delay_min: None,
+            line: LossCount { sent: 0, lost: 0 },
         }
     }
 }

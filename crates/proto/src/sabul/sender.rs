@@ -11,7 +11,7 @@ use core::time::Duration;
 use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
 use lighthaul_parts::{Events, LossList, Pacer};
 
-use super::config::{Config, Memory, RTT_MAX, SYN};
+use super::config::{Config, Memory, Mode, RTT_MAX, SYN};
 use super::flow::FlowWindow;
 use super::rate::RateControl;
 use super::sample::{Interval, Loss};
@@ -98,7 +98,9 @@ impl Sender {
     /// [`Config::check`].
     pub fn new(now: Instant, config: Config, _seed: u64) -> Self {
         assert_eq!(config.check(), Ok(()), "the config must pass check()");
-        let Memory { rate, rtt, .. } = config.memory;
+        let Memory {
+            rate, rtt, busy, ..
+        } = config.memory;
         let packet_bytes = config.framing.wire_bytes(config.framing.packet_len);
         let mut control = RateControl::new(config.mode, &config.memory, packet_bytes);
         control.limit(config.rate_max);
@@ -119,7 +121,7 @@ impl Sender {
             rtt,
             rtt_reported: rtt,
             syn: Syn::from(now),
-            frozen_till: now,
+            frozen_till: now + busy.min(BUSY_MAX),
             held: false,
             is_blocked: false,
             feedback_at: now,
@@ -135,9 +137,11 @@ impl Sender {
 
     /// Returns the state from which the next object's sender should start.
     pub fn memory(&self) -> Memory {
+        let unsent = self.unsent() * u64::from(self.config.framing.packet_len);
         let memory = Memory {
             rate: self.rate(),
             rtt: self.rtt,
+            busy: self.rate().time_for(unsent),
             has_lost: self.config.memory.has_lost || !self.window.grows(),
             ..self.config.memory
         };
@@ -320,6 +324,15 @@ impl Sender {
         None
     }
 
+    /// Number of packets that count against the flow window. By the paper's rules, a single missing packet holds up all that
+    /// follow it. Where a lost packet is often lost again, this would leave the path idle.
+    const fn unacknowledged(&self) -> u64 {
+        match self.config.mode {
+            Mode::Paper => self.next - self.acked,
+            Mode::Swift => self.next - self.received,
+        }
+    }
+
     /// Returns the next packet to be sent, regardless of the rate.
     fn next_packet(&self) -> Option<u64> {
         if self.held {
@@ -327,7 +340,7 @@ impl Sender {
         }
         let lost = self.losses.first();
         lost.or_else(|| {
-            let admits = self.is_unlimited || self.window.admits(self.next - self.acked);
+            let admits = self.is_unlimited || self.window.admits(self.unacknowledged());
             (admits && self.next < self.total).then_some(self.next)
         })
     }
@@ -508,3 +521,6 @@ impl core::error::Error for PeerMisbehaved {}
 const RTT_STEP: Duration = Duration::from_micros(500);
 /// Bound of events per call: all packets sent, no progress, and completion, with some reserve.
 const EVENTS_MAX: usize = 4;
+
+/// Longest time for which a sender waits for the end of the previous object.
+const BUSY_MAX: Duration = Duration::from_millis(100);

@@ -3,7 +3,7 @@
 //! Like the paper's rules it raises the rate every SYN interval and lowers it ("brakes") on congestion. It differs in
 //! seven points:
 //!
-//! - The start-up doubles the rate each round trip until the queue grows.
+//! - The start-up doubles the rate each round trip until the queue grows, or the measured rate of the path is reached.
 //! - The flow window is at its maximum from the start. A window that opens with arriving packets would limit the rate
 //!   without need, and the measured arrival rate would not reflect the path.
 //! - It brakes when the *queueing delay* exceeds a [`target`], not only on loss. The delay is measured by the
@@ -14,7 +14,8 @@
 //!   queue drains, so that later flows can measure the path's base delay.
 //! - The increase is a power of the rate instead of a power of ten, and vanishes as the delay nears its target.
 //! - Loss at a short queue counts as random loss of the line, unless there is much of it. A short queue is far below
-//!   the target, since a small buffer may overflow before the target is reached.
+//!   the target, since a small buffer may overflow before the target is reached. While the queue is longer, as much
+//!   loss as usual at a short queue is random too.
 //! - If braking does not shorten the queue, another flow such as TCP fills it, and the target grows until braking
 //!   helps.
 
@@ -22,7 +23,7 @@ use core::time::Duration;
 
 use lighthaul_base::Instant;
 
-use super::config::{Memory, SYN};
+use super::config::{LossCount, Memory, SYN};
 use super::sample::{Interval, Loss};
 use super::wire::{Ack, Clock};
 
@@ -31,7 +32,10 @@ use super::wire::{Ack, Clock};
 pub(super) struct Swift {
     packet_bytes: f64,
     is_starting: bool,
-    loss_mean: f64,
+    start_bps_max: f64,
+    /// Losses lately, and losses of the line.
+    recent: RecentLoss,
+    line: LossCount,
     /// Time of the latest brake, and first packet that was unsent then.
     lowered_at: Option<Instant>,
     lowered_next: u64,
@@ -49,8 +53,10 @@ impl Swift {
         Self {
             packet_bytes: f64::from(packet_bytes),
             is_starting: !memory.has_started,
-            loss_mean: 0.0,
-            lowered_at: None,
+            start_bps_max: memory.start_max.as_bps() as f64,
+            recent: RecentLoss::default(),
+            line: memory.line,
+            lowered_at: memory.lowered_at,
             lowered_next: 0,
             target_factor: 1.0,
             rtt: memory.rtt,
@@ -64,7 +70,9 @@ impl Swift {
     pub(super) const fn updated_memory(&self, memory: Memory) -> Memory {
         Memory {
             has_started: !self.is_starting,
+            lowered_at: self.lowered_at,
             delay_min: self.queue.least,
+            line: self.line,
             ..memory
         }
     }
@@ -72,9 +80,9 @@ impl Swift {
     /// Returns the rate after a SYN interval.
     pub(super) fn after_interval(&mut self, bps: f64, interval: &Interval) -> f64 {
         self.rtt = interval.rtt;
-        if interval.sent > 0 {
-            let loss = (interval.lost as f64 / interval.sent as f64).min(1.0);
-            self.loss_mean += (loss - self.loss_mean) * LOSS_WEIGHT;
+        self.recent.add(interval);
+        if self.queue.is_short(bps) {
+            self.line = self.line.plus(interval.sent, interval.lost);
         }
         if interval.is_limited_elsewhere {
             return bps;
@@ -82,7 +90,9 @@ impl Swift {
         let syn = SYN.as_secs_f64();
         if self.is_starting {
             let round = interval.rtt.max(ROUND_MIN).as_secs_f64();
-            return bps * (1.0 + core::f64::consts::LN_2 * syn / round);
+            let raised = bps * (1.0 + core::f64::consts::LN_2 * syn / round);
+            self.is_starting = raised < self.start_bps_max;
+            return raised.min(self.start_bps_max).max(bps);
         }
         let room = 1.0 - self.queue.length().as_secs_f64() / self.target(bps).as_secs_f64();
         let increase = INCREASE * BPS_UNIT * libm::pow(bps / BPS_UNIT, INCREASE_POWER);
@@ -92,7 +102,9 @@ impl Swift {
     /// Returns the rate after a loss, and the time to freeze.
     pub(super) fn after_loss(&mut self, now: Instant, bps: f64, loss: Loss) -> (f64, Duration) {
         let is_old = self.lowered_at.is_some() && loss.number < self.lowered_next;
-        let is_line = self.loss_mean < LOSS_MAX && self.queue.is_short(bps);
+        let lately = self.recent.ratio();
+        let is_usual = self.queue.is_short(bps) || lately <= self.line.ratio() * LOSS_USUAL;
+        let is_line = lately < LOSS_MAX && is_usual;
         if is_old || is_line {
             return (bps, Duration::ZERO);
         }
@@ -150,6 +162,40 @@ impl Swift {
         let above = self.queue.length().as_secs_f64() / self.target(bps).as_secs_f64();
         let fall = 1.0 - (FALL * above).clamp(FALL_LEAST, FALL_MOST);
         (delivered.clamp(least, bps) * fall, freeze)
+    }
+}
+
+/// Packets sent and lost in the last intervals, with less weight the older they are.
+#[derive(Clone, Copy, Debug, Default)]
+struct RecentLoss {
+    sent: f64,
+    lost: f64,
+}
+
+impl RecentLoss {
+    fn add(&mut self, interval: &Interval) {
+        self.sent += interval.sent as f64 - self.sent * LOSS_WEIGHT;
+        self.lost += interval.lost as f64 - self.lost * LOSS_WEIGHT;
+    }
+
+    fn ratio(&self) -> f64 {
+        self.lost / self.sent.max(1.0)
+    }
+}
+
+impl LossCount {
+    /// Counts more packets. Older ones weigh less and less.
+    fn plus(self, sent: u64, lost: u64) -> Self {
+        let (sent, lost) = (self.sent + sent, self.lost + lost);
+        let half = if sent > LINE_PACKETS { 2 } else { 1 };
+        Self {
+            sent: sent / half,
+            lost: lost / half,
+        }
+    }
+
+    fn ratio(self) -> f64 {
+        self.lost as f64 / self.sent.max(1) as f64
     }
 }
 
@@ -274,9 +320,13 @@ const HOLD_MIN: Duration = Duration::from_millis(500);
 const FREEZE_MAX: Duration = Duration::from_millis(500);
 /// Minimum time in which the start-up doubles the rate.
 const ROUND_MIN: Duration = Duration::from_millis(50);
-/// Mean loss that counts as congestion at any queueing delay.
-const LOSS_MAX: f64 = 0.02;
+/// Loss that counts as congestion at any queueing delay.
+const LOSS_MAX: f64 = 0.05;
 const LOSS_WEIGHT: f64 = 1.0 / 32.0;
+/// Factor by which the loss of some hundred milliseconds may exceed the mean by chance.
+const LOSS_USUAL: f64 = 2.0;
+/// Packets from which the loss of the line is known.
+const LINE_PACKETS: u64 = 1 << 16;
 /// A delay below 1/8 of the target counts as a short queue.
 const SHORT: u32 = 8;
 /// Averaging window of the arrival rate.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Load, Rate};
+use lighthaul_base::{Endpoint, Instant, Load, Rate};
 use lighthaul_proto::sabul::{
     Config, Framing, Memory, Mode, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
@@ -179,6 +179,75 @@ fn next_object_starts_with_the_learned_state() {
         let (again, _) = run(second, &path, 2);
         assert!(again.now() < world.now(), "{mode:?} learnt nothing");
     }
+}
+
+/// Returns the fraction of the link that one object of 200 MB gets in the second mode, as a copy starts it: from half of the
+/// rate, and up to twice of it.
+fn share_of_link(path: &WorldConfig, mbps: u64, delay: Duration) -> f64 {
+    let rate = Rate::from_mbps(mbps);
+    let packets = rate.bytes_in((Duration::from_millis(10) + delay * 2) * 2) / 1460;
+    let config = Config {
+        mode: Mode::Swift,
+        memory: Memory {
+            start_max: rate,
+            ..Memory::new(rate.scaled(1, 2), delay * 2)
+        },
+        rate_max: rate.scaled(2, 1),
+        window_max: packets as u32,
+        ..config(200_000_000, delay)
+    };
+    let (world, heard) = run(config, path, 1);
+    assert_whole(&world, &heard, 200_000_000);
+    let wire = (200_000_000 + config.framing.packets() * 40) as f64 * 8.0;
+    wire / world.now().as_secs_f64() / rate.as_bps() as f64
+}
+
+#[test]
+fn second_mode_uses_a_path_of_its_own_despite_random_loss() {
+    let delay = Duration::from_millis(50);
+    let mut path = gigabit(delay);
+    path.there.rate = Some(Rate::from_mbps(500));
+    for (loss_ppb, least) in [(0, 0.92), (3_000_000, 0.88), (20_000_000, 0.82)] {
+        path.there.loss_ppb = loss_ppb;
+        let share = share_of_link(&path, 500, delay);
+        assert!(share > least, "{share} at {loss_ppb}");
+    }
+}
+
+#[test]
+fn start_up_ends_at_the_measured_rate() {
+    let delay = Duration::from_millis(50);
+    let mut path = gigabit(delay);
+    path.there.rate = Some(Rate::from_mbps(500));
+    // a twentieth of the path's product: a start-up that went on would lose a third of a round trip
+    path.there.queue_bytes_max = 300_000;
+    let rate = Rate::from_mbps(500);
+    let config = Config {
+        mode: Mode::Swift,
+        memory: Memory {
+            start_max: rate,
+            ..Memory::new(rate.scaled(1, 2), delay * 2)
+        },
+        rate_max: rate.scaled(2, 1),
+        ..config(50_000_000, delay)
+    };
+    let (world, heard) = run(config, &path, 1);
+    assert_whole(&world, &heard, 50_000_000);
+    let (resent, sent) = (world.left().resent(), world.left().sent());
+    assert!(resent * 100 < sent, "{resent} of {sent}");
+}
+
+#[test]
+fn next_object_begins_when_the_packets_of_the_previous_are_sent() {
+    let config = config(1_460_000, Duration::from_millis(50));
+    let first = Sender::new(Instant::ZERO, config, 1);
+    let memory = first.memory();
+    // 1000 packets at 500 Mb/s, without their headers
+    assert_eq!(memory.busy, Duration::from_micros(23_360));
+    let mut next = Sender::new(Instant::ZERO, Config { memory, ..config }, 1);
+    let mut sent_at = |nanos| next.poll_transmit(Instant::from_nanos(nanos)).is_some();
+    assert!(!sent_at(23_359_000));
+    assert!(sent_at(23_360_000));
 }
 
 #[test]

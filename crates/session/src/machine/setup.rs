@@ -9,6 +9,7 @@ use super::learned::Learned;
 use crate::protocol::Protocol;
 
 /// Parameters of a machine of any protocol; each protocol takes those that it needs.
+// fields: each protocol has parameters of its own
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Protocol that moves the object.
@@ -21,8 +22,10 @@ pub struct Setup {
     pub packet_len: u32,
     /// Bytes that are added to each datagram on the wire.
     pub overhead_len: u32,
-    /// Rate on the wire.
+    /// Limit of the rate on the wire.
     pub rate: Rate,
+    /// Rate of the path, or the one to use.
+    pub path_rate: Rate,
     /// Stream of the messages that must arrive.
     pub stream: u16,
     /// Number of streams after it that share the load.
@@ -78,7 +81,10 @@ impl Setup {
             Learned::Path(memory) => memory,
             // the rest was measured with capacity that may belong to other flows
             Learned::Nothing | Learned::Width(_) | Learned::Socket(_) | Learned::Room(_) => {
-                sabul::Memory::new(self.rate.scaled(1, 2), self.rtt)
+                sabul::Memory {
+                    start_max: self.path_rate,
+                    ..sabul::Memory::new(self.path_rate.scaled(1, 2), self.rtt)
+                }
             }
         };
         // enough for the published rules; the swift rules watch the queue, which has room
