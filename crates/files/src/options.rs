@@ -99,8 +99,8 @@ pub struct Options {
     /// Nanoseconds from this message to the begin of the vector, if that does not wait for the
     /// data.
     pub trc_in: Option<i64>,
-    /// True if other flows use the path and must get their share.
-    pub shared: bool,
+    /// True if no other flow uses the path.
+    pub dedicated: bool,
     /// Kind of the digest of each piece.
     pub digest: digest::DigestKind,
     /// Files of which only the changes are sent.

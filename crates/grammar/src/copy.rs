@@ -62,16 +62,16 @@ pub struct Cp {
         hide_short_help = true
     )]
     pub trc: Option<String>,
-    /// Share the path with other traffic
+    /// Use all of a path without other traffic
     ///
-    /// The choice is then between protocols that leave other flows their share.
+    /// Without it, the choice is between protocols that leave other flows their share.
     #[arg(
         long,
-        env = "LIGHTHAUL_SHARED",
+        env = "LIGHTHAUL_DEDICATED",
         help_heading = "Network",
         hide_short_help = true
     )]
-    pub shared: bool,
+    pub dedicated: bool,
     /// Number of TCP connections of --protocol ptcp [default: measured]
     #[arg(
         long,

@@ -247,7 +247,7 @@ impl<'a> PathSetup<'a> {
             waited: path.waited,
             buffer_bytes: sockets.first().map_or(0, Udp::buffer_bytes),
             booked: !self.transfer.options().trc.is_empty(),
-            shared: self.transfer.options().shared,
+            dedicated: self.transfer.options().dedicated,
             bytes: queue
                 .bytes()
                 .or_else(|| queue.listed_bytes().filter(|bytes| is_little(*bytes))),

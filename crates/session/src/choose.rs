@@ -24,8 +24,8 @@ pub struct PathFacts {
     pub waited: u8,
     /// True if the path is reserved for this transfer.
     pub booked: bool,
-    /// True if other flows use the path and must get their share.
-    pub shared: bool,
+    /// True if no other flow uses the path.
+    pub dedicated: bool,
     /// Bytes to be moved, if the list of entries is complete.
     pub bytes: Option<u64>,
 }
@@ -79,7 +79,7 @@ fn reason(facts: &PathFacts) -> (Protocol, String) {
             "the path is reserved for this transfer".into(),
         );
     }
-    if facts.shared {
+    if !facts.dedicated {
         // where nothing is lost and answers come at once, one stream gets its whole share
         let near = facts.lost_ppm < FEW_PPM && facts.rtt < NEAR_RTT;
         let protocol = if near {
@@ -87,7 +87,7 @@ fn reason(facts: &PathFacts) -> (Protocol, String) {
         } else {
             Protocol::SabulSwift
         };
-        return (protocol, "other flows share the path".into());
+        return (protocol, "other flows may use the path".into());
     }
     let pause = facts.rate.map_or(0, |rate| rate.bytes_in(RECEIVER_PAUSE));
     if (facts.buffer_bytes as u64) < pause.min(BUFFER_BYTES_ENOUGH) {
@@ -102,7 +102,7 @@ fn reason(facts: &PathFacts) -> (Protocol, String) {
         );
         return (Protocol::RbudpPlus, text);
     }
-    (Protocol::Rbudp, "no other flow shares the path".into())
+    (Protocol::Rbudp, "no other flow uses the path".into())
 }
 
 impl PathFacts {
@@ -151,7 +151,7 @@ mod tests {
         buffer_bytes: 4 << 20,
         waited: 3,
         booked: false,
-        shared: false,
+        dedicated: true,
         bytes: None,
     };
 
@@ -170,7 +170,7 @@ mod tests {
                 "reserved",
             ),
             (
-                |f| (f.booked, f.shared) = (true, true),
+                |f| (f.booked, f.dedicated) = (true, false),
                 Protocol::Vbtp,
                 "reserved",
             ),
@@ -194,16 +194,20 @@ mod tests {
                 Protocol::Rbudp,
                 "no other flow",
             ),
-            (|f| f.shared = true, Protocol::SabulSwift, "share the path"),
             (
-                |f| (f.shared, f.datagram_len) = (true, 0),
+                |f| f.dedicated = false,
+                Protocol::SabulSwift,
+                "may use the path",
+            ),
+            (
+                |f| (f.dedicated, f.datagram_len) = (false, 0),
                 Protocol::Ptcp,
                 "no UDP datagram",
             ),
             (
-                |f| (f.shared, f.rtt) = (true, Duration::from_millis(1)),
+                |f| (f.dedicated, f.rtt) = (false, Duration::from_millis(1)),
                 Protocol::SabulSwift,
-                "share the path",
+                "may use the path",
             ),
             (|f| f.waited = 60, Protocol::RbudpPlus, "60 %"),
             (|f| f.waited = 49, Protocol::Rbudp, "no other flow"),
@@ -213,9 +217,9 @@ mod tests {
                 "receive buffer",
             ),
             (
-                |f| (f.shared, f.lost_ppm, f.rtt) = (true, 0, Duration::from_millis(1)),
+                |f| (f.dedicated, f.lost_ppm, f.rtt) = (false, 0, Duration::from_millis(1)),
                 Protocol::Tcp,
-                "share the path",
+                "may use the path",
             ),
             (
                 |f| f.buffer_bytes = 100_000,
@@ -236,7 +240,7 @@ mod tests {
     fn reason_states_the_measurements() {
         assert_eq!(
             choose(&FACTS).why,
-            "auto: rbudp, because no other flow shares the path (RTT 100.0 ms, 940.000 Mb/s, \
+            "auto: rbudp, because no other flow uses the path (RTT 100.0 ms, 940.000 Mb/s, \
              datagrams of 1472 bytes, 0.10 % lost)"
         );
     }

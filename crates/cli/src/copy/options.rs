@@ -78,7 +78,7 @@ pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
                 .saturating_sub(unix_nanos().cast_signed())
         }),
         streams: args.streams.unwrap_or(0),
-        shared: args.shared,
+        dedicated: args.dedicated,
         stall: args.later.stall_timeout.map_or(0, whole_seconds),
         ..chosen
     };

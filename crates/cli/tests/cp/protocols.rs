@@ -103,8 +103,12 @@ fn auto_reports_its_choice_and_reason() {
     let far = Far::start("auto", &[]);
     let file = far.near.file("x", 3_000_000);
     // on a busy machine loopback loses datagrams, and the choice with losses is not TCP
-    let shared = &["tcp", "sabul-swift"][..];
-    for (options, names) in [(&["--shared"][..], shared), (&["--no-udp"], &["ptcp"])] {
+    let cases: [(&[&str], &[&str]); 3] = [
+        (&[], &["tcp", "sabul-swift"]),
+        (&["--dedicated"], &["rbudp", "rbudp+", "ptcp"]),
+        (&["--no-udp"], &["ptcp"]),
+    ];
+    for (options, names) in cases {
         let name = names[0];
         let options = [&["--protocol", "auto", "--json"], options].concat();
         let pushed = far.push(&options, &[&file], name).assert_succeeded();

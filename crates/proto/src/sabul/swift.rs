@@ -313,7 +313,7 @@ const FALL_MOST: f64 = 0.16;
 const ARRIVED_LEAST: f64 = 0.75;
 const ARRIVED_LEAST_START: f64 = 0.25;
 /// Growth of the target each time that braking does not help, and its limit.
-const TARGET_FACTOR_STEP: f64 = 1.25;
+const TARGET_FACTOR_STEP: f64 = 1.5;
 const TARGET_FACTOR_MAX: f64 = 1000.0;
 /// Minimum time between two brakes.
 const HOLD_MIN: Duration = Duration::from_millis(500);
