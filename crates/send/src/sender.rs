@@ -147,7 +147,7 @@ impl<'a> Sending<'a, '_> {
         if let Some((memory, path)) = memory.zip(path.get()) {
             let after = rate.after_losses().unwrap_or(path.rate);
             let rate = match self.transfer.learned.load() {
-                Learned::Path(memory) if memory.has_started => memory.rate,
+                Learned::Path(memory) if memory.has_started => path.rate_after(memory.rate),
                 _ => path.rate.min(after),
             };
             memory.keep(PathEnds::of(session), KnownPath { rate, ..*path });

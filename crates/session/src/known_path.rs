@@ -71,6 +71,12 @@ impl KnownPath {
         age.is_some_and(|age| age < AGE_MAX.as_secs())
     }
 
+    /// Returns the rate to keep after a copy that ended at the rate `found`, which swings around that of the path.
+    pub fn rate_after(&self, found: Rate) -> Rate {
+        let is_near = self.rate.scaled(3, 4) <= found && found <= self.rate.scaled(4, 3);
+        if is_near { self.rate } else { found }
+    }
+
     /// Returns true if a copy of `bytes` may rely on the measurement.
     pub fn suits(&self, bytes: u64) -> bool {
         self.rate != Rate::UNLIMITED && bytes <= self.rate.bytes_in(COPY_MAX)
@@ -154,6 +160,17 @@ mod tests {
         let path = KnownPath::now(Rate::from_mbps(8), 0);
         assert!(path.suits(10_000_000) && !path.suits(10_000_001));
         assert!(!KnownPath::now(Rate::UNLIMITED, 0).suits(1));
+    }
+
+    #[test]
+    fn swinging_rate_keeps_the_measured_one() {
+        let path = KnownPath::now(Rate::from_mbps(1000), 0);
+        for (found, kept) in [(749, 749), (750, 1000), (1333, 1000), (1334, 1334)] {
+            assert_eq!(
+                path.rate_after(Rate::from_mbps(found)),
+                Rate::from_mbps(kept)
+            );
+        }
     }
 
     #[test]

@@ -103,8 +103,13 @@ impl Swift {
     pub(super) fn after_loss(&mut self, now: Instant, bps: f64, loss: Loss) -> (f64, Duration) {
         let is_old = self.lowered_at.is_some() && loss.number < self.lowered_next;
         let lately = self.recent.ratio();
-        let is_usual = self.queue.is_short(bps) || lately <= self.line.ratio() * LOSS_USUAL;
-        let is_line = lately < LOSS_MAX && is_usual;
+        let (usual, loss_max) = if self.rtt < NEAR {
+            (0.0, LOSS_MAX_NEAR)
+        } else {
+            (self.line.ratio() * LOSS_USUAL, LOSS_MAX)
+        };
+        let is_usual = self.queue.is_short(bps) || lately <= usual;
+        let is_line = lately < loss_max && is_usual;
         if is_old || is_line {
             return (bps, Duration::ZERO);
         }
@@ -320,8 +325,11 @@ const HOLD_MIN: Duration = Duration::from_millis(500);
 const FREEZE_MAX: Duration = Duration::from_millis(500);
 /// Minimum time in which the start-up doubles the rate.
 const ROUND_MIN: Duration = Duration::from_millis(50);
-/// Loss that counts as congestion at any queueing delay.
+/// Loss that counts as congestion at any queueing delay. Within short round trips, flows of TCP cause losses of a few percent
+/// where they share a small buffer, and the queue is short again before its delay is reported. There, less counts.
 const LOSS_MAX: f64 = 0.05;
+const LOSS_MAX_NEAR: f64 = 0.015;
+const NEAR: Duration = Duration::from_millis(10);
 const LOSS_WEIGHT: f64 = 1.0 / 32.0;
 /// Factor by which the loss of some hundred milliseconds may exceed the mean by chance.
 const LOSS_USUAL: f64 = 2.0;
