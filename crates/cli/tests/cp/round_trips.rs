@@ -14,12 +14,22 @@ use crate::stage::Stage;
 /// Long, so that the time of the programs does not count.
 const RTT: Duration = Duration::from_secs(1);
 
-/// Runs a command, and returns the number of whole round trips that it took.
-fn count(far: &Far, command: Command) -> (u128, Outcome) {
-    let clock = Clock::start();
-    let outcome = far.near.run(command).assert_succeeded();
-    let time = clock.now().since(Instant::ZERO);
-    (time.as_nanos() / RTT.as_nanos(), outcome)
+/// Runs a copy or a list, which must take `trips` whole round trips. A busy machine may need longer, but never less: what
+/// takes longer is undone, and tried again.
+fn assert_trips(far: &Far, trips: u128, command: impl Fn() -> Command, undo: impl Fn()) -> Outcome {
+    let mut last = None;
+    for _ in 0..3 {
+        let clock = Clock::start();
+        let outcome = far.near.run(command()).assert_succeeded();
+        let taken = clock.now().since(Instant::ZERO).as_nanos() / RTT.as_nanos();
+        assert!(taken >= trips, "{taken} round trips: {outcome:?}");
+        if taken == trips {
+            return outcome;
+        }
+        undo();
+        last = Some((taken, outcome));
+    }
+    panic!("{trips} round trips at most: {last:?}");
 }
 
 #[test]
@@ -30,17 +40,17 @@ fn small_copies_and_lists_take_three_round_trips() {
     };
     let far = Far::start_on(name, stage);
     let small = far.near.file("small", 1000);
-    let small = small.to_str().unwrap();
-    let large = far.near.file("large", 3_000_000);
-    let large = large.to_str().unwrap();
-    fs::copy(large, far.target.join("there")).unwrap();
-    let chosen = |paths: &[&str]| {
-        let mut command = far.usual_copy(&["--json"], paths);
+    let large = far.near.file("large", 300_000);
+    let (small, large) = (small.to_str().unwrap(), large.to_str().unwrap());
+    let copy = |from: &str, to: &str| {
+        let mut command = far.usual_copy(&["--json"], &[from, to]);
         command.env("LIGHTHAUL_PROTOCOL", "auto");
         command
     };
-    let (trips, outcome) = count(&far, chosen(&[small, &far.place("copy")]));
-    assert_eq!(trips, 3, "{outcome:?}");
+    let remove = |name: &str| fs::remove_file(far.target.join(name)).unwrap();
+    let place = |name: &str| far.place(name);
+    let push = || copy(small, &place("copy"));
+    let outcome = assert_trips(&far, 3, push, || remove("copy"));
     assert_eq!(
         fs::read(small).unwrap(),
         fs::read(far.target.join("copy")).unwrap()
@@ -50,21 +60,25 @@ fn small_copies_and_lists_take_three_round_trips() {
         (&summary["bytes_moved"], &summary["verified"]),
         (&1000.into(), &true.into())
     );
-    let (trips, outcome) = count(&far, chosen(&[small, &far.place("copy")]));
-    assert_eq!(trips, 3, "nothing to do: {outcome:?}");
+    let outcome = assert_trips(&far, 3, push, || {});
     assert_eq!(outcome.events().pop().unwrap()["unchanged"], 1);
     // the last round trip tells the daemon that the client has the result
     let back = far.near.at("back");
-    let (trips, outcome) = count(&far, chosen(&[&far.place("copy"), back.to_str().unwrap()]));
-    assert_eq!(trips, 4, "{outcome:?}");
-    assert_eq!(fs::read(small).unwrap(), fs::read(back).unwrap());
+    let pull = || copy(&place("copy"), back.to_str().unwrap());
+    assert_trips(&far, 4, pull, || fs::remove_file(&back).unwrap());
+    assert_eq!(fs::read(small).unwrap(), fs::read(&back).unwrap());
     // the path is explored although nothing is to be sent
-    let (trips, outcome) = count(&far, chosen(&[large, &far.place("large")]));
-    assert_eq!(trips, 6, "wishes and pings, two trains, data: {outcome:?}");
-    let (trips, outcome) = count(&far, chosen(&[large, &far.place("large")]));
-    assert_eq!(trips, 3, "nothing to do: {outcome:?}");
-    let (trips, outcome) = count(&far, chosen(&[large, &far.place("again")]));
-    assert_eq!(trips, 4, "the rate is known: {outcome:?}");
+    let push = || copy(large, &place("large"));
+    let forget = || fs::remove_dir_all(far.near.at("cache")).unwrap();
+    // wishes and pings, two trains, data
+    assert_trips(&far, 6, push, || {
+        remove("large");
+        forget();
+    });
+    assert_trips(&far, 3, push, || {});
+    // the rate is known
+    let push = || copy(large, &place("again"));
+    assert_trips(&far, 4, push, || remove("again"));
 }
 
 #[test]
