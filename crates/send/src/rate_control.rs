@@ -69,10 +69,11 @@ impl RateControl {
     /// Starts at the rate of `offer`.
     pub(super) fn start(&self, now: Instant, offer: &Offer, settings: &Settings) {
         let path_rate = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
-        let most = match offer.protocol {
-            // it finds out by itself what more the path carries
-            Protocol::SabulSwift if settings.rate.is_none() => path_rate.scaled(2, 1),
-            _ => path_rate,
+        let finds_rate = offer.protocol == Protocol::SabulSwift && settings.rate.is_none();
+        let most = if finds_rate {
+            path_rate.scaled(2, 1)
+        } else {
+            path_rate
         };
         self.share.set(settings.limited(most));
         let has_passes = matches!(offer.protocol, Protocol::Rbudp | Protocol::RbudpPlus);

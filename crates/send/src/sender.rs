@@ -148,7 +148,11 @@ impl<'a> Sending<'a, '_> {
             let after = rate.after_losses().unwrap_or(path.rate);
             let rate = match self.transfer.learned.load() {
                 Learned::Path(memory) if memory.has_started => path.rate_after(memory.rate),
-                _ => path.rate.min(after),
+                Learned::Nothing
+                | Learned::Width(_)
+                | Learned::Path(_)
+                | Learned::Socket(_)
+                | Learned::Room(_) => path.rate.min(after),
             };
             memory.keep(PathEnds::of(session), KnownPath { rate, ..*path });
         }

@@ -158,11 +158,23 @@ mod tests {
     /// Change of the facts in one case.
     type Change = fn(&mut PathFacts);
 
+    fn assert_chosen(table: &[(Change, Protocol, &str)]) {
+        for (change, protocol, words) in table {
+            let mut facts = FACTS;
+            change(&mut facts);
+            let choice = choose(&facts);
+            assert_eq!(choice.protocol, *protocol, "{facts:?}");
+            assert!(choice.why.contains(words), "{choice:?}");
+        }
+    }
+
     #[test]
     fn each_reason_selects_its_protocol() {
-        let table: [(Change, Protocol, &str); 17] = [
+        let blocked = "no UDP datagram";
+        let little = "too little to need another";
+        assert_chosen(&[
             (|_| {}, Protocol::Rbudp, "no other flow"),
-            (|f| f.datagram_len = 0, Protocol::Ptcp, "no UDP datagram"),
+            (|f| f.datagram_len = 0, Protocol::Ptcp, blocked),
             (|f| f.booked = true, Protocol::Vbtp, "reserved"),
             (
                 |f| (f.booked, f.waited, f.bytes) = (true, 99, Some(1)),
@@ -170,45 +182,17 @@ mod tests {
                 "reserved",
             ),
             (
-                |f| (f.booked, f.dedicated) = (true, false),
-                Protocol::Vbtp,
-                "reserved",
-            ),
-            (
                 |f| (f.booked, f.datagram_len) = (true, 0),
                 Protocol::Ptcp,
-                "no UDP datagram",
+                blocked,
             ),
-            (
-                |f| f.bytes = Some(1000),
-                Protocol::Tcp,
-                "too little to need another",
-            ),
+            (|f| f.bytes = Some(1000), Protocol::Tcp, little),
             (
                 |f| (f.bytes, f.datagram_len) = (Some(1000), 0),
                 Protocol::Tcp,
-                "too little to need another",
+                little,
             ),
-            (
-                |f| f.bytes = Some(1 << 30),
-                Protocol::Rbudp,
-                "no other flow",
-            ),
-            (
-                |f| f.dedicated = false,
-                Protocol::SabulSwift,
-                "may use the path",
-            ),
-            (
-                |f| (f.dedicated, f.datagram_len) = (false, 0),
-                Protocol::Ptcp,
-                "no UDP datagram",
-            ),
-            (
-                |f| (f.dedicated, f.rtt) = (false, Duration::from_millis(1)),
-                Protocol::SabulSwift,
-                "may use the path",
-            ),
+            (|f| f.bytes = Some(1 << 30), Protocol::Rbudp, "no other"),
             (|f| f.waited = 60, Protocol::RbudpPlus, "60 %"),
             (|f| f.waited = 49, Protocol::Rbudp, "no other flow"),
             (
@@ -217,23 +201,45 @@ mod tests {
                 "receive buffer",
             ),
             (
-                |f| (f.dedicated, f.lost_ppm, f.rtt) = (false, 0, Duration::from_millis(1)),
-                Protocol::Tcp,
-                "may use the path",
-            ),
-            (
                 |f| f.buffer_bytes = 100_000,
                 Protocol::Ptcp,
                 "receive buffer",
             ),
-        ];
-        for (change, protocol, words) in table {
-            let mut facts = FACTS;
-            change(&mut facts);
-            let choice = choose(&facts);
-            assert_eq!(choice.protocol, protocol, "{facts:?}");
-            assert!(choice.why.contains(words), "{choice:?}");
-        }
+        ]);
+    }
+
+    #[test]
+    fn protocols_yield_unless_the_path_is_dedicated() {
+        const NEAR: Duration = Duration::from_millis(1);
+        let others = "may use the path";
+        assert_chosen(&[
+            (|f| f.dedicated = false, Protocol::SabulSwift, others),
+            (
+                |f| (f.dedicated, f.rtt) = (false, NEAR),
+                Protocol::SabulSwift,
+                others,
+            ),
+            (
+                |f| (f.dedicated, f.lost_ppm, f.rtt) = (false, 0, NEAR),
+                Protocol::Tcp,
+                others,
+            ),
+            (
+                |f| (f.dedicated, f.waited, f.buffer_bytes) = (false, 99, 1),
+                Protocol::SabulSwift,
+                others,
+            ),
+            (
+                |f| (f.dedicated, f.datagram_len) = (false, 0),
+                Protocol::Ptcp,
+                "no UDP datagram",
+            ),
+            (
+                |f| (f.dedicated, f.booked) = (false, true),
+                Protocol::Vbtp,
+                "reserved",
+            ),
+        ]);
     }
 
     #[test]

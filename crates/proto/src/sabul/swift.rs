@@ -326,7 +326,7 @@ const FREEZE_MAX: Duration = Duration::from_millis(500);
 /// Minimum time in which the start-up doubles the rate.
 const ROUND_MIN: Duration = Duration::from_millis(50);
 /// Loss that counts as congestion at any queueing delay. Within short round trips, less counts: flows of TCP that share a small buffer
-/// cause losses of a few percent themselves, and the queue is short again before its delay is reported.
+/// cause losses of a few percent themselves. The queue is short again before its delay is reported.
 const LOSS_MAX: f64 = 0.05;
 const LOSS_MAX_NEAR: f64 = 0.015;
 const NEAR: Duration = Duration::from_millis(10);

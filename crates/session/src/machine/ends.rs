@@ -22,7 +22,7 @@ pub enum SendMachine {
     /// VBTP, which follows the vector of a circuit.
     Vbtp(vbtp::Sender),
     /// SABUL, for paths that other flows use.
-    Sabul(sabul::Sender),
+    Sabul(Box<sabul::Sender>),
 }
 
 /// Receiver of one object.
@@ -81,7 +81,7 @@ impl SendMachine {
             }
             Protocol::Sabul | Protocol::SabulSwift => {
                 let sender = sabul::Sender::new(now, setup.sabul(learned), seed);
-                Self::Sabul(sender)
+                Self::Sabul(Box::new(sender))
             }
         }
     }
