@@ -227,9 +227,10 @@ pub(super) fn look(path: &Path) -> (u32, i64, i64) {
 /// Returns octets for a file that compress badly and do not repeat.
 pub(super) fn octets(len: usize, seed: u64) -> Vec<u8> {
     let mut rng = lighthaul_base::Rng::new(seed);
-    let words = std::iter::repeat_with(|| rng.below(u64::MAX).to_le_bytes());
-    let mut octets: Vec<u8> = words.take(len.div_ceil(8)).flatten().collect();
-    octets.truncate(len);
+    let mut octets = vec![0; len];
+    for word in octets.chunks_mut(8) {
+        word.copy_from_slice(&rng.below(u64::MAX).to_le_bytes()[..word.len()]);
+    }
     octets
 }
 
