@@ -91,7 +91,18 @@ mod tests {
         assert_eq!(check(&bytes[..200_000]).unwrap_err().code(), Code::Io);
         for at in [0, 100_000, 100_001, 1_299_999] {
             bytes[at] ^= 1;
-            assert_eq!(check(&bytes).unwrap_err().code(), Code::Integrity, "{at}");
+            let error = check(&bytes).unwrap_err();
+            assert_eq!(error.code(), Code::Integrity, "{at}");
+            let range = if at < 100_001 {
+                "0 to 100001"
+            } else {
+                "100001 to 1300000"
+            };
+            let text = error.text();
+            assert!(
+                text.ends_with(&format!("in the range from {range}")),
+                "{text}"
+            );
             bytes[at] ^= 1;
         }
         std::fs::remove_dir_all(&folder).unwrap();

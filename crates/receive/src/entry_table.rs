@@ -877,6 +877,34 @@ mod tests {
     }
 
     #[test]
+    fn sums_of_the_old_version_are_requested_once() {
+        let file = pending(0, &[]);
+        file.expect_delta(&[(0, 60)], 40);
+        assert_eq!(file.fill().uncompared_bytes, 60);
+        assert!(!file.has_delta());
+        assert_eq!(file.take_basis(5), Some(40));
+        assert!(file.has_delta());
+        assert_eq!(file.take_basis(5), None);
+    }
+
+    #[test]
+    fn sums_are_needed_until_all_is_decided_or_the_file_has_failed() {
+        let delta = || {
+            let file = pending(0, &[]);
+            file.expect_delta(&[(0, 60)], 40);
+            file
+        };
+        let file = delta();
+        file.decide((0, 50), &[]).unwrap();
+        assert!(!file.is_decided());
+        file.decide((50, 60), &[]).unwrap();
+        assert!(file.is_decided());
+        let failed = delta();
+        failed.fill().failed = true;
+        assert!(failed.is_decided());
+    }
+
+    #[test]
     fn gaps_of_a_failed_file_may_arrive_in_any_order() {
         let names = (PathBuf::from("t"), PathBuf::from("j"));
         let failed = PendingFile::new(0, file(0, 100), names, false);

@@ -1,6 +1,7 @@
 //! Tests of the receiving side: copies between two directories in this process.
 //!
 //! - `bench`: copies
+//! - `copied`: parts of files that are copied from old versions
 //! - `entry_checker`: lists of entries, handled by `checked_list`
 //! - `in_place`: files that are written under their final names
 //! - `rejected_list`: lists that are rejected; `dry_run`: lists in a dry run
@@ -12,6 +13,7 @@
 //!   they are published
 mod bench;
 mod checked_list;
+mod copied;
 mod dry_run;
 mod entry_checker;
 mod in_place;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use lighthaul_copy::report::Report;
 use lighthaul_files::backups::Backups;
 use lighthaul_files::manifest::Entry;
+use lighthaul_files::object::Span;
 use lighthaul_files::options::{Backup, Options};
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::{Code, Error};
@@ -182,6 +183,28 @@ fn incomplete_file_is_not_published() {
         let jobs = object(1, &[(&file, rest)], &["x"], &["x"]);
         stage.run(jobs).unwrap();
         assert_eq!(stage.names(), ["a"]);
+    }
+}
+
+/// A later run need not receive a range that was copied from the old version. A held range is in the journal already.
+#[test]
+fn copied_range_of_an_incomplete_file_is_recorded() {
+    for is_copied in [true, false] {
+        let stage = Stage::new("copied", Options::default());
+        let file = stage.expect_resumable(0, "a", "0123456789");
+        let there = Arc::clone(&file);
+        let job = if is_copied {
+            Job::Copied(there, vec![(0, 2), (4, 6)], digest("x"))
+        } else {
+            Job::Kept(there, (0, 4), digest("x"))
+        };
+        stage.run(vec![job]).unwrap_err();
+        let spans: Vec<Span> = noted(&stage, &file)
+            .iter()
+            .map(|record| record.span)
+            .collect();
+        let recorded: &[Span] = if is_copied { &[(0, 2), (4, 6)] } else { &[] };
+        assert_eq!(spans, recorded);
     }
 }
 

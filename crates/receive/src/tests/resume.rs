@@ -15,7 +15,7 @@ use lighthaul_fs::version::Look;
 use lighthaul_testkit::lacks_root;
 
 use super::bench::{Bench, octets};
-use super::checked_list::file;
+use super::checked_list::{CONTENTS, file};
 use crate::journal::{Journal, Protection, RANGES_MAX, Record, Subject};
 use crate::tests::bench::slot;
 
@@ -68,6 +68,16 @@ impl Resumed {
         }
     }
 
+    /// Returns the source file as a sender lists it.
+    fn entry(&self) -> Entry {
+        let look = self.subject().look;
+        Entry {
+            seconds: look.seconds,
+            nanos: look.nanos,
+            ..file("a", look.size)
+        }
+    }
+
     /// Creates a partial file with `bytes`, and a journal with `spans`.
     fn left(&self, bytes: &[u8], spans: &[Span]) {
         fs::write(self.partial(), bytes).unwrap();
@@ -114,6 +124,24 @@ fn held_ranges_are_not_sent_again() {
     let resumed = Resumed::new("held");
     resumed.left(&resumed.bytes, &[HELD]);
     assert_eq!(resumed.copy(), LEN as u64 - (HELD.1 - HELD.0));
+}
+
+/// The old version of a file can only provide bytes that the receiver lacks.
+#[test]
+fn delta_is_requested_only_if_bytes_are_missing() {
+    let resumed = Resumed::new("basis");
+    let old = LEN as u64 - 1;
+    resumed.bench.leave("a", &resumed.bytes[..LEN - 1]);
+    let basis = || {
+        let list = [resumed.entry()];
+        let checked = resumed.bench.check_list(CONTENTS, &list, &synced());
+        checked.wanted[0].basis
+    };
+    assert_eq!(basis(), Some(old), "no byte is held");
+    resumed.left(&resumed.bytes, &[HELD]);
+    assert_eq!(basis(), Some(old), "some bytes are held");
+    resumed.left(&resumed.bytes, &[(0, LEN as u64)]);
+    assert_eq!(basis(), None, "all bytes are held");
 }
 
 #[test]
@@ -181,12 +209,7 @@ fn dry_run_reports_what_an_earlier_copy_left() {
 #[test]
 fn bytes_that_could_be_forged_are_compared_by_blake3() {
     let resumed = Resumed::new("forgeable");
-    let source = fs::metadata(resumed.bench.source("a")).unwrap();
-    let entry = Entry {
-        seconds: source.mtime(),
-        nanos: u32::try_from(source.mtime_nsec()).unwrap(),
-        ..file("a", LEN as u64)
-    };
+    let entry = resumed.entry();
     fs::write(resumed.partial(), &resumed.bytes).unwrap();
     for (digest, sealed, compared) in [
         (DigestKind::Crc128, false, DigestKind::Blake3),
@@ -196,9 +219,7 @@ fn bytes_that_could_be_forged_are_compared_by_blake3() {
     ] {
         resumed.note_as(&[HELD], Protection { digest, sealed });
         let list = std::slice::from_ref(&entry);
-        let checked = resumed
-            .bench
-            .check_list(("target/", false), list, &synced());
+        let checked = resumed.bench.check_list(CONTENTS, list, &synced());
         assert_eq!(checked.wants(), [0]);
         let wanted = &checked.wanted[0];
         assert_eq!(wanted.held, [HELD]);
@@ -424,20 +445,14 @@ fn locked_journal_is_awaited() {
 fn wait_for_a_locked_journal_is_bounded() {
     let resumed = Resumed::new("never");
     resumed.left(&resumed.bytes, &[HELD]);
-    let source = fs::metadata(resumed.bench.source("a")).unwrap();
-    let entry = Entry {
-        seconds: source.mtime(),
-        nanos: u32::try_from(source.mtime_nsec()).unwrap(),
-        ..file("a", LEN as u64)
-    };
+    let entry = resumed.entry();
     let options = Options {
         stall: 1,
         ..synced()
     };
     let ask = || {
-        resumed
-            .bench
-            .check_list(("target/", false), std::slice::from_ref(&entry), &options)
+        let list = std::slice::from_ref(&entry);
+        resumed.bench.check_list(CONTENTS, list, &options)
     };
     let held = resumed.hold();
     let checked = ask();
