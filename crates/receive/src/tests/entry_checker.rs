@@ -21,7 +21,7 @@ use rustix::fs::inotify;
 use super::bench::{Bench, SECONDS, age, look, make_fifo, set_mode, set_time};
 use super::checked_list::{CONTENTS, NOTHING, entry, file, folder, leave, writer};
 
-fn deleting() -> Options {
+pub(super) fn deleting() -> Options {
     Options {
         delete: true,
         ..Options::default()

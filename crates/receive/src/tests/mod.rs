@@ -5,6 +5,7 @@
 //! - `entry_checker`: lists of entries, handled by `checked_list`
 //! - `in_place`: files that are written under their final names
 //! - `rejected_list`: lists that are rejected; `dry_run`: lists in a dry run
+//! - `mounts`: directories on other file systems
 //! - `panics`: copies in which a part of the program panics
 //! - `publish`: received files, published or rejected by the publisher in `stage`
 //! - `resume`: large files that an earlier run has left unfinished
@@ -17,6 +18,7 @@ mod copied;
 mod dry_run;
 mod entry_checker;
 mod in_place;
+mod mounts;
 mod panics;
 mod publish;
 mod rejected_list;

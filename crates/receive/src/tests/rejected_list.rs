@@ -72,6 +72,24 @@ fn malformed_list_is_rejected() {
     );
 }
 
+/// A dry run writes nothing, so that it needs no contents.
+#[test]
+fn contents_are_rejected_in_a_dry_run() {
+    let list = [
+        Listing::Begin {
+            naming: Naming::Contents,
+        },
+        Listing::Contents(Vec::new()),
+        Listing::End,
+    ];
+    for (options, is_rejected) in [(dry(), true), (Options::default(), false)] {
+        let bench = Bench::new("dry-contents");
+        let checked = bench.check_messages("target/", &list, &options);
+        let code = checked.result.err().map(|error| error.code());
+        assert_eq!(code, is_rejected.then_some(Code::Protocol));
+    }
+}
+
 #[test]
 fn file_larger_than_any_disk_is_rejected() {
     let bench = Bench::new("huge");
