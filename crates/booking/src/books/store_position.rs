@@ -182,15 +182,12 @@ impl StorePosition {
         };
         let written = note.write(seen, self.floor, durably);
         // a failure disables only the detection of a restored store
-        if let Err(why) = &written
-            && !note.has_failed
-        {
+        if let Some(why) = note.new_failure(&written) {
             tracing::warn!(
                 "cannot write the position of the store to {}: {why}",
                 note.path.display()
             );
         }
-        note.has_failed = written.is_err();
         note.is_unsynced = !durably || written.is_err();
     }
 }
@@ -219,6 +216,12 @@ impl PositionFile {
         // the line fits in a sector, so that a power failure leaves the old or the new one
         file.write_all_at(text.as_bytes(), 0)?;
         if durably { file.sync_data() } else { Ok(()) }
+    }
+
+    /// Records the result of a write. Returns its error if the write before did not fail.
+    fn new_failure<'a>(&mut self, written: &'a io::Result<()>) -> Option<&'a io::Error> {
+        let had_failed = std::mem::replace(&mut self.has_failed, written.is_err());
+        written.as_ref().err().filter(|_| !had_failed)
     }
 
     /// Opens the file, or replaces it if its line cannot be overwritten in place.
@@ -329,6 +332,17 @@ mod tests {
         assert!(!is_unsynced(&memory));
         drop(memory);
         fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn failure_of_writes_is_reported_once_while_it_lasts() {
+        let path = std::env::temp_dir().join("lighthaul-no-mark");
+        let mut memory = StorePosition::open(Some(path), false).unwrap();
+        let note = memory.note.as_mut().unwrap();
+        let mut is_new = |written: io::Result<()>| note.new_failure(&written).is_some();
+        let failed = || Err(io::Error::other("the disk is full"));
+        assert_eq!([is_new(failed()), is_new(failed())], [true, false]);
+        assert_eq!([is_new(Ok(())), is_new(failed())], [false, true]);
     }
 
     #[test]
