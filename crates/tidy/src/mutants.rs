@@ -8,9 +8,13 @@ use crate::sources::{Source, Sources};
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let of = |path: &str| sources.files.iter().find(|file| file.path == path);
     let mut faults = Vec::new();
-    for (line, room) in of(ROOMS).into_iter().flat_map(rooms) {
+    let lists = [("common=(", 0), ("rooms=(", 1)];
+    let script = of(ROOMS).into_iter();
+    let rooms = script.flat_map(|script| lists.map(|(begin, names)| (rooms(script, begin), names)));
+    let rooms = rooms.flat_map(|(rooms, names)| rooms.into_iter().map(move |room| (room, names)));
+    for ((line, room), names) in rooms {
         let place = format!("{ROOMS}:{line}");
-        let mut words = room.split_whitespace().skip(1);
+        let mut words = room.split_whitespace().skip(names);
         let krate = words.next().unwrap_or_default();
         let others = words.clone().filter_map(|word| word.strip_prefix('@'));
         let crates: Vec<_> = others
@@ -34,10 +38,10 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     faults
 }
 
-/// Returns the rooms of the script with their lines, as in `room crate words`.
-fn rooms(script: &Source) -> Vec<(usize, &str)> {
+/// Returns the items of a list of the script with their lines, as in `room crate words`.
+fn rooms<'a>(script: &'a Source, begin: &str) -> Vec<(usize, &'a str)> {
     let lines = script.lines();
-    let lines = lines.skip_while(|(_, line)| *line != "rooms=(").skip(1);
+    let lines = lines.skip_while(|(_, line)| *line != begin).skip(1);
     let lines = lines.take_while(|(_, line)| *line != ")");
     let quoted = lines.filter_map(|(nth, line)| {
         let room = line.trim().strip_prefix('"')?.strip_suffix('"')?;
@@ -46,7 +50,8 @@ fn rooms(script: &Source) -> Vec<(usize, &str)> {
     quoted.collect()
 }
 
-/// Returns the fault of a word of a room: a file, `:test`, `=filter` or `@crate`.
+/// Returns the fault of a word of a room: a file, `:test`, `=filter`, `~filter` or
+/// `@crate`.
 fn missing(sources: &Sources, (krate, crates): (&str, &[String]), word: &str) -> Option<String> {
     let folder = format!("crates/{krate}/");
     if let Some(test) = word.strip_prefix(':') {
@@ -61,7 +66,7 @@ fn missing(sources: &Sources, (krate, crates): (&str, &[String]), word: &str) ->
         let exists = sources.has(&format!("crates/{other}/Cargo.toml"));
         return (!exists).then(|| format!("names the crate {other}, which does not exist"));
     }
-    if let Some(filter) = word.strip_prefix('=') {
+    if let Some(filter) = word.strip_prefix(['=', '~']) {
         let filter = filter.strip_prefix("--skip=").unwrap_or(filter);
         let is_near = |file: &Source| crates.iter().any(|folder| file.path.starts_with(folder));
         let selects = sources
@@ -153,7 +158,7 @@ mod tests {
 
     #[test]
     fn missing_files_tests_and_filters_are_found() {
-        let script = "rooms=(\n    \"room io :quick =seal =--skip=slow:: crypto/seal.rs\"\n    \"other io =absent :gone lost.rs\"\n)\n";
+        let script = "common=(\n    \"io ~slow::\"\n    \"io ~fast::\"\n)\nrooms=(\n    \"room io :quick =seal =--skip=slow:: crypto/seal.rs\"\n    \"other io =absent :gone lost.rs\"\n)\n";
         let files = [
             (ROOMS, script),
             ("crates/io/src/crypto/seal.rs", "#[test]\nfn a() {}\n"),
@@ -162,8 +167,14 @@ mod tests {
         ];
         let faults = check(&Sources::of(&files));
         let places: Vec<&str> = faults.iter().map(|fault| fault.place.as_str()).collect();
-        assert_eq!(places, ["scripts/mutants:3"; 3], "{faults:?}");
-        for words in ["filter absent", "test gone", "crates/io/src/lost.rs"] {
+        let lines = [3, 7, 7, 7].map(|line| format!("{ROOMS}:{line}"));
+        assert_eq!(places, lines, "{faults:?}");
+        for words in [
+            "filter fast::",
+            "filter absent",
+            "test gone",
+            "crates/io/src/lost.rs",
+        ] {
             assert!(
                 faults.iter().any(|fault| fault.text.contains(words)),
                 "{words}"
