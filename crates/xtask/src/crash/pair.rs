@@ -94,6 +94,7 @@ impl<'a> Pair<'a> {
         copy.args([
             "cp",
             "--json",
+            "--quiet",
             "-H",
             "-X",
             "-T",
