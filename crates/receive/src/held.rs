@@ -37,15 +37,28 @@ pub(crate) struct HeldRange {
 
 /// Thread that compares held ranges.
 pub(super) struct HeldCheck<'a> {
-    pub(super) transfer: &'a Transfer<'a>,
-    pub(super) files: TempFiles,
+    transfer: &'a Transfer<'a>,
+    files: TempFiles,
     /// Queue for equal ranges and failed files.
-    pub(super) jobs: Sender<Job>,
+    jobs: Sender<Job>,
     /// The basis that was read last, with the number of its file.
-    pub(super) basis: Option<(u64, InputFile)>,
+    basis: Option<(u64, InputFile)>,
 }
 
-impl HeldCheck<'_> {
+impl<'a> HeldCheck<'a> {
+    pub(super) const fn new(
+        transfer: &'a Transfer<'a>,
+        files: TempFiles,
+        jobs: Sender<Job>,
+    ) -> Self {
+        Self {
+            transfer,
+            files,
+            jobs,
+            basis: None,
+        }
+    }
+
     /// Compares ranges until the queue ends.
     pub(crate) fn run(&mut self, todo: &Receiver<HeldRange>) -> Result<(), Error> {
         for held in todo {

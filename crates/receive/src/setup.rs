@@ -68,12 +68,7 @@ impl<'a> Receiving<'a, '_> {
         (ranges, jobs): (Receiver<HeldRange>, Sender<Job>),
     ) {
         let threads = &*self.transfer.threads;
-        let mut check = HeldCheck {
-            transfer: self.transfer,
-            files,
-            jobs,
-            basis: None,
-        };
+        let mut check = HeldCheck::new(self.transfer, files, jobs);
         scope.spawn(move || threads.run("comparison", || check.run(&ranges)));
     }
 

@@ -82,7 +82,8 @@ impl RateControl {
         *self.lock() = Some(Rates {
             started: now,
             most,
-            backoff: RateBackoff::new(now, most),
+            // a host that drops datagrams cannot take more than the measured rate
+            backoff: RateBackoff::new(now, path_rate),
             after_drops: most,
             drops: 0,
             losses: is_measured.then(|| LossRate::new(now, most, rtt)),
@@ -148,5 +149,37 @@ impl RateControl {
 
     fn lock(&self) -> MutexGuard<'_, Option<Rates>> {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_of_the_host_end_a_rate_above_the_measured_one() {
+        let offer = Offer {
+            protocol: Protocol::SabulSwift,
+            packet_len: 1408,
+            rate_bps: 1_000_000_000,
+            settle_us: 0,
+            rtt_us: 100_000,
+            udp: true,
+            lanes: 2,
+            joins: 0,
+        };
+        let settings = Settings::default();
+        let control = RateControl::new();
+        control.start(Instant::ZERO, &offer, &settings);
+        assert_eq!(control.share().whole(), Rate::from_mbps(2000));
+        control.receive_report(Instant::ZERO + Duration::from_secs(1), true);
+        control.limit(&settings);
+        assert_eq!(control.share().whole(), Rate::from_mbps(950));
+        let asked = Settings {
+            rate: Some(Rate::from_mbps(1000)),
+            ..Settings::default()
+        };
+        control.start(Instant::ZERO, &offer, &asked);
+        assert_eq!(control.share().whole(), Rate::from_mbps(1000));
     }
 }

@@ -73,10 +73,7 @@ fn config(link: &SharedLink, mode: Mode) -> sabul::Config {
             overhead_len: OVERHEAD_LEN,
         },
         mode,
-        memory: sabul::Memory {
-            start_max: link.rate,
-            ..sabul::Memory::new(link.rate.scaled(1, 2), link.rtt)
-        },
+        memory: sabul::Memory::measured(link.rate, link.rtt),
         rate_max: match mode {
             Mode::Paper => link.rate,
             Mode::Swift => link.rate.scaled(2, 1),

@@ -72,6 +72,15 @@ pub struct LossCount {
 }
 
 impl Memory {
+    /// Returns the state for a path on which other flows may use a part of the measured `rate`: half of it, which the start-up
+    /// raises to the whole.
+    pub fn measured(rate: Rate, rtt: Duration) -> Self {
+        Self {
+            start_max: rate,
+            ..Self::new(rate.scaled(1, 2), rtt)
+        }
+    }
+
     /// Returns the state for a path of which only rate and round-trip time are known.
     pub const fn new(rate: Rate, rtt: Duration) -> Self {
         Self {

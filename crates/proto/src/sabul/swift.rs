@@ -14,8 +14,8 @@
 //!   queue drains, so that later flows can measure the path's base delay.
 //! - The increase is a power of the rate instead of a power of ten, and vanishes as the delay nears its target.
 //! - Loss at a short queue counts as random loss of the line, unless there is much of it. A short queue is far below
-//!   the target, since a small buffer may overflow before the target is reached. While the queue is longer, as much
-//!   loss as usual at a short queue is random too.
+//!   the target, since a small buffer may overflow before the target is reached. On paths
+//!   of 10 ms and more, as much loss as usual at a short queue is random at a longer one, too.
 //! - If braking does not shorten the queue, another flow such as TCP fills it, and the target grows until braking
 //!   helps.
 

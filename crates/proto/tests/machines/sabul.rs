@@ -181,25 +181,17 @@ fn next_object_starts_with_the_learned_state() {
     }
 }
 
-/// Returns the fraction of the link that one object of 200 MB gets in the second mode, as a copy starts it: from half of the
-/// rate, and up to twice of it.
-fn share_of_link(path: &WorldConfig, mbps: u64, delay: Duration) -> f64 {
-    let rate = Rate::from_mbps(mbps);
+/// Returns the second mode on a path of 500 Mb/s, as a copy starts it: from half of the rate, and up to twice of it.
+fn as_in_a_copy(object_len: u64, delay: Duration) -> Config {
+    let rate = Rate::from_mbps(500);
     let packets = rate.bytes_in((Duration::from_millis(10) + delay * 2) * 2) / 1460;
-    let config = Config {
+    Config {
         mode: Mode::Swift,
-        memory: Memory {
-            start_max: rate,
-            ..Memory::new(rate.scaled(1, 2), delay * 2)
-        },
+        memory: Memory::measured(rate, delay * 2),
         rate_max: rate.scaled(2, 1),
         window_max: packets as u32,
-        ..config(200_000_000, delay)
-    };
-    let (world, heard) = run(config, path, 1);
-    assert_whole(&world, &heard, 200_000_000);
-    let wire = (200_000_000 + config.framing.packets() * 40) as f64 * 8.0;
-    wire / world.now().as_secs_f64() / rate.as_bps() as f64
+        ..config(object_len, delay)
+    }
 }
 
 #[test]
@@ -209,7 +201,11 @@ fn second_mode_uses_a_path_of_its_own_despite_random_loss() {
     path.there.rate = Some(Rate::from_mbps(500));
     for (loss_ppb, least) in [(0, 0.92), (3_000_000, 0.88), (20_000_000, 0.82)] {
         path.there.loss_ppb = loss_ppb;
-        let share = share_of_link(&path, 500, delay);
+        let config = as_in_a_copy(200_000_000, delay);
+        let (world, heard) = run(config, &path, 1);
+        assert_whole(&world, &heard, 200_000_000);
+        let wire = (200_000_000 + config.framing.packets() * 40) as f64 * 8.0;
+        let share = wire / world.now().as_secs_f64() / 500e6;
         assert!(share > least, "{share} at {loss_ppb}");
     }
 }
@@ -221,16 +217,7 @@ fn start_up_ends_at_the_measured_rate() {
     path.there.rate = Some(Rate::from_mbps(500));
     // a twentieth of the path's product: a start-up that went on would lose a third of a round trip
     path.there.queue_bytes_max = 300_000;
-    let rate = Rate::from_mbps(500);
-    let config = Config {
-        mode: Mode::Swift,
-        memory: Memory {
-            start_max: rate,
-            ..Memory::new(rate.scaled(1, 2), delay * 2)
-        },
-        rate_max: rate.scaled(2, 1),
-        ..config(50_000_000, delay)
-    };
+    let config = as_in_a_copy(50_000_000, delay);
     let (world, heard) = run(config, &path, 1);
     assert_whole(&world, &heard, 50_000_000);
     let (resent, sent) = (world.left().resent(), world.left().sent());

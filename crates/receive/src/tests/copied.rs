@@ -68,12 +68,7 @@ fn copy(bench: &Bench, sparse: bool, stretches: Vec<Stretch>) -> Copies {
     }
     drop(send);
     let (jobs, todo) = channel();
-    let mut check = HeldCheck {
-        transfer: &transfer,
-        files: files(bench, sparse),
-        jobs,
-        basis: None,
-    };
+    let mut check = HeldCheck::new(&transfer, files(bench, sparse), jobs);
     check.run(&ranges).unwrap();
     drop(check);
     let heard = sender.control.open(LIST).unwrap();

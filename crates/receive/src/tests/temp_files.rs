@@ -365,12 +365,7 @@ fn compare(
     table.expect(there);
     let before = table.wanted();
     let (jobs, todo) = channel();
-    let mut check = HeldCheck {
-        transfer: &transfer,
-        files: files(bench, sparse),
-        jobs,
-        basis: None,
-    };
+    let mut check = HeldCheck::new(&transfer, files(bench, sparse), jobs);
     let (send, ranges) = channel();
     let held = HeldRange {
         file: table.find(0).unwrap(),

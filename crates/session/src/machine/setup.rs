@@ -81,10 +81,7 @@ impl Setup {
             Learned::Path(memory) => memory,
             // the rest was measured with capacity that may belong to other flows
             Learned::Nothing | Learned::Width(_) | Learned::Socket(_) | Learned::Room(_) => {
-                sabul::Memory {
-                    start_max: self.path_rate,
-                    ..sabul::Memory::new(self.path_rate.scaled(1, 2), self.rtt)
-                }
+                sabul::Memory::measured(self.path_rate, self.rtt)
             }
         };
         // enough for the published rules; the swift rules watch the queue, which has room
