@@ -38,25 +38,36 @@ fn few_responses_of_an_identity_exist_before_they_are_counted() {
     assert_eq!(status, 200);
     assert!(page.len() > 16 << 10, "small pages are not counted");
     let _holder = hold_memory(&test_server);
+    let clock = Clock::start();
     let mut asked: Vec<TcpStream> = (0..ASKED).map(|nth| ask(&test_server, nth)).collect();
     let (_, _, own) = test_server.raw("GET", "/v1/reservations", "bob", "");
     assert!(own.contains("\"bob\""), "{own}");
-    // a response waits for memory for two seconds
-    let clock = Clock::start();
-    while asked.len() == usize::from(ASKED) && clock.now() < Instant::ZERO + PATIENCE {
-        thread::sleep(Duration::from_millis(20));
-        asked.retain_mut(|tcp| answer(tcp).is_none());
+    // requests that wait for memory together are answered together, two seconds later
+    let mut answers: Vec<String> = Vec::new();
+    while answers.len() <= AT_ONCE_MAX {
+        assert!(clock.now() < Instant::ZERO + PATIENCE, "{answers:?}");
+        asked.retain_mut(|tcp| {
+            answer(tcp).is_none_or(|text| {
+                answers.push(text);
+                false
+            })
+        });
+        thread::sleep(Duration::from_millis(5));
     }
-    // requests that waited together are answered together
-    thread::sleep(Duration::from_millis(500));
-    asked.retain_mut(|tcp| answer(tcp).is_none());
-    let answered = usize::from(ASKED) - asked.len();
-    println!("{answered} of {ASKED} requests had a page at once");
-    assert!((1..=12).contains(&answered), "{answered}");
+    let took = clock.now().since(Instant::ZERO);
+    println!(
+        "{} of {ASKED} requests were answered after {took:?}",
+        answers.len()
+    );
+    assert!(
+        answers.iter().all(|text| text == "HTTP/1.1 503"),
+        "{answers:?}"
+    );
+    assert!(took >= 2 * WAIT, "{} after {took:?}", answers.len());
 }
 
-/// Opens a connection of ada that asks for much, and reads nothing of it. Returns once nothing was
-/// accepted for a second.
+/// Opens a connection of ada that asks for much, and reads nothing of it. Returns once a page of ada is
+/// refused.
 fn hold_memory(test_server: &TestServer) -> TcpStream {
     let mut tcp = connect_from(1, test_server.address, Some(4096));
     let mut requests = head("/v1/links", "ada");
@@ -64,20 +75,18 @@ fn hold_memory(test_server: &TestServer) -> TcpStream {
         requests += &head("/openapi.json", "ada");
     }
     tcp.set_nonblocking(true).unwrap();
-    let (clock, mut sent, mut idle) = (Clock::start(), 0, 0);
+    let (clock, mut sent) = (Clock::start(), 0);
     // the scheduler reads no further request while it cannot write
-    while sent < requests.len() && idle < 100 {
+    loop {
         assert!(clock.now() < Instant::ZERO + PATIENCE, "all is read");
         match tcp.write(&requests.as_bytes()[sent..]) {
-            Ok(len) => (sent, idle) = (sent + len, 0),
-            Err(why) => {
-                assert_eq!(why.kind(), ErrorKind::WouldBlock);
-                idle += 1;
-            }
+            Ok(len) => sent += len,
+            Err(why) => assert_eq!(why.kind(), ErrorKind::WouldBlock),
         }
-        thread::sleep(Duration::from_millis(10));
+        if test_server.raw("GET", "/v1/reservations", "ada", "").0 == 503 {
+            return tcp;
+        }
     }
-    tcp
 }
 
 /// Asks for a page of ada from one of several addresses.
@@ -103,8 +112,12 @@ fn head(path: &str, token: &str) -> String {
     head
 }
 
-/// Time limit for the first answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit of each part.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// Time that a response waits for memory.
+const WAIT: Duration = Duration::from_secs(2);
+/// Maximum number of requests of an identity that are answered at once.
+const AT_ONCE_MAX: usize = 12;
 /// Reservations of a page.
 const PAGE: usize = 40;
 const ASKED: u8 = 40;
