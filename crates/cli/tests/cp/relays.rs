@@ -18,7 +18,7 @@ use lighthaul_session::message::Message;
 use lighthaul_session::session::Session;
 use lighthaul_testkit::report;
 
-use crate::endless::threads;
+use crate::endless::session_threads;
 use crate::far::Far;
 use crate::running::{Running, becomes_true};
 use crate::third::{Pair, assert_agreed, copying, expect, hello, meet, port};
@@ -70,8 +70,6 @@ fn assert_silence_ends(silent: &str) {
     let pair = Pair::start(&format!("third-silent-{silent}"), &[], &[]);
     let file = pair.a.near.file("x", 24 << 20);
     fs::rename(file, pair.a.target.join("x")).unwrap();
-    let count = || [&pair.a, &pair.b].map(|far| threads(far.daemon.id()));
-    let idle = count();
     let mut copy = Running::start(pair.copy(&["--json", "--rate", "4Mb/s"], "x", "x"));
     copy.prints("\"type\":\"progress\"");
     let clock = Clock::start();
@@ -83,10 +81,8 @@ fn assert_silence_ends(silent: &str) {
     stopped.signal("STOP");
     let mut told = None;
     if silent == "client" {
-        let [source, target] = idle;
         becomes_true("both daemons have ended their sessions", || {
-            let [a, b] = count();
-            a <= source && b <= target
+            [&pair.a, &pair.b].map(|far| session_threads(far.daemon.id())) == [0, 0]
         });
     } else {
         told = Some(copy.finish());
@@ -165,7 +161,6 @@ fn invitation_of(far: &Far, guest: &Identity) -> Session {
 fn silent_relay_and_invitation_end_in_half_a_minute() {
     let far = Far::start("third-silent", &[]);
     fs::write(far.target.join("x"), "x").unwrap();
-    let idle = threads(far.daemon.id());
     let identity = Identity::generate();
     let key = *tls::fingerprint(&identity).unwrap().octets();
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -203,7 +198,7 @@ fn silent_relay_and_invitation_end_in_half_a_minute() {
     let reached = Session::meet(mute.accept().unwrap().0, &identity).unwrap();
     reached.control.authorize();
     all.push(alive("relay to a silent target", session));
-    assert!(threads(far.daemon.id()) > idle);
+    assert!(session_threads(far.daemon.id()) > 0);
     let clock = Clock::start();
     thread::scope(|scope| {
         for one in &all {
@@ -215,7 +210,9 @@ fn silent_relay_and_invitation_end_in_half_a_minute() {
             });
         }
     });
-    becomes_true("no session is left", || threads(far.daemon.id()) <= idle);
+    becomes_true("no session is left", || {
+        session_threads(far.daemon.id()) == 0
+    });
     assert_eq!(far.names(), ["x"]);
 }
 
