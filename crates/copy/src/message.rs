@@ -112,6 +112,8 @@ pub enum Message {
     RequestSums(SumsRequest),
     /// Next stretch of a file that has a basis.
     Delta(DeltaStretch),
+    /// Change of the rate during the copy, with the reason.
+    Changed(#[serde(deserialize_with = "peer_text::read")] String),
 }
 
 impl Topic for Message {

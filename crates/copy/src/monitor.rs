@@ -311,6 +311,7 @@ fn bytes(event: &CopyEvent) -> usize {
         | CopyEvent::Round { .. }
         | CopyEvent::Diverted(_)
         | CopyEvent::Chosen(..)
+        | CopyEvent::Changed(_)
         | CopyEvent::Warning(_)
         | CopyEvent::Hashed(_)
         | CopyEvent::Planned(_)

@@ -55,6 +55,8 @@ pub enum CopyEvent {
     ),
     /// Entry that cannot be copied or removed.
     Failed(Failed),
+    /// Change of the rate during the copy, with the reason.
+    Changed(#[serde(deserialize_with = "peer_text::read")] String),
 }
 
 /// Parameters of a copy when the data begin to move.

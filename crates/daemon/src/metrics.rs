@@ -159,6 +159,7 @@ impl Meter<'_> {
             | CopyEvent::Current(_)
             | CopyEvent::Diverted(_)
             | CopyEvent::Chosen(..)
+            | CopyEvent::Changed(_)
             | CopyEvent::Warning(_)
             | CopyEvent::Planned(_)
             | CopyEvent::Done(_)

@@ -136,6 +136,9 @@ pub struct Cp {
     /// time, x attributes. Deletions are *deleting. With -n, what would change.
     #[arg(short, long, help_heading = "Output", hide_short_help = true)]
     pub itemize_changes: bool,
+    /// Print the protocol that was chosen for the path, later changes of the rate, and the reasons
+    #[arg(long, help_heading = "Output", hide_short_help = true)]
+    pub explain: bool,
     /// Print packets, retransmissions and CPU time at the end
     #[arg(long, help_heading = "Output", hide_short_help = true)]
     pub stats: bool,

@@ -357,6 +357,19 @@ impl<'a> Receiving<'a, '_> {
         reported && self.transfer.table.is_complete()
     }
 
+    /// Shows what the sender has chosen or changed. Returns any other message.
+    fn explain(&self, message: Message) -> Option<Message> {
+        let event = if let Message::Chosen { protocol, why } = message {
+            CopyEvent::Chosen(protocol.name().to_owned(), why)
+        } else if let Message::Changed(why) = message {
+            CopyEvent::Changed(why)
+        } else {
+            return Some(message);
+        };
+        self.transfer.monitor.show(event);
+        None
+    }
+
     /// Handles a message. Returns true if more objects may come.
     fn take(&mut self, message: Message, queues: &mut Option<Queues>) -> Result<bool, Error> {
         let invalid = |what| Err(PeerFault::Invalid(what).into());
@@ -366,12 +379,10 @@ impl<'a> Receiving<'a, '_> {
         if message == Message::Sent && queues.is_none() {
             return Ok(false);
         }
-        if let Message::Chosen { protocol, why } = message {
+        let Some(message) = self.explain(message) else {
             // without data, the copy may be complete by now
-            let name = protocol.name().to_owned();
-            self.transfer.monitor.show(CopyEvent::Chosen(name, why));
             return Ok(queues.is_some());
-        }
+        };
         let Some(queues) = queues else {
             return invalid("a message after its last one");
         };
@@ -416,6 +427,7 @@ impl<'a> Receiving<'a, '_> {
             Message::Explore
             | Message::Offer(_)
             | Message::Chosen { .. }
+            | Message::Changed(_)
             | Message::Progress(_)
             | Message::Settled { .. }
             | Message::Hashed(_)

@@ -202,7 +202,8 @@ impl SendOwner<'_> {
     fn end_pass(&mut self, lost: u64, now: Instant) {
         if let Some(begin) = self.pass.take() {
             let settings = &self.common.transfer.settings;
-            self.common.rate.end_pass(begin, lost, now, settings);
+            let changed = self.common.rate.end_pass(begin, lost, now, settings);
+            self.common.transfer.explain(changed);
         }
     }
 
@@ -211,12 +212,11 @@ impl SendOwner<'_> {
             return Next::Continue;
         }
         self.udp = false;
-        self.common
-            .transfer
-            .monitor
-            .show(CopyEvent::Diverted(format!(
-                "{why}; TCP carries the data from now on"
-            )));
+        let transfer = self.common.transfer;
+        if !transfer.diverted.swap(true, Relaxed) {
+            let text = format!("{why}; TCP carries the data from now on");
+            transfer.monitor.show(CopyEvent::Diverted(text));
+        }
         Next::Divert
     }
 }

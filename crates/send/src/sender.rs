@@ -183,7 +183,7 @@ impl<'a> Sending<'a, '_> {
                 work.wait();
             }
             stall.check(clock.now(), work, self.transfer.session.told_work())?;
-            rate.limit(&self.transfer.settings);
+            self.transfer.explain(rate.limit(&self.transfer.settings));
             if !sent && !lanes_run() {
                 sent = true;
                 self.transfer.threads.check()?;
@@ -206,7 +206,9 @@ impl<'a> Sending<'a, '_> {
             };
             if let Message::Progress(now) = message {
                 let dropped = now.buffer_drops > progress.buffer_drops;
-                rate.receive_report(clock.now(), dropped);
+                let settings = &self.transfer.settings;
+                let changed = rate.receive_report(clock.now(), dropped, settings);
+                self.transfer.explain(changed);
                 self.take_progress(&now);
                 progress = now;
             } else if let Message::Result(result) = message {
@@ -302,6 +304,7 @@ impl<'a> Sending<'a, '_> {
             | Message::Explore
             | Message::Offer(_)
             | Message::Chosen { .. }
+            | Message::Changed(_)
             | Message::Object(_)
             | Message::Reports { .. }
             | Message::Held(_)

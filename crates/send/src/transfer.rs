@@ -1,10 +1,12 @@
 //! State of a copy on the sending side, for its threads.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use lighthaul_copy::message::{LIST, Message};
 use lighthaul_copy::monitor::Monitor;
 use lighthaul_copy::thread_group::ThreadGroup;
+use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_fs::file_access::FileAccess;
@@ -36,6 +38,8 @@ pub(super) struct Transfer<'a> {
     pub(super) settings: Settings,
     /// Path whose rate was measured, or is known.
     pub(super) path: OnceLock<KnownPath>,
+    /// True once a lane has moved its data to TCP.
+    pub(super) diverted: AtomicBool,
 }
 
 impl<'a> Transfer<'a> {
@@ -56,7 +60,17 @@ impl<'a> Transfer<'a> {
             access: Arc::clone(&finds.access),
             settings,
             path: OnceLock::new(),
+            diverted: AtomicBool::new(false),
         })
+    }
+
+    /// Reports a change of the rate to the user, who may be at the other side.
+    pub(super) fn explain(&self, changed: Option<String>) {
+        let Some(text) = changed else {
+            return;
+        };
+        self.session.say(&Message::Changed(text.clone())).ok();
+        self.monitor.show(CopyEvent::Changed(text));
     }
 
     /// Sends a message, when there is room for it.

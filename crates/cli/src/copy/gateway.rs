@@ -1,6 +1,5 @@
 //! Copies through a gateway.
 
-use lighthaul_copy::watch::CopyEvent;
 use lighthaul_grammar::copy::Cp;
 use lighthaul_session::error::Error;
 use lighthaul_session::protocol::Protocol;
@@ -39,7 +38,7 @@ pub(crate) fn protocol(args: &Cp) -> Result<Option<Protocol>, Error> {
 pub(crate) fn tell(args: &Cp, printer: &mut Printer) -> Result<(), Error> {
     if let (Some(protocol), Some(gateway)) = (protocol(args)?, &args.via.through.gateway) {
         let why = format!("{protocol} carries the data, through the gateway at {gateway}");
-        printer.watch(CopyEvent::Chosen(protocol.to_string(), why));
+        printer.show_route(protocol.name(), &why);
     }
     Ok(())
 }

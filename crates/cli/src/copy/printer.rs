@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     /// Proof that a successful copy gives.
     pub(crate) proof: Proof,
     /// Dry runs show reasons.
+    pub(crate) reasons: bool,
+    /// Shows the chosen protocol and later changes, with reasons.
     pub(crate) explain: bool,
     /// Shows the path of each entry that was changed.
     pub(crate) verbose: bool,
@@ -141,6 +143,7 @@ impl Printer {
             stats: false,
             quiet: true,
             proof: Proof::DryRun,
+            reasons: false,
             explain: false,
             verbose: false,
             items: false,
@@ -192,8 +195,12 @@ impl Printer {
                 self.note(&format!("lighthaul: {why}"));
             }
             CopyEvent::Chosen(protocol, why) => {
-                self.emit(|| json!({"type": "choice", "protocol": protocol, "why": why}));
-                self.note(&format!("lighthaul: {why}"));
+                self.emit_choice(&protocol, &why);
+                self.explain(&why);
+            }
+            CopyEvent::Changed(why) => {
+                self.emit(|| json!({"type": "change", "why": why}));
+                self.explain(&why);
             }
             CopyEvent::Planned(planned) => self.planned(&planned),
             CopyEvent::Done(planned) => self.done(&planned),
@@ -205,6 +212,23 @@ impl Printer {
                 self.emit(|| json!({"type": "warning", "text": text}));
                 self.note(&format!("lighthaul: {text}"));
             }
+        }
+    }
+
+    /// Shows a route of the data that is not the direct one, and its protocol.
+    pub(crate) fn show_route(&mut self, protocol: &str, why: &str) {
+        self.emit_choice(protocol, why);
+        self.note(&format!("lighthaul: {why}"));
+    }
+
+    fn emit_choice(&self, protocol: &str, why: &str) {
+        self.emit(|| json!({"type": "choice", "protocol": protocol, "why": why}));
+    }
+
+    /// Shows what was chosen or changed, if the user asked for it.
+    fn explain(&mut self, why: &str) {
+        if self.settings.explain {
+            self.note(&format!("lighthaul: {why}"));
         }
     }
 
@@ -369,13 +393,13 @@ impl Printer {
             about(self.with_item(event, planned), &planned.path)
         });
         let is_change = planned.item.is_some() || planned.action == Action::Delete;
-        if self.settings.items && !self.settings.explain {
+        if self.settings.items && !self.settings.reasons {
             if is_change && !self.settings.json {
                 self.itemized(planned);
             }
         } else if !self.settings.json {
             self.close_line();
-            let why = if self.settings.explain || planned.action == Action::Change {
+            let why = if self.settings.reasons || planned.action == Action::Change {
                 format!(" ({})", escape(&planned.why, LINE_MAX))
             } else {
                 String::new()

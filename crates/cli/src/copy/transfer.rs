@@ -151,7 +151,7 @@ fn watch(printer: &mut Printer, reached: &Reached, sight: CopyEvent) {
     if let CopyEvent::Started(start) = &sight
         && let Some(route) = reached.route()
     {
-        printer.watch(CopyEvent::Chosen(start.protocol.clone(), route));
+        printer.show_route(&start.protocol, &route);
     }
     printer.watch(sight);
 }

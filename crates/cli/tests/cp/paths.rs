@@ -211,6 +211,12 @@ fn silent_path_times_out_and_leaves_nothing() {
     }
     let outcome = copy.finish();
     assert_eq!(outcome.code, Some(30), "{outcome:?}");
+    // all lanes move to TCP, which is said once
+    let warnings = outcome
+        .err
+        .iter()
+        .filter(|line| line.ends_with("TCP carries the data from now on"));
+    assert_eq!(warnings.count(), 1, "{outcome:?}");
     // a silent peer is given up after twenty seconds, unless --stall-timeout is given
     let silent = outcome.time.as_secs();
     assert!((18..30).contains(&silent), "given up after {silent} s");

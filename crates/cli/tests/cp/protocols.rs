@@ -57,6 +57,13 @@ fn datagram_protocol_falls_back_to_tcp_where_udp_is_blocked() {
     for name in ["rbudp", "rbudp+", "sabul", "sabul-swift"] {
         let options = ["--protocol", name, "--no-udp"];
         let pushed = far.push(&options, &[&file], name).assert_succeeded();
+        let brief: Vec<&str> = options
+            .iter()
+            .copied()
+            .filter(|option| *option != "--explain")
+            .collect();
+        let outcome = far.push(&brief, &[&file], "brief").assert_succeeded();
+        assert!(!outcome.said("auto: "), "{outcome:?}");
         assert!(look(&far.target.join(name)) == look(&file), "{name}");
         assert!(pushed.said("TCP carries the data"), "{pushed:?}");
     }
@@ -110,7 +117,7 @@ fn auto_reports_its_choice_and_reason() {
     ];
     for (options, names) in cases {
         let name = names[0];
-        let options = [&["--protocol", "auto", "--json"], options].concat();
+        let options = [&["--protocol", "auto", "--json", "--explain"], options].concat();
         let pushed = far.push(&options, &[&file], name).assert_succeeded();
         // a copy without anything to send ends before the choice
         let back = far.near.at(&format!("back-{name}"));
