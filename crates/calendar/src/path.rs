@@ -21,8 +21,8 @@ pub struct Path {
     pub(crate) guard: u64,
     /// Lowest rate, in bits a second.
     pub(crate) least: u64,
-    /// Interface at which the circuit is made.
-    interface: Option<LinkId>,
+    /// Interfaces that the packets surely cross: the only one of each link, and that of the circuit.
+    interfaces: BTreeSet<LinkId>,
 }
 
 impl Path {
@@ -37,7 +37,14 @@ impl Path {
         }
         let mut channels = abouts.iter().map(|link| link.channel.as_bps());
         let channel = channels.try_fold(1, least_common_multiple)?;
-        let capacity = abouts.iter().map(|link| link.capacity.as_bps()).min()?;
+        let interfaces: BTreeSet<_> = links
+            .iter()
+            .filter_map(|link| topology.only_interface(*link))
+            .collect();
+        let ports = interfaces.iter().filter_map(|id| topology.limits(*id));
+        let capacities = abouts.iter().map(|link| link.capacity);
+        let capacities = capacities.chain(ports.map(|limits| limits.capacity));
+        let capacity = capacities.map(|capacity| capacity.as_bps()).min()?;
         let guard = abouts.iter().map(|link| link.guard.as_nanos()).max()?;
         (channel <= capacity).then(|| {
             Arc::new(Self {
@@ -46,7 +53,7 @@ impl Path {
                 capacity: capacity - capacity % channel,
                 guard: u64::try_from(guard).unwrap_or(u64::MAX),
                 least: 1,
-                interface: None,
+                interfaces,
             })
         })
     }
@@ -64,20 +71,22 @@ impl Path {
         let guard = u64::try_from(limits.guard.as_nanos()).unwrap_or(u64::MAX);
         let least = limits.least.as_bps().checked_next_multiple_of(channel)?;
         (channel.max(least) <= capacity).then(|| {
+            let mut interfaces = self.interfaces.clone();
+            interfaces.insert(interface);
             Arc::new(Self {
                 links: self.links.clone(),
                 channel,
                 capacity: capacity - capacity % channel,
                 guard: self.guard.max(guard),
                 least,
-                interface: Some(interface),
+                interfaces,
             })
         })
     }
 
-    /// Returns its links and its interface: everything that must have capacity for a booking.
+    /// Returns its links and interfaces: everything that must have capacity for a booking.
     pub(crate) fn resources(&self) -> impl Iterator<Item = LinkId> + '_ {
-        self.links.iter().copied().chain(self.interface)
+        self.links.iter().chain(&self.interfaces).copied()
     }
 
     /// Returns its links in order from source to target.
@@ -213,6 +222,7 @@ pub const HOPS_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology::Limits;
     use crate::topology::Link;
     use alloc::string::ToString;
     use alloc::vec;
@@ -286,6 +296,33 @@ mod tests {
         assert_eq!(shortest(&topology, NodeId(0), NodeId(0), 5), []);
         assert_eq!(Path::new(&topology, vec![LinkId(0), LinkId(2)]), None);
         assert_eq!(Path::new(&topology, vec![LinkId(9)]), None);
+    }
+
+    #[test]
+    fn path_crosses_the_only_interface_of_each_link() {
+        let mut topology = topology(3, &[(0, 1, 1), (1, 2, 1)]).unwrap();
+        let limits = Limits {
+            capacity: Rate::from_mbps(300),
+            channel: Rate::from_mbps(1),
+            least: Rate::from_mbps(1),
+            guard: Duration::ZERO,
+            circuits_max: 1,
+        };
+        topology.attach("eth0", &[LinkId(0)]).unwrap();
+        let links = vec![LinkId(0), LinkId(1)];
+        let path = |topology: &Topology| Path::new(topology, links.clone()).unwrap();
+        // its device is unknown
+        assert_eq!(path(&topology).resources().count(), 2);
+        topology.set_limits("eth0", limits).unwrap();
+        assert_eq!(path(&topology).capacity(), Some(Rate::from_mbps(300)));
+        assert_eq!(path(&topology).resources().count(), 3);
+        // either of two may be the one
+        topology.attach("eth1", &[LinkId(0)]).unwrap();
+        topology.set_limits("eth1", limits).unwrap();
+        assert_eq!(path(&topology).capacity(), Some(Rate::from_mbps(1000)));
+        let (eth1, _) = topology.interface("eth1").unwrap();
+        let circuit = path(&topology).through(&topology, eth1).unwrap();
+        assert_eq!(circuit.resources().last(), Some(eth1));
     }
 
     #[test]

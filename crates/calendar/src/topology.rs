@@ -160,6 +160,20 @@ impl Topology {
         &self.interfaces
     }
 
+    /// Returns the limits of the interface with this number, if its device is known.
+    pub(crate) fn limits(&self, id: LinkId) -> Option<Limits> {
+        self.interface_by_id(id)?.limits
+    }
+
+    /// Returns the interface of a link, if it has only one and its device is known.
+    pub(crate) fn only_interface(&self, link: LinkId) -> Option<LinkId> {
+        let numbered = (self.links.len()..).zip(&self.interfaces);
+        let mut of_link = numbered.filter(|(_, one)| one.links.contains(&link));
+        let (nth, one) = of_link.next()?;
+        let is_known = one.limits.is_some() && of_link.next().is_none();
+        is_known.then_some(LinkId(nth as u32))
+    }
+
     /// Returns the interface with this number.
     pub(crate) fn interface_by_id(&self, id: LinkId) -> Option<&Interface> {
         let nth = (id.0 as usize).checked_sub(self.links.len())?;

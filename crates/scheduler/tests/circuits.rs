@@ -17,7 +17,7 @@ use lighthaul_booking::error::OverlapError;
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::json::{FlowAt, NewReservation, Timestamp};
-use lighthaul_calendar::Topology;
+use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::circuit::CircuitId;
 use lighthaul_circuit::driver::{Capabilities, Driver, InstalledCircuit};
 use lighthaul_circuit::reservation::ReservationState;
@@ -109,10 +109,28 @@ fn overlapping_packets_are_refused_with_a_remedy() {
 
 #[test]
 fn interface_with_less_capacity_than_its_links_is_not_overbooked() {
-    let books = books(Box::new(Sqlite::in_memory().unwrap()));
-    let all = books.reserve(&ada(), &wanted(600, 5000), None).unwrap();
-    let next = books.reserve(&ada(), &wanted(1, 5001), None).unwrap();
-    assert!(next.steps[0].from >= all.promised_end);
+    for has_flow in [true, false] {
+        let books = Books::open(
+            Box::new(Sqlite::in_memory().unwrap()),
+            shaped(cable()),
+            Config {
+                policy: to_all(),
+                ..Config::default()
+            },
+            || Timestamp(unix_nanos()),
+        )
+        .unwrap();
+        let along = |link: &str, seconds, port| {
+            let mut new = wanted(seconds, port);
+            (new.from, new.to) = (None, None);
+            new.path = Some(vec![link.to_owned()]);
+            new.flow = new.flow.filter(|_| has_flow);
+            books.reserve(&ada(), &new, None).unwrap()
+        };
+        let all = along("a-b", 600, 5000);
+        let next = along("b-a", 1, 5001);
+        assert!(next.steps[0].from >= all.promised_end, "{has_flow}");
+    }
 }
 
 #[test]
@@ -189,20 +207,37 @@ fn books_by(
     store: Box<dyn Store>,
     clock: impl Fn() -> Timestamp + Send + Sync + 'static,
 ) -> Arc<Books> {
-    let policy = Policy {
-        prefixes: vec!["10.0.0.0/8".parse().unwrap()],
-        ..Policy::default()
-    };
     let config = Config {
-        policy,
+        policy: to_all(),
         ..Config::default()
     };
-    Arc::new(Books::open(store, shaped(), config, clock).unwrap())
+    Arc::new(Books::open(store, shaped(link(1000)), config, clock).unwrap())
 }
 
-/// Returns one link whose circuits are made at the device.
-fn shaped() -> Topology {
-    let mut topology = link(1000);
+fn to_all() -> Policy {
+    Policy {
+        prefixes: vec!["10.0.0.0/8".parse().unwrap()],
+        ..Policy::default()
+    }
+}
+
+/// Returns a link in each direction.
+fn cable() -> Topology {
+    let link = |from: &str, to: &str| Link {
+        name: format!("{from}-{to}"),
+        from: from.to_owned(),
+        to: to.to_owned(),
+        capacity: Rate::from_mbps(1000),
+        channel: Rate::from_mbps(1),
+        guard: Duration::ZERO,
+        cost: 1,
+    };
+    let links = vec![link("a", "b"), link("b", "a")];
+    Topology::new(vec!["a".to_owned(), "b".to_owned()], links).unwrap()
+}
+
+/// Returns the topology with circuits of all its links at the device.
+fn shaped(mut topology: Topology) -> Topology {
     let links: Vec<_> = topology.links().map(|(id, _)| id).collect();
     topology.attach("eth1", &links).unwrap();
     let driver: Box<dyn Driver> = Box::new(device());

@@ -7,7 +7,7 @@
 mod shared_store;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -73,6 +73,8 @@ struct Scene {
     updater: CircuitUpdater<Devices>,
     ports: BTreeMap<String, Capabilities>,
     links: Vec<(String, u64)>,
+    /// Interface of each link that has only one.
+    only_ports: BTreeMap<String, String>,
     live: Vec<u64>,
     /// True if an outage was planned, even if it was lifted.
     had_outage: bool,
@@ -86,6 +88,7 @@ impl Scene {
         let links = topology.links();
         let links = links.map(|(_, link)| (link.name.clone(), link.capacity.as_bps()));
         let links = links.collect();
+        let only_ports = only_ports(&topology);
         let sims: BTreeMap<String, SimDevice> = ports
             .iter()
             .map(|(name, can)| (name.clone(), SimDevice::new(*can, HEALTHY, seed)))
@@ -115,6 +118,7 @@ impl Scene {
             updater,
             ports,
             links,
+            only_ports,
             live: Vec::new(),
             had_outage: false,
         }
@@ -352,12 +356,16 @@ impl Scene {
         let mut flows: BTreeMap<&str, Vec<(Flow, usize, usize)>> = BTreeMap::new();
         let cell = |at: Timestamp| (at.0.saturating_sub(now) / SECOND) as usize;
         for one in live {
-            let port = one
-                .request
-                .flow
-                .as_ref()
-                .map(|flow| flow.interface.as_str());
-            for name in one.path.iter().map(String::as_str).chain(port) {
+            let flow = one.request.flow.as_ref();
+            let mut ports: BTreeSet<&str> =
+                flow.iter().map(|flow| flow.interface.as_str()).collect();
+            ports.extend(
+                one.path
+                    .iter()
+                    .filter_map(|link| self.only_ports.get(link))
+                    .map(String::as_str),
+            );
+            for name in one.path.iter().map(String::as_str).chain(ports) {
                 let cells = used.entry(name).or_insert([0; ARRAY]);
                 for step in &one.steps {
                     for cell in &mut cells[cell(step.from)..cell(step.till)] {
@@ -522,6 +530,23 @@ fn topology(rng: &mut Rng) -> (Topology, BTreeMap<String, Capabilities>) {
         ports.insert(name.to_owned(), can);
     }
     (topology, ports)
+}
+
+fn only_ports(topology: &Topology) -> BTreeMap<String, String> {
+    let mut ports: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for port in topology.interfaces() {
+        for (id, link) in topology.links() {
+            if port.links.contains(&id) {
+                ports
+                    .entry(link.name.clone())
+                    .or_default()
+                    .push(port.name.clone());
+            }
+        }
+    }
+    let only = ports.into_iter().filter(|(_, ports)| ports.len() == 1);
+    only.map(|(link, mut ports)| (link, ports.remove(0)))
+        .collect()
 }
 
 fn config(rng: &mut Rng) -> Config {
