@@ -48,7 +48,12 @@ impl EntryChecker<'_> {
         } else {
             self.is_linked(number, entry);
         }
-        self.transfer.table.settle(number, entry, Ok(Settled::Now));
+        // without a digest, only size and time of the content were compared
+        let settled = match entry.digest {
+            Some(_) => Settled::Now,
+            None => Settled::Before,
+        };
+        self.transfer.table.settle(number, entry, Ok(settled));
         Ok(true)
     }
 

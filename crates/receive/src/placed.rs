@@ -64,7 +64,7 @@ impl Placed {
     }
 }
 
-/// Time at which an entry came into place.
+/// Time at which the content of an entry came into place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     /// Before this transfer.

@@ -18,10 +18,10 @@ use lighthaul_session::error::Error;
 const STEP: u64 = 64 << 20;
 
 /// Returns true if holes are read before they are left out: if the user asked for BLAKE3 or
-/// `--verify=disk`. A dry run reads none.
+/// `--verify=disk`, or if the source file will be removed. A dry run reads none.
 pub(super) fn are_read(options: &Options) -> bool {
     let is_strong = options.verify_disk || options.digest == DigestKind::Blake3;
-    is_strong && options.dry_run.is_none()
+    (is_strong || options.remove_source) && options.dry_run.is_none()
 }
 
 /// Reads the holes of `entry`, which is at `place`. A file with other bytes than zeros in a hole
@@ -73,8 +73,25 @@ mod tests {
 
     use lighthaul_files::manifest::EntryKind;
     use lighthaul_files::object::Span;
+    use lighthaul_files::options::Detail;
 
     use super::*;
+
+    #[test]
+    fn holes_are_read_before_a_source_is_removed() {
+        let plain = Options::default();
+        assert!(!are_read(&plain));
+        let moves = Options {
+            remove_source: true,
+            ..plain
+        };
+        assert!(are_read(&moves));
+        let plan = Options {
+            dry_run: Some(Detail::All),
+            ..moves
+        };
+        assert!(!are_read(&plan));
+    }
 
     /// The data ranges are those that a file system could report.
     #[test]

@@ -127,3 +127,30 @@ fn relative_directories_start_at_a_copied_directory_with_a_new_name() {
         assert_eq!(inode("t"), inode("u"), "{name}");
     }
 }
+
+/// A file of another directory is linked if its size and time are the same. Its bytes may be others.
+#[test]
+fn source_of_a_file_that_was_linked_but_not_compared_stays() {
+    let far = Far::start("link-dest-moved", &[]);
+    let source = source_of(&far, &["a", "b"]);
+    far.push(&[], &[&source], "t").assert_succeeded();
+    let old = far.target.join("t/a");
+    let time = fs::metadata(&old).unwrap().modified().unwrap();
+    let mut bytes = fs::read(&old).unwrap();
+    bytes[0] ^= 1;
+    fs::write(&old, &bytes).unwrap();
+    fs::File::open(&old).unwrap().set_modified(time).unwrap();
+    fs::write(source.join("c"), "new").unwrap();
+    let options = ["--link-dest=../t", "--remove-source-files"];
+    let outcome = far.push(&options, &[&source], "u").assert_succeeded();
+    assert!(outcome.said(", sent data verified"), "{outcome:?}");
+    assert_eq!(names(&source), ["a", "b"]);
+    assert_eq!(fs::read(far.target.join("u/a")).unwrap(), bytes);
+    // with -c, the bytes are compared
+    let options = [&options[..], &["-c"]].concat();
+    far.push(&options, &[&source], "v").assert_succeeded();
+    assert!(names(&source).is_empty());
+    assert_ne!(fs::read(far.target.join("v/a")).unwrap(), bytes);
+    let inode = |place: &str| fs::metadata(far.target.join(place)).unwrap().ino();
+    assert_eq!(inode("v/b"), inode("t/b"));
+}
