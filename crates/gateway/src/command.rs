@@ -65,8 +65,26 @@ pub struct LinkConnection {
     pub ended: SyncSender<Error>,
 }
 
+/// Reason why a target has no allowed address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotResolved {
+    /// The target is refused here.
+    Refused(Refusal),
+    /// The target is an address of this host, which a further gateway must not reach either.
+    OwnHost,
+}
+
+impl From<NotResolved> for Refusal {
+    fn from(why: NotResolved) -> Self {
+        match why {
+            NotResolved::Refused(why) => why,
+            NotResolved::OwnHost => Self::NotAllowed,
+        }
+    }
+}
+
 /// Allowed addresses of a target, or the reason why there are none.
-pub(crate) type ResolvedTarget = Result<Vec<SocketAddr>, Refusal>;
+pub(crate) type ResolvedTarget = Result<Vec<SocketAddr>, NotResolved>;
 
 /// Command to the thread of a link.
 #[derive(Debug)]

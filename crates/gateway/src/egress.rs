@@ -9,7 +9,7 @@ use lighthaul_slabs::{Link, SessionId};
 use tracing::{debug, warn};
 
 use crate::attempt::{Attempt, CONNECT};
-use crate::command::{NewSession, ResolvedTarget};
+use crate::command::{NewSession, NotResolved, ResolvedTarget};
 use crate::link_handle::LinkHandle;
 use crate::messages::{self, Opening};
 use crate::multiplexer::Multiplexer;
@@ -55,8 +55,10 @@ impl Multiplexer {
         let onward = self.settings.onward.clone();
         let begun = match (self.starting.attempts.get_mut(&token), found, onward) {
             (None, ..) => Ok(()),
-            (Some(_), Err(Refusal::NotAllowed), Some(handle)) => self.forward(token, &handle),
-            (Some(_), Err(why), _) => Err(why),
+            (Some(_), Err(NotResolved::Refused(Refusal::NotAllowed)), Some(handle)) => {
+                self.forward(token, &handle)
+            }
+            (Some(_), Err(why), _) => Err(why.into()),
             (Some(attempt), Ok(addresses), _) => attempt.begin(addresses, &self.poll, token),
         };
         if let Err(why) = begun {
@@ -333,6 +335,13 @@ mod tests {
         );
         egress.open("127.0.0.1:1", 0);
         assert_eq!(egress.said(), [(2, Err(Refusal::Unreachable))]);
+        // another gateway may have a rule for the network of this host
+        egress.open("localhost:1", 1);
+        let own = Err(NotResolved::OwnHost);
+        egress
+            .multiplexer
+            .call_target(&mut egress.link, SessionId([3; 16]), own);
+        assert_eq!(egress.said(), [(3, Err(Refusal::NotAllowed))]);
     }
 
     #[test]

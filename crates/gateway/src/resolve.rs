@@ -1,6 +1,6 @@
 //! Resolution of target names, on a thread of its own because the system's resolver blocks.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
@@ -9,7 +9,7 @@ use lighthaul_capture::refusal::Refusal;
 use lighthaul_capture::target::{Host, Target};
 use lighthaul_slabs::SessionId;
 
-use crate::command::{Command, CommandSender, ResolvedTarget};
+use crate::command::{Command, CommandSender, NotResolved, ResolvedTarget};
 use crate::local_address::is_local;
 use crate::target_rules::TargetRules;
 
@@ -47,25 +47,29 @@ impl Resolver {
 
 /// Returns the allowed addresses of a target.
 pub(crate) fn look_up(allowed: &TargetRules, target: &Target) -> ResolvedTarget {
-    if !allowed.admits_name(target) {
-        return Err(Refusal::NotAllowed);
-    }
     let found: Vec<SocketAddr> = match &target.host {
         Host::Ip(ip) => vec![SocketAddr::new(*ip, target.port)],
+        Host::Name(_) if !allowed.admits_name(target) => {
+            return Err(NotResolved::Refused(Refusal::NotAllowed));
+        }
         Host::Name(name) => (name.as_str(), target.port)
             .to_socket_addrs()
-            .map_err(|_| Refusal::Unresolved)?
+            .map_err(|_| NotResolved::Refused(Refusal::Unresolved))?
             .collect(),
     };
     if found.is_empty() {
-        return Err(Refusal::Unresolved);
+        return Err(NotResolved::Refused(Refusal::Unresolved));
     }
+    // loopback is another host for each gateway
+    let is_own = |ip: IpAddr| !ip.to_canonical().is_loopback() && is_local(ip);
+    let has_own = found.iter().any(|one| is_own(one.ip()));
     let admitted = |address: &SocketAddr| allowed.admits_address(target, *address, is_local);
     let found: Vec<SocketAddr> = found.into_iter().filter(admitted).collect();
-    if found.is_empty() {
-        return Err(Refusal::NotAllowed);
+    match found.is_empty() {
+        true if has_own => Err(NotResolved::OwnHost),
+        true => Err(NotResolved::Refused(Refusal::NotAllowed)),
+        false => Ok(found),
     }
-    Ok(found)
 }
 
 /// Maximum number of queued names.
@@ -115,23 +119,34 @@ mod tests {
     fn name_is_admitted_by_its_resolved_addresses() {
         assert_eq!(
             found(&["localhost:80"], "localhost:80"),
-            Err(Refusal::NotAllowed)
+            Err(NotResolved::Refused(Refusal::NotAllowed))
         );
-        assert_eq!(found(&["*:*"], "localhost:80"), Err(Refusal::NotAllowed));
+        assert_eq!(
+            found(&["*:*"], "localhost:80"),
+            Err(NotResolved::Refused(Refusal::NotAllowed))
+        );
         let address = "127.0.0.1:80".parse().unwrap();
         assert_eq!(found(&["127.0.0.1:80"], "localhost:80"), Ok(vec![address]));
         assert_eq!(
             found(&["10.0.0.0/8:80"], "localhost:80"),
-            Err(Refusal::NotAllowed)
+            Err(NotResolved::Refused(Refusal::NotAllowed))
         );
         assert_eq!(
             found(&["10.0.0.0/8:80"], "absent.invalid:81"),
-            Err(Refusal::NotAllowed)
+            Err(NotResolved::Refused(Refusal::NotAllowed))
         );
         assert_eq!(
             found(&["10.0.0.0/8:80"], "absent.invalid:80"),
-            Err(Refusal::Unresolved)
+            Err(NotResolved::Refused(Refusal::Unresolved))
         );
+    }
+
+    #[test]
+    fn address_without_a_rule_is_refused() {
+        let why = Err(NotResolved::Refused(Refusal::NotAllowed));
+        assert_eq!(found(&[], "192.0.2.1:80"), why);
+        assert_eq!(found(&["192.0.2.1:81"], "192.0.2.1:80"), why);
+        assert_eq!(found(&["*:*"], "169.254.169.254:80"), why);
     }
 
     #[test]
@@ -139,10 +154,13 @@ mod tests {
         let own = nix::ifaddrs::getifaddrs().unwrap();
         for ip in own.filter_map(|one| Some(one.address?.as_sockaddr_in()?.ip())) {
             let target = format!("{ip}:80");
-            assert_eq!(
-                found(&["*:*", "0.0.0.0/0:*"], &target),
-                Err(Refusal::NotAllowed)
-            );
+            let why = if ip.is_loopback() {
+                NotResolved::Refused(Refusal::NotAllowed)
+            } else {
+                NotResolved::OwnHost
+            };
+            assert_eq!(found(&["*:*", "0.0.0.0/0:*"], &target), Err(why));
+            assert_eq!(found(&[], &target), Err(why));
             assert_eq!(found(&[&target], &target).unwrap().len(), 1);
         }
     }

@@ -22,7 +22,9 @@ use socket2::Socket;
 use tracing::{debug, warn};
 
 use crate::attempt::{Attempt, CONNECT};
-use crate::command::{Command, CommandQueue, NewSession, ResolvedTarget, refuse_session};
+use crate::command::{
+    Command, CommandQueue, NewSession, NotResolved, ResolvedTarget, refuse_session,
+};
 use crate::epoll::Epoll;
 use crate::host_shares::HostShare;
 use crate::line_limit::LineLimit;
@@ -164,7 +166,7 @@ impl SpliceProxy {
             let found = look_up(&self.settings.direct, &target);
             self.call(token, found);
         } else if !self.resolver.ask(id(token), target) {
-            self.call(token, Err(Refusal::Busy));
+            self.call(token, Err(NotResolved::Refused(Refusal::Busy)));
         }
     }
 
@@ -173,7 +175,9 @@ impl SpliceProxy {
         let Some((_, attempt)) = self.calling.get_mut(&token) else {
             return;
         };
-        let begun = found.and_then(|found| attempt.begin(found, &self.poll, token | TARGET));
+        let begun = found
+            .map_err(Refusal::from)
+            .and_then(|found| attempt.begin(found, &self.poll, token | TARGET));
         if let Err(why) = begun {
             self.give_up(token, why);
         }
