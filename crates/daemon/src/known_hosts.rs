@@ -57,8 +57,7 @@ pub fn accept(path: &Path, name: &str, key: Fingerprint, replace: bool) -> io::R
         if stays {
             return Ok((None, known));
         }
-        let is_other =
-            |line: &&str| entry(line).is_none_or(|(_, other)| !other.eq_ignore_ascii_case(name));
+        let is_other = |line: &&str| Listed::of(line, name).is_none();
         let others = text.lines().filter(is_other);
         let mut kept: String = others.flat_map(|line| [line, "\n"]).collect();
         kept.push_str(&line(&kept, name, key));
@@ -74,28 +73,43 @@ fn text(octets: Option<Vec<u8>>) -> io::Result<String> {
 
 fn judge(text: &str, name: &str, key: Fingerprint) -> KeyCheck {
     let lines = text.lines().zip(1..);
-    let about = lines.filter_map(|(line, nth)| Some((entry(line)?, nth)));
+    let about = lines.filter_map(|(line, nth)| Some((Listed::of(line, name)?, nth)));
     let mut first = KeyCheck::New;
-    for ((said, _), nth) in about.filter(|((_, other), _)| other.eq_ignore_ascii_case(name)) {
+    for (said, nth) in about {
         match said {
-            Some(said) if said == key => return KeyCheck::Matches,
+            Listed::Key(said) if said == key => return KeyCheck::Matches,
             // a malformed line counts, so that a new key is not learned for its host
-            None if !matches!(first, KeyCheck::Malformed(_)) => first = KeyCheck::Malformed(nth),
-            Some(said) if first == KeyCheck::New => first = KeyCheck::Changed(said),
-            Some(_) | None => {}
+            Listed::Malformed if !matches!(first, KeyCheck::Malformed(_)) => {
+                first = KeyCheck::Malformed(nth);
+            }
+            Listed::Key(said) if first == KeyCheck::New => first = KeyCheck::Changed(said),
+            Listed::Key(_) | Listed::Malformed => {}
         }
     }
     first
 }
 
-/// Returns the key, if it is valid, and the name in a line; a comment has none.
-fn entry(line: &str) -> Option<(Option<Fingerprint>, &str)> {
-    let line = line.trim();
-    if line.starts_with('#') {
-        return None;
+/// Content of a line about a daemon.
+enum Listed {
+    Key(Fingerprint),
+    /// The line has the name, but is not a valid key and a name.
+    Malformed,
+}
+
+impl Listed {
+    /// Returns `None` for a comment, and for a line about another daemon.
+    fn of(line: &str, name: &str) -> Option<Self> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_comment = line.trim_start().starts_with('#');
+        if is_comment || !words.iter().any(|word| word.eq_ignore_ascii_case(name)) {
+            return None;
+        }
+        let key = match words[..] {
+            [key, _] => key.parse().ok(),
+            _ => None,
+        };
+        Some(key.map_or(Self::Malformed, Self::Key))
     }
-    let (key, name) = line.split_once(char::is_whitespace)?;
-    Some((key.parse().ok(), name.trim()))
 }
 
 /// Returns the line to append to `text`.
@@ -127,6 +141,20 @@ mod tests {
         let odd = format!("sha256:12 host\n{text}");
         assert_eq!(judge(&odd, "host", key("9")), KeyCheck::Malformed(1));
         assert_eq!(judge(&odd, "host", key("1")), KeyCheck::Matches);
+        for line in [
+            "host",
+            "host sha256:12",
+            &format!("Host {}", key("9")),
+            &format!("{} host b", key("9")),
+        ] {
+            let odd = format!("#\n{line}\n");
+            assert_eq!(
+                judge(&odd, "host", key("9")),
+                KeyCheck::Malformed(2),
+                "{line}"
+            );
+            assert_eq!(judge(&odd, "other", key("9")), KeyCheck::New, "{line}");
+        }
         let more = format!("{text}{}", line(&text, "b", key("3")));
         assert_eq!(judge(&more, "b", key("3")), KeyCheck::Matches);
         assert_eq!(judge(&more, "b:99", key("2")), KeyCheck::Matches);
