@@ -44,7 +44,7 @@ impl Path {
         let ports = interfaces.iter().filter_map(|id| topology.limits(*id));
         let capacities = abouts.iter().map(|link| link.capacity);
         let capacities = capacities.chain(ports.map(|limits| limits.capacity));
-        let capacity = capacities.map(|capacity| capacity.as_bps()).min()?;
+        let capacity = capacities.map(Rate::as_bps).min()?;
         let guard = abouts.iter().map(|link| link.guard.as_nanos()).max()?;
         (channel <= capacity).then(|| {
             Arc::new(Self {

@@ -356,16 +356,10 @@ impl Scene {
         let mut flows: BTreeMap<&str, Vec<(Flow, usize, usize)>> = BTreeMap::new();
         let cell = |at: Timestamp| (at.0.saturating_sub(now) / SECOND) as usize;
         for one in live {
-            let flow = one.request.flow.as_ref();
-            let mut ports: BTreeSet<&str> =
-                flow.iter().map(|flow| flow.interface.as_str()).collect();
-            ports.extend(
-                one.path
-                    .iter()
-                    .filter_map(|link| self.only_ports.get(link))
-                    .map(String::as_str),
-            );
-            for name in one.path.iter().map(String::as_str).chain(ports) {
+            let flow = one.request.flow.iter().map(|flow| &flow.interface);
+            let only = one.path.iter().filter_map(|link| self.only_ports.get(link));
+            let names: BTreeSet<_> = one.path.iter().chain(flow).chain(only).collect();
+            for name in names {
                 let cells = used.entry(name).or_insert([0; ARRAY]);
                 for step in &one.steps {
                     for cell in &mut cells[cell(step.from)..cell(step.till)] {
@@ -533,20 +527,18 @@ fn topology(rng: &mut Rng) -> (Topology, BTreeMap<String, Capabilities>) {
 }
 
 fn only_ports(topology: &Topology) -> BTreeMap<String, String> {
-    let mut ports: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for port in topology.interfaces() {
-        for (id, link) in topology.links() {
-            if port.links.contains(&id) {
-                ports
-                    .entry(link.name.clone())
-                    .or_default()
-                    .push(port.name.clone());
-            }
-        }
-    }
-    let only = ports.into_iter().filter(|(_, ports)| ports.len() == 1);
-    only.map(|(link, mut ports)| (link, ports.remove(0)))
-        .collect()
+    let only = topology.links().filter_map(|(id, link)| {
+        let mut ports = topology
+            .interfaces()
+            .iter()
+            .filter(|port| port.links.contains(&id));
+        let first = ports.next()?;
+        ports
+            .next()
+            .is_none()
+            .then(|| (link.name.clone(), first.name.clone()))
+    });
+    only.collect()
 }
 
 fn config(rng: &mut Rng) -> Config {
