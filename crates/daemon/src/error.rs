@@ -190,13 +190,13 @@ impl Coded for Fault {
             Self::NoneFree { .. }
             | Self::Revoked
             | Self::Replaced
-            | Self::Stopping(_)
             | Self::LinkStart(_)
             | Self::LinkEnded
             | Self::Unreachable { .. }
             | Self::Listen(_)
             | Self::Accept(_)
             | Self::NoResult => Code::Network,
+            Self::Stopping(_) => Code::Stopping,
             Self::Thread(_) => Code::Io,
         }
     }

@@ -41,11 +41,13 @@ pub enum Code {
     Refused = 40,
     /// A thread of the program panicked (`EX_SOFTWARE` of sysexits.h).
     Internal = 70,
+    /// The daemon there is being stopped; a retry may succeed (`EX_TEMPFAIL` of sysexits.h).
+    Stopping = 75,
 }
 
 impl Code {
     /// All kinds, by number.
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Usage,
         Self::Protocol,
         Self::Open,
@@ -60,6 +62,7 @@ impl Code {
         Self::TimedOut,
         Self::Refused,
         Self::Internal,
+        Self::Stopping,
     ];
 
     /// Returns the code of this number, and `Protocol` for an unknown number.

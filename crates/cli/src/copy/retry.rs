@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_base::counted;
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_copy::watch::Summary;
 use lighthaul_grammar::copy::Cp;
@@ -34,13 +35,18 @@ pub(crate) fn run(
         && args.choice.change.max_delete.is_none();
     let mut left = if again { args.later.retries } else { 0 };
     let mut early_left = 1;
+    let mut was_stopped = false;
     loop {
         let result = copy(args, printer);
         let error = match result {
             Ok(summary) => return Ok(printer.whole(summary)),
             Err(error) => error,
         };
-        let passing = matches!(error.code(), Code::Network | Code::TimedOut);
+        was_stopped |= error.code() == Code::Stopping;
+        let passing = matches!(
+            error.code(),
+            Code::Network | Code::TimedOut | Code::Stopping
+        );
         if interrupt::is_requested() && stopped(args) {
             return Err(Fault::StopTime.into());
         }
@@ -51,7 +57,8 @@ pub(crate) fn run(
         if !passing || left == 0 {
             return Err(error);
         }
-        if !printer.has_started() {
+        // a daemon that was stopped may take some time to start again
+        if !printer.has_started() && !was_stopped {
             // a login of the user that others share may end at any time
             if early_left == 0 || !printer.is_connected_by_ssh() {
                 return Err(error);
@@ -61,8 +68,9 @@ pub(crate) fn run(
         left -= 1;
         printer.try_again();
         let text = format!(
-            "{error}; retrying in {} s ({left} retries left)",
-            pause.as_secs()
+            "{error}; retrying in {} s ({} left)",
+            pause.as_secs(),
+            counted(left.into(), "retry", "retries")
         );
         printer.warn(&text);
         sleep(pause)?;

@@ -6,7 +6,6 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -415,22 +414,3 @@ fn flood_with_garbage(way: Way) {
 
 /// Random octets that the datagrams are cut from.
 const GARBAGE: u64 = 1 << 20;
-
-#[test]
-fn stopped_daemon_tells_clients_to_retry() {
-    let mut far = Far::start("restarted", &[]);
-    let file = far.near.file("x", 6_000_000);
-    let place = far.place("x");
-    let mut copy: Command = far
-        .near
-        .cp(&["--json", "--rate", "16Mb/s", "--pin", &far.pin, "--key"]);
-    copy.arg(far.near.key()).arg(&file).arg(&place);
-    let mut copy = Running::start(copy);
-    copy.prints("\"type\":\"progress\"");
-    far.daemon.signal("TERM");
-    far.daemon.says("stopping");
-    copy.says("is being stopped");
-    far.restart();
-    copy.finish().assert_succeeded();
-    assert!(crate::scratch::look(&far.target.join("x")) == crate::scratch::look(&file));
-}

@@ -55,6 +55,7 @@ mod ssh;
 mod ssh_only;
 mod sshd;
 mod stage;
+mod stopping;
 mod strangers;
 mod streams;
 mod sums;
