@@ -153,7 +153,8 @@ impl Connections {
             return None;
         }
         let seated = table.seats.take(None, site.address(), [1]).ok()?;
-        table.seats.note_idle(seated.number, Some(now));
+        let idle = table.idle_since(site, now);
+        table.seats.note_idle(seated.number, Some(idle));
         table.end(&seated.revoked, now);
         let state = Arc::new(ConnectionState {
             paced: AtomicU64::new(now),
@@ -186,6 +187,17 @@ impl Connections {
 }
 
 impl Table {
+    /// Returns the time from which a connection counts as idle. Where a client was authenticated lately, it is later, so
+    /// that unknown addresses take no place from a handshake over a long path.
+    fn idle_since(&self, site: Prefix, now: u64) -> u64 {
+        let is_known = self.known.has(site, now);
+        now.saturating_add(if is_known {
+            KNOWN_ADVANCE.as_nanos() as u64
+        } else {
+            0
+        })
+    }
+
     /// Ends connections whose places are taken. Unauthenticated ones count as stuck.
     fn end(&mut self, left: &[u64], now: u64) {
         for entry in left.iter().filter_map(|number| self.open.remove(number)) {
@@ -201,7 +213,11 @@ impl Connection {
     /// Notes that the client has read something.
     pub(crate) fn progress(&self) {
         let now = self.connections.0.clock.now().as_nanos();
-        self.connections.table().seats.note_idle(self.id, Some(now));
+        let mut table = self.connections.table();
+        if let Some(site) = table.open.get(&self.id).map(|entry| entry.site) {
+            let idle = table.idle_since(site, now);
+            table.seats.note_idle(self.id, Some(idle));
+        }
     }
 
     /// Notes that the client reads nothing.
@@ -295,6 +311,8 @@ const BURST: Duration = Duration::from_secs(1);
 /// Duration of the penalty of a stuck address, and of the status of an authenticated one.
 const STUCK: Duration = Duration::from_secs(10);
 const KNOWN: Duration = Duration::from_hours(1);
+/// Time by which a connection of such an address may be idle longer than others.
+const KNOWN_ADVANCE: Duration = Duration::from_secs(10);
 const RECENT_MAX: usize = 10_000;
 
 #[cfg(test)]
@@ -365,6 +383,24 @@ mod tests {
         // an address that was stuck cannot displace others for a while
         assert!(connections.admit(address("10.0.0.3")).is_none());
         assert!(connections.admit(address("10.0.0.1")).is_some());
+    }
+
+    #[test]
+    fn flood_of_unknown_addresses_ends_no_handshake_of_a_known_one() {
+        let connections = connections(4, 4);
+        let known = || connections.admit(address("10.0.0.1")).unwrap();
+        known().identify("ada");
+        let handshake = known();
+        let flood = |from: u8| -> Vec<_> {
+            let hosts = from..from + 100;
+            let all = hosts.filter_map(|nth| connections.admit(address(&format!("10.0.1.{nth}"))));
+            all.collect()
+        };
+        let first = flood(0);
+        assert!(has_ended(&first[0]) && !has_ended(&handshake));
+        handshake.progress();
+        let _second = flood(100);
+        assert!(!has_ended(&handshake));
     }
 
     #[test]
