@@ -36,7 +36,7 @@ fn copies_survive_power_cuts() {
 
 #[test]
 fn inplace_partial_dir_and_delete_survive_power_cuts() {
-    let names = "inplace partial-dir delete nested";
+    let names = "inplace partial-dir delete move nested";
     start(
         "inplace_partial_dir_and_delete_survive_power_cuts",
         "cuts",

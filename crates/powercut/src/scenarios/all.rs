@@ -2,12 +2,13 @@
 
 use super::books::Books;
 use super::copies::{Copies, CopyKind, DiskPosition};
+use super::moves::Moves;
 use super::program::Program;
 use super::versions::Versions;
 use crate::trial::Scenario;
 
 /// Names of all scenarios, without [`BOOKS`].
-pub const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 13] = [
     "keys",
     "known-hosts",
     "allowed",
@@ -19,6 +20,7 @@ pub const NAMES: [&str; 12] = [
     "inplace",
     "partial-dir",
     "delete",
+    "move",
     "nested",
 ];
 
@@ -33,6 +35,9 @@ pub fn named(name: &str, program: &Program, seed: u64) -> Option<Box<dyn Scenari
     }
     if name == BOOKS {
         return Some(Box::new(Books::new(program.clone())));
+    }
+    if name == "move" {
+        return Some(Box::new(Moves::new(program.clone(), seed)));
     }
     let kind = kind(name)?;
     Some(Box::new(Copies::new(program.clone(), kind, seed)))

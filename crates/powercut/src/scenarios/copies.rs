@@ -261,8 +261,8 @@ impl Copies {
     }
 }
 
-/// Sleeps for a random time.
-fn sleep(pause: Duration) {
+/// Sleeps for a time.
+pub(super) fn sleep(pause: Duration) {
     let time = rustix::thread::Timespec {
         tv_sec: pause.as_secs().cast_signed(),
         tv_nsec: i64::from(pause.subsec_nanos()),

@@ -4,12 +4,13 @@
 //! - [`program`]: the `lighthaul` command
 //! - [`versions`]: small files that are replaced atomically: keys, known hosts, lists, tokens
 //! - [`tree`]: trees to copy, and their comparison; [`copies`]: copies, resumed copies, and
-//!   deletions
+//!   deletions; [`moves`]: copies that remove their source
 //! - [`books`]: reservations in the scheduler's database
 
 pub mod all;
 pub mod books;
 pub mod copies;
+pub mod moves;
 pub mod program;
 pub mod round;
 pub mod tree;
