@@ -136,7 +136,7 @@ pub struct Cp {
     /// time, x attributes. Deletions are *deleting. With -n, what would change.
     #[arg(short, long, help_heading = "Output", hide_short_help = true)]
     pub itemize_changes: bool,
-    /// Print the protocol that was chosen for the path, later changes of the rate, and the reasons
+    /// Print the chosen protocol, later changes of the rate, and why
     #[arg(long, help_heading = "Output", hide_short_help = true)]
     pub explain: bool,
     /// Print packets, retransmissions and CPU time at the end

@@ -13,7 +13,7 @@ use crate::reach::RemoteArgs;
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul ls lh://far.example.org/results/
-  lighthaul ls -l --human-readable alice@far.example.org:/data
+  lighthaul ls -lh alice@far.example.org:/data
   lighthaul ls -R lh://far.example.org/results/
   lighthaul ls --json lh://far.example.org/results/ | jq -r 'select(.size > 1e9).path'")]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
@@ -32,8 +32,8 @@ pub struct Ls {
     /// Show permissions, owner, group, size and time
     #[arg(short, long, help_heading = "Output")]
     pub long: bool,
-    /// With --long, show sizes like 1.50 MiB (-h shows this help)
-    #[arg(long, help_heading = "Output")]
+    /// With --long, show sizes like 1.50 MiB
+    #[arg(short = 'h', long, help_heading = "Output")]
     pub human_readable: bool,
     #[command(flatten)]
     pub output: OutputArgs,
@@ -42,7 +42,7 @@ pub struct Ls {
 /// Show how many bytes and files directories hold
 ///
 /// It adds the sizes of all files below each place, hidden ones included. Links are not followed. A file with several
-/// names counts once for each. Sizes have units, and `-h` shows this help; --json has bytes.
+/// names counts once for each. Sizes have units; --json has bytes.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul du lh://far.example.org/results
@@ -60,6 +60,12 @@ pub struct Du {
     pub max_depth: usize,
     #[command(flatten)]
     pub at: PlaceArgs,
+    /// Accepted for compatibility with du; sizes always have units
+    #[arg(short = 'h', long, hide = true, help_heading = "Output")]
+    pub human_readable: bool,
+    /// Accepted for compatibility with du; without -d, only the sums are shown
+    #[arg(short, long, hide = true, help_heading = "Output")]
+    pub summarize: bool,
 }
 
 /// Show the metadata of files

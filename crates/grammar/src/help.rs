@@ -27,10 +27,19 @@ fn complete(command: Command) -> Command {
         .get_arguments()
         .any(|arg| arg.get_help_heading().is_some());
     let heading: Option<&'static str> = has_groups.then_some(OUTPUT);
-    let help = Arg::new("help")
-        .short('h')
+    let has_h = command
+        .get_arguments()
+        .any(|arg| arg.get_short() == Some('h'));
+    let help = Arg::new("help");
+    // -h has another meaning in ls and du
+    let help = if has_h { help } else { help.short('h') };
+    let help = help
         .long("help")
-        .help(if has_more { SUMMARY } else { "Print help" })
+        .help(if has_more && !has_h {
+            SUMMARY
+        } else {
+            "Print help"
+        })
         .help_heading(heading)
         .action(ArgAction::Help);
     let mut command = command.mut_args(describe).disable_help_flag(true).arg(help);

@@ -51,7 +51,7 @@ fn ls_prints_names_long_lines_and_json() {
     assert!(line.starts_with("-rw-r----- "), "{line}");
     assert!(line.ends_with(" 4 2001-09-09T01:46:40Z b"), "{line}");
     assert!(outcome.out[2].ends_with(" c -> b"), "{outcome:?}");
-    let words = ["ls", "-l", "--human-readable", &root];
+    let words = ["ls", "-lh", &root];
     let outcome = run(&far, &words).assert_succeeded();
     assert!(outcome.out[1].contains(" 4 B 2001"), "{outcome:?}");
     let outcome = run(&far, &["ls", "--json", &root]).assert_succeeded();
@@ -110,7 +110,7 @@ fn recursive_list_and_sizes_are_those_of_the_tree() {
     let expected = [("/.c", 3), ("/a", 5_001_000), ("", 5_001_004), ("/x", 1)];
     assert_eq!(sums, expected.map(|(path, bytes)| (path.to_owned(), bytes)));
     let local = far.target.join("t");
-    let outcome = run(&far, &["du", local.to_str().unwrap()]).assert_succeeded();
+    let outcome = run(&far, &["du", "-sh", local.to_str().unwrap()]).assert_succeeded();
     assert!(outcome.out[0].starts_with("   4.77 MiB"), "{outcome:?}");
     let gone = place(&far, "gone");
     let says = format!("cannot list {gone}: no such file");
