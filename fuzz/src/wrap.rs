@@ -2,11 +2,24 @@
 
 #[path = "../../crates/wrap/src/elf.rs"]
 mod elf;
+#[path = "../../crates/wrap/src/script.rs"]
+mod script;
 
 use elf::Elf;
+use script::interpreter;
 
-/// Reads a program's file. Only files that begin as ELF are taken for it, and nothing beyond the end of the file counts.
+/// Reads a program's file. Only files that begin as ELF or as a script are taken for it, and nothing beyond the end of
+/// the file counts. The interpreter of a script is one word of its first line.
 pub fn elf(octets: &[u8]) {
+    for file in [octets.to_vec(), [b"#!", octets].concat()] {
+        if let Some(word) = interpreter(&file) {
+            let line = file.strip_prefix(b"#!").expect("a script begins so");
+            let line = line.split(|octet| *octet == b'\n').next().expect("a line");
+            let word = word.to_bytes();
+            assert!(!word.is_empty() && !word.iter().any(u8::is_ascii_whitespace));
+            assert!(line.trim_ascii().starts_with(word), "{line:?}");
+        }
+    }
     let part = |file: &[u8], at: u64, len: usize| {
         let at = usize::try_from(at).unwrap_or(usize::MAX);
         let behind = file.get(at..).unwrap_or_default();

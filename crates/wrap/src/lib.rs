@@ -10,7 +10,8 @@
 //! io_uring. Go programs make such calls, and are not started.
 //!
 //! - [`connect`], [`fast_open`]: replaced functions that connect; [`exec`], `exec_list`: those that start programs
-//! - `keep`: the environment that these need; `program_file`, `elf`: detection of programs that cannot be captured
+//! - `keep`: the environment that these need; `program_file`, `elf`, `script`: detection of programs that
+//!   cannot be captured
 //! - `libc_function`: the replaced functions of libc; `complaint`: messages to the user
 //! - `gateway`: address of the gateway; `early`: work before `main`; `address`: socket addresses in the form of C
 //! - `handshake`: SOCKS5 handshake; `socket`: system calls behind safe functions
@@ -38,4 +39,5 @@ mod handshake;
 mod keep;
 mod libc_function;
 mod program_file;
+mod script;
 mod socket;

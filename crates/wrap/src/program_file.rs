@@ -1,6 +1,6 @@
 //! Detection of programs that cannot be captured, since the dynamic linker loads no library into them.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::fs::File;
 use std::mem::zeroed;
 use std::os::fd::FromRawFd;
@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use libc::c_int;
 
 use crate::elf::Elf;
+use crate::script::interpreter;
 
 /// Reason why a program cannot be captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,14 +91,6 @@ fn foreign_rights(folder: c_int, path: &CStr) -> Option<bool> {
     let capabilities =
         unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) };
     Some(is_user || is_group || (user != 0 && capabilities > 0))
-}
-
-/// Returns the interpreter of a script (execve(2)).
-fn interpreter(head: &[u8]) -> Option<CString> {
-    let line = head.strip_prefix(b"#!")?;
-    let line = line.split(|octet| *octet == b'\n').next()?;
-    let word = line.trim_ascii().split(u8::is_ascii_whitespace).next()?;
-    CString::new(word).ok().filter(|word| !word.is_empty())
 }
 
 /// Properties of an ELF executable, see elf(5).
