@@ -1,6 +1,7 @@
-//! Decoders of a daemon: the first octets of a client, and credentials.
+//! Decoders of a daemon: the first octets of a client, credentials, and requests for metrics.
 
 use lighthaul_daemon::client_hello::ClientHello;
+use lighthaul_daemon::scrape_request::ScrapeRequest;
 use lighthaul_daemon::statement::{NotValid, from_text, read};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 
@@ -43,6 +44,23 @@ pub fn statement(octets: &[u8]) {
         assert_eq!(read(&signed, key, end), Err(NotValid::Expired));
         let other = Fingerprint::of_public(&Identity::generate().public());
         assert_eq!(read(&signed, other, 0), Err(NotValid::Key));
+    }
+}
+
+/// Reads the request of a scraper. What follows its first line makes no difference, and only one path has
+/// metrics.
+pub fn scrape_request(octets: &[u8]) {
+    for head in [octets.to_vec(), [b"GET /metrics", octets].concat()] {
+        let request = ScrapeRequest::of(&head);
+        let len = head.iter().position(|octet| *octet == b'\r');
+        let line = &head[..len.unwrap_or(head.len())];
+        assert_eq!(ScrapeRequest::of(line), request);
+        let more = [line, b"\r\nHost: x\r\n\r\n"].concat();
+        assert_eq!(ScrapeRequest::of(&more), request);
+        let is_for_metrics = line == b"GET /metrics" || line.starts_with(b"GET /metrics ");
+        assert_eq!(request == ScrapeRequest::Metrics, is_for_metrics);
+        let is_other = request == ScrapeRequest::OtherMethod;
+        assert_eq!(is_other, !line.starts_with(b"GET "));
     }
 }
 

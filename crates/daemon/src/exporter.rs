@@ -22,6 +22,7 @@ use lighthaul_io::net::tcp;
 use tracing::debug;
 
 use crate::metrics::Metrics;
+use crate::scrape_request::ScrapeRequest;
 
 /// Serves scrapers at `address` until the process ends. Returns the address of the listener.
 pub(crate) fn start(address: SocketAddr, metrics: Arc<Metrics>) -> io::Result<SocketAddr> {
@@ -176,7 +177,8 @@ impl Scrapers {
                     return Ok(false);
                 }
                 scraper.until = now + TIMEOUT;
-                scraper.answer = Some(answer(&scraper.request, &self.metrics)?);
+                let request = ScrapeRequest::of(&scraper.request);
+                scraper.answer = Some(answer(request, &self.metrics)?);
                 self.poller.await_room(&scraper.tcp, number)?;
                 scraper.write()
             })
@@ -235,15 +237,12 @@ impl Scraper {
     }
 }
 
-/// Returns the response to `request`.
-fn answer(request: &[u8], metrics: &Metrics) -> io::Result<Vec<u8>> {
-    let line = request.split(|octet| *octet == b'\r').next();
-    let line = String::from_utf8_lossy(line.unwrap_or_default());
-    let mut words = line.split(' ');
-    let (status, page) = match (words.next(), words.next()) {
-        (Some("GET"), Some("/metrics")) => ("200 OK", metrics.print().map_err(io::Error::other)?),
-        (Some("GET"), Some(_)) => ("404 Not Found", "not found: GET /metrics\n".to_owned()),
-        _ => (
+/// Returns the response to a request.
+fn answer(request: ScrapeRequest, metrics: &Metrics) -> io::Result<Vec<u8>> {
+    let (status, page) = match request {
+        ScrapeRequest::Metrics => ("200 OK", metrics.print().map_err(io::Error::other)?),
+        ScrapeRequest::OtherPath => ("404 Not Found", "not found: GET /metrics\n".to_owned()),
+        ScrapeRequest::OtherMethod => (
             "405 Method Not Allowed",
             "only GET /metrics is supported\n".to_owned(),
         ),

@@ -1,17 +1,16 @@
 //! The daemon: serves files and gateway links to clients, and connects to other daemons.
 //!
-//! - [`serve`]: the server; [`settings`]: its settings; `service`: state that its sessions share
+//! - [`serve`]: the server; [`settings`]: its settings; `service`: state that its sessions share; `error`, `call_error`: faults
 //! - `accept_queue`, `site_index`, [`client_hello`]: connections before their `ClientHello`; `handshakes`: in the TLS handshake;
 //!   `recent_hosts`, `failed_sites`: hosts and sites that get places first and last; `refused_keys`: keys that are logged once
-//! - `admission`: authentication and rights of a client; `authorizer`: rights by the lists of `watched_keys`,
-//!   [`allowed_keys`] and [`rights`]; [`statement`]: rights that an authority signed; `rights_monitor`: rights during a session
-//! - `session`: one session; `request` and `session_request`: its request; `request_limits`: bounds of a request;
+//! - `admission`, `authorizer`: rights of a client, by `watched_keys`, [`allowed_keys`] and [`rights`], or by a signed [`statement`]
+//! - `session`: one session; `rights_monitor`: its rights; `request`, `session_request`, `request_limits`: its request and bounds;
 //!   `send_settings`, `stream_request`: copies and streams; `joins`: further connections; `attempts`: retries of a copy
 //! - `resource_pool`, `cost`, `client_identity`: shares of sessions, connections, memory, threads and files
 //! - [`client`]: calling a daemon; [`greeting`]: the port of a daemon that ssh starts; [`known_hosts`]: keys of known daemons
 //! - [`third_party`]: copies between two other daemons; `relay` and `invitation`: their two sides
 //! - [`gateway_links`], `link_table`, `link_message`: links between gateways; [`link_status`], [`link_metrics`]: their state
-//! - `probe_router`: datagrams of the shared UDP port; `metrics`, `exporter`: counters and their HTTP server; `error`, `call_error`: faults
+//! - `probe_router`: datagrams of the shared UDP port; `metrics`, `exporter`, [`scrape_request`]: counters and their HTTP server
 
 pub mod allowed_keys;
 pub mod client;
@@ -22,6 +21,7 @@ pub mod known_hosts;
 pub mod link_metrics;
 pub mod link_status;
 pub mod rights;
+pub mod scrape_request;
 pub mod serve;
 pub mod settings;
 pub mod statement;

@@ -48,10 +48,23 @@ proptest! {
         claim.extend(postcard::to_allocvec(&end).expect("a number can be encoded"));
         assert_harmless(daemon::statement, &claim);
     }
+
+    #[test]
+    fn random_requests_of_scrapers_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..100)) {
+        assert_harmless(daemon::scrape_request, &octets);
+    }
+
+    #[test]
+    fn valid_looking_requests_of_scrapers_are_harmless(
+        request in "(GET|get|POST|GET )? ?(/|/metrics|/metrics2)?( HTTP/1\\.[01])?(\r\n?(Host: x)?){0,3}",
+    ) {
+        assert_harmless(daemon::scrape_request, request.as_bytes());
+    }
 }
 
 #[test]
 fn seed_corpus_is_harmless() {
     assert_seeds_harmless("client_hello", daemon::client_hello);
     assert_seeds_harmless("statement", daemon::statement);
+    assert_seeds_harmless("scrape_request", daemon::scrape_request);
 }
