@@ -9,7 +9,41 @@ pub(crate) fn decodes(file: &Source) -> bool {
     let code: Vec<&str> = file.lines().map(|(_, line)| line).collect();
     let code = code.join("\n");
     let tokens = tokens(&code);
-    (0..tokens.len()).any(|at| is_reader(&tokens, at) || is_function(&tokens, at))
+    (0..tokens.len()).any(|at| {
+        let is_found = is_reader(&tokens, at) || is_function(&tokens, at);
+        is_found || (judges_octets(&tokens, at) && !is_exempt(&file.path, tokens[at + 1]))
+    })
+}
+
+/// Reports whether a function at this token takes octets and may reject them, whatever its name.
+fn judges_octets(tokens: &[&str], at: usize) -> bool {
+    let Some((name, _, behind)) = function_at(tokens, at) else {
+        return false;
+    };
+    let taken = &tokens[at..tokens.len() - behind.len()];
+    let is_writer = WRITERS.iter().any(|verb| name.starts_with(verb));
+    !is_writer && takes_shared_octets(taken) && returns_content_or_failure(behind)
+}
+
+/// Reports whether a function of a file is known not to decode.
+fn is_exempt(path: &str, function: &str) -> bool {
+    let mut exempt = NOT_DECODERS.iter();
+    exempt.any(|(file, name, _)| path == *file && function == *name)
+}
+
+/// Splits a function at its `fn` into name, parameters, and the tokens behind them.
+fn function_at<'a>(
+    tokens: &'a [&'a str],
+    at: usize,
+) -> Option<(&'a str, &'a [&'a str], &'a [&'a str])> {
+    let (&"fn", name) = (tokens.get(at)?, tokens.get(at + 1)?) else {
+        return None;
+    };
+    let function = &tokens[at..];
+    let open = function.iter().position(|token| *token == "(")?;
+    let close = after_group(function, open);
+    let parameters = function.get(open + 1..close - 1)?;
+    Some((name, parameters, &function[close..]))
 }
 
 /// Reports whether a library function that decodes is named at this token.
@@ -35,27 +69,22 @@ fn is_reader(tokens: &[&str], at: usize) -> bool {
 /// its type from something; one that takes a `Reader`; or one of another name that makes its type
 /// from octets.
 fn is_function(tokens: &[&str], at: usize) -> bool {
-    let (Some(&"fn"), Some(name)) = (tokens.get(at), tokens.get(at + 1)) else {
+    let Some((name, parameters, behind)) = function_at(tokens, at) else {
         return false;
     };
     let function = &tokens[at..];
-    let Some(open) = function.iter().position(|token| *token == "(") else {
-        return false;
-    };
-    let close = after_group(function, open);
-    let parameters = function.get(open + 1..close - 1).unwrap_or_default();
     let octets = takes_octets(parameters);
     let text = ["str", "String"]
         .iter()
         .any(|kind| parameters.contains(kind));
-    let parses = name.starts_with("parse") || *name == "from_str";
-    let reads = *name == "read" || name.starts_with("read_");
+    let parses = name.starts_with("parse") || name == "from_str";
+    let reads = name == "read" || name.starts_with("read_");
     name.starts_with("decode")
         || (parses && (octets || text))
         || (reads && (octets || takes_stream(function, parameters)))
-        || (*name == "read" && takes_value(parameters) && may_make_itself(&function[close..]))
+        || (name == "read" && takes_value(parameters) && may_make_itself(behind))
         || parameters.windows(2).any(|pair| pair == ["Reader", "<"])
-        || (*name != "new" && makes_itself_from_octets(function))
+        || (name != "new" && makes_itself_from_octets(function))
 }
 
 /// Reports whether parameters have octets in them that are not filled by the function.
@@ -68,6 +97,27 @@ fn takes_octets(parameters: &[&str]) -> bool {
     };
     let mut octets = (0..parameters.len()).filter(|nth| parameters[*nth] == "u8");
     octets.any(|nth| !is_filled(nth))
+}
+
+/// Reports whether type parameters or parameters have a shared slice of octets, or a value that lends
+/// one.
+fn takes_shared_octets(taken: &[&str]) -> bool {
+    let kinds = SHARED_OCTETS.map(tokens);
+    let is_type = |token: &&str| !token.starts_with('\'') && *token != ",";
+    let taken: Vec<&str> = taken.iter().copied().filter(is_type).collect();
+    let mut rests = (0..taken.len()).map(|at| &taken[at..]);
+    rests.any(|rest| kinds.iter().any(|kind| rest.starts_with(kind)))
+}
+
+/// Reports whether an `Option` or a `Result` of more than `()` is returned. The tokens begin behind
+/// the parameters.
+fn returns_content_or_failure(tokens: &[&str]) -> bool {
+    let end = { tokens.iter() }.position(|token| ["{", ";", "where"].contains(token));
+    let result = &tokens[..end.unwrap_or(tokens.len())];
+    (0..result.len()).any(|at| {
+        let may_fail = ["Option", "Result"].contains(&result[at]);
+        may_fail && !result[at + 1..].starts_with(&["<", "(", ")"])
+    })
 }
 
 /// Reports whether a function takes a stream of octets, as `impl Read` or by a bound. A function that
@@ -116,6 +166,87 @@ fn makes_itself(tokens: &[&str]) -> bool {
 /// Types whose `from_bytes` accepts any octets unchanged.
 const PLAIN: [&str; 3] = ["OsStr", "OsStrExt", "Hash"];
 
+/// Types of octets that the caller lends.
+const SHARED_OCTETS: [&str; 5] = [
+    ": &[u8",
+    ": &mut &[u8",
+    ": &Vec<u8>",
+    "AsRef<[u8",
+    "Cow<[u8",
+];
+
+/// First parts of the names of functions that pass their octets on.
+const WRITERS: [&str; 3] = ["write", "poll_write", "encode"];
+
+/// Functions that take octets and may fail, but do not decode, with a reason.
+const NOT_DECODERS: [(&str, &str, &str); 13] = [
+    (
+        "crates/booking-client/src/https.rs",
+        "verify_server_cert",
+        "rustls reads the certificate",
+    ),
+    (
+        "crates/booking-client/src/https.rs",
+        "verify_tls12_signature",
+        "it refuses all",
+    ),
+    (
+        "crates/booking-client/src/https.rs",
+        "verify_tls13_signature",
+        "rustls reads the signature",
+    ),
+    (
+        "crates/circuit/src/exec/program.rs",
+        "run",
+        "it passes its own text to a program",
+    ),
+    (
+        "crates/circuit/src/exec/program.rs",
+        "exchange",
+        "it passes its own text to a program",
+    ),
+    (
+        "crates/files/src/execute.rs",
+        "listed",
+        "it only copies the path",
+    ),
+    (
+        "crates/fs/src/disk.rs",
+        "names",
+        "it only compares its own prefix",
+    ),
+    (
+        "crates/fs/src/metadata/attributes.rs",
+        "part",
+        "it only compares prefixes",
+    ),
+    (
+        "crates/fs/src/remove.rs",
+        "remove",
+        "it only passes the path on",
+    ),
+    (
+        "crates/fs/src/remove.rs",
+        "empty",
+        "it only passes the path on",
+    ),
+    (
+        "crates/io/src/host/competition.rs",
+        "throttled_in",
+        "a number of the kernel",
+    ),
+    (
+        "crates/io/src/host/competition.rs",
+        "field",
+        "a number of the kernel",
+    ),
+    (
+        "crates/send/src/contents.rs",
+        "digest_of",
+        "it hashes any octets",
+    ),
+];
+
 /// Crates whose `from_str` decodes.
 const FORMATS: [&str; 2] = ["serde_json", "toml"];
 
@@ -158,6 +289,16 @@ mod tests {
             "fn read(read: &dyn Fn(u64, usize) -> Vec<u8>) -> Option<Self> {",
             "fn read<T>(file: &T) -> io::Result<Option<Self>> {",
             "fn record(reader: &mut Reader<'_>) -> Result<Record, Malformed> {",
+            "fn answer(request: &[u8], metrics: &Metrics) -> io::Result<Vec<u8>> {",
+            "fn word(octets: &[u8]) -> Option<u32> { Self::other() }",
+            "fn place(&mut self, now: Instant, head: &'a [u8]) -> Option<Span>;",
+            "fn next<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {",
+            "fn page(octets: impl AsRef<[u8]>) -> Result<Page, Malformed> {",
+            "fn page<T: AsRef<[u8]>>(octets: T) -> Result<Page, Malformed> {",
+            "fn page(octets: &Vec<u8>) -> Result<Page, Malformed> {",
+            "fn page(octets: Cow<'_, [u8]>) -> Result<Page, Malformed> {",
+            "fn page(mut octets: &[u8; 8]) -> Result<Page, Malformed> {",
+            "fn page(octets: &[u8]) -> io::Result<Option<()>>\nwhere\n    Self: Sized,\n{",
             "fn parse(words: &[String]) -> Option<Self> {",
             "fn parse_line(line: String) -> Option<Step> {",
             "pub fn read_line<'a>(input: &mut impl Read, marks: &[&'a str]) -> Option<&'a str> {",
@@ -169,6 +310,14 @@ mod tests {
         ] {
             assert!(is_found(text), "{text}");
         }
+    }
+
+    #[test]
+    fn exempt_function_is_a_decoder_in_other_files() {
+        let (path, name, _) = NOT_DECODERS[0];
+        let text = format!("fn {name}(octets: &[u8]) -> Option<u32> {{");
+        let is_found = |path| decodes(&Sources::of(&[(path, &text)]).files[0]);
+        assert!(!is_found(path) && is_found("crates/io/src/other.rs"));
     }
 
     #[test]
@@ -195,7 +344,13 @@ mod tests {
             "pub fn new(octets: &[u8]) -> Self {",
             "fn with(mut self, value: &[u8]) -> Self {",
             "fn ring(cipher: Cipher, secret: &[u8]) -> Self {",
-            "fn word(octets: &[u8]) -> Option<u32> { Self::other() }",
+            "fn word(octets: &[u8]) -> u32 { Self::other() }",
+            "fn check(octets: &[u8]) -> Result<(), Malformed> {",
+            "fn write(&mut self, octets: &[u8]) -> io::Result<usize> {",
+            "fn poll_write(self: Pin<&mut Self>, octets: &[u8]) -> Poll<io::Result<usize>> {",
+            "fn encode(octets: &[u8]) -> Option<Vec<u8>> {",
+            "fn offer(&self, frame: Vec<u8>) -> Result<bool, Error> {",
+            "fn fill(octets: &mut [u8]) -> io::Result<usize> {",
             "#[cfg(test)]\nmod tests { postcard::from_bytes(octets) }",
         ] {
             assert!(!is_found(text), "{text}");

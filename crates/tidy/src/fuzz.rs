@@ -64,7 +64,7 @@ fn target(file: &Source) -> String {
 }
 
 /// Decoders that another decoder's target covers.
-const REACHED: [(&str, &str); 37] = [
+const REACHED: [(&str, &str); 48] = [
     ("crates/files/src/mode_changes.rs", "filter"),
     ("crates/base/src/civil.rs", "quantity"),
     ("crates/base/src/codec.rs", "rbudp_wire"),
@@ -105,6 +105,17 @@ const REACHED: [(&str, &str); 37] = [
     ("crates/launch/src/elf.rs", "launch_elf"),
     ("crates/remote/src/ssh/report.rs", "ssh_greeting"),
     ("crates/session/src/topic.rs", "message"),
+    ("crates/gateway/src/cluster.rs", "token_wire"),
+    ("crates/io/src/control/frame.rs", "frame"),
+    ("crates/io/src/control/protection.rs", "frame"),
+    ("crates/io/src/crypto/seal.rs", "probe"),
+    ("crates/proto/src/fec/receiver.rs", "fec_machines"),
+    ("crates/proto/src/rbudp/receiver.rs", "rbudp_machines"),
+    ("crates/proto/src/sabul/receiver.rs", "sabul_machines"),
+    ("crates/proto/src/vbtp/receiver.rs", "vbtp_machines"),
+    ("crates/receive/src/entry_checker.rs", "manifest"),
+    ("crates/slabs/src/receiver.rs", "slabs_machines"),
+    ("crates/wrap/src/script.rs", "elf"),
 ];
 
 /// Files and directories that decode only data of the operator, the user or themselves, with a reason.
