@@ -43,13 +43,24 @@ mod tests {
                 Some(granted)
             );
         }
-        let mut request = Request::Probe(MeasureRequest {
-            mode: MeasureMode::Network,
-            bytes: u64::MAX,
-            millis: u32::MAX,
-            rate_bps: None,
-        });
-        apply(&mut request);
-        assert!(matches!(request, Request::Probe(ask) if ask.millis == MEASURE_MAX));
+        let most = (1 << 40, 600_000);
+        for (asked, granted) in [
+            ((u64::MAX, u32::MAX), most),
+            ((most.0 + 1, most.1 + 1), most),
+            (most, most),
+            ((0, 20), (0, 20)),
+        ] {
+            let mut request = Request::Probe(MeasureRequest {
+                mode: MeasureMode::Network,
+                bytes: asked.0,
+                millis: asked.1,
+                rate_bps: None,
+            });
+            apply(&mut request);
+            let Request::Probe(ask) = request else {
+                panic!("the request became another one");
+            };
+            assert_eq!((ask.bytes, ask.millis), granted, "{asked:?}");
+        }
     }
 }
