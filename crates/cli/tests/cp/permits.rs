@@ -14,7 +14,7 @@ use crate::far::Far;
 use crate::running::Running;
 
 /// Lists the caller's key with `options`.
-fn allow(far: &Far, options: &[&str]) {
+pub(crate) fn allow(far: &Far, options: &[&str]) {
     let identity = Identity::load_or_generate(&far.near.key()).unwrap();
     let key = fingerprint(&identity).unwrap().to_string();
     let mut allow = far.near.lighthaul(&["allow", &key, "tester", "--allowed"]);

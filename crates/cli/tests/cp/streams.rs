@@ -2,15 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use lighthaul_io::host::wait::pause;
-use rustix::fs::{CWD, Mode, OFlags, mkfifoat, open};
+use lighthaul_testkit::{lacks, lacks_root};
+use rustix::fs::{CWD, FileType, Mode, OFlags, makedev, mkfifoat, mknodat, open};
 use rustix::io::ioctl_fionread;
 use serde_json::Value;
 
 use crate::far::Far;
+use crate::permits::allow;
 use crate::running::{Outcome, Running, becomes_true};
 use crate::schema::{check, schema};
 use crate::scratch::noise;
@@ -140,6 +144,46 @@ fn bytes_read(process: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
     let count = text.lines().find_map(|line| line.strip_prefix("rchar: "));
     count.map_or(0, |count| count.parse().unwrap())
+}
+
+#[test]
+fn key_without_the_right_streams_to_and_from_pipes_but_not_devices() {
+    let test = "key_without_the_right_streams_to_and_from_pipes_but_not_devices";
+    if lacks_root(test) {
+        return;
+    }
+    let far = Far::start("stream-device", &["--root", "ROOT"]);
+    let device = far.target.join("null");
+    // the numbers of /dev/null
+    let mode = Mode::from_bits_retain(0o666);
+    let made = mknodat(CWD, &device, FileType::CharacterDevice, mode, makedev(1, 3));
+    if lacks(test, made) {
+        return;
+    }
+    let there = |name: &str| format!("lh://127.0.0.1:{}/{name}", far.port);
+    let source = far.near.at("lines");
+    fs::write(&source, lines(20)).unwrap();
+    let options = ["--no-udp"];
+    allow(&far, &[]);
+    let why = "null is a device, which your key may not use there";
+    stream(&far, &options, text(&source), &there("null")).assert_failed(13, why);
+    stream(&far, &options, &there("null"), "-").assert_failed(13, why);
+    let pipe = far.target.join("pipe");
+    mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+    let (written, read) = (pipe.clone(), pipe);
+    let reader = thread::spawn(|| fs::read_to_string(read).unwrap());
+    stream(&far, &options, text(&source), &there("pipe")).assert_succeeded();
+    assert_eq!(reader.join().unwrap(), lines(20));
+    thread::spawn(|| fs::write(written, lines(30)).unwrap());
+    let pulled = stream(&far, &options, &there("pipe"), "-").assert_succeeded();
+    assert_eq!(pulled.out.join("\n") + "\n", lines(30));
+    allow(&far, &["--special"]);
+    let pushed = stream(&far, &options, text(&source), &there("null")).assert_succeeded();
+    assert!(pushed.said("20 of 20 delivered"), "{pushed:?}");
+    let pulled = stream(&far, &options, &there("null"), "-").assert_succeeded();
+    assert!(pulled.said("0 of 0 delivered"), "{pulled:?}");
+    let kind = fs::metadata(&device).unwrap().file_type();
+    assert!(kind.is_char_device(), "{kind:?}");
 }
 
 #[test]
