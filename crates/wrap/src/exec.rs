@@ -1,7 +1,8 @@
 //! Replacements for libc's `exec` family, `posix_spawn`, `clearenv` and `unsetenv`. A program that this one starts is
 //! captured, too, whatever its environment. If it cannot be captured, it is not started.
 //!
-//! `execl`, `execlp` and `execle`, which take any number of arguments, are in `exec_list`.
+//! `execl`, `execlp` and `execle`, which take any number of arguments, are in `exec_list`; the functions that start a
+//! shell are in `shell`.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::transmute;
@@ -9,7 +10,7 @@ use std::mem::transmute;
 use libc::{c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 
 use crate::complaint::Complaint;
-use crate::keep::{Environment, complete, is_kept, put_back};
+use crate::keep::{Environment, complete, environ, is_kept, put_back};
 use crate::libc_function::LibcFunction;
 use crate::program_file::obstacle;
 use crate::socket::set_errno;
@@ -28,10 +29,6 @@ type Spawn = unsafe extern "C" fn(
 ) -> c_int;
 type Clear = unsafe extern "C" fn() -> c_int;
 type Unset = unsafe extern "C" fn(*const c_char) -> c_int;
-
-unsafe extern "C" {
-    static environ: Strings;
-}
 
 /// Replaces `execve`: replaces this process image by a program.
 ///
@@ -173,7 +170,7 @@ pub unsafe extern "C" fn posix_spawnp(
     unsafe { spawn(&OWN, (pid, actions, attributes), (file, true), argv, envp) }
 }
 
-/// Replaces `clearenv`. It keeps the two variables of this library, since `system` and `popen` use the environment.
+/// Replaces `clearenv`. It keeps the two variables of this library.
 ///
 /// # Safety
 ///
@@ -265,7 +262,7 @@ unsafe fn spawn(
 }
 
 /// Place of a program: a directory, and a path relative to it.
-type Place = (c_int, CString);
+pub(crate) type Place = (c_int, CString);
 
 /// # Safety
 ///
@@ -308,7 +305,7 @@ fn look_for((folder, name): Place) -> Place {
 }
 
 /// Returns true if a program cannot be captured and must not run, and reports it.
-fn is_refused((folder, path): &Place) -> bool {
+pub(crate) fn is_refused((folder, path): &Place) -> bool {
     static REFUSED: Complaint = Complaint::new();
     let Some(why) = obstacle(*folder, path) else {
         return false;

@@ -5,6 +5,11 @@ use std::sync::OnceLock;
 
 use crate::gateway::VARIABLE;
 
+unsafe extern "C" {
+    /// Environment of this process.
+    pub(crate) static environ: *const *const c_char;
+}
+
 /// The variables as this library was started with them.
 #[derive(Debug)]
 pub(crate) struct Kept {
@@ -20,7 +25,7 @@ pub(crate) struct Environment {
     /// Pointers to the entries; the last is null.
     entries: Vec<*const c_char>,
     /// Entry of `LD_PRELOAD` with this library and the libraries of the program's own value.
-    _preload: Option<CString>,
+    preload: Option<CString>,
 }
 
 impl Environment {
@@ -58,6 +63,29 @@ pub(crate) fn put_back() {
     for entry in kept.gateway.iter().chain([&kept.preload]) {
         // SAFETY: the entry is a C string that stays.
         unsafe { libc::putenv(entry.as_ptr().cast_mut()) };
+    }
+}
+
+/// Sets both variables in the environment of this process where they are missing or changed. Libraries that the
+/// program has added to `LD_PRELOAD` stay.
+///
+/// # Safety
+///
+/// No other thread changes the environment.
+pub(crate) unsafe fn restore() {
+    let Some(kept) = kept() else { return };
+    // SAFETY: it is null or an array of C strings that ends with null.
+    let entries = unsafe { entries(environ) };
+    let Some(complete) = kept.complete(entries) else {
+        return;
+    };
+    // the environment keeps the entry
+    let preload = complete.preload.map(CString::into_raw);
+    let preload = preload.unwrap_or_else(|| kept.preload.as_ptr().cast_mut());
+    let gateway = kept.gateway.iter().map(|entry| entry.as_ptr().cast_mut());
+    for entry in gateway.chain([preload]) {
+        // SAFETY: the entry is a C string that stays.
+        unsafe { libc::putenv(entry) };
     }
 }
 
@@ -111,7 +139,7 @@ impl Kept {
         entries.push(std::ptr::null());
         Some(Environment {
             entries,
-            _preload: more,
+            preload: more,
         })
     }
 }

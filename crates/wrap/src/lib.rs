@@ -9,7 +9,8 @@
 //! allocates no memory and takes no lock. System calls that bypass libc are not captured: `syscall()`, and `connect` by
 //! io_uring. Go programs make such calls, and are not started.
 //!
-//! - [`connect`], [`fast_open`]: replaced functions that connect; [`exec`], `exec_list`: those that start programs
+//! - [`connect`], [`fast_open`]: replaced functions that connect; [`exec`], `exec_list`, [`shell`]: those that
+//!   start programs
 //! - `keep`: the environment that these need; `program_file`, `elf`, `script`: detection of programs that
 //!   cannot be captured
 //! - `libc_function`: the replaced functions of libc; `complaint`: messages to the user
@@ -29,6 +30,7 @@ pub mod exec;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod exec_list;
 pub mod fast_open;
+pub mod shell;
 
 mod address;
 mod complaint;

@@ -88,6 +88,61 @@ fn every_exec_function_keeps_children_captured() {
     }
 }
 
+#[test]
+fn shells_that_libc_starts_are_captured_in_a_lost_environment() {
+    let test = "shells_that_libc_starts_are_captured_in_a_lost_environment";
+    if lacks_tool(test, "python3") {
+        return;
+    }
+    let command = format!("b'/bin/bash -c \"{HEAR}\"'");
+    for lose in [
+        "ctypes.c_void_p.in_dll(libc, 'environ').value = None",
+        "ctypes.POINTER(ctypes.c_void_p).in_dll(libc, 'environ')[0] = None",
+        "libc.setenv(b'LD_PRELOAD', b'', 1)",
+        "libc.setenv(b'LIGHTHAUL_WRAP', b'127.0.0.1:9', 1)",
+    ] {
+        for call in [
+            format!("libc.system({command})"),
+            format!("libc.pclose(ctypes.c_void_p(libc.popen({command}, b'w')))"),
+            // the substituted text has what the command prints
+            format!(
+                "libc.wordexp(b'$(' + {command} + b')', words, 0); print(ctypes.cast(words[1], \
+                 ctypes.POINTER(ctypes.c_char_p))[0].decode(), end='')"
+            ),
+        ] {
+            let script = format!(
+                "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.popen.restype = ctypes.c_void_p\n\
+                 words = (ctypes.c_void_p * 3)()\n{lose}\n{call}"
+            );
+            assert_captured(&["python3", "-c", &script]);
+        }
+    }
+}
+
+#[test]
+fn shell_that_cannot_be_captured_is_not_started_by_libc() {
+    let test = "shell_that_cannot_be_captured_is_not_started_by_libc";
+    if lacks_root(test) || lacks_tool(test, "python3") {
+        return;
+    }
+    let scratch = Scratch::new("wrap-shell");
+    let program = scratch.program("static", &without_interpreter(), 0o755);
+    let in_place = "mount --bind \"$0\" /bin/sh && exec python3 -c \"$1\"";
+    for (call, result) in [
+        ("system(b'true')", "32512"),
+        ("popen(b'true', b'r')", "0"),
+        ("wordexp(b'$(true)', (ctypes.c_void_p * 3)(), 0)", "4"),
+    ] {
+        let script = format!("import ctypes\nprint(ctypes.CDLL(None).{call})");
+        let mut command = wrap("127.0.0.1:9".parse().unwrap());
+        command.args(["unshare", "-m", "bash", "-c", in_place]);
+        let (code, out, err) = run(command.arg(&program).arg(&script));
+        let expected = format!("{result}\n");
+        assert_eq!((code, out.as_str()), (Some(0), &*expected), "{call}: {err}");
+        assert!(err.contains("is linked statically"), "{call}: {err}");
+    }
+}
+
 /// `true` without `PT_INTERP`: a program that the kernel starts without a dynamic linker.
 fn without_interpreter() -> Vec<u8> {
     let mut elf = fs::read("/bin/true").unwrap();
