@@ -45,7 +45,9 @@ impl Booking {
     pub(crate) fn over(near: Near, topology: &Path, options: &[&str]) -> Self {
         let mut serve = near.lighthaul(&["scheduler", "--listen", "127.0.0.1:0"]);
         serve.arg("--topology").arg(topology);
-        serve.arg("--store").arg(near.at("books"));
+        if !options.contains(&"--store") {
+            serve.arg("--store").arg(near.at("books"));
+        }
         serve.arg("--key").arg(near.at("host-key"));
         serve.arg("--tokens").arg(near.at("tokens"));
         serve.args(options);

@@ -38,6 +38,9 @@ mod paths;
 mod permits;
 mod pipelining;
 mod policies;
+#[expect(dead_code, reason = "the scheduler has tests of its own")]
+#[path = "../../../scheduler/tests/postgres/server.rs"]
+mod postgres_server;
 mod progress;
 mod promises;
 mod proof;
@@ -64,3 +67,4 @@ mod targets;
 mod third;
 mod unit;
 mod watching;
+mod writers;
