@@ -47,18 +47,44 @@ fn small_transfers_and_trials_have_plausible_results() {
         return;
     }
     let _turn = Turn::alone();
-    let mice = ContestPlan::parse("mice", MICE).unwrap().measure().unwrap();
-    let took = mice.number(0.0, "alone_most_emulation").unwrap();
-    // A handshake, the bytes, and the close of the connection.
-    assert!((0.04..0.6).contains(&took), "{took} s");
+    // TCP has 70 packets for 100 kB, and sends 10, 20 and 40 of them in three round trips. One more is for the
+    // handshake, so no transfer takes less than 4 x 20 ms. The 5 x 70 packets of 1500 B take 42 ms at 100 Mb/s. So a
+    // transfer that waits for all others takes 122 ms. Twice the least time would be a fault.
+    let mice = ContestPlan::parse("mice", MICE).unwrap();
+    becomes_near(|| {
+        let table = mice.measure().unwrap();
+        let [half, most] = ["alone_half_emulation", "alone_most_emulation"]
+            .map(|name| table.number(0.0, name).unwrap());
+        assert!(0.08 <= half && half <= most, "{half} s and {most} s");
+        (most < 0.16, vec![half, most])
+    });
+    // 5 MB at 200 Mb/s take 200 ms. The first packets, 1 ms at this rate, leave at once, so 100 % is exceeded by at
+    // most 200 / 199. The path loses nothing. Half the rate would be a fault.
     let trials = ContestPlan::parse("trials", TRIALS).unwrap();
-    let table = trials.measure().unwrap();
-    let goodput = table.number(200.0, "memory_goodput_emulation").unwrap();
-    assert!((30.0..101.0).contains(&goodput), "{goodput} %");
-    let lost = table.number(200.0, "memory_lost_emulation").unwrap();
-    assert!((0.0..50.0).contains(&lost), "{lost} %");
+    becomes_near(|| {
+        let table = trials.measure().unwrap();
+        let [goodput, lost] = ["memory_goodput_emulation", "memory_lost_emulation"]
+            .map(|name| table.number(200.0, name).unwrap());
+        assert!((0.0..100.6).contains(&goodput), "{goodput} %");
+        assert!(lost >= 0.0, "{lost} %");
+        (goodput > 55.0 && lost < 1.0, vec![goodput, lost])
+    });
 }
 
+/// Repeats a measurement until it is near what a host without other work has. A busy host delays some.
+fn becomes_near(mut measure: impl FnMut() -> (bool, Vec<f64>)) {
+    let mut tries = Vec::new();
+    for _ in 0..TRIES_MAX {
+        let (is_near, numbers) = measure();
+        tries.push(numbers);
+        if is_near {
+            return;
+        }
+    }
+    panic!("no measurement is near: {tries:?}");
+}
+
+const TRIES_MAX: usize = 10;
 const MICE: &str = r#"
     title = "t"
     [mice]
