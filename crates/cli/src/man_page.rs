@@ -13,7 +13,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 /// Exit statuses and their meanings, as the guide lists them.
-const STATUSES: [(&str, &str); 15] = [
+const STATUSES: [(&str, &str); 16] = [
     ("0", "everything is there and verified"),
     ("1", "the command line is invalid"),
     (
@@ -40,6 +40,10 @@ const STATUSES: [(&str, &str); 15] = [
     (
         "70",
         "internal error: a fault of Lighthaul; please report it",
+    ),
+    (
+        "75",
+        "the daemon there is being stopped; try again in a moment",
     ),
 ];
 
