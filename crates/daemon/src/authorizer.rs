@@ -160,3 +160,212 @@ impl NotAllowed {
         Denied { why: self, remedy }.into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::{env, fs, process};
+
+    use lighthaul_io::crypto::identity::Identity;
+
+    use super::*;
+
+    /// Lists in a directory, which is removed with them.
+    struct Lists {
+        folder: PathBuf,
+        authorizer: Authorizer,
+    }
+
+    impl Lists {
+        fn new(name: &str, keys: &str, tokens: &str) -> Self {
+            let folder = format!("lighthaul-authorizer-{name}-{}", process::id());
+            let folder = env::temp_dir().join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            let policy = AccessPolicy::Listed {
+                keys: folder.join("keys"),
+                tokens: folder.join("tokens"),
+            };
+            fs::write(folder.join("keys"), keys).unwrap();
+            fs::write(folder.join("tokens"), tokens).unwrap();
+            let authorizer = Authorizer::of(&policy);
+            Self { folder, authorizer }
+        }
+
+        /// Returns the name in the rights of `key`, or the reason why it has none.
+        fn name(
+            &self,
+            key: Fingerprint,
+            credential: Option<&Credential>,
+        ) -> Result<String, NotAllowed> {
+            let rights = self.authorizer.rights(key, credential);
+            rights.map(|(rights, _)| rights.name)
+        }
+    }
+
+    impl Drop for Lists {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.folder).ok();
+        }
+    }
+
+    fn key(digit: &str) -> Fingerprint {
+        format!("sha256:{}", digit.repeat(64)).parse().unwrap()
+    }
+
+    fn token(text: &str) -> Credential {
+        Credential::Token(text.into())
+    }
+
+    /// Returns a time so many seconds from now.
+    fn in_seconds(seconds: i64) -> u64 {
+        (unix_nanos() / 1_000_000_000).saturating_add_signed(seconds)
+    }
+
+    #[test]
+    fn only_key_has_all_rights_of_the_user_and_others_have_none() {
+        let only = Authorizer::of(&AccessPolicy::Only(key("1")));
+        let all = (Rights::of_user(), ClientIdentity::listed(key("1")));
+        assert_eq!(only.rights(key("1"), None), Ok(all));
+        for credential in [None, Some(token("secret"))] {
+            let other = only.rights(key("2"), credential.as_ref());
+            assert_eq!(other, Err(NotAllowed::Unknown));
+        }
+    }
+
+    #[test]
+    fn listed_key_has_its_rights_until_they_expire() {
+        let (soon, past) = (in_seconds(1000), in_seconds(-1000));
+        let keys = format!(
+            "{} lasting ro\n{} valid expires={soon}\n{} former expires={past}\n{} left\ndeny {}\n",
+            key("1"),
+            key("2"),
+            key("3"),
+            key("4"),
+            key("4")
+        );
+        let lists = Lists::new("keys", &keys, "");
+        let lasting = Rights::parse("lasting ro").unwrap();
+        let expected = (lasting, ClientIdentity::listed(key("1")));
+        assert_eq!(lists.authorizer.rights(key("1"), None), Ok(expected));
+        assert_eq!(lists.name(key("2"), None), Ok("valid".into()));
+        assert_eq!(lists.name(key("3"), None), Err(NotAllowed::Expired));
+        assert_eq!(lists.name(key("4"), None), Err(NotAllowed::Unknown));
+        assert_eq!(lists.name(key("5"), None), Err(NotAllowed::Unknown));
+    }
+
+    #[test]
+    fn token_has_its_own_rights_and_share_whatever_key_presents_it() {
+        let print = Fingerprint::of_token;
+        let past = in_seconds(-1000);
+        let keys = format!(
+            "{} listed\n{} former expires={past}\ndeny {}\n",
+            key("1"),
+            key("2"),
+            key("3")
+        );
+        let tokens = format!(
+            "{} bearer ro\n{} old expires={past}\n",
+            print("good"),
+            print("old")
+        );
+        let lists = Lists::new("tokens", &keys, &tokens);
+        let expected = (
+            Rights::parse("bearer ro").unwrap(),
+            ClientIdentity::listed(print("good")),
+        );
+        for holder in ["2", "5"] {
+            let rights = lists.authorizer.rights(key(holder), Some(&token("good")));
+            assert_eq!(rights.as_ref(), Ok(&expected), "{holder}");
+        }
+        for (holder, secret, expected) in [
+            ("1", "other", Ok("listed".into())),
+            ("3", "good", Err(NotAllowed::Unknown)),
+            ("5", "old", Err(NotAllowed::Expired)),
+            ("5", "other", Err(NotAllowed::UnknownToken)),
+        ] {
+            let name = lists.name(key(holder), Some(&token(secret)));
+            assert_eq!(name, expected, "{holder} {secret}");
+        }
+    }
+
+    #[test]
+    fn statement_grants_rights_of_a_listed_authority_and_shares_its_place() {
+        let (lab, former, stranger) = (
+            Identity::generate(),
+            Identity::generate(),
+            Identity::generate(),
+        );
+        let print = |identity: &Identity| Fingerprint::of_public(&identity.public());
+        let (soon, past) = (in_seconds(1000), in_seconds(-1000));
+        let keys = format!(
+            "ca {} lab root=/lab ro\nca {} former expires={past}\n{} listed\n",
+            print(&lab),
+            print(&former),
+            print(&stranger)
+        );
+        let lists = Lists::new("statements", &keys, "");
+        let claimed = Rights::parse("alice root=data").unwrap();
+        let signed = |by: &Identity, expires| {
+            let octets = statement::sign(by, key("1"), &claimed, expires);
+            Credential::Statement(octets)
+        };
+        let (rights, identity) = lists
+            .authorizer
+            .rights(key("1"), Some(&signed(&lab, soon)))
+            .unwrap();
+        let expected = format!("alice root=/lab ro expires={soon}");
+        assert_eq!(rights.to_string(), expected);
+        assert_eq!(rights.within, Some("data".into()));
+        assert_eq!(identity.vouched(), (key("1"), Some(print(&lab))));
+        for (holder, by, expires, expected) in [
+            ("1", &former, soon, NotAllowed::Expired),
+            ("1", &stranger, soon, NotAllowed::UnknownAuthority),
+            ("1", &lab, past, NotAllowed::Statement(NotValid::Expired)),
+            ("2", &lab, soon, NotAllowed::Statement(NotValid::Key)),
+        ] {
+            let name = lists.name(key(holder), Some(&signed(by, expires)));
+            assert_eq!(name, Err(expected));
+        }
+    }
+
+    #[test]
+    fn unreadable_list_admits_no_one_who_needs_it() {
+        let lists = Lists::new("unreadable", &format!("{} listed\n", key("1")), "");
+        fs::remove_file(lists.folder.join("tokens")).unwrap();
+        let missing = lists.name(key("2"), Some(&token("secret")));
+        assert_eq!(missing, Err(NotAllowed::UnknownToken));
+        // a directory is not a list
+        fs::create_dir(lists.folder.join("tokens")).unwrap();
+        let bearer = lists.name(key("2"), Some(&token("secret")));
+        assert_eq!(bearer, Err(NotAllowed::Unreadable));
+        assert_eq!(lists.name(key("1"), None), Ok("listed".into()));
+        fs::remove_file(lists.folder.join("keys")).unwrap();
+        fs::create_dir(lists.folder.join("keys")).unwrap();
+        assert_eq!(lists.name(key("1"), None), Err(NotAllowed::Unreadable));
+    }
+
+    #[test]
+    fn malformed_lines_are_logged_when_the_lists_are_read_again() {
+        let bad = format!("{} alice rot=/x\n", key("1"));
+        let lists = Lists::new("reload", &bad, &bad);
+        let log = lists.folder.join("log");
+        let file = std::sync::Arc::new(fs::File::create(&log).unwrap());
+        let logs = tracing_subscriber::fmt().with_writer(file).finish();
+        tracing::subscriber::with_default(logs, || lists.authorizer.reload());
+        let log = fs::read_to_string(&log).unwrap();
+        for list in ["keys", "tokens"] {
+            assert!(log.contains(&format!("{list}, line 1: ")), "{log}");
+        }
+    }
+
+    #[test]
+    fn refusal_of_an_unknown_key_names_the_command_that_adds_it() {
+        let error = NotAllowed::Unknown.to_error(key("1"), "--gateway ");
+        let command = format!("`lighthaul allow --gateway {}`", key("1"));
+        assert_eq!(error.code(), Code::Permission);
+        assert!(error.to_string().contains(&command), "{error}");
+        let error = NotAllowed::Expired.to_error(key("1"), "");
+        assert_eq!(error.code(), Code::Permission);
+        assert!(!error.to_string().contains("lighthaul allow"), "{error}");
+    }
+}
