@@ -194,20 +194,60 @@ pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+
     use super::*;
+    use crate::session_relay::{OnwardHandshake, relay_pair};
+    use lighthaul_capture::handshake::Handshake;
+
+    /// Token of the sockets in these tests.
+    const TOKEN: u64 = 1;
+
+    fn listener() -> TcpListener {
+        let listener = lighthaul_io::net::tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        listener
+    }
+
+    /// Returns an address at which nothing listens.
+    fn closed() -> SocketAddr {
+        listener().local_addr().unwrap()
+    }
+
+    /// Returns an attempt that may use these addresses, until an hour has passed.
+    fn attempt(addresses: &[SocketAddr]) -> Attempt {
+        let rule = |address: &SocketAddr| {
+            let rule = format!("{}:{}", address.ip(), address.port());
+            rule.parse().unwrap()
+        };
+        let allowed = Arc::new(TargetRules::new(addresses.iter().map(rule).collect()));
+        let target = "example.org:80".parse().unwrap();
+        Attempt::new((target, 3), UNTIL, (&allowed, Duration::from_mins(1)))
+    }
+
+    /// Polls an attempt until it has a result.
+    fn outcome(attempt: &mut Attempt, poll: &Epoll) -> Result<(Socket, SocketAddr), Refusal> {
+        for _ in 0..1000 {
+            if let Some(connection) = attempt.poll(Instant::ZERO, poll, TOKEN)? {
+                return Ok(connection);
+            }
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        panic!("the attempt has no result");
+    }
 
     /// Connects to a listener on this host under `rule`. Returns the result, which must agree with the listener's.
     #[expect(clippy::unwrap_in_result, reason = "the test fails, not the call")]
     fn call_under(rule: &str) -> Result<(), Refusal> {
-        let listener = lighthaul_io::net::tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
-        listener.set_nonblocking(true).unwrap();
+        let listener = listener();
         let address = listener.local_addr().unwrap();
         let rule = rule.replace("PORT", &address.port().to_string());
         let allowed = Arc::new(TargetRules::new(vec![rule.parse().unwrap()]));
         let target = "example.org:80".parse().unwrap();
         let keepalive = Duration::from_mins(1);
         let mut attempt = Attempt::new((target, 0), Instant::NEVER, (&allowed, keepalive));
-        let begun = attempt.begin(vec![address], &Epoll::new().unwrap(), 1);
+        let begun = attempt.begin(vec![address], &Epoll::new().unwrap(), TOKEN);
         assert_eq!(
             listener.accept().is_ok(),
             begun.is_ok(),
@@ -223,4 +263,101 @@ mod tests {
         assert_eq!(call_under("127.0.0.0/8:PORT"), Err(Refusal::NotAllowed));
         assert_eq!(call_under("127.0.0.1:PORT"), Ok(()));
     }
+
+    #[test]
+    fn addresses_are_tried_in_order_until_one_connects() {
+        let (first, second) = (listener(), listener());
+        let places = [&first, &second].map(|one| one.local_addr().unwrap());
+        // the kernel refuses TCP to a broadcast address at once, and the host refuses the closed port
+        let unreachable = "255.255.255.255:9".parse().unwrap();
+        let addresses = [unreachable, closed(), places[0], places[1]];
+        let mut attempt = attempt(&addresses);
+        let poll = Epoll::new().unwrap();
+        assert_eq!(attempt.begin(addresses.into(), &poll, TOKEN), Ok(()));
+        let (socket, from) = outcome(&mut attempt, &poll).unwrap();
+        let peer = socket.peer_addr().unwrap().as_socket();
+        assert_eq!(peer, Some(places[0]));
+        let (_accepted, caller) = first.accept().unwrap();
+        assert_eq!(from, caller);
+        assert!(second.accept().is_err(), "a later address stays unused");
+        // a connection is handed out once
+        assert!(attempt.poll(Instant::ZERO, &poll, TOKEN).unwrap().is_none());
+    }
+
+    #[test]
+    fn connection_is_probed_when_its_peer_is_silent() {
+        let listener = listener();
+        let address = listener.local_addr().unwrap();
+        let mut attempt = attempt(&[address]);
+        let poll = Epoll::new().unwrap();
+        attempt.begin(vec![address], &poll, TOKEN).unwrap();
+        let (socket, _) = outcome(&mut attempt, &poll).unwrap();
+        assert!(socket.keepalive().unwrap());
+        let probes = [socket.tcp_keepalive_time(), socket.tcp_keepalive_interval()];
+        let probes = probes.map(|time| time.unwrap().as_secs());
+        assert_eq!(probes, [60, 15]);
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), 4);
+    }
+
+    #[test]
+    fn last_address_that_fails_gives_the_reason() {
+        let unreachable = "255.255.255.255:9".parse().unwrap();
+        let none: [SocketAddr; 0] = [];
+        for (addresses, reason) in [
+            (&none[..], Refusal::Unreachable),
+            (&[unreachable], Refusal::Unreachable),
+            (&[unreachable, closed()], Refusal::Refused),
+        ] {
+            let mut attempt = attempt(addresses);
+            let poll = Epoll::new().unwrap();
+            let begun = attempt.begin(addresses.into(), &poll, TOKEN);
+            let why = begun.and_then(|()| outcome(&mut attempt, &poll).map(drop));
+            assert_eq!(why, Err(reason), "{addresses:?}");
+        }
+    }
+
+    #[test]
+    fn attempt_fails_at_its_time_limit() {
+        let mut attempt = attempt(&[]);
+        let poll = Epoll::new().unwrap();
+        let shortly_before = Instant::from_nanos(UNTIL.as_nanos() - 1);
+        let waiting = attempt.poll(shortly_before, &poll, TOKEN);
+        assert!(matches!(waiting, Ok(None)), "{waiting:?}");
+        let late = attempt.poll(UNTIL, &poll, TOKEN).map(drop);
+        assert_eq!(late, Err(Refusal::TimedOut));
+    }
+
+    #[test]
+    fn further_gateway_answers_for_the_target() {
+        for outcome in [Ok("192.0.2.1:7".parse().unwrap()), Err(Refusal::Refused)] {
+            let [(came, _), (mut goes, _)] = relay_pair().unwrap();
+            let mut attempt = attempt(&[]);
+            assert_eq!(attempt.hops(), 3);
+            assert_eq!(attempt.target().to_string(), "example.org:80");
+            let poll = Epoll::new().unwrap();
+            attempt.forward(came, &poll, TOKEN).unwrap();
+            assert!(attempt.poll(Instant::ZERO, &poll, TOKEN).unwrap().is_none());
+            goes.write_all(&OnwardHandshake.answer(outcome)).unwrap();
+            assert!(poll.ready().unwrap().iter().any(|one| one.token == TOKEN));
+            let found = attempt.poll(Instant::ZERO, &poll, TOKEN);
+            let found = found.map(|found| found.unwrap().1);
+            assert_eq!(found, outcome);
+        }
+    }
+
+    #[test]
+    fn errors_of_the_kernel_have_their_reasons() {
+        for (errno, reason) in [
+            (Errno::CONNREFUSED, Refusal::Refused),
+            (Errno::TIMEDOUT, Refusal::TimedOut),
+            (Errno::HOSTUNREACH, Refusal::Unreachable),
+            (Errno::NETUNREACH, Refusal::Unreachable),
+            (Errno::ADDRNOTAVAIL, Refusal::Unreachable),
+            (Errno::CONNRESET, Refusal::Broken),
+        ] {
+            assert_eq!(refusal(&errno.into()), reason, "{errno}");
+        }
+    }
+
+    const UNTIL: Instant = Instant::from_nanos(3_600_000_000_000);
 }
