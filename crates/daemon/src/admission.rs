@@ -17,6 +17,7 @@ use crate::client_identity::ClientIdentity;
 use crate::invitation::Invitation;
 use crate::rights::Rights;
 use crate::service::Service;
+use crate::session_request::SessionRequest;
 
 /// Client that was admitted.
 #[derive(Debug)]
@@ -38,6 +39,16 @@ pub(crate) enum AdmittedBy {
     Invited(Box<Invitation>),
     /// The connection belongs to this session.
     Join(Join),
+}
+
+impl AdmittedBy {
+    /// Returns the request that the client was invited for.
+    pub(crate) fn invited(&self) -> Option<&SessionRequest> {
+        match self {
+            Self::Invited(invitation) => Some(&invitation.request),
+            Self::Own(_) | Self::Join(_) => None,
+        }
+    }
 }
 
 /// Reason for the refusal of a client.

@@ -4,7 +4,7 @@
 //! - `accept_queue`, `site_index`, [`client_hello`]: connections before their `ClientHello`; `handshakes`: in the TLS handshake;
 //!   `recent_hosts`, `failed_sites`: hosts and sites that get places first and last; `refused_keys`: keys that are logged once
 //! - `admission`, `authorizer`: rights of a client, by `watched_keys`, [`allowed_keys`] and [`rights`], or by a signed [`statement`]
-//! - `session`: one session; `rights_monitor`: its rights; `request`, `session_request`, `request_limits`: its request and bounds;
+//! - `session`: one session; `rights_monitor`; `request`, `session_request`: its request; `request_limits`, `request_rights`: its bounds and rights;
 //!   `send_settings`, `stream_request`: copies and streams; `joins`: further connections; `attempts`: retries of a copy
 //! - `resource_pool`, `cost`, `client_identity`: shares of sessions, connections, memory, threads and files
 //! - [`client`]: calling a daemon; [`greeting`]: the port of a daemon that ssh starts; [`known_hosts`]: keys of known daemons
@@ -49,6 +49,7 @@ mod refused_keys;
 mod relay;
 mod request;
 mod request_limits;
+mod request_rights;
 mod resource_pool;
 mod rights_monitor;
 mod send_settings;

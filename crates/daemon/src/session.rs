@@ -27,7 +27,7 @@ use lighthaul_session::message::{Message, VERSION};
 use lighthaul_session::role::Role;
 use lighthaul_session::secrets::Join;
 use lighthaul_session::session::Session;
-use lighthaul_session::{checkup, probe, protocol};
+use lighthaul_session::{checkup, probe};
 
 use crate::admission::{AdmittedBy, AdmittedClient, CLOSE_TIMEOUT};
 use crate::cost::Cost;
@@ -36,13 +36,13 @@ use crate::link_message::Greeting;
 use crate::metrics::{Meter, Refusal};
 use crate::relay;
 use crate::request::Request;
+use crate::request_rights;
 use crate::resource_pool::Allocation;
 use crate::rights::Rights;
 use crate::rights_monitor::monitored;
 use crate::send_settings::send_settings;
 use crate::service::Service;
 use crate::session_request::SessionRequest;
-use crate::settings::Settings;
 use crate::stream_request::serve_stream;
 
 /// Maximum number of probes that wait for their session.
@@ -119,7 +119,7 @@ fn serve_request(
     let judge = || match admitted_by {
         AdmittedBy::Own(credential) => {
             let rights = service.rights(session.peer, credential.as_ref())?;
-            check(request, &rights, admitted_by, &service.settings)?;
+            request_rights::check(request, &rights, admitted_by.invited(), &service.settings)?;
             let narrowed = rights.narrowed(&client.rights);
             narrowed.map_or(Ok(()), |why| Err(Fault::from(why).into()))
         }
@@ -128,7 +128,8 @@ fn serve_request(
     };
     monitored(session, judge, || {
         let result = judge().and_then(|()| {
-            check(request, &client.rights, admitted_by, &service.settings)?;
+            let invited = admitted_by.invited();
+            request_rights::check(request, &client.rights, invited, &service.settings)?;
             let part = direction(&request.request);
             let _attempt = match admitted_by {
                 AdmittedBy::Own(_) => {
@@ -178,56 +179,6 @@ fn read_first_message(
         Message::Join(join) => Ok(First::Join(join)),
         Message::Hello(hello) => Err(Fault::Version(hello.version).into()),
         _ => Err(Fault::Unexpected("a request").into()),
-    }
-}
-
-/// Refuses requests that the client has no right to.
-fn check(
-    session_request: &SessionRequest,
-    rights: &Rights,
-    admitted_by: &AdmittedBy,
-    settings: &Settings,
-) -> Result<(), Error> {
-    let refuse = |fault: Fault| Err(fault.into());
-    let SessionRequest { hello, request } = session_request;
-    if let AdmittedBy::Invited(invitation) = admitted_by
-        && invitation.request != *session_request
-    {
-        return refuse(Fault::OtherRequest);
-    }
-    match (request, &settings.gateway) {
-        (Request::Gateway(_), None) => return refuse(Fault::NotGateway),
-        (Request::Gateway(_), Some(_)) if !rights.gateway => return refuse(Fault::GatewayDenied),
-        (Request::Gateway(_) | Request::Probe(_) | Request::Checkup, _) | (_, None) => {}
-        (_, Some(_)) => return refuse(Fault::OnlyGateway),
-    }
-    if let Request::Relay { .. } = request
-        && !settings.relay
-    {
-        return refuse(Fault::RelayDisabled);
-    }
-    // the datagrams of a measurement carry no data
-    let measures = matches!(request, Request::Probe(_));
-    if hello.plain && !settings.plain && !measures {
-        return refuse(Fault::PlainDisabled);
-    }
-    if let Some(options) = request.options() {
-        protocol::asked(&options.protocol)?;
-    }
-    if rights.read_only && writes(request) {
-        return refuse(Fault::ReadOnly);
-    }
-    Ok(())
-}
-
-/// Returns true if a request changes files of the daemon.
-const fn writes(request: &Request) -> bool {
-    match request {
-        Request::Receive { .. } | Request::Expect { .. } => true,
-        Request::Files(verb) => verb.changes(),
-        Request::Stream(wanted) => wanted.to,
-        Request::Send { options, .. } | Request::Relay { options, .. } => options.remove_source,
-        Request::Probe(_) | Request::Checkup | Request::Gateway(_) => false,
     }
 }
 
