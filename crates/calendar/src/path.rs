@@ -287,6 +287,59 @@ mod tests {
     }
 
     #[test]
+    fn cheapest_path_is_first_and_of_equally_cheap_ones_that_with_the_fewest_links() {
+        let first = |nodes, links: &[(u8, u8, u32)]| -> Vec<LinkId> {
+            let topology = topology(nodes, links).unwrap();
+            let paths = shortest(&topology, NodeId(0), NodeId(1), 1);
+            paths[0].links().to_vec()
+        };
+        let dear = [(0, 1, 5), (0, 2, 1), (2, 1, 1)];
+        assert_eq!(first(3, &dear), [LinkId(1), LinkId(2)]);
+        // both paths cost 2, and a search without regard to their lengths finds the longer one first
+        let long = [(0, 2, 1), (2, 3, 1), (3, 1, 0), (0, 4, 2), (4, 1, 0)];
+        assert_eq!(first(5, &long), [LinkId(3), LinkId(4)]);
+    }
+
+    #[test]
+    fn circuit_has_the_limits_of_its_path_and_its_interface() {
+        let mut topology = topology(3, &[(0, 1, 1), (1, 2, 1)]).unwrap();
+        let mbps = Rate::from_mbps;
+        let limits = Limits {
+            capacity: mbps(905),
+            channel: mbps(10),
+            least: mbps(15),
+            guard: Duration::from_nanos(7),
+            circuits_max: 1,
+        };
+        for (name, link) in [("eth0", 0), ("eth1", 1), ("eth2", 0)] {
+            topology.attach(name, &[LinkId(link)]).unwrap();
+        }
+        let number = |topology: &Topology, name| topology.interface(name).unwrap().0;
+        let path = Path::new(&topology, vec![LinkId(0)]).unwrap();
+        let circuit = |topology: &Topology, name| path.through(topology, number(topology, name));
+        assert_eq!(circuit(&topology, "eth0"), None, "its device is unknown");
+        let with = |topology: &mut Topology, limits| {
+            topology.set_limits("eth0", limits).unwrap();
+            topology.set_limits("eth1", limits).unwrap();
+        };
+        with(&mut topology, limits);
+        assert_eq!(circuit(&topology, "eth1"), None, "another link");
+        assert_eq!(path.through(&topology, LinkId(0)), None, "no interface");
+        let found = circuit(&topology, "eth0").unwrap();
+        assert_eq!(found.capacity(), Some(mbps(900)));
+        assert_eq!((found.channel, found.least), (10_000_000, 20_000_000));
+        let second = Duration::from_secs(1);
+        assert_eq!(path.hold_time(second), second);
+        assert_eq!(found.hold_time(second), second + limits.guard);
+        for (least, is_possible) in [(900, true), (905, false), (910, false)] {
+            let least = mbps(least);
+            with(&mut topology, Limits { least, ..limits });
+            let found = circuit(&topology, "eth0");
+            assert_eq!(found.is_some(), is_possible, "{least}");
+        }
+    }
+
+    #[test]
     fn path_has_the_lowest_capacity_and_the_longest_guard_time_of_its_links() {
         let topology = topology(4, &[(0, 1, 1), (1, 2, 1), (2, 3, 1)]).unwrap();
         let path = &shortest(&topology, NodeId(0), NodeId(3), 5)[0];

@@ -453,4 +453,104 @@ mod tests {
         assert_eq!(topology.links().count(), 2);
         assert_eq!(topology.nodes().last(), Some((NodeId(1), "b")));
     }
+
+    fn both_ways() -> Topology {
+        let links = vec![link("ab", "a", "b"), link("ba", "b", "a")];
+        Topology::new(vec!["a".into(), "b".into()], links).unwrap()
+    }
+
+    fn limits(mbps: u64) -> Limits {
+        Limits {
+            capacity: Rate::from_mbps(10),
+            channel: Rate::from_mbps(mbps),
+            least: Rate::from_mbps(1),
+            guard: Duration::ZERO,
+            circuits_max: 1,
+        }
+    }
+
+    #[test]
+    fn link_may_have_a_guard_time_of_an_hour() {
+        let slow = Link {
+            guard: Duration::from_hours(1),
+            ..link("ab", "a", "b")
+        };
+        let nodes = vec!["a".to_string(), "b".to_string()];
+        assert!(Topology::new(nodes, vec![slow]).is_ok());
+    }
+
+    #[test]
+    fn interfaces_have_numbers_after_the_links_and_the_links_that_were_attached() {
+        let mut topology = both_ways();
+        topology.attach("eth0", &[LinkId(0)]).unwrap();
+        topology.attach("eth1", &[]).unwrap();
+        topology.attach("eth0", &[LinkId(1)]).unwrap();
+        let (first, eth0) = topology.interface("eth0").unwrap();
+        assert_eq!(first, LinkId(2));
+        assert!(eth0.links.iter().eq(&[LinkId(0), LinkId(1)]));
+        let (second, eth1) = topology.interface("eth1").unwrap();
+        assert_eq!((second, eth1.links.len()), (LinkId(3), 0));
+        assert_eq!(topology.interface("eth2"), None);
+        let names = topology.interfaces().iter().map(|one| one.name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["eth0", "eth1"]);
+        let numbered = [1, 2, 3, 4].map(|nth| {
+            let interface = topology.interface_by_id(LinkId(nth));
+            interface.map(|one| one.name.as_str())
+        });
+        assert_eq!(numbered, [None, Some("eth0"), Some("eth1"), None]);
+        for (name, link) in [("", 0), ("eth2", 2)] {
+            let refused = topology.attach(name, &[LinkId(link)]);
+            assert_eq!(refused, Err(TopologyError::Interface(name.into())));
+        }
+        assert_eq!(topology.interfaces().len(), 2);
+    }
+
+    #[test]
+    fn limits_of_a_device_belong_to_its_interface() {
+        let mut topology = both_ways();
+        topology.attach("eth0", &[LinkId(0)]).unwrap();
+        topology.attach("eth1", &[LinkId(1)]).unwrap();
+        for (name, channel, expected) in [
+            ("eth1", 10, Ok(())),
+            (
+                "eth0",
+                11,
+                Err(TopologyError::Channel("eth0".into(), Rate::from_mbps(11))),
+            ),
+            ("eth2", 1, Err(TopologyError::Interface("eth2".into()))),
+        ] {
+            assert_eq!(topology.set_limits(name, limits(channel)), expected);
+        }
+        let known = [1, 2, 3, 4].map(|nth| topology.limits(LinkId(nth)));
+        assert_eq!(known, [None, None, Some(limits(10)), None]);
+    }
+
+    #[test]
+    fn packets_of_a_link_surely_cross_an_interface_if_it_is_the_only_one_and_known() {
+        let mut topology = both_ways();
+        topology.attach("eth0", &[LinkId(0)]).unwrap();
+        topology.attach("eth1", &[LinkId(1)]).unwrap();
+        topology.set_limits("eth1", limits(1)).unwrap();
+        let only = |topology: &Topology| [0, 1].map(|nth| topology.only_interface(LinkId(nth)));
+        assert_eq!(only(&topology), [None, Some(LinkId(3))]);
+        topology.set_limits("eth0", limits(1)).unwrap();
+        assert_eq!(only(&topology), [Some(LinkId(2)), Some(LinkId(3))]);
+        topology.attach("eth0", &[LinkId(1)]).unwrap();
+        assert_eq!(only(&topology), [Some(LinkId(2)), None]);
+    }
+
+    #[test]
+    fn nodes_have_the_links_that_leave_them() {
+        let topology = both_ways();
+        let out = [0, 1, 2].map(|nth| topology.out(NodeId(nth)).to_vec());
+        assert_eq!(out, [vec![LinkId(0)], vec![LinkId(1)], vec![]]);
+        let links = topology.links().map(|(id, link)| (id, link.name.as_str()));
+        assert!(links.eq([(LinkId(0), "ab"), (LinkId(1), "ba")]));
+        let single = Topology::single_link(Rate::from_mbps(9), Rate::from_mbps(3)).unwrap();
+        let only = single.about(single.link("link").unwrap()).unwrap();
+        assert_eq!(
+            (only.capacity, only.channel),
+            (Rate::from_mbps(9), Rate::from_mbps(3))
+        );
+    }
 }
