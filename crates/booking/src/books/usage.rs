@@ -157,3 +157,202 @@ fn parts(config: &Config, steps: &[Step]) -> BTreeMap<u64, u128> {
 
 /// Work of one byte: bits times nanoseconds per second.
 const WORK_PER_BYTE: u128 = 8_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lighthaul_booking_client::json::{FlowAt, NewReservation, Reservation};
+    use lighthaul_circuit::reservation::{ReservationState, Verb};
+
+    use super::*;
+    use crate::books::Quota;
+    use crate::books::principal::{Action, Principal, Role};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Returns rules with windows of ten seconds, and with these quotas.
+    fn config(reservations: usize, bytes: u64) -> Config {
+        let quota = Quota {
+            reservations,
+            bytes,
+        };
+        Config {
+            policy: quota.into(),
+            window: Duration::from_secs(10),
+            ..Config::default()
+        }
+    }
+
+    /// Returns steps between these seconds, of one byte a second.
+    fn steps(times: &[(u64, u64)]) -> Vec<Step> {
+        let step = |(from, till): &(u64, u64)| Step {
+            from: Timestamp(from * SECOND),
+            till: Timestamp(till * SECOND),
+            rate_bps: 8,
+        };
+        times.iter().map(step).collect()
+    }
+
+    fn record(id: u64, owner: &str, interface: Option<&str>, times: &[(u64, u64)]) -> Record {
+        let flow = interface.map(|interface| FlowAt {
+            interface: interface.to_owned(),
+            packets: "all".parse().unwrap(),
+        });
+        let reservation = Reservation {
+            id,
+            owner: owner.to_owned(),
+            state: ReservationState::Reserved,
+            request: NewReservation {
+                flow,
+                ..NewReservation::default()
+            },
+            path: Vec::new(),
+            steps: steps(times),
+            promised_end: Timestamp(0),
+            hold_till: None,
+            created: Timestamp(0),
+            changed: Timestamp(0),
+            journal: Vec::new(),
+            failure: None,
+        };
+        Record::new(reservation, id, Timestamp(1000 * SECOND))
+    }
+
+    /// Returns a reservation that was terminated after its last step.
+    fn ended(mut record: Record) -> Record {
+        let action = Action {
+            now: Timestamp(100 * SECOND),
+            principal: &Principal::new("ada", Role::User),
+            why: "",
+        };
+        record.transition(action, Verb::Terminate).unwrap();
+        record
+    }
+
+    /// Returns the use by these records.
+    fn of(config: &Config, records: &[&Record]) -> Usage {
+        let mut usage = Usage::default();
+        for record in records {
+            usage.add(config, record);
+        }
+        usage
+    }
+
+    /// Returns the bytes of each window, by owner.
+    fn bytes(usage: &Usage) -> Vec<(u64, &str, u128)> {
+        let work = usage.work.iter();
+        work.map(|((window, owner), work)| (*window, owner.as_str(), work / WORK_PER_BYTE))
+            .collect()
+    }
+
+    #[test]
+    fn removed_reservation_leaves_the_use_of_the_others() {
+        let config = config(9, 99);
+        let (one, two, three) = (
+            record(1, "ada", Some("eth1"), &[(0, 15)]),
+            record(2, "ada", Some("eth1"), &[(5, 15)]),
+            record(3, "ben", None, &[(5, 15)]),
+        );
+        let past = ended(record(4, "ada", Some("eth1"), &[(0, 5)]));
+        let all = [&one, &two, &three, &past];
+        for removed in all {
+            let mut usage = of(&config, &all);
+            usage.remove(&config, removed);
+            let others = all.into_iter().filter(|other| *other != removed);
+            assert_eq!(usage, of(&config, &others.collect::<Vec<_>>()));
+        }
+        let mut usage = of(&config, &all);
+        for record in all {
+            usage.remove(&config, record);
+        }
+        assert_eq!(usage, Usage::default());
+    }
+
+    #[test]
+    fn bytes_count_in_the_windows_in_which_they_are_sent() {
+        let config = config(9, 99);
+        let (one, two) = (
+            record(1, "ada", None, &[(5, 20), (25, 26), (28, 30)]),
+            record(2, "ada", None, &[(12, 14), (47, 47)]),
+        );
+        let past = ended(record(3, "ben", None, &[(0, 4)]));
+        let mut usage = of(&config, &[&one, &two, &past]);
+        let (first, second, third) = ((0, "ada", 5), (1, "ada", 12), (2, "ada", 3));
+        assert_eq!(bytes(&usage), [first, (0, "ben", 4), second, third]);
+        // a window is kept until its end
+        usage.forget(&config, Timestamp(10 * SECOND - 1));
+        assert_eq!(bytes(&usage), [first, (0, "ben", 4), second, third]);
+        usage.forget(&config, Timestamp(29 * SECOND));
+        assert_eq!(bytes(&usage), [third]);
+    }
+
+    #[test]
+    fn steps_may_use_the_bytes_that_are_left_in_each_window() {
+        let wanted = steps(&[(5, 25)]);
+        for (booked, most, left) in [
+            (&[][..], 10, None),
+            (&[], 9, Some(9)),
+            (&[(12, 15)], 13, None),
+            (&[(12, 15)], 12, Some(9)),
+            (&[(10, 20), (10, 15)], 12, Some(0)),
+            (&[(0, 5), (25, 30)], 10, None),
+        ] {
+            let config = config(9, most);
+            let usage = of(&config, &[&record(1, "ada", None, booked)]);
+            let checked = usage.check_work(&config, "ada", &wanted);
+            let expected = left.map_or(Ok(()), |left| {
+                Err(QuotaError::Bytes {
+                    owner: "ada".to_owned(),
+                    most,
+                    from: Timestamp(10 * SECOND),
+                    till: Timestamp(20 * SECOND),
+                    left,
+                })
+            });
+            assert_eq!(checked, expected, "{booked:?} {most}");
+            let other = usage.check_work(&config, "ben", &steps(&[(5, 6)]));
+            assert_eq!(other, Ok(()));
+        }
+    }
+
+    #[test]
+    fn owner_may_have_as_many_live_reservations_as_its_quota() {
+        let config = config(2, 99);
+        let (one, two) = (
+            record(1, "ada", None, &[(0, 5)]),
+            record(2, "ada", None, &[(0, 5)]),
+        );
+        let past = ended(record(3, "ada", None, &[(0, 5)]));
+        let usage = of(&config, &[&one, &past]);
+        assert_eq!(usage.check_count(&config, "ada"), Ok(()));
+        let usage = of(&config, &[&one, &two]);
+        let refused = QuotaError::Reservations {
+            owner: "ada".to_owned(),
+            most: 2,
+        };
+        assert_eq!(usage.check_count(&config, "ada"), Err(refused));
+        assert_eq!(usage.check_count(&config, "ben"), Ok(()));
+    }
+
+    #[test]
+    fn rates_and_circuits_are_those_of_live_reservations() {
+        let config = config(9, 99);
+        let (one, two) = (
+            record(5, "ada", Some("eth1"), &[(0, 5)]),
+            record(6, "ben", Some("eth2"), &[(0, 5)]),
+        );
+        let past = ended(record(7, "cem", Some("eth1"), &[(0, 5)]));
+        let usage = of(&config, &[&one, &two, &past]);
+        let beside = |owner| {
+            usage
+                .rates(owner)
+                .map(|rates| rates.peak(&steps(&[(4, 9)])))
+        };
+        assert_eq!(beside("ada"), Some((16, 8)));
+        assert_eq!(beside("cem"), None);
+        assert!(usage.circuits("eth1").eq([5]));
+        assert!(usage.circuits("eth3").next().is_none());
+        assert!(usage.all_circuits().eq([5, 6]));
+    }
+}
