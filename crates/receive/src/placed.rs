@@ -100,4 +100,17 @@ mod tests {
         assert_eq!(placed.take(), [(5, true)]);
         placed.sync(|| Err("nothing to sync")).unwrap();
     }
+    #[test]
+    fn entries_are_synced_in_batches_of_4096() {
+        let placed = Placed::default();
+        placed.start();
+        for number in 0..4096 {
+            assert!(!placed.is_full(), "{number}");
+            placed.record(number, Some(&Settled::Now));
+        }
+        assert!(placed.is_full());
+        placed.sync(|| Ok::<_, ()>(())).unwrap();
+        assert!(!placed.is_full());
+        assert_eq!(placed.take().len(), 4096);
+    }
 }

@@ -101,6 +101,23 @@ mod tests {
         );
     }
 
+    #[test]
+    fn joined_ranges_are_one_from_the_first_byte_to_the_last() {
+        let mut set = SpanSet::default();
+        set.join();
+        assert!(set.is_empty());
+        assert_eq!((set.len(), set.bytes()), (0, 0));
+        // a part that is added in another begins later and ends earlier
+        for span in [(2, 9), (12, 13), (4, 5)] {
+            set.insert(span);
+        }
+        assert!(!set.is_empty());
+        assert_eq!((set.len(), set.bytes()), (3, 9));
+        set.join();
+        assert_eq!((set.len(), set.bytes()), (1, 11));
+        assert!(set.take((2, 13)) && set.is_empty());
+    }
+
     proptest! {
         #[test]
         fn removed_part_was_within_one_range(

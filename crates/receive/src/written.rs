@@ -79,13 +79,11 @@ fn equals_source(root: &mut Root, file: &PendingFile) -> io::Result<bool> {
 /// Returns true if a range reads as zeros.
 fn is_hole(open: &InputFile, range: Range<u64>) -> io::Result<bool> {
     let mut buffer = vec![0; BLOCK];
-    let mut at = range.start;
-    while at < range.end {
+    for at in range.clone().step_by(BLOCK) {
         let part = (range.end - at).min(BLOCK as u64) as usize;
         if open.read_at(&mut buffer[..part], at)? < part || !sparse::is_zero(&buffer[..part]) {
             return Ok(false);
         }
-        at += part as u64;
     }
     Ok(true)
 }
@@ -93,4 +91,62 @@ fn is_hole(open: &InputFile, range: Range<u64>) -> io::Result<bool> {
 /// Returns the error of a file that another process has written to.
 fn changed() -> io::Error {
     io::Error::other("another process has changed the file while it was written")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// Directory that is removed with this value.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let name = format!("written-{name}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        /// Returns a file with these bytes.
+        fn file(&self, bytes: &[u8]) -> InputFile {
+            fs::write(self.0.join("a"), bytes).unwrap();
+            let mut root = Root::open(&self.0).unwrap();
+            root.read("a".as_ref()).unwrap()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).ok();
+        }
+    }
+
+    #[test]
+    fn hole_has_zeros_from_its_first_byte_to_its_last() {
+        let folder = Folder::new("hole");
+        let len = 3 * BLOCK as u64 + 7;
+        for at in [0, 1, 5, BLOCK, BLOCK + 1, 3 * BLOCK, 3 * BLOCK + 6] {
+            let mut bytes = vec![0; len as usize];
+            bytes[at] = 1;
+            let open = folder.file(&bytes);
+            let at = at as u64;
+            for (range, is_zero) in [
+                (0..len, false),
+                (at..at + 1, false),
+                (0..at, true),
+                (at + 1..len, true),
+                (at..at, true),
+            ] {
+                let found = is_hole(&open, range.clone()).unwrap();
+                assert_eq!(found, is_zero, "{at} {range:?}");
+            }
+        }
+        let open = folder.file(&[0; 9]);
+        assert!(is_hole(&open, 0..9).unwrap());
+        assert!(!is_hole(&open, 0..10).unwrap(), "the file ends before");
+    }
 }

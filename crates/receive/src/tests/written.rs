@@ -10,7 +10,7 @@ use lighthaul_session::error::Code;
 
 use super::bench::set_mode;
 use super::checked_list::file;
-use super::stage::{Stage, whole};
+use super::stage::{Stage, object, whole};
 
 #[test]
 fn temporary_file_that_was_replaced_is_not_published() {
@@ -82,6 +82,19 @@ fn temporary_file_that_was_changed_is_not_published() {
             assert_eq!(stage.names().is_empty(), !inplace, "{what}");
         }
     }
+}
+
+/// The digests of all parts together cover the file.
+#[test]
+fn file_of_several_parts_that_was_rewritten_with_the_same_bytes_is_published() {
+    let stage = Stage::new("parts", Options::default());
+    let file = stage.expect_resumable(0, "a", "abc");
+    stage.note_version(&file);
+    fs::write(stage.bench.target("").join(&file.temporary), "abc").unwrap();
+    let parts = [(&file, (0, 2)), (&file, (2, 3))];
+    let jobs = object(0, &parts, &["ab", "c"], &["ab", "c"]);
+    stage.run(jobs).unwrap();
+    assert_eq!(stage.names(), ["a"]);
 }
 
 /// A range of which the sender has no data must stay a hole.
