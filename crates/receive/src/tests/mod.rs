@@ -3,7 +3,7 @@
 //! - `bench`: copies
 //! - `copied`: parts of files that are copied from old versions
 //! - `entry_checker`: lists of entries, handled by `checked_list`
-//! - `in_place`: files that are written under their final names
+//! - `in_place`: files that are written under their final names; `link_dest`: links to files of other directories
 //! - `rejected_list`: lists that are rejected; `dry_run`: lists in a dry run
 //! - `mounts`: directories on other file systems
 //! - `panics`: copies in which a part of the program panics
@@ -18,6 +18,7 @@ mod copied;
 mod dry_run;
 mod entry_checker;
 mod in_place;
+mod link_dest;
 mod mounts;
 mod panics;
 mod publish;
