@@ -3,6 +3,7 @@
 //! The files of one page are handled like an object that has arrived with all reports of the sender.
 
 use std::collections::BTreeMap;
+use std::ops::RangeFrom;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Sender;
@@ -21,12 +22,21 @@ use super::temp_files::TempFiles;
 use super::transfer::Transfer;
 
 /// Contents of the next page.
-#[derive(Default)]
 pub(super) struct Contents {
     files: BTreeMap<u64, Content>,
     limit: ContentsLimit,
-    /// Pages with contents so far.
-    pages: u64,
+    /// Numbers of the objects of the next pages; announced objects have lower ones.
+    numbers: RangeFrom<u64>,
+}
+
+impl Default for Contents {
+    fn default() -> Self {
+        Self {
+            files: BTreeMap::new(),
+            limit: ContentsLimit::default(),
+            numbers: OBJECTS_MAX..,
+        }
+    }
 }
 
 /// Writer of contents.
@@ -103,9 +113,8 @@ impl ContentsWriter {
         let pieces = taken.iter().map(piece).collect();
         let layout = Layout::new(pieces).map_err(|_| invalid("an invalid object"))?;
         let files = transfer.table.announce(layout.pieces())?;
-        // announced objects have lower numbers
-        let number = OBJECTS_MAX + contents.pages;
-        contents.pages += 1;
+        // the range has no end
+        let number = contents.numbers.next().unwrap_or(OBJECTS_MAX);
         let len: u64 = taken.iter().map(|content| content.bytes.len() as u64).sum();
         wanted.taken = len;
         let object = Arc::new(Incoming {
@@ -125,5 +134,54 @@ impl ContentsWriter {
         // a publisher that has stopped has reported the reason
         self.jobs.send(Job::Reports(number, reports.collect())).ok();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_copy::message::WantedFile;
+    use lighthaul_files::digest::{Digest, DigestKind};
+
+    use super::*;
+
+    fn content(number: u64) -> Content {
+        Content {
+            number,
+            bytes: vec![7],
+            digest: Digest::Blake3([7; 32]),
+        }
+    }
+
+    #[test]
+    fn only_files_that_are_wanted_as_a_whole_take_their_contents() {
+        let mut contents = Contents::default();
+        let sent = [0, 1, 2, 3, 5].map(content);
+        contents.receive(sent.into(), 0).unwrap();
+        let file = |(number, send, basis)| WantedFile {
+            number,
+            send,
+            held: Vec::new(),
+            digest: DigestKind::Blake3,
+            basis,
+        };
+        let ranges = || Some(vec![(0, 1)]);
+        let files = [
+            (0, None, None),
+            (1, ranges(), None),
+            (2, None, Some(9)),
+            // no content was sent of this one, and the one before it is not wanted
+            (4, None, None),
+            (5, None, None),
+        ];
+        let mut wanted = WantedFiles {
+            entries: 6,
+            taken: 0,
+            files: files.map(file).into(),
+        };
+        let numbers = |taken: Vec<Content>| taken.iter().map(|one| one.number).collect::<Vec<_>>();
+        assert_eq!(numbers(contents.take(&mut wanted)), [0, 5]);
+        let left = wanted.files.iter().map(|file| file.number);
+        assert_eq!(left.collect::<Vec<_>>(), [1, 2, 4]);
+        assert_eq!(numbers(contents.take(&mut wanted)), [0; 0]);
     }
 }

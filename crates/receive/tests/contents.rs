@@ -101,6 +101,27 @@ fn contents_that_nobody_may_send_end_the_session_without_leftovers() {
 }
 
 #[test]
+fn contents_travel_with_several_pages_but_not_after_their_entries() {
+    let pages = |number| -> Vec<Listing> {
+        let entries: [Vec<_>; 2] = [vec![entry(0), entry(1)], vec![entry(2)]];
+        let [first, second] = entries.map(|page| Listing::Entries(pack(&page).unwrap()));
+        let contents = |numbers: &[u64]| {
+            let files = numbers.iter().map(|number| content(*number, &[7; 100]));
+            Listing::Contents(files.collect())
+        };
+        vec![contents(&[0, 1]), first, contents(&[number]), second]
+    };
+    let folder = folder("pages");
+    let summary = hear_pages(&folder, pages(2), Options::default()).unwrap();
+    assert_eq!((summary.entries, summary.bytes), (3, 300));
+    for number in 0..3 {
+        assert_eq!(fs::read(folder.join(name(number))).unwrap(), [7; 100]);
+    }
+    let error = hear_pages(&folder, pages(1), Options::default()).unwrap_err();
+    assert_eq!(error.code(), Code::Protocol, "{error}");
+}
+
+#[test]
 fn dry_run_accepts_no_contents() {
     let folder = folder("dry");
     let options = Options {
@@ -114,6 +135,16 @@ fn dry_run_accepts_no_contents() {
 
 /// Runs a receiver with a sender that lists three files of 100 bytes and sends these contents.
 fn hear(folder: &Path, contents: Vec<Content>, options: Options) -> Result<Summary, Error> {
+    let entries: Vec<_> = (0..3).map(entry).collect();
+    let pages = vec![
+        Listing::Contents(contents),
+        Listing::Entries(pack(&entries)?),
+    ];
+    hear_pages(folder, pages, options)
+}
+
+/// Runs a receiver with a sender that sends these pages as its list.
+fn hear_pages(folder: &Path, pages: Vec<Listing>, options: Options) -> Result<Summary, Error> {
     let target = Target {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
         landing: Landing::Inside,
@@ -123,15 +154,10 @@ fn hear(folder: &Path, contents: Vec<Content>, options: Options) -> Result<Summa
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         let list = liar.control.open(LIST)?;
-        let entries: Vec<_> = (0..3).map(entry).collect();
-        for listing in [
-            Listing::Begin {
-                naming: Naming::Several,
-            },
-            Listing::Contents(contents),
-            Listing::Entries(pack(&entries)?),
-            Listing::End,
-        ] {
+        let begin = Listing::Begin {
+            naming: Naming::Several,
+        };
+        for listing in [vec![begin], pages, vec![Listing::End]].concat() {
             list.send(&Frame::message(listing.encode()))?;
         }
         stay(&liar);
