@@ -121,7 +121,7 @@ impl Reading {
     fn file(&mut self, access: &FileAccess, index: usize) -> std::io::Result<&InputFile> {
         let entry = self.plan.layout.pieces()[index].entry;
         if !self.open.contains_key(&entry) {
-            while self.open.len() >= self.open_max {
+            if self.open.len() >= self.open_max {
                 self.open.pop_first();
             }
             let item = Arc::clone(&self.plan.items[index]);
