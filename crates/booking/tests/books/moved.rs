@@ -131,6 +131,28 @@ fn outage_does_not_move_reservation_beyond_the_end_that_its_policy_allows() {
 }
 
 #[test]
+fn outage_moves_reservation_that_an_operator_extended_if_its_end_stays() {
+    let books = books(Policy {
+        ahead: Some(Duration::from_hours(1)),
+        ..Policy::default()
+    });
+    let new = NewReservation {
+        start: Some(World::at(3000)),
+        ..all_for(10)
+    };
+    let bound = books.reserve(&ada(), &new, None).unwrap();
+    let larger = Change {
+        size: Some(Bytes(1000 * SECONDS_WORTH)),
+        ..Change::default()
+    };
+    books.extend(&operator(), bound.id, &larger).unwrap();
+    plan_outage(&books, "short", 0, 5000);
+    is_on(&books, &ada(), &bound, "forbidden");
+    let moved = books.get(&ada(), bound.id).unwrap();
+    assert_eq!(moved.promised_end, World::at(4000));
+}
+
+#[test]
 fn freed_capacity_is_used_only_on_permitted_links() {
     let books = books(only(&["short", "allowed"]));
     hold(&books, "short", 0, 100);

@@ -162,6 +162,25 @@ fn displaced_reservations_do_not_block_each_other() {
 }
 
 #[test]
+fn freed_capacity_is_used_only_within_the_limit_of_the_owner() {
+    let books = books();
+    let reserve = |principal: &Principal, link, new| {
+        let new = over(link, 100, new);
+        books.reserve(principal, &new, None).unwrap()
+    };
+    let other = reserve(&ben(), "one", fixed_for(10));
+    let first = reserve(&ada(), "two", fixed_for(10));
+    let second = reserve(&ada(), "one", all_for(10));
+    assert_eq!(second.promised_end, World::at(120));
+    books.release(&ben(), other.id, "").unwrap();
+    let live = within_limit(&books, &[&first, &second]);
+    assert_eq!(live, [first.clone(), second]);
+    books.release(&ada(), first.id, "").unwrap();
+    let moved = books.get(&ada(), live[1].id).unwrap();
+    assert_eq!(moved.promised_end, World::at(110));
+}
+
+#[test]
 fn failure_names_the_rate_limit() {
     let books = books();
     let first = books.reserve(&ada(), &over_any(100, all_for(10)), None);
