@@ -139,7 +139,7 @@ fn stopped_daemon_reports_it_and_cleans_up() {
     let copy = begun(&far, &file, &far.place("in/x"));
     far.daemon.signal("TERM");
     let outcome = copy.finish();
-    assert_eq!(outcome.code, Some(10), "{outcome:?}");
+    assert_eq!(outcome.code, Some(75), "{outcome:?}");
     assert!(outcome.said("is being stopped; try again"), "{outcome:?}");
     let Far {
         daemon,
