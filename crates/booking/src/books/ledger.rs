@@ -15,6 +15,7 @@ use super::config::Config;
 use super::memory_shares::MemoryShares;
 use super::principal::{Action, Principal};
 use super::record::{self, Record};
+use super::repack::Repack;
 use super::step_counter::StepCounter;
 use super::usage::Usage;
 use crate::error::{Error, Result, SetupError};
@@ -45,17 +46,6 @@ pub(super) struct Ledger {
     /// Time at which old objects are deleted next.
     pub(super) forget_at: Timestamp,
     changed: Changed,
-}
-
-/// Next attempt to move reservations forward in time.
-#[derive(Debug)]
-pub(super) struct Repack {
-    /// True if capacity was freed.
-    pub(super) is_due: bool,
-    /// Number of steps that it may examine.
-    pub(super) steps: usize,
-    /// Time at which this number was computed.
-    pub(super) at: Timestamp,
 }
 
 /// Answer to a request with an idempotency key.
@@ -93,11 +83,7 @@ impl Ledger {
             usage: Usage::default(),
             due: BTreeSet::new(),
             seq: 0,
-            repack: Repack {
-                is_due: false,
-                steps: REPACK_STEPS_MAX,
-                at: Timestamp(0),
-            },
+            repack: Repack::default(),
             step_counter: StepCounter::default(),
             forget_at: Timestamp(0),
             changed: Changed::default(),
@@ -298,9 +284,6 @@ impl Ledger {
         Ok(Some(batch))
     }
 }
-
-/// Maximum number of steps that one repack examines.
-pub(super) const REPACK_STEPS_MAX: usize = 1 << 15;
 
 #[cfg(test)]
 mod tests {

@@ -7,8 +7,8 @@
 //!   consistent
 //! - `request`: conversion of requests for the calendar; `reserve`, `lifecycle`, `resize`, `outage`, `tick`:
 //!   changes; `view`: queries
-//! - `conflicts`: conflicts between reservations; `move_policy`: rules for moving them; `rate_sum`: sum of the
-//!   rates of an owner
+//! - `conflicts`: conflicts between reservations; `move_policy`: rules for moving them; `repack`: attempts to
+//!   move them into freed capacity; `rate_sum`: sum of the rates of an owner
 //! - `usage`: capacity that owners use; `memory_shares`: memory that they use; `step_counter`: work of a change
 //! - `load`: loads documents from a store; `store_position`: detects a store that was restored from a
 //!   backup
@@ -26,6 +26,7 @@ pub mod policy;
 pub mod principal;
 mod rate_sum;
 mod record;
+mod repack;
 mod request;
 mod reserve;
 mod resize;

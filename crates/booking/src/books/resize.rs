@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use lighthaul_booking_client::json::{Change, EventKind, Reservation, Timestamp};
-use lighthaul_calendar::{Id, RepackLimits, SavedBooking, Scope};
+use lighthaul_calendar::{Id, SavedBooking, Scope};
 use lighthaul_circuit::reservation::Verb;
 
 use super::conflicts::{Candidate, Conflicts};
-use super::ledger::{Ledger, REPACK_STEPS_MAX};
+use super::ledger::Ledger;
 use super::move_policy::MovePolicy;
 use super::principal::{Action, Principal, Role};
 use super::request;
@@ -83,38 +83,24 @@ impl Ledger {
     /// Moves waiting reservations into capacity that was freed, if any. None of them ends later
     /// than before.
     pub(super) fn settle(&mut self, now: Timestamp) -> Result<()> {
-        if !std::mem::take(&mut self.repack.is_due) || self.config.repack_max == 0 {
+        let Some(had) = self.repack.start(now, self.config.repack_max) else {
             return Ok(());
-        }
-        let from = now.instant() + self.config.notice;
-        let last = std::mem::replace(&mut self.repack.at, now).0;
-        let refill = now.0.saturating_sub(last) / NANOS_PER_STEP;
-        let refill = usize::try_from(refill).unwrap_or(usize::MAX);
-        let steps = self
-            .repack
-            .steps
-            .saturating_add(refill)
-            .min(REPACK_STEPS_MAX);
-        let mut limits = RepackLimits {
-            bookings: self.config.repack_max,
-            steps,
         };
+        let mut left = had;
         let conflicts =
             Conflicts::new(&self.config, &self.records, &self.usage, &self.step_counter);
         let mut rules = MovePolicy::new(conflicts, now);
+        let from = now.instant() + self.config.notice;
         let calendar = &mut self.calendar;
-        let moved = calendar.repack_by(from, Scope::Waiting, &mut limits, &mut rules);
-        let looked_at = self.config.repack_max - limits.bookings;
-        self.repack.steps = limits.steps.saturating_sub(looked_at * STEPS_EACH);
-        // a repack that had fewer steps than the maximum continues later
-        self.repack.is_due = limits.steps == 0 && steps < REPACK_STEPS_MAX;
+        let moved = calendar.repack_by(from, Scope::Waiting, &mut left, &mut rules);
+        self.repack.finish(had, left);
         let principal = Principal::new("calendar", Role::Operator);
         for moved in moved {
             let earlier = Duration::as_secs_f64(&moved.was.since(moved.end));
             let why = if moved.end < moved.was {
                 format!("capacity was freed: ends {earlier} s earlier")
             } else {
-                "capacity was freed: rates changed, same end".to_owned()
+                "capacity was freed: links or rates changed, same end".to_owned()
             };
             let act = Action {
                 now,
@@ -140,9 +126,3 @@ impl Ledger {
         })
     }
 }
-
-/// Number of steps that a booking counts for, in addition to its own.
-const STEPS_EACH: usize = 32;
-/// Time after which a repack may examine one more step, in nanoseconds. About 33,000 steps a second
-/// leave the calendar usable when a client books and cancels all the time.
-const NANOS_PER_STEP: u64 = 30_000;
