@@ -157,6 +157,14 @@ fn crowd(port: u16, words: &[u8], rate: u64, over: &AtomicBool, calls: &AtomicU6
 #[test]
 fn silent_connections_from_a_thousand_networks_block_no_client() {
     let _turn = Turn::alone();
+    // a busy machine may also slow copies of some seconds, but not each time
+    let attempts = if length().1 { 1 } else { 3 };
+    let slowed: Vec<_> = (0..attempts).map_while(|_| silent_flood()).collect();
+    assert!(slowed.len() < attempts, "{slowed:?}");
+}
+
+/// Attacks a daemon and its copies. If the copies were slowed, returns their times without and with the attack.
+fn silent_flood() -> Option<(Vec<f64>, Vec<f64>)> {
     let (seconds, is_full) = length();
     // the connections of the attackers, and the daemon's
     raise_open_file_limit();
@@ -206,9 +214,8 @@ fn silent_connections_from_a_thousand_networks_block_no_client() {
         calls >= least * seconds,
         "only {calls} connections in {seconds} s"
     );
-    // with other tests running, one copy of some seconds does not measure the rate well
     let is_slowed = if is_full { lost >= 5.0 } else { usual >= 30.0 };
-    assert!(!is_slowed, "{calm:?} {attacked:?}");
+    is_slowed.then_some((calm, attacked))
 }
 
 /// Returns the first octets of an honest client, which anyone on its path can send again.
