@@ -187,15 +187,20 @@ impl Connections {
 }
 
 impl Table {
+    /// Returns the site of a connection that has a place.
+    fn site_of(&self, id: u64) -> Option<Prefix> {
+        self.open.get(&id).map(|entry| entry.site)
+    }
+
     /// Returns the time from which a connection counts as idle. Where a client was authenticated lately, it is later, so
     /// that unknown addresses take no place from a handshake over a long path.
     fn idle_since(&self, site: Prefix, now: u64) -> u64 {
-        let is_known = self.known.has(site, now);
-        now.saturating_add(if is_known {
-            KNOWN_ADVANCE.as_nanos() as u64
+        let advance = if self.known.has(site, now) {
+            KNOWN_ADVANCE
         } else {
-            0
-        })
+            Duration::ZERO
+        };
+        now.saturating_add(advance.as_nanos() as u64)
     }
 
     /// Ends connections whose places are taken. Unauthenticated ones count as stuck.
@@ -214,7 +219,7 @@ impl Connection {
     pub(crate) fn progress(&self) {
         let now = self.connections.0.clock.now().as_nanos();
         let mut table = self.connections.table();
-        if let Some(site) = table.open.get(&self.id).map(|entry| entry.site) {
+        if let Some(site) = table.site_of(self.id) {
             let idle = table.idle_since(site, now);
             table.seats.note_idle(self.id, Some(idle));
         }
@@ -224,7 +229,7 @@ impl Connection {
     pub(crate) fn note_stuck(&self) {
         let now = self.connections.0.clock.now().as_nanos();
         let mut table = self.connections.table();
-        if let Some(site) = table.open.get(&self.id).map(|entry| entry.site) {
+        if let Some(site) = table.site_of(self.id) {
             table.stuck.note(site, now, STUCK);
         }
     }
@@ -236,7 +241,7 @@ impl Connection {
             .seats
             .identity(self.id)
             .is_some_and(|known| known == name);
-        let Some(site) = table.open.get(&self.id).map(|entry| entry.site) else {
+        let Some(site) = table.site_of(self.id) else {
             return;
         };
         if is_known {
