@@ -94,28 +94,43 @@ fn data_goes_through_ssh_if_only_its_port_is_open() {
     ssh.assert_logins("publickey", |logins| logins > 4);
 }
 
+/// A password, a key and a password, and a key and a question of PAM.
 #[test]
-fn password_is_asked_once_where_each_login_needs_it() {
-    let name = "password_is_asked_once_where_each_login_needs_it";
+fn password_or_second_factor_is_asked_once_where_each_login_needs_it() {
+    let name = "password_or_second_factor_is_asked_once_where_each_login_needs_it";
     if lacks_tool(name, "sshpass") {
         return;
     }
-    let Some(stage) = closed_stage(name, "rtt = \"10ms\"") else {
-        return;
-    };
-    let setup = Setup {
-        config: "PasswordAuthentication yes\nPubkeyAuthentication no\nPermitRootLogin yes",
-        ..Setup::default()
-    };
-    let Some(ssh) = Sshd::start_on("ssh-password", stage, setup) else {
-        return;
-    };
-    let command = format!("sshpass -p {PASSWORD} {}", ssh.ssh());
-    for outcome in assert_copies(&ssh, &command) {
-        assert!((2..=8).contains(&connections(&outcome)), "{outcome:?}");
+    let password = "PasswordAuthentication yes\nPermitRootLogin yes\n";
+    let question = "KbdInteractiveAuthentication yes\nUsePAM yes\nPermitRootLogin yes\n";
+    for (method, factors, config) in [
+        ("password", "password", password),
+        ("password", "publickey,password", password),
+        (
+            "keyboard-interactive/pam",
+            "publickey,keyboard-interactive",
+            question,
+        ),
+    ] {
+        let Some(stage) = closed_stage(name, "rtt = \"10ms\"") else {
+            return;
+        };
+        let config = format!("{config}AuthenticationMethods {factors}");
+        let setup = Setup {
+            config: &config,
+            ..Setup::default()
+        };
+        let Some(ssh) = Sshd::start_on("ssh-password", stage, setup) else {
+            return;
+        };
+        let command = format!("sshpass -p {PASSWORD} {}", ssh.ssh());
+        for outcome in assert_copies(&ssh, &command) {
+            let count = connections(&outcome);
+            assert!((2..=8).contains(&count), "{factors}: {outcome:?}");
+        }
+        // one for each copy
+        ssh.assert_logins(method, |logins| logins == 2);
     }
-    // one for each copy
-    ssh.assert_logins("password", |logins| logins == 2);
 }
 
 #[test]
