@@ -241,6 +241,7 @@ mod tests {
         assert_eq!(client.rights.to_string(), "lab root=/srv/data ro");
         assert_eq!(client.identity, ClientIdentity::listed(key_of(&listed)));
         assert!(matches!(client.admitted_by, AdmittedBy::Own(None)));
+        assert_eq!(client.admitted_by.invited(), None);
         let credential = Credential::Token("secret".to_owned());
         let (_session, admitted) = call(&daemon, &other, &Message::Credential(credential.clone()));
         let client = admitted.unwrap();
@@ -272,6 +273,8 @@ mod tests {
             let (_caller, first) = come();
             let first = first.unwrap();
             assert!(matches!(first.admitted_by, AdmittedBy::Invited(_)));
+            // it may make this request, and no other
+            assert_eq!(first.admitted_by.invited(), Some(&request()));
             assert_eq!(
                 (first.rights.name.as_str(), first.identity),
                 ("host", host.identity)
