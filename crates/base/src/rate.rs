@@ -79,8 +79,8 @@ impl fmt::Display for Rate {
 impl FromStr for Rate {
     type Err = ParseQuantityError;
 
-    /// Parses `900Mb/s`, `900Mbit`, `1.5G` or `1000bit`: bits per second with decimal prefixes. A bare number is
-    /// refused, since its unit would be a guess.
+    /// Parses `900Mb/s`, `900Mbit`, `1.5G` or `1000bit` in bits per second, and `125MB/s` or `119MiB/s` in bytes per
+    /// second. A bare number is refused, since its unit would be a guess.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         parse(text.trim()).map_err(|fault| Quantity::Rate.error(fault))
     }
@@ -89,7 +89,8 @@ impl FromStr for Rate {
 fn parse(text: &str) -> Result<Rate, Fault> {
     let (number, unit) = split(text);
     let tails = ["bit/s", "bps", "b/s", "bit"];
-    let prefix = tails.iter().find_map(|tail| unit.strip_suffix(tail));
+    let bits = tails.iter().find_map(|tail| unit.strip_suffix(tail));
+    let prefix = bits.or_else(|| unit.strip_suffix("B/s"));
     let scale: u64 = match prefix.unwrap_or(unit) {
         _ if number.is_empty() => return Err(Fault::Number),
         "" if prefix.is_some() => 1,
@@ -98,8 +99,14 @@ fn parse(text: &str) -> Result<Rate, Fault> {
         "m" | "M" => 1_000_000,
         "g" | "G" => 1_000_000_000,
         "t" | "T" => 1_000_000_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        "Ti" => 1 << 40,
         _ => return Err(Fault::UnknownUnit),
     };
+    let is_in_bytes = prefix.is_some() && bits.is_none();
+    let scale = if is_in_bytes { scale * 8 } else { scale };
     Rate::from_bps(decimal(number, scale)?).ok_or(Fault::Zero)
 }
 
@@ -121,12 +128,20 @@ mod tests {
             ("1000 b/s", 1000),
             ("5bit", 5),
             ("0.5M", 500_000),
+            ("125MB/s", 1_000_000_000),
+            ("1.5 kB/s", 12_000),
+            ("5B/s", 40),
+            ("1MiB/s", 8 << 20),
+            ("2Gib/s", 2 << 30),
         ] {
             assert_eq!(text.parse::<Rate>(), Ok(Rate(bits)), "{text}");
         }
         let cases: [(Fault, &[&str]); 5] = [
             (Fault::NoUnit, &["0", "900", "1.5", "."]),
-            (Fault::UnknownUnit, &["1Q", "900MB/s", "1G/s", "1Gb/h"]),
+            (
+                Fault::UnknownUnit,
+                &["1Q", "900MB", "1G/s", "1Gb/h", "1kiB/s"],
+            ),
             (Fault::Number, &["", "fast", "-1M", ".M", "1.2.3M"]),
             (Fault::Zero, &["0G", "0.1b/s"]),
             (

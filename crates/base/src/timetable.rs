@@ -94,7 +94,7 @@ impl fmt::Display for ParseTimetableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "expected a rate limit with a unit, in bytes per second (10M) or in bits per second (100Mbit), or off; \
+            "expected a rate limit with a unit, as in 100Mb/s, 12MB/s or 10M (bytes per second), or off; \
              a timetable is written as in 08:00,1G Sat-18:00,off"
         )
     }
@@ -102,19 +102,24 @@ impl fmt::Display for ParseTimetableError {
 
 impl core::error::Error for ParseTimetableError {}
 
-/// Parses one limit. A unit that ends in `bit` is bits per second; anything else is bytes per second. A bare number
-/// is refused, since its unit would be a guess. `off` and `0` mean no limit (`None`).
+/// Parses one limit: a rate with a full unit (`100Mb/s`, `12MB/s`), or bytes per second as rsync and rclone write them
+/// (`10M`). A bare number is refused, since its unit would be a guess. `off` and `0` mean no limit (`None`).
 fn limit(text: &str) -> Result<Option<Rate>, ParseTimetableError> {
     if text == "off" {
         return Ok(None);
     }
-    let unit = text.strip_suffix("/s").unwrap_or(text);
-    let bits = if unit.ends_with("bit") {
-        return unit.parse().map(Some).map_err(|_| ParseTimetableError);
-    } else {
-        let size: Size = unit.parse().map_err(|_| ParseTimetableError)?;
-        size.0.checked_mul(8)
-    };
+    if ["b/s", "B/s", "bit", "bit/s", "bps"]
+        .iter()
+        .any(|tail| text.ends_with(tail))
+    {
+        return text.parse().map(Some).map_err(|_| ParseTimetableError);
+    }
+    let size: Size = text
+        .strip_suffix("/s")
+        .unwrap_or(text)
+        .parse()
+        .map_err(|_| ParseTimetableError)?;
+    let bits = size.0.checked_mul(8);
     bits.map(Rate::from_bps).ok_or(ParseTimetableError)
 }
 
@@ -174,6 +179,9 @@ mod tests {
             ("100B", bytes(100)),
             ("100Mbit", Some(Rate::from_mbps(100))),
             ("100Mbit/s", Some(Rate::from_mbps(100))),
+            ("100Mb/s", Some(Rate::from_mbps(100))),
+            ("12MB/s", bytes(12_000_000)),
+            ("12MiB/s", bytes(12 << 20)),
             ("off", None),
             ("0", None),
         ] {

@@ -12,9 +12,9 @@ use crate::time::{Time, positive};
 /// Options of a copy for its rate over time, for failures and for its end.
 #[derive(Args, Clone, Debug)]
 pub struct TimingArgs {
-    /// Rate limit: 10M (bytes/s) or '08:00,10M 18:00,off'
+    /// Rate limit: 100Mb/s, 12MB/s or '08:00,12MB/s 18:00,off'
     ///
-    /// The notation is that of rclone's --bwlimit: bytes per second, or bits per second with a unit that ends in bit.
+    /// Timetables are written as for rclone's --bwlimit. A bare 10M is 10 MiB/s, as in rsync and rclone.
     #[arg(
         long,
         value_name = "TIMETABLE",
