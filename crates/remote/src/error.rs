@@ -63,6 +63,9 @@ pub(crate) enum Fault {
     /// The peer did not begin with its answer to the request.
     #[error("the peer did not accept the request")]
     NotAccepted,
+    /// Standard input does not begin with a port.
+    #[error("the first line of standard input is no port: name the port as an argument")]
+    NoPort,
     /// A port of this host does not answer.
     #[error("cannot connect to port {port} of this host: {error}")]
     LocalPort {
@@ -138,7 +141,7 @@ impl Coded for Fault {
             | Self::KnownLine { .. }
             | Self::Statement { .. }
             | Self::OtherHost => Code::Permission,
-            Self::NotAccepted => Code::Protocol,
+            Self::NotAccepted | Self::NoPort => Code::Protocol,
             Self::LocalPort { .. } | Self::LocalBroken { .. } | Self::NoWay { .. } => Code::Network,
             Self::Slow => Code::TimedOut,
             Self::NoResult => Code::Io,

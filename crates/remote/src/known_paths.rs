@@ -5,19 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use lighthaul_base::Rate;
-use lighthaul_io::host::durable;
 use lighthaul_session::known_path::{KnownPath, PathEnds, PathMemory, forget, unix_seconds};
 
+use crate::cache_file::{read, replace};
 use crate::paths;
-
-/// Most octets of the file that are read: more than all lines that are kept take.
-const FILE_MAX: u64 = 64 << 10;
 
 /// File with known paths.
 #[derive(Debug)]
@@ -32,36 +26,16 @@ impl KnownPaths {
 
 impl PathMemory for KnownPaths {
     fn recall(&self, far: PathEnds) -> Option<KnownPath> {
-        let octets = durable::read(&self.0, FILE_MAX).ok().flatten()?;
-        let path = parse(&octets).get(&far).copied();
+        let path = parse(read(&self.0).as_bytes()).get(&far).copied();
         path.filter(|path| path.is_recent(unix_seconds()))
     }
 
     fn keep(&self, far: PathEnds, path: KnownPath) {
-        let old = durable::read(&self.0, FILE_MAX).ok().flatten();
-        let mut paths = parse(&old.unwrap_or_default());
+        let mut paths = parse(read(&self.0).as_bytes());
         paths.insert(far, path);
         forget(&mut paths);
         // without the file, the next copy measures again
-        self.replace(&print(&paths)).ok();
-    }
-}
-
-impl KnownPaths {
-    /// Replaces the file. It is a cache, so nothing is synced, and of two copies that end at the same time one is lost.
-    fn replace(&self, text: &str) -> io::Result<()> {
-        let folder = self.0.parent().unwrap_or(&self.0);
-        fs::create_dir_all(folder)?;
-        let name = format!(".paths.{}", std::process::id());
-        let new = folder.join(name);
-        let mut options = OpenOptions::new();
-        let opened = options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = opened.open(&new)?;
-        let written = file.write_all(text.as_bytes());
-        let replaced = written.and_then(|()| fs::rename(&new, &self.0));
-        replaced.inspect_err(|_| {
-            fs::remove_file(&new).ok();
-        })
+        replace(&self.0, &print(&paths)).ok();
     }
 }
 
@@ -104,6 +78,7 @@ fn print(paths: &BTreeMap<PathEnds, KnownPath>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::net::Ipv6Addr;
 
     use lighthaul_io::crypto::identity::Fingerprint;

@@ -1,13 +1,14 @@
 //! Floor 8: connections from a command or a service to other hosts, and the local files for them.
 //!
 //! - [`place`]: paths here and on other hosts; [`paths`]: files of keys and settings on this host; [`known_paths`]: rates of
-//!   earlier copies
+//!   earlier copies; `cache_file`: files below the cache directory
 //! - [`reach`]: sessions with the host of a place; [`dial`]: calls to a daemon; [`mod@daemon`], [`credential`]: its
 //!   identity, and credentials for it; [`ssh`]: daemons that ssh starts
 //! - [`scheduler`]: clients of a scheduler; [`doctor`]: checks of the way to a host
 //! - [`notice`]: lines on standard error; [`question`]: questions to the user
 #![expect(clippy::disallowed_methods, reason = "commands read variables")]
 
+mod cache_file;
 pub mod credential;
 pub mod daemon;
 pub mod dial;

@@ -93,6 +93,11 @@ pub fn known_paths() -> PathBuf {
     xdg_folder("XDG_CACHE_HOME", ".cache", "/var/cache").join("paths")
 }
 
+/// Returns the path of the list of hosts of which only the port of ssh is open.
+pub fn closed_hosts() -> PathBuf {
+    xdg_folder("XDG_CACHE_HOME", ".cache", "/var/cache").join("ssh_hosts")
+}
+
 /// Returns the path of the known keys of daemons.
 pub fn known_hosts() -> PathBuf {
     user_folder().join("known_hosts")

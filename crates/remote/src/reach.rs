@@ -156,6 +156,8 @@ fn attempt(via: &Route, place: &Place) -> Result<Reached, Failed> {
             };
             let ssh = Ssh::new(&via.ssh, host)?;
             let had_login = ssh.config.is_shared && is_shared_now(&ssh);
+            let is_bulk = via.is_bulk && via.gateway.is_none();
+            let route = SshRoute::new(&ssh, &via.program, is_bulk);
             let mut started = start(ssh, wanted, &identity).map_err(|error| Failed {
                 is_loss: had_login && error.code() == Code::Network,
                 error,
@@ -167,7 +169,7 @@ fn attempt(via: &Route, place: &Place) -> Result<Reached, Failed> {
                 }
                 return Ok(Reached::directly(session, Some(started)));
             }
-            let found = ssh::connect(&started, (via.ports, via.is_bulk), &identity);
+            let found = ssh::connect(&started, route, (via.ports, via.is_bulk), &identity);
             let found = found.map_err(|error| lost(&mut started, error))?;
             Ok(Reached {
                 session: found.session,

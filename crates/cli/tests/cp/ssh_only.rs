@@ -58,6 +58,11 @@ fn assert_copies(ssh: &Sshd, command: &str) -> [Outcome; 2] {
     [pushed, pulled]
 }
 
+/// Returns the user's list of hosts of which only the port of ssh is open.
+fn closed_hosts(ssh: &Sshd) -> String {
+    fs::read_to_string(ssh.near.at("cache/lighthaul/ssh_hosts")).unwrap_or_default()
+}
+
 /// Insists that the data went through ssh, and returns the number of connections.
 fn connections(outcome: &Outcome) -> u32 {
     let choice = outcome.event("choice");
@@ -128,6 +133,8 @@ fn password_or_second_factor_is_asked_once_where_each_login_needs_it() {
             let count = connections(&outcome);
             assert!((2..=8).contains(&count), "{factors}: {outcome:?}");
         }
+        // further logins would ask again
+        assert_eq!(closed_hosts(&ssh), "");
         // one for each copy
         ssh.assert_logins(method, |logins| logins == 2);
     }
@@ -261,8 +268,21 @@ fn ports_of_a_range_that_is_open_are_used_directly() {
         let outcome = copy(range, &nth.to_string()).assert_succeeded();
         assert_eq!(outcome.event("start")["protocol"], "rbudp", "{outcome:?}");
     }
-    let outcome = copy("6000-6001", "other").assert_succeeded();
-    connections(&outcome);
+    assert_eq!(closed_hosts(&ssh), "");
+    // the second copy knows that the ports were closed, and begins its logins early
+    for name in ["other", "again"] {
+        let outcome = copy("6000-6001", name).assert_succeeded();
+        assert!(connections(&outcome) >= 2, "{outcome:?}");
+        let known = closed_hosts(&ssh);
+        assert!(known.starts_with("far 10.77.0.2 2222 named "), "{known}");
+    }
+    // until one finds them open: a busy host may answer through ssh first
+    let is_direct = |nth: usize| {
+        let outcome = copy("5000-5003", &format!("open{nth}")).assert_succeeded();
+        outcome.event("start")["protocol"] == "rbudp"
+    };
+    assert!((0..20).any(is_direct));
+    assert_eq!(closed_hosts(&ssh), "");
     copy("5-4", "x").assert_failed_to_parse();
     // the doctor names the way of the data
     let outcome = diagnosed(&ssh, &["--port-range", "5000-5003"]).assert_succeeded();

@@ -14,6 +14,7 @@ use crate::place::Place;
 use crate::reach::agreed;
 use crate::ssh::command::Ssh;
 use crate::ssh::reach::connect;
+use crate::ssh::route::SshRoute;
 use crate::ssh::start::{PATIENCE, Started, Wanted, start};
 
 /// Returns the ssh command for the host to check, if ssh is the way to it: the host is written as for a copy
@@ -58,6 +59,7 @@ pub(super) fn examine(doctor: &Doctor, ssh: Ssh, report: &mut Report<'_>) -> Res
         install: doctor.install,
         patience: PATIENCE,
     };
+    let route = SshRoute::new(&ssh, &doctor.program, false);
     let started = match start(ssh, wanted, &identity) {
         Ok(started) => started,
         Err(error) if error.code() == Code::Interrupted => return Err(error),
@@ -75,7 +77,7 @@ pub(super) fn examine(doctor: &Doctor, ssh: Ssh, report: &mut Report<'_>) -> Res
         "ssh",
         &format!("ssh logs in, and {} runs there", started.program),
     );
-    let found = match connect(&started, (doctor.ports, false), &identity) {
+    let found = match connect(&started, route, (doctor.ports, false), &identity) {
         Ok(found) => found,
         Err(error) if error.code() == Code::Interrupted => return Err(error),
         Err(error) => {

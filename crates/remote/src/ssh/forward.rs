@@ -16,8 +16,10 @@ use crate::ssh::pair::keep_short;
 /// First word of the line that is written once the connection exists.
 pub(crate) const READY: &str = "lighthaul-forward-1";
 
-/// Connects to `port` of this host. Copies standard input to it, and its data to standard output until it ends.
-pub fn forward(port: u16) -> Result<(), Error> {
+/// Connects to `port` of this host, or to the port that the first line of standard input names. Copies standard input
+/// to it, and its data to standard output until it ends.
+pub fn forward(port: Option<u16>) -> Result<(), Error> {
+    let port = port.map_or_else(read_port, Ok)?;
     let tcp = connect(port).map_err(|error| Fault::LocalPort { port, error })?;
     let broken = |error: io::Error| Fault::LocalBroken { port, error };
     keep_short(&tcp).map_err(broken)?;
@@ -36,6 +38,27 @@ pub fn forward(port: u16) -> Result<(), Error> {
     // the end of this process, unlike that of its output alone, is seen through every ssh
     Ok(copy(tcp.as_fd(), stdout().as_fd()).map_err(broken)?)
 }
+
+/// Reads the first line of standard input, octet by octet, since data follows it.
+fn read_port() -> Result<u16, Error> {
+    let mut line = Vec::new();
+    let mut octet = [0];
+    while line.len() <= PORT_DIGITS_MAX {
+        match rustix::io::read(stdin().as_fd(), &mut octet) {
+            Ok(1) if octet == *b"\n" => break,
+            Ok(1) => line.push(octet[0]),
+            Err(Errno::INTR) => {}
+            Ok(_) | Err(_) => return Err(Fault::NoPort.into()),
+        }
+    }
+    let port = str::from_utf8(&line)
+        .ok()
+        .and_then(|line| line.parse().ok());
+    port.ok_or_else(|| Fault::NoPort.into())
+}
+
+/// Most digits of a port.
+const PORT_DIGITS_MAX: usize = 5;
 
 fn connect(port: u16) -> io::Result<TcpStream> {
     let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! - [`command`]: the ssh command and its configuration; `start`: a daemon that ssh starts
-//! - [`reach`]: sessions with that daemon, directly or through ssh; [`route`]: connections through ssh
+//! - [`reach`]: sessions with that daemon, directly or through ssh; [`route`]: connections through ssh;
+//!   `closed_hosts`: hosts that need it
 //! - [`forward`]: the far end of such a connection; `pair`: the near end
 //! - [`install`]: a copy of this program for a host without it; `program_copy`: its place there, and the `script` that
 //!   seeks it; `far_program`: the program to start
@@ -20,6 +21,7 @@ pub mod report;
 pub mod route;
 pub mod start;
 
+mod closed_hosts;
 mod control_socket;
 pub(crate) mod error;
 mod far_program;

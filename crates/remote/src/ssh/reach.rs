@@ -6,14 +6,15 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
 use crate::error::Fault;
-use lighthaul_base::PortRange;
+use lighthaul_base::{Instant, PortRange};
 use lighthaul_daemon::client::call;
-use lighthaul_io::crypto::identity::Identity;
+use lighthaul_io::crypto::identity::{Fingerprint, Identity};
+use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::session::Session;
@@ -36,63 +37,46 @@ enum Attempt {
     Through(Result<Session, Error>),
 }
 
-/// Connects to `started`, whose port is in `ports`: directly, or through ssh if that does not succeed soon. If the
-/// session `is_bulk`, further connections are prepared.
+/// Connects to `started`, whose port is in `ports`: directly, or by `route` through ssh if that does not succeed soon. If
+/// the session `is_bulk`, further connections are prepared.
 pub fn connect(
     started: &Started,
+    route: SshRoute,
     (ports, is_bulk): (Option<PortRange>, bool),
     identity: &Identity,
 ) -> Result<SshSession, Error> {
     let (told, attempts) = channel();
-    let (host, port, key, ours) = (
-        started.host.clone(),
-        started.port,
-        started.key,
-        identity.clone(),
-    );
-    let checked = move |session: Session| {
-        if session.peer == key {
-            Ok(session)
-        } else {
-            Err(Fault::OtherHost.into())
-        }
+    let clock = Clock::start();
+    route.lead_to(started);
+    begin_direct(started, identity, told.clone());
+    let head_start = if route.is_early() {
+        Duration::ZERO
+    } else {
+        head_start(started.login_time)
     };
-    let tell = told.clone();
-    // the attempt may outlive this function, and then ends without effect
-    thread::spawn(move || {
-        let session = call(&host, port, &ours).and_then(checked);
-        tell.send(Attempt::Direct(session)).ok()
-    });
-    let mut closed = match attempts.recv_timeout(HEAD_START) {
-        Ok(Attempt::Direct(Ok(session))) => {
-            return Ok(SshSession {
-                session,
-                through: None,
-            });
-        }
+    let mut closed = match attempts.recv_timeout(head_start) {
+        Ok(Attempt::Direct(Ok(session))) => return Ok(directly(session, &route)),
         Ok(Attempt::Direct(Err(error)) | Attempt::Through(Err(error))) => Some(error),
         Ok(Attempt::Through(_)) | Err(_) => None,
     };
     interrupt::check()?;
-    let route = Arc::new(SshRoute::new(started));
+    let route = Arc::new(route);
     if is_bulk {
         route.prepare();
     }
-    let (way, ours) = (Arc::clone(&route), identity.clone());
-    thread::spawn(move || {
-        let session = Session::start_by(way, &ours).and_then(checked);
-        told.send(Attempt::Through(session)).ok()
-    });
+    begin_through(&route, started.key, identity, told);
     let mut refused = None;
     loop {
         match next(&attempts)? {
-            Some(Attempt::Direct(Ok(session))) => {
-                return Ok(SshSession {
-                    session,
-                    through: None,
-                });
-            }
+            Some(Attempt::Direct(Ok(session))) => return Ok(directly(session, &route)),
             Some(Attempt::Through(Ok(session))) => {
+                if route.is_early() && closed.is_none() {
+                    // both began at the same time, and a direct connection is better
+                    let grace = clock.now().since(Instant::ZERO) / 2;
+                    if let Ok(Attempt::Direct(Ok(session))) = attempts.recv_timeout(grace) {
+                        return Ok(directly(session, &route));
+                    }
+                }
                 let closed = closed.unwrap_or_else(|| Fault::Slow.into());
                 let through = Some((route, closed));
                 return Ok(SshSession { session, through });
@@ -104,6 +88,48 @@ pub fn connect(
         if let (Some(closed), Some(refused)) = (&closed, &refused) {
             return Err(neither((closed, refused), started, ports));
         }
+    }
+}
+
+/// Connects to the port of `started` in a thread, which may outlive the caller and then ends without effect.
+fn begin_direct(started: &Started, identity: &Identity, told: Sender<Attempt>) {
+    let (host, port, key) = (started.host.clone(), started.port, started.key);
+    let ours = identity.clone();
+    thread::spawn(move || {
+        let session = call(&host, port, &ours).and_then(|session| checked(session, key));
+        told.send(Attempt::Direct(session)).ok()
+    });
+}
+
+/// Connects through ssh in a thread.
+fn begin_through(
+    route: &Arc<SshRoute>,
+    key: Fingerprint,
+    identity: &Identity,
+    told: Sender<Attempt>,
+) {
+    let (way, ours) = (Arc::clone(route), identity.clone());
+    thread::spawn(move || {
+        let session = Session::start_by(way, &ours).and_then(|session| checked(session, key));
+        told.send(Attempt::Through(session)).ok()
+    });
+}
+
+/// Returns `session` if its peer has this key.
+fn checked(session: Session, key: Fingerprint) -> Result<Session, Error> {
+    if session.peer == key {
+        Ok(session)
+    } else {
+        Err(Fault::OtherHost.into())
+    }
+}
+
+/// Returns a session that needs no route.
+fn directly(session: Session, route: &SshRoute) -> SshSession {
+    route.abandon();
+    SshSession {
+        session,
+        through: None,
     }
 }
 
@@ -142,7 +168,13 @@ fn neither(
     .into()
 }
 
-/// Time for which the direct attempt runs alone.
-const HEAD_START: Duration = Duration::from_secs(1);
+/// Returns the time for which the direct attempt runs alone. It takes three round trips, and a login thirteen.
+fn head_start(login_time: Duration) -> Duration {
+    (login_time / 4).clamp(HEAD_START_MIN, HEAD_START_MAX)
+}
+
+/// Bounds of the time for which the direct attempt runs alone.
+const HEAD_START_MIN: Duration = Duration::from_millis(200);
+const HEAD_START_MAX: Duration = Duration::from_secs(1);
 /// Interval at which a stop request is checked for.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);

@@ -4,7 +4,11 @@
 //! further connection has a login and a TCP connection of its own. A channel carries at most 2 MiB in a round trip, and
 //! one TCP connection carries little where packets are lost. One login is tried first. If it needs a password or a
 //! second factor, or the server refuses it, the further connections are channels, too.
+//!
+//! If an earlier copy to the host has needed such logins, they begin before the daemon is started, and wait for its
+//! port.
 
+use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -18,6 +22,7 @@ use lighthaul_io::net::tcp::with_handshake_timeouts;
 use lighthaul_session::error::Error;
 use lighthaul_session::session::Call;
 
+use crate::ssh::closed_hosts::ClosedHosts;
 use crate::ssh::command::Ssh;
 use crate::ssh::error::SshError;
 use crate::ssh::far_program::FarProgram;
@@ -33,18 +38,30 @@ pub struct SshRoute(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     ssh: Ssh,
-    program: FarProgram,
-    port: u16,
-    /// Options for a channel in the login that started the daemon, if there can be one.
-    share: Option<Vec<String>>,
+    hosts: ClosedHosts,
+    /// Program that an earlier copy has started there, if the logins began early.
+    early: Option<FarProgram>,
     state: Mutex<State>,
     changed: Condvar,
     /// Processes; `None` once the route has ended.
     children: Mutex<Option<Vec<Child>>>,
 }
 
+/// Daemon at the end of the route.
+#[derive(Clone, Debug)]
+struct Far {
+    program: FarProgram,
+    port: u16,
+    /// Options for a channel in the login that started it, if there can be one.
+    share: Option<Vec<String>>,
+}
+
 #[derive(Debug, Default)]
 struct State {
+    /// Daemon, once it is known.
+    far: Option<Far>,
+    /// True once the route has ended.
+    has_ended: bool,
     /// Connections that are open and not in use yet.
     ready: Vec<TcpStream>,
     /// Connections that were handed out.
@@ -72,17 +89,50 @@ enum Logins {
 }
 
 impl SshRoute {
-    /// Returns the route to `started`, which must outlive it.
-    pub fn new(started: &Started) -> Self {
-        Self(Arc::new(Shared {
-            ssh: started.ssh.clone(),
-            program: started.program.clone(),
-            port: started.port,
-            share: started.sharing.options_to_share(),
+    /// Returns the route to a daemon that is about to start on the host of `ssh`, as `program`. If the route `is_bulk`,
+    /// and an earlier copy has needed further logins, these begin now.
+    pub fn new(ssh: &Ssh, program: &str, is_bulk: bool) -> Self {
+        let hosts = ClosedHosts::of_user();
+        let early = is_bulk.then(|| hosts.program(ssh, program)).flatten();
+        let is_early = early.is_some();
+        let route = Self(Arc::new(Shared {
+            ssh: ssh.clone(),
+            hosts,
+            early,
             state: Mutex::default(),
             changed: Condvar::new(),
             children: Mutex::new(Some(Vec::new())),
-        }))
+        }));
+        if is_early {
+            let mut state = route.0.lock();
+            while state.begun < EARLY_LOGINS {
+                route.0.begin(&mut state, Logins::Trying);
+            }
+        }
+        route
+    }
+
+    /// Leads the route to `started`, which must outlive it.
+    pub(crate) fn lead_to(&self, started: &Started) {
+        self.0.lock().far = Some(Far {
+            program: started.program.clone(),
+            port: started.port,
+            share: started.sharing.options_to_share(),
+        });
+        self.0.changed.notify_all();
+    }
+
+    /// Returns true if logins have begun before the daemon was started.
+    pub(crate) fn is_early(&self) -> bool {
+        self.0.early.is_some()
+    }
+
+    /// Ends a route that nothing needs, since the host is reached directly. The next copy begins no login early.
+    pub(crate) fn abandon(&self) {
+        self.0.end();
+        if self.is_early() {
+            self.0.hosts.remove(&self.0.ssh);
+        }
     }
 
     /// Returns the number of connections that were opened besides the first.
@@ -94,8 +144,10 @@ impl SshRoute {
     pub fn prepare(&self) {
         let mut state = self.0.lock();
         state.is_prepared = true;
-        if state.logins == Logins::Untried {
-            self.0.begin(&mut state, Logins::Trying);
+        match state.logins {
+            Logins::Untried => self.0.begin(&mut state, Logins::Trying),
+            Logins::Trying => {}
+            Logins::Work | Logins::Fail => self.0.widen(&mut state),
         }
     }
 }
@@ -103,10 +155,11 @@ impl SshRoute {
 impl Call for SshRoute {
     fn call(&self) -> Result<TcpStream, Error> {
         let is_first = !std::mem::replace(&mut self.0.lock().is_called, true);
-        let channel = (is_first && self.0.share.is_some()).then(|| self.0.channel());
-        let opened = match channel {
-            Some(Ok(channel)) => Ok(channel),
-            _ => self.0.further(),
+        // a login that began early is there before a channel
+        let opened = match (is_first, self.0.early.is_some()) {
+            (true, false) => self.0.channel().or_else(|_| self.0.further()),
+            (true, true) => self.0.further().or_else(|_| self.0.channel()),
+            (false, _) => self.0.further(),
         };
         if opened.is_ok() {
             self.0.lock().opened += 1;
@@ -131,19 +184,22 @@ impl Call for SshRoute {
 
 impl Drop for SshRoute {
     fn drop(&mut self) {
-        let mut children = self
-            .0
-            .children
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        self.0.end();
+    }
+}
+
+impl Shared {
+    /// Ends all processes of the route, and starts no others.
+    fn end(&self) {
+        self.lock().has_ended = true;
+        self.changed.notify_all();
+        let mut children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
         for mut child in children.take().into_iter().flatten() {
             child.kill().ok();
             child.wait().ok();
         }
     }
-}
 
-impl Shared {
     /// Takes a connection that is ready. The first call opens more of them than it needs.
     fn further(self: &Arc<Self>) -> Result<TcpStream, Error> {
         let clock = Clock::start();
@@ -193,11 +249,9 @@ impl Shared {
             };
             let mut state = shared.lock();
             state.pending -= 1;
-            state.logins = match (state.logins, &opened) {
-                (Logins::Trying, Ok(_)) => Logins::Work,
-                (Logins::Trying, Err(_)) => Logins::Fail,
-                (logins, _) => logins,
-            };
+            if state.logins == Logins::Trying && !state.has_ended {
+                state.logins = shared.judge(opened.is_ok(), &state);
+            }
             match opened {
                 Ok(opened) => state.ready.push(opened),
                 // the server refuses more logins at a time, or more channels
@@ -217,9 +271,23 @@ impl Shared {
         }
     }
 
+    /// Returns whether further logins work, after the first of them has ended. The next copy will know.
+    fn judge(&self, works: bool, state: &State) -> Logins {
+        if !works {
+            self.hosts.remove(&self.ssh);
+            return Logins::Fail;
+        }
+        if let Some(far) = &state.far {
+            self.hosts.add(&self.ssh, &far.program);
+        }
+        Logins::Work
+    }
+
     /// Opens a channel in the login that started the daemon.
     fn channel(&self) -> Result<TcpStream, Error> {
-        let options = self.share.clone().ok_or_else(|| self.refused())?;
+        let far = self.lock().far.clone();
+        let options = far.and_then(|far| far.share);
+        let options = options.ok_or_else(|| self.refused())?;
         self.open(&[options, self.quiet()].concat(), Stdio::inherit())
     }
 
@@ -259,8 +327,10 @@ impl Shared {
             error,
         };
         let (mut ours, theirs) = connected_pair().map_err(failed)?;
-        let port = self.port.to_string();
-        let mut command = self.program.run(&self.ssh, options, &["forward", &port]);
+        let far = self.lock().far.clone();
+        let program = far.map(|far| far.program).or_else(|| self.early.clone());
+        let program = program.ok_or_else(|| self.refused())?;
+        let mut command = program.run(&self.ssh, options, &["forward"]);
         let input = theirs.try_clone().map_err(failed)?;
         // Ctrl-C must not end it before the session has ended
         command
@@ -270,10 +340,22 @@ impl Shared {
             .process_group(0);
         self.spawn(command).map_err(failed)?;
         ours.set_read_timeout(Some(READ_INTERVAL)).map_err(failed)?;
+        let port = self.await_port()?;
+        ours.write_all(format!("{port}\n").as_bytes())
+            .map_err(failed)?;
         let until = (Clock::start(), Instant::ZERO + LOGIN_TIMEOUT);
         let ready = read_words(&mut ours, READY, Limit(Some(until)))?;
         ready.ok_or_else(|| self.refused())?;
         Ok(with_handshake_timeouts(ours)?)
+    }
+
+    /// Returns the port of the daemon, once that has been started.
+    fn await_port(&self) -> Result<u16, Error> {
+        let waits = |state: &mut State| state.far.is_none() && !state.has_ended;
+        let state = self.changed.wait_while(self.lock(), waits);
+        let state = state.unwrap_or_else(PoisonError::into_inner);
+        let far = state.far.as_ref().filter(|_| !state.has_ended);
+        far.map(|far| far.port).ok_or_else(|| self.refused())
     }
 
     /// Starts `command`, whose process ends with this route.
@@ -310,6 +392,8 @@ const CONNECTIONS_MIN: u8 = 8;
 const CONNECTIONS_MAX: u8 = 16;
 /// Connections that are opened at a time. From ten on, an OpenSSH server refuses some logins at random (`MaxStartups`).
 const PENDING_MAX: u32 = 8;
+/// Logins that begin before the daemon is started. With that of the daemon they are as many as may be under way.
+const EARLY_LOGINS: u32 = 7;
 /// Further channels in one login. With the first and that of the daemon, an OpenSSH server allows ten (`MaxSessions`).
 const CHANNELS_MAX: u32 = 8;
 /// Longest wait for one login.

@@ -37,6 +37,8 @@ pub struct Started {
     pub port: u16,
     /// Key of the daemon.
     pub key: Fingerprint,
+    /// Time from the start of ssh until the daemon answered.
+    pub(crate) login_time: Duration,
 }
 
 /// Way to open channels in a login that exists.
@@ -97,6 +99,7 @@ pub fn start(ssh: Ssh, wanted: Wanted<'_>, identity: &Identity) -> Result<Starte
     if let Some(ports) = &ports {
         words.extend(["--port-range", ports]);
     }
+    let clock = Clock::start();
     let mut child = program
         .run(&ssh, &sharing.options_to_open(), &words)
         .stdin(Stdio::piped())
@@ -135,6 +138,7 @@ pub fn start(ssh: Ssh, wanted: Wanted<'_>, identity: &Identity) -> Result<Starte
         ssh,
         port,
         key,
+        login_time: clock.now().since(Instant::ZERO),
     })
 }
 
