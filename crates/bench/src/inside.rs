@@ -1,5 +1,9 @@
-//! Measurements inside a lab. Programs run alone, with the near side on host a and the far side on
-//! host b.
+//! Measurements inside a lab, from a plan.
+//!
+//! The server runs on host b and the client on host a. `run` prints one row of JSON for each run of
+//! a program. Programs take turns, and only one runs at a time. A program that exceeds the time
+//! limit is stopped and not repeated. Each complete copy is compared with its source. The process
+//! ends, and with it the lab, as soon as its standard input ends.
 
 use std::io::{self, Read, Write};
 use std::path::Path;

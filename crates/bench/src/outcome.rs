@@ -1,4 +1,9 @@
 //! Results of runs, and the median of several.
+//!
+//! A cell is one path, loss and data set. A `Row` is one run of a program in a cell, and
+//! `summarize` groups rows into one `Summary` for each program and cell. Runs are ordered by
+//! goodput. Failed runs count as the slowest, so a program that fails in half of its runs or more
+//! has no median. Of an even number of runs, the slower one in the middle counts.
 
 use std::cmp::Ordering;
 

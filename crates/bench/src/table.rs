@@ -1,4 +1,9 @@
 //! Output of the bench: a line per run, and tables as text, Markdown and CSV.
+//!
+//! `publish` prints a `Report` and writes `table.txt`, `table.md`, `table.csv` and `targets.csv`.
+//! Each row shows the run with the median goodput; times are in seconds and goodput is in Mb/s. The
+//! column `x ours` divides the goodput by that of Lighthaul in the same cell. A program without a
+//! median has the reason of a failure in its row.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,4 +1,12 @@
 //! The `lighthaul` command.
+//!
+//! ```text
+//! completion? -> configuration file -> arguments -> signals -> run -> exit status
+//! ```
+//!
+//! The configuration supplies defaults for the arguments, so it is read first; help and the version
+//! work even if it is invalid. Each subcommand has a module. It returns an exit status or an error.
+//! All errors are printed here, with `--json` also as an event.
 #![expect(clippy::disallowed_methods, reason = "commands read variables")]
 
 mod booking;

@@ -1,4 +1,9 @@
-//! `lighthaul probe`.
+//! Command `lighthaul probe`: measures the path to a daemon, and the disk of this host.
+//!
+//! `wanted` selects the measurements, and each has a session of its own. Some send datagrams
+//! without a protocol, others run a protocol between the memories of both hosts. No measurement of
+//! the path reads or writes files. Rates are in bits per second, and CPU time in seconds per 10^9
+//! bytes for both sides. `--disk` writes and reads in the given directory.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,9 @@
-//! `lighthaul serve`.
+//! Command `lighthaul serve`: a daemon for copies, and `--once` for one session over ssh.
+//!
+//! A daemon checks its key, lists of allowed keys and root directory before it listens, so that a
+//! wrong option fails at once. Then it notifies the service manager (`sd_notify(3)`) and serves
+//! until it is stopped. With `--once`, standard input names the only client that is allowed. The
+//! server then generates a key for this session and listens on a free port.
 
 use std::io::stdout;
 use std::net::SocketAddr;

@@ -1,4 +1,10 @@
-//! Lighthaul: `lighthaul cp` to `lighthaul serve`.
+//! Lighthaul as a program of the bench: `lighthaul cp` to `lighthaul serve`.
+//!
+//! `Lighthaul` covers the variants of the table: defaults, without encryption, and a given
+//! protocol. A variant with a protocol copies 700 MB at a fixed rate. Its server runs without
+//! `CAP_NET_ADMIN`, so that the system limits its socket buffers. The result comes from the JSON
+//! events of the client. Functions that other peers share are here too: keys, login, and the
+//! daemon.
 
 use std::process::Command;
 use std::{fs, io};

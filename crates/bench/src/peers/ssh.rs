@@ -1,4 +1,9 @@
-//! Programs over ssh: scp, rclone over SFTP, rsync, and Lighthaul where only the port of ssh is open.
+//! Programs over ssh: scp, rclone over SFTP, rsync, and Lighthaul where only the port of ssh is
+//! open.
+//!
+//! Each constant is one `OverSsh`: its name in the table, its Debian package, and its command line.
+//! All share one `sshd` on port 2222, with keys that the bench generates. Names that begin with
+//! `ssh-` copy only one file of 512 MiB, on the path where all other ports are closed.
 
 use std::process::Command;
 use std::{fs, io};

@@ -1,4 +1,9 @@
-//! Output of reservations as text and as JSON.
+//! Output of reservations, quotes and lists, as text and as JSON.
+//!
+//! With `--json`, each object is one event in one line, with the fields `v` and `type`. Text shows
+//! local times in whole seconds: begins are as given, ends are rounded up. Output escapes control
+//! characters, since owners and reasons come from other users. Long reservations show their first
+//! 20 steps only.
 
 use lighthaul_base::counted;
 use lighthaul_base::escape::{LINE_MAX, escape};
@@ -80,7 +85,7 @@ pub(crate) fn quote(quote: &Quote, output: OutputArgs) {
     steps(&quote.steps);
 }
 
-/// Prints a part of a list, one line for each reservation.
+/// Prints a page of a list, one line for each reservation. The `first` page has a heading.
 pub(crate) fn list(reservations: &[Reservation], first: bool, output: OutputArgs) {
     if output.json {
         for reservation in reservations {
@@ -120,7 +125,7 @@ fn shown(at: Timestamp) -> String {
     Zone::LOCAL.shown(at)
 }
 
-/// Returns the local time of an end, which is not later.
+/// Returns the local time of an end, rounded up to the next whole second.
 fn shown_end(at: Timestamp) -> String {
     shown(at.second_after())
 }

@@ -1,4 +1,12 @@
 //! Size and duration of a copy, measured before its reservation.
+//!
+//! `Estimate` counts the bytes by a dry run, which also measures the time to connect. Two cases
+//! need no dry run: `--book-size` gives the size, and for a target behind ssh this host walks the
+//! sources. The durations surround the vector of the circuit:
+//!
+//! ```text
+//! lead: connect | steps of the vector: data | epilogue: last answers, writes to disk
+//! ```
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,13 +38,14 @@ pub(super) struct Estimate {
     pub(super) bytes: u64,
     /// Time to connect and to exchange the first messages.
     pub(super) reach: Duration,
-    /// True if files must be on disk there before the copy is done.
+    /// True if files must be on the disk of the target before the copy is done.
     sync: bool,
 }
 
 impl Estimate {
-    /// Counts the bytes to send from `sources` by a dry run, unless `--book-size` gives them. For a target behind
-    /// ssh the tree is walked here, since a dry run might ask for a password twice.
+    /// Counts the bytes to send from `sources` by a dry run, unless `--book-size` gives them. For a
+    /// target behind ssh this host walks the sources. A dry run might ask for a password, which the
+    /// copy needs again.
     pub(super) fn of(
         args: &Cp,
         sources: &[Place],
@@ -61,14 +70,14 @@ impl Estimate {
         }
     }
 
-    /// Returns the time before the start of the vector at which the copy connects. It is twice the measured time,
+    /// Returns how long before the start of the vector the copy connects: twice the measured time,
     /// since the real copy exchanges more messages.
     pub(super) fn lead(&self) -> Duration {
         (self.reach * 2).clamp(REACH, REACH_MAX)
     }
 
-    /// Returns the duration of the copy after its vector. The last answers take about as many round trips as the
-    /// first ones. Then the disk there must take what may still be in memory.
+    /// Returns the duration of the copy after its vector. The last answers take about as many round
+    /// trips as the first ones. Then the target writes the bytes in its memory to disk.
     pub(super) fn epilogue(&self) -> Duration {
         let unsynced = if self.sync { self.bytes.min(OBJECT) } else { 0 };
         let sync = Duration::from_nanos(unsynced * 1_000_000_000 / DISK_BYTES_PER_SECOND);

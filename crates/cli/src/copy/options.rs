@@ -1,4 +1,9 @@
 //! Options of a copy that both sides of a session use.
+//!
+//! `options` converts the arguments of `lighthaul cp` to the `Options` of the copy's request. It
+//! refuses combinations that contradict each other with a usage error, before the session begins.
+//! `hello` creates the first message, `to` the target, and `names` the reader of `--files-from`.
+//! `transfer` uses them for a copy from or to this host, and `third_party` between other hosts.
 
 use std::fs::File;
 use std::io::{BufReader, stdin};
@@ -55,7 +60,7 @@ pub(crate) fn to(args: &Cp, place: &Place, sources: usize) -> Target {
     }
 }
 
-/// Returns the error of a list with several sources.
+/// Returns the error of `--files-from` with several sources.
 pub(crate) fn one_base() -> Error {
     let text = "--files-from needs exactly one source, a directory; its paths are relative to it";
     usage(text)
@@ -85,7 +90,7 @@ pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
     with_changes(args, options)
 }
 
-/// Returns the files of which only the changes are sent.
+/// Returns the choice of the files of which only the changes are sent.
 const fn delta(choice: &FileArgs) -> DeltaMode {
     match (choice.whole_file, choice.no_whole_file, choice.delta) {
         (true, ..) | (_, false, DeltaChoice::Never) => DeltaMode::Never,
@@ -100,7 +105,8 @@ fn whole_seconds(time: Duration) -> u32 {
     u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
-/// Returns the name of the protocol. The default with a TRC vector is VBTP, and otherwise that the path decides.
+/// Returns the name of the protocol. The default is VBTP with a TRC vector; otherwise both sides
+/// choose it by the path.
 fn protocol_of(args: &Cp) -> Result<String, Error> {
     if let Some(protocol) = gateway::protocol(args)? {
         return Ok(protocol.to_string());
@@ -125,8 +131,8 @@ fn vector(words: &str) -> Result<String, Error> {
     lighthaul_session::vector::parse(name, &text).map(|trc| trc.to_string())
 }
 
-/// Returns the digest of files: a CRC where packets are encrypted, so that only accidents are left; otherwise a hash,
-/// since any host on the path may change them.
+/// Returns the default digest of files. Encryption detects changes on the path, so a CRC for
+/// accidents is enough. Without it, any host on the path may change packets, so a hash is needed.
 const fn kind(args: &Cp) -> digest::DigestKind {
     match args.digest {
         Some(Digest::Crc128) => digest::DigestKind::Crc128,

@@ -1,4 +1,9 @@
 //! Rate and remaining time of a copy, smoothed so that a reader can follow them.
+//!
+//! `Pace` receives the bytes of each interval. The rate is an exponential mean over about 10 s,
+//! corrected for its start at zero. The remaining time counts down with the clock, and follows new
+//! estimates within about 5 s. Samples of one second are the bars of the graph, in eighths of the
+//! highest. Rates are in bytes per second.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,9 +14,9 @@ use lighthaul_copy::watch::CopyProgress;
 const RATE_TIME: f64 = 10.0;
 /// Time in which the remaining time follows a new estimate, in seconds.
 const LEFT_TIME: f64 = 5.0;
-/// Seconds of each sample.
+/// Duration of each sample, in seconds.
 const SAMPLE: f64 = 1.0;
-/// Most samples.
+/// Number of samples that are kept.
 pub(super) const SAMPLES_MAX: usize = 12;
 
 /// Rate and remaining time of a copy.

@@ -1,4 +1,8 @@
-//! The end of a copy: as an event, a sentence and statistics.
+//! Output at the end of a copy: as an event, a sentence and statistics.
+//!
+//! The functions format a `Summary`, and the printer writes the result. `Proof` says how far a
+//! successful copy is verified, which the event and the sentence must not exaggerate. Times are in
+//! seconds, rates in bits per second, and sizes in bytes. `limit` names the bottleneck.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;

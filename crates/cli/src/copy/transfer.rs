@@ -1,4 +1,9 @@
 //! One attempt of a copy.
+//!
+//! `copy` chooses the direction from the places: to another host, from it, or between two others.
+//! `with_session` connects, sends the request, and runs the sender or receiver of this side. If
+//! this side fails, it reports the error to the peer before it returns. Further attempts are made
+//! by `retry`, and reservations by `circuit`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -140,13 +145,14 @@ fn known_paths() -> Arc<dyn PathMemory> {
     Arc::new(KnownPaths::of_user())
 }
 
-/// Returns the way in which datagrams are exchanged.
+/// Returns the role of this side: a client, with datagrams only on a direct path.
 fn client_role(args: &Cp, reached: &Reached) -> Role {
     let is_direct = !args.via.through.is_any() && reached.through_ssh.is_none();
     Role::Client(!args.no_udp && is_direct)
 }
 
-/// Shows one observation. The first also names the route of the data through ssh, whose connections are open then.
+/// Shows one event. The start also names the route of the data through ssh, since its connections
+/// are open then.
 fn watch(printer: &mut Printer, reached: &Reached, sight: CopyEvent) {
     if let CopyEvent::Started(start) = &sight
         && let Some(route) = reached.route()

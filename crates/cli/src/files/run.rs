@@ -1,4 +1,9 @@
-//! Requests for operations on files, on this host or others.
+//! Requests for operations on files, on this host or others: `ls`, `du`, `stat`, `rm`, `mkdir`.
+//!
+//! Each command becomes one `FileRequest`, which `fetch` executes: here, by a daemon, or over ssh.
+//! The reply comes in parts, so that lists of any length need little memory. Consecutive places on
+//! one host share a session. A failed item sets the exit status, and the others continue; an error
+//! of the session ends the command.
 
 use lighthaul_files::execute::{Scope, execute};
 use lighthaul_files::remote::receive;

@@ -1,4 +1,9 @@
-//! Sums of the sizes of files, for whole directories.
+//! Sums of the sizes of files, for whole directories (`lighthaul du`).
+//!
+//! `UsagePrinter` takes the parts of a recursive list and adds up sizes in bytes. A directory down
+//! to `--max-depth` has a sum of its own, which includes everything below. This relies on the order
+//! of the list: a directory precedes its contents. Sizes are lengths of files, not allocated
+//! blocks, and a file with several names counts each time.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,9 @@
-//! `lighthaul gateway`: turns options into settings of the service, and runs it.
+//! Command `lighthaul gateway`: converts options to settings of the service, and runs it.
+//!
+//! `check` refuses options that contradict each other. The `Settings` have three main parts: links
+//! to other gateways, the peer that this gateway connects to, and the server that other gateways
+//! connect to. A gateway has a peer, a server, or both. Files that options name, such as keys and
+//! credentials, are read here.
 
 use std::fs;
 use std::net::SocketAddr;

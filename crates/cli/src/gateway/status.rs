@@ -1,4 +1,9 @@
-//! `lighthaul gateway status`: status of a running gateway, as a table or as JSON.
+//! Command `lighthaul gateway status`: status of a running gateway, as a table or as JSON.
+//!
+//! The gateway writes its status as one line of JSON to each client of its status socket. `Look` is
+//! the status at one time. Without `--once`, the command asks once a second. Columns `OUT/S` and
+//! `IN/S` are rates between two looks at the same link, and `-` at the first. A narrow terminal
+//! shows fewer columns.
 
 use std::io::{IsTerminal, Read, Write, stdout};
 use std::os::unix::net::UnixStream;
@@ -120,7 +125,8 @@ impl Look {
     }
 }
 
-/// Returns the width of the terminal, or `None` if standard output is no terminal; the table then has all columns.
+/// Returns the width of the terminal in columns, or `None` if standard output is not a terminal.
+/// The table then has all columns.
 fn terminal_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|width| *width > 0)

@@ -1,4 +1,9 @@
-//! `lighthaul lab`.
+//! Command `lighthaul lab`: runs a command between test hosts with emulated links.
+//!
+//! `start` creates the lab from flags or from a TOML file, runs the command on one host, and
+//! removes the lab. `lab on` executes a command on another host of the lab that it runs in.
+//! Interrupts go to the command, so the lab itself ignores them. The exit status is that of the
+//! command, or 128 plus the signal that ended it.
 
 use std::fs;
 use std::os::unix::process::CommandExt;

@@ -1,4 +1,9 @@
-//! Carries a stream and reports its statistics.
+//! Command `lighthaul stream`: carries a stream between a local file or pipe and another host.
+//!
+//! The arguments become a `StreamRequest`: messages with forward error correction, or objects of
+//! one size at a fixed rate (RBUDP). One side is local, and `-` means standard input or output. The
+//! statistics are text on standard error, or JSON on standard output unless that carries the
+//! stream.
 
 use std::fs::File;
 use std::io;
@@ -22,7 +27,7 @@ use crate::error::{Fault, usage};
 use crate::output::print::{print, say};
 use crate::shared_options;
 
-/// Carries a stream until its source ends.
+/// Carries a stream until its source ends, and reports its statistics.
 pub(crate) fn run(args: &Stream) -> Result<(), Error> {
     let (source, target) = (Place::parse(&args.source)?, Place::parse(&args.target)?);
     let (near, far, to) = match (&source, &target) {

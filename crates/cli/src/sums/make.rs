@@ -1,4 +1,9 @@
-//! `lighthaul manifest`.
+//! Command `lighthaul manifest`: writes a list of the hashes of all files in a directory.
+//!
+//! For a local directory, worker threads hash the files, and the lines keep the order of the walk.
+//! Another host sends hashes in the order of its disk, so that list is collected and sorted by
+//! path. `ManifestWriter` prints lines as coreutils do, or events of JSON. A file that cannot be
+//! read is reported, and the command continues; its exit status then is that of a partial failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

@@ -1,4 +1,9 @@
-//! Progress and differences.
+//! Progress and results of `manifest` and `verify`.
+//!
+//! `SumsPrinter` writes results to standard output and progress to standard error. Progress is a
+//! line that is overwritten every 200 ms (bar), or a new line each second (plain). With `--json`,
+//! each result is an event, and an event of type `end` is the last. Worker threads count the bytes
+//! in a shared counter.
 
 use std::io::{BufWriter, IsTerminal, Stdout, Write, stderr, stdout};
 use std::sync::atomic::{AtomicU64, Ordering};
