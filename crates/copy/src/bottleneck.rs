@@ -1,4 +1,9 @@
 //! Bottleneck of a copy, by what its lanes waited for.
+//!
+//! [`bottleneck`] compares the totals of a [`Summary`] with thresholds, and reports the first that
+//! is reached: disks, processors, datagrams that the receiving host dropped, then the rate. Waits
+//! of disks are a share of the time of all lanes. A copy that moved data for less than a second has
+//! no bottleneck, since its shares mean little.
 
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
@@ -8,7 +13,7 @@ use serde::Serialize;
 
 use crate::watch::Summary;
 
-/// Shortest time of moving data that tells anything.
+/// Shortest time of moving data from which a bottleneck can be inferred.
 const MOVING_MIN: Duration = Duration::from_secs(1);
 /// Least share of the time that lanes wait for a disk that limits them, in percent.
 const DISK_SHARE: u64 = 25;
@@ -37,8 +42,9 @@ pub enum Bottleneck {
     AskedRate(u64),
 }
 
-/// Returns what limited the copy, if anything stands out. `rate` is that of the data on the wire; it is `asked` if the user
-/// gave it. `cpu` is the load of the processors of this host, in percent.
+/// Returns the bottleneck of the copy, if one of the thresholds is reached. `rate` is the rate of
+/// the data on the wire, and `asked` is true if the user gave it. `cpu` is the load of the
+/// processors of this host, in percent.
 pub fn bottleneck(
     summary: &Summary,
     (rate, asked): (Option<Rate>, bool),

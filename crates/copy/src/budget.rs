@@ -1,4 +1,9 @@
 //! Limits of the memory and open files of one copy.
+//!
+//! [`Budget`] divides its limits among lanes, deltas and journals. A daemon gives each copy a
+//! budget for its session; a client uses the default. [`Slots`] is a semaphore for files that stay
+//! open, such as journals: a thread waits for a [`Slot`] before it opens one. Memory is in bytes,
+//! and files are file descriptors.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -94,7 +99,7 @@ impl Slots {
     }
 }
 
-/// Blocks of deltas that fit into any memory.
+/// Least number of blocks of deltas, for which any budget has enough memory.
 const BLOCKS_MIN: usize = 1 << 13;
 /// Most files with data that are useful for a lane.
 const OPEN_MAX: usize = 64;

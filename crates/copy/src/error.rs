@@ -1,4 +1,8 @@
-//! Faults of copies.
+//! Faults of copies, with their messages and exit statuses.
+//!
+//! [`Fault`] has one variant for each fault that sender or receiver find. The message is the text
+//! of the variant. It names the object and, where there is one, the remedy. [`Coded`] maps each
+//! variant to the exit status of the command.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,14 @@
 //! Messages of a copy, on stream 0 and on a stream for the list of entries.
+//!
+//! ```text
+//! stream       from the sender                 from the receiver
+//! 0 (Message)  Object, Reports, Held, Sent     Progress, Settled, Result
+//! 1 (Listing)  Begin, Entries, Contents, End   Wanted, Compared, Planned, Removed
+//! ```
+//!
+//! [`Request`] starts a copy, in either direction. Bytes of files travel in objects on lanes,
+//! except small files in [`Listing::Contents`]. Decoding checks the limit of each list before it
+//! allocates memory. Longer lists are sent [`in_parts`].
 
 use std::{iter, mem};
 

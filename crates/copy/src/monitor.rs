@@ -1,4 +1,10 @@
 //! Counters and events of a transfer, for its observer.
+//!
+//! Threads of the transfer write into one shared [`Monitor`]: [`Counts`] for each lane, and a queue
+//! of [`CopyEvent`] values. The observer takes the events, and adds up the counters in
+//! [`Monitor::progress`]. About 4 MiB of events may wait; then [`Monitor::show`] blocks the thread
+//! until the observer takes them. Counters are independent: a sum may mix values of different
+//! moments. Times are in nanoseconds.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,9 @@
 //! Events of a copy for an observer, such as the command or a client of a daemon.
+//!
+//! A [`Watcher`] receives each [`CopyEvent`] in order: the start, progress, files, warnings and
+//! failures. The [`Summary`] follows as the result of the copy. A relay sends events to its client,
+//! so all are messages with limits on texts and lists. Sizes are in bytes, rates in bits per
+//! second, and waits in nanoseconds.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -92,7 +97,7 @@ pub struct CurrentFile {
 }
 
 impl CurrentFile {
-    /// Creates the value for a file of which `done` bytes precede those that move now.
+    /// Creates the value for the file at `path`, of which `done` of `size` bytes have moved.
     pub fn new(path: &Path, done: u64, size: u64) -> Self {
         let path = path.as_os_str().as_bytes();
         Self {

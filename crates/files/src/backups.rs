@@ -1,4 +1,10 @@
 //! Backups of files and links before they are replaced or deleted.
+//!
+//! [`Backups::keep`] makes the backup: a hard link gets a temporary name and is renamed, so that
+//! the original stays in place until its replacement. File systems without hard links rename the
+//! original instead. Backups lie beside the files, or in one directory with the same tree below.
+//!
+//! A backup replaces an older one, but no listed file of the same copy and no special file.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -15,7 +21,7 @@ use rustix::fs::FileType;
 use crate::options::Backup;
 use crate::temp_names::Writer;
 
-/// Numbers of temporary names, beyond those of entries.
+/// First number for temporary names of backups, beyond the numbers of entries.
 const NUMBERS: u64 = 1 << 62;
 /// Most listed paths that end like backups. More are not protected from backups, as in rsync.
 const LISTED_MAX: usize = 1 << 20;
@@ -80,8 +86,8 @@ impl Backups {
         }
     }
 
-    /// Returns true if the item at `path` below `root` is a backup or their directory, which must not be
-    /// deleted.
+    /// Returns true if the item at `path` below `root` is a backup or the directory of the backups,
+    /// which must not be deleted.
     pub fn is_backup(&self, root: &Root, path: &[u8], kind: FileType) -> bool {
         let Some(folder) = &self.folder else {
             return kind != FileType::Directory && path.ends_with(self.suffix.as_bytes());
@@ -146,7 +152,7 @@ impl Backups {
         name.into()
     }
 
-    /// Fails if a backup called `name` would replace what no backup may replace.
+    /// Fails if a backup called `name` would replace a listed path or a special file.
     fn check(&self, root: &mut Root, name: &Path) -> io::Result<()> {
         let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         if listed.contains(name.as_os_str().as_bytes()) {

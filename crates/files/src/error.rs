@@ -1,4 +1,7 @@
 //! Faults of requests about files: sources, lists of names, rules and hashes.
+//!
+//! [`Fault`] has one variant for each fault. Its message names the file or option, and the remedy
+//! where there is one. [`Coded`] maps each variant to the exit status of the command.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,4 +1,9 @@
-//! Patterns in the paths of sources, which the side that has the files expands.
+//! Patterns in the paths of sources, such as `*.iso`, which the side that has the files expands.
+//!
+//! [`expand`] goes through a path name by name, and reads only the directories whose contents a
+//! pattern must match. The rules are those of a shell: `*`, `?` and `[...]` match no slash and no
+//! dot at the begin. Lighthaul's own temporary files never match. Limits on results and compared
+//! names bound the work that a peer can cause.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

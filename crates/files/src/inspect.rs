@@ -1,4 +1,9 @@
 //! Completion of entries: attributes, hard links and holes, which only some options need.
+//!
+//! [`Inspector`] stands between the walk and the list that is sent. It completes each entry in its
+//! turn, so that memory does not grow with the list, except for the table of hard links. It reads
+//! metadata only, and no data of files. Attributes that cannot be read become a warning. A file
+//! that vanished stays in the list, and fails when it is read.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -41,7 +46,8 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// Creates an iterator over `found` in `access`, with the directory `top` whose contents they are.
+    /// Creates an iterator over `found` in `access`. `top` is the directory whose contents they
+    /// are.
     pub fn new(
         (found, top): (Box<dyn Iterator<Item = Found> + Send>, Option<&Path>),
         access: Arc<FileAccess>,
@@ -121,7 +127,7 @@ impl Inspector {
         }
     }
 
-    /// Returns the message at the end of all entries, if there is one.
+    /// Returns the warning about hard links that were not preserved, after the last entry.
     fn conclude(&mut self) -> Option<Found> {
         let dropped = self.links.take()?.dropped();
         (dropped > 0).then(|| {

@@ -1,4 +1,9 @@
 //! Manifest: the list of a transfer's entries, and its encoding.
+//!
+//! The list consists of parts of up to [`PAGE`] entries, which [`pack`] encodes (postcard) and
+//! compresses (DEFLATE, RFC 1951). Messages refer to an [`Entry`] by its position in the list. A
+//! directory precedes its contents, and an [`EntryKind::FolderEnd`] follows them. [`unpack`] trusts
+//! no peer: it bounds the size, and rejects paths that could leave the target.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -22,8 +27,7 @@ pub const PAGE: usize = 1000;
 pub const PATH_MAX: usize = 4096;
 /// Most octets of a path in messages: the longest path of a directory, and a name in it.
 pub const PATH_SHOWN_MAX: usize = 2 * PATH_MAX;
-/// Most places in one request. Command lines with more are longer than the system accepts, or
-/// almost.
+/// Most places in one request. Few command lines have more, since the system limits their length.
 pub const PLACES_MAX: usize = 1 << 14;
 /// Most ranges of data of a file with holes.
 pub const PARTS_MAX: usize = 1 << 13;
@@ -62,7 +66,7 @@ pub enum Linked {
     /// The file has no other name in the list.
     #[default]
     Alone,
-    /// This is its first name; this number of names may follow.
+    /// This is its first name; at most this number of names follows.
     First(u64),
     /// The file is that of the entry with this number.
     To(u64),

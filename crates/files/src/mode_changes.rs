@@ -1,4 +1,9 @@
 //! Changes of permission bits that the user asks for, as `--chmod` of rsync has them.
+//!
+//! [`ModeChanges::parse`] converts each change to two masks, the bits that stay and the bits that
+//! are set, so that [`ModeChanges::apply`] is simple arithmetic. The sender applies them to the
+//! entries that it lists. Symbolic links have no changes. Only the 12 permission bits change, and
+//! the type of the file stays.
 
 use lighthaul_io::control::bounded;
 use lighthaul_session::error::Error;
@@ -23,7 +28,7 @@ struct ModeChange {
     scope: Scope,
     keeps: u16,
     sets: u16,
-    /// Sets execute bits only for directories, and for files that have one (`X`).
+    /// True to set execute bits only for directories, and for files that have one (`X`).
     conditional: bool,
 }
 

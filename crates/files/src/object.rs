@@ -1,4 +1,12 @@
 //! Layout of parts of files in an object, one after the other.
+//!
+//! ```text
+//! object: | piece | piece |  padding  | large piece  | piece | ...
+//!                                     ^ multiple of 4096 bytes
+//! ```
+//!
+//! Both sides compute the same [`Layout`] from the same list of [`Piece`]s, so that offsets do not
+//! travel. Padding belongs to no file. [`Layout::new`] rejects lists that a peer may not send.
 
 use std::ops::Range;
 
@@ -81,8 +89,8 @@ impl Layout {
         self.len
     }
 
-    /// Returns the index of the piece at `position`, and the bytes of it before that; none at the end of the object
-    /// and in padding.
+    /// Returns the index of the piece at `position`, and the offset of that position in the piece.
+    /// Returns `None` in padding and at the end of the object.
     pub fn piece_at(&self, position: u64) -> Option<(usize, u64)> {
         if position >= self.len {
             return None;

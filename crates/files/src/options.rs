@@ -1,4 +1,9 @@
 //! Options of a copy. Both sides know all of them.
+//!
+//! [`Options`] is a part of the request that starts a copy, so each side decides by the same
+//! options. The command line converts its arguments to these fields. Fields that a peer sends have
+//! limits. [`Planned`] describes the action on one entry, for dry runs and itemized copies. A
+//! receiver that serves others limits the options further by [`Permit`](crate::permit::Permit).
 
 use std::time::Duration;
 
@@ -33,7 +38,7 @@ pub const SUFFIX_MAX: usize = 255;
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
 // fields: message on the wire, one for each option of a copy
 pub struct Options {
-    /// Number of the copy, the same for all its attempts; none if it is attempted only once.
+    /// Random number of the copy, the same for all its attempts; none for a copy of one attempt.
     pub copy: Option<[u8; 16]>,
     /// Rules that select files.
     pub rules: Rules,
@@ -65,7 +70,7 @@ pub struct Options {
     pub chmod: ModeChanges,
     /// Place of replaced and deleted files; none to keep no backups.
     pub backup: Option<Backup>,
-    /// Directories with files that unchanged files become hard links of.
+    /// Directories with files to which unchanged files become hard links.
     #[serde(deserialize_with = "bounded::rows::<REFERENCES_MAX, PATH_MAX, _>")]
     pub link_dest: Vec<Vec<u8>>,
     /// Reports each entry that was changed.
@@ -96,7 +101,7 @@ pub struct Options {
     /// Vector of the circuit, relative to the start of the data; empty without a circuit.
     #[serde(deserialize_with = "bounded::text::<TRC_MAX, _>")]
     pub trc: String,
-    /// Nanoseconds from this message to the begin of the vector, if that does not wait for the
+    /// Nanoseconds from this message to the begin of the vector; none if the vector begins with the
     /// data.
     pub trc_in: Option<i64>,
     /// True if no other flow uses the path.

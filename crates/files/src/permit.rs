@@ -1,4 +1,9 @@
 //! Metadata that a peer may set, as the receiving side decides.
+//!
+//! The options of a copy come from the peer, but a daemon gives each key its own rights.
+//! [`Permit::limit`] reduces the selection of metadata, and [`Permit::apply`] removes values from
+//! each entry. The copy continues without them, and reports each removed part. Set-user-ID and
+//! set-group-ID bits of a file are also removed if its owner is not preserved.
 
 use lighthaul_fs::metadata::{Keep, MetadataKind, NotKept, NotKeptReason};
 

@@ -1,4 +1,13 @@
 //! Requests about files of a peer, and their replies.
+//!
+//! ```text
+//! client                                                    server
+//!   | FileRequest --------------------------------------------> |
+//!   | <----- Listed, Hashed, Unreadable, Failed, Busy ... Done |
+//! ```
+//!
+//! A [`FileReply::Failed`] is about one item, and the reply continues after it. Copies have
+//! messages of their own.
 
 use std::slice;
 

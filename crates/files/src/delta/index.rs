@@ -1,12 +1,18 @@
-//! Blocks of a basis by their sums. Memory is bounded by the number of blocks, which is known
-//! before the first sum arrives.
+//! Blocks of a basis by their sums.
+//!
+//! [`Index`] receives the [`Sum`] of each block in order, and finds a block by the sum of a window
+//! of the source. Lookups take three steps: the filter, the weak sum in a hash table, the strong
+//! sum. The number of blocks is known before the first sum arrives, and bounds the memory to
+//! [`Index::BYTES_A_BLOCK`] each. A lookup tries at most 32 slots, so that a peer which sends many
+//! equal weak sums costs bounded time. Equal sums do not prove equal bytes: the receiver compares
+//! digests of the copies.
 
 use lighthaul_base::Malformed;
 
 use super::summer::Sum;
 
-/// Slots that are tried for one sum. A peer that sends many blocks with the same sum finds fewer of
-/// them.
+/// Slots that are tried for one sum. Of more blocks with the same weak sum, the others are not
+/// found.
 const TRIES: usize = 32;
 const EMPTY: u32 = u32::MAX;
 
@@ -26,7 +32,8 @@ pub struct Index {
 }
 
 impl Index {
-    /// Most bytes of memory for each block: its sum and a half, as the list grows, 2.5 slots and 32 bits.
+    /// Most bytes of memory for each block: 8 for its sum, 4 for the growth of the list of sums,
+    /// 10 for 2.5 slots, and 4 for the filter.
     pub const BYTES_A_BLOCK: usize = 8 + 4 + 10 + 4;
 
     /// Returns an index for a basis of `blocks` blocks.
@@ -120,8 +127,8 @@ impl Index {
             .is_some_and(|there| there & bits == bits)
     }
 
-    /// Returns a block with these sums. Computes the strong one only if a block has the weak one,
-    /// and says so in the second value.
+    /// Returns a block with these sums. Computes the strong sum only if a block has the weak one.
+    /// The second value is true if the strong sum was computed.
     pub fn find(&self, weak: u32, strong: impl FnOnce() -> u32) -> (Option<usize>, bool) {
         let mask = self.slots.len().saturating_sub(1);
         let slots = (0..TRIES).map(|tried| self.slots.get((weak as usize + tried) & mask).copied());

@@ -1,4 +1,8 @@
-//! Tests of the search: against a comparison of all bytes, and with sums that arrive late.
+//! Tests of the search for parts of the basis, and of the stretches that it reports.
+//!
+//! `Memory` holds source and basis, and lets the sums arrive a few at a time. Each search must
+//! report parts that rebuild the source exactly, once for each wanted byte. The number of missing
+//! bytes is compared with `reference`, a simple search that compares the blocks themselves.
 
 use proptest::prelude::*;
 
@@ -91,7 +95,7 @@ fn scan(
     (memory.parts, memory.read)
 }
 
-/// Searches, while nothing else can be sent if `is_idle`.
+/// Runs a search. With `is_idle`, the sender has nothing else to send meanwhile.
 fn scan_with<'a>(
     basis: &[u8],
     source: &'a [u8],
@@ -196,8 +200,8 @@ fn edited(mut bytes: Vec<u8>, edits: &[Edit]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the bytes of `source` in no block of `basis`, as a search finds them that compares
-/// blocks themselves at each position.
+/// Returns the number of bytes of `source` that are in no block of `basis`. Compares the bytes of
+/// blocks at each position.
 fn reference(basis: &[u8], source: &[u8]) -> u64 {
     let block = BLOCK_MIN as usize;
     let blocks: std::collections::BTreeSet<&[u8]> = basis.chunks_exact(block).collect();

@@ -1,5 +1,9 @@
-//! List of paths to copy, as `--files-from` reads it: plain paths, or the failure list of an
-//! earlier copy.
+//! List of paths to copy, as `--files-from` reads it.
+//!
+//! [`FilesFrom`] reads plain paths, or the failure list of an earlier copy: events of JSON, one a
+//! line, which [`failure_record`] writes. Each path is made relative to the source, without `.` and
+//! empty names. A path with `..` is an error, so no path leads out of the source by its text. The
+//! reader stops at the first error. It does not check that the paths exist.
 
 use std::io::{BufRead, Read};
 

@@ -1,4 +1,13 @@
-//! A line of a list of hashes: as coreutils write them, or an event of ours.
+//! Line of a list of hashes: as coreutils write it, or an event of Lighthaul.
+//!
+//! ```text
+//! 900150983cd24fb0d6963f7d28e17f72  path                  a leading \ marks an escaped path
+//! {"path": "path", "size": 3, "digest": "md5:9001..."}    path_hex for a path that is not UTF-8
+//! ```
+//!
+//! [`Sum::parse`] reads a line of either form, and [`line`] writes the first. Digits alone do not
+//! name their function. [`Sum`] then asks for all functions with that number of digits, and one
+//! must agree.
 
 use lighthaul_base::from_hex;
 use serde_json::Value;
@@ -9,19 +18,19 @@ use crate::sums::file_sums::{CRC128, FileSums, WantedSums};
 /// Line of a list about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sum {
-    /// Its path below the directory.
+    /// Path of the file below the directory.
     pub path: Vec<u8>,
-    /// Its bytes, if the list says.
+    /// Size of the file in bytes, if the list has it.
     pub size: Option<u64>,
-    /// Hashes to compute: both, if the number of digits fits two.
+    /// Hashes to compute: all whose number of digits fits.
     pub wanted: WantedSums,
     /// Expected value of one of them, in lower-case digits.
     pub digits: String,
 }
 
 impl Sum {
-    /// Parses a line without its end. Returns `None` for a malformed one. `kind` is the hash of bare digits, if
-    /// it is given.
+    /// Parses a line without its newline. Returns `None` for a malformed line. `kind` is the hash
+    /// function of a line of coreutils, if the caller knows it.
     pub fn parse(line: &[u8], kind: Option<hash::HashKind>) -> Option<Self> {
         if line.first() == Some(&b'{') {
             return Self::event(&serde_json::from_slice(line).ok()?);
@@ -103,7 +112,7 @@ impl Sum {
     }
 }
 
-/// The line that says `digits` of the file at `path`, as coreutils write it.
+/// Returns the line with the hash `digits` of the file at `path`, as coreutils write it.
 pub fn line(digits: &str, path: &[u8]) -> Vec<u8> {
     let special = |octet: &u8| matches!(octet, b'\\' | b'\n' | b'\r');
     let mut line = Vec::with_capacity(digits.len() + path.len() + 3);

@@ -1,5 +1,9 @@
-//! Pool of worker threads. Results come in the order of jobs, and jobs and results in memory are
-//! bounded.
+//! Pool of worker threads, whose results come in the order of jobs.
+//!
+//! [`run`] gives jobs to workers, and results to the [`Consumer`] in the calling thread. At most
+//! 256 jobs and results for each worker are in memory: a slow job stops the supply of others after
+//! that. A panic of a worker continues in the caller. When the consumer fails, workers end after
+//! their present job.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,7 +20,7 @@ pub trait Consumer<R> {
     /// Takes the next result, in the order of jobs.
     fn take(&mut self, result: R) -> Result<(), Self::Error>;
 
-    /// Called a few times a second, to show progress.
+    /// Called when no result has come for 200 ms, to show progress.
     fn tick(&mut self);
 }
 
