@@ -1,5 +1,9 @@
-//! Files read from their device instead of the page cache: the bytes that would be there after a
-//! restart of the host.
+//! Files read from their device instead of the page cache.
+//!
+//! [`DeviceFile`] returns the bytes that would be there after a restart of the host, to verify a
+//! copy. It uses direct I/O (`O_DIRECT`) with an aligned buffer of 1 MiB, so callers may read any
+//! range. File systems without direct I/O have fallbacks, which each function describes. A cache
+//! inside the device is not bypassed.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,8 @@
 //! Removal of files and trees beneath a root. No symbolic link is followed.
+//!
+//! [`Root::remove_tree`] goes down by descriptors, so that a directory which another process
+//! replaces with a link is not followed. The caller decides about each path, and learns each
+//! removed one. The first error ends the removal, and what was removed before stays removed.
 
 use std::ffi::OsStr;
 use std::io;
@@ -25,8 +29,9 @@ impl Root {
 
     /// Removes `path`; if it is a directory, with all its content.
     ///
-    /// Keeps each path for which `keep` returns true (given the path and its type), and the directories
-    /// above. Asks about a directory before its contents are removed, and again after that. Paths that vanish meanwhile are no error. Calls `gone` with each path removed.
+    /// Keeps each path for which `keep` returns true (given the path and its type), and the
+    /// directories above. Asks about a directory before its contents are removed, and again after
+    /// that. A path that another process removes is no error. Calls `gone` with each removed path.
     pub fn remove_tree(
         &mut self,
         path: &Path,

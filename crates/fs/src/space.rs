@@ -1,5 +1,9 @@
 //! Free space of a file system, so that a transfer that cannot fit is refused before its first
 //! byte.
+//!
+//! [`Space`] collects the limits that apply to this user: size and inodes of the file system, and
+//! the quotas of user and group. Root has no quota. [`Space::check`] reserves nothing, so later
+//! writes may still fail. Space is in bytes.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,10 @@
 //! Metadata of a file as it crosses the wire, within bounds.
+//!
+//! [`Extras`] are the values of one file, and [`Keep`] selects which of them to read and to apply.
+//! Decoding checks the bounds, so an [`Extras`] from a peer is safe to apply:
+//!
+//! - at most 1024 attributes, with 256 KiB of names and values;
+//! - nanoseconds below 10^9, permission bits only, no reserved owner.
 
 use serde::{Deserialize, Deserializer, Serialize};
 

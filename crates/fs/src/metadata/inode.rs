@@ -1,4 +1,9 @@
 //! Metadata of files, directories and links, accessed through open descriptors instead of names.
+//!
+//! [`Inode`] opens an object once; later renames or links under its name do not redirect it.
+//! [`Inode::read`] and [`Inode::apply`] move [`Extras`] between the file system and memory. A part
+//! that fails is reported as [`NotKept`], and the other parts are still read or set. The calls need
+//! a mounted `/proc`.
 
 use std::ffi::OsStr;
 use std::io;

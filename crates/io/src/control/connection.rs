@@ -1,4 +1,13 @@
 //! Local end of the control connection.
+//!
+//! ```text
+//! Stream::send --> outgoing queue ---> thread "control" --> TLS or seal --> TCP
+//! Stream::receive <-- incoming queues <-- the same thread <---------------- TCP
+//! ```
+//!
+//! [`Control`] starts one thread for its connection, and opens numbered [`Stream`]s on it. Clones
+//! share the connection; it closes when the last clone and the last stream are dropped. Frames of
+//! one stream keep their order. Limits of queues bound the memory that a peer can occupy.
 
 use std::any::Any;
 use std::net::{SocketAddr, TcpStream};

@@ -1,4 +1,13 @@
-//! Frames of a control connection: length, stream number, flags, head and body.
+//! Frames of a control connection.
+//!
+//! ```text
+//! | length: 4 | stream: 2 | flags: 1 | head length: 1 | head | body | tag: 16, if sealed |
+//! ```
+//!
+//! Numbers are in octets and big-endian. The length is that of head and body. Flag 1 marks a
+//! datagram, and flag 2 a frame that is all head, which may exceed 255 octets. [`Assembly`] joins
+//! the octets of a connection to [`Frame`]s. It allocates at most 64 KiB before octets arrive,
+//! whatever length a peer claims.
 
 use std::io;
 

@@ -1,4 +1,12 @@
 //! Protection of frames on their way: TLS, or individual seals after the connection has left TLS.
+//!
+//! ```text
+//! TLS: frame, frame, ..., marker frame | sealed or plain frames until the end
+//! ```
+//!
+//! `FrameProtection` stands between the queues and TCP. Each direction leaves TLS on its own. The
+//! marker is the last frame in TLS, so that the reader knows where the next key applies. The number
+//! of a sealed frame is its nonce, and is never used again with the key.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, IoSlice, Write};

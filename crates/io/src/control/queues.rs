@@ -1,4 +1,10 @@
-//! Queues between the streams of a control connection and its socket.
+//! Queues between the streams of a control connection and its thread.
+//!
+//! One lock protects the `Queues` of all streams. The users of the connection add to `outgoing` and
+//! take from `incoming`; the thread does the reverse. Three limits apply to the bytes to a peer
+//! that does not read: packets wait at [`QueueLimit`], messages at 1.5 times that. Beyond
+//! `unread_max`, the connection ends. Bytes from the peer have one limit, at which the thread stops
+//! reading.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -42,6 +48,7 @@ const UNAUTHORIZED_BYTES_MAX: usize = 64 << 10;
 /// Reason for the end of a connection whose peer leaves more unread than [`Queues::unread_max`].
 pub(super) const UNREAD: &str = "the peer does not read what was sent to it";
 
+/// State that the users of a connection share with its thread.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) queues: Mutex<Queues>,
@@ -51,6 +58,7 @@ pub(super) struct Shared {
     pub(super) local: SocketAddr,
 }
 
+/// Frames that wait in both directions, their limits, and the state of the connection.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
     pub(super) outgoing: VecDeque<Vec<u8>>,
@@ -83,7 +91,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// Returns the error of those that use the connection.
+    /// Returns the error for the users of the connection.
     pub(super) fn error(&self) -> Error {
         match self {
             Self::Network(why) => Error::Network(why.clone()),
@@ -118,14 +126,15 @@ impl Queues {
         self.limit.bytes()
     }
 
-    /// Returns the limit of bytes to the peer up to which a message may join those that wait: packets of objects, which
-    /// fill the queue up to its own limit, do not keep messages out.
+    /// Returns the limit of bytes to the peer up to which a message may be queued. It is higher
+    /// than the limit for packets of objects, so that packets which fill the queue do not block
+    /// messages.
     pub(super) const fn messages_max(&self) -> usize {
         self.outgoing_max() + self.outgoing_max() / 2
     }
 
-    /// Returns the bytes to the peer that may wait at most, whatever the users of the connection send. Some frames may
-    /// join those of [`Queues::messages_max`] at the same moment.
+    /// Returns the most bytes to the peer that may wait, for any users of the connection. It
+    /// exceeds [`Queues::messages_max`], since several users may queue a frame at the same moment.
     pub(super) const fn unread_max(&self) -> usize {
         2 * self.outgoing_max() + 2 * FRAME_MAX
     }
@@ -160,14 +169,16 @@ pub(super) struct Seals {
     pub(super) open: Option<Key>,
 }
 
+/// Frames that arrived on one stream and were not taken.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     pub(super) frames: VecDeque<Frame>,
     pub(super) sign: Option<Sign>,
-    /// True if frames have arrived since the sign was last raised.
+    /// True if frames have arrived, but the sign was not raised for them yet.
     pub(super) untold: bool,
 }
 
+/// Value that closes the connection when it is dropped.
 #[derive(Debug)]
 pub(super) struct Closer(pub(super) Arc<Shared>);
 

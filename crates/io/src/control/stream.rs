@@ -1,4 +1,9 @@
 //! Stream of a control connection.
+//!
+//! [`Stream`] sends and receives frames with one number. [`Stream::receive`] waits;
+//! [`Stream::try_receive`] does not, and the stream's descriptor tells poll(2) when to call it.
+//! Call [`Stream::woken`] after each such wait. All streams of a connection share its outgoing
+//! queue, so check for room before sending bodies.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
@@ -15,7 +20,7 @@ use crate::host::clock::Clock;
 use crate::host::interrupt;
 use crate::host::wait::{Sign, Watch, wait};
 
-/// Interval at which a waiting thread checks for a signal, which may have woken another thread.
+/// Interval at which a waiting thread checks for a signal that another thread has received.
 const LISTEN: Duration = Duration::from_millis(100);
 
 /// Stream of a control connection, which sends and receives frames.
@@ -56,8 +61,8 @@ impl Stream {
         queues.outgoing_bytes <= queues.outgoing_max() || queues.ended.is_some()
     }
 
-    /// Waits at most `timeout` until a message may be queued, beside packets that fill the queue. Returns whether one
-    /// may, or the connection has ended.
+    /// Waits at most `timeout` until a message may be queued, even if packets fill the queue.
+    /// Returns true if a message may be queued, or the connection has ended.
     pub fn wait_for_room(&self, timeout: Duration) -> bool {
         let is_full = |q: &mut Queues| q.outgoing_bytes > q.messages_max() && q.ended.is_none();
         let queues = self.shared.lock();
@@ -76,7 +81,8 @@ impl Stream {
         self.send_parts(frame.datagram, [head, body], body.is_empty())
     }
 
-    /// Queues a frame of a head and a body. With `whole`, the peer takes both together as the head.
+    /// Queues a frame of a head and a body. With `whole`, the peer treats both together as the
+    /// head.
     pub(crate) fn send_parts(
         &self,
         datagram: bool,

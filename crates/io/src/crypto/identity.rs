@@ -1,4 +1,9 @@
 //! Identity of a host or user: an Ed25519 key, known to others by its fingerprint.
+//!
+//! [`Identity`] is the private key (Ed25519, RFC 8032), stored as PKCS#8 (RFC 5958) in a file that
+//! only its owner can read. A [`Fingerprint`] is the SHA-256 of a public key or a token; users
+//! compare its form `sha256:` with 64 digits. Debug output shows no secret. Random octets and
+//! bearer tokens also come from here.
 
 use std::fmt;
 use std::fs;
@@ -145,7 +150,7 @@ impl Fingerprint {
         &self.0
     }
 
-    /// Returns the fingerprints whose digits are anywhere in `text`, some of them twice.
+    /// Returns the fingerprints whose digits are anywhere in `text`. May return one twice.
     pub fn all_in(text: &str) -> impl Iterator<Item = Self> {
         let runs = text.split(|letter: char| !letter.is_ascii_hexdigit());
         let long = runs.filter(|run| run.len() >= DIGITS);

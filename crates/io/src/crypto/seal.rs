@@ -1,5 +1,10 @@
 //! Authenticated encryption of datagrams: AES-128-GCM if the CPU supports it, else
 //! ChaCha20-Poly1305.
+//!
+//! A [`Key`] belongs to one direction of one lane. The head of a datagram is authenticated, and its
+//! body is also encrypted (AEAD, RFC 5116). The nonce is the datagram's number, 8 octets after 4
+//! zeros, so a number must never repeat under one key. [`derive()`] creates independent secrets,
+//! for example one for each object. Repeated datagrams are not detected here.
 
 use std::fmt;
 

@@ -1,4 +1,8 @@
 //! Clocks and CPU times. No other file of the crate reads the system's clocks.
+//!
+//! [`Clock`] is monotonic and starts at zero, so its times have no meaning in other processes.
+//! Machines receive these times as arguments. The time of day serves logs, seeds and timetables; it
+//! may jump. Local times use the time zone of this host (`localtime_r(3)`).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,13 @@
-//! Trains: datagrams of one size, sent with one system call.
+//! Trains: datagrams of one size, sent with one system call (UDP GSO, udp(7)).
+//!
+//! ```text
+//! datagram: | connection number: 8 | head | body | tag: 16, if sealed |
+//! train:    | datagram | datagram | ... | last datagram, may be shorter |
+//! ```
+//!
+//! `Train` collects datagrams until [`Udp`] sends them. Numbers are lengths in octets. All
+//! datagrams of one train are sealed, or none is. The first 8 octets of the head are the nonce
+//! under the lane's key.
 
 use std::io;
 

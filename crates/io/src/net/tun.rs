@@ -1,5 +1,9 @@
-//! TUN devices whose packets are super-segments of up to 64 KiB, each with a header that tells how
-//! to cut it.
+//! TUN devices for emulated links, which pass packets uncut.
+//!
+//! [`Tun`] gives a network namespace an interface whose packets the lab reads and writes. A packet
+//! is a super-segment of up to 64 KiB after a header of [`VNET_BYTES`] bytes (`virtio_net_hdr`),
+//! which describes how to cut it. The reader cuts it where the link must see single packets.
+//! [`Watchers`] waits for several devices without a limit of their number.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read, Write};
