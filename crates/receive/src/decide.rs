@@ -1,4 +1,13 @@
 //! Decision about an entry, and the report of a dry run.
+//!
+//! `decide` compares an entry with the item at the target, and the first difference is the reason:
+//!
+//! ```text
+//! missing, other type --> newer target (--update) --> size --> digest, or else time
+//! ```
+//!
+//! Copies and dry runs use the same decision. In a dry run, `foresee` reports it and changes
+//! nothing. Modes and owners never cause a transfer; they are changes of metadata.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -141,7 +150,8 @@ impl EntryChecker<'_> {
         self.plan_item(action, entry, why, (0, None))
     }
 
-    /// Reports an action with the bytes that an earlier copy left, and the differences.
+    /// Reports an action of a dry run, with the bytes that an earlier copy left and the
+    /// differences.
     fn plan_item(
         &self,
         action: Action,

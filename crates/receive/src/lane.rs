@@ -1,4 +1,9 @@
 //! Receiving side of a lane: one object after the other, each with its own machine.
+//!
+//! `ReceiveLane` runs in a thread of its own. For each object it sets new keys, creates the machine
+//! of the protocol and runs it over the lane's socket and streams. Bytes go to the sink, and what
+//! the machine learned goes to the next one. `ReceiveOwner` copies the counters of the machine to
+//! those of the lane. A failed object ends the copy.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

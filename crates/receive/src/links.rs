@@ -1,4 +1,12 @@
 //! Hard links that wait until the first name of their file is in place.
+//!
+//! ```text
+//! first name: listed --> in place or failed
+//! other name: waits -------------------------> ready --> linked, or failed like the first
+//! ```
+//!
+//! `Links` knows each listed first name by the number of its entry, and forgets it with its last
+//! name. Both limits of the table bound memory; names beyond them become files of their own.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -91,7 +99,8 @@ impl Links {
         self.open.first().copied()
     }
 
-    /// Moves the names that wait for entry `first` to the queue, if that is settled.
+    /// Moves the names that wait for entry `first` to the queue, if that entry is in place or
+    /// failed.
     fn release(&mut self, first: u64) {
         let Some(file) = self.firsts.get_mut(&first) else {
             return;

@@ -1,4 +1,10 @@
 //! Deletion of items that the target has and the source does not, if the user asks for it.
+//!
+//! When the list of a directory ends, `EntryChecker::remove` compares the names at the target with
+//! those of the source. The rest is removed, each item after its backup, and both sides learn each
+//! path. Items stay if a rule excludes them, if they are backups, special or temporary files, or if
+//! `--max-delete` is reached. Once some of the source could not be read, or the copy has failed,
+//! nothing more is deleted. A dry run only reports.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -26,14 +32,14 @@ const DEPTH_MAX: usize = 400;
 const REMOVED_MAX: usize = 200;
 
 impl EntryChecker<'_> {
-    /// Returns true if items that the source does not have are deleted. Not with a list of paths,
-    /// which names only parts of directories.
+    /// Returns true if items that the source does not have are deleted. A list of paths names only
+    /// parts of directories, so nothing is deleted with it.
     pub(super) const fn prunes(&self) -> bool {
         self.transfer.options().delete && !self.transfer.options().listed
     }
 
-    /// Deletes the items of `folder` that its source does not have, or those of the target directory.
-    /// Items that a rule excludes stay.
+    /// Deletes the items of `folder` that its source does not have. Without `folder`, deletes those
+    /// of the target directory. Items that a rule excludes stay.
     pub(super) fn remove(&self, place: &mut Place, folder: Option<&Entry>) -> Result<(), Error> {
         if !self.prunes() {
             return Ok(());
@@ -92,8 +98,8 @@ impl EntryChecker<'_> {
         Ok(true)
     }
 
-    /// Removes an item of another kind than `entry` with `--delete`. Returns the metadata of the
-    /// item that remains, if any.
+    /// With `--delete`, removes an item of another type where `entry` will be. Returns the metadata
+    /// of the item that remains, if any.
     pub(super) fn make_room(
         &self,
         place: &mut Place,

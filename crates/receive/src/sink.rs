@@ -1,4 +1,12 @@
 //! Sink of one lane: writes objects to temporary files.
+//!
+//! ```text
+//! bytes of an object --> pieces --> digest of each piece, temporary file --> job for the publisher
+//! ```
+//!
+//! `FileSink` takes bytes in any order. Digests that need order are computed by reading back. At
+//! most `open_max` files are open at a time. A file that cannot be opened fails alone, and an I/O
+//! error ends the copy. The sink never compares digests and never renames: the publisher does.
 
 use std::collections::BTreeMap;
 use std::io;

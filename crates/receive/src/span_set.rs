@@ -1,4 +1,9 @@
 //! Set of separate ranges of a file, from which a peer takes parts.
+//!
+//! `SpanSet` holds ranges that are owed, in bytes: begin, and the byte after the end.
+//! `SpanSet::take` accepts only a part within one range, so that no byte is sent twice or without a
+//! request. A part from the middle splits a range. Beyond `SPANS_MAX` ranges nothing can be taken,
+//! which bounds the memory that a peer can cause.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +34,7 @@ impl SpanSet {
 
     /// Joins all ranges to one that covers them.
     pub(super) fn join(&mut self) {
-        // one that was inserted in another begins last, and does not end last
+        // a range may have been inserted into a joined one, so the last one need not end last
         let ends = self.spans.keys().next().zip(self.spans.values().max());
         if let Some((from, till)) = ends {
             let span = (*from, *till);

@@ -1,4 +1,12 @@
 //! Target directory of a copy, which is opened before the first byte is requested.
+//!
+//! ```text
+//! path of the user --> open: directory, or new name --> prepare: after the naming of the entries
+//! ```
+//!
+//! [`TargetFolder`] decides whether the target path is the directory of the entries or the new name
+//! of the only source. It then maps names of entries to paths at the target, and back for rules. A
+//! directory that it created is removed if it stays empty. A dry run creates nothing.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;

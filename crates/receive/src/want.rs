@@ -1,5 +1,13 @@
-//! Ranges of a file that the receiver requests, and ranges from an earlier run that it compares
-//! with the source.
+//! Ranges of a file that the receiver requests, and ranges from an earlier run that it keeps.
+//!
+//! ```text
+//! journal of an earlier run --> held ranges: compared with the source by digests
+//! all other data -------------> owed ranges: sent, or copied from the old version
+//! ```
+//!
+//! Files of 8 MiB or more have a journal. A temporary file of another user does not count. If
+//! another copy has locked the journal, the receiver waits, at most as long as a peer may be
+//! silent.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,8 @@
 //! Check that no other process has changed a temporary file since this copy wrote it.
+//!
+//! `check` runs before a file gets its name. It compares the version (inode, size, times) with that
+//! noted after the last write, which costs no reading. If only that differs, it reads the file and
+//! compares it with the digests of the source. It does not detect a process that writes afterwards.
 
 use std::io;
 use std::ops::Range;

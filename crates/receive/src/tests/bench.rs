@@ -1,4 +1,8 @@
 //! Copies from one directory to another over loopback, with both sides in this process.
+//!
+//! `Bench` has a directory `source` and a directory `target`, which are removed at the end. A copy
+//! runs sender and receiver as two threads over a real session, and `Outcome` has the results of
+//! both. Other tests use its helpers to create files with times and modes, and to look at them.
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -1,4 +1,8 @@
 //! Receiver that handles a list of entries from the test, without data.
+//!
+//! The test is the sender: it gives entries or raw messages to an `EntryChecker` over a real
+//! session. `CheckedList` has all that came back: requested files, planned actions, events and
+//! failures. No file data moves, so requested files never get their names.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -74,8 +78,8 @@ pub(super) fn landing(to: &str) -> Landing {
 }
 
 impl Bench {
-    /// Lets a receiver handle `entries` for the target `to`. They are `named` after their source,
-    /// or the contents of a directory.
+    /// Lets a receiver handle `entries` for the target `to`. If they are not `named` after their
+    /// source, they are the contents of a directory.
     pub(super) fn check_list(
         &self,
         (to, named): (&str, bool),

@@ -1,4 +1,8 @@
-//! Parts of a new file that are copied from its old version.
+//! Tests of parts of a new file that are copied from its old version.
+//!
+//! The test gives stretches of copies with the sender's digests to a `HeldCheck`. Equal parts must
+//! be in the temporary file, and different or missing parts must be requested. The old version must
+//! stay as it is.
 
 use std::sync::mpsc::channel;
 

@@ -1,4 +1,7 @@
-//! Dry runs of the receiver on a list of entries.
+//! Tests of dry runs of the receiver, on a list of entries.
+//!
+//! A dry run must report each entry once, with the action that a copy would take and its reason. It
+//! must change nothing at the target, and must request no data. It fails if the copy would not fit.
 
 use std::fs;
 use std::os::unix::fs::symlink;

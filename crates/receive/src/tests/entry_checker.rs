@@ -1,4 +1,8 @@
-//! Lists of entries: entries created at once, requested files, entries that fail.
+//! Tests of lists of entries: entries created at once, requested files, entries that fail.
+//!
+//! Each test gives a list to a receiver without data, as in `checked_list`. Only files with data
+//! are requested. Most other entries are complete at once; directories wait for their contents, and
+//! hard links for their file. An entry that fails must not affect the others.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -1,4 +1,8 @@
-//! Copies with `--inplace` to files that have several names, or that another copy writes.
+//! Tests of copies with `--inplace`, to files that have several names or that are written already.
+//!
+//! Writing under a final name changes the content of all names of a file. At most one entry may
+//! therefore write or keep it; further entries must get files of their own, unless hard links are
+//! preserved.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;

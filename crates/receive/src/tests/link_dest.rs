@@ -1,4 +1,8 @@
-//! Hard links to unchanged files of other directories (`--link-dest`).
+//! Tests of hard links to unchanged files of other directories (`--link-dest`).
+//!
+//! A new file becomes a link to the file of the first directory that has it unchanged: with equal
+//! size, time, mode and attributes, and with an equal digest if there is one. Existing files and
+//! files with an expected hash are copied instead.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -56,7 +60,7 @@ fn unchanged_file_becomes_a_link_to_the_first_directory_that_has_it() {
     assert_eq!(bench.names("sub"), ["a"]);
 }
 
-/// Without a digest the content is only believed to be the same, so that the entry counts as one that was there before.
+/// Without a digest the content is not known to be the same, so the entry counts as unchanged.
 #[test]
 fn linked_file_is_a_second_copy_only_if_its_digest_was_compared() {
     let bench = Bench::new("link-dest-copy");

@@ -1,4 +1,8 @@
-//! Received files: the publisher renames them, or rejects them.
+//! Tests of the publisher, which renames received files or rejects them.
+//!
+//! Each test gives jobs to a publisher in a `Stage`: objects that arrived, reports of the sender,
+//! held and copied ranges. A file gets its name only if all its bytes are compared. What remains in
+//! the target after a failure must be usable for a later run, or be removed.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,8 @@
-//! Copies that resume a large file of an earlier run.
+//! Tests of copies that resume a large file of an earlier run.
+//!
+//! `Resumed` has a source file, and creates the partial file and the journal that an earlier run
+//! would have left. The bytes that a copy sends show which ranges it has trusted. Leftovers that no
+//! copy of this user can have created must not be trusted.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};

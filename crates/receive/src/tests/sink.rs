@@ -1,4 +1,7 @@
-//! Bytes that arrive for files, written to their temporary files.
+//! Tests of a lane's sink: bytes that arrive for files, written to their temporary files.
+//!
+//! The tests write objects to a `FileSink` without a network, in any order and over several lanes.
+//! They check bytes, digests, locks, open files and early metadata.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -89,7 +92,7 @@ fn only_a_large_in_place_file_stays_locked() {
     }
 }
 
-/// BLAKE3 needs the bytes in order: what arrives otherwise is read back.
+/// BLAKE3 needs the bytes in order, so bytes out of order are read back.
 #[test]
 fn digest_of_bytes_out_of_order_is_that_of_the_range() {
     const LEN: usize = (1 << 20) + 20;

@@ -1,4 +1,8 @@
 //! Publisher with jobs from the test.
+//!
+//! `Stage` has a target with temporary files, and an `EntryTable` that expects them. `Stage::run`
+//! gives jobs to the publisher, ends the list, and cleans up as the receiver does. The functions
+//! below create the jobs: `whole` for a file in one object, `object` for any ranges.
 
 use std::fs::{self, File};
 use std::sync::Arc;

@@ -1,4 +1,7 @@
-//! Temporary files, and comparison of held ranges.
+//! Tests of temporary files, and of the comparison of held ranges.
+//!
+//! They cover creation, space, locks, slots and errors of files under temporary and final names.
+//! Held ranges must be kept only if they equal the source, and requested otherwise.
 
 use std::fs::{self, File};
 use std::io;

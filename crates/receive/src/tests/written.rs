@@ -1,4 +1,8 @@
-//! Received files that another process replaces or changes before they are published.
+//! Tests of received files that another process replaces or changes before they are published.
+//!
+//! The version of a file (inode, size, times) is noted after the last write. A file with another
+//! inode must be rejected. With other times, the publisher must compare the bytes again, and reject
+//! the file only if they differ.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
