@@ -1,4 +1,12 @@
 //! Thread of the sender that finds out which parts of changed files the receiver has.
+//!
+//! ```text
+//! RequestSums --> sums of the basis --> search --> Delta (copies, digest), and gaps to the queue
+//! ```
+//!
+//! `DeltaSender` requests sums for several files ahead, as far as their blocks fit in memory. It
+//! searches one file at a time. A file whose basis is too large is sent whole. The receiver
+//! compares the digest of the copies; if it differs, they are sent like gaps.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,13 +32,14 @@ use super::held::{changed, unreadable};
 use super::queue::HeldRange;
 use super::transfer::Transfer;
 
-/// Fastest path on which a delta is likely faster than sending all: one core reads, sums and copies several times as
-/// fast.
+/// Rate of the fastest path on which a delta is likely faster than sending all of a file. One core
+/// searches several times as fast.
 const RATE_MAX: Rate = Rate::from_mbps(1000);
 /// Shortest round-trip time of a path of unknown rate on which a delta is likely faster.
 const RTT_MIN: Duration = Duration::from_millis(2);
 
-/// Reports whether deltas are wanted on a path of this rate, if it is known, and round-trip time.
+/// Returns true if deltas are wanted on a path with this rate (none if unknown) and round-trip
+/// time.
 pub(super) fn pays(mode: DeltaMode, rate: Option<Rate>, rtt: Duration) -> bool {
     match mode {
         DeltaMode::Always => true,
@@ -69,7 +78,7 @@ impl From<Error> for Stop {
 }
 
 impl DeltaSender<'_> {
-    /// Searches files until no more can be wanted.
+    /// Searches files until the receiver can want no more.
     pub(crate) fn run(&self) -> Result<(), Error> {
         let mut begun = VecDeque::new();
         loop {

@@ -1,4 +1,12 @@
 //! Deltas of the sender: files that wait for one, and those under way.
+//!
+//! ```text
+//! push: waiting --> next: sums requested --> receive, take --> end: searched --> removed
+//! ```
+//!
+//! `Deltas` is the state that the queue's lock protects; it does no I/O. It bounds the blocks of
+//! all deltas under way, and rejects sums that were not requested. A delta is removed only after
+//! its last sums have arrived, so that late sums of an ended search are no fault of the peer.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -35,7 +43,7 @@ pub(super) struct Deltas {
 struct OpenDelta {
     /// Wanted ranges of the file.
     spans: usize,
-    /// Blocks of the basis, and those of them whose sums are still to come.
+    /// Blocks of the basis, and the number of those whose sums have not arrived.
     blocks: usize,
     left: usize,
     /// Sums that the search has not taken.
@@ -98,8 +106,9 @@ impl Deltas {
         })
     }
 
-    /// Begins the next file, if it may begin while deltas of `blocks_max` blocks are under way. `blocks` returns the
-    /// blocks of its basis. Returns no blocks for a file that cannot have a delta.
+    /// Begins the next file, if there is room for it. `blocks` returns the blocks of its basis, and
+    /// all deltas under way have at most `blocks_max`. Returns the file and its blocks: zero for a
+    /// file that cannot have a delta.
     pub(super) fn next(
         &mut self,
         blocks: impl Fn(&DeltaFile) -> usize,
@@ -141,7 +150,7 @@ impl Deltas {
         Ok(())
     }
 
-    /// Takes the sums of a file that have arrived, if they are at least `count`, or no more come.
+    /// Takes the sums of a file that have arrived, if there are at least `count` or no more come.
     pub(super) fn take(&mut self, number: u64, count: usize) -> Option<Taken> {
         let Some(delta) = self.open.get_mut(&number) else {
             return Some(Taken {

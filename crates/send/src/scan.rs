@@ -1,4 +1,12 @@
 //! List of entries on the sending side: entries are sent, and the receiver's answers are handled.
+//!
+//! ```text
+//! thread "walk" --> bounded channel --> send_list: pages --> receiver
+//! queue of requested ranges <-- receive_answers <---------- receiver
+//! ```
+//!
+//! `Scan` serves two threads. A page is sent when it has 1000 entries, is large, or has waited for
+//! 20 ms. An entry that cannot be read is reported, and the list continues.
 
 use std::mem::take;
 use std::path::Path;
@@ -43,14 +51,14 @@ pub(super) struct Scan<'a> {
     pub(super) names: Names,
 }
 
-/// Origin of the names that are looked for.
+/// Origin of the names of the entries.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Names {
     /// A walk finds them.
     Walked,
-    /// A list of this side, which a user may type.
+    /// A list on this side, which may be slow, since a user may type it.
     Listed,
-    /// A list of the receiver.
+    /// A list that the receiver sends.
     Awaited,
 }
 
@@ -96,7 +104,8 @@ impl Scan<'_> {
         self.say(&Listing::End)
     }
 
-    /// Returns the reader of contents. If the user has selected a protocol, that moves all bytes.
+    /// Returns the reader of contents for the list. It reads none if the user has selected a
+    /// protocol, which then moves all bytes.
     fn contents(&self) -> ContentsReader<'_> {
         let options = self.transfer.options();
         let is_chosen = matches!(self.transfer.settings.asked(), Ok(None));

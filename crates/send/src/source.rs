@@ -1,4 +1,9 @@
 //! Source of one lane: reads objects from files, and computes digests of their pieces.
+//!
+//! `FileSource` reads any range of an object, also again for retransmissions. Each byte enters the
+//! digest of its piece at the first reading, in order. After the last byte, one report for each
+//! piece goes to the receiver. A file that changed, ended early or cannot be read fails alone:
+//! missing bytes are zeros, and its report is the reason.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

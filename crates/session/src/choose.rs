@@ -1,4 +1,13 @@
 //! Choice of the protocol for a path, from measurements before the first byte is sent.
+//!
+//! [`choose`] compares [`PathFacts`] in a fixed order; the first reason decides:
+//!
+//! ```text
+//! little data: tcp | no datagrams: ptcp | booked: vbtp | shared: tcp if near, else sabul-swift
+//! small buffer: ptcp | busy receiver: rbudp+ | all else: rbudp
+//! ```
+//!
+//! A [`Choice`] has the reason as a sentence with the measurements. Nothing is measured here.
 
 use std::time::Duration;
 

@@ -1,4 +1,8 @@
-//! Failures of operations on files.
+//! Failures of operations on files, all with the same wording.
+//!
+//! A [`FileAction`] is an operation, with one phrase and one exit status. `FileError` adds the path
+//! and the reason of the system: "cannot read /a: permission denied". A few reasons, such as a full
+//! disk, have an exit status of their own, whatever the action was.
 
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, ErrorKind};

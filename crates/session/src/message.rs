@@ -1,5 +1,14 @@
-//! The session's own messages, beneath all topics: request, credentials, further connections, path,
-//! errors.
+//! The session's own messages, beneath all topics.
+//!
+//! ```text
+//! client                                                    server
+//!   | Credential (if its key may not be listed), Hello ------> |
+//!   | <------------------------------------ Welcome, or Failed |
+//!   | <----- Exploring, Reached, Train, Keepalive, Failed ---> |
+//! ```
+//!
+//! [`Hello`] has the number of its topic, and the request as the topic encodes it. A further
+//! connection begins with [`Join`]. Both sides must have the same [`VERSION`].
 
 use lighthaul_io::control::bounded;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,9 @@
 //! Parameters for objects on a path: protocol, packets, rate, lanes.
+//!
+//! The sender makes an [`Offer`] for the explored path, and the receiver checks it with [`check`].
+//! Both sides then open the same lanes ([`lanes_over`]). For each object, [`rekey`] gives the lane
+//! new keys and [`setup`] the parameters of its machine. Rates are in bits per second on the wire,
+//! lengths in bytes.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
@@ -47,7 +52,7 @@ const SETTLE_MAX: Duration = Duration::from_millis(25);
 pub struct Offer {
     /// Protocol that moves them.
     pub protocol: Protocol,
-    /// Bytes of each packet but an object's last.
+    /// Bytes of each packet, except the last of an object.
     pub packet_len: u32,
     /// Rate on the wire in bits a second, of all lanes together.
     pub rate_bps: u64,
@@ -78,8 +83,8 @@ impl Offer {
         }
     }
 
-    /// Returns the parameters for `path` at `rate`: with the protocol asked for, or streams where
-    /// no datagram passes.
+    /// Returns the parameters for `path` at `rate`. If no datagram passes, the protocol is one of
+    /// streams instead of the protocol asked for.
     pub fn new(
         session: &Session,
         (asked, streams): (Protocol, u8),
@@ -184,8 +189,9 @@ impl Display for SmallBuffer {
     }
 }
 
-/// Returns the number of `joined` connections to use: `streams` if not 0, or a few at first and
-/// more if that pays. Of connections with limited rates, all are used.
+/// Returns the number of `joined` connections to use. If the user gave no number (`streams` is 0),
+/// a few are used at first, and more if that raises the rate. If connections have limited rates,
+/// all are used.
 pub fn width(session: &Session, streams: u8, joined: &[Control]) -> Learned {
     let most = joined.len() as u16;
     Learned::Width(match streams {
@@ -207,8 +213,9 @@ fn settle(rtt: Duration) -> Duration {
     (rtt / 8).clamp(SETTLE_MIN, SETTLE_MAX)
 }
 
-/// Returns the number of objects at a time. One is sent while another waits for its feedback, and
-/// more where there are cores for them. A `booked` path has a vector and carries one.
+/// Returns the number of objects at a time, zero for protocols of streams. One object is sent while
+/// another waits for its feedback, and more if there are cores for them. A `booked` path carries
+/// one object.
 pub fn lanes(asked: Option<Protocol>, booked: bool) -> usize {
     if asked.is_some_and(|asked| !asked.is_datagrams()) {
         return 0;

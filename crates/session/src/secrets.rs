@@ -1,5 +1,13 @@
-//! Secrets of a session that both ends derive from its TLS connection: keys, numbers, proofs of
-//! further connections.
+//! Secrets of a session that both ends derive from its TLS connection.
+//!
+//! ```text
+//! TLS exporter (RFC 5705) --> probe: number, a key for each direction
+//!                         --> data:  number, a key for each direction --> keys of each object
+//!                         --> join:  number, secret: proof of further connections
+//! ```
+//!
+//! [`Secrets`] never leave the process, except the proof in [`Join`], on an encrypted connection.
+//! An object's number must not be used twice, since its packet numbers begin at zero again.
 
 use std::fmt;
 

@@ -1,4 +1,9 @@
 //! Parameters of a machine of any protocol, and the configuration of each protocol from them.
+//!
+//! Each side computes a [`Setup`] for each object, from the offer and the object's announcement. A
+//! method for each protocol converts it to the protocol's configuration; the fixed parameters are
+//! the constants at the end. [`Setup::check`] rejects parameters from a peer that no machine can
+//! have. Lengths are in bytes.
 
 use std::time::Duration;
 
@@ -32,7 +37,8 @@ pub struct Setup {
     pub streams: u16,
     /// Longest wait of the receiver for late datagrams.
     pub settle: Duration,
-    /// Packets that take less time than this are repeated without asking.
+    /// Passes after the first that take less time than this are sent twice, so that a loss in them
+    /// costs no further round trip.
     pub repeat: Duration,
     /// Round-trip time.
     pub rtt: Duration,

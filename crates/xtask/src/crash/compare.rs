@@ -1,5 +1,9 @@
-//! Comparison of two trees in all that a copy keeps: bytes, modes, times, links, names and
-//! attributes.
+//! Comparison of two trees in all that a copy keeps.
+//!
+//! `complete` checks a finished copy: types, modes, times, bytes, link targets, one extended
+//! attribute and the number of hard links, without anything left over. `interrupted` checks a copy
+//! after a kill: files with their final names must be complete, and the rest may be missing. Both
+//! return the differences as texts. The metadata of the top directory is not compared.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -34,8 +38,8 @@ pub(crate) fn complete(source: &Path, target: &Path) -> io::Result<Vec<String>> 
     Ok(faults)
 }
 
-/// Compares `target` with `source` after a kill. Returns the differences of files with their final
-/// names, which must be complete. Directories and hard links may be incomplete.
+/// Compares `target` with `source` after a kill. Returns the differences. Files with their final
+/// names must be complete, but directories and sets of hard links need not be.
 pub(crate) fn interrupted(source: &Path, target: &Path) -> io::Result<Vec<String>> {
     if !target.exists() {
         return Ok(Vec::new());

@@ -1,4 +1,8 @@
 //! Daemon on host b, and copies to it from host a.
+//!
+//! `Pair` has the keys, the log and the files of both sides in one directory. Its daemon can be
+//! killed and started again between copies, and dropping it kills the process. `Copy` is a running
+//! copy without retries, so that the trial decides about each attempt.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

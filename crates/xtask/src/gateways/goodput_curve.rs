@@ -1,4 +1,9 @@
-//! Bytes that a server receives over time.
+//! Bytes that a server receives over time, as figures 3a and 3b need them.
+//!
+//! `GoodputCurve` runs iperf3 or `GridFTP` once, and reads the counter of the server in `/proc`
+//! every 20 ms. Times are in seconds since the first byte left the client, half a round trip before
+//! it arrived. Bytes between two readings are interpolated. CPU time of both gateways is measured,
+//! too.
 
 use std::fs;
 use std::io::Read;

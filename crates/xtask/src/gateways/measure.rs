@@ -1,4 +1,9 @@
 //! Run of all requested measurements.
+//!
+//! Each measurement has a list of paths, and each path has a lab of its own with fresh gateways.
+//! Lines appear on standard error as they are measured, and the whole table at the end. With a
+//! directory for figures, a measurement also writes its figure, from the lines so far even if it
+//! fails. Each line names its unit.
 
 use std::ffi::OsString;
 use std::path::Path as Folder;

@@ -1,4 +1,13 @@
 //! Lab with two edges, two gateways and the path between them.
+//!
+//! ```text
+//! c (client) -- ga (ingress gateway) ==== path ==== gb (egress gateway) -- s (server)
+//! ```
+//!
+//! On a veth pair, the gateways run on hosts c and s. `Site::start` waits until the link between
+//! the gateways carries data, and dropping a `Site` ends them. Before each measurement,
+//! `Site::control` waits until TCP sockets of earlier programs hold little memory, since all hosts
+//! share the kernel's limit.
 
 use std::fs;
 use std::path::PathBuf;

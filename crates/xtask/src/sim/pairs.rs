@@ -1,4 +1,9 @@
-//! Machines of each protocol, with their checks.
+//! Sender and receiver of each protocol, with their checks.
+//!
+//! A `Protocol` is a function that runs one scene: it makes both machines with parameters from the
+//! seed, and `check` drives them to the end. The checks of a pair say when it is complete, how many
+//! bytes it may send in a time, and which states are wrong. Protocols without a pair in this file
+//! have files of their own.
 
 use std::time::Duration;
 
