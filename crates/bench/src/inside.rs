@@ -66,7 +66,7 @@ pub(crate) fn run(plan: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Closes all ports of the far host to others, but that of ssh.
+/// Closes all ports of the far host to other hosts, except the port of ssh.
 fn close_ports(plan: &Plan) -> io::Result<()> {
     let mut on_far = Command::new(&plan.tools.lighthaul);
     on_far.args(["lab", "on", "b", "--", "sh", "-c", CLOSE_PORTS]);
@@ -74,7 +74,7 @@ fn close_ports(plan: &Plan) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(
-        "nft closes no ports; Debian package nftables",
+        "nft cannot close the ports; install the Debian package nftables",
     ))
 }
 
@@ -83,7 +83,8 @@ const CLOSE_PORTS: &str = "nft add table inet bench && \
     nft 'add rule inet bench in iifname != \"lo\" tcp dport != 2222 drop' && \
     nft 'add rule inet bench in iifname != \"lo\" meta l4proto udp drop'";
 
-/// Ends this process, and with it the lab, when the process that started it has ended.
+/// Ends this process, and with it the lab, when the parent process has ended, which closes standard
+/// input.
 fn end_with_input() {
     thread::spawn(|| {
         io::stdin().read_to_end(&mut Vec::new()).ok();

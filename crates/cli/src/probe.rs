@@ -99,7 +99,9 @@ fn named(what: &[What]) -> Vec<(&'static str, measure::MeasureMode)> {
 
 fn measure(args: &Probe, host: &str, what: measure::MeasureMode) -> Result<MeasureResult, Error> {
     let Place::Daemon { host, port, .. } = Place::parse(host)? else {
-        return Err(usage("a daemon can be probed: lh://HOST[:PORT]/"));
+        return Err(usage(
+            "only a daemon can be probed: write lh://HOST[:PORT]/",
+        ));
     };
     let session = dial(
         &shared_options::daemon(&args.far),

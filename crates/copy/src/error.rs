@@ -35,7 +35,7 @@ pub enum Fault {
     /// A name that the file system refuses.
     #[error("{0}")]
     Name(NameFault),
-    /// A file longer than any.
+    /// A file larger than any file system allows.
     #[error("cannot create {}: no file can have {size} bytes", .place.display())]
     TooLarge {
         /// Path at the target.
@@ -73,7 +73,7 @@ pub enum Fault {
         /// Byte after the last.
         till: u64,
     },
-    /// A file that is not published for a reason.
+    /// A file that cannot get its final name.
     #[error("cannot publish {}: {error}{outcome}", .place.display())]
     Unpublished {
         /// Path at the target.
@@ -99,7 +99,7 @@ pub enum Fault {
         /// Change.
         how: &'static str,
     },
-    /// A source that changed after it was copied, so that it stays.
+    /// A source that is not removed, since it changed after it was copied.
     #[error("{} was not removed: it changed after it was copied", .0.display())]
     ChangedSince(PathBuf),
     /// More deletions than allowed.
@@ -126,7 +126,7 @@ pub enum Fault {
         /// Last failure.
         last: String,
     },
-    /// The peer lives but does not work.
+    /// The peer sends keepalives but makes no progress, for this many seconds.
     #[error("the peer is connected, but has done nothing for {0} s")]
     Idle(u64),
     /// The peer is silent for this many seconds.

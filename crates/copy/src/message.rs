@@ -38,7 +38,8 @@ pub const LIST: u16 = 1;
 pub const PART_MAX: usize = MESSAGE_MAX / 4 * 3;
 /// Most digests of held ranges that wait for an answer of the receiver.
 pub const UNANSWERED_MAX: usize = 32;
-/// Longest part of a held range that is compared at once. If it differs, all of it is sent again.
+/// Longest part of a held range that is compared at once, in bytes. If it differs, all of it is
+/// sent again.
 pub const COMPARED_MAX: u64 = 4 << 20;
 
 /// Most ranges of one file: the ranges of a journal, and the parts of a file with holes, fit.

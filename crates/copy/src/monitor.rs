@@ -35,7 +35,7 @@ pub struct Monitor {
     pending_warnings: Mutex<Vec<String>>,
     /// Entries that this transfer has put in place.
     pub published: AtomicU64,
-    /// True once the observer was told how the data moves.
+    /// True once the start of the data was reported to the observer.
     started: AtomicBool,
     /// Bytes of files that came with the list.
     pub contents: AtomicU64,
@@ -72,7 +72,7 @@ pub struct Counts {
     pub foreign: AtomicU64,
     /// Current round of RBUDP.
     pub round: AtomicU16,
-    /// State of a sender that its receiver has paused.
+    /// True while the receiver has paused the sender.
     pub held: AtomicBool,
     /// Time that it has waited for the source disk, in nanoseconds.
     pub source_wait: AtomicU64,
@@ -168,7 +168,8 @@ impl Monitor {
         }
     }
 
-    /// Reports to the observer how the data is about to move. `start_up` is the time since the start of the copy.
+    /// Reports the parameters of the data to the observer before they move. `start_up` is the time
+    /// since the start of the copy.
     pub fn announce(
         &self,
         session: &Session,
@@ -218,9 +219,9 @@ impl Monitor {
         }));
     }
 
-    /// Queues a warning for the observer, and for the peer, since the user may be on either side.
-    /// It is sent when no other message is due, as a peer that explores the path would not expect
-    /// it.
+    /// Queues a warning for the observer and for the peer, since the user may be on either side.
+    /// The peer receives it with the next progress, since a peer that explores the path does not
+    /// expect it.
     pub fn warn(&self, text: String) {
         self.show(CopyEvent::Warning(text.clone()));
         self.pending_warnings().push(text);
@@ -273,7 +274,7 @@ impl Monitor {
 
     /// Returns the sum of the counters of all lanes.
     pub fn progress(&self, total: u64) -> CopyProgress {
-        // some are claims of the peer
+        // the peer reports some counters, so their sum may overflow
         let sum = |count: fn(&Counts) -> &AtomicU64| {
             let counts = self.lanes.iter().map(|lane| count(lane).load(Relaxed));
             counts.fold(0, u64::saturating_add)

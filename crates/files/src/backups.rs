@@ -23,7 +23,8 @@ use crate::temp_names::Writer;
 
 /// First number for temporary names of backups, beyond the numbers of entries.
 const NUMBERS: u64 = 1 << 62;
-/// Most listed paths that end like backups. More are not protected from backups, as in rsync.
+/// Most listed paths with the suffix of backups that are remembered. A backup may replace others,
+/// as in rsync.
 const LISTED_MAX: usize = 1 << 20;
 
 /// Place of backups.
@@ -32,7 +33,7 @@ pub struct Backups {
     suffix: OsString,
     /// Directory for them; none for the directory of each file.
     folder: Option<BackupFolder>,
-    /// Listed paths that end like backups, which no backup may replace.
+    /// Listed paths with the suffix of backups, which no backup may replace.
     listed: Mutex<BTreeSet<Vec<u8>>>,
     writer: Writer,
     count: AtomicU64,
@@ -43,7 +44,7 @@ pub struct Backups {
 struct BackupFolder {
     access: Arc<FileAccess>,
     path: PathBuf,
-    /// Directory of the target whose contents have backups here: the root, or the copied directory.
+    /// Directory of the target whose contents get backups here: the root, or the copied directory.
     top: PathBuf,
     /// Device and inode number, when it exists.
     inode: OnceLock<(u64, u64)>,

@@ -1,9 +1,10 @@
 //! Entries of a list of paths, instead of a walk, with the directories above them.
 //!
-//! [`SourceEntries`] is what a sender lists: a walk, a list, or any iterator of entries.
-//! [`ListWalk`] reads a list path by path, and walks each named directory. It adds each directory
-//! above a path once, before the path. The ends of these directories follow after the whole list,
-//! deepest first. Paths that do not exist become failed entries, and the others continue.
+//! [`SourceEntries`] is what a sender lists: a walk, a list of either side, or any iterator of
+//! entries. [`ListWalk`] reads a list path by path, and walks each named directory. It adds each
+//! directory above a path once, before the path. The ends of these directories follow after the
+//! whole list, each after those below it. Paths that do not exist become failed entries, and the
+//! others continue.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;

@@ -42,7 +42,8 @@ pub struct Options {
     pub copy: Option<[u8; 16]>,
     /// Rules that select files.
     pub rules: Rules,
-    /// True if the receiver sends a list of paths; no walk is done.
+    /// True if a list of paths names the entries (`--files-from`), instead of a walk of the
+    /// sources.
     pub listed: bool,
     /// Metadata to preserve.
     pub keep: Keep,

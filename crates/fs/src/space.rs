@@ -121,7 +121,7 @@ impl fmt::Display for InsufficientSpace {
 
 impl std::error::Error for InsufficientSpace {}
 
-/// Computes a quota's free space. A hard limit of zero means none; that of bytes counts KiB.
+/// Computes a quota's free space. A hard limit of zero means no limit. Limits of space are in KiB.
 fn free(limit: Limit, quota: &Quota) -> FreeSpace {
     let room = |hard: u64, used: u64| (hard > 0).then(|| hard.saturating_sub(used));
     let bytes = quota.kib_max.saturating_mul(1024);

@@ -81,7 +81,7 @@ impl Iterator for DataRanges<'_> {
     }
 }
 
-/// Former content of a file's range before a write.
+/// Content of a file's range before a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormerContent {
     /// A hole: zeros need not be written.

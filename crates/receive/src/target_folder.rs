@@ -5,8 +5,9 @@
 //! ```
 //!
 //! [`TargetFolder`] decides whether the target path is the directory of the entries or the new name
-//! of the only source. It then maps names of entries to paths at the target, and back for rules. A
-//! directory that it created is removed if it stays empty. A dry run creates nothing.
+//! of the only source. It then maps names of entries to paths at the target, and back for rules. If
+//! the copy ends before the whole list, a directory that it created is removed if it is empty. A
+//! dry run creates nothing.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -42,7 +43,7 @@ pub struct TargetFolder {
     contents: PathBuf,
     /// Directory that was created for the copy.
     made: Option<Made>,
-    /// True if the path is the new name of a file, and a directory for other sources.
+    /// True if the path is the new name of a source file, but the directory for other sources.
     is_usual: bool,
     /// True if the directory was created for an earlier copy that did not finish.
     is_unfinished: bool,

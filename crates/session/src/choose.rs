@@ -26,7 +26,7 @@ pub struct PathFacts {
     pub rate: Option<Rate>,
     /// Lost datagrams of measured trains, in parts per million.
     pub lost_ppm: u32,
-    /// Bytes that the kernel queues in a socket. Bursts are lost where this is too little.
+    /// Bytes that the kernel queues in a socket. Too little means that bursts are lost.
     pub buffer_bytes: usize,
     /// Percentage of the last seconds in which processes waited for a processor of the receiving
     /// host.
@@ -141,7 +141,8 @@ const FEW_BYTES: u64 = 4 << 20;
 const NEAR_RTT: Duration = Duration::from_millis(5);
 /// Loss that a measured train may show by chance where nothing is lost.
 const FEW_PPM: u32 = 1000;
-/// Pause of a receiver that must not lose datagrams, and the buffer that suffices at any rate.
+/// Pause of the receiver that its buffer must cover, and the buffer in bytes that suffices at any
+/// rate.
 const RECEIVER_PAUSE: Duration = Duration::from_millis(2);
 const BUFFER_BYTES_ENOUGH: u64 = 4 << 20;
 /// Percentage of time that processes wait for a processor on a busy host. Receiving alone causes

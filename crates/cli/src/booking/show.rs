@@ -1,7 +1,7 @@
 //! Output of reservations, quotes and lists, as text and as JSON.
 //!
 //! With `--json`, each object is one event in one line, with the fields `v` and `type`. Text shows
-//! local times in whole seconds: begins are as given, ends are rounded up. Output escapes control
+//! local times in whole seconds: begins are rounded down, ends up. Output escapes control
 //! characters, since owners and reasons come from other users. Long reservations show their first
 //! 20 steps only.
 

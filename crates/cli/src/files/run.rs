@@ -139,7 +139,7 @@ pub(crate) fn fetch(
     let hello = Hello::about::<FileReply>(request);
     let refused = hello.request::<FileReply>().is_err();
     if refused || Message::Hello(hello).encode().len() > MESSAGE_MAX {
-        let text = "that is too much for one request: name fewer places at a time";
+        let text = "too many places for one request: name fewer places at a time";
         return Err(usage(text));
     }
     let far = ask::<FileReply>(&shared_options::route(via), place, request)?;

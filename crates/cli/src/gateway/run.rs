@@ -207,7 +207,7 @@ fn credentials(args: &Gateway) -> Result<Option<Credentials>, Error> {
         .map_err(|_| unclear())
 }
 
-/// Minimum memory. A link may use half of it, which must hold a slab.
+/// Minimum memory, in bytes. A link may use half of it, which must hold a slab.
 const MEMORY_MIN: u64 = 8 << 20;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Sleeping until a deadline or an event, whichever comes first.
 //!
 //! [`wait`] sleeps in ppoll(2), and spins for the last 20 microseconds, so that a paced datagram
-//! leaves on time. [`Watch`] is a descriptor and what became of it. [`Sign`] lets one thread wake
-//! another: it stays raised until it is lowered, so no wake-up is lost. Signals to the process end
-//! a wait early.
+//! leaves on time. [`Watch`] is a descriptor and the result of the wait. [`Sign`] lets one thread
+//! wake another: it stays raised until it is lowered, so no wake-up is lost. Signals to the process
+//! end a wait early.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};

@@ -138,8 +138,8 @@ impl AsFd for Tun {
     }
 }
 
-/// Gives the calling thread the highest priority (nice -20), so that a link is on time. Has no
-/// effect without root.
+/// Gives the calling thread the highest priority (nice -20), so that a link sends packets on time.
+/// Has no effect without root.
 pub fn raise_priority() {
     // SAFETY: setpriority takes three numbers; 0 means the calling thread.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };

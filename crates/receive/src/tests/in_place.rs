@@ -141,7 +141,7 @@ fn second_name_of_a_partial_file_is_not_resumed() {
     assert!(checked.claims.keep(inode(&bench, "a")));
 }
 
-/// Claims are for files with several names: there is a limit for their number.
+/// Only files with several names are claimed, since the number of claims is limited.
 #[test]
 fn only_kept_files_with_several_names_are_claimed() {
     let bench = Bench::new("place-claims");

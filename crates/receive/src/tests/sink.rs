@@ -162,7 +162,8 @@ fn complete_file_gets_its_metadata_early_under_a_temporary_name() {
     }
 }
 
-/// A receiver without root's rights cannot open such a file again, for example to sync it.
+/// A receiver without root's rights cannot open a file without rights of its owner again, for
+/// example to sync it.
 #[test]
 fn file_without_rights_of_its_owner_is_written_and_synced() {
     let (bench, _ordinary) = Bench::ordinary("closed");

@@ -140,8 +140,8 @@ impl Drop for Site {
     }
 }
 
-/// Waits until hosts have refused packets for ended programs. Otherwise, sockets would keep their
-/// bytes for minutes, which count against the host's memory limit of TCP.
+/// Waits one second, so that hosts refuse the last packets for ended programs. Otherwise the peers'
+/// sockets keep their bytes for minutes, which count against the host's memory limit of TCP.
 pub(super) fn settle() {
     pause(Duration::from_secs(1));
 }
