@@ -1,4 +1,9 @@
-//! Durations in human notation and in that of ISO 8601.
+//! Durations in human notation (`1h30m`) and in ISO 8601 (`PT1H30M`).
+//!
+//! [`parse`] accepts either notation and returns whole nanoseconds. One rule holds for both: units
+//! descend, no unit repeats, and only the last number has a fraction. Years and months are refused,
+//! because their length varies. The parser never panics, and names the fault of the text in a
+//! [`ParseQuantityError`]. Durations are not written here.
 
 use core::time::Duration;
 

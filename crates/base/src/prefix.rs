@@ -1,4 +1,10 @@
-//! Prefixes of IP addresses: of rules, flows and circuits, and the blocks that count as one host or one site.
+//! Prefixes of IP addresses in CIDR notation (RFC 4632 and RFC 4291, section 2.3).
+//!
+//! A [`Prefix`] is the address block of a rule, a flow or a circuit. [`Prefix::host`] and
+//! [`Prefix::all`] return the blocks that count as one host and as one site in quotas. All bits
+//! after the prefix are zero, so two texts of one block compare equal. Except for IPv4-mapped
+//! addresses, a prefix contains no address of the other family. Text that does not parse is
+//! [`NotAPrefix`].
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;

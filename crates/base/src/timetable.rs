@@ -1,4 +1,13 @@
 //! Rate limits by day of the week and time of day, in the notation of rclone's `--bwlimit`.
+//!
+//! A [`Timetable`] gives the limit at each [`WeekTime`], a second of the week in local time. The
+//! caller passes the time, because this crate has no clock. As in rclone, `10M` is bytes per second
+//! and `10Mbit` is bits per second. The steps of `Mon-08:00,100Mbit Fri-18:00,off` wrap around:
+//!
+//! ```text
+//! Mon 00:00   Mon 08:00             Fri 18:00      Sun 24:00
+//! |--- off ---|------ 100 Mb/s ------|----- off -----|
+//! ```
 
 use alloc::vec;
 use alloc::vec::Vec;

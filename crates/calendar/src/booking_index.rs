@@ -1,4 +1,13 @@
 //! Index of bookings by number and by time.
+//!
+//! `BookingIndex` owns the [`Booking`]s of a calendar. A booking changes only within `change`,
+//! which also updates the time index. A group has bookings from one power of two of nanoseconds to
+//! the next. So a query knows how long before its time a booking may start:
+//!
+//! ```text
+//! group 3, 4 to 7 ns     |------|  |-----|      query: from - 8 ns <= start < till
+//! group 5, 16 to 31 ns  |--------------------|  query: from - 32 ns <= start < till
+//! ```
 
 use alloc::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,9 @@
 //! Limits and rules of a calendar.
+//!
+//! A [`Config`] bounds the horizon, the number of bookings, the paths of a search and the steps of
+//! a grant. [`Config::check`] returns a [`ConfigError`] for a value out of range. All times of
+//! bookings are multiples of the slot: starts are rounded up, and the horizon is rounded down.
+//! Shares are thousandths of each link.
 
 use alloc::collections::BTreeMap;
 use core::fmt;

@@ -1,4 +1,14 @@
 //! The rates that a booking has been promised.
+//!
+//! A [`Grant`] is a [`Path`] and steps of constant rate. Devices need a guard time after each
+//! increase, in which the additional rate carries nothing:
+//!
+//! ```text
+//! held rate      |‾‾‾‾‾‾‾‾‾|     steps, joined: what links reserve
+//! carrying rate  .....|‾‾‾‾|     carrying_steps, trc: what a transfer may send
+//! ```
+//!
+//! Work is in bits per second times nanoseconds, so it is exact.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

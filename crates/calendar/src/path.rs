@@ -1,4 +1,9 @@
 //! Paths over links, and the k shortest loopless paths (Yen 1971).
+//!
+//! A [`Path`] is a list of consecutive links with the limits of all of them: unit and maximum of
+//! rates, and guard time. [`Path::through`] adds the limits of the interface that makes the
+//! circuit. [`shortest`] returns the first paths by cost, then by number of links, with the same
+//! result in each run. It ignores free capacity, which the plan of a request checks on each path.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -21,7 +26,7 @@ pub struct Path {
     pub(crate) guard: u64,
     /// Lowest rate, in bits a second.
     pub(crate) least: u64,
-    /// Interfaces that the packets surely cross: the only one of each link, and that of the circuit.
+    /// Interfaces that every packet crosses: the interface of a link that has only one, and that of the circuit.
     interfaces: BTreeSet<LinkId>,
 }
 

@@ -1,4 +1,9 @@
 //! Reasons for which a request is refused, and counter-offers.
+//!
+//! A [`Refusal`] is a value with the numbers that its message needs. Only a missed deadline has a
+//! [`CounterOffer`]: a later end, a smaller amount or a higher rate. Messages show times since the
+//! zero of the calendar. [`Refusal::with_times`] takes another format, which must round to the
+//! permitted side, so that a client may copy the printed time.
 
 use alloc::string::{String, ToString};
 use core::fmt;

@@ -1,4 +1,14 @@
 //! Capacity of one link or interface: open to all owners, kept in shares, or closed by outages.
+//!
+//! A `Resource` combines capacity functions, and each owner sees another sum of them:
+//!
+//! ```text
+//! whole rate = open + share of owner 1 + share of owner 2 + ...
+//! free(owner) = min(free part of open + rest of the owner's share, in service)
+//! ```
+//!
+//! A booking uses the share of its [`Owner`] before open capacity. All rates are multiples of the
+//! channel. Outages close capacity and leave bookings as they are.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -1,4 +1,9 @@
 //! VBLS: a transfer uses the free rate, round by round (section 3.2 of the VBLS paper).
+//!
+//! `fill` returns the steps that carry an amount of work, and `hold` those of a period. Each change
+//! of the free rate begins a round. The rate of a round is the free rate, rounded down to channels
+//! and within the lowest and highest rate of the request. An increase that would not outlast its
+//! guard time is skipped. Both functions read a `View` and book nothing.
 
 use alloc::vec::Vec;
 use core::time::Duration;

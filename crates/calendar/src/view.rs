@@ -1,4 +1,9 @@
 //! Capacity that one owner can use on all links of a path, from a time on.
+//!
+//! A `View` is the minimum of its legs. A `Leg` is one resource: a capacity function, a link with a
+//! share, or a function minus a constant. Time only moves forward: searches call `seek` and read
+//! `free` and `till`. The minimum is never stored, so a view costs no memory per step, and a search
+//! pays for the steps that it crosses. Rates are in bits per second.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,13 @@
 //! Rules for captured connections in the language of nftables.
+//!
+//! `script` returns one transaction for `nft -f` that replaces the table `inet lighthaul`. So the
+//! old rules hold until the new ones do. It runs no program. The table has two chains:
+//!
+//! - `prerouting` passes connections that arrive from other hosts to a listener (tproxy and a mark)
+//! - `output` redirects connections of selected users of this host
+//!
+//! Neither captures connections to this host itself. Prefixes and ports are merged, since nft
+//! refuses overlaps.
 
 use std::fmt::Write;
 

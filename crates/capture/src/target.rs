@@ -1,4 +1,9 @@
 //! Target of a session: a host and a TCP port.
+//!
+//! A [`Target`] comes from text, from a `SOCKS5` request or from another gateway. Its [`Host`] is
+//! an address or a name that no resolver takes for an address. So rules for addresses cannot be
+//! evaded by notation. [`Target::put`] and [`Target::read`] use the format of RFC 1928, section 5.
+//! Nothing here resolves names.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

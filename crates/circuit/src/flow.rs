@@ -1,4 +1,9 @@
 //! Flows: sets of packets by protocol, target and ports.
+//!
+//! A [`Flow`] says which packets a circuit carries. A part that is absent matches everything. The
+//! books compare flows with [`Flow::overlaps`], so that no two circuits at one interface claim a
+//! packet at one time. Ports are destination ports. As JSON a flow is its text. Text that does not
+//! parse is [`NotAFlow`]. Filters of devices are made from flows elsewhere.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -52,17 +57,17 @@ impl Flow {
         })
     }
 
-    /// Returns the protocol; nothing stands for all.
+    /// Returns the protocol; `None` means any.
     pub const fn protocol(&self) -> Option<Protocol> {
         self.protocol
     }
 
-    /// Returns the target; nothing stands for all.
+    /// Returns the target; `None` means any.
     pub const fn target(&self) -> Option<Prefix> {
         self.target
     }
 
-    /// Returns the first and the last destination port.
+    /// Returns the first and the last destination port; `None` means any.
     pub const fn ports(&self) -> Option<(u16, u16)> {
         self.ports
     }
@@ -84,7 +89,7 @@ impl Flow {
         protocol && target && ports
     }
 
-    /// Returns the breadth of the flow. A packet of two flows is given to the one with less breadth.
+    /// Returns the breadth of the flow. If a packet belongs to two flows, the one with less breadth carries it.
     pub(crate) fn breadth(&self) -> u16 {
         let above = match (self.ports, self.protocol) {
             (Some(_), _) => 0,

@@ -1,4 +1,15 @@
 //! Admission of clients: TLS handshake, credentials, and the resulting rights or refusal.
+//!
+//! `admit` returns an `AdmittedClient`, or `NotAdmitted` for the log. A refused client that has
+//! shown a key learns the reason. A client with a listed key is admitted at once. Other clients
+//! have 5 s for one message:
+//!
+//! ```text
+//! handshake -> listed key ----------------------------------> Own(None)
+//!           -> Credential (token or statement that holds) --> Own(Some)
+//!           -> Guest (a client has invited this key) -------> Invited, once
+//!           -> Join (key and secret of a session) ----------> Join, without rights of its own
+//! ```
 
 use std::net::TcpStream;
 use std::sync::Arc;

@@ -1,5 +1,11 @@
-//! Links between this gateway and others: connecting, negotiation of a link's parameters, and shutdown.
-//! For the state of links see `link_status` and `link_metrics`.
+//! Links between this gateway and others: connecting, negotiation of parameters, and shutdown.
+//!
+//! [`GatewayLinks`] has all links, and an [`OutgoingLink`] connects one. A link outlives its
+//! connections. When a new connection begins, both gateways detach the link and exchange a
+//! `Greeting` with the number of messages that each has received. They agree on the smaller window
+//! in bytes and the shorter datagram. A new link may also measure its rate in bits per second.
+//! `carry` waits until the connection ends. The state of links is in `link_status` and
+//! `link_metrics`.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

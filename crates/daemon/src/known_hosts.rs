@@ -1,4 +1,10 @@
 //! List of known daemons: a text file with a fingerprint and a name on each line.
+//!
+//! [`lookup`] compares a key with the list, and [`lookup_or_add`] trusts the key of a daemon on
+//! first use. Only [`accept`] replaces a key. Each returns a [`KeyCheck`]; the caller decides what
+//! a changed key means. Names match without regard to case, and `#` begins a comment. A malformed
+//! line about a daemon prevents the addition of another key. Edits are atomic, so concurrent
+//! programs lose no line.
 
 use std::path::Path;
 use std::{fs, io};

@@ -1,4 +1,10 @@
 //! Prometheus metrics of links between gateways.
+//!
+//! [`GatewayLinks`] is a collector: it reads the counters of all links at each scrape, and stores
+//! nothing. A row of `COLUMNS` defines one metric. Labels are the number of the link, its peer and
+//! its side. Names have the prefix `lighthaul_gateway_`. Units are bytes, bytes per second and
+//! seconds. [`export`] serves a gateway without a daemon; a daemon adds the collector to its own
+//! `Metrics`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

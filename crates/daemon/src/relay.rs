@@ -1,4 +1,16 @@
 //! Sending to another daemon for a client (third-party transfer), which receives progress reports.
+//!
+//! `run` calls the target with a key of its own, which the client has announced there:
+//!
+//! ```text
+//! client            this daemon                      target
+//!   |<--- SourceKey ----|                               |
+//!   |---- Expect (key) -------------------------------->|
+//!   |---- Expected ---->|---- Guest, Hello, files ----->|
+//!   |<--- Event, Done --|                               |
+//! ```
+//!
+//! If the client stops, disconnects or does not read, the transfer ends.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::sync_channel;
@@ -174,8 +186,8 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// Reports progress to the client. Reports of one moment are dropped if the client does not keep up. A client that reads
-/// no others ends the transfer.
+/// Reports progress to the client. Reports that the next one replaces are dropped if the client reads too slowly. If the
+/// client does not read another report in time, the transfer ends.
 fn report(session: &Session, far: &Session, sight: CopyEvent) {
     let passing = matches!(
         sight,

@@ -1,4 +1,9 @@
 //! Rights that a request needs.
+//!
+//! `check` compares a request with the [`Rights`] of the client and the settings of the daemon, and
+//! fails with a [`Fault`]. It runs before a request is served, and again while it is. A daemon is
+//! either for files or a gateway. An invited client may only make the request that it was invited
+//! for. Paths are not checked here: file access stays beneath the root of the client.
 
 use lighthaul_session::error::Error;
 use lighthaul_session::protocol;

@@ -1,4 +1,10 @@
 //! Resources of a daemon, shared between clients by the rules of [`lighthaul_base::seats`].
+//!
+//! A `ResourcePool` counts sessions, connections, MiB of memory, threads and open files. An
+//! `Allocation` has those of one client, and frees them when it is dropped. If a resource is used
+//! up, the newest session of the largest share ends for a client with a smaller one. Its `Halt`
+//! ends it, so it may still use files for a moment. The pool only counts: it neither opens nor
+//! closes anything.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -117,7 +123,7 @@ impl ResourcePool {
     }
 }
 
-/// Returns the error of a client that gets nothing of the resource that `full` names.
+/// Returns the error for a client when the resource that `full` names is used up.
 fn refuse(full: Full) -> Error {
     let what = NAMES[full.resource];
     Fault::NoneFree { what, full }.into()

@@ -1,4 +1,10 @@
 //! Rights of the holder of a key, and their text format.
+//!
+//! [`Rights`] stand in the lists of keys and tokens, and in signed statements. [`Rights::beneath`]
+//! adds the root of the daemon, and [`Rights::access`] opens the directory that results. A
+//! statement never widens the rights of its authority. Words that restrict work in any place, and
+//! words that permit work only after a name. So a forgotten name cannot widen rights. The text does
+//! not contain `within`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,14 @@
 //! Check of a client's rights while its session runs.
+//!
+//! `monitored` runs the work of a session, and a second thread calls `judge` once a second:
+//!
+//! ```text
+//! judge refuses twice in a row -> halt -> 2 s to end by itself -> error to client, close
+//! judge panics ----------------> halt
+//! ```
+//!
+//! One refusal alone is ignored, because an editor may empty a list before it writes. The caller
+//! defines the rights; this file only measures time.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, Thread};

@@ -1,4 +1,15 @@
 //! The daemon: one TCP and one UDP port of the same number, and a thread for every session.
+//!
+//! A [`Server`] accepts clients until a stop is requested. [`serve_once`] serves one session for a
+//! client that started the daemon over ssh. A connection passes these stages, and each has its own
+//! limit:
+//!
+//! ```text
+//! accept queue -> handshake slot -> admit -> allocation -> serve_client
+//!  (1 file)       (8 files)         (key)    (resources)   (request)
+//! ```
+//!
+//! UDP datagrams of probes go to `ProbeRouter`. After a stop, sessions have 10 s to end.
 
 use std::io::{self, BufRead};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -109,7 +120,7 @@ impl Server {
         };
         let files = raise_open_file_limit();
         let limits = match (&settings.access, &settings.gateway) {
-            // the only client shares with none
+            // there is only one client, so nothing is shared
             (AccessPolicy::Only(_), _) => [seats::Limits::parts_of(u64::MAX); RESOURCES],
             (AccessPolicy::Listed { .. }, None) => settings.limits.of_resources(files),
             // most files are for the sessions of programs
@@ -260,7 +271,7 @@ impl Server {
 }
 
 impl Service {
-    /// Writes the recent hosts now and then, while `goes_on` returns true.
+    /// Writes the recent hosts once a minute, while `goes_on` returns true.
     fn keep_recent_hosts(&self, goes_on: impl Fn() -> bool) {
         let mut saves_at = self.clock.now() + LIST_INTERVAL;
         while goes_on() {

@@ -1,4 +1,10 @@
 //! One session of a daemon, from the request to the result.
+//!
+//! `serve_client` reads the first message of an admitted client: a request, or a join that hands
+//! the connection to another session. A request is checked against the client's rights, before and
+//! while it runs. The allocation grows by its cost, and then `work` calls the crate of its topic. A
+//! client learns the error of a failed session. Message lengths are charged before decoding, so a
+//! large message cannot exhaust memory.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,10 @@
-//! Third-party transfer: one daemon sends files to another one, for a client that only follows the progress.
+//! Third-party transfer: one daemon sends files to another one, for a client that only follows the
+//! progress.
+//!
+//! [`copy`] is the client's part; `relay` is that of the source. Both daemons are a [`Daemon`] with
+//! a session of its own. The source makes a key, the target admits it, and the data goes directly
+//! between them. The client passes on the file list, shows events and sends keepalives. An error
+//! names the daemon that it came from, and ends both sessions.
 
 use std::thread;
 use std::time::Duration;

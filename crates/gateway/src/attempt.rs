@@ -1,4 +1,15 @@
 //! Attempt to connect to a target, address by address.
+//!
+//! An `Attempt` belongs to one session and never blocks. The multiplexer calls `poll` when the
+//! socket is ready, and once a second:
+//!
+//! ```text
+//! new -> begin (addresses) -> connect -> failed: next address, or its Refusal
+//!     -> forward (further gateway) ---> its answer
+//! ```
+//!
+//! The rules check each address immediately before the connection. Every attempt ends within 10 s.
+//! Names are resolved elsewhere.
 
 use std::io;
 use std::net::SocketAddr;

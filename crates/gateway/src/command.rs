@@ -1,4 +1,10 @@
 //! Commands to the thread of a link.
+//!
+//! `command_channel` returns both ends: any thread sends a `Command` with a `CommandSender`, and
+//! the thread of the link reads a `CommandQueue`. A `Sign` wakes that thread from its poll. The
+//! queue has a maximum: `send` waits for room, and `try_send` returns the command. So sessions are
+//! refused when the thread is overloaded. [`NewSession`] and [`LinkConnection`] are the largest
+//! commands. Answers come through the channel in a command.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -101,7 +107,7 @@ pub(crate) enum Command {
     Refuse,
     /// End at once, with all sessions.
     End,
-    /// The same, since the other gateway has lost its right to the link.
+    /// End at once, with all sessions, because the other gateway has lost its right to the link.
     Revoke,
     /// Accept no further sessions, and end with the last one.
     Drain,

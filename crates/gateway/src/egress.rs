@@ -1,4 +1,15 @@
 //! Sessions that the other gateway opens: resolving their targets and connecting to them.
+//!
+//! These functions of `Multiplexer` take a session from its request to the answer:
+//!
+//! ```text
+//! open -> (resolver) -> call_target -> poll_attempt ... -> answer: reached
+//!   |                       |                 |
+//!   +-- busy, malformed ----+-- not allowed --+-- failed --> answer: refused
+//! ```
+//!
+//! If this gateway does not allow the target, a further gateway may connect instead. The hop count
+//! bounds such a chain. Bytes are moved in `traffic`.
 
 use std::time::Duration;
 
@@ -126,7 +137,8 @@ impl Multiplexer {
         }
     }
 
-    /// Checks all attempts at intervals, since some targets never answer. Frees memory that was not needed since then.
+    /// Checks all attempts at intervals, since some targets never answer. Frees memory that was not needed since the last
+    /// check.
     pub(crate) fn sweep(&mut self, link: &mut Link, now: Instant) {
         if now < self.starting.check_at {
             return;

@@ -1,4 +1,9 @@
 //! Check for addresses of this host. It asks the kernel each time, since addresses change.
+//!
+//! [`is_local`] looks up the route to an address over rtnetlink. A route of type local, broadcast
+//! or anycast ends at this host. Rules for targets use the answer to protect the services of the
+//! gateway's own host. Therefore an address counts as local if the kernel does not answer within a
+//! second. [`read`] decodes the answer, and never panics.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,7 +16,7 @@ use rustix::net::{
 };
 use tracing::warn;
 
-/// Returns true if packets to `address` are delivered to this host, and if the kernel does not answer.
+/// Returns true if packets to `address` are delivered to this host, or if the kernel does not answer.
 pub fn is_local(address: IpAddr) -> bool {
     ask(address).unwrap_or_else(|error| {
         warn!("cannot ask the kernel for the route to {address}, so it is not used: {error}");

@@ -1,4 +1,10 @@
 //! Addresses that lead to the gateway's own host or its cloud provider, in all notations.
+//!
+//! `is_reserved` protects services that trust their host or network from sessions of other hosts.
+//! It looks through IPv6 addresses that contain an IPv4 address: mapped, NAT64, 6to4 and Teredo.
+//! Networks come from RFC 6890, RFC 5771, RFC 4291 and RFC 8215. Private networks (RFC 1918) are
+//! not reserved, since they are usual targets. The rules of `target_rules` decide about all other
+//! addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

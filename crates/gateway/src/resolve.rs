@@ -1,4 +1,9 @@
 //! Resolution of target names, on a thread of its own because the system's resolver blocks.
+//!
+//! A `Resolver` queues questions of the link's thread and sends each answer as a `Command`. If its
+//! queue is full, the session is refused, so slow names delay only each other. `look_up` returns
+//! the allowed addresses. A name that no rule could admit is not resolved, so a client cannot use
+//! this gateway for DNS queries. Nothing is cached here.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;

@@ -1,4 +1,13 @@
-//! Session that continues to a further gateway: its two sides, each on its own link, with a socket pair between them.
+//! Session that continues to a further gateway: two sides on two links, with a socket pair between.
+//!
+//! ```text
+//! gateway A ==link==> inbound side | socket pair | outbound side ==link==> gateway C
+//! ```
+//!
+//! For each link, the other side takes the role of a program or a target. An `OnwardHandshake`
+//! sends the result of the connection before the bytes, and an `OnwardReply` reads it. A socket
+//! pair cannot show a reset or a digest. So each [`RelayEnd`] notes both, and a session ends
+//! regularly only if the digests of both links are equal.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::SocketAddr;

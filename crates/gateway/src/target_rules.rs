@@ -1,4 +1,13 @@
 //! Rules for the targets that an egress gateway allows. Without a rule, no target is allowed.
+//!
+//! [`TargetRules`] is a union of [`TargetRule`]s: hosts by name, domain or network, with ports. A
+//! target is checked twice, because a name says nothing about its addresses:
+//!
+//! 1. [`TargetRules::admits_name`], before the name is resolved
+//! 2. [`TargetRules::admits_address`], before each connection
+//!
+//! Only a rule for the exact address allows a reserved one. Names are compared by whole labels and
+//! without case.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,15 @@
 //! Bytes between sockets and the link: reading, writing and forming slabs.
+//!
+//! These functions of `Multiplexer` move bytes in turns of 1 ms, so that datagrams are not delayed:
+//!
+//! ```text
+//! program -> serve (pages) -> supply -> launch: slab -> link -> other gateway
+//! program <- serve <-------------------- link <- other gateway
+//! ```
+//!
+//! A session reads no more than its window, its part of 100 ms of the channel, and free memory.
+//! Sessions that wait for memory are blocked until a slab is formed. The format of slabs is in
+//! `lighthaul_slabs`.
 
 use std::time::Duration;
 
@@ -137,8 +148,8 @@ impl Multiplexer {
     }
 }
 
-/// Returns the number of pages that may be read in addition to the waiting ones. It is the load of the channel for a
-/// moment, so that programs feel its rate soon. While the channel has no rate, only memory limits it.
+/// Returns the number of pages that may be read in addition to the waiting ones. The limit is what the channel carries in
+/// a moment, so that programs notice its rate soon. While the channel has no rate, only memory limits it.
 fn room(link: &Link, pool: &PagePool) -> usize {
     let waiting = link.waiting_pages() as usize;
     let Some(rate) = link.sender().rate() else {

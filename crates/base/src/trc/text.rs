@@ -1,4 +1,9 @@
 //! Text form of a TRC vector: `0s-2s 400Mb/s, 2s-5s 900Mb/s`.
+//!
+//! [`Trc`] is written and read here, and [`TrcError`] gets its messages. Commas or line ends
+//! separate steps, and `#` begins a comment. `Display` uses the largest unit in which a number is
+//! whole, so the text reads back as the same vector. [`parse_time`] and [`parse_step`] serve file
+//! formats that have a key for each field. [`Trc::new`] checks the order and the bounds of steps.
 
 use core::fmt;
 use core::str::FromStr;

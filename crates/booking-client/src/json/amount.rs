@@ -1,4 +1,9 @@
 //! Quantities that programs write as numbers and people write with units.
+//!
+//! In JSON, [`Bytes`] and [`Bps`] are read from a number or from text, and written as a number.
+//! [`IsoDuration`] is read from seconds or from text, and written as text in ISO 8601. In
+//! configuration files, [`WithUnit`] refuses a bare number. Units are bytes, bits per second and
+//! seconds. Zero is valid for all of them; [`Bps::rate`] returns `None` for it.
 
 use std::fmt;
 use std::marker::PhantomData;

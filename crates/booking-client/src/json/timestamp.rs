@@ -1,4 +1,9 @@
 //! Points in time as ISO 8601.
+//!
+//! A [`Timestamp`] counts nanoseconds since 1970 in UTC. It is read with any offset from UTC, and
+//! written in UTC. It converts to the [`Instant`] of the calendar and to the [`WallTime`] of
+//! circuits without loss. Text outside the format or the range fails with a [`TimestampError`],
+//! which shows a valid example or the latest date. This module reads no clock.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,13 @@
 //! Rules for moving reservations, after an outage or when capacity is freed.
+//!
+//! `MovePolicy` implements [`MoveRules`]. The calendar searches for new grants and asks these
+//! rules:
+//!
+//! 1. `displace` removes the rates of reservations that an outage displaced.
+//! 2. `may_take` and `rate_limit` restrict the search to permitted links and the free rate.
+//! 3. `check` accepts or refuses a grant. It counts an accepted grant in all later checks.
+//!
+//! Links and ends of bookings by operators are free. The ledger applies the moves, not these rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 

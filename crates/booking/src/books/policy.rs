@@ -1,5 +1,9 @@
-//! Policies: limits on the bookings of an identity with role `user`. For operators only the quota
-//! applies.
+//! Policies: limits on the bookings of an identity with role `user`.
+//!
+//! A [`Policy`] limits destinations, links, interfaces, total rate, end and amount of bookings.
+//! Each `check_*` function compares one property of a booking with its limit. It fails with a
+//! [`PolicyError`] that names the owner and the limit. For operators only the [`Quota`] applies,
+//! which `Usage` checks. A policy sees one booking, so the caller adds up the rates.
 
 use std::time::Duration;
 

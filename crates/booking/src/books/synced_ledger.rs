@@ -1,4 +1,12 @@
 //! Consistency of ledger and store.
+//!
+//! A `SyncedLedger` has a ledger in memory and the store that several instances share. The store is
+//! authoritative, and one instance at a time is its writer:
+//!
+//! - `ready` prepares a read. It loads the changes of the writer.
+//! - `change` elects this instance, loads, makes due changes and the new one, and appends them.
+//!
+//! A ledger that may differ from the store is stale, and is loaded again before its next use.
 
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_calendar::Topology;

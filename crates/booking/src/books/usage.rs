@@ -1,4 +1,10 @@
 //! Capacity that owners use, and checks of their quotas.
+//!
+//! `Usage` is an index of the records. The ledger adds and removes each record that it changes, so
+//! the sums need no search. It counts live reservations, circuits by interface, rates by owner, and
+//! work by owner and window. Work is a rate times a time, in bits times nanoseconds per second. A
+//! window is a period of `Config::window` since 1970. Work of ended reservations counts until its
+//! window is deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,9 @@
 //! Faults of the database that keeps the reservations.
+//!
+//! [`StoreError`] covers SQLite files and PostgreSQL servers. [`SqliteFault`] and [`ServerFault`]
+//! class the codes of the two databases, and select the remedy of the message. After a failed
+//! action the books are unchanged, so a client can repeat its request. [`TopologyMismatch`] is also
+//! an error at the start of the scheduler.
 
 use std::path::PathBuf;
 
@@ -164,7 +169,7 @@ impl ServerFault {
 /// Topology that lacks parts of existing reservations: the file may be the wrong one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the topology lacks {}, which the books have promised to reservations {}: start with a topology that has it, and cancel them there first to remove it; nothing was changed",
+    "the topology lacks {}, which reservations {} use: start with a topology that has it; to remove it, cancel these reservations first; nothing was changed",
     listing(.lacks),
     listing(.reservations)
 )]

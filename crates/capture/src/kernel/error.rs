@@ -1,4 +1,10 @@
 //! Faults in the configuration of the kernel, with their remedies.
+//!
+//! [`Error`] says that a task failed: privileges, tools, other gateways or the kernel. [`Misuse`]
+//! is the part that no repetition repairs, because the request itself is wrong. [`Task`] and
+//! [`Exclusive`] have the words of the messages, so that one fault reads the same everywhere.
+//! [`Error::world`] turns "permission denied" of the kernel into the names of the needed
+//! capabilities.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -142,7 +148,7 @@ pub enum Task {
     Thread,
 }
 
-/// Thing that one gateway of a network namespace can do at a time.
+/// Task that only one gateway in a network namespace can do at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exclusive {
     /// Capture of connections.

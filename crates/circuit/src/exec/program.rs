@@ -1,4 +1,10 @@
 //! Running a program with limits of time and memory.
+//!
+//! `run` writes the input, reads both outputs, and returns the standard output of a program that
+//! succeeds. It waits on all three pipes at once, so neither side can block the other. The output
+//! is limited to 16 MiB. Of the standard error, the last 1024 bytes are kept for messages. The
+//! program has an empty environment except for `PATH`. When `run` returns early, the whole process
+//! group is killed. The format of input and output is not known here.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};

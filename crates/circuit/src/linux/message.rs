@@ -1,4 +1,13 @@
-//! Encoding of rtnetlink messages about traffic control: `struct nlmsghdr`, `struct tcmsg`, attributes.
+//! Encoding of rtnetlink messages about traffic control.
+//!
+//! A `Message` is built from a `Subject` and attributes, and a `Reply` is decoded from received
+//! octets. Numbers have the byte order of the host. Decoding never panics: an item that does not
+//! fit ends its list. `netlink` sends and receives; the meaning of kinds and attributes is left to
+//! callers.
+//!
+//! ```text
+//! struct nlmsghdr (16) | struct tcmsg (20) | attribute (4 + value, padded to 4) | ...
+//! ```
 
 /// Object of a message: `struct tcmsg` of rtnetlink(7) without its family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,14 @@
 //! Rules for packets of the shared address, in the language of nftables.
+//!
+//! `script` returns one transaction that replaces three tables for a [`ClusterView`]. A packet
+//! belongs to the bucket of its source address and port, and `Distribution` assigns buckets to
+//! elements:
+//!
+//! ```text
+//! arp     only the gateway answers requests for the shared address, not the kernel
+//! netdev  arriving packet -> element of its bucket (mark: handed on)
+//! ip      packet without a socket here -> next element ... -> first one (handed back)
+//! ```
 
 use std::net::Ipv4Addr;
 
