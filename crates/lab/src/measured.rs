@@ -1,5 +1,9 @@
-//! Figures of measurements with real programs. `cargo xtask gateways` and `cargo xtask bench`
-//! measure them.
+//! Figures of measurements with real programs.
+//!
+//! `cargo xtask gateways` and `cargo xtask bench` measure [`Sample`]s. A [`MeasuredPlan`] names the
+//! columns and panels of the figure, averages samples of one cell into a [`Table`], and draws it.
+//! Cells that were not measured keep their accepted values, so a part of a figure can be measured
+//! alone. Nothing is measured or judged here.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,9 @@
 //! Cases of figures between two hosts of a lab, measured with the `lighthaul` command.
+//!
+//! [`emulate`] starts a lab for a [`Case`], runs `lighthaul serve` on host `b`, and `lighthaul
+//! probe` on host `a`. The programs are the running executable itself, so the goodput is that of
+//! this build. Small objects are sent up to 30 times. Three runs give their median, and more runs
+//! their mean. Keys are in a temporary directory, which is removed with the server.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,8 +17,8 @@ use crate::error::{Error, Result};
 use crate::plan::Case;
 use crate::settings::{LinkSettings, Settings};
 
-/// Measures the goodput of a case in Mb/s, with the running program. Returns `None` for a slow host, which this one is
-/// not. Lines about the progress go to `say`.
+/// Measures the goodput of a case in Mb/s, with the running program. Returns `None` for a case with a slow host, which
+/// a lab cannot emulate. Lines about the progress go to `say`.
 pub fn emulate(case: &Case, say: fn(&str)) -> Result<Option<f64>> {
     if case.absorb.is_some() {
         return Ok(None);
@@ -52,7 +57,7 @@ fn describe(case: &Case) -> Result<Description> {
     };
     link.both.rate = Some(format!("{}b/s", case.link.as_bps()));
     link.both.queue = Some(format!("{}B", case.queue_bytes_max));
-    // as the model has it, done signals and tallies are not lost
+    // the model loses no done signals and no tallies
     link.spare_tcp = Some(true);
     link.forward.loss = (case.loss_ppb > 0).then(|| format!("{}%", case.loss_ppb as f64 / 1e7));
     Description::new(&Settings::pair(link, None))
@@ -142,7 +147,7 @@ fn ours(command: &mut Command) -> Result<String> {
     }
 }
 
-/// A directory for keys that goes when this value goes.
+/// Directory for keys that is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -181,7 +186,7 @@ impl Drop for Running {
     }
 }
 
-/// Results of small payloads vary, so they are repeated until this much was sent, or this often.
+/// Bytes that all runs of a case send together. Results of small objects vary, so these are sent more often.
 const RUN_BYTES: u64 = 200_000_000;
 const RUNS_MAX: u64 = 30;
 const RUNS_MIN: u64 = 3;

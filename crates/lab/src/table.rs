@@ -1,4 +1,9 @@
 //! Table of a figure: written as CSV, and compared with the accepted table.
+//!
+//! A [`Table`] has a row for each value of the variable, which is the first column. The suffix of a
+//! column names its origin: [`MODEL`], [`EXPECTED`], [`SIMULATION`] or [`EMULATION`]. Emulated
+//! columns are measurements: they are not compared, and a new table can keep the earlier ones.
+//! Numbers have two decimals in the file. Tables neither read nor write files.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,9 @@
 //! Linkage of a program file: the ELF format of the System V ABI, chapters 4 and 5.
+//!
+//! `Elf::read` finds out if a program can be captured with `LD_PRELOAD`. Programs without a dynamic
+//! linker cannot, and programs of Go make their system calls without the C library. The reader
+//! accepts 32-bit and 64-bit files in both byte orders. It never panics, and reads at most 256
+//! segments and 64 KiB of each part, whatever the file claims. A truncated part counts as empty.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;

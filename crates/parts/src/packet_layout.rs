@@ -1,4 +1,14 @@
 //! Division of an object into numbered packets.
+//!
+//! A [`PacketLayout`] converts between packet numbers and [`Span`]s of bytes. Packets cover the
+//! object exactly and in order:
+//!
+//! ```text
+//! object   |---- 0 ----|---- 1 ----|- 2 -|     packet_len each, the last may be shorter
+//! ```
+//!
+//! Both sides compute the same layout, so a datagram needs no offset. [`PacketLayout::place`]
+//! checks the number and the length that a peer claims.
 
 use core::fmt;
 use core::ops::Range;

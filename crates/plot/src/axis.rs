@@ -1,4 +1,9 @@
 //! Axes of pictures: scales that map values to positions on the canvas, grids, and curves.
+//!
+//! A [`Scale`] is one axis, linear or logarithmic. [`grid`] draws two of them with ticks at round
+//! values, and a [`Pen`] draws curves and their legend in colors for color-blind readers. Positions
+//! are in pixels from the upper left, so a vertical scale runs from a large position to a small
+//! one. Layout and titles are left to `chart` and its sisters.
 
 use std::ops::RangeInclusive;
 

@@ -1,4 +1,9 @@
 //! Canvas for pictures: antialiased lines, shapes and text.
+//!
+//! A [`Canvas`] is a white image, and each call draws over what is there. Lengths are in pixels,
+//! with the origin at the upper left. Text uses the embedded font, so an image has the same pixels
+//! on each host. Characters that the font lacks are skipped. The canvas knows nothing of values and
+//! axes; see `axis` for these.
 
 use tiny_skia::{Color, FillRule, Paint, Path, PathBuilder, Pixmap, Stroke, Transform};
 use ttf_parser::{Face, OutlineBuilder};

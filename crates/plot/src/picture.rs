@@ -1,4 +1,9 @@
 //! Picture of simple shapes, as PNG or SVG.
+//!
+//! A [`Picture`] is a list of [`Shape`]s: areas, lines and text. [`Picture::png`] and
+//! [`Picture::svg`] show the same list. Later shapes cover earlier ones. Lengths are in pixels from
+//! the upper left. Both forms depend only on the shapes, so a figure can be compared with an
+//! accepted one. SVG text is escaped, because it may come from a user.
 
 use std::fmt::Write;
 

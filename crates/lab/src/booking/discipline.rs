@@ -1,4 +1,13 @@
 //! Completion times of files under each discipline.
+//!
+//! [`ends`] returns the time at which each file of a run has arrived:
+//!
+//! - VBLS and FBLS with booking: a [`Calendar`] books each file when it arrives
+//! - FBLS at run time: [`at_run_time`], in two queue orders
+//! - packet switching: [`fifo`] and [`fair`]
+//!
+//! All of them get the same arrivals. Only the calendar knows paths, slots, guard times and shares;
+//! the other disciplines use a single link. Time is virtual.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

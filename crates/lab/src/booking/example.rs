@@ -1,5 +1,8 @@
-//! Figures 1 and 2 of the VBLS paper: the free capacity of a link, and the grant for a file of 5
-//! GB.
+//! Figures 1 and 2 of the VBLS paper: free capacity of a link, and the grant for a file of 5 GB.
+//!
+//! An [`Example`] is a plan file with the steps of the free capacity and one file. `simulate` books
+//! the missing capacity, then the file, and returns a table with a row for each unit of 100 ms.
+//! `plot` draws it as steps. Capacity is in channels of 10 Gb/s, since the paper counts so.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,10 @@
 //! Plans of figures of delays.
+//!
+//! A [`BookingPlan`] has offered loads (points) and [`Series`] (curves). Each series combines a
+//! [`Discipline`] with settings of its calendar and a [`Release`] rule. [`BookingPlan::parse`]
+//! reads TOML and checks loads, runs, files and the number of series. Loads are parts of the
+//! capacity, shares are thousandths, and margins are millionths. `delay` computes the table of a
+//! plan.
 
 use std::time::Duration;
 

@@ -1,5 +1,10 @@
 //! Single RBUDP or RBUDP+ transfer at a rate, with a load beside the receiver or a disk as its
 //! target.
+//!
+//! `try_once` runs one `Trial` and returns its `Outcome`: seconds, and retransmitted packets in
+//! percent. Sender and receiver have a core each. The load competes for the core of the receiver,
+//! which is how a slow host is made. The hosts are joined by a veth pair without an emulated link,
+//! so only the receiver loses packets. A received file is removed afterwards.
 
 use std::path::PathBuf;
 use std::thread;

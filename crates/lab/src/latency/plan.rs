@@ -1,4 +1,9 @@
 //! Plans of figures of latencies.
+//!
+//! A [`LatencyPlan`] has a path, a message stream, loss rates (points) and [`Series`] (curves). A
+//! [`Carrier`] is the protocol of a series: a code of `proto::fec`, RBUDP or a model of TCP.
+//! [`LatencyPlan::parse`] reads TOML and refuses values out of range. Losses are in parts per
+//! billion, and lengths in bytes. `simulate` computes the table of a plan.
 
 use std::time::Duration;
 

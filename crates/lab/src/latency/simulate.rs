@@ -1,4 +1,13 @@
 //! Simulation of a figure of latencies, in virtual time.
+//!
+//! [`simulate`] returns the table of a [`LatencyPlan`], and [`point`] the [`Outcome`] of one series
+//! and loss rate. A latency is the age of a message when the receiver has it. Messages that are
+//! lost have none, and are counted instead. RBUDP collects messages into payloads:
+//!
+//! ```text
+//! messages  |--each--|--each--|--each--|      a payload starts when it is complete
+//! payloads           |--sent--|--sent--|      and the one before has ended
+//! ```
 
 use std::time::Duration;
 

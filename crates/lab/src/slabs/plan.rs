@@ -1,4 +1,9 @@
 //! Plans of figures of slabs.
+//!
+//! A [`SlabPlan`] is one [`Experiment`] with the values of its variable (points) and its series
+//! (curves). The experiment decides the meaning of both: bytes, gateways, nanoseconds or Mb/s.
+//! [`SlabPlan::parse`] reads TOML and refuses values out of range. Lengths are in bytes. The
+//! simulations are in the files beside this one.
 
 use std::time::Duration;
 

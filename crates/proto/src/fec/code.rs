@@ -1,4 +1,14 @@
 //! Erasure codes: computation of repair symbols, and restoration of lost source symbols.
+//!
+//! A [`Code`] says how many symbols a block has, and a [`Coder`] computes them (terms of RFC 5052):
+//!
+//! ```text
+//! rs:4+2   | s0 | s1 | s2 | s3 | r0 | r1 |     any 4 of the 6 restore the block
+//! xor:3    | s0 | s1 | s2 | s0^s1^s2 |         any 3 of the 4
+//! ```
+//!
+//! A block that closes early has fewer repair symbols, in proportion. All symbols of a block have
+//! one even length. Packets and blocks in flight are the concern of the sender and the receiver.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;

@@ -1,4 +1,14 @@
 //! Parameters on which both sides of a message stream agree.
+//!
+//! [`Config::check`] refuses streams that no side could run, with a [`ConfigError`]. Both sides
+//! call it, since a peer sends the parameters. They keep blocks in a ring of equal slots:
+//!
+//! ```text
+//! | sources of block 0 | ... | sources of block n-1 | repairs of block 0 | ... | block n-1 |
+//! ```
+//!
+//! [`Config::span`] returns the place of a symbol there. Block n takes the place of block 0.
+//! Lengths are in bytes; the ring has at most 64 MiB.
 
 use core::fmt;
 use core::time::Duration;

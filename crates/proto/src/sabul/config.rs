@@ -1,4 +1,10 @@
 //! Parameters on which both sides of a transfer agree.
+//!
+//! A [`Config`] has the lengths of object and packets ([`Framing`]), the rules of rate control
+//! ([`Mode`]) and the initial state of the sender ([`Memory`]). A sender keeps its `Memory` from
+//! one object of a session to the next, so the path is learned once. [`Config::check`] refuses
+//! values that the machines cannot run with. Rates are in bits per second on the wire. Sections are
+//! those of the SABUL paper.
 
 use core::fmt;
 use core::time::Duration;

@@ -1,4 +1,14 @@
 //! Number of streams in use: it starts low and doubles as long as that raises the throughput.
+//!
+//! A [`Width`] learns from the bytes that the streams take, and decides at the end of an interval:
+//!
+//! ```text
+//! Settling -> Measuring -- gain of 1/8 --> twice the streams, Settling
+//!                       -- less ---------> half of them, Resting (20 intervals), Measuring
+//! ```
+//!
+//! An interval is four round trips, and 250 ms at least. It opens no connections; its user follows
+//! [`Width::streams`].
 
 use core::time::Duration;
 

@@ -1,4 +1,10 @@
 //! Parameters on which both sides of a transfer agree.
+//!
+//! A [`Config`] has the lengths of object and packets ([`Framing`]), times, and bounds of memory.
+//! The rates are not here: they come with the TRC vector of the circuit. [`Config::check`] refuses
+//! values that the machines cannot run with. [`Config::booked_bytes`] returns the bytes to reserve
+//! for an object, and [`Config::window_for`] a window for a rate. Sections are those of the VBTP
+//! paper.
 
 use core::fmt;
 use core::time::Duration;
@@ -21,7 +27,7 @@ pub struct Config {
     /// This sender's share of the vector's rates, as numerator and denominator. The shares of senders that run at the
     /// same time (lanes) add up to one. The receiver ignores it.
     pub share: (u32, u32),
-    /// Round-trip time until an answer arrives. The receiver ignores it.
+    /// Time from a question until its answer arrives. The receiver ignores it.
     pub rtt: Duration,
     /// The last resends are sent twice if they take less time than this. The receiver ignores it.
     pub repeat: Duration,

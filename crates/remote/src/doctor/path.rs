@@ -1,4 +1,10 @@
 //! Checks of the path and of both hosts over a session.
+//!
+//! `examine` asks the peer for a [`Checkup`], and reports one line for each step: version, clock,
+//! UDP, MTU, round-trip time, socket buffers and offload. A step is fine, or a warning with the
+//! command that helps; only a failed checkup is an error. Over ssh or a gateway no datagram passes,
+//! so the steps from UDP on are omitted. It changes nothing on either host. Times and rates are
+//! measured by the checkup.
 
 use lighthaul_base::{Rate, Size};
 use lighthaul_io::net::probe::LENGTHS;
@@ -10,7 +16,7 @@ use lighthaul_session::session::Session;
 use super::report::Report;
 use super::settings::Doctor;
 
-/// Way of a session.
+/// Route by which a session reaches the other host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Direct,
