@@ -1,4 +1,15 @@
 //! Places on the command line: local paths, and paths on other hosts.
+//!
+//! [`Place::parse`] reads three notations, as scp and rsync do where they have them:
+//!
+//! ```text
+//! results/a.h5              Here     a slash before the first colon, or no colon
+//! user@host:path            Ssh      [::1]:path for IPv6; relative to the home directory
+//! lh://host[:port]/path     Daemon   port 4810 by default; relative to the root of the client
+//! ```
+//!
+//! [`Place::with_host`] writes them again for messages. Nothing here opens a file or resolves a
+//! name.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -14,7 +25,7 @@ pub const PORT: u16 = 4810;
 pub enum Place {
     /// A path on this host.
     Here(PathBuf),
-    /// A path on another, reached over ssh.
+    /// A path on another host, reached over ssh.
     Ssh {
         /// Name of the host, with the user if there is one.
         host: String,
@@ -123,7 +134,7 @@ impl Place {
         }
     }
 
-    /// Returns the message `text` of this place's host, in which one of `paths` gets the name of the host.
+    /// Returns the message `text` from this place's host, with the name of the host before the first of `paths` in it.
     pub fn name_host(&self, text: &str, paths: &[&[u8]]) -> String {
         let found = paths.iter().find_map(|path| {
             let path = String::from_utf8_lossy(path);

@@ -1,4 +1,10 @@
 //! Sessions with the remote side of a place: a daemon, or a program that ssh starts there.
+//!
+//! [`open`] and [`ask`] connect by a [`Route`] and send a request; [`reach`] only connects. The
+//! result is a [`Reached`], which keeps the ssh process alive. A daemon is called directly or
+//! through a gateway. A program behind ssh is called at its own port, and through ssh if that port
+//! is closed. If the ssh process dies meanwhile, the attempt is repeated once. Later losses are
+//! left to the caller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -186,13 +192,13 @@ pub fn ask<M: Topic>(via: &Route, place: &Place, request: &M::Request) -> Result
     open::<M>(via, place, hello, Agreement::Awaited)
 }
 
-/// Answer to a request that is awaited, or not.
+/// Time at which a request counts as accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreement {
-    /// The far side agrees first.
+    /// After the answer of the far side.
     Awaited,
-    /// The next messages, since a refusal is heard then. A program that ssh has started agrees first, so that another one
-    /// can be started if ssh dies.
+    /// At once, since a refusal arrives with the next messages. A program that ssh has started still answers first, so
+    /// that another one can be started if ssh dies.
     Expected,
 }
 

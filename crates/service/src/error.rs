@@ -1,4 +1,9 @@
 //! Faults of services.
+//!
+//! A `Fault` is any reason for which a gateway, a scheduler, their log or their metrics cannot
+//! start or run. Messages name the option that is wrong. The [`Code`] of a fault is the exit
+//! status: wrong settings are usage errors, so that a service manager does not restart the service
+//! in vain. Faults of books, circuits and the kernel keep the texts of their crates.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,4 +1,9 @@
 //! The daemon's log, on standard error.
+//!
+//! [`start`] installs the subscriber for the whole process; [`Log`] keeps it and sends pending
+//! traces at the end. The variable `LIGHTHAUL_LOG` filters events. `Lines` writes each event as one
+//! line of bounded length, as text or JSON. Control characters are escaped, so a name that a peer
+//! sends can neither forge a line nor control a terminal. Rotation is left to the service manager.
 
 use std::env;
 use std::io::{self, Write, stderr};

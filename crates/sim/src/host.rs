@@ -1,4 +1,15 @@
 //! Receiving host of limited speed.
+//!
+//! A [`Host`] decides when the machine behind a socket gets a datagram, and drops it if the receive
+//! buffer is full. [`HostConfig`] selects one of three models:
+//!
+//! ```text
+//! absorb = None                 each datagram is received at once
+//! absorb, no competitors        the buffer is the queue of a Link of that rate
+//! absorb and competitors        the receiver runs only while the Processor schedules it
+//! ```
+//!
+//! Only the third predicts its absence in a [`Load`]. Stream messages are never lost.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;

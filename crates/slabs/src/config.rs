@@ -1,4 +1,15 @@
 //! Parameters on which both sides of a link agree.
+//!
+//! A [`Config`] has the lengths of packets and pages, times, and bounds of memory. Fields that are
+//! local to a side may differ. [`Config::check`] refuses values that the machines cannot run with,
+//! as a [`ConfigError`].
+//!
+//! ```text
+//! slab: 1 to 16,384 pages -> page: 44 packets of one session -> packet: packet_len bytes
+//! ```
+//!
+//! Credit counts pages, windows count bytes. The rate of the channel is not a parameter, since it
+//! changes.
 
 use core::fmt;
 use core::time::Duration;

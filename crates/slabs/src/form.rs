@@ -1,4 +1,13 @@
 //! Formation of slabs (section IV): the next slab takes a share of each session's waiting pages.
+//!
+//! A [`SlabFormer`] knows which sessions have pages, and returns a [`Plan`] when a slab is due:
+//!
+//! - at once if a session with little data waits (urgent), or
+//! - when the previous slab is about to end, and the pages fill a slab or have waited for `age`
+//!
+//! Shares are in proportion to the waiting pages, at least one page each, in round-robin order. So
+//! no session starves. A plan never exceeds the credit of the peer ([`Slot::room`]). It moves no
+//! bytes.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

@@ -1,5 +1,16 @@
-//! Messages that survive their connection: each is kept until the peer acknowledges it, and sent again on the next
-//! connection.
+//! Messages that survive their connection.
+//!
+//! A [`MessageQueue`] keeps each message until the peer acknowledges it, and sends it again on the
+//! next connection. Both sides count messages from zero, so a message needs no number and arrives
+//! once, in order:
+//!
+//! ```text
+//! 0 ... first ............ next ............ first + kept.len()
+//!  acked      |  sent, kept     |  to send        |
+//! ```
+//!
+//! An acknowledgment also serves as a keepalive, once a second. The queue neither connects nor
+//! times out.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

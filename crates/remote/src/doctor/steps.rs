@@ -1,4 +1,15 @@
 //! Checks from a name to a session.
+//!
+//! [`examine`] is `lighthaul doctor`: it runs the steps in the order in which a copy needs them,
+//! and stops at the first one that fails:
+//!
+//! ```text
+//! name -> TCP (every address) -> TLS -> key -> allowed -> checks of the path
+//! gateway ---------------------->
+//! ```
+//!
+//! Each step is reported with the remedy of its fault. The key of an unknown daemon is only shown,
+//! never trusted, and no token is sent to it. Hosts behind ssh are examined in `ssh`.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
@@ -179,7 +190,7 @@ impl Steps<'_> {
         first
     }
 
-    /// Checks the daemon's key. Returns whether it is known, and `None` if it is another.
+    /// Checks the daemon's key. Returns true if it is the known one, false if none is known, and `None` if it is another.
     fn key(&mut self, shown: Fingerprint) -> Result<Option<bool>, Error> {
         let name = name(&self.host, self.port);
         match judge(self.doctor.daemon.pin.as_deref(), true, &name, shown)? {

@@ -1,4 +1,10 @@
 //! The ssh command of the user, and its configuration for a host.
+//!
+//! An [`Ssh`] combines the command that the user gave (`ssh` with options) with a host.
+//! [`SshConfig`] is what `ssh -G` prints for it, and stays empty for programs other than OpenSSH.
+//! Options of this program come after those of the user, and ssh uses the first value of an option.
+//! Remote words must be plain, because a shell there splits them. Processes are started in `start`,
+//! not here.
 
 use std::process::{Command, Stdio};
 
@@ -80,7 +86,7 @@ impl Ssh {
         command
     }
 
-    /// Returns a command with the user's options, which ssh prefers, and `options`.
+    /// Returns a command with the user's options, then `options`. If both set a value, ssh uses the user's.
     pub(crate) fn command(&self, options: &[impl AsRef<std::ffi::OsStr>]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.options).args(options);
@@ -121,7 +127,7 @@ impl SshConfig {
     }
 
     /// Returns the ciphers with AES-128-GCM first, if `ChaCha20` is first only because that suits hosts without
-    /// instructions for AES. It takes three quarters of the processor time.
+    /// instructions for AES. AES-128-GCM takes three quarters of its processor time.
     fn fast_ciphers(&self) -> Option<String> {
         let list = self.ciphers.as_deref()?;
         let rest = list.strip_prefix("chacha20-poly1305@openssh.com,")?;

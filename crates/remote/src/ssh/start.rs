@@ -1,4 +1,15 @@
 //! Daemon on another host that ssh starts.
+//!
+//! [`start`] runs `lighthaul serve --once` there, which serves one client and then ends:
+//!
+//! ```text
+//! here   ssh login, maybe a password; then the key of this client
+//! there  greeting: port and key; listens, and admits only this client
+//! here   end of standard input ------> the daemon ends
+//! ```
+//!
+//! Both keys cross the ssh connection, so neither side has to know the other before. [`Started`]
+//! ends the daemon when it is dropped. `install` searches and copies the program.
 
 use std::fs::File;
 use std::io::Write;
@@ -142,8 +153,8 @@ pub fn start(ssh: Ssh, wanted: Wanted<'_>, identity: &Identity) -> Result<Starte
     })
 }
 
-/// Sends `key` to the program that `child` starts on a host, and returns the words of its greeting. A program that was
-/// sought is known then.
+/// Sends `key` to the program that `child` starts on a host, and returns the words of its greeting. After a search,
+/// `program` is the one that was found.
 fn converse(
     child: &mut Child,
     program: &mut FarProgram,

@@ -1,4 +1,10 @@
 //! Changes of reservations as server-sent events (HTML Living Standard, section 9.2).
+//!
+//! A `Listener` is one client of `/v1/events`. It waits for a change of the books and reads the
+//! events after the last one that it has examined. It sends those that the client may see. The
+//! number of an event is its id, so a client resumes with `Last-Event-ID` and misses none that the
+//! books still have. The credential is checked each second. A stream lasts an hour at most; clients
+//! reconnect then.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

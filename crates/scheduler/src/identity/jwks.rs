@@ -1,4 +1,14 @@
 //! Public keys of an issuer: a set of JSON Web Keys (RFC 7517, section 5) at a URL.
+//!
+//! [`Keys`] caches the set. It is fetched again after ten minutes, or when a token names an unknown
+//! key. The pause between attempts is 10 s, so invented key names cannot flood the issuer. Only the
+//! caller that fetches waits; all others use the cached keys:
+//!
+//! ```text
+//! 0 -- fresh -- 10 min -- fetched at next use -- 24 h -- invalid
+//! ```
+//!
+//! Signatures are checked elsewhere.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

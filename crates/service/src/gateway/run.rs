@@ -1,4 +1,16 @@
 //! Runs a gateway until it is stopped.
+//!
+//! [`run`] starts the parts of a gateway in the order of their dependencies, and ends them in
+//! reverse:
+//!
+//! ```text
+//! start   link to the peer, listeners for programs, cluster, server, metrics, status, "ready"
+//! stop    cluster and listeners close, sessions drain, server ends, shared address is released
+//! ```
+//!
+//! A gateway has a link to a peer, a server for other gateways, or both. A second signal, or the
+//! patience of the settings, ends the remaining sessions. The parts themselves are in the files
+//! beside this one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -136,7 +148,7 @@ fn show(path: &Path, gateways: &Arc<GatewayLinks>) -> Option<StatusSocket> {
     }
 }
 
-/// Waits until the last session has ended, or the patience has. Returns true if no session is left.
+/// Waits until the last session has ended, for the time `patience` at most. Returns true if no session is left.
 fn drain(gateways: &GatewayLinks) -> bool {
     gateways.drain();
     let left = || {

@@ -1,4 +1,9 @@
-//! Table of known attacks.
+//! Table of known attacks on signed tokens.
+//!
+//! Each row is the name of an attack, a token, and the only error that may refuse it. A token that
+//! is refused for another reason fails the test, because its real check may be missing. The issuer
+//! has valid keys of all supported types, and keys that must not count. Rows at the end must not be
+//! taken for signed tokens. Ordinary refusals are in `verification`.
 
 use data_encoding::BASE64URL_NOPAD;
 use ring::signature::KeyPair;
@@ -242,7 +247,7 @@ fn known_attacks_are_refused_for_the_right_reason() {
             Form,
         ),
         (
-            "a truth as its key",
+            "a boolean as its key",
             signer.sign(&eddsa(json!(true)), &claims()),
             Form,
         ),
@@ -288,12 +293,12 @@ fn known_attacks_are_refused_for_the_right_reason() {
             Expired,
         ),
         (
-            "expired before time began",
+            "expired before 1970",
             signer.sign(&head(), &with("exp", json!(-1))),
             Claims,
         ),
         (
-            "no whole second",
+            "an end that is not a whole second",
             signer.sign(&head(), &with("exp", json!(1e300))),
             Claims,
         ),
@@ -346,9 +351,9 @@ fn known_attacks_are_refused_for_the_right_reason() {
             Scope("lighthaul.book".to_owned()),
         ),
         ("padded", format!("{good}=="), Form),
-        ("other bits behind", other_bits(&good), Form),
-        ("more octets behind", format!("{good}AAAA"), Signature),
-        ("a blank inside", good.replacen('.', " .", 1), Form),
+        ("other bits in the last character", other_bits(&good), Form),
+        ("more octets at the end", format!("{good}AAAA"), Signature),
+        ("a space inside", good.replacen('.', " .", 1), Form),
     ];
     for (attack, token, why) in rows {
         let judged = authenticate(&token, &keys);

@@ -1,4 +1,9 @@
 //! Tests of the verifier: valid tokens, and tokens that it must refuse.
+//!
+//! A `Signer` has a fresh Ed25519 key, and signs a head and claims that tests change one by one.
+//! Times are relative to the fixed `NOW`, so no test depends on the clock. The tokens for RS256 are
+//! constants, because their private keys were deleted. No test uses the network except for a
+//! refused connection. Attacks are in `attacks`.
 
 use proptest::prelude::*;
 use ring::rand::SystemRandom;
