@@ -1,4 +1,10 @@
-//! A sender and a receiver of slabs over a path that loses, repeats and overtakes, each beside the simplest model of it.
+//! Sender and receiver of slabs over a lossy path, each compared with a simple model.
+//!
+//! `Ours` and `Theirs` pair a machine with the simplest model of its state, and compare the two
+//! after each step. A `Path` loses, duplicates and reorders datagrams, and keeps messages in order.
+//! Connections break at random. `run` ends when all slabs are in custody of the receiver, and fails
+//! if that takes too long. Peers that break the protocol are tested at each step, too. A seed
+//! determines the whole run.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;

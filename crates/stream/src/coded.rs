@@ -1,5 +1,11 @@
 //! Ring of symbols of a message stream, and the store that computes repair symbols when they are
 //! sent.
+//!
+//! A [`Ring`] has the bytes of all blocks in flight, and [`Coded`] is the [`Store`] through which
+//! the driver reads and writes them. Machines handle spans only, and the bytes stay here. The
+//! sender computes the repair symbols of a block once, when the first of them is sent. The receiver
+//! restores a block when the machine asks for it. The owner of the machine shares the ring with the
+//! driver on one thread.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,9 @@
 //! Framing of messages or objects in a sequence of octets.
+//!
+//! [`Frames`] is the format, and a [`Cutter`] splits arriving octets into frames of any division of
+//! the input. A frame above the limit fails with [`TooLong`] before it is complete, so memory stays
+//! bounded. Each octet is searched for a line feed only once. [`Frames::write`] writes one frame,
+//! and does not check that a line has no line feed inside.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,15 @@
 //! Begin and end of a stream, in either direction.
+//!
+//! [`send`] and [`receive`] are the two sides after the request was accepted:
+//!
+//! ```text
+//! sender     explore, measure -> Begin -> answers clocks ----> data -> hears the report
+//! receiver   explore ------------------> Time x 5, Ready ----> data -> Report
+//! ```
+//!
+//! The clock offset in nanoseconds lets the receiver compute the age of messages. A stream uses one
+//! lane, and the session's own connection if no datagram passes. The data itself is sent by
+//! `messages` and `objects`.
 
 use std::fs::File;
 use std::thread;
@@ -184,8 +195,8 @@ fn ask_clocks(session: &Session) -> Result<i64, Error> {
     Ok(best.1)
 }
 
-/// Returns the most bytes of a message that fit in the path's datagrams with header, tag and
-/// length.
+/// Returns the maximum length of a message that fits in a datagram of the path, together with
+/// header, tag and length field.
 fn message_len(path: &Path) -> u32 {
     if path.sockets.is_empty() {
         return STREAM_MESSAGE_LEN;
@@ -204,12 +215,12 @@ fn the_lane(session: &Session, offer: &Offer, path: Path) -> Result<Lane, Error>
     Ok(lanes.swap_remove(0))
 }
 
-/// Rate on a path that carries datagrams but lost all of a train.
+/// Rate for a path that carries datagrams but lost all of those of the measurement.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 /// Bytes of a message where no datagram passes.
 const STREAM_MESSAGE_LEN: u32 = 1400;
 const ROUND_TRIPS: usize = 5;
-/// Most clock requests of a receiver.
+/// Maximum number of clock requests of a receiver.
 const ROUND_TRIPS_MAX: usize = 16;
 /// Longest silence of the peer before the stream fails.
 const SILENCE_MAX: Duration = Duration::from_secs(20);

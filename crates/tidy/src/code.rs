@@ -1,4 +1,9 @@
 //! Names that the code of a file uses and defines.
+//!
+//! `Code::read` splits a file into tokens, and collects its imports, the paths in its text, and its
+//! items. Items behind `#[cfg(test)]` are skipped, but their modules are remembered, because they
+//! may be in files of their own. Names are not resolved here: `modules` does that. The reader does
+//! not parse Rust: it never fails, and unusual code may yield too few or too many names.
 
 use std::collections::BTreeSet;
 
@@ -68,7 +73,7 @@ impl Code {
                     let name = rest[1..].iter().find(|token| is_word(token));
                     self.items.extend(name.map(|name| (*name).to_owned()));
                 }
-                // the place from which an item is visible, which is no use
+                // a visibility such as `pub(super)` names a module but does not use it
                 "pub" if rest.get(1) == Some(&"(") => at = after_group(tokens, at + 1) - 1,
                 _ => {
                     let path = path(tokens, at);

@@ -1,4 +1,9 @@
 //! Detection of source files that decode octets or text from outside.
+//!
+//! `decodes` looks for two signs in the tokens of a file: a call of a library function that
+//! decodes, and a definition that looks like a decoder by its name, parameters and result. It errs
+//! on the side of finding too much, because a decoder that is missed would not be fuzzed.
+//! `NOT_DECODERS` lists the known false ones with a reason. The rule itself is in `fuzz`.
 
 use crate::sources::Source;
 use crate::tokens::{after_group, tokens};

@@ -1,4 +1,10 @@
 //! Rule: files that decode input from outside have a fuzz target.
+//!
+//! `decoder` finds the files, and their paths determine the names of targets. A file passes if its
+//! target exists in `fuzz/fuzz_targets` and in the manifest there. `REACHED` maps a file to the
+//! target of another decoder that calls it. `TRUSTED` lists files whose input comes from the
+//! operator, the user or the program itself. The rule does not check that a target really calls the
+//! decoder.
 
 use std::collections::BTreeMap;
 

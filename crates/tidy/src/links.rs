@@ -1,4 +1,9 @@
 //! Rule: links in documents have a target.
+//!
+//! `check` reads Markdown line by line, without code blocks. Relative links need a file, and a
+//! heading if they name one. Paths of the project in code spans need a file, too. Pages of the
+//! guide may link only to each other, because the guide is published alone. Links to the web are
+//! not followed, so the result does not depend on the network.
 
 use crate::fault::Fault;
 use crate::sources::{Source, Sources};

@@ -1,4 +1,15 @@
 //! Modules of a crate, and the files that paths lead to.
+//!
+//! `Modules::read` finds the file of each module, and `uses` returns which file uses which other. A
+//! path is followed through imports and re-exports to the file that defines the item, over at most
+//! 16 of them:
+//!
+//! ```text
+//! use crate::net::Udp;  ->  net/mod.rs: pub use udp::Udp;  ->  net/udp.rs
+//! ```
+//!
+//! Maps are followed but are not a use. Files for tests only are left out. Paths to other crates
+//! lead nowhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 

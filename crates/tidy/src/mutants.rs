@@ -1,9 +1,14 @@
 //! Rule: the lists of mutation testing name files, tests and functions that exist.
+//!
+//! Mutation testing silently does less when an item is renamed, so `check` compares its two lists
+//! with the sources. `scripts/mutants` has rooms: a crate, with files to mutate and tests that must
+//! fail. `.cargo/mutants.toml` has regular expressions of mutants to skip. Names are recognized by
+//! their form, without a parser for regular expressions. It runs no mutation test.
 
 use crate::fault::Fault;
 use crate::sources::{Source, Sources};
 
-/// Finds names in [`ROOMS`] and [`EXCLUDED`] that nothing has. A room with a missing file ends the run,
+/// Finds names in [`ROOMS`] and [`EXCLUDED`] that do not exist. A room with a missing file ends the run,
 /// a filter without tests kills nothing, and an exclusion of a renamed function excludes nothing.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let of = |path: &str| sources.files.iter().find(|file| file.path == path);

@@ -1,4 +1,9 @@
 //! Tokens of Rust code.
+//!
+//! `tokens` splits code into words, literals and single punctuation marks, without spaces and
+//! comments. Other rules search sequences of tokens, so line breaks and comments cannot hide a
+//! name. Strings and characters are one token each, so their text is never taken for code.
+//! Unfinished code has tokens, too: the functions never fail. Block comments are not nested.
 
 /// Splits code into identifiers, literals and punctuation marks, with `::` as one, without white
 /// space and comments.

@@ -1,4 +1,16 @@
-//! Calendar of a link in a terminal: free capacity as columns of blocks, and below it one line for each reservation.
+//! Calendar of a link in a terminal.
+//!
+//! [`draw`] returns lines of text; [`columns`] is the number of columns for a width:
+//!
+//! ```text
+//!          10 Gb/s │███▃▃▃███    free capacity: the lowest in each column
+//!           free 0 └┬────┬────
+//!            UTC    06:00
+//!   alice 7   5 Gb/s │   ███      one line for each reservation, shaded by its rate
+//! ```
+//!
+//! Names are escaped, because they come from a server. At most 20 reservations are shown, and the
+//! others are counted.
 
 use std::collections::BTreeMap;
 

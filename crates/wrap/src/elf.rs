@@ -1,4 +1,10 @@
 //! Linkage of a program, read from its file: the ELF of the System V ABI, chapters 4 and 5.
+//!
+//! `Elf::read` finds out if this library would be loaded into a program before the program is
+//! started. It gets the file through a function, so it needs no file API and can be tested on
+//! bytes. It reads only files of its own word size and byte order. It never panics, and reads at
+//! most 1024 entries of a table and 64 KiB of a part. A part beyond the end of the file reads as
+//! empty.
 
 /// Properties of an ELF file that decide if the program can be captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,14 @@
 //! Handshake with the gateway: SOCKS5 of RFC 1928, with the names and passwords of RFC 1929.
+//!
+//! `shake` runs the handshake over a `Wire`, which is a socket or a test:
+//!
+//! ```text
+//! methods -> chosen method [-> name, password -> verdict] -> CONNECT target -> reply
+//! ```
+//!
+//! It reads exactly the reply and no octet more, since the next one belongs to the program.
+//! Failures are values of `errno` that `connect` may return, so programs handle them as usual. It
+//! sends addresses only: names are resolved before.
 
 use std::net::{IpAddr, SocketAddr};
 

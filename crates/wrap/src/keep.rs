@@ -1,4 +1,10 @@
-//! The two environment variables that every program needs to be captured, kept for programs that this one starts.
+//! Environment variables that capture needs, kept for programs that this one starts.
+//!
+//! A program may clear or change its environment, and then the programs that it starts would not be
+//! captured. `Kept` has `LD_PRELOAD` and the variable of the gateway as this library was started
+//! with them. `complete` returns a copy of an environment with both, for `execve` and its variants.
+//! `put_back` and `restore` change the environment of this process. Other libraries in `LD_PRELOAD`
+//! stay, after this one.
 
 use std::ffi::{CStr, CString, c_char};
 use std::sync::OnceLock;

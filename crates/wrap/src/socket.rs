@@ -1,4 +1,10 @@
 //! Socket of a program while it connects to the gateway: system calls behind safe functions.
+//!
+//! A `Socket` borrows the descriptor of the program: it is non-blocking until the value is dropped,
+//! and then has its original flags again. One deadline in milliseconds limits the connection and
+//! the handshake together. Signals do not interrupt them. A connection that is not complete in time
+//! is undone, so that the program can connect again. Failures are values of `errno`. It never
+//! closes the descriptor.
 
 use std::ffi::c_void;
 use std::net::SocketAddr;
