@@ -1,10 +1,9 @@
 //! Decoding of untrusted octets without panics, and the matching encoders.
 //!
-//! A [`Reader`] takes fields from the front of a byte slice without copying them. Numbers of fixed
-//! width are big-endian, varints are unsigned LEB128. Missing octets and overflow are
-//! [`Malformed`]. [`put_varint`] and [`put_range`] write the encodings that the reader takes. The
-//! meaning of a value is left to the caller, who calls [`Reader::finish`] to refuse trailing
-//! octets.
+//! A [`Reader`] takes numbers and slices from the front of a byte slice. Numbers of fixed width are
+//! big-endian, varints are unsigned LEB128. Missing octets and overflow are [`Malformed`].
+//! [`put_varint`] and [`put_range`] write the encodings that the reader takes. The meaning of a
+//! value is left to the caller, who calls [`Reader::finish`] to refuse trailing octets.
 
 use alloc::vec::Vec;
 use core::fmt;

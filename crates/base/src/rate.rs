@@ -3,7 +3,7 @@
 //! A [`Rate`] is never zero, so division by it cannot fail. It converts bytes to time and back:
 //! [`Rate::time_for`] rounds up and [`Rate::bytes_in`] rounds down, so a sender stays within the
 //! rate. Results saturate and never overflow. Prefixes are decimal (1 kb/s is 1000 bits per
-//! second), and text must have a unit. `Display` rounds to three digits, so it does not write rates
+//! second), and text must have a unit. `Display` rounds to three decimals and is for people, not
 //! for programs.
 
 use core::fmt;

@@ -1,9 +1,10 @@
 //! Free rate of one link over time, in a structure that stays fast with a million steps.
 //!
 //! [`Capacity`] is a step function from time to bits per second, and [`Free`] is one of its steps.
-//! A booking takes rate from a range of time and gives it back when it ends. The free rate is never
-//! negative and never above the whole rate: the functions panic before that. The type knows nothing
-//! of owners, paths or channels. `blocks` stores the steps and `cursor` reads them in order.
+//! A booking takes rate from a range of time, and gives back what is released. The free rate is
+//! never negative and never above the whole rate: the functions panic before that. The type knows
+//! nothing of owners, paths or channels. `blocks` stores the steps and `cursor` reads them in
+//! order.
 
 use lighthaul_base::Instant;
 

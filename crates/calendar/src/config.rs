@@ -1,7 +1,7 @@
 //! Limits and rules of a calendar.
 //!
 //! A [`Config`] bounds the horizon, the number of bookings, the paths of a search and the steps of
-//! a grant. [`Config::check`] returns a [`ConfigError`] for a value out of range. All times of
+//! a grant. [`Config::check`] returns a [`ConfigError`] for a value out of range. Times of new
 //! bookings are multiples of the slot: starts are rounded up, and the horizon is rounded down.
 //! Shares are thousandths of each link.
 

@@ -2,9 +2,9 @@
 //!
 //! [`Rights`] stand in the lists of keys and tokens, and in signed statements. [`Rights::beneath`]
 //! adds the root of the daemon, and [`Rights::access`] opens the directory that results. A
-//! statement never widens the rights of its authority. Words that restrict work in any place, and
-//! words that permit work only after a name. So a forgotten name cannot widen rights. The text does
-//! not contain `within`.
+//! statement never widens the rights of its authority. Words that restrict count in any place. A
+//! word that permits counts as the name if it comes first, so a line without a name has no more
+//! rights than intended. The text does not contain `within`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

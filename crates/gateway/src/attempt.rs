@@ -8,8 +8,8 @@
 //!     -> forward (further gateway) ---> its answer
 //! ```
 //!
-//! The rules check each address immediately before the connection. Every attempt ends within 10 s.
-//! Names are resolved elsewhere.
+//! The rules check each address immediately before the connection. An attempt has a time limit, 10
+//! s in general. Names are resolved elsewhere.
 
 use std::io;
 use std::net::SocketAddr;

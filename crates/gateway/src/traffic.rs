@@ -7,9 +7,9 @@
 //! program <- serve <-------------------- link <- other gateway
 //! ```
 //!
-//! A session reads no more than its window, its part of 100 ms of the channel, and free memory.
-//! Sessions that wait for memory are blocked until a slab is formed. The format of slabs is in
-//! `lighthaul_slabs`.
+//! A session is read only within its window. All of them together read ahead at most 100 ms of the
+//! channel, or two slabs, and only into free memory. Sessions that lack room wait until a slab is
+//! formed.
 
 use std::time::Duration;
 

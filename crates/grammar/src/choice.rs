@@ -1,9 +1,9 @@
 //! Options of a copy: selection, metadata and verification.
 //!
-//! [`FileArgs`] is part of each command that copies. Its doc comments are the help texts: the first
-//! line is for `-h`, and the rest only for `--help`. [`DeltaChoice`], [`Verify`] and [`DryRun`] are
-//! the values of its options. The structs hold what the user wrote. Only combinations that clap can
-//! see are checked here; the command line program derives its settings from them.
+//! [`FileArgs`] is a part of `lighthaul cp`. Its doc comments are the help texts: the first line is
+//! for `-h`, and the rest only for `--help`. [`DeltaChoice`], [`Verify`] and [`DryRun`] are the
+//! values of its options. The structs hold what the user wrote. Only combinations that clap can see
+//! are checked here; the command line program derives its settings from them.
 
 use std::path::PathBuf;
 

@@ -1,10 +1,9 @@
 //! The grammar of `lighthaul cp`.
 //!
-//! [`Cp`] has the options that only `cp` has, and includes the groups that other commands share:
-//! [`FileArgs`], [`RemoteArgs`], [`TimingArgs`], [`BookingArgs`] and [`ProgressArgs`]. Its doc
-//! comments are the help texts. The fields `copy` and `vector_at` are not options: the program sets
-//! them for all attempts of one copy. Hosts and paths stay text here, and are parsed where the copy
-//! starts.
+//! [`Cp`] has the options that only `cp` has, and includes groups of options: [`FileArgs`],
+//! [`RemoteArgs`], [`TimingArgs`], [`BookingArgs`] and [`ProgressArgs`]. Its doc comments are the
+//! help texts. The fields `copy` and `vector_at` are not options: the program sets them. Hosts and
+//! paths stay text here, and are parsed where the copy starts.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, ValueHint, value_parser};

@@ -1,6 +1,6 @@
 //! Hosts of the lab: unnamed network namespaces with interfaces.
 //!
-//! `build` creates a `Host` for each name of a [`Description`]. Each host has the TUN device `wan`,
+//! `build` creates a `Host` for each name of a `Description`. Each host has the TUN device `wan`,
 //! whose packets the emulator carries. Veth pairs join hosts directly, without emulation:
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //! host a: veth0 <----- kernel -----> veth0: host b   a route for each peer
 //! ```
 //!
-//! The kernel removes all of it when the last process of a namespace ends. IPv6 is off.
+//! The kernel removes all of it when the handles of the namespaces are closed. IPv6 is off.
 
 use std::fs;
 use std::io::{self, Write};

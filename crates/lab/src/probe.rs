@@ -3,7 +3,7 @@
 //! [`emulate`] starts a lab for a [`Case`], runs `lighthaul serve` on host `b`, and `lighthaul
 //! probe` on host `a`. The programs are the running executable itself, so the goodput is that of
 //! this build. Small objects are sent up to 30 times. Three runs give their median, and more runs
-//! their mean. Keys are in a temporary directory, which is removed with the server.
+//! their mean. Keys are in a temporary directory, which is removed at the end.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

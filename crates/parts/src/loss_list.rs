@@ -3,7 +3,7 @@
 //! SABUL and VBTP keep a [`LossList`] on both sides and send it in their NAKs. Its memory is
 //! bounded: the list has at most `ranges_max` ranges. At that limit it errs on the safe side.
 //! [`LossList::insert`] fails, and [`LossList::remove`] keeps a packet that would split a range, so
-//! it is sent once more. Operations take time logarithmic in the number of ranges. Numbers are
+//! it is sent once more. Lookups take time logarithmic in the number of ranges. Numbers are
 //! positions of packets in the object.
 
 use alloc::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! A [`Scale`] is one axis, linear or logarithmic. [`grid`] draws two of them with ticks at round
 //! values, and a [`Pen`] draws curves and their legend in colors for color-blind readers. Positions
 //! are in pixels from the upper left, so a vertical scale runs from a large position to a small
-//! one. Layout and titles are left to `chart` and its sisters.
+//! one. Layout and titles are left to callers such as `chart`.
 
 use std::ops::RangeInclusive;
 

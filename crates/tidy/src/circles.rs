@@ -1,6 +1,6 @@
 //! Rule: files of a crate do not use each other in a circle.
 //!
-//! `check` reads the uses of each crate from [`Modules`], and searches a shortest circle from each
+//! `check` reads the uses of each crate from `Modules`, and searches a shortest circle from each
 //! file. Files that can all reach each other are one group, which is reported once, with a name
 //! that each file uses from the next. Maps (`lib.rs` and `mod.rs`) and tests do not count. Circles
 //! between crates are excluded by `floors`.

@@ -3,7 +3,7 @@
 //! An [`Axis`] divides an interval into columns, for charts in a terminal, and converts times to
 //! positions from 0 to 1 for pictures. Columns cover the interval without gaps. Ticks are at round
 //! times in the zone of the reader. One offset from UTC holds for the whole axis, even if it
-//! changes within, so ticks are equally far apart. Drawing is left to `blocks` and its sisters.
+//! changes within, so ticks are equally far apart. Charts such as `blocks` draw the axis.
 
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_booking_client::zone::{Zone, offset, written};

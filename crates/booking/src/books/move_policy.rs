@@ -7,7 +7,7 @@
 //! 2. `may_take` and `rate_limit` restrict the search to permitted links and the free rate.
 //! 3. `check` accepts or refuses a grant. It counts an accepted grant in all later checks.
 //!
-//! Links and ends of bookings by operators are free. The ledger applies the moves, not these rules.
+//! Bookings by operators may use any link and end. The rules only decide: they move nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

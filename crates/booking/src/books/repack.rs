@@ -1,9 +1,9 @@
 //! Attempts to move reservations into freed capacity, and the work that they may cost.
 //!
 //! `Repack` is a token bucket. A token is one step of the calendar that an attempt may examine. The
-//! bucket gains a token each 30 microseconds, and holds 32,768 at most. A booking that was placed
-//! again costs 32 tokens more. `start` returns the limits of an attempt if one is due, and `finish`
-//! counts its cost. The attempt itself is in the calendar.
+//! bucket gains a token each 30 microseconds, and holds 32,768 at most. Each booking that an
+//! attempt examines costs 32 tokens more. `start` returns the limits of an attempt if one is due,
+//! and `finish` counts its cost. The attempt itself is in the calendar.
 
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_calendar::RepackLimits;

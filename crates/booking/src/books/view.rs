@@ -2,8 +2,8 @@
 //!
 //! These functions of `Ledger` change nothing. Users see their own reservations, and operators see
 //! all of them: [`Filter`] only narrows that selection. A calendar view shows allocations of other
-//! owners without their names, so that a client can plan around them. Answers are bounded: 1,000
-//! reservations in a page, and 20,000 steps in a calendar view. Rates are in bits per second.
+//! owners without their names, so that a client can plan around them. A page has at most 1,000
+//! reservations, and a calendar view 20,000 steps. Rates are in bits per second.
 
 use lighthaul_booking_client::json::{
     Allocation, Bps, CalendarView, Free, LinkView, Page, Reservation, Timestamp, TopologyView,

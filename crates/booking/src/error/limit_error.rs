@@ -1,9 +1,9 @@
 //! Limits of owners, and conflicts between circuits.
 //!
 //! [`QuotaError`] is for amounts, [`PolicyError`] for the rules of one owner, and [`OverlapError`]
-//! for circuits at one interface. Each message names the limit and a request that would be
-//! permitted. Times are printed in whole seconds. A time that a client may repeat is rounded to the
-//! permitted side. The checks are in `books`, not here.
+//! for circuits at one interface. Each message names the limit and the remedy. Times are printed in
+//! whole seconds. A time that a client may repeat is rounded to the permitted side. The checks are
+//! in `books`, not here.
 
 use lighthaul_base::Rate;
 use lighthaul_base::prefix::Prefix;

@@ -1,9 +1,9 @@
 //! Flow of protocol machines on sockets of the lab's hosts.
 //!
 //! `sabul` runs a sender and a receiver, each on a thread. `lanes` connects two hosts by UDP
-//! sockets and TLS streams, as a copy does. A `MeteredOwner` observes a machine for the [`Meter`],
-//! and ends it when the measurement ends. The bytes come from a small ring in memory, so neither
-//! disks nor memory bandwidth limit the flow. Datagrams are not encrypted.
+//! sockets and TLS streams, as a copy does. A `MeteredOwner` observes a machine for a `Meter`, and
+//! ends it when the measurement ends. The bytes come from a small ring in memory, so neither disks
+//! nor memory bandwidth limit the flow. Datagrams are not encrypted.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

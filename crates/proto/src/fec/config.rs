@@ -1,7 +1,8 @@
 //! Parameters on which both sides of a message stream agree.
 //!
-//! [`Config::check`] refuses streams that no side could run, with a [`ConfigError`]. Both sides
-//! call it, since a peer sends the parameters. They keep blocks in a ring of equal slots:
+//! [`Config::check`] refuses streams that no side could run, with a [`ConfigError`]. Callers check
+//! the parameters of a peer first, because the machines panic on invalid ones. Blocks are in a ring
+//! of equal slots:
 //!
 //! ```text
 //! | sources of block 0 | ... | sources of block n-1 | repairs of block 0 | ... | block n-1 |

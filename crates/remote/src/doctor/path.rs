@@ -3,8 +3,7 @@
 //! `examine` asks the peer for a [`Checkup`], and reports one line for each step: version, clock,
 //! UDP, MTU, round-trip time, socket buffers and offload. A step is fine, or a warning with the
 //! command that helps; only a failed checkup is an error. Over ssh or a gateway no datagram passes,
-//! so the steps from UDP on are omitted. It changes nothing on either host. Times and rates are
-//! measured by the checkup.
+//! so only version, clock and round-trip time are examined. It changes nothing on either host.
 
 use lighthaul_base::{Rate, Size};
 use lighthaul_io::net::probe::LENGTHS;

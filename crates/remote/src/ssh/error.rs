@@ -1,9 +1,9 @@
 //! Faults of a program that ssh starts on another host.
 //!
-//! Each `SshError` names the host, and most name the command that helps. Its [`Code`] decides the
-//! exit status and if another attempt is made: only network faults are worth one. Messages of ssh
-//! itself go to the standard error of the user and are not repeated here. Faults of daemons and
-//! places are in `crate::error`.
+//! Most messages of `SshError` name the host and the command that helps. The [`Code`] of an error
+//! decides the exit status and if another attempt is made: only network faults are worth one.
+//! Messages of ssh itself go to the standard error of the user and are not repeated here. Faults of
+//! daemons and places are in `crate::error`.
 
 use std::io;
 

@@ -1,10 +1,10 @@
 //! State that all requests share.
 //!
-//! [`ApiState`] is a handle that each request clones. It has the books, the authenticator, the
-//! limits and the metrics. The books and the authenticator may block, so both run on threads of
-//! their own, apart from the async runtime. `change` is the only way to write: it records the
-//! client, the action and the result in the audit log. Limits are counted for each name, and for
-//! each address without one.
+//! `ApiState` is a handle that each request clones. It has the books, the authenticator, the limits
+//! and the metrics. The books and the authenticator may block, so both run on threads of their own,
+//! apart from the async runtime. Handlers write through `change`, which records the client, the
+//! action and the result in the audit log. Requests are limited for each name, and failed
+//! authentications for each address.
 
 use std::sync::Arc;
 

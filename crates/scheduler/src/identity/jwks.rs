@@ -1,8 +1,8 @@
 //! Public keys of an issuer: a set of JSON Web Keys (RFC 7517, section 5) at a URL.
 //!
 //! [`Keys`] caches the set. It is fetched again after ten minutes, or when a token names an unknown
-//! key. The pause between attempts is 10 s, so invented key names cannot flood the issuer. Only the
-//! caller that fetches waits; all others use the cached keys:
+//! key. Attempts are 10 s apart, or 3 s without keys, so invented key names cannot flood the
+//! issuer. Only the caller that fetches waits; all others use the cached keys:
 //!
 //! ```text
 //! 0 -- fresh -- 10 min -- fetched at next use -- 24 h -- invalid

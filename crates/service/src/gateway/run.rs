@@ -1,7 +1,7 @@
 //! Runs a gateway until it is stopped.
 //!
-//! [`run`] starts the parts of a gateway in the order of their dependencies, and ends them in
-//! reverse:
+//! [`run`] starts the parts of a gateway in the order of their dependencies, and stops them so that
+//! running sessions can end:
 //!
 //! ```text
 //! start   link to the peer, listeners for programs, cluster, server, metrics, status, "ready"
@@ -9,8 +9,7 @@
 //! ```
 //!
 //! A gateway has a link to a peer, a server for other gateways, or both. A second signal, or the
-//! patience of the settings, ends the remaining sessions. The parts themselves are in the files
-//! beside this one.
+//! patience of the settings, ends the remaining sessions.
 
 use std::path::Path;
 use std::sync::Arc;
