@@ -56,8 +56,8 @@ impl BookingIndex {
         found.filter(move |(_, booking)| booking.grant.end() > from)
     }
 
-    /// Returns the bookings that start before `till`, in each length group none so early that it
-    /// must have ended by `from`.
+    /// Returns the bookings that start before `till`, except those that have surely ended by `from`
+    /// according to the length of their group.
     fn near(&self, from: Instant, till: Instant) -> impl Iterator<Item = Id> {
         let in_group = move |group: u32| {
             // bookings of a group are shorter than this

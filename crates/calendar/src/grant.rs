@@ -111,8 +111,8 @@ impl Grant {
             .sum()
     }
 
-    /// Returns the part of `work_in_all` that remains at the end, with each guard time subtracted
-    /// at its increase.
+    /// Returns the part of `work_in_all` that the grant does not carry. Each increase costs its
+    /// guard time.
     pub(crate) fn left(&self, work_in_all: u128) -> u128 {
         let mut left = work_in_all;
         let mut before: Option<&Step> = None;

@@ -26,7 +26,8 @@ pub struct Path {
     pub(crate) guard: u64,
     /// Lowest rate, in bits a second.
     pub(crate) least: u64,
-    /// Interfaces that every packet crosses: the interface of a link that has only one, and that of the circuit.
+    /// Interfaces that every packet crosses: the interface of a link that has only one, and that of
+    /// the circuit.
     interfaces: BTreeSet<LinkId>,
 }
 

@@ -22,7 +22,7 @@ pub struct Target {
     pub port: u16,
 }
 
-/// Host as a program names it. `parse`, `from` and [`Target::read`] refuse invalid ones.
+/// Host as a program names it. [`Host::new`] and [`Target::read`] refuse invalid ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Host {
     /// Name in lower case that is not an address. The egress gateway resolves it.

@@ -186,8 +186,8 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// Reports progress to the client. Reports that the next one replaces are dropped if the client reads too slowly. If the
-/// client does not read another report in time, the transfer ends.
+/// Reports progress to the client. Reports that the next one replaces are dropped if the client
+/// reads too slowly. If the client does not read another report in time, the transfer ends.
 fn report(session: &Session, far: &Session, sight: CopyEvent) {
     let passing = matches!(
         sight,

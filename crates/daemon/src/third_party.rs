@@ -39,8 +39,8 @@ pub struct Daemon<'a> {
     pub name: &'a str,
 }
 
-/// Has `source` send the files of `relay`, or those in `names`, and follows the copy to its end. The request of `hello`
-/// is ignored.
+/// Makes `source` send the files of `relay`, or those in `names`, and follows the copy to its end.
+/// The request of `hello` is ignored.
 pub fn copy(
     [source, target]: [Daemon<'_>; 2],
     (relay, names): (Relay, Option<PathList>),

@@ -65,7 +65,7 @@ impl Attempt {
         }
     }
 
-    /// Lets a further gateway connect to the target, which answers on `socket`.
+    /// Lets a further gateway connect to the target. The result arrives on `socket`.
     pub(crate) fn forward(
         &mut self,
         socket: Socket,

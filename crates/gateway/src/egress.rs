@@ -137,8 +137,8 @@ impl Multiplexer {
         }
     }
 
-    /// Checks all attempts at intervals, since some targets never answer. Frees memory that was not needed since the last
-    /// check.
+    /// Checks all attempts at intervals, since some targets never answer. Frees memory that was not
+    /// needed since the last check.
     pub(crate) fn sweep(&mut self, link: &mut Link, now: Instant) {
         if now < self.starting.check_at {
             return;

@@ -16,7 +16,8 @@ use rustix::net::{
 };
 use tracing::warn;
 
-/// Returns true if packets to `address` are delivered to this host, or if the kernel does not answer.
+/// Returns true if packets to `address` are delivered to this host, or if the kernel does not
+/// answer.
 pub fn is_local(address: IpAddr) -> bool {
     ask(address).unwrap_or_else(|error| {
         warn!("cannot ask the kernel for the route to {address}, so it is not used: {error}");

@@ -17,8 +17,8 @@ use crate::error::{Error, Result};
 use crate::plan::Case;
 use crate::settings::{LinkSettings, Settings};
 
-/// Measures the goodput of a case in Mb/s, with the running program. Returns `None` for a case with a slow host, which
-/// a lab cannot emulate. Lines about the progress go to `say`.
+/// Measures the goodput of a case in Mb/s, with the running program. Returns `None` for a case with
+/// a slow host, which a lab cannot emulate. Lines about the progress go to `say`.
 pub fn emulate(case: &Case, say: fn(&str)) -> Result<Option<f64>> {
     if case.absorb.is_some() {
         return Ok(None);
@@ -186,7 +186,8 @@ impl Drop for Running {
     }
 }
 
-/// Bytes that all runs of a case send together. Results of small objects vary, so these are sent more often.
+/// Bytes that all runs of a case send together. Results of small objects vary, so these are sent
+/// more often.
 const RUN_BYTES: u64 = 200_000_000;
 const RUNS_MAX: u64 = 30;
 const RUNS_MIN: u64 = 3;

@@ -3,7 +3,8 @@
 //! `Elf::read` finds out if a program can be captured with `LD_PRELOAD`. Programs without a dynamic
 //! linker cannot, and programs of Go make their system calls without the C library. The reader
 //! accepts 32-bit and 64-bit files in both byte orders. It never panics, and reads at most 256
-//! segments and 64 KiB of each part, whatever the file claims. A truncated part counts as empty.
+//! segments and 64 KiB of each part, whatever the file claims. A truncated file is read as far as
+//! it goes.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;

@@ -134,7 +134,8 @@ impl Place {
         }
     }
 
-    /// Returns the message `text` from this place's host, with the name of the host before the first of `paths` in it.
+    /// Returns the message `text` from this place's host, with the name of the host before the
+    /// first of `paths` in it.
     pub fn name_host(&self, text: &str, paths: &[&[u8]]) -> String {
         let found = paths.iter().find_map(|path| {
             let path = String::from_utf8_lossy(path);

@@ -197,8 +197,8 @@ pub fn ask<M: Topic>(via: &Route, place: &Place, request: &M::Request) -> Result
 pub enum Agreement {
     /// After the answer of the far side.
     Awaited,
-    /// At once, since a refusal arrives with the next messages. A program that ssh has started still answers first, so
-    /// that another one can be started if ssh dies.
+    /// At once, since a refusal arrives with the next messages. A program that ssh has started
+    /// still answers first, so that another one can be started if ssh dies.
     Expected,
 }
 

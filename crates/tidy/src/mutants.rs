@@ -8,8 +8,9 @@
 use crate::fault::Fault;
 use crate::sources::{Source, Sources};
 
-/// Finds names in [`ROOMS`] and [`EXCLUDED`] that do not exist. A room with a missing file ends the run,
-/// a filter without tests kills nothing, and an exclusion of a renamed function excludes nothing.
+/// Finds names in [`ROOMS`] and [`EXCLUDED`] that do not exist. A room with a missing file ends the
+/// run, a filter without tests kills nothing, and an exclusion of a renamed function excludes
+/// nothing.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let of = |path: &str| sources.files.iter().find(|file| file.path == path);
     let mut faults = Vec::new();

@@ -105,7 +105,7 @@ impl Socket {
         }
     }
 
-    /// Waits if `why` is `WouldBlock`, and fails for all other errors.
+    /// Waits if `why` is `EAGAIN` or `EINTR`, and fails for all other errors.
     fn wait_after(&self, why: c_int, events: c_short) -> Result<(), c_int> {
         match why {
             libc::EAGAIN | libc::EINTR => self.wait(events),

@@ -22,8 +22,8 @@ use super::record::{Record, names_of, steps};
 /// Rules of the books: a moved circuit must not overlap another, and links, rates and ends must be
 /// within the policy of the owner.
 ///
-/// A displaced reservation has no rate until it is moved. It is searched within the remaining rate
-/// of its owner.
+/// A displaced reservation has no rate until it is moved. The search for its new place is limited
+/// to the remaining rate of its owner.
 #[derive(Debug)]
 pub(super) struct MovePolicy<'a> {
     conflicts: Conflicts<'a>,

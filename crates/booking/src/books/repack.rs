@@ -38,8 +38,8 @@ impl Repack {
         })
     }
 
-    /// Ends an attempt that had some limits and left others. It continues later if it had fewer
-    /// steps than the maximum and used all of them.
+    /// Ends an attempt that began with the limits `had` and did not use `left` of them. It
+    /// continues later if it had fewer steps than the maximum and used all of them.
     pub(super) const fn finish(&mut self, had: RepackLimits, left: RepackLimits) {
         let bookings = had.bookings - left.bookings;
         self.steps = left.steps.saturating_sub(bookings * STEPS_EACH);

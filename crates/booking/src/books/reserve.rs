@@ -1,11 +1,11 @@
 //! Reservations and quotes.
 //!
 //! `Ledger::quote` returns the grant of a request, and `Ledger::reserve` also books it. Both use
-//! one plan, which checks policy, capacity, then conflicts between circuits. Only a reservation is
-//! checked against quotas. For a conflict, the refusal names a later time at which the packets are
-//! free, if the search finds one. A new reservation is held until `hold_till`, unless the request
-//! commits it. With an idempotency key, a repeated request returns the first answer and books
-//! nothing.
+//! one plan, which checks the policy, the capacity and conflicts between circuits. Only a
+//! reservation is checked against quotas. For a conflict, the refusal names a later time at which
+//! the packets are free, if the search finds one. A new reservation is held until `hold_till`,
+//! unless the request commits it. With an idempotency key, a repeated request returns the first
+//! answer and books nothing.
 
 use lighthaul_booking_client::json::{
     EventKind, NewReservation, Quote, Reservation, Step, Timestamp,

@@ -137,7 +137,7 @@ impl Usage {
     }
 }
 
-/// Removes a number from a set, and the set if it is empty then.
+/// Removes a number from a set, then the set if it is empty.
 fn drop_one(sets: &mut BTreeMap<String, BTreeSet<u64>>, of: &str, id: u64) {
     if let Some(set) = sets.get_mut(of) {
         set.remove(&id);

@@ -1,8 +1,8 @@
 //! Faults of the settings, certificates and files of a scheduler.
 //!
-//! [`SetupError`] is any fault that prevents the start. Files have errors of their own, which do
-//! not name the file: [`TopologyFileError`], [`PolicyFileError`] and [`DatabaseUrlError`]. The
-//! variant around a file error adds the path. Faults of the store and of requests are in
+//! [`SetupError`] is any fault that prevents the start. [`TopologyFileError`] and
+//! [`PolicyFileError`] do not name their file: the variant around them adds the path.
+//! [`DatabaseUrlError`] is for the URL of the store. Faults of the store and of requests are in
 //! [`super::store_error`] and [`super::service_error`].
 
 use std::net::SocketAddr;

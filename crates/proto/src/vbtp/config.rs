@@ -3,7 +3,7 @@
 //! A [`Config`] has the lengths of object and packets ([`Framing`]), times, and bounds of memory.
 //! The rates are not here: they come with the TRC vector of the circuit. [`Config::check`] refuses
 //! values that the machines cannot run with. [`Config::booked_bytes`] returns the bytes to reserve
-//! for an object, and [`Config::window_for`] a window for a rate. Sections are those of the VBTP
+//! for an object, and [`Config::window_for`] a window for a rate. Sections are those of the VBLS
 //! paper.
 
 use core::fmt;

@@ -190,7 +190,8 @@ impl Steps<'_> {
         first
     }
 
-    /// Checks the daemon's key. Returns true if it is the known one, false if none is known, and `None` if it is another.
+    /// Checks the daemon's key. Returns true if it is the known one, false if none is known, and
+    /// `None` if it is another.
     fn key(&mut self, shown: Fingerprint) -> Result<Option<bool>, Error> {
         let name = name(&self.host, self.port);
         match judge(self.doctor.daemon.pin.as_deref(), true, &name, shown)? {

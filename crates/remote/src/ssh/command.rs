@@ -86,7 +86,8 @@ impl Ssh {
         command
     }
 
-    /// Returns a command with the user's options, then `options`. If both set a value, ssh uses the user's.
+    /// Returns a command with the user's options, then `options`. If both set a value, ssh uses the
+    /// user's.
     pub(crate) fn command(&self, options: &[impl AsRef<std::ffi::OsStr>]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.options).args(options);
@@ -126,8 +127,8 @@ impl SshConfig {
         }
     }
 
-    /// Returns the ciphers with AES-128-GCM first, if `ChaCha20` is first only because that suits hosts without
-    /// instructions for AES. AES-128-GCM takes three quarters of its processor time.
+    /// Returns the ciphers with AES-128-GCM first, if `ChaCha20` is first only because that suits
+    /// hosts without instructions for AES. AES-128-GCM takes three quarters of its processor time.
     fn fast_ciphers(&self) -> Option<String> {
         let list = self.ciphers.as_deref()?;
         let rest = list.strip_prefix("chacha20-poly1305@openssh.com,")?;

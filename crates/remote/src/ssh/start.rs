@@ -153,8 +153,8 @@ pub fn start(ssh: Ssh, wanted: Wanted<'_>, identity: &Identity) -> Result<Starte
     })
 }
 
-/// Sends `key` to the program that `child` starts on a host, and returns the words of its greeting. After a search,
-/// `program` is the one that was found.
+/// Sends `key` to the program that `child` starts on a host, and returns the words of its greeting.
+/// After a search, `program` is the one that was found.
 fn converse(
     child: &mut Child,
     program: &mut FarProgram,

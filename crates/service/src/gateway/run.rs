@@ -147,7 +147,8 @@ fn show(path: &Path, gateways: &Arc<GatewayLinks>) -> Option<StatusSocket> {
     }
 }
 
-/// Waits until the last session has ended, for the time `patience` at most. Returns true if no session is left.
+/// Waits until the last session has ended, for the time `patience` at most. Returns true if no
+/// session is left.
 fn drain(gateways: &GatewayLinks) -> bool {
     gateways.drain();
     let left = || {
