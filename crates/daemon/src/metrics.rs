@@ -1,6 +1,6 @@
 //! Prometheus metrics of a daemon, in base units and with the prefix `lighthaul_`.
 //!
-//! `Metrics` has the counters, and `print` returns them as OpenMetrics text for the exporter. A
+//! `Metrics` has the counters, and `print` returns them as `OpenMetrics` text for the exporter. A
 //! session owns a `Meter`, which adds its progress and subtracts its rate when it ends. Directions
 //! are those of the daemon: `in` receives files, `out` sends them. Numbers that a client claims are
 //! limited, so that it cannot falsify the sums of others. Labels take few values, and none comes
