@@ -1,6 +1,6 @@
 //! Faults of the database that keeps the reservations.
 //!
-//! [`StoreError`] covers SQLite files and PostgreSQL servers. [`SqliteFault`] and [`ServerFault`]
+//! [`StoreError`] covers `SQLite` files and `PostgreSQL` servers. [`SqliteFault`] and [`ServerFault`]
 //! class the codes of the two databases, and select the remedy of the message. After a failed
 //! action the books are unchanged, so a client can repeat its request. [`TopologyMismatch`] is also
 //! an error at the start of the scheduler.
