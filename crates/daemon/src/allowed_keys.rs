@@ -28,7 +28,7 @@ pub struct AllowedKeys {
 
 #[derive(Clone, Debug)]
 struct Entry {
-    kind: Kind,
+    kind: LineKind,
     key: Fingerprint,
     /// Rights, or the reason why the line grants none.
     rights: Result<Rights, NotRights>,
@@ -36,7 +36,7 @@ struct Entry {
 
 /// Kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum LineKind {
     /// The key may call.
     Key,
     /// The key may sign statements for other keys.
@@ -73,23 +73,23 @@ impl AllowedKeys {
 
     /// Returns the rights of `key`, if it is listed. Of several lines, the first counts.
     pub fn rights(&self, key: Fingerprint) -> Option<Rights> {
-        self.listed(Kind::Key, key)
+        self.listed(LineKind::Key, key)
     }
 
     /// Returns the rights that `key` may grant by statements, if it is listed as an authority.
     pub fn authority(&self, key: Fingerprint) -> Option<Rights> {
-        self.listed(Kind::Authority, key)
+        self.listed(LineKind::Authority, key)
     }
 
     /// Returns true if `key` is denied.
     pub fn is_denied(&self, key: Fingerprint) -> bool {
         let denied = self.entries.iter();
-        let denied = denied.filter(|entry| entry.kind == Kind::Denied);
+        let denied = denied.filter(|entry| entry.kind == LineKind::Denied);
         let mut denied = denied.map(|entry| &entry.key).chain(&self.barred);
         denied.any(|denied| denied.is(key))
     }
 
-    fn listed(&self, kind: Kind, key: Fingerprint) -> Option<Rights> {
+    fn listed(&self, kind: LineKind, key: Fingerprint) -> Option<Rights> {
         if self.is_denied(key) {
             return None;
         }
@@ -119,7 +119,7 @@ pub fn deny(path: &Path, key: Fingerprint, why: &str) -> io::Result<()> {
 /// Adds `line` to the file at `path`, in place of the lines that allow or deny `key`.
 fn put(path: &Path, key: Fingerprint, line: &str) -> io::Result<()> {
     let is_other = |line: &&[u8]| match str::from_utf8(line).map(entry) {
-        Ok(Ok(Some(entry))) => entry.kind == Kind::Authority || entry.key != key,
+        Ok(Ok(Some(entry))) => entry.kind == LineKind::Authority || entry.key != key,
         Ok(Ok(None)) => true,
         // a malformed line denies the keys in it
         Ok(Err(_)) | Err(_) => {
@@ -168,17 +168,17 @@ fn entry(line: &str) -> Result<Option<Entry>, String> {
     }
     let (first, rest) = split(line);
     let (kind, (key, rest)) = match first {
-        "ca" => (Kind::Authority, split(rest)),
-        "deny" => (Kind::Denied, split(rest)),
-        _ => (Kind::Key, (first, rest)),
+        "ca" => (LineKind::Authority, split(rest)),
+        "deny" => (LineKind::Denied, split(rest)),
+        _ => (LineKind::Key, (first, rest)),
     };
     let key = key
         .parse()
         .map_err(|e| format!("\"{key}\" is not a key: {e}"))?;
     // text after a denied key is a remark
     let rights = match kind {
-        Kind::Denied => Ok(Rights::default()),
-        Kind::Key | Kind::Authority => Rights::parse(rest),
+        LineKind::Denied => Ok(Rights::default()),
+        LineKind::Key | LineKind::Authority => Rights::parse(rest),
     };
     Ok(Some(Entry { kind, key, rights }))
 }

@@ -11,11 +11,11 @@ const BATCH: usize = 1 << 12;
 #[derive(Debug, Default)]
 pub(crate) struct Placed {
     wanted: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<PlacedState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PlacedState {
     /// Entries that may not be on disk.
     written: Vec<(u64, bool)>,
     /// Entries that are on disk and were not reported.
@@ -23,7 +23,7 @@ struct State {
 }
 
 impl Placed {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PlacedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

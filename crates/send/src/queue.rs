@@ -82,7 +82,7 @@ pub(crate) struct Totals {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     /// Files that the receiver has not answered.
     items: BTreeMap<u64, Arc<Item>>,
     /// Ranges to send.
@@ -100,7 +100,7 @@ struct State {
     blasting: usize,
 }
 
-impl State {
+impl QueueState {
     /// Returns true if the receiver has answered all entries of the complete list.
     const fn are_entries_answered(&self) -> bool {
         self.listed && self.answered == self.totals.entries
@@ -189,20 +189,20 @@ impl State {
 /// Queue that the thread of the list, the thread of its answers, and the lanes share.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wait<'a>(
         &self,
         threads: &ThreadGroup,
-        state: MutexGuard<'a, State>,
-    ) -> Result<MutexGuard<'a, State>, Error> {
+        state: MutexGuard<'a, QueueState>,
+    ) -> Result<MutexGuard<'a, QueueState>, Error> {
         threads.check()?;
         let waited = self.changed.wait_timeout(state, CHECK_INTERVAL);
         Ok(waited.unwrap_or_else(PoisonError::into_inner).0)
@@ -247,7 +247,7 @@ impl Queue {
     /// Returns true if bytes may have to be sent, and false if the receiver has what it wants. Waits a moment if neither
     /// is known.
     pub(crate) fn await_wanted(&self, threads: &ThreadGroup) -> Result<Option<bool>, Error> {
-        let look = |state: &State| {
+        let look = |state: &QueueState| {
             let is_wanted = !state.ready.is_empty() || state.deltas.has_waiting();
             (is_wanted || state.is_answered()).then_some(is_wanted)
         };

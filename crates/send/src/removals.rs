@@ -33,10 +33,10 @@ pub(super) struct Removable {
 
 /// Files that wait until they are in place.
 #[derive(Debug, Default)]
-pub(super) struct Removals(Mutex<State>);
+pub(super) struct Removals(Mutex<RemovalState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct RemovalState {
     waiting: BTreeMap<u64, Removable>,
     shared: Vec<(u64, Removable)>,
 }
@@ -79,7 +79,7 @@ impl Removable {
 }
 
 impl Removals {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RemovalState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -41,7 +41,7 @@ struct Shared {
     hosts: ClosedHosts,
     /// Program that an earlier copy has started there, if the logins began early.
     early: Option<FarProgram>,
-    state: Mutex<State>,
+    state: Mutex<RouteState>,
     changed: Condvar,
     /// Processes; `None` once the route has ended.
     children: Mutex<Option<Vec<Child>>>,
@@ -57,7 +57,7 @@ struct Far {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RouteState {
     /// Daemon, once it is known.
     far: Option<Far>,
     /// True once the route has ended.
@@ -223,7 +223,7 @@ impl Shared {
     }
 
     /// Begins as many connections as may be under way at a time.
-    fn widen(self: &Arc<Self>, state: &mut State) {
+    fn widen(self: &Arc<Self>, state: &mut RouteState) {
         let most = match state.logins {
             Logins::Work => state.most.max(CONNECTIONS_MIN.into()),
             Logins::Untried | Logins::Trying | Logins::Fail => CHANNELS_MAX,
@@ -235,7 +235,7 @@ impl Shared {
     }
 
     /// Begins a connection in a thread of its own, which also tells whether further logins work.
-    fn begin(self: &Arc<Self>, state: &mut State, logins: Logins) {
+    fn begin(self: &Arc<Self>, state: &mut RouteState, logins: Logins) {
         state.logins = logins;
         state.begun += 1;
         let shared = Arc::clone(self);
@@ -272,7 +272,7 @@ impl Shared {
     }
 
     /// Returns whether further logins work, after the first of them has ended. The next copy will know.
-    fn judge(&self, works: bool, state: &State) -> Logins {
+    fn judge(&self, works: bool, state: &RouteState) -> Logins {
         if !works {
             self.hosts.remove(&self.ssh);
             return Logins::Fail;
@@ -351,7 +351,7 @@ impl Shared {
 
     /// Returns the port of the daemon, once that has been started.
     fn await_port(&self) -> Result<u16, Error> {
-        let waits = |state: &mut State| state.far.is_none() && !state.has_ended;
+        let waits = |state: &mut RouteState| state.far.is_none() && !state.has_ended;
         let state = self.changed.wait_while(self.lock(), waits);
         let state = state.unwrap_or_else(PoisonError::into_inner);
         let far = state.far.as_ref().filter(|_| !state.has_ended);
@@ -370,7 +370,7 @@ impl Shared {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RouteState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
