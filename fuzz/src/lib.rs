@@ -14,6 +14,7 @@ pub mod rbudp;
 pub mod remote;
 pub mod sabul;
 pub mod slabs;
+pub mod stargate;
 pub mod stream;
 pub mod stripe;
 pub mod token;

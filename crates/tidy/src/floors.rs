@@ -123,7 +123,12 @@ const FLOORS: [(u8, &[&str]); 13] = [
     (0, &["wrap", "testkit", "tidy", "base"]),
     (1, &["parts", "plot", "launch"]),
     (2, &["proto", "slabs", "calendar", "sim", "io"]),
-    (3, &["workload", "session", "circuit", "capture", "fs"]),
+    (
+        3,
+        &[
+            "workload", "stargate", "session", "circuit", "capture", "fs",
+        ],
+    ),
     (4, &["files", "stream", "gateway", "booking-client"]),
     (5, &["copy", "booking", "timeline"]),
     (6, &["send", "receive", "scheduler", "lab", "powercut"]),
@@ -136,8 +141,8 @@ const FLOORS: [(u8, &[&str]); 13] = [
 ];
 
 /// Crates without clocks, sockets, files and own randomness.
-const PURE: [&str; 7] = [
-    "base", "parts", "proto", "slabs", "calendar", "sim", "workload",
+const PURE: [&str; 8] = [
+    "base", "parts", "proto", "slabs", "calendar", "sim", "workload", "stargate",
 ];
 
 #[cfg(test)]

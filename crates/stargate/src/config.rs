@@ -1,0 +1,88 @@
+//! Settings of a domain: its neighbors, their policies, and the timers.
+
+use alloc::collections::BTreeMap;
+use core::time::Duration;
+
+use lighthaul_base::Rate;
+
+use crate::key::DomainId;
+
+/// Settings of a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Number of this domain.
+    pub me: DomainId,
+    /// Neighbors, which are the only domains that are trusted, and their policies.
+    pub neighbors: BTreeMap<DomainId, Policy>,
+    /// Timers.
+    pub timing: Timing,
+    /// Number of candidate paths that a request compares.
+    pub paths_max: usize,
+    /// Number of times that a request queries all candidates again after they were refused.
+    pub rounds_max: u8,
+}
+
+/// Limits of one neighbor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Highest rate of one reservation.
+    pub rate_max: Rate,
+    /// Maximum number of reservations that are held or committed, and of open queries.
+    pub reservations_max: usize,
+    /// Time ahead of now by which a reservation must end.
+    pub horizon: Duration,
+    /// True if the neighbor may reserve paths to other domains through this one.
+    pub transit: bool,
+}
+
+/// Timers. Domains may differ in them, since absolute times are part of the messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Time for the answers to a query.
+    pub query: Duration,
+    /// Time from the request to the end of its hold.
+    pub hold: Duration,
+    /// Time from the end of the hold to the decision.
+    pub decide: Duration,
+    /// Longest time from now to the decision that a neighbor may ask for.
+    pub hold_max: Duration,
+    /// Time before the first retry of a message; it doubles each time.
+    pub retry: Duration,
+    /// Longest time between two retries.
+    pub retry_max: Duration,
+    /// Time between two comparisons of a committed reservation with the neighbors.
+    pub refresh: Duration,
+    /// Time after the end of a vector until it is forgotten: at least twice `clock_tolerance` and the longest delay.
+    pub linger: Duration,
+    /// Maximum difference of a neighbor's clock, delay of its message included.
+    pub clock_tolerance: Duration,
+}
+
+impl Default for Policy {
+    /// All rates, 1000 reservations, 30 days, transit.
+    fn default() -> Self {
+        Self {
+            rate_max: Rate::UNLIMITED,
+            reservations_max: 1000,
+            horizon: Duration::from_hours(24 * 30),
+            transit: true,
+        }
+    }
+}
+
+impl Default for Timing {
+    /// Two seconds for queries, five for holds, five for decisions.
+    fn default() -> Self {
+        Self {
+            query: Duration::from_secs(2),
+            hold: Duration::from_secs(5),
+            decide: Duration::from_secs(5),
+            hold_max: Duration::from_mins(1),
+            retry: Duration::from_millis(500),
+            retry_max: Duration::from_secs(30),
+            refresh: Duration::from_mins(1),
+            linger: Duration::from_secs(10),
+            clock_tolerance: Duration::from_secs(3),
+        }
+    }
+}

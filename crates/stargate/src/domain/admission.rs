@@ -1,0 +1,99 @@
+//! Checks of a query or a hold before it reaches the local calendar.
+
+use alloc::collections::BTreeSet;
+
+use lighthaul_base::Instant;
+use lighthaul_base::trc::Trc;
+
+use super::machine::Domain;
+use crate::key::{DomainId, HOPS_MAX, Hop};
+use crate::offer::RANGES_MAX;
+use crate::refusal::Refusal;
+use crate::resources::Resources;
+
+impl<R: Resources> Domain<R> {
+    /// Checks the route of a message and the clock of its sender. Returns the next domain, if there is one.
+    pub(crate) fn check_route(
+        &self,
+        now: Instant,
+        (from, sent): (DomainId, Instant),
+        hops: &[Hop],
+        trace: &[DomainId],
+    ) -> Result<Option<DomainId>, Refusal> {
+        let policy = self.config.neighbors.get(&from).ok_or(Refusal::Misrouted)?;
+        self.check_clock(now, sent)?;
+        if hops.len() + trace.len() > HOPS_MAX {
+            return Err(Refusal::TooLarge);
+        }
+        let first = hops.first().ok_or(Refusal::Misrouted)?;
+        if first.domain != self.config.me || trace.last() != Some(&from) {
+            return Err(Refusal::Misrouted);
+        }
+        let mut seen: BTreeSet<DomainId> = trace.iter().copied().collect();
+        for hop in hops {
+            if !seen.insert(hop.domain) {
+                return Err(Refusal::Loop(hop.domain));
+            }
+        }
+        let Some(next) = hops.get(1).map(|hop| hop.domain) else {
+            return Ok(None);
+        };
+        if !policy.transit {
+            return Err(Refusal::NoTransit);
+        }
+        if !self.config.neighbors.contains_key(&next) {
+            return Err(Refusal::UnknownNeighbor(next));
+        }
+        Ok(Some(next))
+    }
+
+    /// Refuses a message that was sent at another time than now.
+    fn check_clock(&self, now: Instant, sent: Instant) -> Result<(), Refusal> {
+        let (ahead, behind) = (sent.since(now), now.since(sent));
+        if ahead.max(behind) <= self.config.timing.clock_tolerance {
+            return Ok(());
+        }
+        let nanos = |time: core::time::Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        Err(Refusal::ClockOffset(if ahead > behind {
+            nanos(ahead)
+        } else {
+            -nanos(behind)
+        }))
+    }
+
+    /// Checks the times and rates of a vector, and the quota of the neighbor.
+    pub(crate) fn check_policy(
+        &self,
+        now: Instant,
+        from: DomainId,
+        vector: &Trc,
+        (hold_till, decide_till): (Instant, Instant),
+    ) -> Result<(), Refusal> {
+        let policy = self.config.neighbors.get(&from).ok_or(Refusal::Misrouted)?;
+        let is_in_order =
+            now < hold_till && hold_till <= decide_till && decide_till <= vector.start();
+        if !is_in_order || decide_till > now + self.config.timing.hold_max {
+            return Err(Refusal::Times);
+        }
+        if vector.steps().len() > RANGES_MAX {
+            return Err(Refusal::TooLarge);
+        }
+        if vector.end() > now + policy.horizon {
+            return Err(Refusal::Horizon);
+        }
+        if vector
+            .steps()
+            .iter()
+            .any(|step| step.rate > policy.rate_max)
+        {
+            return Err(Refusal::RateLimit);
+        }
+        let live = self.reservations.values().filter(|reservation| {
+            reservation.is_held() && reservation.stored.upstream == Some(from)
+        });
+        if live.count() >= policy.reservations_max {
+            return Err(Refusal::Quota);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! End of a reservation before its time: abort, release, failure, and the timers that lead there.
+
+use alloc::vec::Vec;
+
+use lighthaul_base::Instant;
+
+use super::machine::Domain;
+use super::reservation::{Reservation, Stage};
+use crate::key::{CorrelationId, DomainId, Key};
+use crate::message::Body;
+use crate::outbox::Output;
+use crate::refusal::Refusal;
+use crate::request::Outcome;
+use crate::resources::Resources;
+
+impl<R: Resources> Domain<R> {
+    /// Releases a request of this domain, or stops its search.
+    pub fn release(&mut self, now: Instant, id: CorrelationId) {
+        if self.forget_search(id) {
+            let outcome = Outcome::Refused(Refusal::Released);
+            self.outbox.push(Output::Outcome { id, outcome });
+        }
+        let keys: Vec<Key> = self.attempts(id).collect();
+        for key in keys {
+            self.change(key, |domain, reservation| {
+                if reservation.is_held() {
+                    domain.close(now, reservation, Refusal::Released);
+                }
+            });
+        }
+    }
+
+    /// Gives a reservation up since a device of this domain failed. Its neighbors are notified.
+    pub fn fail(&mut self, now: Instant, key: Key) {
+        self.change(key, |domain, reservation| {
+            if reservation.is_held() {
+                domain.close(now, reservation, Refusal::DeviceFailed);
+            }
+        });
+    }
+
+    /// Handles `Abort` or `Release` of the parent, and answers as soon as the end is durable.
+    pub(crate) fn handle_close(
+        &mut self,
+        now: Instant,
+        from: DomainId,
+        key: Key,
+        refusal: Refusal,
+    ) {
+        let mut is_owner = true;
+        self.change(key, |domain, reservation| {
+            is_owner = reservation.stored.upstream == Some(from);
+            if is_owner && reservation.is_held() {
+                domain.give_up(now, reservation, refusal);
+            }
+        });
+        let answer = if is_owner && refusal == Refusal::Released {
+            Body::Released { key }
+        } else {
+            Body::aborted(key)
+        };
+        self.send(now, from, answer);
+    }
+
+    /// Gives a reservation up and says so to the parent or the local caller.
+    pub(crate) fn close(&mut self, now: Instant, reservation: &mut Reservation, refusal: Refusal) {
+        let was = reservation.stage;
+        self.give_up(now, reservation, refusal);
+        let key = reservation.key();
+        let Some(upstream) = reservation.stored.upstream else {
+            self.report_closed(now, key, was, refusal);
+            return;
+        };
+        let body = match was {
+            Stage::Holding => Body::Refused { key, refusal },
+            Stage::Committed => Body::Notify { key, refusal },
+            Stage::Held | Stage::Committing | Stage::Closing | Stage::Closed => {
+                Body::Aborted { key, refusal }
+            }
+        };
+        self.send(now, upstream, body);
+    }
+
+    /// Frees the local capacity, stores the end, and asks the children to give up.
+    fn give_up(&mut self, now: Instant, reservation: &mut Reservation, refusal: Refusal) {
+        let key = reservation.key();
+        self.resources.release(now, key);
+        let was_committed = reservation.stage == Stage::Committed;
+        reservation.refusal = refusal;
+        reservation.enter(Stage::Closing);
+        self.persist(reservation);
+        if was_committed {
+            for (nth, _) in (0..).zip(&reservation.stored.segments) {
+                self.outbox.push(Output::Unprogram { key, nth });
+            }
+        }
+        self.enter(now, reservation, Stage::Closing);
+        reservation.check_closed(now);
+    }
+
+    fn report_closed(&mut self, now: Instant, key: Key, was: Stage, refusal: Refusal) {
+        let id = key.id;
+        let outcome = match was {
+            Stage::Committed if refusal == Refusal::Released => Outcome::Released,
+            Stage::Committed => Outcome::Failed(refusal),
+            Stage::Holding | Stage::Held | Stage::Committing | Stage::Closing | Stage::Closed => {
+                if self.searches.contains_key(&id) {
+                    self.search_refused(now, id, refusal);
+                    return;
+                }
+                Outcome::Refused(refusal)
+            }
+        };
+        self.outbox.push(Output::Outcome { id, outcome });
+    }
+
+    /// Handles the timer of a reservation.
+    pub(crate) fn reservation_timeout(&mut self, now: Instant, reservation: &mut Reservation) {
+        let (hold_till, decide_till) =
+            (reservation.stored.hold_till, reservation.stored.decide_till);
+        match reservation.stage {
+            Stage::Holding | Stage::Held if now >= hold_till => {
+                self.close(now, reservation, Refusal::Expired);
+            }
+            Stage::Committing if now >= decide_till => {
+                self.close(now, reservation, Refusal::Undecided);
+            }
+            Stage::Committed => self.committed_timeout(now, reservation),
+            Stage::Closing if now >= reservation.close_till(self.config.timing.linger) => {
+                reservation.is_forgotten = true;
+            }
+            Stage::Closed => reservation.is_forgotten = now >= hold_till,
+            Stage::Holding | Stage::Held | Stage::Committing | Stage::Closing => {
+                self.ask_children(now, reservation);
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Queries of neighbors: answered with the own capacity, intersected with that of the rest of the path.
+
+use lighthaul_base::Instant;
+use lighthaul_base::trc::Step;
+
+use super::machine::{Domain, Timer};
+use super::relay::Relay;
+use crate::key::{DomainId, QueryId};
+use crate::message::Body;
+use crate::offer::Offer;
+use crate::refusal::Refusal;
+use crate::resources::Resources;
+
+impl<R: Resources> Domain<R> {
+    pub(crate) fn handle_query(&mut self, now: Instant, sender: (DomainId, Instant), body: Body) {
+        let Body::Query {
+            query,
+            hops,
+            mut trace,
+            from,
+            till,
+        } = body
+        else {
+            return;
+        };
+        let upstream = sender.0;
+        let next = self.check_route(now, sender, &hops, &trace);
+        let next = next.and_then(|next| {
+            let is_own = trace.first() == Some(&query.source);
+            is_own.then_some(next).ok_or(Refusal::Misrouted)
+        });
+        let found = next.and_then(|next| {
+            let segment = hops[0].segment;
+            let offer = self.limited_offer(now, upstream, segment, (from, till))?;
+            Ok((next, offer))
+        });
+        let (next, offer) = match found {
+            Ok((None, offer)) => return self.send(now, upstream, Body::Offer { query, offer }),
+            Err(refusal) => return self.send(now, upstream, Body::NoOffer { query, refusal }),
+            Ok((Some(next), offer)) => (next, offer),
+        };
+        if self.is_full(upstream, query) {
+            let refusal = Refusal::Quota;
+            return self.send(now, upstream, Body::NoOffer { query, refusal });
+        }
+        self.relay_timeout(upstream, query);
+        let till_relay = now + self.config.timing.query;
+        let relay = Relay {
+            next,
+            offer,
+            till: till_relay,
+        };
+        self.timers
+            .insert((till_relay, Timer::Relay(upstream, query)));
+        self.relays.insert((upstream, query), relay);
+        trace.push(self.config.me);
+        let hops = hops[1..].to_vec();
+        let body = Body::Query {
+            query,
+            hops,
+            trace,
+            from,
+            till,
+        };
+        self.send(now, next, body);
+    }
+
+    /// Returns the capacity that a neighbor may have in a window.
+    fn limited_offer(
+        &mut self,
+        now: Instant,
+        upstream: DomainId,
+        segment: crate::key::Segment,
+        (from, till): (Instant, Instant),
+    ) -> Result<Offer, Refusal> {
+        let policy = self.config.neighbors.get(&upstream);
+        let policy = *policy.ok_or(Refusal::Misrouted)?;
+        let (from, till) = (from.max(now), till.min(now + policy.horizon));
+        if from >= till {
+            return Err(Refusal::Horizon);
+        }
+        let offer = self.resources.free(segment, from, till)?;
+        let limited = offer.steps().iter().map(|step| Step {
+            rate: step.rate.min(policy.rate_max),
+            ..*step
+        });
+        Offer::new(offer.unit(), limited.collect()).ok_or(Refusal::TooLarge)
+    }
+
+    fn is_full(&self, upstream: DomainId, query: QueryId) -> bool {
+        let policy = self.config.neighbors.get(&upstream);
+        let most = policy.map_or(0, |policy| policy.reservations_max);
+        let open = self.relays.keys();
+        let open = open.filter(|(from, known)| *from == upstream && *known != query);
+        open.count() >= most
+    }
+
+    /// Intersects the answer of the next domain with the own capacity, and passes it back.
+    pub(crate) fn relay_offer(
+        &mut self,
+        now: Instant,
+        from: DomainId,
+        query: QueryId,
+        answer: Result<Offer, Refusal>,
+    ) {
+        let mut relays = self.relays.iter();
+        let found = relays.find(|((_, known), relay)| *known == query && relay.next == from);
+        let Some((upstream, relay)) = found.map(|((upstream, _), relay)| (*upstream, relay)) else {
+            self.ignored += 1;
+            return;
+        };
+        let both = answer.and_then(|offer| {
+            let both = relay.offer.intersect(&offer);
+            both.ok_or(Refusal::NoCapacity)
+        });
+        self.relay_timeout(upstream, query);
+        let body = match both {
+            Ok(offer) => Body::Offer { query, offer },
+            Err(refusal) => Body::NoOffer { query, refusal },
+        };
+        self.send(now, upstream, body);
+    }
+
+    /// Forgets a query. Its source has timers of its own.
+    pub(crate) fn relay_timeout(&mut self, upstream: DomainId, query: QueryId) {
+        if let Some(relay) = self.relays.remove(&(upstream, query)) {
+            self.timers
+                .remove(&(relay.till, Timer::Relay(upstream, query)));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! One reservation of a domain: its stage, the answers of its children, and the next timer.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use lighthaul_base::Instant;
+
+use crate::key::{DomainId, Key};
+use crate::record::{StoredReservation, StoredStage};
+use crate::refusal::Refusal;
+
+/// Stage of a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// Held here; waits for `Held` of the children.
+    Holding,
+    /// Held here and by all domains below; waits for `Commit` until `hold_till`.
+    Held,
+    /// Waits for `Committed` of the children until `decide_till`.
+    Committing,
+    /// Committed here and by all domains below, until the vector ends.
+    Committed,
+    /// Given up here; waits for the children to acknowledge.
+    Closing,
+    /// Given up everywhere below; remembered until `hold_till`.
+    Closed,
+}
+
+/// Reservation of a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    pub(crate) stored: StoredReservation,
+    pub(crate) stage: Stage,
+    /// Children that have answered in this stage.
+    pub(crate) answered: Vec<bool>,
+    /// True if a child may have committed.
+    pub(crate) may_be_committed: bool,
+    /// Reason for which it was given up.
+    pub(crate) refusal: Refusal,
+    /// Number of ranges that have ended.
+    pub(crate) ranges_done: usize,
+    pub(crate) retry_at: Instant,
+    pub(crate) retry_every: Duration,
+    /// Time of the timer that is set.
+    pub(crate) wake: Instant,
+    /// True if it is removed when its step is complete.
+    pub(crate) is_forgotten: bool,
+}
+
+impl Reservation {
+    pub(crate) fn new(stored: StoredReservation, stage: Stage) -> Self {
+        Self {
+            answered: vec![false; stored.children.len()],
+            stored,
+            stage,
+            may_be_committed: false,
+            refusal: Refusal::Expired,
+            ranges_done: 0,
+            retry_at: Instant::NEVER,
+            retry_every: Duration::ZERO,
+            wake: Instant::NEVER,
+            is_forgotten: false,
+        }
+    }
+
+    /// Returns the number of the reservation.
+    pub const fn key(&self) -> Key {
+        self.stored.key
+    }
+
+    /// Returns the stage.
+    pub const fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Returns the contents of its record.
+    pub const fn stored(&self) -> &StoredReservation {
+        &self.stored
+    }
+
+    /// Returns true if it takes capacity.
+    pub const fn is_held(&self) -> bool {
+        match self.stage {
+            Stage::Holding | Stage::Held | Stage::Committing | Stage::Committed => true,
+            Stage::Closing | Stage::Closed => false,
+        }
+    }
+
+    /// Returns the index of a child.
+    pub(crate) fn child(&self, neighbor: DomainId, leg: u8) -> Option<usize> {
+        let mut children = self.stored.children.iter();
+        children.position(|child| child.neighbor == neighbor && child.leg == leg)
+    }
+
+    /// Enters a stage, in which all children are asked again.
+    pub(crate) fn enter(&mut self, stage: Stage) {
+        self.stage = stage;
+        self.answered.fill(false);
+        self.stored.stage = match stage {
+            Stage::Holding | Stage::Held | Stage::Committing => StoredStage::Holding,
+            Stage::Committed => StoredStage::Committed,
+            Stage::Closing | Stage::Closed => StoredStage::Closing,
+        };
+    }
+
+    /// Ends a closing reservation once all children have acknowledged.
+    pub(crate) fn check_closed(&mut self, now: Instant) {
+        if self.all_answered() {
+            self.enter(Stage::Closed);
+            self.is_forgotten = now >= self.stored.hold_till;
+        }
+    }
+
+    pub(crate) fn all_answered(&self) -> bool {
+        self.answered.iter().all(|answered| *answered)
+    }
+
+    /// Returns the time after which the children hold nothing, with or without a message.
+    pub(crate) fn close_till(&self, linger: Duration) -> Instant {
+        let till = if self.may_be_committed {
+            self.stored.vector.end()
+        } else {
+            self.stored.hold_till
+        };
+        till + linger
+    }
+
+    /// Returns the time of the next timer.
+    pub(crate) fn next_timer(&self, linger: Duration) -> Instant {
+        match self.stage {
+            Stage::Holding => self.stored.hold_till.min(self.retry_at),
+            Stage::Held | Stage::Closed => self.stored.hold_till,
+            Stage::Committing => self.stored.decide_till.min(self.retry_at),
+            Stage::Committed => {
+                let range = self.stored.vector.steps().get(self.ranges_done);
+                let range = range.map_or(Instant::NEVER, |range| range.till);
+                let end = self.stored.vector.end() + linger;
+                end.min(self.retry_at).min(range)
+            }
+            Stage::Closing => self.close_till(linger).min(self.retry_at),
+        }
+    }
+}

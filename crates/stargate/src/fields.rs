@@ -1,0 +1,137 @@
+//! Parts of messages and records, as octets: big-endian numbers, varints, and lists with a bounded length.
+
+use alloc::vec::Vec;
+
+use lighthaul_base::codec::put_varint;
+use lighthaul_base::trc::{Step, Trc};
+use lighthaul_base::{Instant, Malformed, Rate, Reader};
+
+use crate::key::{CorrelationId, DomainId, HOPS_MAX, Hop, Key, PortId, QueryId, Segment};
+use crate::offer::RANGES_MAX;
+
+pub(crate) fn put_key(out: &mut Vec<u8>, key: Key) {
+    out.extend(key.source.0.to_be_bytes());
+    out.extend(key.id.0.to_be_bytes());
+    out.extend([key.attempt, key.leg]);
+}
+
+pub(crate) fn read_key(reader: &mut Reader<'_>) -> Result<Key, Malformed> {
+    Ok(Key {
+        source: DomainId(reader.u32()?),
+        id: CorrelationId(reader.array().map(u128::from_be_bytes)?),
+        attempt: reader.u8()?,
+        leg: reader.u8()?,
+    })
+}
+
+pub(crate) fn put_query(out: &mut Vec<u8>, query: QueryId) {
+    out.extend(query.source.0.to_be_bytes());
+    out.extend(query.number.to_be_bytes());
+}
+
+pub(crate) fn read_query(reader: &mut Reader<'_>) -> Result<QueryId, Malformed> {
+    Ok(QueryId {
+        source: DomainId(reader.u32()?),
+        number: reader.u64()?,
+    })
+}
+
+pub(crate) fn put_hops(out: &mut Vec<u8>, hops: &[Hop]) {
+    out.push(hops.len() as u8);
+    for hop in hops {
+        out.extend(hop.domain.0.to_be_bytes());
+        put_segment(out, hop.segment);
+    }
+}
+
+pub(crate) fn read_hops(reader: &mut Reader<'_>) -> Result<Vec<Hop>, Malformed> {
+    let count = read_count(reader, HOPS_MAX)?;
+    let hop = |_| {
+        Ok(Hop {
+            domain: DomainId(reader.u32()?),
+            segment: read_segment(reader)?,
+        })
+    };
+    (0..count).map(hop).collect()
+}
+
+pub(crate) fn put_segments(out: &mut Vec<u8>, segments: &[Segment]) {
+    out.push(segments.len() as u8);
+    for segment in segments {
+        put_segment(out, *segment);
+    }
+}
+
+pub(crate) fn read_segments(reader: &mut Reader<'_>) -> Result<Vec<Segment>, Malformed> {
+    let count = read_count(reader, HOPS_MAX)?;
+    (0..count).map(|_| read_segment(reader)).collect()
+}
+
+pub(crate) fn put_trace(out: &mut Vec<u8>, trace: &[DomainId]) {
+    out.push(trace.len() as u8);
+    for domain in trace {
+        out.extend(domain.0.to_be_bytes());
+    }
+}
+
+pub(crate) fn read_trace(reader: &mut Reader<'_>) -> Result<Vec<DomainId>, Malformed> {
+    let count = read_count(reader, HOPS_MAX)?;
+    (0..count).map(|_| reader.u32().map(DomainId)).collect()
+}
+
+pub(crate) fn put_vector(out: &mut Vec<u8>, vector: &Trc) {
+    put_steps(out, vector.steps());
+}
+
+pub(crate) fn read_vector(reader: &mut Reader<'_>) -> Result<Trc, Malformed> {
+    Trc::new(read_steps(reader)?).map_err(|_| Malformed)
+}
+
+/// Appends a count and, for each step, three varints: distance from the previous step, length, rate.
+pub(crate) fn put_steps(out: &mut Vec<u8>, steps: &[Step]) {
+    out.extend((steps.len() as u16).to_be_bytes());
+    let mut done = 0;
+    for step in steps {
+        put_varint(out, step.from.as_nanos() - done);
+        put_varint(out, step.till.as_nanos() - step.from.as_nanos());
+        put_varint(out, step.rate.as_bps());
+        done = step.till.as_nanos();
+    }
+}
+
+pub(crate) fn read_steps(reader: &mut Reader<'_>) -> Result<Vec<Step>, Malformed> {
+    let count = usize::from(reader.u16()?);
+    if count > RANGES_MAX {
+        return Err(Malformed);
+    }
+    let mut steps = Vec::new();
+    let mut done = 0_u64;
+    for _ in 0..count {
+        let from = done.checked_add(reader.varint()?).ok_or(Malformed)?;
+        done = from.checked_add(reader.varint()?).ok_or(Malformed)?;
+        steps.push(Step {
+            from: Instant::from_nanos(from),
+            till: Instant::from_nanos(done),
+            rate: Rate::from_bps(reader.varint()?).ok_or(Malformed)?,
+        });
+    }
+    Ok(steps)
+}
+
+/// Takes a count in one octet.
+pub(crate) fn read_count(reader: &mut Reader<'_>, most: usize) -> Result<usize, Malformed> {
+    let count = usize::from(reader.u8()?);
+    (count <= most).then_some(count).ok_or(Malformed)
+}
+
+fn put_segment(out: &mut Vec<u8>, segment: Segment) {
+    out.extend(segment.ingress.0.to_be_bytes());
+    out.extend(segment.egress.0.to_be_bytes());
+}
+
+fn read_segment(reader: &mut Reader<'_>) -> Result<Segment, Malformed> {
+    Ok(Segment {
+        ingress: PortId(reader.u32()?),
+        egress: PortId(reader.u32()?),
+    })
+}

@@ -1,0 +1,245 @@
+//! Capacity function of a path over a window, and the vector that a transfer gets from it.
+
+use alloc::vec::Vec;
+
+use lighthaul_base::trc::{RATE_MAX, RATE_MIN, Step, Trc};
+use lighthaul_base::{Instant, Rate};
+
+use crate::refusal::Refusal;
+
+/// Free rate over time between two border points: sorted steps, with nothing free in the gaps between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Unit of rates in bits per second.
+    unit: Rate,
+    steps: Vec<Step>,
+}
+
+/// Amount and limits of a transfer that is fitted into an offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// Bytes on the wire.
+    pub bytes: u64,
+    /// Highest usable rate.
+    pub rate_max: Rate,
+    /// Lowest usable rate; slower steps are skipped.
+    pub rate_min: Rate,
+}
+
+impl Offer {
+    /// Returns an offer of these steps, whose rates are rounded down to the unit. Returns `None` for steps that are out
+    /// of order, empty or out of range, and for more than [`RANGES_MAX`] of them.
+    pub fn new(unit: Rate, steps: Vec<Step>) -> Option<Self> {
+        let known = RATE_MIN..=RATE_MAX;
+        let is_valid = |step: &Step| step.from < step.till && known.contains(&step.rate);
+        let is_sorted = steps.windows(2).all(|pair| pair[0].till <= pair[1].from);
+        let is_bounded = steps.len() <= RANGES_MAX && known.contains(&unit);
+        if !is_bounded || !is_sorted || !steps.iter().all(is_valid) {
+            return None;
+        }
+        let mut rounded: Vec<Step> = Vec::with_capacity(steps.len());
+        for step in steps {
+            push(&mut rounded, step, unit);
+        }
+        let steps = rounded;
+        Some(Self { unit, steps })
+    }
+
+    /// Returns the steps.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Returns the unit of rates.
+    pub const fn unit(&self) -> Rate {
+        self.unit
+    }
+
+    /// Returns the capacity that both offers have at each time. Returns `None` if their units have no common multiple
+    /// in range. Steps beyond [`RANGES_MAX`] are cut off.
+    pub fn intersect(&self, other: &Self) -> Option<Self> {
+        let unit = common_multiple(self.unit, other.unit)?;
+        let (mut steps, mut left, mut right) = (Vec::new(), 0, 0);
+        while let (Some(one), Some(two)) = (self.steps.get(left), other.steps.get(right)) {
+            let (from, till) = (one.from.max(two.from), one.till.min(two.till));
+            if from < till {
+                let rate = one.rate.min(two.rate);
+                push(&mut steps, Step { from, till, rate }, unit);
+            }
+            if one.till <= till {
+                left += 1;
+            }
+            if two.till <= till {
+                right += 1;
+            }
+        }
+        steps.truncate(RANGES_MAX);
+        Some(Self { unit, steps })
+    }
+
+    /// Returns the vector of a transfer that starts at `from` or later: the VBLS discipline, the free rate up to the
+    /// highest one at each time (VBLS paper, section 3).
+    pub fn fit(&self, demand: &Demand, from: Instant) -> Result<Trc, Refusal> {
+        let mut left = u128::from(demand.bytes) * WORK_PER_BYTE;
+        let mut steps: Vec<Step> = Vec::new();
+        for step in &self.steps {
+            let begin = step.from.max(from);
+            let rate = step.rate.min(demand.rate_max).as_bps();
+            let rate = Rate::from_bps(rate - rate % self.unit.as_bps());
+            let Some(rate) = rate.filter(|rate| *rate >= demand.rate_min && begin < step.till)
+            else {
+                continue;
+            };
+            let bps = u128::from(rate.as_bps());
+            let most = step.till.since(begin).as_nanos() * bps;
+            let nanos = left.min(most).div_ceil(bps) as u64;
+            let till = Instant::from_nanos(begin.as_nanos() + nanos);
+            let step = Step {
+                from: begin,
+                till,
+                rate,
+            };
+            push(&mut steps, step, self.unit);
+            left -= left.min(most);
+            if left == 0 {
+                return Trc::new(steps).map_err(|_| Refusal::TooLarge);
+            }
+        }
+        Err(Refusal::NoCapacity)
+    }
+}
+
+/// Appends a step with its rate rounded down to `unit`, merged with the last one if both continue at one rate.
+fn push(steps: &mut Vec<Step>, mut step: Step, unit: Rate) {
+    let bps = step.rate.as_bps();
+    let Some(rate) = Rate::from_bps(bps - bps % unit.as_bps()) else {
+        return;
+    };
+    step.rate = rate;
+    match steps.last_mut() {
+        Some(last) if last.till == step.from && last.rate == rate => last.till = step.till,
+        Some(_) | None => steps.push(step),
+    }
+}
+
+fn common_multiple(one: Rate, two: Rate) -> Option<Rate> {
+    let (mut high, mut low) = (one.as_bps(), two.as_bps());
+    while low > 0 {
+        (high, low) = (low, high % low);
+    }
+    let multiple = (one.as_bps() / high).checked_mul(two.as_bps())?;
+    Rate::from_bps(multiple).filter(|rate| *rate <= RATE_MAX)
+}
+
+/// Maximum number of ranges in an offer or a vector.
+pub const RANGES_MAX: usize = 1024;
+/// Work of one byte, in bits times nanoseconds per second.
+const WORK_PER_BYTE: u128 = 8_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    /// Time in which 1 kb/s carries one byte.
+    const TICK: u64 = 8_000_000;
+
+    fn kbps(number: u64) -> Option<Rate> {
+        Rate::from_bps(number * 1000)
+    }
+
+    /// Returns an offer with one step for each tick, and its free rates in kb/s.
+    fn ticks(unit: u64) -> impl Strategy<Value = (Offer, Vec<u64>)> {
+        prop::collection::vec(0_u64..7, 1..40).prop_map(move |rates| {
+            let steps = (0..).zip(&rates).filter_map(|(nth, rate)| {
+                Some(Step {
+                    from: at(nth * TICK),
+                    till: at((nth + 1) * TICK),
+                    rate: kbps(*rate)?,
+                })
+            });
+            let offer = Offer::new(kbps(unit).unwrap(), steps.collect()).unwrap();
+            let rounded = rates.iter().map(|rate| rate - rate % unit).collect();
+            (offer, rounded)
+        })
+    }
+
+    fn rate_at(steps: &[Step], tick: u64) -> u64 {
+        let at = at(tick * TICK);
+        let mut steps = steps.iter();
+        let step = steps.find(|step| step.from <= at && at < step.till);
+        step.map_or(0, |step| step.rate.as_bps() / 1000)
+    }
+
+    proptest! {
+        #[test]
+        fn intersection_is_the_minimum_at_each_time((one, a) in ticks(2), (two, b) in ticks(3)) {
+            let both = one.intersect(&two).unwrap();
+            prop_assert_eq!(both.unit().as_bps(), 6000);
+            for tick in 0..40 {
+                let of = |rates: &Vec<u64>| rates.get(tick as usize).copied().unwrap_or(0);
+                let least = of(&a).min(of(&b));
+                prop_assert_eq!(rate_at(both.steps(), tick), least - least % 6);
+            }
+        }
+
+        #[test]
+        fn fitted_vector_is_greedy_and_ends_exactly(
+            (offer, rates) in ticks(1), most in 1_u64..5, least in 1_u64..4, from in 0_usize..9, bytes in 1_u64..60,
+        ) {
+            let demand = Demand { bytes, rate_max: kbps(most).unwrap(), rate_min: kbps(least).unwrap() };
+            let usable = |tick: &u64| (*tick).min(most) * u64::from((*tick).min(most) >= least);
+            let mut left = bytes;
+            let mut end = None;
+            let mut expected = Vec::new();
+            for (tick, rate) in rates.iter().enumerate().skip(from) {
+                let rate = usable(rate);
+                expected.push((tick as u64, if left == 0 { 0 } else { rate }));
+                if rate > 0 && left > 0 {
+                    let last = tick as u64 * TICK + (left * TICK).div_ceil(rate);
+                    end = end.or_else(|| (left <= rate).then(|| at(last)));
+                    left -= left.min(rate);
+                }
+            }
+            match offer.fit(&demand, at(from as u64 * TICK)) {
+                Ok(vector) => {
+                    prop_assert_eq!(Some(vector.end()), end);
+                    for (tick, rate) in expected {
+                        prop_assert_eq!(rate_at(vector.steps(), tick), rate);
+                    }
+                }
+                Err(refusal) => prop_assert_eq!((refusal, left > 0), (Refusal::NoCapacity, true)),
+            }
+        }
+    }
+
+    #[test]
+    fn transfer_uses_the_free_rate_and_ends_exactly() {
+        let gigabit = |from: u64, till: u64, mbps| Step {
+            from: at(from * 1_000_000_000),
+            till: at(till * 1_000_000_000),
+            rate: Rate::from_mbps(mbps),
+        };
+        let steps = vec![gigabit(0, 1, 100), gigabit(1, 2, 30), gigabit(3, 9, 800)];
+        let offer = Offer::new(Rate::from_mbps(50), steps).unwrap();
+        let demand = Demand {
+            bytes: 112_500_000,
+            rate_max: Rate::from_mbps(420),
+            rate_min: Rate::from_mbps(1),
+        };
+        let vector = offer.fit(&demand, at(0)).unwrap();
+        assert_eq!(vector.steps()[0], gigabit(0, 1, 100));
+        assert_eq!(vector.steps()[1], gigabit(3, 5, 400));
+        assert_eq!(vector.steps().len(), 2);
+        let fast = Demand {
+            rate_min: Rate::from_mbps(200),
+            ..demand
+        };
+        assert_eq!(offer.fit(&fast, at(0)).unwrap().start(), at(3_000_000_000));
+    }
+}

@@ -1,0 +1,103 @@
+//! Reasons for which a request, a hold or a commit is refused. They name no link inside a domain.
+
+use core::fmt;
+
+use crate::key::{DomainId, PortId};
+
+/// Reason for a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The capacity is not free.
+    NoCapacity,
+    /// The domain has no such border point.
+    UnknownPort(PortId),
+    /// The next domain of the path is not a neighbor.
+    UnknownNeighbor(DomainId),
+    /// The path visits this domain twice.
+    Loop(DomainId),
+    /// The message names another domain or sender.
+    Misrouted,
+    /// The clock of the sender differs by this many nanoseconds; positive if it is ahead.
+    ClockOffset(i64),
+    /// The hold ended before it was committed.
+    Expired,
+    /// The times of a hold are out of order: now, end of the hold, decision, start.
+    Times,
+    /// The vector ends beyond the horizon of the neighbor.
+    Horizon,
+    /// The rate is above the limit of the neighbor.
+    RateLimit,
+    /// The neighbor has too many reservations or queries.
+    Quota,
+    /// The neighbor may not cross this domain.
+    NoTransit,
+    /// The message is longer than its limits.
+    TooLarge,
+    /// The reservation is unknown.
+    Unknown,
+    /// The domain restarted before the decision.
+    Restarted,
+    /// Not all domains committed before the decision.
+    Undecided,
+    /// The other domain aborted or released the reservation.
+    Aborted,
+    /// The source domain released the reservation.
+    Released,
+    /// A device failed.
+    DeviceFailed,
+    /// No path exists with these exclusions.
+    NoPath,
+    /// No answer arrived in time.
+    NoAnswer,
+    /// The transfer cannot end before its deadline.
+    MissesDeadline,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::UnknownPort(port) => {
+                return write!(f, "border point {} is unknown", port.0);
+            }
+            Self::UnknownNeighbor(domain) => {
+                return write!(f, "domain {} is not a neighbor", domain.0);
+            }
+            Self::Loop(domain) => {
+                return write!(f, "the path visits domain {} twice", domain.0);
+            }
+            Self::ClockOffset(nanos) => return fmt_offset(f, *nanos),
+            Self::NoCapacity => "the capacity is not free",
+            Self::Misrouted => "the message names another domain",
+            Self::Expired => "the hold expired before it was committed",
+            Self::Times => "the hold must end after now and before the decision and the start",
+            Self::Horizon => "the reservation ends beyond the horizon of this neighbor",
+            Self::RateLimit => "the rate exceeds the limit of this neighbor",
+            Self::Quota => "the neighbor has too many reservations or queries",
+            Self::NoTransit => "the neighbor may not cross this domain",
+            Self::TooLarge => "the message has too many hops or ranges",
+            Self::Unknown => "the reservation is unknown",
+            Self::Restarted => "the domain restarted before the decision",
+            Self::Undecided => "not all domains committed in time",
+            Self::Aborted => "another domain gave the reservation up",
+            Self::Released => "the source domain released the reservation",
+            Self::DeviceFailed => "a device of the path failed",
+            Self::NoPath => "no path exists: check the topology and the exclusions",
+            Self::NoAnswer => "no domain answered in time",
+            Self::MissesDeadline => "the transfer cannot end before its deadline",
+        };
+        write!(f, "{text}")
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+fn fmt_offset(f: &mut fmt::Formatter<'_>, nanos: i64) -> fmt::Result {
+    let millis = nanos.unsigned_abs() / 1_000_000;
+    let side = if nanos < 0 { "behind" } else { "ahead" };
+    write!(
+        f,
+        "the clock of the neighbor is {}.{:03} s {side}: synchronize both clocks",
+        millis / 1000,
+        millis % 1000
+    )
+}

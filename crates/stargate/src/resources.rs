@@ -1,0 +1,30 @@
+//! Local calendar of a domain, as the machine sees it.
+
+use lighthaul_base::Instant;
+use lighthaul_base::trc::Trc;
+
+use crate::key::{Key, Segment};
+use crate::offer::Offer;
+use crate::refusal::Refusal;
+
+/// Capacity inside one domain. It keeps no records of its own: after a restart the machine holds again what its
+/// records contain.
+pub trait Resources {
+    /// Returns the capacity function between two border points in `from..till`.
+    fn free(&mut self, segment: Segment, from: Instant, till: Instant) -> Result<Offer, Refusal>;
+
+    /// Books a vector on all segments, or on none.
+    fn hold(
+        &mut self,
+        now: Instant,
+        key: Key,
+        segments: &[Segment],
+        vector: &Trc,
+    ) -> Result<(), Refusal>;
+
+    /// Notes that the booking is committed. Held and committed bookings take the same capacity.
+    fn commit(&mut self, now: Instant, key: Key);
+
+    /// Frees the capacity of a booking from now on. An unknown key is ignored.
+    fn release(&mut self, now: Instant, key: Key);
+}

@@ -1,0 +1,141 @@
+//! The k shortest loopless paths between domains (Yen 1971), and a disjoint one for each.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::key::{DomainId, HOPS_MAX, Hop, PortId, Segment};
+use crate::request::{Excludes, Request};
+use crate::topology::{DomainLink, Topology};
+
+/// Returns at most `most` candidate paths of a request, ordered by cost. A path that is disjoint from the first one
+/// follows, if there is one.
+pub(crate) fn candidates(
+    topology: &Topology,
+    me: DomainId,
+    request: &Request,
+    most: usize,
+) -> Vec<Vec<Hop>> {
+    let ends = (me, request.to);
+    let mut paths = shortest(topology, ends, &request.excludes, most);
+    if let Some(first) = paths.first() {
+        let mut excludes = request.excludes.clone();
+        excludes.links.extend(first.iter().map(|link| link.port));
+        let inner = first.iter().map(|link| link.to);
+        excludes
+            .domains
+            .extend(inner.filter(|domain| *domain != request.to));
+        let disjoint = cheapest(topology, ends, &excludes).map(|(_, path)| path);
+        let disjoint = disjoint.filter(|path| !paths.contains(path));
+        paths.extend(disjoint);
+    }
+    let hops = paths.iter().map(|path| hops(me, request, path));
+    hops.filter(|hops| hops.len() <= HOPS_MAX).collect()
+}
+
+/// Returns true if two paths have no link and no domain between the ends in common.
+pub(crate) fn is_disjoint(one: &[Hop], two: &[Hop]) -> bool {
+    let links = |hops: &[Hop]| -> BTreeSet<PortId> {
+        let inner = hops.iter().skip(1).map(|hop| hop.segment.ingress);
+        inner.collect()
+    };
+    let domains = |hops: &[Hop]| -> BTreeSet<DomainId> {
+        let inner = hops.iter().skip(1).take(hops.len().saturating_sub(2));
+        inner.map(|hop| hop.domain).collect()
+    };
+    links(one).is_disjoint(&links(two)) && domains(one).is_disjoint(&domains(two))
+}
+
+fn hops(me: DomainId, request: &Request, path: &[DomainLink]) -> Vec<Hop> {
+    let mut hops = Vec::with_capacity(path.len() + 1);
+    let (mut domain, mut ingress) = (me, request.ingress);
+    for link in path {
+        let egress = link.port;
+        let segment = Segment { ingress, egress };
+        hops.push(Hop { domain, segment });
+        (domain, ingress) = (link.to, link.port);
+    }
+    let egress = request.egress;
+    let segment = Segment { ingress, egress };
+    hops.push(Hop { domain, segment });
+    hops
+}
+
+fn shortest(
+    topology: &Topology,
+    (from, to): (DomainId, DomainId),
+    excludes: &Excludes,
+    most: usize,
+) -> Vec<Vec<DomainLink>> {
+    let mut found: Vec<Vec<DomainLink>> = Vec::new();
+    let mut open = BTreeSet::new();
+    open.extend(cheapest(topology, (from, to), excludes));
+    while let Some((_, path)) = open.pop_first() {
+        found.push(path);
+        if found.len() >= most {
+            break;
+        }
+        let last = &found[found.len() - 1];
+        for spur in 0..last.len() {
+            let (kept, node) = (&last[..spur], last[spur].from);
+            let mut excludes = excludes.clone();
+            excludes.domains.extend(kept.iter().map(|link| link.from));
+            let same = found.iter().filter(|path| path.starts_with(kept));
+            let used = same.filter_map(|path| path.get(spur));
+            excludes.links.extend(used.map(|link| link.port));
+            if let Some((_, rest)) = cheapest(topology, (node, to), &excludes) {
+                let path = [kept, &rest].concat();
+                if !found.contains(&path) {
+                    open.insert((cost(&path), path));
+                }
+            }
+        }
+    }
+    found
+}
+
+fn cost(path: &[DomainLink]) -> (u64, usize) {
+    let costs = path.iter().map(|link| u64::from(link.cost));
+    (costs.sum(), path.len())
+}
+
+/// Cost and links of a path.
+type Costed = ((u64, usize), Vec<DomainLink>);
+
+/// Returns the cheapest path (Dijkstra 1959).
+fn cheapest(
+    topology: &Topology,
+    (from, to): (DomainId, DomainId),
+    excludes: &Excludes,
+) -> Option<Costed> {
+    let mut done = BTreeSet::new();
+    let mut before: BTreeMap<DomainId, ((u64, usize), DomainLink)> = BTreeMap::new();
+    let mut open = BTreeSet::from([((0, 0), from)]);
+    while let Some((spent, at)) = open.pop_first() {
+        if at == to {
+            let mut path = Vec::new();
+            let mut at = to;
+            while at != from {
+                let (_, link) = before.get(&at)?;
+                path.push(*link);
+                at = link.from;
+            }
+            path.reverse();
+            return Some((spent, path));
+        }
+        if !done.insert(at) {
+            continue;
+        }
+        for link in topology.out(at) {
+            let is_out = excludes.links.contains(&link.port)
+                || excludes.domains.contains(&link.to)
+                || done.contains(&link.to);
+            let total = (spent.0 + u64::from(link.cost), spent.1 + 1);
+            let known = before.get(&link.to);
+            if !is_out && known.is_none_or(|(known, _)| total < *known) {
+                before.insert(link.to, (total, *link));
+                open.insert((total, link.to));
+            }
+        }
+    }
+    None
+}

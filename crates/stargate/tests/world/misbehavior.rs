@@ -1,0 +1,1 @@
+//! Neighbors that misbehave on purpose.

@@ -1,0 +1,111 @@
+//! One domain with its store, its clock and its devices.
+
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_stargate::{
+    Agent, CalendarResources, Domain, DomainId, Key, PortId, Record, Segment, StoredReservation,
+};
+
+/// Domain of a world. The store, the devices and the clock survive a crash.
+pub(crate) struct Node {
+    pub(crate) me: DomainId,
+    pub(crate) domain: Option<Domain<CalendarResources>>,
+    /// Durable records.
+    pub(crate) store: BTreeMap<Key, StoredReservation>,
+    /// Records that are being written.
+    pub(crate) writing: VecDeque<(u64, Record)>,
+    pub(crate) agent: Agent,
+    /// Rates of the devices.
+    pub(crate) rates: BTreeMap<(Key, u8), (Segment, Rate)>,
+    /// Offset of the clock, in nanoseconds.
+    pub(crate) offset: i64,
+    /// Number of restarts.
+    pub(crate) epoch: u64,
+    pub(crate) has_left: bool,
+    /// Time of the wake-up that is planned.
+    pub(crate) planned: Instant,
+}
+
+impl Node {
+    pub(crate) fn now(&self, real: Instant) -> Instant {
+        Instant::from_nanos(real.as_nanos().saturating_add_signed(self.offset))
+    }
+
+    pub(crate) fn real(&self, local: Instant) -> Instant {
+        Instant::from_nanos(local.as_nanos().saturating_add_signed(-self.offset))
+    }
+
+    /// Compares the calendar with a dumb reference: the sum of all held vectors at every boundary.
+    pub(crate) fn check_capacity(
+        &self,
+        ports: &BTreeMap<PortId, u64>,
+        channel: u64,
+    ) -> Result<(), String> {
+        let Some(domain) = &self.domain else {
+            return Ok(());
+        };
+        let held: Vec<_> = domain.reservations().filter(|one| one.is_held()).collect();
+        if held.len() < 2 {
+            return Ok(());
+        }
+        let starts = held.iter().flat_map(|one| one.stored().vector.steps());
+        for at in starts.map(|step| step.from) {
+            let mut sums: BTreeMap<(bool, PortId), u64> = BTreeMap::new();
+            for one in &held {
+                let rate = one.stored().vector.rate_at(at).map_or(0, Rate::as_bps);
+                for segment in &one.stored().segments {
+                    *sums.entry((false, segment.ingress)).or_default() += rate;
+                    *sums.entry((true, segment.egress)).or_default() += rate;
+                }
+            }
+            for ((is_out, port), sum) in sums {
+                if sum > ports[&port] * channel {
+                    return Err(format!(
+                        "{:?} exceeds its capacity at {port:?} ({is_out}) at {at}: {sum}",
+                        self.me
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the due rate changes one by one, and checks the devices after each.
+    pub(crate) fn run_devices(
+        &mut self,
+        real: Instant,
+        ports: &BTreeMap<PortId, u64>,
+        channel: u64,
+    ) -> Result<(), String> {
+        let now = self.now(real);
+        for change in self.agent.changes(now) {
+            match change.rate {
+                Some(rate) => self.rates.insert(change.circuit, (change.segment, rate)),
+                None => self.rates.remove(&change.circuit),
+            };
+            for (is_out, port) in [
+                (false, change.segment.ingress),
+                (true, change.segment.egress),
+            ] {
+                let at = |segment: &Segment| {
+                    port == if is_out {
+                        segment.egress
+                    } else {
+                        segment.ingress
+                    }
+                };
+                let rates = self.rates.values().filter(|(segment, _)| at(segment));
+                let sum: u64 = rates.map(|(_, rate)| rate.as_bps()).sum();
+                if sum > ports[&port] * channel {
+                    return Err(format!(
+                        "devices of {:?} exceed their capacity at {port:?}: {sum}",
+                        self.me
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
