@@ -139,3 +139,114 @@ fn cheapest(
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use core::time::Duration;
+
+    use lighthaul_base::{Instant, Rate};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::key::CorrelationId;
+    use crate::offer::Demand;
+    use crate::request::{Protection, Signaling};
+
+    const COUNT: u32 = 6;
+
+    fn links() -> impl Strategy<Value = Vec<DomainLink>> {
+        let link =
+            (0..COUNT, 0..COUNT, 1_u32..4).prop_filter("no loop", |(from, to, _)| from != to);
+        prop::collection::vec(link, 1..20).prop_map(|links| {
+            let link = |(nth, (from, to, cost))| DomainLink {
+                port: PortId(nth),
+                from: DomainId(from),
+                to: DomainId(to),
+                cost,
+            };
+            (0..).zip(links).map(link).collect()
+        })
+    }
+
+    fn request(excludes: Excludes) -> Request {
+        Request {
+            id: CorrelationId(1),
+            ingress: PortId(100),
+            to: DomainId(COUNT - 1),
+            egress: PortId(101),
+            demand: Demand {
+                bytes: 1,
+                rate_max: Rate::UNLIMITED,
+                rate_min: Rate::UNLIMITED,
+            },
+            from: Instant::ZERO,
+            till: Instant::ZERO + Duration::from_secs(1),
+            excludes,
+            protection: Protection::None,
+            signaling: Signaling::Chain,
+        }
+    }
+
+    /// Returns the costs of all loopless paths.
+    fn all(links: &[DomainLink], excludes: &Excludes) -> Vec<(u64, usize)> {
+        let mut costs = Vec::new();
+        let mut open = vec![(vec![DomainId(0)], (0, 0))];
+        while let Some((path, cost)) = open.pop() {
+            let at = path[path.len() - 1];
+            if at == DomainId(COUNT - 1) {
+                costs.push(cost);
+                continue;
+            }
+            for link in links.iter().filter(|link| link.from == at) {
+                let is_out = excludes.links.contains(&link.port)
+                    || excludes.domains.contains(&link.to)
+                    || path.contains(&link.to);
+                if !is_out {
+                    let path = [&path[..], &[link.to]].concat();
+                    open.push((path, (cost.0 + u64::from(link.cost), cost.1 + 1)));
+                }
+            }
+        }
+        costs.sort_unstable();
+        costs
+    }
+
+    proptest! {
+        #[test]
+        fn candidates_are_the_cheapest_paths_without_excluded_parts(
+            links in links(), most in 1_usize..8, without in 1..COUNT - 1, port in 0_u32..20,
+        ) {
+            let excludes = Excludes {
+                domains: [DomainId(without)].into(),
+                links: [PortId(port)].into(),
+            };
+            let topology = Topology::new(&links);
+            let ends = (DomainId(0), DomainId(COUNT - 1));
+            let found = shortest(&topology, ends, &excludes, most);
+            let costs: Vec<_> = found.iter().map(|path| cost(path)).collect();
+            let mut expected = all(&links, &excludes);
+            expected.truncate(most);
+            prop_assert_eq!(costs, expected);
+        }
+
+        #[test]
+        fn disjoint_candidate_is_found_where_the_first_path_leaves_one(links in links()) {
+            let topology = Topology::new(&links);
+            let request = request(Excludes::default());
+            let found = candidates(&topology, DomainId(0), &request, 1);
+            let Some(first) = found.first() else {
+                prop_assert!(all(&links, &Excludes::default()).is_empty());
+                return Ok(());
+            };
+            let excludes = Excludes {
+                domains: first[1..first.len() - 1].iter().map(|hop| hop.domain).collect(),
+                links: first[1..].iter().map(|hop| hop.segment.ingress).collect(),
+            };
+            let exists = !all(&links, &excludes).is_empty();
+            prop_assert_eq!(found.len() == 2, exists);
+            prop_assert!(found.len() < 2 || is_disjoint(first, &found[1]));
+            prop_assert!(!is_disjoint(first, first));
+        }
+    }
+}

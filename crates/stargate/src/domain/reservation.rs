@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
 use lighthaul_base::Instant;
@@ -140,5 +141,15 @@ impl Reservation {
             }
             Stage::Closing => self.close_till(linger).min(self.retry_at),
         }
+    }
+}
+
+/// Hashes the variable part. The rest is determined by the key.
+impl Hash for Reservation {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.stored.key.hash(state);
+        (self.stage, self.stored.stage, self.refusal).hash(state);
+        (&self.answered, self.may_be_committed, self.ranges_done).hash(state);
+        (self.retry_at, self.retry_every, self.wake).hash(state);
     }
 }

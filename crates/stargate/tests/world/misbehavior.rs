@@ -1,1 +1,489 @@
-//! Neighbors that misbehave on purpose.
+//! One domain whose neighbors misbehave on purpose.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lighthaul_base::trc::{Step, Trc};
+use lighthaul_base::{Instant, Rng};
+use lighthaul_stargate::offer::Demand;
+use lighthaul_stargate::request::Excludes;
+use lighthaul_stargate::{
+    Body, CalendarResources, CorrelationId, Domain, DomainId, Hop, Key, Message, Offer, Outcome,
+    Output, PortId, Protection, Refusal, Request, Segment, Signaling, Stage,
+};
+
+use crate::network::BEGIN;
+use crate::plan::{CHANNEL, Plan, access};
+
+pub(crate) const A: DomainId = DomainId(0);
+pub(crate) const B: DomainId = DomainId(1);
+pub(crate) const C: DomainId = DomainId(2);
+
+/// Returns domains in a ring, or in a row.
+pub(crate) fn plan(count: u32, is_ring: bool) -> Plan {
+    let mut plan = Plan {
+        links: Vec::new(),
+        ports: BTreeMap::new(),
+        is_tree: false,
+    };
+    for nth in 0..count {
+        let ports = BTreeMap::from([(access(DomainId(nth)), 4)]);
+        plan.ports.insert(DomainId(nth), ports);
+    }
+    let mut rng = Rng::new(1);
+    for nth in 1..count {
+        plan.join(DomainId(nth - 1), DomainId(nth), &mut rng);
+    }
+    if is_ring {
+        plan.join(DomainId(count - 1), DomainId(0), &mut rng);
+    }
+    for link in &mut plan.links {
+        link.cost = 1;
+    }
+    plan
+}
+
+pub(crate) fn request(to: DomainId, secs: u64) -> Request {
+    Request {
+        id: CorrelationId(5),
+        ingress: access(A),
+        to,
+        egress: access(to),
+        demand: Demand {
+            bytes: CHANNEL.bytes_in(Duration::from_secs(secs)),
+            rate_max: CHANNEL,
+            rate_min: CHANNEL,
+        },
+        from: BEGIN,
+        till: BEGIN + Duration::from_hours(24),
+        excludes: Excludes::default(),
+        protection: Protection::None,
+        signaling: Signaling::Chain,
+    }
+}
+
+/// One domain whose neighbors are played by the test.
+struct Player {
+    domain: Domain<CalendarResources>,
+    now: Instant,
+    sent: Vec<(DomainId, Body)>,
+    outcomes: Vec<Outcome>,
+}
+
+impl Player {
+    fn new(plan: &Plan, me: DomainId) -> Self {
+        Self {
+            domain: Domain::new(plan.config(me), plan.topology(), plan.resources(me), 3),
+            now: BEGIN,
+            sent: Vec::new(),
+            outcomes: Vec::new(),
+        }
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.domain.poll_output() {
+            match output {
+                Output::Persist { sequence, .. } => self.domain.handle_persisted(sequence),
+                Output::Send { to, message } => self.sent.push((to, message.body)),
+                Output::Outcome { outcome, .. } => self.outcomes.push(outcome),
+                Output::Program { .. } | Output::Unprogram { .. } | Output::RangeDone { .. } => {}
+            }
+        }
+    }
+
+    /// Hands a message of a neighbor over, and returns the answers.
+    fn hear(&mut self, from: DomainId, body: Body) -> Vec<(DomainId, Body)> {
+        self.hear_at(from, self.now, body)
+    }
+
+    fn hear_at(&mut self, from: DomainId, sent: Instant, body: Body) -> Vec<(DomainId, Body)> {
+        self.sent.clear();
+        self.domain
+            .handle_message(self.now, from, Message { sent, body });
+        self.drain();
+        self.sent.clone()
+    }
+
+    fn wait(&mut self, secs: u64) {
+        self.now += Duration::from_secs(secs);
+        self.domain.handle_timeout(self.now);
+        self.drain();
+    }
+
+    fn held(&self) -> usize {
+        let all = self.domain.reservations();
+        all.filter(|one| one.is_held()).count()
+    }
+}
+
+fn key() -> Key {
+    Key {
+        source: A,
+        id: CorrelationId(9),
+        attempt: 0,
+        leg: 0,
+    }
+}
+
+/// Returns a hold from A for B alone, or for B and C.
+fn hold(plan: &Plan, now: Instant, ends_in: DomainId) -> Body {
+    let port = |from, to| {
+        let mut links = plan.links.iter();
+        links
+            .find(|link| link.from == from && link.to == to)
+            .unwrap()
+            .port
+    };
+    let hop = |domain, ingress, egress| Hop {
+        domain,
+        segment: Segment { ingress, egress },
+    };
+    let hops = if ends_in == B {
+        vec![hop(B, port(A, B), access(B))]
+    } else {
+        vec![
+            hop(B, port(A, B), port(B, C)),
+            hop(C, port(B, C), access(C)),
+        ]
+    };
+    let step = Step {
+        from: now + Duration::from_secs(10),
+        till: now + Duration::from_secs(110),
+        rate: CHANNEL,
+    };
+    Body::Hold {
+        key: key(),
+        hops,
+        trace: vec![A],
+        vector: Trc::new(vec![step]).unwrap(),
+        hold_till: now + Duration::from_secs(5),
+        decide_till: now + Duration::from_secs(9),
+    }
+}
+
+fn refusal(answers: &[(DomainId, Body)]) -> Option<Refusal> {
+    answers.iter().find_map(|(_, body)| {
+        if let Body::Refused { refusal, .. }
+        | Body::Aborted { refusal, .. }
+        | Body::NoOffer { refusal, .. }
+        | Body::Notify { refusal, .. } = body
+        {
+            Some(*refusal)
+        } else {
+            None
+        }
+    })
+}
+
+#[test]
+fn overstated_capacity_is_refused_at_the_hold_and_another_path_is_taken() {
+    let plan = plan(4, true);
+    let mut stage = Player::new(&plan, A);
+    stage.domain.request(stage.now, request(C, 60));
+    stage.drain();
+    let queries = stage.sent.clone();
+    assert_eq!(queries.len(), 2);
+    for (to, body) in queries {
+        let Body::Query {
+            query, from, till, ..
+        } = body
+        else {
+            panic!("{body:?}");
+        };
+        // B claims to be free a minute earlier
+        let from = if to == B {
+            from
+        } else {
+            from + Duration::from_mins(1)
+        };
+        let rate = CHANNEL;
+        let offer = Offer::new(rate, vec![Step { from, till, rate }]).unwrap();
+        stage.hear(to, Body::Offer { query, offer });
+    }
+    let first = stage.sent.clone();
+    let [(B, Body::Hold { key, .. })] = first.as_slice() else {
+        panic!("{first:?}");
+    };
+    let refused = Body::Refused {
+        key: *key,
+        refusal: Refusal::NoCapacity,
+    };
+    let next = stage.hear(B, refused);
+    let is_abort = |(to, body): &(DomainId, Body)| *to == B && matches!(body, Body::Abort { .. });
+    assert!(next.iter().any(is_abort), "{next:?}");
+    let other = next.iter().find_map(|(to, body)| {
+        if let Body::Hold { key, .. } = body {
+            Some((*to, *key))
+        } else {
+            None
+        }
+    });
+    let (other, second) = other.unwrap();
+    assert_eq!(other, DomainId(3));
+    assert_ne!(second, *key);
+    stage.hear(other, Body::Held { key: second });
+    stage.hear(other, Body::Committed { key: second });
+    assert!(matches!(
+        stage.outcomes.as_slice(),
+        [Outcome::Committed { .. }]
+    ));
+}
+
+#[test]
+fn silent_neighbor_ends_in_a_refusal_and_frees_the_hold() {
+    let plan = plan(2, false);
+    let mut stage = Player::new(&plan, A);
+    stage.domain.request(stage.now, request(B, 60));
+    stage.drain();
+    for _ in 0..60 {
+        stage.wait(1);
+    }
+    assert_eq!(stage.outcomes, [Outcome::Refused(Refusal::NoAnswer)]);
+    // the same neighbor answers queries, but no hold
+    let step = Step {
+        from: stage.now + Duration::from_mins(1),
+        till: stage.now + Duration::from_mins(3),
+        rate: CHANNEL,
+    };
+    let parts = (
+        vec![Segment {
+            ingress: access(A),
+            egress: PortId(1),
+        }],
+        vec![vec![Hop {
+            domain: B,
+            segment: Segment {
+                ingress: PortId(1),
+                egress: access(B),
+            },
+        }]],
+    );
+    let vector = Trc::new(vec![step]).unwrap();
+    stage
+        .domain
+        .reserve(stage.now, key(), parts, vector)
+        .unwrap();
+    assert_eq!(stage.held(), 1);
+    stage.wait(4);
+    assert_eq!(stage.held(), 0);
+    assert_eq!(
+        stage.outcomes.last(),
+        Some(&Outcome::Refused(Refusal::Expired))
+    );
+    stage.wait(60);
+    assert_eq!(stage.domain.reservations().count(), 0);
+}
+
+#[test]
+fn repeated_answers_and_requests_have_no_further_effect() {
+    let plan = plan(3, false);
+    let mut stage = Player::new(&plan, B);
+    let body = hold(&plan, stage.now, C);
+    assert_eq!(stage.hear(A, body.clone()).len(), 1);
+    assert_eq!(stage.hear(A, body.clone()), []);
+    let held = Body::Held { key: key() };
+    assert_eq!(stage.hear(C, held.clone()), [(A, held.clone())]);
+    assert_eq!(stage.hear(C, held.clone()), []);
+    assert_eq!(stage.hear(A, body), [(A, held)]);
+    let commit = Body::Commit { key: key() };
+    assert_eq!(stage.hear(A, commit.clone()), [(C, commit.clone())]);
+    assert_eq!(stage.hear(A, commit.clone()), []);
+    let committed = Body::Committed { key: key() };
+    assert_eq!(stage.hear(C, committed.clone()), [(A, committed.clone())]);
+    assert_eq!(stage.hear(C, committed.clone()), []);
+    assert_eq!(stage.hear(A, commit), [(A, committed)]);
+    assert_eq!(stage.held(), 1);
+}
+
+#[test]
+fn replayed_messages_of_an_ended_reservation_are_refused() {
+    let plan = plan(2, false);
+    let mut stage = Player::new(&plan, B);
+    let begin = stage.now;
+    let body = hold(&plan, begin, B);
+    stage.hear(A, body.clone());
+    stage.hear(A, Body::Commit { key: key() });
+    stage.hear(A, Body::Release { key: key() });
+    assert_eq!(stage.held(), 0);
+    // at once: the closed reservation is remembered
+    assert_eq!(
+        refusal(&stage.hear(A, body.clone())),
+        Some(Refusal::Released)
+    );
+    let commit = Body::Commit { key: key() };
+    assert_eq!(
+        refusal(&stage.hear(A, commit.clone())),
+        Some(Refusal::Released)
+    );
+    // after the hold: it is forgotten, and its times have passed
+    stage.wait(6);
+    assert_eq!(stage.domain.reservations().count(), 0);
+    assert_eq!(refusal(&stage.hear(A, body.clone())), Some(Refusal::Times));
+    assert_eq!(refusal(&stage.hear(A, commit)), Some(Refusal::Unknown));
+    // on the next day
+    stage.wait(86_400);
+    let yesterday = stage.hear_at(A, begin, body);
+    assert!(matches!(
+        refusal(&yesterday),
+        Some(Refusal::ClockOffset(..0))
+    ));
+    assert_eq!(stage.held(), 0);
+}
+
+#[test]
+fn clock_that_is_off_by_minutes_is_refused_with_its_offset() {
+    let plan = plan(2, false);
+    let mut stage = Player::new(&plan, B);
+    let body = hold(&plan, stage.now, B);
+    for (offset, text) in [
+        (180_000_i64, "180.000 s ahead"),
+        (-90_500, "90.500 s behind"),
+    ] {
+        let sent = stage
+            .now
+            .as_nanos()
+            .saturating_add_signed(offset * 1_000_000);
+        let answers = stage.hear_at(A, Instant::from_nanos(sent), body.clone());
+        let found = refusal(&answers).unwrap();
+        assert_eq!(found, Refusal::ClockOffset(offset * 1_000_000));
+        assert!(found.to_string().contains(text), "{found}");
+    }
+    assert_eq!(stage.held(), 0);
+    let late = stage.now + Duration::from_secs(1);
+    assert_eq!(refusal(&stage.hear_at(A, late, body)), None);
+    assert_eq!(stage.held(), 1);
+}
+
+#[test]
+fn loops_and_requests_beyond_the_policy_are_refused() {
+    let plan = plan(3, false);
+    let now = BEGIN;
+    let with = |change: &dyn Fn(&mut Body)| {
+        let mut stage = Player::new(&plan, B);
+        let mut body = hold(&plan, now, C);
+        change(&mut body);
+        let answers = stage.hear(A, body);
+        assert_eq!(stage.held(), usize::from(refusal(&answers).is_none()));
+        refusal(&answers)
+    };
+    let route = |change: &dyn Fn(&mut Vec<Hop>, &mut Vec<DomainId>)| {
+        with(&|body| {
+            if let Body::Hold { hops, trace, .. } = body {
+                change(hops, trace);
+            }
+        })
+    };
+    assert_eq!(route(&|_, _| ()), None);
+    let back_to = |domain| {
+        route(&|hops: &mut Vec<Hop>, _| {
+            let segment = hops[1].segment;
+            hops.push(Hop { domain, segment });
+        })
+    };
+    assert_eq!(back_to(A), Some(Refusal::Loop(A)));
+    assert_eq!(back_to(B), Some(Refusal::Loop(B)));
+    assert_eq!(back_to(C), Some(Refusal::Loop(C)));
+    let lies = [
+        route(&|_, trace| *trace = vec![C]),
+        route(&|_, trace| *trace = vec![C, A]),
+        route(&|_, trace| trace.clear()),
+        route(&|hops, _| hops.clear()),
+        route(&|hops, _| {
+            hops.remove(0);
+        }),
+    ];
+    assert_eq!(lies[0], Some(Refusal::Misrouted));
+    assert_eq!(lies[1], Some(Refusal::Loop(C)));
+    assert_eq!(lies[2..], [Some(Refusal::Misrouted); 3]);
+    let far = DomainId(77);
+    assert_eq!(
+        route(&|hops, _| hops[1].domain = far),
+        Some(Refusal::UnknownNeighbor(far))
+    );
+    let port = PortId(4711);
+    assert_eq!(
+        route(&|hops, _| hops[0].segment.egress = port),
+        Some(Refusal::UnknownPort(port))
+    );
+    assert_eq!(
+        route(&|hops, _| *hops = vec![hops[1]; 40]),
+        Some(Refusal::TooLarge)
+    );
+    let times = |hold: u64, decide: u64| {
+        with(&|body| {
+            if let Body::Hold {
+                hold_till,
+                decide_till,
+                ..
+            } = body
+            {
+                *hold_till = now + Duration::from_secs(hold);
+                *decide_till = now + Duration::from_secs(decide);
+            }
+        })
+    };
+    assert_eq!(times(10, 10), None);
+    for (hold, decide) in [(0, 5), (6, 5), (5, 11), (50, 60)] {
+        assert_eq!(times(hold, decide), Some(Refusal::Times));
+    }
+}
+
+#[test]
+fn quota_horizon_rate_and_transit_of_a_neighbor_are_limits() {
+    let plan = plan(3, false);
+    let with = |change: &dyn Fn(&mut lighthaul_stargate::Policy)| {
+        let mut config = plan.config(B);
+        change(config.neighbors.get_mut(&A).unwrap());
+        let mut stage = Player::new(&plan, B);
+        stage.domain = Domain::new(config, plan.topology(), plan.resources(B), 3);
+        refusal(&stage.hear(A, hold(&plan, BEGIN, C)))
+    };
+    assert_eq!(with(&|_| ()), None);
+    assert_eq!(
+        with(&|policy| policy.transit = false),
+        Some(Refusal::NoTransit)
+    );
+    assert_eq!(
+        with(&|policy| policy.reservations_max = 0),
+        Some(Refusal::Quota)
+    );
+    let horizon = Duration::from_secs(109);
+    assert_eq!(
+        with(&|policy| policy.horizon = horizon),
+        Some(Refusal::Horizon)
+    );
+    let rate = CHANNEL.scaled(1, 2);
+    assert_eq!(
+        with(&|policy| policy.rate_max = rate),
+        Some(Refusal::RateLimit)
+    );
+}
+
+#[test]
+fn strangers_and_other_neighbors_cannot_touch_a_reservation() {
+    let plan = plan(3, false);
+    let mut stage = Player::new(&plan, B);
+    let body = hold(&plan, stage.now, B);
+    assert_eq!(stage.hear(DomainId(50), body.clone()), []);
+    assert_eq!(stage.held(), 0);
+    stage.hear(A, body);
+    let stranger = stage.hear(DomainId(50), Body::Abort { key: key() });
+    assert_eq!((stranger.len(), stage.held()), (0, 1));
+    for body in [
+        Body::Abort { key: key() },
+        Body::Release { key: key() },
+        Body::Commit { key: key() },
+        Body::Notify {
+            key: key(),
+            refusal: Refusal::DeviceFailed,
+        },
+    ] {
+        stage.hear(C, body);
+        let stages: Vec<Stage> = stage
+            .domain
+            .reservations()
+            .map(lighthaul_stargate::Reservation::stage)
+            .collect();
+        assert_eq!(stages, [Stage::Held]);
+    }
+}

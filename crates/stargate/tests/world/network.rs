@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rng};
 use lighthaul_stargate::{
-    CorrelationId, Domain, DomainId, Message, Outcome, Output, Record, Refusal, Request, Signaling,
-    Stage,
+    CorrelationId, Domain, DomainId, Message, Outcome, Output, Protection, Record, Refusal,
+    Request, Signaling, Stage,
 };
 
 use crate::node::Node;
@@ -84,6 +84,7 @@ pub(crate) struct Asked {
     pub(crate) from: DomainId,
     pub(crate) outcomes: Vec<Outcome>,
     pub(crate) was_interrupted: bool,
+    pub(crate) is_protected: bool,
 }
 
 pub(crate) struct World {
@@ -93,12 +94,12 @@ pub(crate) struct World {
     pub(crate) counts: Counts,
     pub(crate) now: Instant,
     rng: Rng,
-    events: BTreeMap<(Instant, u64), Event>,
+    pub(crate) events: BTreeMap<(Instant, u64), Event>,
     next: u64,
     loss_ppb: u64,
     copy_ppb: u64,
     crash_ppb: u64,
-    partitions: Vec<(DomainId, DomainId, Instant, Instant)>,
+    pub(crate) partitions: Vec<(DomainId, DomainId, Instant, Instant)>,
     is_encoded: bool,
 }
 
@@ -294,6 +295,7 @@ impl World {
                         from: me,
                         outcomes: Vec::new(),
                         was_interrupted: false,
+                        is_protected: request.protection == Protection::Disjoint,
                     };
                     self.asked.insert(request.id, asked);
                     domain.request(local, request);
@@ -329,7 +331,7 @@ impl World {
     }
 
     /// Carries out the outputs of a domain. It may crash between any two of them.
-    fn drain(&mut self, me: DomainId) -> Result<(), String> {
+    pub(crate) fn drain(&mut self, me: DomainId) -> Result<(), String> {
         let mut has_changed = false;
         let is_faulty = self.now < BEGIN + HEALED;
         loop {
@@ -439,7 +441,7 @@ impl World {
         self.plan_wake(me);
     }
 
-    fn restart(&mut self, me: DomainId) {
+    pub(crate) fn restart(&mut self, me: DomainId) {
         let seed = self.rng.next_u64();
         let node = self.nodes.get_mut(&me).unwrap();
         if node.domain.is_some() || node.has_left {
@@ -470,8 +472,7 @@ impl World {
             self.check_decision(me, id, legs)?;
             self.counts.committed += 1;
             self.counts.hops += legs.iter().map(Vec::len).sum::<usize>() as u64;
-            let neighbors = legs.iter().map(|leg| leg[0].domain).collect::<Vec<_>>();
-            self.counts.protected += u64::from(neighbors.len() == 2 && legs[0].len() > 1);
+            self.counts.protected += u64::from(self.asked[&id].is_protected);
         }
         match &outcome {
             Outcome::Refused(refusal) => {
