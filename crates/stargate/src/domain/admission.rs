@@ -88,12 +88,20 @@ impl<R: Resources> Domain<R> {
         {
             return Err(Refusal::RateLimit);
         }
-        let live = self.reservations.values().filter(|reservation| {
-            reservation.is_held() && reservation.stored.upstream == Some(from)
-        });
-        if live.count() >= policy.reservations_max {
+        let of_neighbor = self.reservations.values();
+        let of_neighbor = of_neighbor.filter(|one| one.stored.upstream == Some(from));
+        let (mut all, mut held) = (0, 0);
+        for one in of_neighbor {
+            all += 1;
+            held += usize::from(one.is_held());
+        }
+        let most = policy.reservations_max;
+        if held >= most || all >= most.saturating_mul(REMEMBERED) {
             return Err(Refusal::Quota);
         }
         Ok(())
     }
 }
+
+/// Reservations of a neighbor that are remembered, those that were given up included, for each one that it may have.
+const REMEMBERED: usize = 4;

@@ -16,16 +16,19 @@ use crate::resources::Resources;
 impl<R: Resources> Domain<R> {
     /// Releases a request of this domain, or stops its search.
     pub fn release(&mut self, now: Instant, id: CorrelationId) {
-        if self.forget_search(id) {
+        let was_searching = self.forget_search(id);
+        let held = self.attempts(id).filter(|key| {
+            let known = self.reservations.get(key);
+            known.is_some_and(Reservation::is_held)
+        });
+        let held: Vec<Key> = held.collect();
+        if was_searching && held.is_empty() {
             let outcome = Outcome::Refused(Refusal::Released);
             self.outbox.push(Output::Outcome { id, outcome });
         }
-        let keys: Vec<Key> = self.attempts(id).collect();
-        for key in keys {
+        for key in held {
             self.change(key, |domain, reservation| {
-                if reservation.is_held() {
-                    domain.close(now, reservation, Refusal::Released);
-                }
+                domain.close(now, reservation, Refusal::Released);
             });
         }
     }

@@ -139,3 +139,24 @@ fn chain_and_tree_reserve_the_same_path() {
     assert_eq!(found[0].1, found[1].1);
     assert_eq!((found[0].2, found[1].2), (1, 4));
 }
+
+#[test]
+fn released_request_has_one_outcome_and_tries_no_further_path() {
+    for millis in (0..1500).step_by(20) {
+        let mut world = World::empty(plan(4, true), Rng::new(millis));
+        world.at(BEGIN, Event::Request(request(C, 60), A));
+        let at = BEGIN + Duration::from_millis(millis);
+        world.at(at, Event::Release(CorrelationId(5), A));
+        world.run_until(at + LONGEST).unwrap();
+        world.check_agreement().unwrap();
+        let is_expected = match outcomes(&world) {
+            [Outcome::Refused(refusal)] => *refusal == lighthaul_stargate::Refusal::Released,
+            [Outcome::Committed { .. }, Outcome::Released] => true,
+            _ => false,
+        };
+        assert!(is_expected, "{:?}", outcomes(&world));
+        let held = world.nodes.values().flat_map(|node| &node.domain);
+        let held = held.flat_map(Domain::reservations);
+        assert_eq!(held.filter(|one| one.is_held()).count(), 0);
+    }
+}

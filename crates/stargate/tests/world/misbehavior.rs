@@ -178,10 +178,10 @@ fn refusal(answers: &[(DomainId, Body)]) -> Option<Refusal> {
 #[test]
 fn overstated_capacity_is_refused_at_the_hold_and_another_path_is_taken() {
     let plan = plan(4, true);
-    let mut stage = Player::new(&plan, A);
-    stage.domain.request(stage.now, request(C, 60));
-    stage.drain();
-    let queries = stage.sent.clone();
+    let mut player = Player::new(&plan, A);
+    player.domain.request(player.now, request(C, 60));
+    player.drain();
+    let queries = player.sent.clone();
     assert_eq!(queries.len(), 2);
     for (to, body) in queries {
         let Body::Query {
@@ -198,9 +198,9 @@ fn overstated_capacity_is_refused_at_the_hold_and_another_path_is_taken() {
         };
         let rate = CHANNEL;
         let offer = Offer::new(rate, vec![Step { from, till, rate }]).unwrap();
-        stage.hear(to, Body::Offer { query, offer });
+        player.hear(to, Body::Offer { query, offer });
     }
-    let first = stage.sent.clone();
+    let first = player.sent.clone();
     let [(B, Body::Hold { key, .. })] = first.as_slice() else {
         panic!("{first:?}");
     };
@@ -208,7 +208,7 @@ fn overstated_capacity_is_refused_at_the_hold_and_another_path_is_taken() {
         key: *key,
         refusal: Refusal::NoCapacity,
     };
-    let next = stage.hear(B, refused);
+    let next = player.hear(B, refused);
     let is_abort = |(to, body): &(DomainId, Body)| *to == B && matches!(body, Body::Abort { .. });
     assert!(next.iter().any(is_abort), "{next:?}");
     let other = next.iter().find_map(|(to, body)| {
@@ -221,10 +221,10 @@ fn overstated_capacity_is_refused_at_the_hold_and_another_path_is_taken() {
     let (other, second) = other.unwrap();
     assert_eq!(other, DomainId(3));
     assert_ne!(second, *key);
-    stage.hear(other, Body::Held { key: second });
-    stage.hear(other, Body::Committed { key: second });
+    player.hear(other, Body::Held { key: second });
+    player.hear(other, Body::Committed { key: second });
     assert!(matches!(
-        stage.outcomes.as_slice(),
+        player.outcomes.as_slice(),
         [Outcome::Committed { .. }]
     ));
 }
@@ -232,17 +232,17 @@ fn overstated_capacity_is_refused_at_the_hold_and_another_path_is_taken() {
 #[test]
 fn silent_neighbor_ends_in_a_refusal_and_frees_the_hold() {
     let plan = plan(2, false);
-    let mut stage = Player::new(&plan, A);
-    stage.domain.request(stage.now, request(B, 60));
-    stage.drain();
+    let mut player = Player::new(&plan, A);
+    player.domain.request(player.now, request(B, 60));
+    player.drain();
     for _ in 0..60 {
-        stage.wait(1);
+        player.wait(1);
     }
-    assert_eq!(stage.outcomes, [Outcome::Refused(Refusal::NoAnswer)]);
+    assert_eq!(player.outcomes, [Outcome::Refused(Refusal::NoAnswer)]);
     // the same neighbor answers queries, but no hold
     let step = Step {
-        from: stage.now + Duration::from_mins(1),
-        till: stage.now + Duration::from_mins(3),
+        from: player.now + Duration::from_mins(1),
+        till: player.now + Duration::from_mins(3),
         rate: CHANNEL,
     };
     let parts = (
@@ -259,99 +259,99 @@ fn silent_neighbor_ends_in_a_refusal_and_frees_the_hold() {
         }]],
     );
     let vector = Trc::new(vec![step]).unwrap();
-    stage
+    player
         .domain
-        .reserve(stage.now, key(), parts, vector)
+        .reserve(player.now, key(), parts, vector)
         .unwrap();
-    assert_eq!(stage.held(), 1);
-    stage.wait(4);
-    assert_eq!(stage.held(), 0);
+    assert_eq!(player.held(), 1);
+    player.wait(4);
+    assert_eq!(player.held(), 0);
     assert_eq!(
-        stage.outcomes.last(),
+        player.outcomes.last(),
         Some(&Outcome::Refused(Refusal::Expired))
     );
-    stage.wait(60);
-    assert_eq!(stage.domain.reservations().count(), 0);
+    player.wait(60);
+    assert_eq!(player.domain.reservations().count(), 0);
 }
 
 #[test]
 fn repeated_answers_and_requests_have_no_further_effect() {
     let plan = plan(3, false);
-    let mut stage = Player::new(&plan, B);
-    let body = hold(&plan, stage.now, C);
-    assert_eq!(stage.hear(A, body.clone()).len(), 1);
-    assert_eq!(stage.hear(A, body.clone()), []);
+    let mut player = Player::new(&plan, B);
+    let body = hold(&plan, player.now, C);
+    assert_eq!(player.hear(A, body.clone()).len(), 1);
+    assert_eq!(player.hear(A, body.clone()), []);
     let held = Body::Held { key: key() };
-    assert_eq!(stage.hear(C, held.clone()), [(A, held.clone())]);
-    assert_eq!(stage.hear(C, held.clone()), []);
-    assert_eq!(stage.hear(A, body), [(A, held)]);
+    assert_eq!(player.hear(C, held.clone()), [(A, held.clone())]);
+    assert_eq!(player.hear(C, held.clone()), []);
+    assert_eq!(player.hear(A, body), [(A, held)]);
     let commit = Body::Commit { key: key() };
-    assert_eq!(stage.hear(A, commit.clone()), [(C, commit.clone())]);
-    assert_eq!(stage.hear(A, commit.clone()), []);
+    assert_eq!(player.hear(A, commit.clone()), [(C, commit.clone())]);
+    assert_eq!(player.hear(A, commit.clone()), []);
     let committed = Body::Committed { key: key() };
-    assert_eq!(stage.hear(C, committed.clone()), [(A, committed.clone())]);
-    assert_eq!(stage.hear(C, committed.clone()), []);
-    assert_eq!(stage.hear(A, commit), [(A, committed)]);
-    assert_eq!(stage.held(), 1);
+    assert_eq!(player.hear(C, committed.clone()), [(A, committed.clone())]);
+    assert_eq!(player.hear(C, committed.clone()), []);
+    assert_eq!(player.hear(A, commit), [(A, committed)]);
+    assert_eq!(player.held(), 1);
 }
 
 #[test]
 fn replayed_messages_of_an_ended_reservation_are_refused() {
     let plan = plan(2, false);
-    let mut stage = Player::new(&plan, B);
-    let begin = stage.now;
+    let mut player = Player::new(&plan, B);
+    let begin = player.now;
     let body = hold(&plan, begin, B);
-    stage.hear(A, body.clone());
-    stage.hear(A, Body::Commit { key: key() });
-    stage.hear(A, Body::Release { key: key() });
-    assert_eq!(stage.held(), 0);
+    player.hear(A, body.clone());
+    player.hear(A, Body::Commit { key: key() });
+    player.hear(A, Body::Release { key: key() });
+    assert_eq!(player.held(), 0);
     // at once: the closed reservation is remembered
     assert_eq!(
-        refusal(&stage.hear(A, body.clone())),
+        refusal(&player.hear(A, body.clone())),
         Some(Refusal::Released)
     );
     let commit = Body::Commit { key: key() };
     assert_eq!(
-        refusal(&stage.hear(A, commit.clone())),
+        refusal(&player.hear(A, commit.clone())),
         Some(Refusal::Released)
     );
     // after the hold: it is forgotten, and its times have passed
-    stage.wait(6);
-    assert_eq!(stage.domain.reservations().count(), 0);
-    assert_eq!(refusal(&stage.hear(A, body.clone())), Some(Refusal::Times));
-    assert_eq!(refusal(&stage.hear(A, commit)), Some(Refusal::Unknown));
+    player.wait(6);
+    assert_eq!(player.domain.reservations().count(), 0);
+    assert_eq!(refusal(&player.hear(A, body.clone())), Some(Refusal::Times));
+    assert_eq!(refusal(&player.hear(A, commit)), Some(Refusal::Unknown));
     // on the next day
-    stage.wait(86_400);
-    let yesterday = stage.hear_at(A, begin, body);
+    player.wait(86_400);
+    let yesterday = player.hear_at(A, begin, body);
     assert!(matches!(
         refusal(&yesterday),
         Some(Refusal::ClockOffset(..0))
     ));
-    assert_eq!(stage.held(), 0);
+    assert_eq!(player.held(), 0);
 }
 
 #[test]
 fn clock_that_is_off_by_minutes_is_refused_with_its_offset() {
     let plan = plan(2, false);
-    let mut stage = Player::new(&plan, B);
-    let body = hold(&plan, stage.now, B);
+    let mut player = Player::new(&plan, B);
+    let body = hold(&plan, player.now, B);
     for (offset, text) in [
         (180_000_i64, "180.000 s ahead"),
         (-90_500, "90.500 s behind"),
     ] {
-        let sent = stage
+        let sent = player
             .now
             .as_nanos()
             .saturating_add_signed(offset * 1_000_000);
-        let answers = stage.hear_at(A, Instant::from_nanos(sent), body.clone());
+        let answers = player.hear_at(A, Instant::from_nanos(sent), body.clone());
         let found = refusal(&answers).unwrap();
         assert_eq!(found, Refusal::ClockOffset(offset * 1_000_000));
         assert!(found.to_string().contains(text), "{found}");
     }
-    assert_eq!(stage.held(), 0);
-    let late = stage.now + Duration::from_secs(1);
-    assert_eq!(refusal(&stage.hear_at(A, late, body)), None);
-    assert_eq!(stage.held(), 1);
+    assert_eq!(player.held(), 0);
+    let late = player.now + Duration::from_secs(1);
+    assert_eq!(refusal(&player.hear_at(A, late, body)), None);
+    assert_eq!(player.held(), 1);
 }
 
 #[test]
@@ -359,11 +359,11 @@ fn loops_and_requests_beyond_the_policy_are_refused() {
     let plan = plan(3, false);
     let now = BEGIN;
     let with = |change: &dyn Fn(&mut Body)| {
-        let mut stage = Player::new(&plan, B);
+        let mut player = Player::new(&plan, B);
         let mut body = hold(&plan, now, C);
         change(&mut body);
-        let answers = stage.hear(A, body);
-        assert_eq!(stage.held(), usize::from(refusal(&answers).is_none()));
+        let answers = player.hear(A, body);
+        assert_eq!(player.held(), usize::from(refusal(&answers).is_none()));
         refusal(&answers)
     };
     let route = |change: &dyn Fn(&mut Vec<Hop>, &mut Vec<DomainId>)| {
@@ -434,9 +434,9 @@ fn quota_horizon_rate_and_transit_of_a_neighbor_are_limits() {
     let with = |change: &dyn Fn(&mut lighthaul_stargate::Policy)| {
         let mut config = plan.config(B);
         change(config.neighbors.get_mut(&A).unwrap());
-        let mut stage = Player::new(&plan, B);
-        stage.domain = Domain::new(config, plan.topology(), plan.resources(B), 3);
-        refusal(&stage.hear(A, hold(&plan, BEGIN, C)))
+        let mut player = Player::new(&plan, B);
+        player.domain = Domain::new(config, plan.topology(), plan.resources(B), 3);
+        refusal(&player.hear(A, hold(&plan, BEGIN, C)))
     };
     assert_eq!(with(&|_| ()), None);
     assert_eq!(
@@ -462,13 +462,13 @@ fn quota_horizon_rate_and_transit_of_a_neighbor_are_limits() {
 #[test]
 fn strangers_and_other_neighbors_cannot_touch_a_reservation() {
     let plan = plan(3, false);
-    let mut stage = Player::new(&plan, B);
-    let body = hold(&plan, stage.now, B);
-    assert_eq!(stage.hear(DomainId(50), body.clone()), []);
-    assert_eq!(stage.held(), 0);
-    stage.hear(A, body);
-    let stranger = stage.hear(DomainId(50), Body::Abort { key: key() });
-    assert_eq!((stranger.len(), stage.held()), (0, 1));
+    let mut player = Player::new(&plan, B);
+    let body = hold(&plan, player.now, B);
+    assert_eq!(player.hear(DomainId(50), body.clone()), []);
+    assert_eq!(player.held(), 0);
+    player.hear(A, body);
+    let stranger = player.hear(DomainId(50), Body::Abort { key: key() });
+    assert_eq!((stranger.len(), player.held()), (0, 1));
     for body in [
         Body::Abort { key: key() },
         Body::Release { key: key() },
@@ -478,12 +478,38 @@ fn strangers_and_other_neighbors_cannot_touch_a_reservation() {
             refusal: Refusal::DeviceFailed,
         },
     ] {
-        stage.hear(C, body);
-        let stages: Vec<Stage> = stage
+        player.hear(C, body);
+        let stages: Vec<Stage> = player
             .domain
             .reservations()
             .map(lighthaul_stargate::Reservation::stage)
             .collect();
         assert_eq!(stages, [Stage::Held]);
     }
+}
+
+#[test]
+fn reservations_that_a_neighbor_gave_up_are_bounded() {
+    let plan = plan(2, false);
+    let mut config = plan.config(B);
+    config.neighbors.get_mut(&A).unwrap().reservations_max = 2;
+    let mut player = Player::new(&plan, B);
+    player.domain = Domain::new(config, plan.topology(), plan.resources(B), 3);
+    let mut refused = 0;
+    for id in 0..20 {
+        let mut body = hold(&plan, player.now, B);
+        if let Body::Hold { key, .. } = &mut body {
+            key.id = CorrelationId(id);
+        }
+        let answers = player.hear(A, body);
+        refused += usize::from(refusal(&answers) == Some(Refusal::Quota));
+        let key = Key {
+            id: CorrelationId(id),
+            ..key()
+        };
+        player.hear(A, Body::Abort { key });
+    }
+    assert_eq!((refused, player.domain.reservations().count()), (12, 8));
+    player.wait(6);
+    assert_eq!(player.domain.reservations().count(), 0);
 }
