@@ -160,3 +160,26 @@ fn released_request_has_one_outcome_and_tries_no_further_path() {
         assert_eq!(held.filter(|one| one.is_held()).count(), 0);
     }
 }
+
+#[test]
+fn source_that_restarts_before_its_decision_aborts_the_request() {
+    let (mut restarted, mut committed) = (0, 0);
+    for millis in (0..1500).step_by(20) {
+        let mut world = World::empty(plan(3, false), Rng::new(millis));
+        world.at(BEGIN, Event::Request(request(C, 600), A));
+        let at = BEGIN + Duration::from_millis(millis);
+        world.at(at, Event::Crash(A));
+        world.run_until(at + LONGEST).unwrap();
+        world.check_agreement().unwrap();
+        match outcomes(&world) {
+            [] => {}
+            [Outcome::Refused(refusal)] => {
+                assert_eq!(*refusal, lighthaul_stargate::Refusal::Restarted);
+                restarted += 1;
+            }
+            [Outcome::Committed { .. }] => committed += 1,
+            others => panic!("{others:?}"),
+        }
+    }
+    assert!(restarted > 0 && committed > 0);
+}

@@ -285,8 +285,15 @@ fn repeated_answers_and_requests_have_no_further_effect() {
     assert_eq!(player.hear(C, held.clone()), [(A, held.clone())]);
     assert_eq!(player.hear(C, held.clone()), []);
     assert_eq!(player.hear(A, body), [(A, held)]);
+    // a refusal of an earlier copy that arrives late
+    let late = Body::Refused {
+        key: key(),
+        refusal: Refusal::NoCapacity,
+    };
+    assert_eq!(player.hear(C, late.clone()), []);
     let commit = Body::Commit { key: key() };
     assert_eq!(player.hear(A, commit.clone()), [(C, commit.clone())]);
+    assert_eq!(player.hear(C, late), []);
     assert_eq!(player.hear(A, commit.clone()), []);
     let committed = Body::Committed { key: key() };
     assert_eq!(player.hear(C, committed.clone()), [(A, committed.clone())]);
