@@ -56,6 +56,7 @@ pages! {
     troubleshooting "docs/src/troubleshooting.md"
     security "docs/src/security.md"
     wire "docs/src/wire.md"
+    domains "docs/src/domains.md"
     decisions "docs/src/decisions.md"
     simulator "docs/src/simulator.md"
     contributing "docs/src/contributing.md"
