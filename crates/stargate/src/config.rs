@@ -58,6 +58,16 @@ pub struct Timing {
     pub clock_tolerance: Duration,
 }
 
+impl Timing {
+    /// Returns true if every timer makes progress, and the own holds are within the limit for neighbors.
+    pub fn is_valid(&self) -> bool {
+        let least = self.query.min(self.hold).min(self.retry).min(self.refresh);
+        !least.is_zero()
+            && self.retry <= self.retry_max
+            && self.hold.saturating_add(self.decide) <= self.hold_max
+    }
+}
+
 impl Default for Policy {
     /// All rates, 1000 reservations, 30 days, transit.
     fn default() -> Self {
@@ -84,5 +94,24 @@ impl Default for Timing {
             linger: Duration::from_secs(10),
             clock_tolerance: Duration::from_secs(3),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_without_progress_are_invalid() {
+        let with = |change: fn(&mut Timing)| {
+            let mut timing = Timing::default();
+            change(&mut timing);
+            timing.is_valid()
+        };
+        assert!(with(|_| ()));
+        assert!(!with(|timing| timing.retry = Duration::ZERO));
+        assert!(!with(|timing| timing.refresh = Duration::ZERO));
+        assert!(!with(|timing| timing.retry_max = Duration::from_nanos(1)));
+        assert!(!with(|timing| timing.hold = Duration::MAX));
     }
 }

@@ -59,7 +59,12 @@ pub(crate) enum Answer {
 impl<R: Resources> Domain<R> {
     /// Returns a domain without reservations. The seed determines numbers of queries and delays of retries; it must
     /// differ after each restart.
-    pub const fn new(config: Config, topology: Topology, resources: R, seed: u64) -> Self {
+    ///
+    /// # Panics
+    ///
+    /// If the timers of the configuration are invalid.
+    pub fn new(config: Config, topology: Topology, resources: R, seed: u64) -> Self {
+        assert!(config.timing.is_valid(), "timers are invalid");
         Self {
             config,
             resources,
@@ -134,7 +139,8 @@ impl<R: Resources> Domain<R> {
 
     /// Returns the time at which [`Domain::handle_timeout`] is next due.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.first().map(|(at, _)| *at)
+        let first = self.timers.first().map(|(at, _)| *at);
+        first.filter(|at| *at < Instant::NEVER)
     }
 
     /// Returns all reservations, those that were given up included.
