@@ -1,8 +1,9 @@
 //! Hosts of which only the port of ssh is open, in a file below the cache directory.
 //!
 //! Data to such a host goes through several logins. A copy that finds the host here begins those logins together with
-//! its first one, instead of two logins later. Each line has the host as the user wrote it, its name or address, its
-//! port, the program that runs there, and the time in seconds since 1970. Lines that are not understood are dropped.
+//! its first one, instead of two logins later. Each line has the host as the user wrote it, its name or address, and
+//! its port. The program that runs there and the time in seconds since 1970 follow. Lines that are not understood are
+//! dropped.
 
 use std::path::PathBuf;
 
