@@ -3,7 +3,8 @@
 //! [`is_local`] looks up the route to an address over rtnetlink. A route of type local, broadcast
 //! or anycast ends at this host. Rules for targets use the answer to protect the services of the
 //! gateway's own host. Therefore an address counts as local if the kernel does not answer within a
-//! second. [`read`] decodes the answer, and never panics.
+//! second. The same applies to errors, unless they mean that there is no route. [`read`] decodes the
+//! answer, and never panics.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -16,8 +17,8 @@ use rustix::net::{
 };
 use tracing::warn;
 
-/// Returns true if packets to `address` are delivered to this host, or if the kernel does not
-/// answer.
+/// Returns true if packets to `address` are delivered to this host, or if the kernel does not say
+/// where they are delivered.
 pub fn is_local(address: IpAddr) -> bool {
     ask(address).unwrap_or_else(|error| {
         warn!("cannot ask the kernel for the route to {address}, so it is not used: {error}");
@@ -63,7 +64,8 @@ fn request(address: IpAddr) -> Vec<u8> {
     out
 }
 
-/// Decodes the kernel's answer; an address without a route is not local. Fails if the answer is incomplete.
+/// Decodes the kernel's answer; an address without a route is not local. Fails if the answer is
+/// incomplete, or an error for another reason, such as a lack of memory.
 pub fn read(reply: &[u8]) -> io::Result<bool> {
     let kind = reply.get(4..6).and_then(|octets| octets.try_into().ok());
     match kind.map(u16::from_ne_bytes) {
@@ -74,9 +76,14 @@ pub fn read(reply: &[u8]) -> io::Result<bool> {
         Some(NLMSG_ERROR) => {
             let error = reply.get(HEADER_LEN..HEADER_LEN + 4);
             let error = error.and_then(|octets| octets.try_into().ok());
-            match error.map_or(0, i32::from_ne_bytes) {
-                0 => Err(Errno::BADMSG),
-                _ => Ok(false),
+            // the kernel sends the negated number of the error; zero would be a success
+            let number = error.map_or(0, i32::from_ne_bytes).checked_neg();
+            let number = number.filter(|number| (1..=ERRNO_MAX).contains(number));
+            let error = number.map_or(Errno::BADMSG, Errno::from_raw_os_error);
+            if NO_ROUTE.contains(&error) {
+                Ok(false)
+            } else {
+                Err(error)
             }
         }
         _ => Err(Errno::BADMSG),
@@ -99,6 +106,11 @@ const RTA_DST: u16 = 1;
 const RTN_LOCAL: u8 = 2;
 const RTN_BROADCAST: u8 = 3;
 const RTN_ANYCAST: u8 = 4;
+/// Answers for an address without a route, and for a route of type unreachable (`fib_props` in
+/// Linux). All other errors may be transient, and say nothing about the address.
+const NO_ROUTE: [Errno; 2] = [Errno::NETUNREACH, Errno::HOSTUNREACH];
+/// Largest number of an error (`MAX_ERRNO` in Linux).
+const ERRNO_MAX: i32 = 4095;
 
 #[cfg(test)]
 mod tests {
@@ -173,7 +185,24 @@ mod tests {
             Err(Errno::BADMSG),
             "a success without a route"
         );
-        route[HEADER_LEN..HEADER_LEN + 4].copy_from_slice(&(-101_i32).to_ne_bytes());
-        assert_eq!(read(&route), Ok(false), "the network is unreachable");
+    }
+
+    #[test]
+    fn only_errors_about_a_missing_route_mean_not_local() {
+        let answer = |error: i32| {
+            let mut answer = [0; HEADER_LEN + 4];
+            answer[4..6].copy_from_slice(&NLMSG_ERROR.to_ne_bytes());
+            answer[HEADER_LEN..].copy_from_slice(&error.to_ne_bytes());
+            read(&answer)
+        };
+        for missing in [Errno::NETUNREACH, Errno::HOSTUNREACH] {
+            assert_eq!(answer(-missing.raw_os_error()), Ok(false), "{missing}");
+        }
+        for other in [Errno::NOMEM, Errno::NOBUFS, Errno::PERM, Errno::INVAL] {
+            assert_eq!(answer(-other.raw_os_error()), Err(other), "{other}");
+        }
+        for malformed in [101, -4096, i32::MIN, i32::MAX] {
+            assert_eq!(answer(malformed), Err(Errno::BADMSG), "{malformed}");
+        }
     }
 }
