@@ -9,7 +9,7 @@
 //! - [`rng`]: seeded random numbers
 //! - [`codec`]: decoding and encoding of untrusted octets without panics
 //! - [`hex`]: hexadecimal digits; [`escape`]: untrusted text as one printable line; [`position`]: line and column of a fault
-//! - [`count`]: numbers with their nouns
+//! - [`count`]: numbers with their nouns; [`unsigned`]: numbers without a sign
 //! - [`load`]: load samples of a host
 //! - [`prefix`]: prefixes of addresses, and the blocks of a host or a site; [`seats`]: max-min fair shares of a limited resource
 //! - [`endpoint`]: one side of one transfer
@@ -38,6 +38,7 @@ pub mod span;
 pub mod time;
 pub mod timetable;
 pub mod trc;
+pub mod unsigned;
 
 pub use civil::{CivilTime, ParseCivilTimeError};
 pub use codec::{Malformed, Reader};

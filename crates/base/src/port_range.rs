@@ -3,6 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
+use crate::unsigned;
+
 /// Ports from the first to the last, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortRange {
@@ -38,9 +40,8 @@ impl FromStr for PortRange {
     fn from_str(text: &str) -> Result<Self, ParsePortRangeError> {
         let (first, last) = text.split_once(['-', ':']).unwrap_or((text, text));
         let port = |digits: &str| {
-            let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-            let number = is_number.then(|| digits.parse::<u16>().ok()).flatten();
-            number.filter(|port| *port > 0).ok_or(ParsePortRangeError)
+            let number = unsigned::number(digits).filter(|port| *port > 0);
+            number.ok_or(ParsePortRangeError)
         };
         let range = Self {
             first: port(first)?,

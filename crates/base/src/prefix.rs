@@ -12,6 +12,8 @@ use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
+use crate::unsigned;
+
 /// Addresses with the same first bits, in CIDR notation `192.0.2.0/24` or `2001:db8::/48`; all other bits are zero.
 ///
 /// An IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) is the IPv4 address. So another notation cannot evade a rule or a
@@ -101,7 +103,7 @@ impl FromStr for Prefix {
     fn from_str(text: &str) -> Result<Self, NotAPrefix> {
         let wrong = || NotAPrefix(text.to_owned());
         let (address, len) = match text.split_once('/') {
-            Some((address, len)) => (address, Some(number(len).ok_or_else(wrong)?)),
+            Some((address, len)) => (address, Some(unsigned::number(len).ok_or_else(wrong)?)),
             None => (text, None),
         };
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
@@ -141,12 +143,6 @@ fn masked(address: IpAddr, len: u8) -> IpAddr {
 
 const fn width(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
-}
-
-/// Parses a number without a sign.
-fn number(text: &str) -> Option<u8> {
-    let is_number = text.bytes().all(|octet| octet.is_ascii_digit());
-    is_number.then(|| text.parse().ok()).flatten()
 }
 
 /// Bits before the IPv4 address in an IPv4-mapped address.

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use lighthaul_base::prefix::Prefix;
+use lighthaul_base::unsigned;
 use serde::{Deserialize, Serialize};
 
 /// Set of packets: all, or those of a protocol, to a target, to some ports.
@@ -165,8 +166,8 @@ impl From<Flow> for String {
 
 fn ports(text: &str) -> Result<(u16, u16), NotAFlow> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let number = |text: &str| text.parse().map_err(|_| NotAFlow);
-    Ok((number(first)?, number(last)?))
+    let both = unsigned::number(first).zip(unsigned::number(last));
+    both.ok_or(NotAFlow)
 }
 
 /// Fault of the text of a flow.
@@ -243,6 +244,8 @@ pub(crate) mod tests {
             "udp 9-8",
             "udp 70000",
             "udp 1 2",
+            "udp +80",
+            "udp 80-+90",
             "1-2-3",
             "10.0.0/8",
         ] {

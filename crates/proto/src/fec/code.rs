@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
+use lighthaul_base::unsigned;
 use reed_solomon_simd::{ReedSolomonEncoder, decode};
 
 /// Systematic erasure code. It restores as many symbols of a block as it adds.
@@ -87,7 +88,7 @@ impl FromStr for Code {
     type Err = ParseCodeError;
 
     fn from_str(text: &str) -> Result<Self, ParseCodeError> {
-        let number = |text: &str| text.parse().map_err(|_| ParseCodeError);
+        let number = |text: &str| unsigned::number(text).ok_or(ParseCodeError);
         let code = match text.split_once(':') {
             None if text == "none" => Self::None,
             Some(("xor", sources)) => Self::Xor(number(sources)?),
@@ -244,6 +245,8 @@ mod tests {
             ("xor:255", None),
             ("xor", None),
             ("rs:10", None),
+            ("rs:10++3", None),
+            ("xor:+3", None),
             ("rs:10+0", None),
             ("rs:0+1", None),
             ("rs:200+56", None),

@@ -16,7 +16,7 @@ use std::io::Write;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use lighthaul_base::{Instant, PortRange};
+use lighthaul_base::{Instant, PortRange, unsigned};
 use lighthaul_daemon::greeting::GREETING;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::crypto::tls;
@@ -211,7 +211,7 @@ fn await_login(ssh: &Ssh, sharing: &Sharing, output: &PolledOutput) -> Result<()
 /// Returns the port and the key of the remote daemon.
 fn greeting(words: &[String]) -> Option<(u16, Fingerprint)> {
     let [port, key] = words else { return None };
-    Some((port.parse().ok()?, key.parse().ok()?))
+    Some((unsigned::number(port)?, key.parse().ok()?))
 }
 
 /// Closes the standard input of `child`, and waits for its end. Returns its status, if it had one.
