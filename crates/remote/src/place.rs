@@ -14,8 +14,10 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use crate::error::Fault;
+use lighthaul_base::unsigned;
 use lighthaul_session::error::Error;
+
+use crate::error::Fault;
 
 /// Default port of a daemon.
 pub const PORT: u16 = 4810;
@@ -56,17 +58,9 @@ impl Place {
         {
             return Err(Fault::Scheme(text.to_owned()).into());
         }
-        let (host, path) = if let Some(end) = text.find("]:") {
-            (&text[..=end], Some(&text[end + 2..]))
-        } else {
-            match text.split_once(':') {
-                Some((host, path)) if !host.is_empty() && !host.contains('/') => (host, Some(path)),
-                _ => (text, None),
-            }
-        };
-        match path {
+        match far(text) {
             None => Ok(Self::Here(PathBuf::from(with_slash(text)))),
-            Some(path) => {
+            Some((host, path)) => {
                 let host = host.replace(['[', ']'], "");
                 // ssh would take it for an option, and options can start programs
                 if host.starts_with('-') {
@@ -87,15 +81,18 @@ impl Place {
         let (name, port) = match host.strip_prefix('[') {
             Some(v6) => {
                 let (name, port) = v6.split_once(']')?;
-                (name, port.strip_prefix(':'))
+                match port {
+                    "" => (name, None),
+                    port => (name, Some(port.strip_prefix(':')?)),
+                }
             }
             None => match host.split_once(':') {
                 Some((name, port)) => (name, Some(port)),
                 None => (host, None),
             },
         };
-        let port = port.map_or(Some(PORT), |port| port.parse().ok())?;
-        (!name.is_empty()).then(|| Self::Daemon {
+        let port = port.map_or(Some(PORT), unsigned::number)?;
+        (!name.is_empty() && port > 0).then(|| Self::Daemon {
             host: name.to_owned(),
             port,
             path,
@@ -179,6 +176,27 @@ impl Place {
     }
 }
 
+/// Returns the host and the path of `host:path`, or nothing for a local path (`colon` in `misc.c` of
+/// OpenSSH). A slash before the colon makes the path local. Brackets at the start, or after the
+/// user, enclose an IPv6 address, whose colons do not count.
+fn far(text: &str) -> Option<(&str, &str)> {
+    let mut is_bracketed = text.starts_with('[');
+    let octets = text.as_bytes();
+    for (at, octet) in octets.iter().enumerate() {
+        let next = octets.get(at + 1);
+        match octet {
+            b'/' => return None,
+            b'@' if next == Some(&b'[') => is_bracketed = true,
+            b']' if is_bracketed && next == Some(&b':') => {
+                return Some((&text[..=at], &text[at + 2..]));
+            }
+            b':' if !is_bracketed => return (at > 0).then(|| (&text[..at], &text[at + 1..])),
+            _ => {}
+        }
+    }
+    None
+}
+
 /// Returns the path relative to the home directory, where ssh starts. `~` is that directory, as for scp.
 fn from_home(path: &str) -> Option<&str> {
     let path = match path.strip_prefix('~') {
@@ -231,10 +249,17 @@ mod tests {
             ("h:.", ssh("h", "./")),
             ("lh://h/a/.", daemon("h", PORT, "/a/./")),
             ("./-o:x", Place::Here("./-o:x".into())),
+            ("./x]:y", Place::Here("./x]:y".into())),
+            ("[::1]/x]:y", Place::Here("[::1]/x]:y".into())),
+            ("[::1", Place::Here("[::1".into())),
+            (":x", Place::Here(":x".into())),
+            ("h:x]:y", ssh("h", "x]:y")),
+            ("[::1]:x]:y", ssh("::1", "x]:y")),
             ("u@[2001:db8::1]:/p", ssh("u@2001:db8::1", "/p")),
             ("lh://h/p", daemon("h", PORT, "/p")),
             ("lh://h:99/", daemon("h", 99, "/")),
             ("lh://[::1]:99/p", daemon("::1", 99, "/p")),
+            ("lh://[::1]/p", daemon("::1", PORT, "/p")),
         ] {
             assert_eq!(Place::parse(text), Ok(place), "{text}");
         }
@@ -243,6 +268,12 @@ mod tests {
             "lh://h",
             "lh:///p",
             "lh://h:x/p",
+            "lh://h:/p",
+            "lh://h:0/p",
+            "lh://h:+99/p",
+            "lh://[::1]4811/p",
+            "lh://[::1]:/p",
+            "lh://[::1/p",
             "-oProxyCommand=x:/y",
             "h:~other/x",
             "[-x]:y",
