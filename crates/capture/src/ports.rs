@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use lighthaul_base::unsigned;
+
 /// Range of ports without port zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ports {
@@ -60,7 +62,7 @@ impl FromStr for Ports {
             return Ok(Self::ALL);
         }
         let (first, last) = text.split_once('-').unwrap_or((text, text));
-        let ports = number(first).zip(number(last));
+        let ports = unsigned::number(first).zip(unsigned::number(last));
         ports
             .and_then(|(first, last)| Self::new(first, last))
             .ok_or_else(|| NotPorts(text.to_owned()))
@@ -71,12 +73,6 @@ impl FromStr for Ports {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a range of ports: write 443, 1000-2000 or * for all")]
 pub struct NotPorts(String);
-
-/// Parses a number without a sign.
-pub fn number(text: &str) -> Option<u16> {
-    let is_number = text.bytes().all(|octet| octet.is_ascii_digit());
-    is_number.then(|| text.parse().ok()).flatten()
-}
 
 #[cfg(test)]
 mod tests {

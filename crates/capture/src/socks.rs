@@ -156,7 +156,7 @@ impl Handshake for Socks {
         match outcome {
             Ok(address) => {
                 out.extend([VERSION, 0, 0]);
-                Target::from(address).put(&mut out);
+                Target::put_address(address, &mut out);
             }
             Err(refusal) => out.extend(failure(refusal.reply())),
         }

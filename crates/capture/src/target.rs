@@ -10,8 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use lighthaul_base::codec::{Malformed, Reader};
-
-use crate::ports::number;
+use lighthaul_base::unsigned;
 
 /// Host and TCP port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +51,13 @@ impl Target {
         out.extend(self.port.to_be_bytes());
     }
 
+    /// Appends any address in the same format. The port may be zero, as in the answer to a SOCKS5
+    /// request.
+    pub fn put_address(address: SocketAddr, out: &mut Vec<u8>) {
+        let (host, port) = (address.ip().into(), address.port());
+        Self { host, port }.put(out);
+    }
+
     /// Reads the format of [`Self::put`].
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let host = match reader.u8()? {
@@ -82,11 +88,18 @@ impl Target {
     }
 }
 
-impl From<SocketAddr> for Target {
-    fn from(address: SocketAddr) -> Self {
-        Self {
-            host: address.ip().into(),
-            port: address.port(),
+impl TryFrom<SocketAddr> for Target {
+    type Error = NotATarget;
+
+    /// Converts the address of a connection. Fails for port zero, to which a program can connect,
+    /// but which other gateways refuse.
+    fn try_from(address: SocketAddr) -> Result<Self, NotATarget> {
+        match address.port() {
+            0 => Err(NotATarget(address.to_string())),
+            port => Ok(Self {
+                host: address.ip().into(),
+                port,
+            }),
         }
     }
 }
@@ -106,7 +119,8 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, NotATarget> {
         let wrong = || NotATarget(text.to_owned());
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-        let port = number(port).filter(|port| *port > 0).ok_or_else(wrong)?;
+        let port = unsigned::number(port).filter(|port| *port > 0);
+        let port = port.ok_or_else(wrong)?;
         let host = match bracketed(host) {
             Some(address) => address.parse().ok().map(|ip| IpAddr::V6(ip).into()),
             None if host.contains(':') => None,
@@ -188,6 +202,19 @@ const LABEL_MAX: usize = 63;
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn port_zero_is_no_target() {
+        let address: SocketAddr = "10.0.0.1:443".parse().unwrap();
+        assert_eq!(Target::try_from(address), "10.0.0.1:443".parse());
+        let mapped: SocketAddr = "[::ffff:10.0.0.1]:443".parse().unwrap();
+        assert_eq!(Target::try_from(mapped), "10.0.0.1:443".parse());
+        let zero: SocketAddr = "[fd00::1]:0".parse().unwrap();
+        assert_eq!(
+            Target::try_from(zero),
+            Err(NotATarget("[fd00::1]:0".to_owned()))
+        );
+    }
 
     fn target(text: &str) -> Target {
         text.parse().unwrap()

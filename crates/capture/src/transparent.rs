@@ -46,12 +46,13 @@ impl Listeners {
     }
 }
 
-/// Returns the original destination of an accepted connection, or nothing for a direct connection to the listener.
+/// Returns the original destination of an accepted connection, or nothing for a direct connection to the listener. Fails
+/// for a connection to port zero.
 pub fn wanted(stream: &TcpStream) -> io::Result<Option<Target>> {
     let here = stream.local_addr()?;
     if !here.ip().is_loopback() {
         // TPROXY does not change the packets
-        return Ok(Some(here.into()));
+        return target(here).map(Some);
     }
     let socket = SockRef::from(stream);
     let meant = if here.is_ipv6() {
@@ -62,12 +63,16 @@ pub fn wanted(stream: &TcpStream) -> io::Result<Option<Target>> {
     match meant {
         Ok(meant) => {
             let meant = meant.as_socket().filter(|meant| *meant != here);
-            Ok(meant.map(Target::from))
+            meant.map(target).transpose()
         }
         // a connection without tracking was not redirected
         Err(why) if is(&why, &[Errno::NOENT, Errno::NOPROTOOPT]) => Ok(None),
         Err(why) => Err(why),
     }
+}
+
+fn target(address: SocketAddr) -> io::Result<Target> {
+    Target::try_from(address).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))
 }
 
 fn listen(address: IpAddr) -> io::Result<TcpListener> {

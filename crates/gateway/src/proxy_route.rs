@@ -256,7 +256,7 @@ mod tests {
             tcp.set_read_timeout(Some(TIMEOUT)).unwrap();
             answer(&mut tcp);
         });
-        (address.into(), thread)
+        (address.try_into().unwrap(), thread)
     }
 
     /// Handles a SOCKS5 handshake as a gateway with this result. Returns the target.

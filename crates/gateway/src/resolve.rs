@@ -99,8 +99,9 @@ mod tests {
         let rules = vec!["127.0.0.1:80".parse().unwrap()];
         let resolver = Resolver::start(Arc::new(TargetRules::new(rules)), commands).unwrap();
         let address: SocketAddr = "127.0.0.1:80".parse().unwrap();
+        let target = Target::try_from(address).unwrap();
         for nth in 0..100_u8 {
-            assert!(resolver.ask(SessionId([nth; 16]), address.into()), "{nth}");
+            assert!(resolver.ask(SessionId([nth; 16]), target.clone()), "{nth}");
         }
         for nth in 0..100_u8 {
             let answer = answers.queue.recv_timeout(Duration::from_secs(10));
@@ -115,9 +116,9 @@ mod tests {
     fn full_queue_takes_no_question() {
         let (queue, _questions) = sync_channel(1);
         let resolver = Resolver { queue };
-        let address: SocketAddr = "127.0.0.1:80".parse().unwrap();
-        assert!(resolver.ask(SessionId([1; 16]), address.into()));
-        assert!(!resolver.ask(SessionId([2; 16]), address.into()));
+        let target: Target = "127.0.0.1:80".parse().unwrap();
+        assert!(resolver.ask(SessionId([1; 16]), target.clone()));
+        assert!(!resolver.ask(SessionId([2; 16]), target));
     }
 
     #[test]

@@ -94,7 +94,9 @@ pub enum Misuse {
         device: String,
     },
     /// The shared address is also that of an element.
-    #[error("{0} is the own address of an element, and cannot be shared")]
+    #[error(
+        "{0} is the own address of an element, and cannot be shared: give --cluster-address another address of the network"
+    )]
     ElementAddress(Ipv4Addr),
     /// Two elements have one address.
     #[error("{0} is the address of two elements: each needs its own host")]
