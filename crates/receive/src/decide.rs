@@ -46,7 +46,7 @@ impl EntryChecker<'_> {
             EntryKind::Link(_)
                 if there.kind == FileType::Symlink
                     && before == time
-                    && !self.link_differs(place, entry) =>
+                    && !link_differs(&mut place.root, entry) =>
             {
                 return (Action::Keep, "the same target and time");
             }
@@ -185,16 +185,6 @@ impl EntryChecker<'_> {
         threads.send(&self.transfer.stream, listing.encode())
     }
 
-    /// Returns true if the link at the target points elsewhere than `entry`.
-    #[expect(clippy::unused_self, reason = "it reads better")]
-    pub(super) fn link_differs(&self, place: &mut Place, entry: &Entry) -> bool {
-        let EntryKind::Link(target) = &entry.kind else {
-            return false;
-        };
-        let there = place.root.link_target(entry.path());
-        there.is_ok_and(|there| there.as_bytes() != target.as_slice())
-    }
-
     /// Returns true if the target is newer and must be kept.
     pub(super) fn keeps_newer(&self, there: Option<Meta>, entry: &Entry) -> bool {
         let newer = |there: Meta| (there.seconds, there.nanos) > (entry.seconds, entry.nanos);
@@ -202,9 +192,49 @@ impl EntryChecker<'_> {
     }
 }
 
+/// Returns true if the link at the target points elsewhere than `entry`, or cannot be read. The
+/// target of such a link is unknown, so it is replaced.
+pub(super) fn link_differs(root: &mut Root, entry: &Entry) -> bool {
+    let EntryKind::Link(target) = &entry.kind else {
+        return false;
+    };
+    let there = root.link_target(entry.path());
+    !there.is_ok_and(|there| there.as_bytes() == target.as_slice())
+}
+
 /// Returns the digest of the file at the target, for `--checksum`.
 pub(super) fn digest_of(root: &mut Root, entry: &Entry) -> Option<Digest> {
     let file = root.read(entry.path()).ok()?;
     let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
     Digester::compute(digest::DigestKind::Blake3, entry.size(), read).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::{env, fs, process};
+
+    use super::*;
+
+    #[test]
+    fn link_that_cannot_be_read_differs() {
+        let folder = env::temp_dir().join(format!("lighthaul-decide-{}", process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        symlink("there", folder.join("link")).unwrap();
+        fs::write(folder.join("file"), "").unwrap();
+        let mut root = Root::open(&folder).unwrap();
+        let mut differs = |name: &str, target: &[u8]| {
+            let entry = Entry {
+                kind: EntryKind::Link(target.to_vec()),
+                ..Entry::bare(name.into())
+            };
+            link_differs(&mut root, &entry)
+        };
+        assert!(!differs("link", b"there"));
+        assert!(differs("link", b"elsewhere"));
+        // replaced or removed after it was found
+        assert!(differs("file", b"there"));
+        assert!(differs("none", b"there"));
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

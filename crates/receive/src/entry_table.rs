@@ -157,7 +157,7 @@ impl PendingFile {
             fill.owed.insert(*gap);
         }
         if fill.failed {
-            // these were joined, and may contain the gaps
+            // these were joined before, and may contain the gaps already
             fill.owed.join();
         }
         Some(gaps.iter().map(|(from, till)| till - from).sum())
@@ -918,5 +918,19 @@ mod tests {
             let entry = 0;
             assert!(failed.announce(&Piece { entry, offset, len }), "{offset}");
         }
+    }
+
+    #[test]
+    fn late_gap_keeps_the_rest_of_a_failed_file() {
+        let failed = pending(0, &[(0, 10), (20, 30)]);
+        failed.expect_delta(&[(10, 20)], 100);
+        failed.fill().failed = true;
+        failed.join_ranges();
+        assert!(failed.announce(&piece(0, (0, 10))));
+        // the joined range begins where the gap begins
+        assert_eq!(failed.decide((10, 20), &[]), Some(10));
+        assert!(failed.announce(&piece(0, (20, 30))));
+        assert!(failed.announce(&piece(0, (10, 20))));
+        assert!(!failed.is_awaited());
     }
 }

@@ -10,6 +10,7 @@ use lighthaul_session::error::Error;
 use rustix::fs::FileType;
 use rustix::process::geteuid;
 
+use super::decide::link_differs;
 use super::entry_checker::{EntryChecker, Place};
 use super::transfer::Transfer;
 
@@ -75,7 +76,7 @@ impl EntryChecker<'_> {
         };
         let there = there.filter(|there| there.kind == type_);
         let follows = options.hard_links && matches!(entry.linked, Linked::To(_));
-        let differs = there.is_some() && self.link_differs(place, entry);
+        let differs = there.is_some() && link_differs(&mut place.root, entry);
         let update = match (action, kind) {
             (Action::Replace, ItemKind::Link) if there.is_some() && !differs => Update::Attributes,
             (Action::Keep | Action::Change, _) => Update::Attributes,
