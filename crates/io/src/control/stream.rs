@@ -23,6 +23,9 @@ use crate::host::wait::{Sign, Watch, wait};
 /// Interval at which a waiting thread checks for a signal that another thread has received.
 const LISTEN: Duration = Duration::from_millis(100);
 
+/// Most octets of a head that a body follows.
+const HEAD_MAX: usize = 255;
+
 /// Stream of a control connection, which sends and receives frames.
 #[derive(Debug)]
 pub struct Stream {
@@ -94,7 +97,7 @@ impl Stream {
         octets.extend_from_slice(&(len as u32).to_be_bytes());
         octets.extend_from_slice(&self.number.to_be_bytes());
         octets.push(u8::from(datagram) | (u8::from(whole) << 1));
-        octets.push(if whole { 0 } else { head.len() as u8 });
+        octets.push(if whole { 0 } else { head_octet(head.len()) });
         octets.extend_from_slice(head);
         octets.extend_from_slice(body);
         let shared = &self.shared;
@@ -169,8 +172,31 @@ impl Stream {
     }
 }
 
+/// Returns the length of a head that a body follows, as the header has it. Panics above 255 octets,
+/// since the peer would take the rest of the head for the body.
+fn head_octet(len: usize) -> u8 {
+    assert!(len <= HEAD_MAX, "a head has {len} octets before a body");
+    len as u8
+}
+
 impl AsRawFd for Stream {
     fn as_raw_fd(&self) -> RawFd {
         self.sign.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_before_a_body_fits_in_one_octet() {
+        assert_eq!([0, 1, 255].map(head_octet), [0, 1, 255]);
+    }
+
+    #[test]
+    #[should_panic(expected = "256 octets")]
+    fn longer_head_before_a_body_is_not_sent() {
+        head_octet(256);
     }
 }

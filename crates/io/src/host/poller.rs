@@ -77,11 +77,11 @@ impl Poller {
         }
     }
 
-    /// Waits for at most `patience` until a descriptor is ready. A signal ends the wait early, with
-    /// no descriptors.
+    /// Waits until a descriptor is ready, or `patience` has passed, rounded up to a whole
+    /// millisecond. A signal ends the wait early, with no descriptors.
     pub fn wait(&self, patience: Duration) -> io::Result<Vec<Ready>> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
-        let millis = libc::c_int::try_from(patience.as_millis()).unwrap_or(libc::c_int::MAX);
+        let millis = millis(patience);
         let len = libc::c_int::try_from(EVENTS_MAX).unwrap_or(libc::c_int::MAX);
         // SAFETY: events has room for EVENTS_MAX of them.
         let count = unsafe {
@@ -106,6 +106,13 @@ impl Poller {
     }
 }
 
+/// Returns a wait in milliseconds, rounded up. Rounded down, a wait of less than a millisecond would
+/// return at once, and its caller would spin.
+fn millis(patience: Duration) -> libc::c_int {
+    let millis = patience.as_nanos().div_ceil(1_000_000);
+    libc::c_int::try_from(millis).unwrap_or(libc::c_int::MAX)
+}
+
 /// Raises the limit of open files to the hard limit, and returns it.
 pub fn raise_open_file_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
@@ -126,6 +133,14 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
+
+    #[test]
+    fn waits_are_rounded_up() {
+        for (nanos, rounded) in [(0, 0), (1, 1), (999_999, 1), (1_000_000, 1), (1_000_001, 2)] {
+            assert_eq!(millis(Duration::from_nanos(nanos)), rounded, "{nanos}");
+        }
+        assert_eq!(millis(Duration::MAX), libc::c_int::MAX);
+    }
 
     #[test]
     fn wait_returns_tokens_of_ready_descriptors() {

@@ -149,7 +149,8 @@ pub fn pause(time: Duration) {
     while clock.now() < until && wait(clock, &mut [], until).is_ok() {}
 }
 
-/// Waits at most `nanos` for any of `watches`. Returns true if the wait ended early.
+/// Waits at most `nanos` for any of `watches`. Returns true if the wait ended early. After a signal,
+/// no descriptor is ready.
 fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<bool> {
     const MOST: usize = 40;
     assert!(
@@ -161,9 +162,11 @@ fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<bool> {
         events: 0,
         revents: 0,
     }; MOST];
-    for (poll, watch) in polls.iter_mut().zip(watches.iter()) {
+    for (poll, watch) in polls.iter_mut().zip(watches.iter_mut()) {
         poll.fd = watch.fd;
         poll.events = libc::POLLIN | if watch.write { libc::POLLOUT } else { 0 };
+        // results of an earlier wait
+        (watch.readable, watch.writable) = (false, false);
     }
     let time = libc::timespec {
         tv_sec: (nanos / 1_000_000_000).cast_signed(),
@@ -191,4 +194,43 @@ fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<bool> {
         watch.writable = poll.revents & libc::POLLOUT != 0;
     }
     Ok(count > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    extern "C" fn ignore(_: libc::c_int) {}
+
+    #[test]
+    fn no_descriptor_is_ready_after_a_signal() {
+        let handler: extern "C" fn(libc::c_int) = ignore;
+        // SAFETY: the handler does nothing, and no other test uses the signal.
+        unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
+        let sign = Sign::new().unwrap();
+        let has_ended = AtomicBool::new(false);
+        // SAFETY: the call has no arguments.
+        let own = unsafe { libc::pthread_self() };
+        let mut watches = [Watch {
+            readable: true,
+            writable: true,
+            ..Watch::read(sign.as_raw_fd())
+        }];
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !has_ended.load(Ordering::Acquire) {
+                    // SAFETY: the thread waits for this one, so it exists.
+                    unsafe { libc::pthread_kill(own, libc::SIGUSR2) };
+                    thread::yield_now();
+                }
+            });
+            let clock = Clock::start();
+            let waited = wait(clock, &mut watches, Instant::NEVER);
+            has_ended.store(true, Ordering::Release);
+            waited.unwrap();
+        });
+        assert!(!watches[0].readable && !watches[0].writable);
+    }
 }
