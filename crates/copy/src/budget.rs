@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_files::delta::index::Index;
+use lighthaul_io::host::clock::Clock;
 
 use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
@@ -79,19 +80,26 @@ impl Drop for Slot {
 impl Slots {
     /// Waits for a free slot, a bounded time. Fails when a thread of the copy fails.
     pub fn take(&self, threads: &ThreadGroup) -> io::Result<Slot> {
+        self.take_within(PATIENCE, threads)
+    }
+
+    fn take_within(&self, patience: Duration, threads: &ThreadGroup) -> io::Result<Slot> {
+        let clock = Clock::start();
+        let until = clock.now() + patience;
         let mut free = self.lock();
-        for _ in 0..PATIENCE.as_millis() / CHECK_INTERVAL.as_millis() {
-            if *free > 0 {
-                *free -= 1;
-                return Ok(Slot(self.clone()));
-            }
+        while *free == 0 {
             threads.check().map_err(io::Error::other)?;
+            // a wake-up for a slot that another thread took is no reason to give up
+            if clock.now() >= until {
+                return Err(io::Error::other(
+                    "too many large files are written at the target at once; copy fewer at a time, or raise --max-open-files there",
+                ));
+            }
             let waited = self.0.1.wait_timeout(free, CHECK_INTERVAL);
             (free, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        Err(io::Error::other(
-            "too many large files are written at the target at once; copy fewer at a time, or raise --max-open-files there",
-        ))
+        *free -= 1;
+        Ok(Slot(self.clone()))
     }
 
     fn lock(&self) -> MutexGuard<'_, usize> {
@@ -135,6 +143,32 @@ mod tests {
             "it is over",
         )));
         assert!(slots.take(&threads).is_err());
+    }
+
+    #[test]
+    fn wake_ups_do_not_shorten_the_wait_for_a_slot() {
+        let threads = ThreadGroup::default();
+        let budget = Budget {
+            memory: 0,
+            files: 2,
+        };
+        let slots = budget.journals();
+        let only = slots.take(&threads).unwrap();
+        let hour = Duration::from_hours(1);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| slots.take_within(hour, &threads));
+            for _ in 0..10_000 {
+                // the waiting thread has the lock unless it waits
+                drop(slots.lock());
+                slots.0.1.notify_all();
+                std::thread::yield_now();
+            }
+            assert!(!waiting.is_finished(), "nothing is free");
+            drop(only);
+            waiting.join().unwrap().unwrap();
+        });
+        let _only = slots.take(&threads).unwrap();
+        assert!(slots.take_within(Duration::ZERO, &threads).is_err());
     }
 
     #[test]
