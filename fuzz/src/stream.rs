@@ -1,6 +1,7 @@
 //! Streams: the frames of their input, and the ring in which lost messages are restored.
 
 use std::cell::RefCell;
+use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -15,11 +16,11 @@ pub fn frames(octets: &[u8]) {
     let Some((first, octets)) = octets.split_first() else {
         return;
     };
-    let len = u32::from(*first) % 40 + 1;
+    let len = NonZeroU32::MIN.saturating_add(u32::from(*first) % 40);
     for kind in [Frames::Lines, Frames::Prefixed, Frames::Fixed(len)] {
         let whole = cut(kind, octets, octets.len().max(1));
         assert_eq!(cut(kind, octets, 1), whole);
-        assert_eq!(cut(kind, octets, len as usize), whole);
+        assert_eq!(cut(kind, octets, len.get() as usize), whole);
         let (cut, _) = whole;
         assert!(cut.iter().all(|frame| frame.len() <= FRAME_LEN_MAX));
     }

@@ -42,7 +42,7 @@ pub(crate) enum NotPushed<T> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Popped<T> {
     Frame(T),
-    /// No frame yet. There is none yet.
+    /// No frame within the time limit.
     Empty,
     /// No more frames.
     End,

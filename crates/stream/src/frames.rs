@@ -6,6 +6,7 @@
 //! and does not check that a line has no line feed inside.
 
 use std::io::{self, Write};
+use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +17,8 @@ pub enum Frames {
     Lines,
     /// Length prefix: each frame begins with its length in four octets, big-endian.
     Prefixed,
-    /// Frames of this length; the last may be shorter.
-    Fixed(u32),
+    /// Frames of this length; the last may be shorter. Frames without octets would never end.
+    Fixed(NonZeroU32),
 }
 
 /// Decoder that splits octets into frames as they arrive.
@@ -74,7 +75,7 @@ impl Cutter {
                 Some(len) => (4, u32::from_be_bytes(*len) as usize, 0),
                 None => return Ok(None),
             },
-            Frames::Fixed(len) => (0, len as usize, 0),
+            Frames::Fixed(len) => (0, len.get() as usize, 0),
         };
         if len > self.len_max {
             return Err(TooLong(len));
@@ -143,16 +144,17 @@ mod tests {
         Ok(cut)
     }
 
+    fn fixed(len: u32) -> Frames {
+        Frames::Fixed(NonZeroU32::new(len).unwrap())
+    }
+
     #[test]
     fn last_frame_may_be_incomplete() {
         assert_eq!(
             cut(Frames::Lines, b"a\n\nbc", 2, 9).unwrap(),
             [&b"a"[..], b"", b"bc"]
         );
-        assert_eq!(
-            cut(Frames::Fixed(2), b"abc", 1, 9).unwrap(),
-            [&b"ab"[..], b"c"]
-        );
+        assert_eq!(cut(fixed(2), b"abc", 1, 9).unwrap(), [&b"ab"[..], b"c"]);
         assert_eq!(
             cut(Frames::Prefixed, &[0, 0, 0, 1, 7, 0, 0, 0, 2, 8], 3, 9).unwrap(),
             [[7]]
@@ -166,7 +168,7 @@ mod tests {
             cut(Frames::Prefixed, &[255; 4], 4, 3),
             Err(TooLong(u32::MAX as usize))
         );
-        assert_eq!(cut(Frames::Fixed(4), b"a", 1, 3), Err(TooLong(4)));
+        assert_eq!(cut(fixed(4), b"a", 1, 3), Err(TooLong(4)));
     }
 
     proptest! {
@@ -174,7 +176,7 @@ mod tests {
         fn written_frames_are_read_back(
             messages in prop::collection::vec("[a-z]{0,9}", 0..20), step in 1_usize..30,
         ) {
-            for frames in [Frames::Lines, Frames::Prefixed, Frames::Fixed(4)] {
+            for frames in [Frames::Lines, Frames::Prefixed, fixed(4)] {
                 let mut octets = Vec::new();
                 let messages: Vec<Vec<u8>> = messages.iter()
                     .map(|text| match frames {

@@ -131,3 +131,36 @@ pub struct Report {
     /// Largest latency, in microseconds.
     pub latency_max_us: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use lighthaul_session::message::Hello;
+
+    use super::*;
+
+    #[test]
+    fn request_for_frames_without_octets_is_refused() {
+        let request = |len| {
+            let request = StreamRequest {
+                path: b"pipe".to_vec(),
+                to: true,
+                frames: Frames::Fixed(NonZeroU32::new(7).unwrap()),
+                kind: StreamKind::Objects(Objects {
+                    object_len: 7,
+                    micro_per_second: 1,
+                    delay_us: 1,
+                    blasts: 1,
+                }),
+            };
+            let mut hello = Hello::about::<Message>(&request);
+            // length and octets of the path, direction, kind of the frames, and their length
+            assert_eq!(hello.request[..8], *b"\x04pipe\x01\x02\x07");
+            hello.request[7] = len;
+            hello.request::<Message>()
+        };
+        assert!(request(7).is_ok() && request(1).is_ok());
+        assert!(request(0).is_err());
+    }
+}

@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
@@ -134,8 +135,8 @@ fn frames(args: &Stream) -> Result<frames::Frames, Error> {
         Frames::Lines => frames::Frames::Lines,
         Frames::Prefixed => frames::Frames::Prefixed,
         Frames::Fixed => {
-            let size = args.object_size.map(|size| u32::try_from(size.0));
-            let Some(Ok(size @ 1..)) = size else {
+            let size = args.object_size.and_then(|size| u32::try_from(size.0).ok());
+            let Some(size) = size.and_then(NonZeroU32::new) else {
                 return Err(usage(
                     "--frames fixed needs an --object-size above zero and below 4 GiB",
                 ));
