@@ -112,21 +112,22 @@ impl Path {
 }
 
 /// Returns at most `most` paths between two nodes, ordered by cost, then by number of links.
+///
+/// Paths that cannot be used, since they have no common channel or too many links, do not count.
+/// After [`UNUSABLE_MAX`] of them, the search ends.
 pub fn shortest(topology: &Topology, from: NodeId, to: NodeId, most: usize) -> Vec<Arc<Path>> {
-    let mut found: Vec<Vec<LinkId>> = Vec::new();
+    let (mut found, mut paths): (Vec<Vec<LinkId>>, _) = (Vec::new(), Vec::new());
     let mut candidates = BTreeSet::new();
     candidates.extend(cheapest(topology, from, to, &Excluded::default()));
     while let Some((_, _, links)) = candidates.pop_first() {
+        paths.extend(Path::new(topology, links.clone()));
         found.push(links);
-        if found.len() >= most {
+        if paths.len() >= most || found.len() - paths.len() > UNUSABLE_MAX {
             break;
         }
         candidates.extend(deviations(topology, &found, to));
     }
-    let paths = found.into_iter();
     paths
-        .filter_map(|links| Path::new(topology, links))
-        .collect()
 }
 
 /// Cost, number of links, and the links, in the order in which paths are tried.
@@ -224,6 +225,8 @@ fn least_common_multiple(a: u64, b: u64) -> Option<u64> {
 
 /// Maximum number of links in a path.
 pub const HOPS_MAX: usize = 64;
+/// Most paths that a search passes over because they cannot be used, which bounds its time.
+const UNUSABLE_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -304,6 +307,59 @@ mod tests {
         // both paths cost 2, and a search without regard to their lengths finds the longer one first
         let long = [(0, 2, 1), (2, 3, 1), (3, 1, 0), (0, 4, 2), (4, 1, 0)];
         assert_eq!(first(5, &long), [LinkId(3), LinkId(4)]);
+    }
+
+    #[test]
+    fn unusable_paths_do_not_count() {
+        let link = |(nth, (from, to, channel, cost)): (usize, (&str, &str, u64, u32))| Link {
+            name: nth.to_string(),
+            from: from.into(),
+            to: to.into(),
+            capacity: Rate::from_mbps(1000),
+            channel: Rate::from_mbps(channel),
+            guard: Duration::ZERO,
+            cost,
+        };
+        // the common channel of 7 and 143 Mb/s is above the capacity
+        let links = [
+            ("a", "b", 7, 1),
+            ("b", "d", 143, 1),
+            ("a", "c", 7, 2),
+            ("c", "d", 7, 2),
+            ("a", "d", 1, 9),
+        ];
+        let names = ["a", "b", "c", "d"].map(ToString::to_string).to_vec();
+        let links = links.into_iter().enumerate().map(link).collect();
+        let topology = Topology::new(names, links).unwrap();
+        let found = |most| -> Vec<Vec<LinkId>> {
+            let paths = shortest(&topology, NodeId(0), NodeId(3), most);
+            paths.iter().map(|path| path.links().to_vec()).collect()
+        };
+        let (through_c, direct) = (vec![LinkId(2), LinkId(3)], vec![LinkId(4)]);
+        assert_eq!(found(9), [through_c, direct]);
+        assert_eq!(found(1), found(9)[..1]);
+    }
+
+    #[test]
+    fn search_for_usable_paths_is_bounded() {
+        // pairs of links to each next node: 2^12 paths, none of which has a common channel
+        let nodes: Vec<_> = (0..13_u8).map(|node| node.to_string()).collect();
+        let mut links = vec![];
+        for (pair, nth) in nodes.windows(2).zip(0_u64..) {
+            for side in ["x", "y"] {
+                links.push(Link {
+                    name: [pair[0].as_str(), side].concat(),
+                    from: pair[0].clone(),
+                    to: pair[1].clone(),
+                    capacity: Rate::from_mbps(1000),
+                    channel: Rate::from_mbps(if nth % 2 == 0 { 7 } else { 143 }),
+                    guard: Duration::ZERO,
+                    cost: 1,
+                });
+            }
+        }
+        let topology = Topology::new(nodes, links).unwrap();
+        assert!(shortest(&topology, NodeId(0), NodeId(12), 1).is_empty());
     }
 
     #[test]
