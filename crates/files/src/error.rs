@@ -46,7 +46,7 @@ pub enum Fault {
     #[error("--chmod {0}: \"{1}\" is invalid; write changes as in D755,F644 or ug=rwX,o-w")]
     ModeChange(String, String),
     /// More changes of modes than the limit.
-    #[error("--chmod takes at most {0} changes")]
+    #[error("--chmod takes at most {0} changes: give fewer, or join those that set the same bits")]
     TooManyModeChanges(usize),
     /// A file that another process removed.
     #[error("cannot read {}: it was removed during the walk", .0.display())]

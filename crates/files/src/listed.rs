@@ -115,8 +115,9 @@ pub struct ListWalk {
     options: WalkOptions,
     /// Walk of the path that was read last.
     walk: Option<Walk>,
-    /// Directories whose end is pending, with the entry and the place of their end.
-    entered: BTreeMap<Vec<u8>, (Entry, PathBuf)>,
+    /// Paths above the listed ones that were added. For a directory, the entry and the place of its
+    /// end, which is pending.
+    entered: BTreeMap<Vec<u8>, Option<(Entry, PathBuf)>>,
     ready: VecDeque<Found>,
 }
 
@@ -160,7 +161,8 @@ impl ListWalk {
         true
     }
 
-    /// Adds a directory above a listed path, unless it was added before.
+    /// Adds a directory above a listed path, unless it was added before. A link or file there is
+    /// also added once.
     fn enter(&mut self, path: &[u8]) {
         if self.entered.contains_key(path) {
             return;
@@ -168,16 +170,18 @@ impl ListWalk {
         let place = self.base.join(OsStr::from_bytes(path));
         let (access, all) = (Arc::clone(&self.access), Rules::default());
         let first = Walk::at(access, place, path.to_vec(), all).next();
+        let mut end = None;
         if let Some(Found::Entry(entry, place, meta)) = first {
             if entry.kind == EntryKind::Folder {
                 let leave = Entry {
                     kind: EntryKind::FolderEnd,
                     ..entry.clone()
                 };
-                self.entered.insert(path.to_vec(), (leave, place.clone()));
+                end = Some((leave, place.clone()));
             }
             self.ready.push_back(Found::Entry(entry, place, meta));
         }
+        self.entered.insert(path.to_vec(), end);
     }
 }
 
@@ -195,8 +199,10 @@ impl Iterator for ListWalk {
             self.walk = None;
             if !self.advance() {
                 // the deepest directory ends first
-                let (_, (leave, place)) = self.entered.pop_last()?;
-                return Some(Found::Entry(leave, place, None));
+                let (_, end) = self.entered.pop_last()?;
+                if let Some((leave, place)) = end {
+                    return Some(Found::Entry(leave, place, None));
+                }
             }
         }
     }
@@ -205,5 +211,54 @@ impl Iterator for ListWalk {
 impl std::fmt::Debug for ListWalk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ListWalk(below {})", self.base.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// Returns the path and the kind of each entry of a list below `base`.
+    fn entries(base: &std::path::Path, names: &'static [&'static str]) -> Vec<(String, EntryKind)> {
+        let access = Arc::new(FileAccess::anywhere());
+        let names = PathList::new(names.iter().map(|name| Ok(name.as_bytes().to_vec())));
+        let walk = ListWalk::new(access, base.to_owned(), names, WalkOptions::default());
+        let entries = walk.filter_map(|found| match found {
+            Found::Entry(entry, ..) => Some((
+                String::from_utf8_lossy(&entry.path).into_owned(),
+                entry.kind,
+            )),
+            Found::Mount(..)
+            | Found::Skipped(_)
+            | Found::Noted(_)
+            | Found::Excluded(..)
+            | Found::Failed(..) => None,
+        });
+        entries.collect()
+    }
+
+    #[test]
+    fn each_path_above_listed_ones_is_added_once() {
+        let base = std::env::temp_dir().join(format!("listed-{}", std::process::id()));
+        fs::create_dir_all(base.join("dir")).unwrap();
+        for name in ["plain", "dir/a", "dir/b"] {
+            fs::write(base.join(name), "").unwrap();
+        }
+        symlink("dir", base.join("link")).unwrap();
+        let names = &["link/a", "link/b", "plain/x", "plain/y", "dir/a", "dir/b"];
+        let entries = entries(&base, names);
+        for (above, kind) in [
+            ("link", EntryKind::Link(b"dir".to_vec())),
+            ("plain", EntryKind::File(0)),
+            ("dir", EntryKind::Folder),
+            ("dir", EntryKind::FolderEnd),
+        ] {
+            let is_it = |(path, its): &&(String, EntryKind)| path == above && *its == kind;
+            assert_eq!(entries.iter().filter(is_it).count(), 1, "{entries:?}");
+        }
+        fs::remove_dir_all(base).unwrap();
     }
 }

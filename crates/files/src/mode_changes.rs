@@ -62,10 +62,14 @@ impl ModeChanges {
         Ok(Self(changes))
     }
 
-    /// Appends later changes.
-    pub fn extend(&mut self, later: Self) {
+    /// Appends later changes. Fails if there are more than a copy may have, so that none is left
+    /// out.
+    pub fn extend(&mut self, later: Self) -> Result<(), Error> {
+        if self.0.len() + later.0.len() > CHANGES_MAX {
+            return Err(Fault::TooManyModeChanges(CHANGES_MAX).into());
+        }
         self.0.extend(later.0);
-        self.0.truncate(CHANGES_MAX);
+        Ok(())
     }
 
     /// Returns the changed `mode` of a directory or another entry.
@@ -202,6 +206,21 @@ mod tests {
         for text in ["", "x", "u", "DFu+x", "8", "17777", "u+q", "u+x,,", "q+x"] {
             assert!(ModeChanges::parse(text, 0).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn changes_beyond_the_limit_are_refused() {
+        let many = |count: usize| ModeChanges::parse(&vec!["u+r"; count].join(","), 0);
+        assert!(many(CHANGES_MAX + 1).is_err());
+        let mut changes = many(CHANGES_MAX - 1).unwrap();
+        changes
+            .extend(ModeChanges::parse("go=", 0).unwrap())
+            .unwrap();
+        assert_eq!(changes.apply(0o644, false), 0o600);
+        // the last change is the one that counts
+        let later = ModeChanges::parse("go=r", 0).unwrap();
+        let refused = changes.extend(later).unwrap_err().to_string();
+        assert!(refused.contains("at most 64 changes"), "{refused}");
     }
 
     proptest! {

@@ -20,7 +20,7 @@ pub(super) fn with_changes(args: &Cp, options: Options) -> Result<Options, Error
     check(args)?;
     let mut chmod = ModeChanges::default();
     for text in &change.chmod {
-        chmod.extend(ModeChanges::parse(text, umask())?);
+        chmod.extend(ModeChanges::parse(text, umask())?)?;
     }
     Ok(Options {
         skip: Skip {
