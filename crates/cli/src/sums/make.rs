@@ -25,7 +25,7 @@ use super::hash_kind::hash_kind;
 use super::remote::{self, RemoteSums};
 use super::show::SumsPrinter;
 use super::workers::workers;
-use crate::output::print::{hash_line, say};
+use crate::output::print::hash_line;
 
 /// Writes a list of hashes.
 pub(crate) fn run(args: &Manifest) -> Result<u8, Error> {
@@ -140,8 +140,7 @@ impl ManifestWriter<'_> {
                     return self.printer.fail(octets, "unreadable", &error);
                 }
                 // standard output carries the list for programs, so failures are printed on standard error
-                self.printer.failures += 1;
-                say(&format!("lighthaul: {error}"));
+                self.printer.warn(&error);
                 return Ok(());
             }
         };

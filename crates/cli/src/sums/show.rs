@@ -118,7 +118,7 @@ impl<'a> SumsPrinter<'a> {
         self.name(path, problem, text)
     }
 
-    /// Reports a directory that could not be read.
+    /// Reports a directory or file that could not be read, on standard error.
     pub(crate) fn warn(&mut self, why: &str) {
         self.failures += 1;
         self.close_line();

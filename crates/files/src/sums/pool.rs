@@ -20,7 +20,8 @@ pub trait Consumer<R> {
     /// Takes the next result, in the order of jobs.
     fn take(&mut self, result: R) -> Result<(), Self::Error>;
 
-    /// Called when no result has come for 200 ms, to show progress.
+    /// Called to show progress: when a result waits for an earlier one, and when no result has come
+    /// for 200 ms.
     fn tick(&mut self);
 }
 
@@ -68,6 +69,9 @@ pub fn run<J: Send, R: Send, F: Consumer<R>>(
             match results.recv_timeout(TICK) {
                 Ok((number, Ok(result))) => {
                     finished_early.insert(number, result);
+                    if number != taken {
+                        consumer.tick();
+                    }
                 }
                 // other workers would wait for jobs, and this thread for the result
                 Ok((_, Err(panic))) => resume_unwind(panic),
@@ -98,7 +102,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    struct List(Vec<u64>, usize);
+    /// Results, their largest number, and the number of ticks.
+    struct List(Vec<u64>, usize, usize);
 
     impl Consumer<u64> for List {
         type Error = &'static str;
@@ -111,7 +116,9 @@ mod tests {
             Ok(())
         }
 
-        fn tick(&mut self) {}
+        fn tick(&mut self) {
+            self.2 += 1;
+        }
     }
 
     #[test]
@@ -123,7 +130,7 @@ mod tests {
             let held = held.fetch_add(1, Ordering::SeqCst) + 1 - finished.load(Ordering::SeqCst);
             most.fetch_max(held, Ordering::SeqCst);
         });
-        let mut list = List(Vec::new(), usize::MAX);
+        let mut list = List(Vec::new(), usize::MAX, 0);
         let square = |job: u64| {
             // the first job holds up all others
             while job == 0 && finished.load(Ordering::SeqCst) < 500 {
@@ -135,11 +142,13 @@ mod tests {
         assert_eq!(run(jobs, 3, square, &mut list), Ok(()));
         assert!(list.0.iter().copied().eq((0..20_000).map(|job| job * job)));
         assert!(most.load(Ordering::SeqCst) <= 3 * WINDOW_EACH as u64);
+        // of the first 500 jobs that finished, all but those of the last moment waited
+        assert!(list.2 >= 490, "progress is shown meanwhile: {}", list.2);
     }
 
     #[test]
     fn panic_of_a_worker_ends_the_pool() {
-        let mut list = List(Vec::new(), usize::MAX);
+        let mut list = List(Vec::new(), usize::MAX, 0);
         let break_down = |job: u64| {
             assert!(job != 300, "broken on purpose");
             job
@@ -150,10 +159,10 @@ mod tests {
 
     #[test]
     fn error_of_the_consumer_ends_the_pool() {
-        let mut list = List(Vec::new(), 10);
+        let mut list = List(Vec::new(), 10, 0);
         assert_eq!(run(0_u64.., 2, |job| job, &mut list), Err("enough"));
         assert_eq!(list.0, (0..10).collect::<Vec<_>>());
-        let mut list = List(Vec::new(), 10);
+        let mut list = List(Vec::new(), 10, 0);
         assert_eq!(run(0..0, 2, |job| job, &mut list), Ok(()));
     }
 }
