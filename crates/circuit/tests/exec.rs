@@ -171,6 +171,42 @@ fn failures_and_invalid_answers_are_errors_with_the_output() {
     }
 }
 
+#[test]
+fn program_may_close_its_outputs_before_it_has_read_its_input() {
+    const COUNT: u64 = 3000;
+    let rest = scratch("rest");
+    let answers = vec!["null"; COUNT as usize].join(",");
+    let program = format!(
+        "head=$(dd bs=64 count=1 2>/dev/null)
+         case \"$head\" in *'\"verb\":\"capabilities\"'*) echo '{CAPABLE}'; exit;; esac
+         echo '{{\"answers\":[{answers}]}}'
+         exec >&- 2>&-
+         cat > {}",
+        rest.display()
+    );
+    let config = Config {
+        program: PathBuf::from("/bin/sh"),
+        arguments: vec!["-c".to_owned(), program],
+        limit: Duration::from_mins(5),
+    };
+    let mut exec = Exec::open(Clock::start(), config).unwrap();
+    let circuits: Vec<Circuit> = (0..COUNT).map(|id| circuit(id, "1/1/3")).collect();
+    let changes: Vec<Change<'_>> = circuits
+        .iter()
+        .map(|circuit| Change {
+            circuit,
+            rate: Some(Rate::from_mbps(5)),
+        })
+        .collect();
+    let answers = exec.apply(&changes);
+    assert!(answers.iter().all(Result::is_ok), "{:?}", answers.first());
+    // a pipe holds 64 KiB
+    let read = fs::read_to_string(&rest).unwrap();
+    assert!(read.len() > 1 << 17, "{}", read.len());
+    assert!(read.trim_end().ends_with('}'));
+    fs::remove_file(rest).unwrap();
+}
+
 /// Returns true if a process runs. An orphan is a zombie until init reaps it.
 fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));

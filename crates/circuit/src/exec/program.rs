@@ -7,9 +7,9 @@
 //! group is killed. The format of input and output is not known here.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
@@ -77,7 +77,7 @@ impl Running {
     }
 
     /// Writes and reads until both outputs are closed and the program has ended. Returns nothing after the time limit, or
-    /// if the output is too long.
+    /// if the output is too long. A program may close its outputs before it has read all of its input.
     fn exchange(&mut self, till: Instant, input: &[u8]) -> io::Result<Option<ExitStatus>> {
         let (mut to, mut from, mut complaints) = (
             self.child.stdin.take(),
@@ -103,10 +103,7 @@ impl Running {
                 complaints.as_ref().map(AsRawFd::as_raw_fd),
             ];
             let mut watches: Vec<Watch> = reads.into_iter().flatten().map(Watch::read).collect();
-            watches.extend(to_fd.map(|fd| Watch {
-                write: true,
-                ..Watch::read(fd)
-            }));
+            watches.extend(to_fd.map(for_writing));
             wait(clock, &mut watches, till)?;
             if write_some(&mut to, &mut left)? {
                 to = None;
@@ -123,12 +120,19 @@ impl Running {
             let more = self.complaint.len().saturating_sub(TAIL);
             self.complaint.drain(..more);
         }
-        self.wait_end(till)
+        self.wait_end(till, (to, left))
     }
 
-    /// Waits for the end, which follows soon after the outputs are closed.
-    fn wait_end(&mut self, till: Instant) -> io::Result<Option<ExitStatus>> {
+    /// Writes the rest of the input, and waits for the end, which follows soon after the outputs are closed.
+    fn wait_end(
+        &mut self,
+        till: Instant,
+        (mut to, mut left): (Option<ChildStdin>, &[u8]),
+    ) -> io::Result<Option<ExitStatus>> {
         loop {
+            if write_some(&mut to, &mut left)? {
+                to = None;
+            }
             if let Some(status) = self.child.try_wait()? {
                 self.has_ended = true;
                 return Ok(Some(status));
@@ -137,7 +141,9 @@ impl Running {
             if now >= till {
                 return Ok(None);
             }
-            wait(self.clock, &mut [], till.min(now + CHECK_INTERVAL))?;
+            let to_fd = to.as_ref().map(AsRawFd::as_raw_fd);
+            let mut watches: Vec<Watch> = to_fd.map(for_writing).into_iter().collect();
+            wait(self.clock, &mut watches, till.min(now + CHECK_INTERVAL))?;
         }
     }
 
@@ -160,8 +166,15 @@ impl Drop for Running {
         {
             let _ = kill_process_group(group, Signal::KILL);
             // a process in an uninterruptible call dies later
-            let _ = self.wait_end(self.clock.now() + LAST_WAIT);
+            let _ = self.wait_end(self.clock.now() + LAST_WAIT, (None, &[]));
         }
+    }
+}
+
+const fn for_writing(fd: RawFd) -> Watch {
+    Watch {
+        write: true,
+        ..Watch::read(fd)
     }
 }
 
