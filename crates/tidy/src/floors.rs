@@ -1,11 +1,11 @@
 //! Rule: a crate may only use crates on lower floors.
 //!
 //! `FLOORS` assigns a floor to each crate, so dependencies between crates cannot form a circle.
-//! `check` compares the dependencies in each manifest with it. Tests may also use crates on their
-//! own floor. Crates in `PURE` have no clock, socket or file, and must be `no_std`. Dependencies on
+//! `check` compares the dependencies in each manifest with it, also those of build scripts, those of
+//! some targets only, and renamed ones. Tests may also use crates on their own floor. Crates in `PURE` have no clock, socket or file, and must be `no_std`. Dependencies on
 //! crates of others are checked by `deny.toml`, not here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
@@ -21,8 +21,9 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
         .ending("/Cargo.toml")
         .filter_map(|file| Some((folder(file)?, file)));
     let mut faults = Vec::new();
+    let shared = shared(sources, &mut faults);
     for (folder, file) in manifests {
-        check_crate(folder, file, &mut faults);
+        check_crate(folder, file, &shared, &mut faults);
         if PURE.contains(&folder) {
             let map = format!("crates/{folder}/src/lib.rs");
             if !sources
@@ -43,7 +44,7 @@ fn folder(file: &Source) -> Option<&str> {
         .strip_suffix("/Cargo.toml")
 }
 
-fn check_crate(folder: &str, file: &Source, faults: &mut Vec<Fault>) {
+fn check_crate(folder: &str, file: &Source, shared: &Dependencies, faults: &mut Vec<Fault>) {
     let mut fault = |text: String| faults.push(Fault::new(&file.path, text));
     let Some(floor) = floor(folder) else {
         fault(format!(
@@ -65,7 +66,8 @@ fn check_crate(folder: &str, file: &Source, faults: &mut Vec<Fault>) {
             manifest.package.name
         ));
     }
-    for other in ours(&manifest.dependencies) {
+    let (used, used_by_tests) = manifest.packages(shared);
+    for other in used.iter().filter_map(|name| name.strip_prefix(PREFIX)) {
         if floor_of(other) >= floor {
             fault(format!(
                 "{folder} (floor {floor}) may not use {other} (floor {}): only lower floors",
@@ -73,7 +75,8 @@ fn check_crate(folder: &str, file: &Source, faults: &mut Vec<Fault>) {
             ));
         }
     }
-    for other in ours(&manifest.dev_dependencies) {
+    let used_by_tests = used_by_tests.iter();
+    for other in used_by_tests.filter_map(|name| name.strip_prefix(PREFIX)) {
         if floor_of(other) > floor {
             fault(format!(
                 "tests of {folder} (floor {floor}) may not use {other}, which is on a higher floor"
@@ -82,10 +85,29 @@ fn check_crate(folder: &str, file: &Source, faults: &mut Vec<Fault>) {
     }
 }
 
-fn ours(dependencies: &BTreeMap<String, toml::Value>) -> impl Iterator<Item = &str> {
-    dependencies
-        .keys()
-        .filter_map(|name| name.strip_prefix(PREFIX))
+/// Returns the dependencies that the manifest of the workspace shares with the crates.
+fn shared(sources: &Sources, faults: &mut Vec<Fault>) -> Dependencies {
+    let Some(file) = sources.files.iter().find(|file| file.path == WORKSPACE) else {
+        return Dependencies::new();
+    };
+    match toml::from_str(&file.text) {
+        Ok(WorkspaceManifest { workspace }) => workspace.dependencies,
+        Err(why) => {
+            let text = format!("cannot be parsed: {}", why.message());
+            faults.push(Fault::new(WORKSPACE, text));
+            Dependencies::new()
+        }
+    }
+}
+
+/// Returns the package of a dependency, which may have another name in this crate.
+fn package<'a>(name: &'a str, about: &'a toml::Value, shared: &'a Dependencies) -> &'a str {
+    let renamed = |about: &'a toml::Value| about.get("package").and_then(toml::Value::as_str);
+    let is_shared = about.get("workspace").is_some();
+    let shared = shared.get(name).filter(|_| is_shared);
+    renamed(about)
+        .or_else(|| shared.and_then(renamed))
+        .unwrap_or(name)
 }
 
 fn floor_of(folder: &str) -> u8 {
@@ -99,13 +121,54 @@ fn floor(folder: &str) -> Option<u8> {
         .map(|(floor, _)| *floor)
 }
 
+type Dependencies = BTreeMap<String, toml::Value>;
+
 #[derive(Debug, Deserialize)]
 struct Manifest {
     package: Package,
+    #[serde(flatten)]
+    tables: Tables,
+    /// Tables for some targets only.
     #[serde(default)]
-    dependencies: BTreeMap<String, toml::Value>,
+    target: BTreeMap<String, Tables>,
+}
+
+/// Tables of dependencies.
+#[derive(Debug, Deserialize)]
+struct Tables {
+    #[serde(default)]
+    dependencies: Dependencies,
+    #[serde(default, rename = "build-dependencies")]
+    build_dependencies: Dependencies,
     #[serde(default, rename = "dev-dependencies")]
-    dev_dependencies: BTreeMap<String, toml::Value>,
+    dev_dependencies: Dependencies,
+}
+
+#[derive(Debug, Deserialize)]
+struct WorkspaceManifest {
+    workspace: Workspace,
+}
+
+#[derive(Debug, Deserialize)]
+struct Workspace {
+    #[serde(default)]
+    dependencies: Dependencies,
+}
+
+impl Manifest {
+    /// Returns the packages that the crate or its build script uses, and those that its tests use.
+    fn packages<'a>(&'a self, shared: &'a Dependencies) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
+        let tables = || std::iter::once(&self.tables).chain(self.target.values());
+        let names = |dependencies: &'a Dependencies| {
+            dependencies
+                .iter()
+                .map(|(name, about)| package(name, about, shared))
+        };
+        let used =
+            tables().flat_map(|of| names(&of.dependencies).chain(names(&of.build_dependencies)));
+        let used_by_tests = tables().flat_map(|of| names(&of.dev_dependencies));
+        (used.collect(), used_by_tests.collect())
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -114,6 +177,7 @@ struct Package {
 }
 
 const PREFIX: &str = "lighthaul-";
+const WORKSPACE: &str = "Cargo.toml";
 
 /// Floors of all crates. A new dependency between crates may require a change here.
 ///
@@ -177,6 +241,31 @@ mod tests {
             faults[1].contains("which is on a higher floor"),
             "{faults:?}"
         );
+    }
+
+    #[test]
+    fn dependencies_of_build_scripts_and_targets_and_renamed_ones_are_checked() {
+        for table in [
+            "[build-dependencies]\nlighthaul-io.workspace = true\n",
+            "[target.'cfg(unix)'.dependencies]\nlighthaul-io.workspace = true\n",
+            "[target.'cfg(unix)'.build-dependencies]\nlighthaul-io.workspace = true\n",
+            "[target.'cfg(unix)'.dev-dependencies]\nlighthaul-lab.workspace = true\n",
+            "[dependencies]\nsockets = { path = \"../io\", package = \"lighthaul-io\" }\n",
+            "[dependencies]\nshared.workspace = true\n",
+        ] {
+            let manifest = format!("[package]\nname = \"lighthaul-proto\"\n{table}");
+            let sources = Sources::of(&[
+                (
+                    "Cargo.toml",
+                    "[workspace.dependencies]\nshared = { package = \"lighthaul-io\" }\n",
+                ),
+                ("crates/proto/Cargo.toml", &manifest),
+                ("crates/proto/src/lib.rs", "#![no_std]\n"),
+            ]);
+            let faults = check(&sources);
+            assert_eq!(faults.len(), 1, "{table}: {faults:?}");
+            assert!(faults[0].text.contains("may not use"), "{faults:?}");
+        }
     }
 
     #[test]

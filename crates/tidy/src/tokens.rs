@@ -3,7 +3,7 @@
 //! `tokens` splits code into words, literals and single punctuation marks, without spaces and
 //! comments. Other rules search sequences of tokens, so line breaks and comments cannot hide a
 //! name. Strings and characters are one token each, so their text is never taken for code.
-//! Unfinished code has tokens, too: the functions never fail. Block comments are not nested.
+//! Unfinished code has tokens, too: the functions never fail. Block comments may be nested.
 
 /// Splits code into identifiers, literals and punctuation marks, with `::` as one, without white
 /// space and comments.
@@ -47,8 +47,29 @@ fn comment_len(rest: &str) -> Option<usize> {
     if rest.starts_with("//") {
         return Some(rest.find('\n').unwrap_or(rest.len()));
     }
-    let inside = rest.strip_prefix("/*")?;
-    Some(inside.find("*/").map_or(rest.len(), |end| end + 4))
+    rest.starts_with("/*").then(|| block_comment_len(rest))
+}
+
+/// Returns the length of a block comment, with the comments inside it.
+fn block_comment_len(rest: &str) -> usize {
+    let (mut at, mut depth) = (0, 0_usize);
+    while let Some(found) = rest[at..].find(['*', '/']) {
+        at += found;
+        let mark = &rest.as_bytes()[at..];
+        if mark.starts_with(b"/*") {
+            depth += 1;
+            at += 2;
+        } else if mark.starts_with(b"*/") {
+            depth -= 1;
+            at += 2;
+        } else {
+            at += 1;
+        }
+        if depth == 0 {
+            return at;
+        }
+    }
+    rest.len()
 }
 
 fn token_len(rest: &str, first: char) -> usize {
@@ -155,7 +176,15 @@ mod tests {
     fn unfinished_code_has_tokens_too() {
         assert_eq!(tokens("a \"b"), ["a", "\"b"]);
         assert_eq!(tokens("a /* b"), ["a"]);
+        assert_eq!(tokens("a /* b /* c */ d"), ["a"]);
         assert_eq!(tokens("r#\"b"), ["r#\"b"]);
+    }
+
+    #[test]
+    fn block_comments_are_nested() {
+        assert_eq!(tokens("a /* b /* c */ d */ e"), ["a", "e"]);
+        assert_eq!(tokens("a /*/ b */ c /**/ d /***/ e"), ["a", "c", "d", "e"]);
+        assert_eq!(tokens("a /* é * / /**/ */ e"), ["a", "e"]);
     }
 
     #[test]
