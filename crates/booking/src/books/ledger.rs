@@ -67,6 +67,25 @@ struct Changed {
     events_from: Option<u64>,
 }
 
+impl Changed {
+    fn is_empty(&self) -> bool {
+        self.records.is_empty()
+            && self.outages.is_empty()
+            && self.answers.is_empty()
+            && self.events.is_empty()
+            && self.events_from.is_none()
+    }
+
+    /// Adds later changes.
+    fn extend(&mut self, later: Self) {
+        self.records.extend(later.records);
+        self.outages.extend(later.outages);
+        self.answers.extend(later.answers);
+        self.events.extend(later.events);
+        self.events_from = later.events_from.or(self.events_from);
+    }
+}
+
 impl Ledger {
     /// Returns an empty ledger.
     pub(super) fn new(config: Config, topology: Topology) -> Result<Self> {
@@ -221,7 +240,21 @@ impl Ledger {
         self.seq
     }
 
-    /// Drops the pending changes, which the writer makes.
+    /// Makes a change. Returns its result, and true if it has failed after it changed something, so
+    /// that the ledger must be loaded again.
+    pub(super) fn attempt<T>(
+        &mut self,
+        act: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> (Result<T>, bool) {
+        let before = std::mem::take(&mut self.changed);
+        let answer = act(self);
+        let made = std::mem::replace(&mut self.changed, before);
+        let is_broken = answer.is_err() && !made.is_empty();
+        self.changed.extend(made);
+        (answer, is_broken)
+    }
+
+    /// Drops the pending changes: the writer makes them, or they belong to a failed change.
     pub(super) fn leave_unwritten(&mut self) {
         self.changed = Changed::default();
     }

@@ -51,7 +51,9 @@ impl SyncedLedger {
     }
 
     /// Makes due changes and then this change, in the ledger and in the store. If the store cannot
-    /// be written, nothing has changed.
+    /// be written, or the change fails after a part of it was made, nothing has changed. Otherwise the
+    /// part would be written although the client gets an error, and a repeated request would make it
+    /// twice.
     pub(super) fn change<T>(
         &mut self,
         act: impl FnOnce(&mut Ledger, Timestamp) -> Result<T>,
@@ -60,7 +62,12 @@ impl SyncedLedger {
         let now = self.now;
         self.is_stale = true;
         self.ledger.tick(now)?;
-        let answer = act(&mut self.ledger, now);
+        let (answer, is_broken) = self.ledger.attempt(|ledger| act(ledger, now));
+        if is_broken {
+            // the ledger is stale, and is loaded again
+            self.ledger.leave_unwritten();
+            return answer;
+        }
         self.ledger.settle(now)?;
         self.ledger.trim();
         self.write()?;
@@ -170,3 +177,71 @@ impl SyncedLedger {
 
 /// Longest step back of the clock that has no effect, in nanoseconds.
 const BACK_MAX: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_base::Rate;
+    use lighthaul_booking_client::json::{Bytes, NewReservation};
+
+    use super::super::principal::{Principal, Role};
+    use super::*;
+    use crate::store::sqlite::Sqlite;
+
+    const NOW: Timestamp = Timestamp(1_800_000_000_000_000_000);
+
+    #[test]
+    fn change_that_fails_halfway_leaves_nothing_behind() {
+        let topology = Topology::single_link(Rate::from_mbps(1000), Rate::from_mbps(1));
+        let store = Box::new(Sqlite::in_memory().unwrap());
+        let mut synced = SyncedLedger::new(store, topology.unwrap(), Config::default()).unwrap();
+        synced.set_time(NOW);
+        let ada = Principal::new("ada", Role::User);
+        let new = NewReservation {
+            from: Some("a".to_owned()),
+            to: Some("b".to_owned()),
+            size: Some(Bytes(1_000_000)),
+            ..NewReservation::default()
+        };
+        let failed: Result<()> = synced.change(|ledger, now| {
+            ledger.reserve(now, &ada, &new, Some("key"))?;
+            Err(Error::no_reservation(7))
+        });
+        assert!(failed.is_err());
+        assert_eq!(synced.store.position().unwrap().seq, 0);
+        synced.ready().unwrap();
+        assert!(synced.ledger.records.is_empty() && synced.ledger.answers.is_empty());
+        // the repeated request books once
+        let key = Some("key");
+        let booked = [(); 2].map(|()| {
+            let reserve = synced.change(|ledger, now| ledger.reserve(now, &ada, &new, key));
+            reserve.unwrap().id
+        });
+        assert_eq!(booked[0], booked[1]);
+        synced.ready().unwrap();
+        assert_eq!(synced.ledger.records.len(), 1);
+    }
+
+    #[test]
+    fn refused_change_keeps_the_due_changes_before_it() {
+        let topology = Topology::single_link(Rate::from_mbps(1000), Rate::from_mbps(1));
+        let store = Box::new(Sqlite::in_memory().unwrap());
+        let mut synced = SyncedLedger::new(store, topology.unwrap(), Config::default()).unwrap();
+        synced.set_time(NOW);
+        let ada = Principal::new("ada", Role::User);
+        let new = NewReservation {
+            from: Some("a".to_owned()),
+            to: Some("b".to_owned()),
+            size: Some(Bytes(1_000_000)),
+            ..NewReservation::default()
+        };
+        let reserve = synced.change(|ledger, now| ledger.reserve(now, &ada, &new, None));
+        let id = reserve.unwrap().id;
+        // the hold of 120 s has expired
+        synced.set_time(Timestamp(NOW.0 + 200_000_000_000));
+        let before = synced.store.position().unwrap().seq;
+        let refused: Result<()> = synced.change(|_, _| Err(Error::no_reservation(7)));
+        assert!(refused.is_err());
+        assert!(synced.store.position().unwrap().seq > before);
+        assert!(!synced.ledger.records[&id].is_live());
+    }
+}
