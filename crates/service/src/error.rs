@@ -130,10 +130,9 @@ impl Coded for Fault {
             Self::Accept(_) | Self::Listen { .. } | Self::Start(_) | Self::Metrics { .. } => {
                 Code::Network
             }
-            Self::Capture(_) => Code::Permission,
+            Self::Capture(why) => of_kernel(why),
             Self::Cluster(ClusterError::Listen(..)) => Code::Network,
-            Self::Cluster(ClusterError::Address(KernelError::Misuse(_))) => Code::Usage,
-            Self::Cluster(ClusterError::Address(_)) => Code::Permission,
+            Self::Cluster(ClusterError::Address(why)) => of_kernel(why),
         }
     }
 }
@@ -143,6 +142,19 @@ fn option(error: &ClusterError) -> &'static str {
     match error {
         ClusterError::Listen(..) => "--cluster",
         ClusterError::Address(_) => "--cluster-address",
+    }
+}
+
+/// Returns the exit status for rules and addresses of the kernel. Only a misuse depends on options
+/// alone.
+const fn of_kernel(error: &KernelError) -> Code {
+    match error {
+        KernelError::Misuse(_) => Code::Usage,
+        KernelError::NoTool { .. }
+        | KernelError::NotPermitted(_)
+        | KernelError::Occupied(_)
+        | KernelError::Tool { .. }
+        | KernelError::World { .. } => Code::Permission,
     }
 }
 
@@ -161,5 +173,29 @@ fn of_books(refused: &Refused) -> Code {
         | Refused::UnknownLink(_)
         | Refused::Forbidden { .. }
         | Refused::KeyReused(_) => Code::Usage,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_capture::kernel::error::{Misuse, Task};
+
+    use super::*;
+
+    #[test]
+    fn misuse_of_the_kernel_is_a_usage_error_for_each_option() {
+        let misuse = || KernelError::from(Misuse::NothingSelected);
+        let refused = || KernelError::NotPermitted(Task::Capture);
+        for (fault, code) in [
+            (Fault::Capture(misuse()), Code::Usage),
+            (Fault::Cluster(ClusterError::Address(misuse())), Code::Usage),
+            (Fault::Capture(refused()), Code::Permission),
+            (
+                Fault::Cluster(ClusterError::Address(refused())),
+                Code::Permission,
+            ),
+        ] {
+            assert_eq!(fault.code(), code, "{fault}");
+        }
     }
 }

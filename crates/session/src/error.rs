@@ -2,8 +2,10 @@
 
 use std::fmt::{self, Debug, Display, Formatter};
 use std::io;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use lighthaul_io::error::Error as World;
 use lighthaul_io::host::panics;
@@ -77,4 +79,31 @@ impl Coded for World {
 /// Runs `work`, a part of the program with this name. Returns a panic as an error.
 pub fn caught<T>(name: &str, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     panics::catch(name, work).map_err(World::from)?
+}
+
+/// Waits for the end of `thread`, a part of the program with this name. Returns its result, or its
+/// panic as an error.
+pub fn joined<T>(name: &str, thread: JoinHandle<Result<T, Error>>) -> Result<T, Error> {
+    caught(name, || {
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn panic_of_a_thread_is_an_internal_error() {
+        assert_eq!(joined("server", thread::spawn(|| Ok(7))), Ok(7));
+        let broken: JoinHandle<Result<(), Error>> = thread::spawn(|| panic!("broken on purpose"));
+        let error = joined("server", broken).unwrap_err();
+        assert_eq!(error.code(), Code::Internal);
+        assert!(
+            error.text().contains("server: broken on purpose"),
+            "{error}"
+        );
+    }
 }

@@ -18,7 +18,7 @@ use lighthaul_io::host::wait::pause;
 use lighthaul_remote::daemon::Daemon;
 use lighthaul_remote::dial::dial;
 use lighthaul_remote::place::PORT;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::session::Session;
 use tracing::{debug, info, warn};
 
@@ -55,7 +55,10 @@ struct Way {
 
 impl LinkKeeper {
     /// Keeps the link in a thread of its own, until the process stops.
-    pub(super) fn start(peer: Peer, outgoing: Arc<OutgoingLink>) -> Result<JoinHandle<()>, Error> {
+    pub(super) fn start(
+        peer: Peer,
+        outgoing: Arc<OutgoingLink>,
+    ) -> Result<JoinHandle<Result<(), Error>>, Error> {
         let ways = ways(&peer.addresses, &peer.via)?;
         let far = peer.daemon;
         let carried = AtomicBool::new(false);
@@ -64,7 +67,10 @@ impl LinkKeeper {
             outgoing,
             carried,
         };
-        Ok(thread::spawn(move || keeper.run(&ways)))
+        Ok(thread::spawn(move || {
+            keeper.run(&ways);
+            Ok(())
+        }))
     }
 
     fn run(&self, ways: &[Way]) {
@@ -108,7 +114,8 @@ impl LinkKeeper {
     fn detour(&self, way: &Way, ways: &[Way]) -> Result<(), Error> {
         let session = self.dial(way)?;
         thread::scope(|scope| {
-            let carried = scope.spawn(|| self.carry(&session, way));
+            let carry = || caught("link", || self.carry(&session, way));
+            let carried = scope.spawn(carry);
             let own = ways.iter().filter(|way| way.via.is_none()).cycle();
             for own in own {
                 for _ in 0..LOOKS {

@@ -13,7 +13,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lighthaul_base::counted;
@@ -27,7 +27,7 @@ use lighthaul_gateway::settings::Settings as LinkSettings;
 use lighthaul_io::crypto::tls;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
-use lighthaul_session::error::Error;
+use lighthaul_session::error::{Error, joined};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
@@ -83,7 +83,10 @@ pub fn run(settings: Settings) -> Result<(), Error> {
     let keeper = outgoing
         .map(|(outgoing, peer)| LinkKeeper::start(peer, outgoing))
         .transpose()?;
-    while !interrupt::is_ending() && server.as_ref().is_none_or(|server| !server.is_finished()) {
+    // both run until the gateway ends, unless they fail
+    let parts = [server.as_ref(), keeper.as_ref()];
+    let has_failed = || parts.into_iter().flatten().any(JoinHandle::is_finished);
+    while !interrupt::is_ending() && !has_failed() {
         thread::park_timeout(LOOK);
     }
     sd_notify::notify(&[NotifyState::Stopping]).ok();
@@ -101,14 +104,12 @@ pub fn run(settings: Settings) -> Result<(), Error> {
         });
     }
     interrupt::request();
-    if let Some(keeper) = keeper {
-        keeper.join().ok();
-    }
-    let outcome = server.map_or(Ok(()), |server| server.join().unwrap_or(Ok(())));
+    let kept = keeper.map_or(Ok(()), |keeper| joined("link", keeper));
+    let served = server.map_or(Ok(()), |server| joined("server", server));
     // the shared address is released only after the last session has ended
     drop((entrance, gateways));
     drop(cluster);
-    outcome
+    served.and(kept)
 }
 
 /// Starts the link to the other gateway.
