@@ -2,8 +2,8 @@
 //!
 //! Each command becomes one `FileRequest`, which `fetch` executes: here, by a daemon, or over ssh.
 //! The reply comes in parts, so that lists of any length need little memory. Consecutive places on
-//! one host share a session. A failed item sets the exit status, and the others continue; an error
-//! of the session ends the command.
+//! one host share a session. A failed item or an error of a session sets the exit status, and the
+//! other items and hosts continue. An interruption ends the command.
 
 use lighthaul_files::execute::{Scope, execute};
 use lighthaul_files::remote::receive;
@@ -13,7 +13,7 @@ use lighthaul_grammar::files::{Du, Ls, Mkdir, PlaceArgs, Rm, Stat};
 use lighthaul_grammar::reach::RemoteArgs;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::ask;
-use lighthaul_session::error::Error;
+use lighthaul_session::error::{Code, Error};
 use lighthaul_session::halt::Halt;
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::topic::{MESSAGE_MAX, Topic};
@@ -50,8 +50,7 @@ pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {
 pub(crate) fn du(args: &Du) -> Result<u8, Error> {
     let PlaceArgs { named, output, via } = &args.at;
     let mut printer = UsagePrinter::new(*output, args.max_depth);
-    for text in named {
-        let place = Place::parse(text)?;
+    for (text, place) in named.iter().zip(places_of(named)?) {
         let request = FileRequest::List {
             path: place.path().to_vec(),
             hidden: true,
@@ -61,7 +60,9 @@ pub(crate) fn du(args: &Du) -> Result<u8, Error> {
             printer.take(part);
             Ok(())
         };
-        fetch(&place, via, &request, &mut take)?;
+        if let Err(error) = fetch(&place, via, &request, &mut take) {
+            printer.fail(&continued(error)?);
+        }
         printer.end(text);
     }
     Ok(printer.finish())
@@ -108,16 +109,36 @@ fn each(
     mut printer: EntryPrinter,
     request: impl Fn(Vec<Vec<u8>>) -> FileRequest,
 ) -> Result<u8, Error> {
-    let places: Vec<Place> = places
-        .iter()
-        .map(|text| Place::parse(text))
-        .collect::<Result<_, _>>()?;
+    let places = places_of(places)?;
     for row in places.chunk_by(Place::is_with) {
         let paths = row.iter().map(|place| place.path().to_vec()).collect();
         let request = request(paths);
-        fetch(&row[0], via, &request, &mut |part| printer.take(part))?;
+        let mut is_printed = true;
+        let fetched = fetch(&row[0], via, &request, &mut |part| {
+            let taken = printer.take(part);
+            is_printed = taken.is_ok();
+            taken
+        });
+        match fetched {
+            Ok(()) => {}
+            Err(error) if is_printed => printer.fail(&continued(error)?)?,
+            Err(error) => return Err(error),
+        }
     }
     printer.finish()
+}
+
+fn places_of(texts: &[String]) -> Result<Vec<Place>, Error> {
+    texts.iter().map(|text| Place::parse(text)).collect()
+}
+
+/// Returns an error after which the command continues with the next host. Fails if the error ends
+/// the command.
+fn continued(error: Error) -> Result<Error, Error> {
+    if error.code() == Code::Interrupted {
+        return Err(error);
+    }
+    Ok(error)
 }
 
 /// Executes the request at `place`, and passes each part of the reply to `take`.

@@ -123,6 +123,15 @@ impl EntryPrinter {
         Ok(())
     }
 
+    /// Prints what has come of a reply that ends with `error`, and reports the error.
+    pub(crate) fn fail(&mut self, error: &Error) -> Result<(), Error> {
+        self.release()?;
+        self.take(FileReply::Failed {
+            code: error.code() as u8,
+            why: error.text(),
+        })
+    }
+
     /// Ends the output. Returns the exit status.
     pub(crate) fn finish(mut self) -> Result<u8, Error> {
         if self.output.json {

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use lighthaul_base::Size;
 use lighthaul_files::request::{FileInfo, FileKind, FileReply};
 use lighthaul_grammar::output::OutputArgs;
+use lighthaul_session::error::Error;
 use serde_json::{Map, Value};
 
 use crate::files::show::Failures;
@@ -98,6 +99,14 @@ impl UsagePrinter {
             FileReply::Done { done } => self.done += done,
             FileReply::Hashed { .. } | FileReply::Unreadable { .. } | FileReply::Busy { .. } => {}
         }
+    }
+
+    /// Reports the error that ended a reply.
+    pub(crate) fn fail(&mut self, error: &Error) {
+        self.take(FileReply::Failed {
+            code: error.code() as u8,
+            why: error.text(),
+        });
     }
 
     /// Prints the sums of a place, which the user called `named`. A place that could not be listed has none.

@@ -210,6 +210,25 @@ fn stat_does_not_follow_links() {
 }
 
 #[test]
+fn unreachable_host_does_not_hide_the_others() {
+    let far = Far::start("stat-hosts", &["--root", "ROOT"]);
+    fs::write(far.target.join("x"), "12345").unwrap();
+    // no daemon listens at the first port of the system
+    let nowhere = "lh://127.0.0.1:1/x";
+    let there = place(&far, "x");
+    for (command, kind) in [("stat", "entry"), ("du", "usage")] {
+        let words = [command, "--json", nowhere, &there];
+        let outcome = run(&far, &words).assert_failed(23, "127.0.0.1");
+        let events = outcome.events();
+        let kinds: Vec<&Value> = events.iter().map(|event| &event["type"]).collect();
+        assert_eq!(kinds, ["error", kind, "end"], "{command}");
+        assert_eq!(events[2]["failures"], 1, "{command}");
+        // alone, its own status
+        run(&far, &[command, nowhere]).assert_failed(10, "127.0.0.1");
+    }
+}
+
+#[test]
 fn mkdir_and_rm_create_and_remove_directories() {
     let far = Far::start("mkdir", &["--root", "ROOT"]);
     run(&far, &["mkdir", &place(&far, "a")]).assert_succeeded();
