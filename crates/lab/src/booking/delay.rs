@@ -12,7 +12,8 @@ use lighthaul_base::Instant;
 use lighthaul_calendar::path::shortest;
 
 use super::arrivals::{CLASSES, File, files};
-use super::discipline::{LINK_BPS, ends, topology};
+use super::discipline::ends;
+use super::network::{LINK_BPS, topology};
 use super::plan::BookingPlan;
 use crate::table::{SIMULATION, Table};
 

@@ -9,18 +9,15 @@
 //! All of them get the same arrivals. Only the calendar knows paths, slots, guard times and shares;
 //! the other disciplines use a single link. Time is virtual.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use lighthaul_base::{Instant, Rate};
 use lighthaul_calendar::fbls::{QueueOrder, at_run_time};
 use lighthaul_calendar::packet::{fair, fifo};
 use lighthaul_calendar::{
-    Arrival, Calendar, Config, Detail, Id, Link, Need, NodeId, Owner, RepackLimits, Request, Route,
-    Scope, Shape, Topology,
+    Arrival, Calendar, Detail, Id, Need, NodeId, Owner, RepackLimits, Request, Route, Scope, Shape,
 };
 
 use super::arrivals::{CLASSES, File};
+use super::network::{CHANNEL_BPS, LINK_BPS, calendar};
 use super::plan::{Discipline, Release, Series};
 
 /// Computes when each file ends: on one link, or between random nodes if there are `links`.
@@ -53,21 +50,14 @@ struct Booked<'a> {
 
 impl<'a> Booked<'a> {
     fn new(series: &'a Series, links: &[[String; 2]]) -> Self {
-        let owners = (0..).map(Owner).zip(series.shares);
-        let config = Config {
-            horizon: HORIZON,
-            slot: series.slot,
-            paths_max: series.paths,
-            shares: owners.filter(|(_, share)| *share > 0).collect(),
-            ..Config::default()
-        };
-        let topology = topology(links, series.guard);
-        let nodes = topology.nodes().map(|(node, _)| node).collect();
-        let calendar = Calendar::new(topology, config);
+        let times = (series.slot, series.guard);
+        let calendar = calendar(links, times, series.shares, series.paths);
+        let calendar = calendar.expect("a parsed plan has a valid calendar");
+        let nodes = calendar.topology().nodes().map(|(node, _)| node);
         Self {
             series,
-            calendar: calendar.expect("a plan's slots and shares are valid"),
-            nodes,
+            nodes: nodes.collect(),
+            calendar,
             ends: Vec::new(),
         }
     }
@@ -137,31 +127,4 @@ impl<'a> Booked<'a> {
     }
 }
 
-/// Creates links of a hundred channels in both directions between nodes, or a single link.
-pub fn topology(links: &[[String; 2]], guard: Duration) -> Topology {
-    let link = |from: &str, to: &str| Link {
-        name: format!("{from}-{to}"),
-        from: from.into(),
-        to: to.into(),
-        capacity: Rate::from_mbps(LINK_BPS / 1_000_000),
-        channel: Rate::from_mbps(CHANNEL_BPS / 1_000_000),
-        guard,
-        cost: 1,
-    };
-    let ways = links.iter().flat_map(|[a, b]| [link(a, b), link(b, a)]);
-    let mut all: Vec<Link> = ways.collect();
-    if all.is_empty() {
-        all.push(link("a", "b"));
-    }
-    let ends = all
-        .iter()
-        .flat_map(|link| [link.from.clone(), link.to.clone()]);
-    let nodes: BTreeSet<String> = ends.collect();
-    Topology::new(nodes.into_iter().collect(), all).expect("a plan's links connect all nodes")
-}
-
-/// Rate of a link (section 3.3.1): a hundred channels of 10 Gb/s.
-pub const LINK_BPS: u64 = 100 * CHANNEL_BPS;
-const CHANNEL_BPS: u64 = 10_000_000_000;
-const HORIZON: Duration = Duration::from_hours(24 * 3650);
 const FORGET_EVERY: usize = 256;

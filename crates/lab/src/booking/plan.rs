@@ -2,14 +2,17 @@
 //!
 //! A [`BookingPlan`] has offered loads (points) and [`Series`] (curves). Each series combines a
 //! [`Discipline`] with settings of its calendar and a [`Release`] rule. [`BookingPlan::parse`]
-//! reads TOML and checks loads, runs, files and the number of series. Loads are parts of the
+//! reads TOML and checks all of it, so that no simulation of a plan fails. Loads are parts of the
 //! capacity, shares are thousandths, and margins are millionths. `delay` computes the table of a
 //! plan.
 
 use std::time::Duration;
 
+use lighthaul_calendar::path::HOPS_MAX;
 use serde::Deserialize;
 
+use super::arrivals::CLASSES;
+use super::network::{CHANNELS, calendar};
 use crate::file;
 use crate::quantity;
 
@@ -96,17 +99,36 @@ impl BookingPlan {
     pub fn parse(name: &str, text: &str) -> Result<Self, String> {
         let settings: Settings = file::settings(text)?;
         let sane = settings.loads.is_sorted()
-            && settings.loads.iter().all(|load| (0.0..=1.0).contains(load));
+            && settings
+                .loads
+                .iter()
+                .all(|load| (LOAD_MIN..=1.0).contains(load));
         if !sane
             || !(2..=RUNS_MAX).contains(&settings.runs)
             || settings.files < 20
             || settings.series.is_empty()
         {
             return Err(format!(
-                "a plan needs loads from 0 to 1 in ascending order, 2 to {RUNS_MAX} runs of at least 20 files, and a series"
+                "a plan needs loads from {LOAD_MIN} to 1 in ascending order, 2 to {RUNS_MAX} runs of at least 20 files, and a series"
             ));
         }
-        let series = settings.series.into_iter().map(SeriesSettings::check);
+        if settings.links.len() > HOPS_MAX {
+            return Err(format!("a plan has at most {HOPS_MAX} links"));
+        }
+        if settings.resent_ppm_max > PPM_MAX {
+            return Err(format!("resent_ppm_max: at most {PPM_MAX} millionths"));
+        }
+        let links = &settings.links;
+        let series = settings.series.into_iter().map(|series| {
+            let name = series.name.clone();
+            let checked = series.check().and_then(|series| {
+                let times = (series.slot, series.guard);
+                calendar(links, times, series.shares, series.paths)?;
+                Ok(series)
+            });
+            checked.map_err(|why| format!("series {name}: {why}"))
+        });
+        let series = series.collect::<Result<_, _>>()?;
         Ok(Self {
             name: name.into(),
             title: settings.title,
@@ -115,7 +137,7 @@ impl BookingPlan {
             files: settings.files,
             resent_ppm_max: settings.resent_ppm_max,
             links: settings.links,
-            series: series.collect::<Result<_, _>>()?,
+            series,
         })
     }
 }
@@ -155,6 +177,10 @@ struct SeriesSettings {
 
 impl SeriesSettings {
     fn check(self) -> Result<Series, String> {
+        if self.margin_ppm.is_some_and(|margin| margin > PPM_MAX) {
+            return Err(format!("margin_ppm: at most {PPM_MAX} millionths"));
+        }
+        self.check_shares()?;
         let time = |text: &Option<String>, default| {
             text.as_deref().map_or(Ok(default), quantity::duration)
         };
@@ -171,10 +197,31 @@ impl SeriesSettings {
             label: self.label,
         })
     }
+
+    /// Refuses shares with which the files of a class never fit.
+    fn check_shares(&self) -> Result<(), String> {
+        let kept: u64 = self.shares.iter().map(|share| u64::from(*share)).sum();
+        let free = 1000_u64.checked_sub(kept);
+        let free = free.ok_or("shares: at most 1000 thousandths in total")?;
+        for (class, share) in CLASSES.iter().zip(self.shares) {
+            let channels = (free + u64::from(share)) * CHANNELS / 1000;
+            let least = self.least.min(*class).max(1);
+            if channels < least {
+                return Err(format!(
+                    "shares: files of class {class} need {least} of {CHANNELS} channels, and can have {channels}"
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Largest number of runs, for which a quantile is known.
 const RUNS_MAX: u64 = 31;
+/// Smallest load, with which the files of a run arrive within years.
+const LOAD_MIN: f64 = 0.001;
+/// All of a file, in millionths.
+const PPM_MAX: u32 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -189,6 +236,15 @@ mod tests {
     "#;
 
     #[test]
+    fn plan_with_shares_and_links_is_accepted() {
+        let links = "links = [['a', 'b'], ['b', 'c']]\nseries";
+        let text = PLAN.replace("series", links);
+        let shares = ", shares = [300, 600, 0], least = 10, paths = 2 }]";
+        let plan = BookingPlan::parse("p", &text.replace("}]", shares)).unwrap();
+        assert_eq!(plan.series[0].paths, 2);
+    }
+
+    #[test]
     fn plan_is_parsed_and_invalid_values_are_rejected() {
         let plan = BookingPlan::parse("p", PLAN).unwrap();
         assert_eq!(plan.series[0].discipline, Discipline::PsFifo);
@@ -196,6 +252,17 @@ mod tests {
         for (from, to) in [
             ("0.9", "0.4"),
             ("0.9", "1.4"),
+            ("0.5", "0"),
+            ("10ms", "0s"),
+            ("}]", ", paths = 0 }]"),
+            ("}]", ", margin_ppm = 1000001 }]"),
+            ("}]", ", shares = [500, 500, 1] }]"),
+            ("}]", ", shares = [995, 0, 0] }]"),
+            ("}]", ", shares = [0, 960, 0], least = 5 }]"),
+            ("series", "resent_ppm_max = 1000001\nseries"),
+            ("series", "links = [['a', 'a']]\nseries"),
+            ("series", "links = [['a', 'b'], ['b', 'a']]\nseries"),
+            ("series", "links = [['a', 'b'], ['c', 'd']]\nseries"),
             ("runs = 2", "runs = 1"),
             ("files = 100", "files = 10"),
             ("ps-fifo", "post"),
