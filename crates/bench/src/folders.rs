@@ -165,8 +165,9 @@ pub(crate) fn compare(source: &Path, target: &Path) -> Result<(), String> {
             Err(error) => Err(format!("{name}: {error}")),
         };
     }
-    let entries = fs::read_dir(source).map_err(|error| error.to_string())?;
-    for entry in entries.flatten() {
+    let unread = |error: io::Error| format!("{name}: {error}");
+    for entry in fs::read_dir(source).map_err(unread)? {
+        let entry = entry.map_err(unread)?;
         compare(&entry.path(), &target.join(entry.file_name()))?;
     }
     Ok(())
@@ -174,8 +175,8 @@ pub(crate) fn compare(source: &Path, target: &Path) -> Result<(), String> {
 
 fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
     let mut files = [File::open(one)?, File::open(other)?];
-    let [size, other_size] = [&files[0], &files[1]].map(|f| f.metadata().map_or(0, |m| m.len()));
-    if size != other_size {
+    let size = files[0].metadata()?.len();
+    if size != files[1].metadata()?.len() {
         return Ok(false);
     }
     let mut blocks = [vec![0; 1 << 20], vec![0; 1 << 20]];

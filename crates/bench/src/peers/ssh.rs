@@ -155,9 +155,12 @@ fn sshd(trial: &Trial<'_>) -> io::Result<Service> {
     let [host, user] = ["ssh-host", "ssh-user"].map(|name| file(tools, name));
     for key in [&host, &user] {
         if !std::path::Path::new(key).exists() {
-            Command::new("ssh-keygen")
+            let status = Command::new("ssh-keygen")
                 .args(["-q", "-t", "ed25519", "-N", "", "-f", key])
                 .status()?;
+            if !status.success() {
+                return Err(io::Error::other(format!("ssh-keygen: {status}")));
+            }
         }
     }
     fs::create_dir_all("/run/sshd")?;

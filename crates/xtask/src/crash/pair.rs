@@ -44,7 +44,10 @@ impl<'a> Pair<'a> {
             .arg("--allowed")
             .arg(allowed)
             .status();
-        status.map_err(|e| format!("lighthaul allow: {e}"))?;
+        let status = status.map_err(|e| format!("lighthaul allow: {e}"))?;
+        if !status.success() {
+            return Err(format!("lighthaul allow: {status}"));
+        }
         fs::create_dir_all(folder.join("arrived")).map_err(|e| e.to_string())?;
         let mut pair = Self {
             lab,
