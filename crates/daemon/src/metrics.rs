@@ -2,9 +2,9 @@
 //!
 //! `Metrics` has the counters, and `print` returns them as `OpenMetrics` text for the exporter. A
 //! session owns a `Meter`, which adds its progress and subtracts its rate when it ends. Directions
-//! are those of the daemon: `in` receives files, `out` sends them. Numbers that a client claims are
-//! limited, so that it cannot falsify the sums of others. Labels take few values, and none comes
-//! from a client.
+//! are those of the daemon: `in` receives files, `out` sends them. Sessions of other kinds have
+//! series of their own, such as `stream`. Numbers that a client claims are limited, so that it cannot
+//! falsify the sums of others. Labels take few values, and none comes from a client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -78,7 +78,8 @@ impl Metrics {
         );
         registry.register_with_unit(
             "transferred",
-            "Received bytes of objects: at the daemon (in), at a client (out)",
+            "Received bytes of objects: by the daemon (in, and expect from another host), by a client (out), \
+             in streams (stream); probe, files and gateway sessions receive none",
             Unit::Bytes,
             metrics.bytes.clone(),
         );
@@ -280,6 +281,19 @@ mod tests {
             .lines()
             .filter(|line| line.starts_with("lighthaul_entries_failed_total{"));
         assert!(codes.count() < 16, "{text}");
+    }
+
+    #[test]
+    fn help_text_names_every_direction() {
+        let text = Metrics::new().print().unwrap();
+        let help = text
+            .lines()
+            .find(|line| line.starts_with("# HELP lighthaul_transferred"));
+        let help = help.unwrap();
+        for direction in ["in", "out", "expect", "stream", "probe", "files", "gateway"] {
+            let mut words = help.split(|c: char| !c.is_ascii_alphabetic());
+            assert!(words.any(|word| word == direction), "{direction}: {help}");
+        }
     }
 
     #[test]
