@@ -190,7 +190,7 @@ const FLOORS: [(u8, &[&str]); 13] = [
     (
         3,
         &[
-            "workload", "stargate", "session", "circuit", "capture", "fs",
+            "workload", "stargate", "session", "circuit", "capture", "fs", "monitor",
         ],
     ),
     (4, &["files", "stream", "gateway", "booking-client"]),

@@ -1,0 +1,9 @@
+//! Floor 3: the resource monitor of a host.
+//!
+//! - [`sample`]: counters of the kernel at one time
+//! - [`rates`]: rates and fractions between two samples
+//! - [`json`]: rates as a JSON object
+
+pub mod json;
+pub mod rates;
+pub mod sample;
