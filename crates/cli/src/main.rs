@@ -21,6 +21,7 @@ mod keys;
 mod lab;
 mod man_page;
 mod manual;
+mod monitor;
 mod output;
 mod probe;
 mod serve;
@@ -97,7 +98,7 @@ fn catch(command: &Command) -> std::io::Result<()> {
     }
     let is_work = matches!(
         command,
-        Command::Cp(_) | Command::Stream(_) | Command::Serve(_)
+        Command::Cp(_) | Command::Stream(_) | Command::Serve(_) | Command::Monitor(_)
     );
     if is_work {
         interrupt::handle_signals()
@@ -140,6 +141,7 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
         Command::Serve(args) => serve::run(args).map(|()| 0),
         Command::Gateway(args) => gateway::run::run(args).map(|()| 0),
         Command::Probe(args) => probe::run(args).map(|()| 0),
+        Command::Monitor(args) => monitor::run::run(args).map(|()| 0),
         Command::Doctor(args) => doctor::run(args),
         Command::Scheduler(args) => booking::service::run(args).map(|()| 0),
         Command::Book(args) => booking::book::book(args).map(|()| 0),

@@ -11,6 +11,7 @@ use crate::gateway::{Action, Gateway};
 use crate::keys::{Allow, Deny, Key, Sign, Token, Trust};
 use crate::lab::Lab;
 use crate::manual::{Completions, Config, Man};
+use crate::monitor::Monitor;
 use crate::probe::Probe;
 use crate::scheduler::Scheduler;
 use crate::serve::Serve;
@@ -55,6 +56,7 @@ pub enum Command {
     Serve(Serve),
     Gateway(Gateway),
     Probe(Probe),
+    Monitor(Monitor),
     Doctor(Doctor),
     Scheduler(Scheduler),
     Book(Book),
@@ -97,6 +99,7 @@ impl Command {
             Self::Verify(args) => args.crew.output.json,
             Self::Manifest(args) => args.crew.output.json,
             Self::Probe(args) => args.output.json,
+            Self::Monitor(args) => args.output.json,
             Self::Book(args) => args.asking.output.json,
             Self::Quote(args) => args.asking.output.json,
             Self::Reservations(args) => args.asking.output.json,

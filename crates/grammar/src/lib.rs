@@ -25,6 +25,7 @@ pub mod help;
 pub mod keys;
 pub mod lab;
 pub mod manual;
+pub mod monitor;
 pub mod output;
 pub mod probe;
 pub mod reach;

@@ -31,6 +31,7 @@ mod kinds;
 mod landing;
 mod metadata;
 mod modes;
+mod monitor;
 mod names;
 mod options;
 mod outages;

@@ -67,6 +67,11 @@ impl Running {
         self.out.wait_for(&[words])
     }
 
+    /// The next line of standard output that was not returned yet.
+    pub(crate) fn next_line(&mut self) -> String {
+        self.out.next()
+    }
+
     /// Returns its process ID.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
@@ -182,6 +187,14 @@ impl Voice {
             lines,
             said: Vec::new(),
         }
+    }
+
+    /// Waits for a line that is new.
+    fn next(&mut self) -> String {
+        let line = self.lines.recv_timeout(PATIENCE);
+        let line = line.unwrap_or_else(|why| panic!("no line ({why}) after {:?}", self.said));
+        self.said.push(line.clone());
+        line
     }
 
     /// Waits for a line that has one of these words in it.

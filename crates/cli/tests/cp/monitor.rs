@@ -1,0 +1,121 @@
+//! Command `lighthaul monitor`: samples of this host as JSON and as a table.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use crate::far::{Far, Near};
+use crate::running::{Ends, Outcome, Running, event};
+use crate::schema::assert_valid;
+use crate::stage::Stage;
+
+/// Runs the monitor with `words`.
+fn monitor(near: &Near, words: &[&str]) -> Outcome {
+    near.run(command(near, words))
+}
+
+fn command(near: &Near, words: &[&str]) -> Command {
+    let mut command = near.lighthaul(&["monitor"]);
+    command.args(words);
+    command
+}
+
+#[test]
+fn json_has_one_valid_event_per_interval() {
+    let near = Near::new("monitor-json", None);
+    let words = ["--json", "--count", "2", "--interval", "200ms"];
+    let outcome = monitor(&near, &words).assert_succeeded();
+    let events = assert_valid(&outcome);
+    assert_eq!(events.len(), 2, "{outcome:?}");
+    for event in &events {
+        assert_eq!(event["type"], "sample");
+        assert!(event["interval_s"].as_f64() >= Some(0.09), "{event}");
+        assert!(event["memory"]["total_bytes"].as_u64() > Some(0), "{event}");
+        assert!(!event["cores"].as_array().unwrap().is_empty(), "{event}");
+    }
+    let time = |nth: usize| events[nth]["time_s"].as_f64().unwrap();
+    assert!(time(0) < time(1), "{outcome:?}");
+}
+
+#[test]
+fn table_has_headings_and_one_line_per_interval() {
+    let near = Near::new("monitor-table", None);
+    let words = ["--count", "2", "--interval", "100ms"];
+    let outcome = monitor(&near, &words).assert_succeeded();
+    assert_eq!(outcome.out.len(), 3, "{outcome:?}");
+    assert!(outcome.out[0].contains("WRITE/S"), "{outcome:?}");
+    assert!(outcome.out[1].contains(" %"), "{outcome:?}");
+}
+
+#[test]
+fn busy_process_is_seen_in_the_time_of_processors() {
+    let near = Near::new("monitor-busy", None);
+    let has_ended = AtomicBool::new(false);
+    let outcome = std::thread::scope(|scope| {
+        let _end = Ends(&has_ended);
+        scope.spawn(|| {
+            while !has_ended.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let words = ["--json", "--count", "1", "--interval", "1s"];
+        monitor(&near, &words).assert_succeeded()
+    });
+    let event = &assert_valid(&outcome)[0];
+    let cores = event["cores"].as_array().unwrap();
+    let used = |core: &Value| {
+        ["user", "system", "steal"]
+            .map(|name| core[name].as_f64().unwrap())
+            .iter()
+            .sum::<f64>()
+    };
+    // on one processor, or moved between them
+    let used: f64 = cores.iter().map(used).sum();
+    assert!(used > 0.3, "{event}");
+}
+
+#[test]
+fn copy_is_seen_in_the_rates_of_its_interface() {
+    let link = "rate = \"100Mb/s\"\ndelay = \"1ms\"";
+    let Some(stage) = Stage::pair("copy_is_seen_in_the_rates_of_its_interface", link) else {
+        return;
+    };
+    let far = Far::start_on("monitor-link", stage);
+    let words = ["--json", "--interval", "500ms"];
+    let mut monitor = Running::start(command(&far.near, &words));
+    monitor.prints("interfaces");
+    let file = far.near.file("x", 3 << 20);
+    far.push(&["--rate", "20Mb/s"], &[&file], "x")
+        .assert_succeeded();
+    // the samples of the copy come first
+    let is_copy =
+        |rates: &Value| rates["name"] != "lo" && rates["tx_bytes_per_s"].as_f64() > Some(200_000.0);
+    let is_seen = (0..100).any(|_| {
+        let event = event(&monitor.next_line());
+        event["interfaces"].as_array().unwrap().iter().any(is_copy)
+    });
+    assert!(is_seen, "no interface transmitted 200 kB/s");
+}
+
+#[test]
+fn signal_ends_the_monitor_without_a_failure() {
+    let near = Near::new("monitor-signal", None);
+    let mut monitor = Running::start(command(&near, &["--json", "--interval", "100ms"]));
+    monitor.prints("sample");
+    monitor.signal("INT");
+    let outcome = monitor.finish().assert_succeeded();
+    assert!(outcome.err.is_empty(), "{outcome:?}");
+}
+
+#[test]
+fn invalid_intervals_and_counts_are_refused() {
+    let near = Near::new("monitor-options", None);
+    for words in [
+        ["--interval", "5ms"],
+        ["--interval", "2h"],
+        ["--count", "0"],
+    ] {
+        monitor(&near, &words).assert_failed_to_parse();
+    }
+}
