@@ -1,8 +1,10 @@
 //! Command `lighthaul monitor`: samples of this host as JSON and as a table.
 
-use std::process::Command;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use lighthaul_testkit::lacks_tool;
 use serde_json::Value;
 
 use crate::far::{Far, Near};
@@ -106,6 +108,57 @@ fn signal_ends_the_monitor_without_a_failure() {
     monitor.signal("INT");
     let outcome = monitor.finish().assert_succeeded();
     assert!(outcome.err.is_empty(), "{outcome:?}");
+}
+
+/// Runs the monitor on a terminal of its own until its first frame, and then presses `key`.
+/// Returns the exit status and all output.
+fn on_terminal(near: &Near, key: &[u8], color: &str) -> (Option<i32>, String) {
+    let program = command(near, &["--interval", "200ms"]);
+    let words: Vec<_> = std::iter::once(program.get_program())
+        .chain(program.get_args())
+        .map(|word| word.to_str().unwrap())
+        .collect();
+    let mut terminal = Command::new("script")
+        .args(["-qec", &words.join(" "), "/dev/null"])
+        .env("TERM", "xterm")
+        .env("NO_COLOR", color)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut keys = terminal.stdin.take().unwrap();
+    let mut screen = terminal.stdout.take().unwrap();
+    let (mut shown, mut part) = (Vec::new(), [0; 4096]);
+    let mut is_pressed = false;
+    loop {
+        let count = screen.read(&mut part).unwrap();
+        shown.extend_from_slice(&part[..count]);
+        if count == 0 {
+            break;
+        }
+        if !is_pressed && String::from_utf8_lossy(&shown).contains("q quits") {
+            keys.write_all(key).unwrap();
+            is_pressed = true;
+        }
+    }
+    let code = terminal.wait().unwrap().code();
+    (code, String::from_utf8_lossy(&shown).into_owned())
+}
+
+#[test]
+fn key_ends_the_live_screen_and_restores_the_terminal() {
+    if lacks_tool("key_ends_the_live_screen", "script") {
+        return;
+    }
+    let near = Near::new("monitor-screen", None);
+    for (key, color) in [(b"q", ""), (b"\x03", "1")] {
+        let (code, shown) = on_terminal(&near, key, color);
+        assert_eq!(code, Some(0), "{shown:?}");
+        assert!(shown.starts_with("\x1b[?1049h"), "{shown:?}");
+        assert!(shown.ends_with("\x1b[?25h\x1b[?1049l"), "{shown:?}");
+        assert!(shown.contains("INTERFACE"), "{shown:?}");
+        assert_eq!(shown.contains("\x1b[32m"), color.is_empty(), "{shown:?}");
+    }
 }
 
 #[test]
