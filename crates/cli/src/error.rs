@@ -5,6 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use lighthaul_monitor::history::HistoryError;
 use lighthaul_session::error::{Code, Coded, Error};
 
 /// Fault of a command.
@@ -28,6 +29,9 @@ pub(crate) enum Fault {
     /// A status of a gateway that does not parse.
     #[error("the status of the gateway is malformed")]
     Status,
+    /// Stored samples that cannot be read or written.
+    #[error(transparent)]
+    History(HistoryError),
     /// A program that cannot be started.
     #[error("cannot start {program}: {error}")]
     Program {
@@ -118,9 +122,13 @@ impl Coded for Fault {
     fn code(&self) -> Code {
         match self {
             Self::Usage(_) => Code::Usage,
-            Self::NotOpen(_) | Self::List(_) | Self::Wait(_) | Self::Figures(_) => Code::Io,
+            Self::NotOpen(_)
+            | Self::List(_)
+            | Self::Wait(_)
+            | Self::Figures(_)
+            | Self::History(HistoryError::Failed { .. }) => Code::Io,
             Self::Status | Self::Reservation { .. } => Code::Protocol,
-            Self::Program { .. } | Self::NoKey(_) => Code::Open,
+            Self::Program { .. } | Self::NoKey(_) | Self::History(_) => Code::Open,
             Self::OtherKey { .. } => Code::Permission,
             Self::Listen { .. } | Self::NoAddress(_) | Self::NoRoute { .. } => Code::Network,
             Self::StopTime => Code::TimedOut,

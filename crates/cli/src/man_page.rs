@@ -48,7 +48,7 @@ const STATUSES: [(&str, &str); 16] = [
 ];
 
 /// Files, and what they are for. Services that root starts have theirs in `/etc/lighthaul`.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     (
         "~/.config/lighthaul/config.toml, /etc/lighthaul/config.toml",
         "options, in a section for each command; those of the user count more",
@@ -79,6 +79,10 @@ const FILES: [(&str, &str); 9] = [
         "hashes of the tokens that the scheduler accepts, and their roles",
     ),
     ("/var/lib/lighthaul/books", "reservations of the scheduler"),
+    (
+        "~/.local/state/lighthaul/monitor.db, /var/lib/lighthaul/monitor.db",
+        "samples that the monitor has stored; root has the latter",
+    ),
 ];
 
 /// Sentence about the directories of files.

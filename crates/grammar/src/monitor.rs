@@ -1,17 +1,19 @@
 //! The grammar of `lighthaul monitor`.
 
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use lighthaul_base::duration;
+use lighthaul_base::{Size, duration};
 
 use crate::output::OutputArgs;
+use crate::time::positive;
 
 /// Show the load of this host: processors, disks, network, memory
 ///
 /// It samples the counters of the kernel once per interval, without privileges. On a terminal, q ends it; elsewhere it
-/// prints one line per interval.
+/// prints one line per interval. It stores the samples, and --history prints them.
 #[derive(Args, Debug)]
 #[command(after_long_help = MONITORS)]
 pub struct Monitor {
@@ -21,6 +23,32 @@ pub struct Monitor {
     /// End after this many intervals [default: no end]
     #[arg(long, value_name = "N", help_heading = "Selection")]
     pub count: Option<NonZeroU64>,
+    /// Print stored samples, as a table or with --json
+    #[arg(long, conflicts_with_all = ["interval", "count", "no_store", "keep", "store_max"], help_heading = "Selection")]
+    pub history: bool,
+    /// With --history, begin this long ago [default: 1h]
+    #[arg(long, value_name = "DURATION", value_parser = positive, requires = "history", help_heading = "Selection")]
+    pub since: Option<Duration>,
+    /// Do not store samples
+    #[arg(long, help_heading = "Output")]
+    pub no_store: bool,
+    /// Store samples in this file, a database of `SQLite`
+    ///
+    /// The default is `$XDG_STATE_HOME/lighthaul/monitor.db` or `~/.local/state/lighthaul/monitor.db`, and
+    /// `/var/lib/lighthaul/monitor.db` for root.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub store: Option<PathBuf>,
+    /// Drop stored samples after this long
+    #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = positive, help_heading = "Output")]
+    pub keep: Duration,
+    /// Drop the oldest samples of a larger file
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "256MiB",
+        help_heading = "Output"
+    )]
+    pub store_max: Size,
     #[command(flatten)]
     pub output: OutputArgs,
 }
@@ -41,7 +69,8 @@ const INTERVAL_MAX: Duration = Duration::from_hours(1);
 const MONITORS: &str = "Examples:
   lighthaul monitor
   lighthaul monitor --interval 10s --count 6
-  lighthaul monitor --json | jq .cpu";
+  lighthaul monitor --json | jq .cpu
+  lighthaul monitor --history --since 2d";
 
 #[cfg(test)]
 mod tests {

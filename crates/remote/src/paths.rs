@@ -83,6 +83,15 @@ pub fn books() -> PathBuf {
     }
 }
 
+/// Returns the path of the samples that `lighthaul monitor` has stored.
+pub fn monitor_history() -> PathBuf {
+    if rustix::process::geteuid().is_root() {
+        PathBuf::from("/var/lib/lighthaul/monitor.db")
+    } else {
+        xdg_folder("XDG_STATE_HOME", ".local/state", "/var/lib").join("monitor.db")
+    }
+}
+
 /// Returns the path of the statement for this user's key.
 pub fn statement() -> PathBuf {
     user_folder().join("statement")

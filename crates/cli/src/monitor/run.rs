@@ -1,7 +1,7 @@
 //! Command `lighthaul monitor`: samples this host once per interval.
 //!
 //! ```text
-//! sample -> wait for the interval -> sample -> rates -> output -> wait ...
+//! sample -> wait for the interval -> sample -> rates -> store, output -> wait ...
 //! ```
 //!
 //! Intervals begin at fixed distances from the start, so the delays of late samples do not add up.
@@ -23,6 +23,7 @@ use lighthaul_monitor::sample::host::Sampler;
 use lighthaul_session::error::Error;
 
 use super::frame::{Form, frame};
+use super::history::{self, Recorder};
 use super::row::{head, row};
 use super::terminal::{self, Screen};
 use crate::error::Fault;
@@ -30,6 +31,10 @@ use crate::output::print::output_failed;
 
 /// Shows the load of this host until a signal comes, or for the given number of intervals.
 pub(crate) fn run(args: &Monitor) -> Result<(), Error> {
+    if args.history {
+        return history::print(args);
+    }
+    let mut recorder = Recorder::of(args)?;
     let clock = Clock::start();
     let sampler = Sampler::new(clock);
     let mut output = Output::of(args)?;
@@ -46,6 +51,7 @@ pub(crate) fn run(args: &Monitor) -> Result<(), Error> {
         }
         let after = sampler.sample();
         let rates = Rates::between(&before, &after);
+        recorder.store(&rates)?;
         output.show(&rates).map_err(output_failed)?;
         before = after;
     }

@@ -20,6 +20,13 @@ fn monitor(near: &Near, words: &[&str]) -> Outcome {
 fn command(near: &Near, words: &[&str]) -> Command {
     let mut command = near.lighthaul(&["monitor"]);
     command.args(words);
+    // the usual file of root is that of this machine
+    if !words
+        .iter()
+        .any(|word| ["--store", "--no-store"].contains(word))
+    {
+        command.arg("--store").arg(near.at("monitor.db"));
+    }
     command
 }
 
@@ -108,6 +115,47 @@ fn signal_ends_the_monitor_without_a_failure() {
     monitor.signal("INT");
     let outcome = monitor.finish().assert_succeeded();
     assert!(outcome.err.is_empty(), "{outcome:?}");
+}
+
+#[test]
+fn stored_samples_are_printed_as_json_and_as_a_table() {
+    let near = Near::new("monitor-history", None);
+    let store = near.at("samples/monitor.db");
+    let store = store.to_str().unwrap();
+    let words = [
+        "--json",
+        "--count",
+        "3",
+        "--interval",
+        "100ms",
+        "--store",
+        store,
+    ];
+    let new = monitor(&near, &words).assert_succeeded();
+    let words = ["--history", "--since", "1h", "--json", "--store", store];
+    let stored = monitor(&near, &words).assert_succeeded();
+    assert_eq!(assert_valid(&stored), assert_valid(&new));
+    let table = monitor(&near, &["--history", "--store", store]).assert_succeeded();
+    assert_eq!(table.out.len(), 4, "{table:?}");
+    let words = ["--history", "--since", "1ns", "--json", "--store", store];
+    let none = monitor(&near, &words).assert_succeeded();
+    assert!(none.out.is_empty(), "{none:?}");
+}
+
+#[test]
+fn damaged_or_missing_history_is_refused() {
+    let near = Near::new("monitor-damaged", None);
+    let store = near.at("monitor.db");
+    let name = store.to_str().unwrap();
+    let history = ["--history", "--store", name];
+    monitor(&near, &history).assert_failed(3, "no sample is stored yet");
+    std::fs::write(&store, "this was never a database".repeat(100)).unwrap();
+    monitor(&near, &history).assert_failed(3, "damaged");
+    let words = ["--count", "1", "--interval", "100ms", "--store", name];
+    let outcome = monitor(&near, &words).assert_failed(3, "damaged");
+    assert!(outcome.out.is_empty(), "{outcome:?}");
+    let words = ["--count", "1", "--interval", "100ms", "--no-store"];
+    monitor(&near, &words).assert_succeeded();
 }
 
 /// Runs the monitor on a terminal of its own until its first frame, and then presses `key`.

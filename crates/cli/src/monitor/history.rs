@@ -1,0 +1,82 @@
+//! Stored samples: storing new ones, and `lighthaul monitor --history`.
+
+use std::io::{self, BufWriter, Write, stdout};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lighthaul_base::escape::escape_json;
+use lighthaul_grammar::monitor::Monitor;
+use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_monitor::history::{History, Retention};
+use lighthaul_monitor::json::event;
+use lighthaul_monitor::rates::Rates;
+use lighthaul_remote::paths;
+use lighthaul_session::error::Error;
+
+use super::row::{head, row};
+use crate::error::Fault;
+use crate::output::print::output_failed;
+
+/// Prints the stored samples of the time that the user asked for, the oldest first.
+pub(super) fn print(args: &Monitor) -> Result<(), Error> {
+    let mut history = History::existing(&path(args)).map_err(Fault::History)?;
+    let since = args.since.unwrap_or(SINCE);
+    let now = unix_nanos() as f64 / 1e9;
+    let mut out = BufWriter::new(stdout().lock());
+    if !args.output.json {
+        writeln!(out, "{}", head()).map_err(output_failed)?;
+    }
+    let write = |rates: Rates| match line(&mut out, &rates, args.output.json) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    };
+    let failed = { history.each(now - since.as_secs_f64(), write) }.map_err(Fault::History)?;
+    let written = failed.map_or_else(|| out.flush(), Err);
+    written.map_err(output_failed)
+}
+
+fn line(out: &mut impl Write, rates: &Rates, is_json: bool) -> io::Result<()> {
+    if is_json {
+        writeln!(out, "{}", escape_json(&event(rates).to_string()))
+    } else {
+        writeln!(out, "{}", row(rates))
+    }
+}
+
+/// Store of new samples.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    /// `None` if the user wants no store.
+    history: Option<History>,
+    retention: Retention,
+}
+
+impl Recorder {
+    /// Opens the store that the user asked for.
+    pub(super) fn of(args: &Monitor) -> Result<Self, Error> {
+        let history = (!args.no_store).then(|| History::open(&path(args)));
+        Ok(Self {
+            history: history.transpose().map_err(Fault::History)?,
+            retention: Retention {
+                age: args.keep,
+                bytes_max: args.store_max.0,
+            },
+        })
+    }
+
+    /// Stores the rates of an interval.
+    pub(super) fn store(&mut self, rates: &Rates) -> Result<(), Error> {
+        let Some(history) = &mut self.history else {
+            return Ok(());
+        };
+        Ok({ history.append(rates, self.retention) }.map_err(Fault::History)?)
+    }
+}
+
+fn path(args: &Monitor) -> PathBuf {
+    args.store.clone().unwrap_or_else(paths::monitor_history)
+}
+
+/// Time that `--history` goes back without `--since`.
+const SINCE: Duration = Duration::from_hours(1);
