@@ -52,6 +52,7 @@ pages! {
     scheduler "docs/src/scheduler.md"
     circuits "docs/src/circuits.md"
     gateways "docs/src/gateways.md"
+    monitor "docs/src/monitor.md"
     tuning "docs/src/tuning.md"
     troubleshooting "docs/src/troubleshooting.md"
     security "docs/src/security.md"

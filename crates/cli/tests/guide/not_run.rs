@@ -33,6 +33,7 @@ fn check(text: &str) -> Result<(), String> {
             let is_file = tests.join(test).with_extension("rs").exists();
             require(is_there || is_file, "no such test")
         }
+        ["lighthaul", "monitor"] => contains_line("docs/src/SUMMARY.md", "- [Monitoring a host]"),
         ["systemctl", "enable", "--now", unit] => {
             let unit = project().join("dist").join(format!("{unit}.service"));
             require(unit.exists(), "no such unit in dist")
