@@ -12,7 +12,7 @@ use crate::time::{Time, positive};
 /// Options of a copy for its rate over time, for failures and for its end.
 #[derive(Args, Clone, Debug)]
 pub struct TimingArgs {
-    /// Rate limit: 100Mb/s, 12MB/s or '08:00,12MB/s 18:00,off'
+    /// Rate limit: 12MB/s, 100Mb/s or '08:00,1G 18:00,off'
     ///
     /// Timetables are written as for rclone's --bwlimit. A bare 10M is 10 MiB/s, as in rsync and rclone.
     #[arg(
