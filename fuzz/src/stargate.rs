@@ -43,6 +43,7 @@ pub fn machine(octets: &[u8]) {
                     assert!(message.encode().len() <= lighthaul_stargate::wire::LEN_MAX);
                 }
                 Output::Program { .. }
+                | Output::KeepOnly { .. }
                 | Output::Unprogram { .. }
                 | Output::Outcome { .. }
                 | Output::RangeDone { .. } => {}

@@ -56,6 +56,15 @@ impl Agent {
         }
     }
 
+    /// Ends all circuits but these with the next changes.
+    pub fn keep_only(&mut self, circuits: &[(Key, u8)]) {
+        for (id, circuit) in &mut self.circuits {
+            if !circuits.contains(id) {
+                circuit.vector = None;
+            }
+        }
+    }
+
     /// Returns the changes that are due, decreases first, and removes circuits that have ended.
     pub fn changes(&mut self, now: Instant) -> Vec<RateChange> {
         let mut changes = Vec::new();

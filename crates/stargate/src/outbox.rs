@@ -1,6 +1,7 @@
 //! Outputs of a domain, in write-ahead order.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use lighthaul_base::trc::Trc;
 
@@ -36,6 +37,12 @@ pub enum Output {
         segment: Segment,
         /// Rates over time. The devices carry nothing after its end.
         vector: Trc,
+    },
+    /// Remove all vectors but these from the devices at once. It comes first after a restart, since a domain that ends
+    /// between a record and its effect leaves vectors that no record knows.
+    KeepOnly {
+        /// Reservations, and indexes of their segments.
+        circuits: Vec<(Key, u8)>,
     },
     /// Remove the vector from the devices at once.
     Unprogram {

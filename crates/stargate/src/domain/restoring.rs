@@ -8,6 +8,7 @@ use super::machine::Domain;
 use super::reservation::{Reservation, Stage};
 use crate::config::Config;
 use crate::key::Key;
+use crate::outbox::Output;
 use crate::record::{Record, StoredReservation, StoredStage};
 use crate::refusal::Refusal;
 use crate::resources::Resources;
@@ -28,6 +29,7 @@ impl<R: Resources> Domain<R> {
             record.apply(&mut stored);
         }
         let mut domain = Self::new(config, topology, resources, seed);
+        domain.keep_only_committed(now, stored.values());
         // committed bookings first: held ones may have expired
         let is_committed = |one: &StoredReservation| one.stage == StoredStage::Committed;
         let (first, rest): (BTreeMap<Key, _>, BTreeMap<Key, _>) =
@@ -36,6 +38,19 @@ impl<R: Resources> Domain<R> {
             domain.restore_one(now, stored);
         }
         domain
+    }
+
+    /// Removes vectors from the devices that no committed reservation has.
+    fn keep_only_committed<'a>(
+        &mut self,
+        now: Instant,
+        stored: impl Iterator<Item = &'a StoredReservation>,
+    ) {
+        let running = stored
+            .filter(|one| one.stage == StoredStage::Committed && now < one.vector.end())
+            .flat_map(|one| (0..one.segments.len()).map(|nth| (one.key, nth as u8)));
+        let circuits = running.collect();
+        self.outbox.push(Output::KeepOnly { circuits });
     }
 
     fn restore_one(&mut self, now: Instant, stored: StoredReservation) {

@@ -356,6 +356,7 @@ impl State {
                 Output::Send { .. }
                 | Output::Outcome { .. }
                 | Output::Program { .. }
+                | Output::KeepOnly { .. }
                 | Output::Unprogram { .. }
                 | Output::RangeDone { .. } => {}
             }

@@ -86,7 +86,10 @@ impl Player {
                 Output::Persist { sequence, .. } => self.domain.handle_persisted(sequence),
                 Output::Send { to, message } => self.sent.push((to, message.body)),
                 Output::Outcome { outcome, .. } => self.outcomes.push(outcome),
-                Output::Program { .. } | Output::Unprogram { .. } | Output::RangeDone { .. } => {}
+                Output::KeepOnly { .. }
+                | Output::Program { .. }
+                | Output::Unprogram { .. }
+                | Output::RangeDone { .. } => {}
             }
         }
     }

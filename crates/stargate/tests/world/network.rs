@@ -358,6 +358,9 @@ impl World {
                     segment,
                     vector,
                 } => node.agent.program((key, nth), segment, vector),
+                Output::KeepOnly { circuits } => {
+                    self.nodes.get_mut(&me).unwrap().agent.keep_only(&circuits);
+                }
                 Output::Unprogram { key, nth } => {
                     node.agent.unprogram((key, nth));
                     node.run_devices(self.now, &self.plan.ports[&me], CHANNEL.as_bps())?;
