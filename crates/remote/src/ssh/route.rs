@@ -93,7 +93,9 @@ impl SshRoute {
     /// and an earlier copy has needed further logins, these begin now.
     pub fn new(ssh: &Ssh, program: &str, is_bulk: bool) -> Self {
         let hosts = ClosedHosts::of_user();
-        let early = is_bulk.then(|| hosts.program(ssh, program)).flatten();
+        // connections that the user shares need no further login
+        let has_logins = is_bulk && ssh.config.is_openssh && !ssh.config.is_shared;
+        let early = has_logins.then(|| hosts.program(ssh, program)).flatten();
         let is_early = early.is_some();
         let route = Self(Arc::new(Shared {
             ssh: ssh.clone(),
