@@ -1,6 +1,6 @@
 //! Links of figures, and the calendars on which files are booked.
 //!
-//! [`topology`] has links of a hundred channels in both directions, or a single link. [`calendar`]
+//! `topology` has links of a hundred channels in both directions, or a single link. `calendar`
 //! fails for settings that no calendar has, so that a plan is refused when it is read.
 
 use std::collections::BTreeSet;
