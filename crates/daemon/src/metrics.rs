@@ -285,7 +285,15 @@ mod tests {
 
     #[test]
     fn help_text_names_every_direction() {
-        let text = Metrics::new().print().unwrap();
+        let metrics = Metrics::new();
+        // a family without series is not printed
+        let mut meter = metrics.meter("in");
+        meter.observe(&CopyEvent::Moving(CopyProgress {
+            sent: 10,
+            ..CopyProgress::default()
+        }));
+        meter.end(Ok(&Summary::default()));
+        let text = metrics.print().unwrap();
         let help = text
             .lines()
             .find(|line| line.starts_with("# HELP lighthaul_transferred"));

@@ -8,9 +8,9 @@ use crate::cli::Cli;
 
 /// Returns the command line of `lighthaul`.
 pub fn command() -> Command {
-    // without the empty line before the usage, the list of commands fits a terminal
+    // without empty lines around the usage, the list of commands fits a terminal
     complete(
-        Cli::command().help_template("{about-with-newline}{usage-heading} {usage}\n\n{all-args}"),
+        Cli::command().help_template("{about-with-newline}{usage-heading} {usage}\n{all-args}"),
     )
 }
 

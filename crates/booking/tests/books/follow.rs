@@ -253,7 +253,7 @@ fn topology_without_booked_links_is_refused() {
             "{why}"
         );
         assert!(
-            why.contains(&format!("reservations {}: ", kept.id)),
+            why.contains(&format!("reservations {} use: ", kept.id)),
             "{why}"
         );
     }

@@ -83,7 +83,7 @@ fn file_events_match_the_schema() {
     // also where no daemon answers
     let outcome = run(&far, &["ls", "lh://127.0.0.1:1/x"]);
     assert_eq!(outcome.code, Some(10));
-    assert_eq!(types(&assert_valid(&outcome)), ["error"]);
+    assert_eq!(types(&assert_valid(&outcome)), ["end", "error"]);
 }
 
 #[test]
