@@ -114,7 +114,7 @@ impl Path {
 /// Returns at most `most` paths between two nodes, ordered by cost, then by number of links.
 ///
 /// Paths that cannot be used, since they have no common channel or too many links, do not count.
-/// After [`UNUSABLE_MAX`] of them, the search ends.
+/// After `UNUSABLE_MAX` of them, the search ends.
 pub fn shortest(topology: &Topology, from: NodeId, to: NodeId, most: usize) -> Vec<Arc<Path>> {
     let (mut found, mut paths): (Vec<Vec<LinkId>>, _) = (Vec::new(), Vec::new());
     let mut candidates = BTreeSet::new();

@@ -1,6 +1,6 @@
 //! Sparse files: their data ranges and holes.
 //!
-//! [`DataRanges`] finds the data of a source (`SEEK_DATA`, `SEEK_HOLE` of lseek(2)). [`write`] and
+//! [`DataRanges`] finds the data of a source (`SEEK_DATA`, `SEEK_HOLE` of lseek(2)). [`write()`] and
 //! [`punch`] keep whole pages of zeros out of a target. On file systems without holes, a source is
 //! all data and a target gets zeros. Offsets and lengths are in bytes.
 

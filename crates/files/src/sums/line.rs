@@ -5,7 +5,7 @@
 //! {"path": "path", "size": 3, "digest": "md5:9001..."}    path_hex for a path that is not UTF-8
 //! ```
 //!
-//! [`Sum::parse`] reads a line of either form, and [`line`] writes the first. Digits alone do not
+//! [`Sum::parse`] reads a line of either form, and [`line()`] writes the first. Digits alone do not
 //! name their function. [`Sum`] then asks for all functions with that number of digits, and one
 //! must agree.
 
