@@ -29,7 +29,7 @@ impl<R: Resources> Domain<R> {
             record.apply(&mut stored);
         }
         let mut domain = Self::new(config, topology, resources, seed);
-        domain.keep_only_committed(now, stored.values());
+        domain.keep_only_committed(now, &stored);
         // committed bookings first: held ones may have expired
         let is_committed = |one: &StoredReservation| one.stage == StoredStage::Committed;
         let (first, rest): (BTreeMap<Key, _>, BTreeMap<Key, _>) =
@@ -41,12 +41,9 @@ impl<R: Resources> Domain<R> {
     }
 
     /// Removes vectors from the devices that no committed reservation has.
-    fn keep_only_committed<'a>(
-        &mut self,
-        now: Instant,
-        stored: impl Iterator<Item = &'a StoredReservation>,
-    ) {
+    fn keep_only_committed(&mut self, now: Instant, stored: &BTreeMap<Key, StoredReservation>) {
         let running = stored
+            .values()
             .filter(|one| one.stage == StoredStage::Committed && now < one.vector.end())
             .flat_map(|one| (0..one.segments.len()).map(|nth| (one.key, nth as u8)));
         let circuits = running.collect();
