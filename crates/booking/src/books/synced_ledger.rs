@@ -189,8 +189,8 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_800_000_000_000_000_000);
 
-    #[test]
-    fn change_that_fails_halfway_leaves_nothing_behind() {
+    /// Returns an empty ledger of one link, a user, and a request that fits.
+    fn setting() -> (SyncedLedger, Principal, NewReservation) {
         let topology = Topology::single_link(Rate::from_mbps(1000), Rate::from_mbps(1));
         let store = Box::new(Sqlite::in_memory().unwrap());
         let mut synced = SyncedLedger::new(store, topology.unwrap(), Config::default()).unwrap();
@@ -202,6 +202,12 @@ mod tests {
             size: Some(Bytes(1_000_000)),
             ..NewReservation::default()
         };
+        (synced, ada, new)
+    }
+
+    #[test]
+    fn change_that_fails_halfway_leaves_nothing_behind() {
+        let (mut synced, ada, new) = setting();
         let failed: Result<()> = synced.change(|ledger, now| {
             ledger.reserve(now, &ada, &new, Some("key"))?;
             Err(Error::no_reservation(7))
@@ -223,17 +229,7 @@ mod tests {
 
     #[test]
     fn refused_change_keeps_the_due_changes_before_it() {
-        let topology = Topology::single_link(Rate::from_mbps(1000), Rate::from_mbps(1));
-        let store = Box::new(Sqlite::in_memory().unwrap());
-        let mut synced = SyncedLedger::new(store, topology.unwrap(), Config::default()).unwrap();
-        synced.set_time(NOW);
-        let ada = Principal::new("ada", Role::User);
-        let new = NewReservation {
-            from: Some("a".to_owned()),
-            to: Some("b".to_owned()),
-            size: Some(Bytes(1_000_000)),
-            ..NewReservation::default()
-        };
+        let (mut synced, ada, new) = setting();
         let reserve = synced.change(|ledger, now| ledger.reserve(now, &ada, &new, None));
         let id = reserve.unwrap().id;
         // the hold of 120 s has expired
