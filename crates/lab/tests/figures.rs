@@ -17,6 +17,7 @@ use lighthaul_lab::simulate::simulate;
 use lighthaul_lab::slabs;
 use lighthaul_lab::slabs::plan::Experiment;
 use lighthaul_lab::table::Table;
+use lighthaul_testkit::Drawing;
 
 #[test]
 fn simulated_figures_match_the_accepted_tables() {
@@ -260,12 +261,13 @@ fn measured_samples_are_drawn() {
 
 /// Asserts that this is a complete picture, with a plausible share of drawn pixels.
 fn assert_drawn(png: &[u8]) {
-    let picture = tiny_skia::Pixmap::decode_png(png).expect("a picture that can be decoded");
-    let (width, height) = (picture.width(), picture.height());
+    let Drawing {
+        width,
+        height,
+        drawn,
+    } = Drawing::read(png);
     assert!(width >= 300 && height >= 200, "{width} x {height}");
-    let paper = picture.pixels()[0];
-    let ink = picture.pixels().iter().filter(|pixel| **pixel != paper);
-    let share = ink.count() * 1000 / picture.pixels().len();
+    let share = drawn * 1000 / (width * height) as usize;
     assert!(
         (5..900).contains(&share),
         "{share} of 1000 pixels are drawn on"

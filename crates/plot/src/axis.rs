@@ -7,9 +7,7 @@
 
 use std::ops::RangeInclusive;
 
-use tiny_skia::{Stroke, StrokeDash};
-
-use crate::canvas::{Anchor, Canvas, INK};
+use crate::canvas::{Anchor, Canvas, Dashes, INK, Stroke};
 
 /// Scale that maps values to positions on the canvas, linearly or logarithmically.
 #[derive(Clone, Debug)]
@@ -130,13 +128,12 @@ impl Pen {
 
     /// Draws a line between points of the canvas.
     pub fn line(self, canvas: &mut Canvas, points: &[(f32, f32)]) {
-        let dash = || StrokeDash::new(vec![8.0, 6.0], 0.0);
-        let stroke = Stroke {
-            width: if self.dashed { 1.8 } else { 3.0 },
-            dash: self.dashed.then(dash).flatten(),
-            ..Stroke::default()
+        let (width, dashes): (_, Dashes) = if self.dashed {
+            (1.8, &[8.0, 6.0])
+        } else {
+            (3.0, &[])
         };
-        canvas.stroke(points, self.color, &stroke);
+        canvas.stroke(points, self.color, Stroke { width, dashes });
     }
 
     /// Draws a curve: its points, joined by lines.

@@ -5,74 +5,119 @@
 //! on each host. Characters that the font lacks are skipped. The canvas knows nothing of values and
 //! axes; see `axis` for these.
 
-use tiny_skia::{Color, FillRule, Paint, Path, PathBuilder, Pixmap, Stroke, Transform};
+use std::ops::Range;
+
 use ttf_parser::{Face, OutlineBuilder};
+use zeno::{Angle, Command, Fill, Mask, PathBuilder as _, Style, Transform, Vector};
+
+/// Outlines in pixels.
+pub(crate) type Path = Vec<Command>;
+/// Lengths of dashes and gaps, in pixels.
+pub(crate) type Dashes = &'static [f32];
+
+/// Appearance of a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stroke {
+    /// Width in pixels.
+    pub(crate) width: f32,
+    /// Dashes and gaps; empty if the line is solid.
+    pub(crate) dashes: Dashes,
+}
 
 /// Canvas with a white background.
 #[derive(Debug)]
 pub struct Canvas {
-    pixmap: Pixmap,
+    width: u32,
+    height: u32,
+    /// Red, green and blue of each pixel, row by row from the top.
+    pixels: Vec<u8>,
     face: Face<'static>,
 }
 
 impl Canvas {
-    /// Creates a canvas of `width` by `height` pixels, both above zero.
+    /// Creates a canvas of `width` by `height` pixels.
     pub fn new(width: u32, height: u32) -> Self {
-        let mut pixmap = Pixmap::new(width, height).expect("a canvas has a size");
-        pixmap.fill(Color::WHITE);
+        let pixels = vec![u8::MAX; width as usize * height as usize * 3];
         let face = Face::parse(FONT, 0).expect("the font is a part of the program");
-        Self { pixmap, face }
+        Self {
+            width,
+            height,
+            pixels,
+            face,
+        }
     }
 
     /// Encodes the canvas as a PNG image.
     pub fn png(&self) -> Result<Vec<u8>, String> {
-        self.pixmap.encode_png().map_err(|why| why.to_string())
+        let mut image = Vec::new();
+        let mut encoder = png::Encoder::new(&mut image, self.width, self.height);
+        encoder.set_color(png::ColorType::Rgb);
+        let written = encoder
+            .write_header()
+            .and_then(|mut writer| writer.write_image_data(&self.pixels));
+        written.map_err(|why| why.to_string())?;
+        Ok(image)
     }
 
     /// Draws a solid line through points.
     pub fn line(&mut self, points: &[(f32, f32)], color: [u8; 3], width: f32) {
-        self.stroke(
-            points,
-            color,
-            &Stroke {
-                width,
-                ..Stroke::default()
-            },
-        );
+        self.stroke(points, color, Stroke { width, dashes: &[] });
     }
 
     /// Draws a line through points with `stroke`.
-    pub(crate) fn stroke(&mut self, points: &[(f32, f32)], color: [u8; 3], stroke: &Stroke) {
-        if let Some(path) = polyline(points).finish() {
-            self.pixmap
-                .stroke_path(&path, &paint(color), stroke, Transform::identity(), None);
-        }
+    pub(crate) fn stroke(&mut self, points: &[(f32, f32)], color: [u8; 3], stroke: Stroke) {
+        let mut style = zeno::Stroke::new(stroke.width);
+        style.dash(stroke.dashes, 0.0);
+        self.draw(&polyline(points), Style::Stroke(style), None, color);
     }
 
     /// Draws the outline of a shape.
-    pub(crate) fn outline(&mut self, path: Option<Path>, color: [u8; 3]) {
-        let stroke = Stroke {
-            width: 2.0,
-            ..Stroke::default()
-        };
-        if let Some(path) = path {
-            self.pixmap
-                .stroke_path(&path, &paint(color), &stroke, Transform::identity(), None);
-        }
+    pub(crate) fn outline(&mut self, path: &Path, color: [u8; 3]) {
+        self.draw(path, Style::Stroke(zeno::Stroke::new(2.0)), None, color);
     }
 
     /// Fills a shape.
-    pub(crate) fn fill(&mut self, path: Option<Path>, color: [u8; 3]) {
-        if let Some(path) = path {
-            let (rule, transform) = (FillRule::Winding, Transform::identity());
-            self.pixmap
-                .fill_path(&path, &paint(color), rule, transform, None);
-        }
+    pub(crate) fn fill(&mut self, path: &Path, color: [u8; 3]) {
+        self.draw(path, Style::Fill(Fill::NonZero), None, color);
     }
 
     /// Fills a circle.
     pub fn dot(&mut self, (x, y): (f32, f32), radius: f32, color: [u8; 3]) {
-        self.fill(PathBuilder::from_circle(x, y, radius), color);
+        let mut path = Path::new();
+        path.add_circle((x, y), radius);
+        self.fill(&path, color);
+    }
+
+    /// Blends `color` into the pixels that a path covers. Parts outside the canvas are left out.
+    fn draw(
+        &mut self,
+        path: &Path,
+        style: Style<'_>,
+        transform: Option<Transform>,
+        color: [u8; 3],
+    ) {
+        let bounds = zeno::bounds(path, style, transform);
+        let columns = pixels(bounds.min.x, bounds.max.x, self.width);
+        let rows = pixels(bounds.min.y, bounds.max.y, self.height);
+        if bounds.is_empty() || columns.is_empty() || rows.is_empty() {
+            return;
+        }
+        let (coverage, _) = Mask::new(path)
+            .style(style)
+            .transform(transform)
+            .size(columns.len() as u32, rows.len() as u32)
+            .offset(Vector::new(-(columns.start as f32), -(rows.start as f32)))
+            .render();
+        let covered = coverage.chunks_exact(columns.len());
+        for (row, y) in covered.zip(rows) {
+            let first = y as usize * self.width as usize + columns.start as usize;
+            let pixels = self.pixels[first * 3..].chunks_exact_mut(3);
+            for (pixel, alpha) in pixels.zip(row) {
+                for (below, above) in pixel.iter_mut().zip(color) {
+                    *below = blend(*below, above, *alpha);
+                }
+            }
+        }
     }
 
     /// Returns the width of a text, in pixels.
@@ -94,7 +139,7 @@ impl Canvas {
             Anchor::End => -width,
         };
         let mut outline = Outline {
-            path: PathBuilder::new(),
+            path: Path::new(),
             pen: shift,
             scale: size / f32::from(self.face.units_per_em()),
         };
@@ -108,11 +153,13 @@ impl Canvas {
         } else {
             0.0
         };
-        let transform = Transform::from_rotate(turn).post_translate(at.0, at.1);
-        if let Some(path) = outline.path.finish() {
-            self.pixmap
-                .fill_path(&path, &paint(INK), FillRule::Winding, transform, None);
-        }
+        let transform = Transform::rotation(Angle::from_degrees(turn)).then_translate(at.0, at.1);
+        self.draw(
+            &outline.path,
+            Style::Fill(Fill::NonZero),
+            Some(transform),
+            INK,
+        );
     }
 }
 
@@ -131,7 +178,7 @@ pub enum Anchor {
 
 /// Converter of a glyph's outline to a path with the baseline at zero.
 struct Outline {
-    path: PathBuilder,
+    path: Path,
     pen: f32,
     scale: f32,
 }
@@ -144,23 +191,23 @@ impl Outline {
 
 impl OutlineBuilder for Outline {
     fn move_to(&mut self, x: f32, y: f32) {
-        let (x, y) = self.at(x, y);
-        self.path.move_to(x, y);
+        let to = self.at(x, y);
+        self.path.move_to(to);
     }
 
     fn line_to(&mut self, x: f32, y: f32) {
-        let (x, y) = self.at(x, y);
-        self.path.line_to(x, y);
+        let to = self.at(x, y);
+        self.path.line_to(to);
     }
 
     fn quad_to(&mut self, x1: f32, y1: f32, x: f32, y: f32) {
-        let ((x1, y1), (x, y)) = (self.at(x1, y1), self.at(x, y));
-        self.path.quad_to(x1, y1, x, y);
+        let (control, to) = (self.at(x1, y1), self.at(x, y));
+        self.path.quad_to(control, to);
     }
 
     fn curve_to(&mut self, x1: f32, y1: f32, x2: f32, y2: f32, x: f32, y: f32) {
-        let ((x1, y1), (x2, y2), (x, y)) = (self.at(x1, y1), self.at(x2, y2), self.at(x, y));
-        self.path.cubic_to(x1, y1, x2, y2, x, y);
+        let (first, second, to) = (self.at(x1, y1), self.at(x2, y2), self.at(x, y));
+        self.path.curve_to(first, second, to);
     }
 
     fn close(&mut self) {
@@ -169,23 +216,43 @@ impl OutlineBuilder for Outline {
 }
 
 /// Returns an open path through points.
-pub(crate) fn polyline(points: &[(f32, f32)]) -> PathBuilder {
-    let mut path = PathBuilder::new();
-    for (nth, (x, y)) in points.iter().enumerate() {
+pub(crate) fn polyline(points: &[(f32, f32)]) -> Path {
+    let mut path = Path::new();
+    for (nth, point) in points.iter().enumerate() {
         if nth == 0 {
-            path.move_to(*x, *y);
+            path.move_to(*point);
         } else {
-            path.line_to(*x, *y);
+            path.line_to(*point);
         }
     }
     path
 }
 
-fn paint(color: [u8; 3]) -> Paint<'static> {
-    let mut paint = Paint::default();
-    paint.set_color_rgba8(color[0], color[1], color[2], 255);
-    paint.anti_alias = true;
-    paint
+/// Returns a closed path through points.
+pub(crate) fn polygon(points: &[(f32, f32)]) -> Path {
+    let mut path = polyline(points);
+    path.close();
+    path
+}
+
+/// Returns a closed path around a rectangle.
+pub(crate) fn rectangle(corner: (f32, f32), width: f32, height: f32) -> Path {
+    let mut path = Path::new();
+    path.add_rect(corner, width, height);
+    path
+}
+
+/// Returns the pixels that lie between two positions, below `end`.
+#[expect(clippy::cast_sign_loss, reason = "the number is not negative")]
+fn pixels(from: f32, till: f32, end: u32) -> Range<u32> {
+    let clip = |at: f32| (at.max(0.0) as u32).min(end);
+    clip(from.floor())..clip(till.ceil())
+}
+
+/// Returns a part of a color that covers `alpha` of 255 of a pixel, over another.
+const fn blend(below: u8, above: u8, alpha: u8) -> u8 {
+    let (below, above, alpha) = (below as u32, above as u32, alpha as u32);
+    ((above * alpha + below * (255 - alpha) + 127) / 255) as u8
 }
 
 /// Color of text and axes, nearly black.

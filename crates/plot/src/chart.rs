@@ -5,10 +5,8 @@
 
 use std::ops::RangeInclusive;
 
-use tiny_skia::{PathBuilder, Rect, Stroke, StrokeDash};
-
 use crate::axis::{COLORS, GRID, Scale};
-use crate::canvas::{Anchor, Canvas, INK};
+use crate::canvas::{Anchor, Canvas, Dashes, INK, Stroke, rectangle};
 
 /// Curves over one pair of axes, with a legend at the lower right.
 #[derive(Debug)]
@@ -113,13 +111,11 @@ impl Chart {
     /// Draws a labeled horizontal line at `value`.
     pub fn mark(&mut self, label: &str, value: f64) {
         let y = self.y.at(value);
-        let dash = StrokeDash::new(vec![3.0, 5.0], 0.0);
         let stroke = Stroke {
             width: 1.5,
-            dash,
-            ..Stroke::default()
+            dashes: &[3.0, 5.0],
         };
-        self.canvas.stroke(&[(LEFT, y), (RIGHT, y)], MARK, &stroke);
+        self.canvas.stroke(&[(LEFT, y), (RIGHT, y)], MARK, stroke);
         self.canvas
             .text(label, (LEFT + 14.0, y - 8.0), 18.0, Anchor::Start);
     }
@@ -136,17 +132,16 @@ impl Chart {
     /// Draws points of the canvas as a curve of this style.
     fn sample(&mut self, points: &[(f32, f32)], color: [u8; 3], style: Style) {
         if style != Style::Squares {
-            self.canvas.stroke(points, color, &style.stroke());
+            self.canvas.stroke(points, color, style.stroke());
         }
         for (x, y) in points {
             match style {
                 Style::Dashed | Style::Dotted | Style::Line => {}
                 Style::Marked => self.canvas.dot((*x, *y), 5.0, color),
                 Style::Squares => {
-                    let square = Rect::from_xywh(x - 7.0, y - 7.0, 14.0, 14.0);
-                    let square = square.map(PathBuilder::from_rect);
-                    self.canvas.fill(square.clone(), [255; 3]);
-                    self.canvas.outline(square, color);
+                    let square = rectangle((x - 7.0, y - 7.0), 14.0, 14.0);
+                    self.canvas.fill(&square, [255; 3]);
+                    self.canvas.outline(&square, color);
                 }
             }
         }
@@ -175,9 +170,9 @@ impl Chart {
         let width = widest.fold(0.0, f32::max) + 90.0;
         let height = entries.len() as f32 * 30.0 + 18.0;
         let (left, top) = (RIGHT - width - 20.0, BOTTOM - height - 20.0);
-        let frame = Rect::from_xywh(left, top, width, height).map(PathBuilder::from_rect);
-        self.canvas.fill(frame.clone(), [255; 3]);
-        self.canvas.outline(frame, GRID);
+        let frame = rectangle((left, top), width, height);
+        self.canvas.fill(&frame, [255; 3]);
+        self.canvas.outline(&frame, GRID);
         for (nth, entry) in entries.iter().enumerate() {
             let y = top + 24.0 + nth as f32 * 30.0;
             let middle = left + 40.0;
@@ -187,7 +182,7 @@ impl Chart {
                 self.canvas.stroke(
                     &[(left + 15.0, y), (left + 65.0, y)],
                     entry.color,
-                    &entry.style.stroke(),
+                    entry.style.stroke(),
                 );
             }
             if entry.style == Style::Marked {
@@ -200,18 +195,14 @@ impl Chart {
 }
 
 impl Style {
-    fn stroke(self) -> Stroke {
-        let (width, dash) = match self {
-            Self::Dashed => (1.6, StrokeDash::new(vec![9.0, 6.0], 0.0)),
-            Self::Dotted => (1.6, StrokeDash::new(vec![2.0, 4.0], 0.0)),
-            Self::Marked | Self::Squares => (3.0, None),
-            Self::Line => (2.0, None),
+    const fn stroke(self) -> Stroke {
+        let (width, dashes): (_, Dashes) = match self {
+            Self::Dashed => (1.6, &[9.0, 6.0]),
+            Self::Dotted => (1.6, &[2.0, 4.0]),
+            Self::Marked | Self::Squares => (3.0, &[]),
+            Self::Line => (2.0, &[]),
         };
-        Stroke {
-            width,
-            dash,
-            ..Stroke::default()
-        }
+        Stroke { width, dashes }
     }
 }
 

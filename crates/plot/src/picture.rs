@@ -8,7 +8,7 @@
 use std::fmt::Write;
 
 pub use crate::canvas::Anchor;
-use crate::canvas::{Canvas, INK, polyline};
+use crate::canvas::{Canvas, INK, polygon};
 
 /// Shapes on a white background. Later shapes cover earlier ones; the origin is at the upper left.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,9 +71,7 @@ impl Picture {
         for shape in &self.shapes {
             match shape {
                 Shape::Area { points, color } => {
-                    let mut path = polyline(points);
-                    path.close();
-                    canvas.fill(path.finish(), *color);
+                    canvas.fill(&polygon(points), *color);
                 }
                 Shape::Line {
                     points,

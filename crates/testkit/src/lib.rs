@@ -6,6 +6,8 @@
 //!
 //! [`Holder`] runs a process that a test kills. [`names()`] lists a directory.
 //!
+//! [`Drawing`] shows how much of a picture is drawn on.
+//!
 //! [`report()`] prints what a test measured, also if the test passes.
 //!
 //! [`Ordinary`] drops root's privileges in a test that needs file modes to apply.
@@ -13,6 +15,7 @@
 //! Tests that use the network in real time take a [`Turn`]. Those that measure it run alone, all
 //! others side by side.
 
+mod drawing;
 mod holder;
 mod names;
 mod need;
@@ -21,6 +24,7 @@ mod skip;
 mod turn;
 mod user;
 
+pub use drawing::Drawing;
 pub use holder::Holder;
 pub use names::names;
 pub use need::{lacks, lacks_root, lacks_tool};

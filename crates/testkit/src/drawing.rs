@@ -1,0 +1,36 @@
+//! Pictures in tests.
+
+use std::io::Cursor;
+
+/// Size of a picture, and the share of it that is drawn on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawing {
+    /// Width in pixels.
+    pub width: u32,
+    /// Height in pixels.
+    pub height: u32,
+    /// Number of pixels whose color is not that of the upper left one.
+    pub drawn: usize,
+}
+
+impl Drawing {
+    /// Reads a PNG image. Panics if it is damaged or incomplete.
+    pub fn read(png: &[u8]) -> Self {
+        let reader = png::Decoder::new(Cursor::new(png)).read_info();
+        let mut reader = reader.expect("a PNG image");
+        let size = reader
+            .output_buffer_size()
+            .expect("a picture fits into memory");
+        let mut pixels = vec![0; size];
+        let frame = reader.next_frame(&mut pixels);
+        let frame = frame.expect("a complete picture");
+        let mut pixels = pixels.chunks_exact(frame.color_type.samples());
+        let paper = pixels.next();
+        let drawn = pixels.filter(|pixel| Some(*pixel) != paper).count();
+        Self {
+            width: frame.width,
+            height: frame.height,
+            drawn,
+        }
+    }
+}
