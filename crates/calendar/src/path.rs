@@ -233,7 +233,9 @@ mod tests {
     use super::*;
     use crate::topology::Limits;
     use crate::topology::Link;
-    use alloc::string::ToString;
+    use alloc::borrow::ToOwned;
+    use alloc::format;
+    use alloc::string::{String, ToString};
     use alloc::vec;
     use proptest::prelude::*;
 
@@ -360,6 +362,36 @@ mod tests {
         }
         let topology = Topology::new(nodes, links).unwrap();
         assert!(shortest(&topology, NodeId(0), NodeId(12), 1).is_empty());
+    }
+
+    /// Returns the number of paths from a to c over 60 cheap usable links, `unusable` pairs of links without a common
+    /// channel, and one expensive usable link.
+    fn usable_beside(unusable: usize) -> usize {
+        let link = |name: String, [from, to]: [&str; 2], channel, cost| Link {
+            name,
+            from: from.to_owned(),
+            to: to.to_owned(),
+            capacity: Rate::from_mbps(1000),
+            channel: Rate::from_mbps(channel),
+            guard: Duration::ZERO,
+            cost,
+        };
+        let mut links = vec![
+            link("far".to_owned(), ["b", "c"], 143, 1),
+            link("dear".to_owned(), ["a", "c"], 1, 9),
+        ];
+        links.extend((0..60).map(|nth| link(format!("cheap{nth}"), ["a", "c"], 1, 1)));
+        links.extend((0..unusable).map(|nth| link(format!("near{nth}"), ["a", "b"], 7, 1)));
+        let names = ["a", "b", "c"].map(ToString::to_string).to_vec();
+        let topology = Topology::new(names, links).unwrap();
+        shortest(&topology, NodeId(0), NodeId(2), 100).len()
+    }
+
+    #[test]
+    fn search_ends_after_more_unusable_paths_than_the_limit() {
+        assert_eq!(usable_beside(10), 61);
+        assert_eq!(usable_beside(UNUSABLE_MAX), 61);
+        assert_eq!(usable_beside(UNUSABLE_MAX + 1), 60);
     }
 
     #[test]

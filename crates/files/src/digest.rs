@@ -329,6 +329,23 @@ mod tests {
     }
 
     #[test]
+    fn digest_of_ranges_is_that_of_their_bytes_in_a_row() {
+        let bytes: Vec<u8> = (0..200).collect();
+        let read = |at: u64, buffer: &mut [u8]| {
+            buffer.copy_from_slice(&bytes[at as usize..][..buffer.len()]);
+            Ok(buffer.len())
+        };
+        let joined = [&bytes[10..50], &bytes[90..91], &bytes[100..200]].concat();
+        for kind in [DigestKind::Crc128, DigestKind::Blake3] {
+            let ranges = [(10, 50), (90, 91), (100, 200)];
+            let digest = Digester::compute_ranges(kind, &ranges, read).unwrap();
+            let mut whole = Digester::new(kind, joined.len() as u64);
+            whole.update(0, &joined);
+            assert_eq!(Some(digest), whole.finish());
+        }
+    }
+
+    #[test]
     fn truncated_file_has_no_digest() {
         let short = |_, buffer: &mut [u8]| Ok(buffer.len() - 1);
         let error = Digester::compute(DigestKind::Crc128, 10, short).unwrap_err();
@@ -350,6 +367,7 @@ mod tests {
     fn blake3_has_no_digest_for_pieces_out_of_order() {
         let mut digester = Digester::new(DigestKind::Blake3, 4);
         digester.update(2, b"cd");
+        assert!(!digester.is_whole());
         digester.update(0, b"ab");
         assert!(digester.is_whole());
         assert_eq!(digester.finish(), None);
