@@ -1,9 +1,11 @@
 //! Two sides: a client with its own configuration, and a daemon.
 
+use std::fs;
 use std::ops::Deref;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use crate::running::{Outcome, Running};
 use crate::scratch::{Scratch, names};
@@ -43,14 +45,19 @@ impl Near {
 
     /// The command with `words`.
     pub(crate) fn lighthaul(&self, words: &[&str]) -> Command {
-        self.on("a", words)
+        self.on("a", PROGRAM, words)
+    }
+
+    /// The same command, as a program that is quickly copied to another host.
+    pub(crate) fn small_lighthaul(&self, words: &[&str]) -> Command {
+        self.on("a", small_program(), words)
     }
 
     /// The command with `words` on a host of the stage, or on this one if there is none.
-    fn on(&self, host: &str, words: &[&str]) -> Command {
+    fn on(&self, host: &str, program: &str, words: &[&str]) -> Command {
         let mut command = match &self.stage {
-            Some(stage) => stage.lab.command(host, PROGRAM).unwrap(),
-            None => Command::new(PROGRAM),
+            Some(stage) => stage.lab.command(host, program).unwrap(),
+            None => Command::new(program),
         };
         command
             .args(words)
@@ -120,7 +127,7 @@ impl Far {
     /// Starts a daemon on the host `b` of `stage`, to be called from `a`.
     pub(crate) fn start_on(name: &str, stage: Stage) -> Self {
         let near = Near::new(name, Some(stage));
-        let serve = near.on("b", &["serve", "--listen", "0.0.0.0:0"]);
+        let serve = near.on("b", PROGRAM, &["serve", "--listen", "0.0.0.0:0"]);
         Self::with(near, serve, &[])
     }
 
@@ -190,7 +197,9 @@ impl Far {
             None => ("", "127.0.0.1"),
         };
         let listen = format!("{address}:{}", self.port);
-        let mut serve = self.near.on(host, &["serve", "--listen", &listen, "--key"]);
+        let mut serve = self
+            .near
+            .on(host, PROGRAM, &["serve", "--listen", &listen, "--key"]);
         serve
             .env("LIGHTHAUL_ROOT", "/")
             .arg(self.near.at("host-key"))
@@ -236,7 +245,7 @@ impl Far {
     /// Copies `paths` as a user that is not root, and may write in the directory `open`.
     pub(crate) fn run_as_user(&self, options: &[&str], paths: &[&str], open: &Path) -> Outcome {
         let mode = PermissionsExt::from_mode(0o777);
-        std::fs::set_permissions(open, mode).unwrap();
+        fs::set_permissions(open, mode).unwrap();
         chown(self.near.key(), Some(USER), Some(USER)).unwrap();
         self.near.run(as_user(&self.copy(options, paths)))
     }
@@ -277,5 +286,19 @@ pub(crate) fn as_user(command: &Command) -> Command {
 
 /// Unused user and group numbers.
 pub(crate) const USER: u32 = 1234;
+/// Returns the path of the command without symbols, less than half as large.
+pub(crate) fn small_program() -> &'static str {
+    static PATH: OnceLock<String> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/lighthaul-small").to_owned();
+        let part = format!("{path}-{}", std::process::id());
+        let mut strip = Command::new("strip");
+        let stripped = strip.args(["-o", &part, PROGRAM]).status().unwrap();
+        assert!(stripped.success(), "{stripped}");
+        fs::rename(part, &path).unwrap();
+        path
+    })
+}
+
 /// The command that was built.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use lighthaul_testkit::lacks_tool;
 
-use crate::far::PROGRAM;
+use crate::far::{PROGRAM, small_program};
 use crate::running::{Outcome, Running};
 use crate::scratch::{names, tree};
 use crate::sshd::{PASSWORD, PORT, Setup, Sshd, TALKATIVE_SHELLS};
@@ -21,7 +21,7 @@ fn bare(test: &str, setup: Setup<'_>) -> Option<Sshd> {
 
 /// Returns a command with `words` that uses the ssh command `by`.
 fn command(ssh: &Sshd, by: &str, words: &[&str]) -> Command {
-    let mut command = ssh.near.lighthaul(words);
+    let mut command = ssh.near.small_lighthaul(words);
     command.args(["-e", by]);
     command
 }
@@ -154,7 +154,8 @@ fn question_on_a_terminal_decides() {
     let file = ssh.near.file("one", 1000);
     for (answer, status) in [("n", 3), ("y", 0), ("none is read", 0)] {
         let line = format!(
-            "{PROGRAM} cp --retries 0 -e '{}' {} {}",
+            "{} cp --retries 0 -e '{}' {} {}",
+            small_program(),
             ssh.ssh(),
             file.display(),
             ssh.place("one")
