@@ -2,7 +2,7 @@
 //!
 //! A [`FileAction`] is an operation, with one phrase and one exit status. `FileError` adds the path
 //! and the reason of the system: "cannot read /a: permission denied". A few reasons, such as a full
-//! disk, have an exit status of their own, whatever the action was.
+//! disk, have an exit status of their own, whatever the action was. What to do comes last.
 
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, ErrorKind};
@@ -36,7 +36,7 @@ pub enum FileAction {
     #[error("cannot open the stream")]
     OpenStream,
     /// Open the status socket of a gateway.
-    #[error("no gateway listens on this status socket (--socket names another); cannot open")]
+    #[error("cannot open the status socket")]
     OpenSocket,
     /// Create a file.
     #[error("cannot create")]
@@ -105,7 +105,7 @@ pub enum FileAction {
     #[error("cannot read the statement in")]
     ReadStatement,
     /// Read or extend the list of known hosts.
-    #[error("cannot keep known keys (give this one with --pin instead) in")]
+    #[error("cannot keep known keys in")]
     KeepKnown,
 }
 
@@ -134,7 +134,10 @@ impl Display for FileError {
             self.action,
             self.path.display(),
             self.reason
-        )
+        )?;
+        self.action
+            .remedy()
+            .map_or(Ok(()), |remedy| write!(f, "; {remedy}"))
     }
 }
 
@@ -154,6 +157,19 @@ impl Coded for FileError {
 }
 
 impl FileAction {
+    /// Returns what to do when it fails, where the user can choose something else.
+    fn remedy(&self) -> Option<&'static str> {
+        let remedies = [
+            (
+                Self::OpenSocket,
+                "no gateway listens on it (--socket names another)",
+            ),
+            (Self::KeepKnown, "give this key with --pin instead"),
+        ];
+        let found = remedies.into_iter().find(|(action, _)| action == self);
+        found.map(|(_, remedy)| remedy)
+    }
+
     const fn code(&self) -> Code {
         match self {
             Self::Open

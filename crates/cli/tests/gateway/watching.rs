@@ -66,7 +66,7 @@ fn status_and_metrics_show_sessions_and_bytes() {
 #[test]
 fn status_without_a_gateway_is_an_error() {
     let outcome = status(&["--socket", "/nowhere/gateway.sock", "--once"]);
-    outcome.assert_failed(10, "no gateway listens on this status socket");
+    outcome.assert_failed(10, "no gateway listens on it (--socket names another)");
 }
 
 /// The link of the gateway on a host.
