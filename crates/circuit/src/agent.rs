@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::host::clock::{Clock, lower_timer_slack};
-use lighthaul_io::host::wait::{Sign, Watch, wait};
+use lighthaul_io::host::wait::{Waker, Watch, wait};
 use rustix::process::setpriority_process;
 
 use crate::circuit::{Circuit, CircuitId};
@@ -27,7 +27,7 @@ use crate::error::{Error, Misuse, Result, Task};
 pub struct Agent {
     clock: Clock,
     devices: BTreeMap<String, Device>,
-    event_sign: Sign,
+    event_waker: Waker,
 }
 
 /// Circuit with a lease.
@@ -51,7 +51,7 @@ struct Shared {
     controller: Mutex<Controller>,
     capabilities: Capabilities,
     /// Raised when the controller has new work.
-    sign: Sign,
+    waker: Waker,
     is_ending: AtomicBool,
 }
 
@@ -67,7 +67,7 @@ impl Agent {
         let mut agent = Self {
             clock,
             devices: BTreeMap::new(),
-            event_sign: Sign::new().map_err(Error::world(Task::Event))?,
+            event_waker: Waker::new().map_err(Error::world(Task::Event))?,
         };
         let mut idle = Vec::new();
         for (interface, driver) in drivers {
@@ -95,7 +95,7 @@ impl Agent {
                 clock,
                 driver,
                 shared,
-                event_sign: agent.event_sign.clone(),
+                event_waker: agent.event_waker.clone(),
             };
             let thread = thread::Builder::new()
                 .name(format!("circuits {interface}"))
@@ -120,7 +120,7 @@ impl Agent {
         shared
             .controller()
             .put(self.clock.now(), circuit, lease_till)?;
-        shared.sign.raise();
+        shared.waker.raise();
         Ok(())
     }
 
@@ -128,7 +128,7 @@ impl Agent {
     pub fn renew(&self, interface: &str, id: CircuitId, till: Instant) -> Result<()> {
         let shared = &self.device(interface)?.shared;
         shared.controller().renew(self.clock.now(), id, till)?;
-        shared.sign.raise();
+        shared.waker.raise();
         Ok(())
     }
 
@@ -136,7 +136,7 @@ impl Agent {
     pub fn release(&self, interface: &str, id: CircuitId) -> Result<()> {
         let shared = &self.device(interface)?.shared;
         shared.controller().release(self.clock.now(), id)?;
-        shared.sign.raise();
+        shared.waker.raise();
         Ok(())
     }
 
@@ -168,17 +168,17 @@ impl Agent {
     /// Waits for the next event until `till`.
     pub fn wait_event(&self, till: Instant) -> io::Result<Option<(&str, Event)>> {
         loop {
-            self.event_sign.lower();
+            self.event_waker.lower();
             let event = self.poll_event();
             if event.is_some() || till <= self.clock.now() {
                 return Ok(event);
             }
             wait(
                 self.clock,
-                &mut [Watch::read(self.event_sign.as_raw_fd())],
+                &mut [Watch::read(self.event_waker.as_raw_fd())],
                 till,
             )?;
-            self.event_sign.drain();
+            self.event_waker.drain();
         }
     }
 
@@ -196,7 +196,7 @@ impl Drop for Agent {
     fn drop(&mut self) {
         for device in self.devices.values() {
             device.shared.is_ending.store(true, Ordering::Release);
-            device.shared.sign.raise();
+            device.shared.waker.raise();
         }
         for device in self.devices.values_mut() {
             let thread = device.thread.take();
@@ -211,7 +211,7 @@ impl Shared {
         Ok(Self {
             controller: Mutex::new(Controller::new(capabilities)?),
             capabilities,
-            sign: Sign::new().map_err(Error::world(Task::Event))?,
+            waker: Waker::new().map_err(Error::world(Task::Event))?,
             is_ending: AtomicBool::new(false),
         })
     }
@@ -229,7 +229,7 @@ struct Worker {
     clock: Clock,
     driver: Box<dyn Driver>,
     shared: Arc<Shared>,
-    event_sign: Sign,
+    event_waker: Waker,
 }
 
 impl Worker {
@@ -238,20 +238,20 @@ impl Worker {
         // programs on every processor may compete with it; without the priority, changes are late at times
         let _ = setpriority_process(None, PRIORITY);
         while !self.shared.is_ending.load(Ordering::Acquire) {
-            self.shared.sign.lower();
+            self.shared.waker.lower();
             let now = self.clock.now();
             let work = self.shared.controller().poll_work(now);
             let Work::Wait(till) = work else {
                 self.work(work);
-                self.event_sign.raise();
+                self.event_waker.raise();
                 continue;
             };
-            let mut watches = [Watch::read(self.shared.sign.as_raw_fd())];
+            let mut watches = [Watch::read(self.shared.waker.as_raw_fd())];
             if wait(self.clock, &mut watches, till).is_err() {
                 // poll fails for lack of memory only; the pause avoids a busy loop
                 thread::park_timeout(PAUSE);
             }
-            self.shared.sign.drain();
+            self.shared.waker.drain();
         }
         self.end();
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_base::prefix::Prefix;
-use lighthaul_io::host::wait::Sign;
+use lighthaul_io::host::wait::Waker;
 use lighthaul_io::net::tcp::round_trip;
 
 /// Maximum number of connections in the handshake.
@@ -33,7 +33,7 @@ const KEEP_ROUND_TRIPS: u32 = 4;
 pub(crate) struct Handshakes {
     handshakes: Mutex<Running>,
     /// Raised when a slot is free again.
-    slot_freed: Sign,
+    slot_freed: Waker,
 }
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Handshakes {
                 waiting: BTreeMap::new(),
                 next: 0,
             }),
-            slot_freed: Sign::new()?,
+            slot_freed: Waker::new()?,
         }))
     }
 
@@ -129,8 +129,8 @@ impl Handshakes {
         sites
     }
 
-    /// Returns the sign that is raised when a slot is free again.
-    pub(crate) const fn slot_freed(&self) -> &Sign {
+    /// Returns the waker that is raised when a slot is free again.
+    pub(crate) const fn slot_freed(&self) -> &Waker {
         &self.slot_freed
     }
 

@@ -91,7 +91,7 @@ pub enum FormerContent {
 }
 
 /// Sets a file's length without allocating space.
-pub fn stretch(file: &OutputFile, len: u64) -> io::Result<()> {
+pub fn set_len(file: &OutputFile, len: u64) -> io::Result<()> {
     Ok(ftruncate(file, len)?)
 }
 

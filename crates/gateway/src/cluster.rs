@@ -19,7 +19,7 @@ use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_capture::kernel;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::interrupt;
-use lighthaul_io::host::wait::{Sign, Watch, pause, wait};
+use lighthaul_io::host::wait::{Waker, Watch, pause, wait};
 use lighthaul_io::net::udp::Udp;
 use lighthaul_slabs::token::config::ConfigError;
 use lighthaul_slabs::token::{Config, Element, ElementMessage, Slot};
@@ -96,7 +96,7 @@ pub enum SettingsError {
 pub struct Cluster {
     stop: Arc<AtomicBool>,
     phase: Arc<AtomicU8>,
-    sign: Sign,
+    waker: Waker,
     thread: Option<JoinHandle<()>>,
     /// Shared address, which is released after the thread has ended.
     shared: Option<Arc<SharedAddress>>,
@@ -123,11 +123,11 @@ impl Cluster {
         let failed = |why: io::Error| ClusterError::Listen(settings.listen, why);
         let udp = Udp::bind(settings.listen).map_err(failed)?;
         udp.stop_coalescing();
-        let sign = Sign::new().map_err(failed)?;
+        let waker = Waker::new().map_err(failed)?;
         let take = |address| SharedAddress::take(address, &settings.members, config.me);
         let shared = settings.address.map(take).transpose()?.map(Arc::new);
         let phase = Arc::<AtomicU8>::default();
-        handle.status().watch_wants(sign.clone());
+        handle.status().watch_wants(waker.clone());
         let stop = Arc::<AtomicBool>::default();
         let clock = handle.clock();
         let worker = Worker {
@@ -139,7 +139,7 @@ impl Cluster {
             clock,
             handle,
             rate: settings.rate,
-            sign: sign.clone(),
+            waker: waker.clone(),
             stop: Arc::clone(&stop),
             applied: None,
             idle: 0,
@@ -154,7 +154,7 @@ impl Cluster {
         Ok(Self {
             stop,
             phase,
-            sign,
+            waker,
             thread: Some(thread),
             shared,
         })
@@ -184,7 +184,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
-        self.sign.raise();
+        self.waker.raise();
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }
@@ -201,7 +201,7 @@ struct Worker {
     clock: Clock,
     handle: LinkHandle,
     rate: Rate,
-    sign: Sign,
+    waker: Waker,
     stop: Arc<AtomicBool>,
     /// Slot that the link follows.
     applied: Option<Slot>,
@@ -222,7 +222,7 @@ impl Worker {
     }
 
     fn turn(&mut self) -> io::Result<()> {
-        self.sign.lower();
+        self.waker.lower();
         for _ in 0..MESSAGES_MAX {
             let Some(words) = self.socket.receive()? else {
                 break;
@@ -252,10 +252,10 @@ impl Worker {
         let until = self.element.poll_timeout().min(next_check);
         let mut watches = [
             Watch::read(self.socket.udp.as_raw_fd()),
-            Watch::read(self.sign.as_raw_fd()),
+            Watch::read(self.waker.as_raw_fd()),
         ];
         wait(self.clock, &mut watches, until)?;
-        self.sign.drain();
+        self.waker.drain();
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Commands to the thread of a link.
 //!
 //! `command_channel` returns both ends: any thread sends a `Command` with a `CommandSender`, and
-//! the thread of the link reads a `CommandQueue`. A `Sign` wakes that thread from its poll. The
+//! the thread of the link reads a `CommandQueue`. A `Waker` wakes that thread from its poll. The
 //! queue has a maximum: `send` waits for room, and `try_send` returns the command. So sessions are
 //! refused when the thread is overloaded. [`NewSession`] and [`LinkConnection`] are the largest
 //! commands. Answers come through the channel in a command.
@@ -16,7 +16,7 @@ use lighthaul_capture::target::Target;
 use lighthaul_io::control::{Control, Stream};
 use lighthaul_io::crypto::seal::Key;
 use lighthaul_io::error::Error;
-use lighthaul_io::host::wait::Sign;
+use lighthaul_io::host::wait::Waker;
 use lighthaul_io::net::udp::Udp;
 use lighthaul_slabs::SessionId;
 use socket2::Socket;
@@ -117,14 +117,14 @@ pub(crate) enum Command {
 #[derive(Debug)]
 pub(crate) struct CommandQueue {
     pub(crate) queue: Receiver<Command>,
-    pub(crate) sign: Sign,
+    pub(crate) waker: Waker,
 }
 
 /// Sending side of the commands.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandSender {
     queue: SyncSender<Command>,
-    sign: Sign,
+    waker: Waker,
 }
 
 impl CommandSender {
@@ -133,19 +133,19 @@ impl CommandSender {
         let result = self.queue.try_send(command).map_err(|error| match error {
             TrySendError::Full(call) | TrySendError::Disconnected(call) => call,
         });
-        self.sign.raise();
+        self.waker.raise();
         result
     }
 
     /// Wakes the thread.
     pub(crate) fn wake(&self) {
-        self.sign.raise();
+        self.waker.raise();
     }
 
     /// Sends a command, and waits for room. Returns false if the thread has ended.
     pub(crate) fn send(&self, command: Command) -> bool {
         let sent = self.queue.send(command).is_ok();
-        self.sign.raise();
+        self.waker.raise();
         sent
     }
 }
@@ -153,12 +153,12 @@ impl CommandSender {
 /// Creates a queue of commands.
 pub(crate) fn command_channel() -> std::io::Result<(CommandSender, CommandQueue)> {
     let (queue, incoming) = sync_channel(COMMANDS_MAX);
-    let sign = Sign::new()?;
+    let waker = Waker::new()?;
     let calls = CommandQueue {
         queue: incoming,
-        sign: sign.clone(),
+        waker: waker.clone(),
     };
-    Ok((CommandSender { queue, sign }, calls))
+    Ok((CommandSender { queue, waker }, calls))
 }
 
 /// Refuses a session: by an answer of its handshake, or by a reset if it has none.

@@ -97,7 +97,7 @@ impl Multiplexer {
         resolver: Resolver,
     ) -> std::io::Result<Self> {
         let poll = Epoll::new()?;
-        poll.add(&commands.sign, SIGN)?;
+        poll.add(&commands.waker, WAKER)?;
         Ok(Self {
             settings,
             clock,
@@ -151,13 +151,13 @@ impl Multiplexer {
                     if self.clock.now() >= until {
                         return None;
                     }
-                    let mut watches = [Watch::read(self.control.commands.sign.as_raw_fd())];
+                    let mut watches = [Watch::read(self.control.commands.waker.as_raw_fd())];
                     self.expire_waiting();
                     let next_check = until.min(self.clock.now() + CHECK_INTERVAL);
                     if wait(self.clock, &mut watches, next_check).is_err() {
                         return None;
                     }
-                    self.control.commands.sign.lower();
+                    self.control.commands.waker.lower();
                 }
             }
         }
@@ -272,7 +272,7 @@ impl Multiplexer {
 
     /// Wakes the thread at once.
     pub(crate) fn wake(&self) {
-        self.control.commands.sign.raise();
+        self.control.commands.waker.raise();
     }
 
     /// Adds a session, and returns its token.
@@ -406,7 +406,7 @@ impl Multiplexer {
 
     /// Handles the commands of other threads.
     fn handle_commands(&mut self, link: &mut Link) {
-        self.control.commands.sign.lower();
+        self.control.commands.waker.lower();
         for (id, found) in std::mem::take(&mut self.starting.resolved) {
             self.call_target(link, id, found);
         }
@@ -543,12 +543,12 @@ impl Owner<Link> for Multiplexer {
         Ok(Next::Continue)
     }
 
-    fn sign(&self) -> Option<RawFd> {
+    fn waker(&self) -> Option<RawFd> {
         Some(self.poll.as_raw_fd())
     }
 }
 
 /// Epoll token of the command queue.
-const SIGN: u64 = u64::MAX;
+const WAKER: u64 = u64::MAX;
 /// Interval of checks without a connection.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);

@@ -23,7 +23,7 @@ use lighthaul_capture::socks::Socks;
 use lighthaul_capture::target::Target;
 use lighthaul_capture::transparent;
 use lighthaul_io::host::clock::Clock;
-use lighthaul_io::host::wait::{Sign, Watch, wait};
+use lighthaul_io::host::wait::{Waker, Watch, wait};
 use tracing::{debug, warn};
 
 use crate::attempt::set_keepalive;
@@ -78,7 +78,7 @@ impl Routes {
 /// Handle of the thread that serves the listeners; they close when this is dropped.
 #[derive(Debug)]
 pub struct ProxyListeners {
-    sign: Sign,
+    waker: Waker,
 }
 
 impl ProxyListeners {
@@ -91,8 +91,8 @@ impl ProxyListeners {
         keepalive: Duration,
     ) -> io::Result<Self> {
         let poll = Epoll::new()?;
-        let sign = Sign::new()?;
-        poll.add(&sign, SIGN)?;
+        let waker = Waker::new()?;
+        poll.add(&waker, WAKER)?;
         for (token, listener) in (0..).zip(&listeners) {
             poll.add(&listener.listener, token)?;
         }
@@ -108,18 +108,18 @@ impl ProxyListeners {
             late: BTreeSet::new(),
             more: BTreeSet::new(),
             refusals: LineLimit::default(),
-            sign: sign.clone(),
+            waker: waker.clone(),
         };
         thread::Builder::new()
             .name("listeners".into())
             .spawn(move || accept_loop.run())?;
-        Ok(Self { sign })
+        Ok(Self { waker })
     }
 }
 
 impl Drop for ProxyListeners {
     fn drop(&mut self) {
-        self.sign.raise();
+        self.waker.raise();
     }
 }
 
@@ -140,7 +140,7 @@ struct AcceptLoop {
     /// Listeners at which more programs than one turn accepts may wait.
     more: BTreeSet<usize>,
     refusals: LineLimit,
-    sign: Sign,
+    waker: Waker,
 }
 
 /// Program that has not named its target yet.
@@ -166,7 +166,7 @@ impl AcceptLoop {
                 warn!("no further programs are accepted: {error}");
                 return;
             }
-            if self.sign.lower() {
+            if self.waker.lower() {
                 return;
             }
             match self.poll.ready() {
@@ -354,7 +354,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-const SIGN: u64 = u64::MAX;
+const WAKER: u64 = u64::MAX;
 /// Limits of programs in the handshake.
 const PENDING: Limits = Limits {
     all: 1 << 12,

@@ -75,7 +75,7 @@ impl SpliceProxy {
         resolver: Resolver,
     ) -> io::Result<Self> {
         let poll = Epoll::new()?;
-        poll.add(&commands.sign, SIGN)?;
+        poll.add(&commands.waker, WAKER)?;
         status.connected(true, false);
         Ok(Self {
             settings,
@@ -130,7 +130,7 @@ impl SpliceProxy {
     }
 
     fn handle_commands(&mut self) {
-        self.commands.sign.lower();
+        self.commands.waker.lower();
         while let Ok(call) = self.commands.queue.try_recv() {
             match call {
                 Command::Open(new_session) => self.open_session(*new_session),
@@ -337,7 +337,7 @@ fn token(id: SessionId) -> u64 {
 }
 
 /// Epoll token of the command queue, and the bit that marks the target's socket of a session.
-const SIGN: u64 = u64::MAX;
+const WAKER: u64 = u64::MAX;
 const TARGET: u64 = 1;
 /// Interval of checks of unanswered attempts.
 const SWEEP: Duration = Duration::from_secs(1);

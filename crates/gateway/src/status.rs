@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use lighthaul_io::host::wait::Sign;
+use lighthaul_io::host::wait::Waker;
 use lighthaul_slabs::Link;
 
 use crate::page_pool::PagePool;
@@ -40,7 +40,7 @@ pub struct Status {
     turns_nanos: AtomicU64,
     wants: AtomicBool,
     /// Raised when data wait again.
-    waker: OnceLock<Sign>,
+    waker: OnceLock<Waker>,
     over: AtomicBool,
     /// True if a peer that reconnects finds its link.
     kept: AtomicBool,
@@ -130,9 +130,9 @@ impl Status {
         self.wants.load(Relaxed)
     }
 
-    /// Sets the sign that is raised when data begin to wait.
-    pub(crate) fn watch_wants(&self, sign: Sign) {
-        self.waker.set(sign).ok();
+    /// Sets the waker that is raised when data begin to wait.
+    pub(crate) fn watch_wants(&self, waker: Waker) {
+        self.waker.set(waker).ok();
     }
 
     /// Notes that data wait for the channel, or that none do.

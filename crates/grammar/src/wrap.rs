@@ -58,9 +58,9 @@ impl FromStr for Socks {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let entrance = text.parse::<ProxyAddress>();
+        let proxy = text.parse::<ProxyAddress>();
         // programs may be too young for names to be resolved when the library reads this
-        if entrance.is_ok_and(|entrance| matches!(entrance.address.host, Host::Ip(_))) {
+        if proxy.is_ok_and(|proxy| matches!(proxy.address.host, Host::Ip(_))) {
             return Ok(Self(text.to_owned()));
         }
         Err("write an address as 10.0.0.1:1080, or NAME:PASSWORD@10.0.0.1:1080")

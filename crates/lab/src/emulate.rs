@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 
 use lighthaul_io::host::clock::{Clock, lower_timer_slack};
 use lighthaul_io::host::namespace::{self, Cell, NAMESPACES, Namespace};
-use lighthaul_io::host::wait::Sign;
+use lighthaul_io::host::wait::Waker;
 use lighthaul_io::net::tun::{Watchers, raise_priority};
 use lighthaul_sim::Link;
 
@@ -209,7 +209,7 @@ impl Lab {
     fn emulate(&self) -> io::Result<JoinHandle<()>> {
         let (wan, stop) = (Arc::clone(&self.wan), self.stop.clone());
         let fds = self.hosts.iter().map(|host| host.tun.as_fd().as_raw_fd());
-        let mut watchers = Watchers::new(fds.chain([stop.sign.as_raw_fd()]));
+        let mut watchers = Watchers::new(fds.chain([stop.waker.as_raw_fd()]));
         thread::Builder::new()
             .name("wan".to_owned())
             .spawn(move || {
@@ -233,7 +233,7 @@ impl Drop for Lab {
     fn drop(&mut self) {
         self.lifeline.1 = None;
         self.stop.is_set.store(true, Ordering::Release);
-        self.stop.sign.raise();
+        self.stop.waker.raise();
         if let Some(emulator) = self.emulator.take() {
             emulator.join().ok();
         }
@@ -244,14 +244,14 @@ impl Drop for Lab {
 #[derive(Clone, Debug)]
 struct Stop {
     is_set: Arc<AtomicBool>,
-    sign: Sign,
+    waker: Waker,
 }
 
 impl Stop {
     fn new() -> io::Result<Self> {
         Ok(Self {
             is_set: Arc::default(),
-            sign: Sign::new()?,
+            waker: Waker::new()?,
         })
     }
 }

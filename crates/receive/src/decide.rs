@@ -6,7 +6,7 @@
 //! missing, other type --> newer target (--update) --> size --> digest, or else time
 //! ```
 //!
-//! Copies and dry runs use the same decision. In a dry run, `foresee` reports it and changes
+//! Copies and dry runs use the same decision. In a dry run, `report_planned` reports it and changes
 //! nothing. Modes and owners never cause a transfer; they are changes of metadata.
 
 use std::os::unix::ffi::OsStrExt;
@@ -75,7 +75,7 @@ impl EntryChecker<'_> {
     }
 
     /// Handles an entry in a dry run.
-    pub(super) fn foresee(
+    pub(super) fn report_planned(
         &self,
         place: &mut Place,
         number: u64,

@@ -321,7 +321,7 @@ impl EntryChecker<'_> {
         let there = self.make_room(place, entry, there)?;
         let (action, why) = self.decide(place, entry, there);
         if self.transfer.options().dry_run.is_some() {
-            self.foresee(place, number, entry, (there, action, why))?;
+            self.report_planned(place, number, entry, (there, action, why))?;
             return Ok(None);
         }
         self.itemize(place, number, entry, (there, action))?;

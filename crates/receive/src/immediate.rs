@@ -47,7 +47,7 @@ impl EntryChecker<'_> {
         let file = root.create(&temporary)?;
         let mut complete = || {
             if entry.data.is_some() {
-                sparse::stretch(&file, entry.size())?;
+                sparse::set_len(&file, entry.size())?;
             }
             if !self.metadata.set(root, &temporary, entry)? {
                 file.set_mode(entry.mode)?;

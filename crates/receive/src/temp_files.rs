@@ -191,7 +191,7 @@ impl TempFiles {
         }
         let output = self.start(file)?;
         if sparse {
-            sparse::stretch(&output, size)?;
+            sparse::set_len(&output, size)?;
         } else if size >= LARGE {
             allocate(&output, size).inspect_err(|_| remove(&mut self.root, file))?;
         }
@@ -250,7 +250,7 @@ impl TempFiles {
         if file.is_in_place()
             && let Some(output) = self.existing(file)?
         {
-            sparse::stretch(&output, 0)?;
+            sparse::set_len(&output, 0)?;
             return Ok(output);
         }
         if file.is_in_place() || file.resumable {
@@ -307,7 +307,7 @@ pub(crate) fn is_resumable(file: &PendingFile, there: &Meta) -> bool {
 /// written into holes.
 fn make_holes(file: &PendingFile, fill: &Fill, output: &mut OutputFile) -> io::Result<()> {
     let size = file.entry.size();
-    sparse::stretch(output, size)?;
+    sparse::set_len(output, size)?;
     if fill.held.is_empty() {
         return Ok(());
     }
@@ -318,7 +318,7 @@ fn make_holes(file: &PendingFile, fill: &Fill, output: &mut OutputFile) -> io::R
 
 /// Sets the length of a file, and allocates its space, so that a full disk shows now.
 fn allocate(output: &OutputFile, size: u64) -> io::Result<()> {
-    sparse::stretch(output, size)?;
+    sparse::set_len(output, size)?;
     output.allocate(size)
 }
 

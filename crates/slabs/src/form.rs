@@ -85,7 +85,7 @@ impl SlabFormer {
     }
 
     /// True if a slab can be formed now.
-    pub fn is_ripe(&self, flows: &BTreeMap<SessionId, Flow>, config: &Config, slot: Slot) -> bool {
+    pub fn is_due(&self, flows: &BTreeMap<SessionId, Flow>, config: &Config, slot: Slot) -> bool {
         let waited = || self.ripe_at(flows, config) <= slot.now;
         slot.room > 0 && (!self.urgent.is_empty() || slot.is_hungry && waited())
     }
@@ -108,14 +108,14 @@ impl SlabFormer {
         }
     }
 
-    /// Forms a slab if [`SlabFormer::is_ripe`].
+    /// Forms a slab if [`SlabFormer::is_due`].
     pub fn form(
         &mut self,
         flows: &mut BTreeMap<SessionId, Flow>,
         config: &Config,
         slot: Slot,
     ) -> Option<Plan> {
-        if !self.is_ripe(flows, config, slot) {
+        if !self.is_due(flows, config, slot) {
             return None;
         }
         let urgent = !self.urgent.is_empty();

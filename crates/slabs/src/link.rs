@@ -47,7 +47,7 @@ pub struct Link {
 #[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 struct Reported {
     /// A slab can be formed.
-    ripe: bool,
+    due: bool,
     /// The peer is silent.
     silent: bool,
     /// No datagram reaches the peer.
@@ -226,11 +226,11 @@ impl Link {
         self.former.pages()
     }
 
-    /// Forms a slab, if one is ripe. Its pages start at [`Sender::next_page`]. The owner must pass it to
+    /// Forms a slab, if one is due. Its pages start at [`Sender::next_page`]. The owner must pass it to
     /// [`Link::launch`].
     pub fn form(&mut self, now: Instant) -> Option<Plan> {
         self.seen = now;
-        self.reported.ripe = false;
+        self.reported.due = false;
         let slot = self.slot();
         self.former.form(&mut self.flows, &self.config, slot)
     }
@@ -518,11 +518,11 @@ impl Endpoint for Link {
         if let Some(event) = self.events.pop_front() {
             return Some(event);
         }
-        let is_ripe = || self.former.is_ripe(&self.flows, &self.config, self.slot());
-        if self.failed || self.reported.ripe || !is_ripe() {
+        let is_due = || self.former.is_due(&self.flows, &self.config, self.slot());
+        if self.failed || self.reported.due || !is_due() {
             return None;
         }
-        self.reported.ripe = true;
+        self.reported.due = true;
         Some(Event::Ripe)
     }
 
@@ -535,8 +535,8 @@ impl Endpoint for Link {
         } else {
             self.received_at + self.config.patience
         };
-        let waits = self.sender.room() > 0 && self.sender.is_hungry() && !self.reported.ripe;
-        let ripe = if self.former.is_empty() || !waits {
+        let waits = self.sender.room() > 0 && self.sender.is_hungry() && !self.reported.due;
+        let due = if self.former.is_empty() || !waits {
             Instant::NEVER
         } else {
             self.former.ripe_at(&self.flows, &self.config)
@@ -545,7 +545,7 @@ impl Endpoint for Link {
             (self.sender.due().unwrap_or(Instant::NEVER), "pace"),
             (self.receiver.due().unwrap_or(Instant::NEVER), "report"),
             (self.messages.due(), "message"),
-            (ripe, "slab"),
+            (due, "slab"),
             (silent, "silence"),
         ];
         let first = deadlines.into_iter().min_by_key(|(at, _)| *at);

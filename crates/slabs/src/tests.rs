@@ -21,7 +21,7 @@ use super::{Config, PeerMisbehaved, Receiver, Record, Sender, SessionId};
 
 /// Messages of the stream.
 #[derive(Clone, Debug)]
-enum Said {
+enum Sent {
     Slab(u64, u64, Vec<Record>),
     Question(u64),
     Report(u64, Vec<core::ops::Range<u64>>),
@@ -90,7 +90,7 @@ impl Ours {
     }
 
     /// Forms a slab of some records, of which one may have no pages.
-    fn launch(&mut self, rng: &mut Rng) -> Said {
+    fn launch(&mut self, rng: &mut Rng) -> Sent {
         let page_len = self.config.page_len();
         let (first, mut left) = (self.next_page, self.machine.room());
         let (mut lens, mut parts, urgent) = (Vec::new(), Vec::new(), rng.below(4) == 0);
@@ -126,7 +126,7 @@ impl Ours {
         let slab = self.machine.next_slab();
         self.machine.launch(parts.clone(), &lens, urgent);
         self.slabs.push(Launched { parts, kept: false });
-        Said::Slab(slab, first, records)
+        Sent::Slab(slab, first, records)
     }
 
     /// Sends the next datagram, which is the one that the model expects.
@@ -168,18 +168,18 @@ impl Ours {
         Some((packet, len))
     }
 
-    fn ask(&mut self) -> Option<Said> {
+    fn ask(&mut self) -> Option<Sent> {
         let is_idle = !self.machine.has_more();
         let asks = is_idle && self.sent > 0 && self.asked != Some(self.sent);
         let asked = self.machine.poll_question();
         assert_eq!(asked, asks.then_some(self.sent));
         self.asked = asked.or(self.asked);
-        asked.map(Said::Question)
+        asked.map(Sent::Question)
     }
 
-    fn hear(&mut self, now: Instant, said: Said) {
-        match said {
-            Said::Report(below, lost) => {
+    fn hear(&mut self, now: Instant, sent: Sent) {
+        match sent {
+            Sent::Report(below, lost) => {
                 for turn in lost.iter().cloned().flatten() {
                     let packet = self.turns.remove(&turn);
                     self.again
@@ -188,11 +188,11 @@ impl Ours {
                 self.turns = self.turns.split_off(&below);
                 assert_eq!(self.machine.handle_report(now, below, &lost), Ok(()));
             }
-            Said::Credit(pages) => {
+            Sent::Credit(pages) => {
                 self.granted = self.granted.max(pages);
                 self.machine.grant(pages);
             }
-            Said::Verdict(slab, bad) if bad.is_empty() => {
+            Sent::Verdict(slab, bad) if bad.is_empty() => {
                 let launched = &mut self.slabs[slab as usize];
                 let kept = self.machine.handle_verdict(slab, &bad);
                 assert_eq!(kept.as_ref(), Ok(&launched.parts));
@@ -201,7 +201,7 @@ impl Ours {
                     self.held.remove(&page);
                 }
             }
-            Said::Verdict(slab, bad) => {
+            Sent::Verdict(slab, bad) => {
                 for nth in &bad {
                     let part = &self.slabs[slab as usize].parts[*nth as usize];
                     let packets = part.pages.clone().flat_map(|page| self.packets(page));
@@ -210,7 +210,7 @@ impl Ours {
                 }
                 assert_eq!(self.machine.handle_verdict(slab, &bad), Ok(Vec::new()));
             }
-            Said::Slab(..) | Said::Question(_) => panic!("a sender says that"),
+            Sent::Slab(..) | Sent::Question(_) => panic!("a sender says that"),
         }
     }
 
@@ -337,9 +337,9 @@ impl Theirs {
         self.expect_whole(told);
     }
 
-    fn hear(&mut self, now: Instant, said: Said) {
-        match said {
-            Said::Slab(slab, first, records) => {
+    fn hear(&mut self, now: Instant, sent: Sent) {
+        match sent {
+            Sent::Slab(slab, first, records) => {
                 assert_eq!(slab, self.machine.next_slab());
                 self.refuse_other_slabs(slab, first, &records);
                 let mut page = first;
@@ -358,8 +358,8 @@ impl Theirs {
                 assert_eq!(heard, Ok(()));
                 self.expect_whole(told);
             }
-            Said::Question(turns) => self.machine.handle_question(now, turns),
-            Said::Report(..) | Said::Credit(_) | Said::Verdict(..) => {
+            Sent::Question(turns) => self.machine.handle_question(now, turns),
+            Sent::Report(..) | Sent::Credit(_) | Sent::Verdict(..) => {
                 panic!("a receiver says that")
             }
         }
@@ -399,7 +399,7 @@ impl Theirs {
     }
 
     /// Judges one of the whole records; some of them are damaged.
-    fn judge(&mut self, rng: &mut Rng) -> Option<Said> {
+    fn judge(&mut self, rng: &mut Rng) -> Option<Sent> {
         let nth = rng.below(self.open.len() as u64 + 1) as usize;
         let Whole { slab, nth, part } = (nth < self.open.len()).then(|| self.open.remove(nth))?;
         let good = part.pages.is_empty() || rng.below(5) > 0;
@@ -421,7 +421,7 @@ impl Theirs {
             return None;
         }
         let bad = if good { Vec::new() } else { [nth].into() };
-        Some(Said::Verdict(slab, bad))
+        Some(Sent::Verdict(slab, bad))
     }
 
     fn free(&mut self, rng: &mut Rng) {
@@ -442,8 +442,8 @@ impl Theirs {
         self.granted = self.granted.max(granted);
     }
 
-    fn say(&mut self, now: Instant) -> Vec<Said> {
-        let mut said = Vec::new();
+    fn say(&mut self, now: Instant) -> Vec<Sent> {
+        let mut sent = Vec::new();
         while let Some((below, lost)) = self.machine.poll_report(now) {
             for turn in lost.iter().cloned().flatten() {
                 assert!(!self.heard.contains(&turn), "turn {turn} came");
@@ -452,7 +452,7 @@ impl Theirs {
             let is_over = |turn: &u64| self.heard.contains(turn) || self.lost.contains(turn);
             let first = (0..=u64::MAX).find(|turn| !is_over(turn));
             assert_eq!(Some(below), first);
-            said.push(Said::Report(below, lost));
+            sent.push(Sent::Report(below, lost));
         }
         assert!(self.machine.due().is_none_or(|due| due > now));
         let news = self.granted - self.told_granted;
@@ -460,8 +460,8 @@ impl Theirs {
         let is_due = news >= u64::from(self.config.pages_max / 16).max(1);
         assert_eq!(credit, is_due.then_some(self.granted));
         self.told_granted = credit.unwrap_or(self.told_granted);
-        said.extend(credit.map(Said::Credit));
-        said
+        sent.extend(credit.map(Sent::Credit));
+        sent
     }
 
     fn check(&self) {
@@ -487,8 +487,8 @@ impl Theirs {
 #[derive(Default)]
 struct Path {
     datagrams: BTreeMap<(Instant, u64), (Packet, u32)>,
-    there: VecDeque<(Instant, Said)>,
-    back: VecDeque<(Instant, Said)>,
+    there: VecDeque<(Instant, Sent)>,
+    back: VecDeque<(Instant, Sent)>,
 }
 
 impl Path {
@@ -526,11 +526,11 @@ fn run(config: Config, slabs: usize, loss_ppb: u64, seed: u64) {
             let Some(packet) = ours.poll() else { break };
             path.carry(now, packet, loss_ppb, &mut rng);
         }
-        path.there.extend(ours.ask().map(|said| (now, said)));
+        path.there.extend(ours.ask().map(|sent| (now, sent)));
         // messages are sometimes slower than datagrams, and sometimes faster
         let before = now - Duration::from_millis(rng.below(20));
-        while let Some((_, said)) = path.there.pop_front_if(|(at, _)| *at <= before) {
-            theirs.hear(now, said);
+        while let Some((_, sent)) = path.there.pop_front_if(|(at, _)| *at <= before) {
+            theirs.hear(now, sent);
         }
         while let Some(entry) = path
             .datagrams
@@ -541,12 +541,12 @@ fn run(config: Config, slabs: usize, loss_ppb: u64, seed: u64) {
             theirs.hear_datagram(now, packet, len);
         }
         path.back
-            .extend(theirs.judge(&mut rng).map(|said| (now, said)));
+            .extend(theirs.judge(&mut rng).map(|sent| (now, sent)));
         theirs.free(&mut rng);
         path.back
-            .extend(theirs.say(now).into_iter().map(|said| (now, said)));
-        while let Some((_, said)) = path.back.pop_front_if(|(at, _)| *at <= before) {
-            ours.hear(now, said);
+            .extend(theirs.say(now).into_iter().map(|sent| (now, sent)));
+        while let Some((_, sent)) = path.back.pop_front_if(|(at, _)| *at <= before) {
+            ours.hear(now, sent);
         }
         if rng.below(100) == 0 {
             // the connection breaks, and what was on its way is lost with it

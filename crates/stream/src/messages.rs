@@ -202,9 +202,9 @@ impl Owner<Sender> for Feeder<'_> {
         self.keep(fed)
     }
 
-    fn sign(&self) -> Option<RawFd> {
+    fn waker(&self) -> Option<RawFd> {
         // while the ring is full, new input cannot be sent
-        (!self.full && !self.ended).then(|| self.intake.sign())
+        (!self.full && !self.ended).then(|| self.intake.waker())
     }
 }
 

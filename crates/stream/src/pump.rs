@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
-use lighthaul_io::host::wait::{Sign, Watch, wait};
+use lighthaul_io::host::wait::{Waker, Watch, wait};
 use lighthaul_session::error::{Error, caught};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
@@ -30,7 +30,7 @@ pub type Frame = (Vec<u8>, Instant);
 #[derive(Debug)]
 pub struct Intake {
     frames: FrameQueue<Result<Frame, Error>>,
-    sign: Sign,
+    waker: Waker,
 }
 
 impl Intake {
@@ -43,26 +43,26 @@ impl Intake {
         clock: Clock,
     ) -> Result<Self, Error> {
         let queue = FrameQueue::new(ahead);
-        let sign = Sign::new().map_err(Fault::Read)?;
+        let waker = Waker::new().map_err(Fault::Read)?;
         let reader = Reader {
             file,
             cutter: Cutter::new(frames, len_max),
             len_max,
             frames: queue.clone(),
-            sign: sign.clone(),
+            waker: waker.clone(),
             clock,
         };
         let thread = thread::Builder::new().name("stream in".into());
         thread.spawn(move || reader.run()).map_err(Fault::Read)?;
         Ok(Self {
             frames: queue,
-            sign,
+            waker,
         })
     }
 
     /// Returns a descriptor that becomes readable when a frame may be available.
-    pub fn sign(&self) -> RawFd {
-        self.sign.as_raw_fd()
+    pub fn waker(&self) -> RawFd {
+        self.waker.as_raw_fd()
     }
 
     /// Returns the next frame if one is available, or the end.
@@ -72,7 +72,7 @@ impl Intake {
 
     /// Resets the descriptor. Must be called before reading frames.
     pub fn look(&self) {
-        self.sign.lower();
+        self.waker.lower();
     }
 
     /// Returns the next frame or the end, and waits for it up to `patience`.
@@ -105,7 +105,7 @@ struct Reader {
     cutter: Cutter,
     len_max: usize,
     frames: FrameQueue<Result<Frame, Error>>,
-    sign: Sign,
+    waker: Waker,
     clock: Clock,
 }
 
@@ -118,7 +118,7 @@ impl Reader {
             self.push(Ok((frame, self.clock.now())), len);
         }
         self.frames.close();
-        self.sign.raise();
+        self.waker.raise();
     }
 
     fn read(&mut self) -> Result<(), Error> {
@@ -160,7 +160,7 @@ impl Reader {
         loop {
             match self.frames.push(frame, len, LOOK) {
                 Ok(()) => {
-                    self.sign.raise();
+                    self.waker.raise();
                     return true;
                 }
                 Err(NotPushed::Closed) => return false,

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use lighthaul_fs::disk::{InputFile, Root};
-use lighthaul_fs::sparse::{DataRanges, FormerContent, punch, stretch, write};
+use lighthaul_fs::sparse::{DataRanges, FormerContent, punch, set_len, write};
 
 use crate::scratch::Scratch;
 
@@ -51,7 +51,7 @@ fn copy_keeps_the_holes() {
         let source = InputFile::open(&scratch.0.join("source")).unwrap();
         let mut root = Root::open(&scratch.0).unwrap();
         let mut target = root.create(Path::new("target")).unwrap();
-        stretch(&target, 16 * MIB).unwrap();
+        set_len(&target, 16 * MIB).unwrap();
         // Unaligned pieces, as they may arrive.
         let mut piece = vec![0; 300_001];
         let mut at = 0;

@@ -10,13 +10,13 @@ use crate::address::distribution::ElementSet;
 /// Last report of each other element.
 #[derive(Clone, Debug)]
 pub struct Membership {
-    last: Vec<Option<Said>>,
+    last: Vec<Option<Report>>,
     since: Instant,
     seen: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Said {
+struct Report {
     serves: bool,
     at: Instant,
 }
@@ -35,7 +35,7 @@ impl Membership {
     pub fn hear(&mut self, now: Instant, nth: u8, serves: bool) {
         self.look(now);
         if let Some(last) = self.last.get_mut(usize::from(nth)) {
-            *last = Some(Said { serves, at: now });
+            *last = Some(Report { serves, at: now });
         }
     }
 
@@ -45,8 +45,9 @@ impl Membership {
         if now < self.since + FIRST {
             return None;
         }
-        let serves =
-            |last: &Option<Said>| last.is_some_and(|said| said.serves && said.is_alive(now));
+        let serves = |last: &Option<Report>| {
+            last.is_some_and(|report| report.serves && report.is_alive(now))
+        };
         let serving = (0..).zip(&self.last).filter(|(_, last)| serves(last));
         Some(serving.fold(ElementSet::default(), |all, (nth, _)| all.and(nth)))
     }
@@ -57,14 +58,14 @@ impl Membership {
             let seen = self.seen;
             let alive = self.last.iter_mut().flatten();
             alive
-                .filter(|said| said.is_alive(seen))
-                .for_each(|said| said.at = now);
+                .filter(|report| report.is_alive(seen))
+                .for_each(|report| report.at = now);
         }
         self.seen = self.seen.max(now);
     }
 }
 
-impl Said {
+impl Report {
     fn is_alive(&self, now: Instant) -> bool {
         now < self.at + ALIVE_TIMEOUT
     }

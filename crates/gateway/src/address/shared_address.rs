@@ -16,7 +16,7 @@ use lighthaul_capture::kernel::error::{Error, Exclusive, Misuse, Task};
 use lighthaul_capture::kernel::namespace_lock::NamespaceLock;
 use lighthaul_capture::kernel::tools::{IP, NFT};
 use lighthaul_io::host::clock::Clock;
-use lighthaul_io::host::wait::{Sign, Watch, pause, wait};
+use lighthaul_io::host::wait::{Waker, Watch, pause, wait};
 use tracing::{info, warn};
 
 use crate::address::arp::announcement;
@@ -41,7 +41,7 @@ struct SharedState {
     view: Mutex<Option<ClusterView>>,
     is_ready: AtomicBool,
     stop: AtomicBool,
-    sign: Sign,
+    waker: Waker,
 }
 
 impl SharedAddress {
@@ -73,7 +73,7 @@ impl SharedAddress {
             view: Mutex::default(),
             is_ready: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            sign: Sign::new().map_err(Error::world(Task::Event))?,
+            waker: Waker::new().map_err(Error::world(Task::Event))?,
         });
         let worker = Worker {
             config,
@@ -103,7 +103,7 @@ impl SharedAddress {
             .unwrap_or_else(PoisonError::into_inner);
         if *shared != Some(view) {
             *shared = Some(view);
-            self.shared.sign.raise();
+            self.shared.waker.raise();
         }
     }
 
@@ -129,7 +129,7 @@ impl SharedAddress {
 impl Drop for SharedAddress {
     fn drop(&mut self) {
         self.shared.stop.store(true, Relaxed);
-        self.shared.sign.raise();
+        self.shared.waker.raise();
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }
@@ -181,12 +181,12 @@ impl Worker {
     fn run(mut self) {
         let clock = Clock::start();
         while !self.shared.stop.load(Relaxed) {
-            self.shared.sign.lower();
-            let sign = Watch::read(self.shared.sign.as_raw_fd());
+            self.shared.waker.lower();
+            let waker = Watch::read(self.shared.waker.as_raw_fd());
             let waited = match self.turn(clock.now()) {
                 Ok(()) => {
                     let until = self.announce_at.min(self.look_at);
-                    wait(clock, &mut [sign, self.socket.watch()], until)
+                    wait(clock, &mut [waker, self.socket.watch()], until)
                 }
                 Err(error) => {
                     warn!(
@@ -195,10 +195,10 @@ impl Worker {
                     );
                     self.view = None;
                     // avoid a busy loop
-                    wait(clock, &mut [sign], clock.now() + ERROR_PAUSE)
+                    wait(clock, &mut [waker], clock.now() + ERROR_PAUSE)
                 }
             };
-            self.shared.sign.drain();
+            self.shared.waker.drain();
             if waited.is_err() {
                 pause(ERROR_PAUSE);
             }

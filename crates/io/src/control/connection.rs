@@ -23,7 +23,7 @@ use super::queues::{Attachment, Closer, QueueLimit, Queues, Seals, Shared};
 use super::stream::Stream;
 use crate::crypto::seal::Key;
 use crate::error::Error;
-use crate::host::wait::Sign;
+use crate::host::wait::Waker;
 use crate::net::sockopt;
 use crate::net::tcp::pace_where_far;
 
@@ -57,7 +57,7 @@ impl Control {
     /// Raises the limit of [`Control::start_unauthorized`] to [`QueueLimit::Small`]: enough for a request.
     pub fn authorize(&self) {
         self.shared.lock().unauthorized = false;
-        self.shared.sign.raise();
+        self.shared.waker.raise();
     }
 
     /// Limits each direction's queue; [`QueueLimit::Least`] ends the connection after 10 s without acknowledgments.
@@ -67,14 +67,14 @@ impl Control {
         // a stream may have room now
         queues.wake_all();
         drop(queues);
-        self.shared.sign.raise();
+        self.shared.waker.raise();
     }
 
     /// Ends the connection when nothing arrives from the peer for `silence_max`. Time in which the receive queue is
     /// full does not count.
     pub fn limit_silence(&self, silence_max: Duration) {
         self.shared.lock().silence_max = Some(silence_max);
-        self.shared.sign.raise();
+        self.shared.waker.raise();
     }
 
     /// Keeps `attachment` until the connection has released its memory, thread and descriptors, and then
@@ -97,7 +97,7 @@ impl Control {
         queues.seals = Some(Seals { seal, open });
         queues.outgoing.push_back(Vec::new());
         drop(queues);
-        self.shared.sign.raise();
+        self.shared.waker.raise();
     }
 
     fn begin(tcp: TcpStream, tls: Connection, queues: Queues) -> Result<Self, Error> {
@@ -111,7 +111,7 @@ impl Control {
         let shared = Arc::new(Shared {
             queues: Mutex::new(queues),
             room: Condvar::new(),
-            sign: Sign::new().map_err(failed)?,
+            waker: Waker::new().map_err(failed)?,
             peer: tcp.peer_addr().map_err(failed)?,
             local: tcp.local_addr().map_err(failed)?,
         });
@@ -128,19 +128,19 @@ impl Control {
 
     /// Opens the stream with this number. Frames that arrived before are kept for it.
     pub fn open(&self, number: u16) -> Result<Stream, Error> {
-        let sign = Sign::new().map_err(|error| {
+        let waker = Waker::new().map_err(|error| {
             Error::world("cannot open a stream of the control connection", error)
         })?;
         let mut queues = self.shared.lock();
         let incoming = queues.incoming.entry(number).or_default();
-        incoming.sign = Some(sign.clone());
-        sign.raise();
+        incoming.waker = Some(waker.clone());
+        waker.raise();
         drop(queues);
         Ok(Stream {
             shared: Arc::clone(&self.shared),
             _closer: Arc::clone(&self.closer),
             number,
-            sign,
+            waker,
         })
     }
 
@@ -162,7 +162,7 @@ impl Control {
     /// Closes the connection, even if clones are in use.
     pub fn close(&self) {
         self.shared.lock().closing = true;
-        self.shared.sign.raise();
+        self.shared.waker.raise();
     }
 
     /// Waits until all sent frames have been handed to TCP, for at most `patience`.

@@ -37,7 +37,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const READ_BYTES: usize = 256 << 10;
 const READ_BYTES_UNAUTHORIZED: usize = 16 << 10;
 /// Bytes that may arrive before the streams are woken, while more can be read at once.
-const UNTOLD_BYTES: usize = 256 << 10;
+const UNREPORTED_BYTES: usize = 256 << 10;
 /// Bytes that TLS takes before they are written to TCP.
 const WRITE_BYTES: usize = 256 << 10;
 
@@ -59,7 +59,7 @@ pub(super) struct ConnectionThread {
     assembly: Assembly,
     arrived: Vec<(u16, Frame)>,
     /// Bytes of frames that have arrived since the streams were woken.
-    untold: usize,
+    unreported: usize,
     /// True once `TCP_USER_TIMEOUT` is set.
     impatient: bool,
     clock: Clock,
@@ -79,7 +79,7 @@ impl ConnectionThread {
             behind: None,
             assembly: Assembly::default(),
             arrived: Vec::new(),
-            untold: 0,
+            unreported: 0,
             impatient: false,
             clock: Clock::start(),
             heard: Instant::ZERO,
@@ -116,7 +116,7 @@ impl ConnectionThread {
         let clock = self.clock;
         let mut linger = None;
         loop {
-            self.shared.sign.lower();
+            self.shared.waker.lower();
             self.check_unread()?;
             self.grow_impatient();
             self.take_what_is_behind()?;
@@ -136,7 +136,7 @@ impl ConnectionThread {
             self.tell();
             let mut watches = [
                 Watch::read(self.tcp.as_raw_fd()),
-                Watch::read(self.shared.sign.as_raw_fd()),
+                Watch::read(self.shared.waker.as_raw_fd()),
             ];
             watches[0].write = self.protection.wants_write();
             let watches = if paused && !watches[0].write {
@@ -149,7 +149,7 @@ impl ConnectionThread {
             }
             let until = linger.map_or(Instant::NEVER, |_| clock.now() + LOOK);
             wait(clock, watches, until.min(self.check_silence()?))?;
-            self.shared.sign.drain();
+            self.shared.waker.drain();
         }
     }
 
@@ -311,14 +311,14 @@ impl ConnectionThread {
     /// Decodes the first `came` octets of the buffer.
     fn understand(&mut self, came: usize) -> io::Result<()> {
         let longest = self.shared.lock().frame_max();
-        let knew = self.protection.has_been_left();
+        let knew = self.protection.receives_past_tls();
         let came = &self.came[..came];
         let arrived = |number, frame| self.arrived.push((number, frame));
         let understood = self
             .protection
             .understand(came, &mut self.assembly, longest, arrived);
         if let Ok(taken) = understood
-            && knew != self.protection.has_been_left()
+            && knew != self.protection.receives_past_tls()
         {
             self.behind = Some(came[taken..].to_vec());
         }
@@ -350,13 +350,13 @@ impl ConnectionThread {
                 return Err(io::Error::other("the peer opened too many streams"));
             }
             queues.incoming_bytes += frame.cost();
-            self.untold += frame.cost();
+            self.unreported += frame.cost();
             let incoming = queues.incoming.entry(number).or_default();
             incoming.frames.push_back(frame);
-            incoming.untold = true;
+            incoming.unreported = true;
         }
         drop(queues);
-        if self.untold > UNTOLD_BYTES {
+        if self.unreported > UNREPORTED_BYTES {
             self.tell();
         }
         Ok(())
@@ -365,15 +365,15 @@ impl ConnectionThread {
     /// Wakes the streams that have new frames. Called once per batch, since a wake-up costs more
     /// than moving a frame.
     fn tell(&mut self) {
-        if self.untold == 0 {
+        if self.unreported == 0 {
             return;
         }
-        self.untold = 0;
+        self.unreported = 0;
         for incoming in self.shared.lock().incoming.values_mut() {
-            if std::mem::take(&mut incoming.untold)
-                && let Some(sign) = &incoming.sign
+            if std::mem::take(&mut incoming.unreported)
+                && let Some(waker) = &incoming.waker
             {
-                sign.raise();
+                waker.raise();
             }
         }
     }

@@ -26,9 +26,9 @@ pub(super) struct FrameProtection {
     tls: Connection,
     record: Record,
     /// True once outgoing frames bypass TLS.
-    has_left: bool,
+    sends_past_tls: bool,
     /// True once incoming frames bypass TLS.
-    has_been_left: bool,
+    receives_past_tls: bool,
     /// Key that seals outgoing frames, and the number of frames sealed so far.
     seal: Option<Key>,
     sealed: u64,
@@ -44,8 +44,8 @@ impl FrameProtection {
         Self {
             tls,
             record: Record::default(),
-            has_left: false,
-            has_been_left: false,
+            sends_past_tls: false,
+            receives_past_tls: false,
             seal: None,
             sealed: 0,
             ready: VecDeque::new(),
@@ -80,7 +80,7 @@ impl FrameProtection {
 
     /// Accepts octets of `frame` from position `from` on. Returns their number.
     pub(super) fn take(&mut self, frame: &mut Vec<u8>, from: usize) -> io::Result<usize> {
-        if !self.has_left {
+        if !self.sends_past_tls {
             return self.tls.writer().write(&frame[from..]);
         }
         let (header, body) = frame.split_at_mut(HEADER);
@@ -101,14 +101,14 @@ impl FrameProtection {
         let mut last = [0; HEADER];
         last[4..6].copy_from_slice(&LEAVE.to_be_bytes());
         self.tls.writer().write_all(&last)?;
-        self.has_left = true;
+        self.sends_past_tls = true;
         self.seal = seal;
         Ok(())
     }
 
     /// Sends TLS's close notification, unless outgoing frames have left TLS.
     pub(super) fn close(&mut self, tcp: &mut TcpStream) {
-        if !self.has_left {
+        if !self.sends_past_tls {
             self.tls.send_close_notify();
             self.tls.write_tls(tcp).ok();
         }
@@ -124,14 +124,14 @@ impl FrameProtection {
         mut arrived: impl FnMut(u16, Frame),
     ) -> io::Result<usize> {
         let mut rest = came;
-        while self.has_been_left && !rest.is_empty() {
+        while self.receives_past_tls && !rest.is_empty() {
             let (taken, frame) = assembly.take(rest, longest)?;
             rest = &rest[taken..];
             if let Some((number, frame)) = frame {
                 arrived(number, frame);
             }
         }
-        while !rest.is_empty() && !self.has_been_left {
+        while !rest.is_empty() && !self.receives_past_tls {
             let (mut part, behind) = rest.split_at(self.record.wants().min(rest.len()));
             self.record.take(part);
             rest = behind;
@@ -157,7 +157,7 @@ impl FrameProtection {
             reader.consume(taken);
             plain -= taken;
             match frame {
-                Some((LEAVE, _)) => self.has_been_left = true,
+                Some((LEAVE, _)) => self.receives_past_tls = true,
                 Some((number, frame)) => arrived(number, frame),
                 None => {}
             }
@@ -169,8 +169,8 @@ impl FrameProtection {
     }
 
     /// Reports whether the peer has left TLS.
-    pub(super) const fn has_been_left(&self) -> bool {
-        self.has_been_left
+    pub(super) const fn receives_past_tls(&self) -> bool {
+        self.receives_past_tls
     }
 }
 

@@ -17,7 +17,7 @@ use super::frame::{FRAME_MAX, Frame};
 use crate::crypto::seal::Key;
 use crate::error::Error;
 use crate::host::panics::Panic;
-use crate::host::wait::Sign;
+use crate::host::wait::Waker;
 
 /// Limit of bytes that may wait in one direction before the sender must wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(super) const UNREAD: &str = "the peer does not read what was sent to it";
 pub(super) struct Shared {
     pub(super) queues: Mutex<Queues>,
     pub(super) room: Condvar,
-    pub(super) sign: Sign,
+    pub(super) waker: Waker,
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
 }
@@ -156,8 +156,8 @@ impl Queues {
 
     /// Wakes the readers of all streams.
     pub(super) fn wake_all(&self) {
-        for sign in self.incoming.values().filter_map(|i| i.sign.as_ref()) {
-            sign.raise();
+        for waker in self.incoming.values().filter_map(|i| i.waker.as_ref()) {
+            waker.raise();
         }
     }
 }
@@ -173,9 +173,9 @@ pub(super) struct Seals {
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     pub(super) frames: VecDeque<Frame>,
-    pub(super) sign: Option<Sign>,
-    /// True if frames have arrived, but the sign was not raised for them yet.
-    pub(super) untold: bool,
+    pub(super) waker: Option<Waker>,
+    /// True if frames have arrived, but the waker was not raised for them yet.
+    pub(super) unreported: bool,
 }
 
 /// Value that closes the connection when it is dropped.
@@ -185,7 +185,7 @@ pub(super) struct Closer(pub(super) Arc<Shared>);
 impl Drop for Closer {
     fn drop(&mut self) {
         self.0.lock().closing = true;
-        self.0.sign.raise();
+        self.0.waker.raise();
     }
 }
 

@@ -18,7 +18,7 @@ use crate::crypto::cipher::TAG_LEN;
 use crate::error::Error;
 use crate::host::clock::Clock;
 use crate::host::interrupt;
-use crate::host::wait::{Sign, Watch, wait};
+use crate::host::wait::{Waker, Watch, wait};
 
 /// Interval at which a waiting thread checks for a signal that another thread has received.
 const LISTEN: Duration = Duration::from_millis(100);
@@ -32,18 +32,18 @@ pub struct Stream {
     pub(super) shared: Arc<Shared>,
     pub(super) _closer: Arc<Closer>,
     pub(super) number: u16,
-    pub(super) sign: Sign,
+    pub(super) waker: Waker,
 }
 
 impl Stream {
     /// Resets the stream's descriptor; call this after each wait on it.
     pub fn woken(&self) {
-        self.sign.drain();
-        self.sign.lower();
+        self.waker.drain();
+        self.waker.lower();
         let queues = self.shared.lock();
         let incoming = queues.incoming.get(&self.number);
         if queues.ended.is_some() || incoming.is_some_and(|i| !i.frames.is_empty()) {
-            self.sign.raise();
+            self.waker.raise();
         }
     }
 
@@ -109,30 +109,30 @@ impl Stream {
             // the thread of the connection ends it, also for all other users
             queues.unread = true;
             drop(queues);
-            shared.sign.raise();
+            shared.waker.raise();
             let text = format!("the connection to {} was lost: {UNREAD}", shared.peer);
             return Err(Error::Network(text));
         }
         queues.outgoing_bytes += octets.len();
         queues.outgoing.push_back(octets);
         drop(queues);
-        shared.sign.raise();
+        shared.waker.raise();
         Ok(())
     }
 
     /// Returns the next frame, or `None` if none has arrived. Fails if the connection has ended and
     /// all its frames have been returned.
     pub fn try_receive(&self) -> Result<Option<Frame>, Error> {
-        if !self.sign.is_up() {
+        if !self.waker.is_up() {
             return Ok(None);
         }
         let mut queues = self.shared.lock();
         let incoming = queues.incoming.get_mut(&self.number);
         let frames = incoming.map(|incoming| &mut incoming.frames);
         let (frame, more) = frames.map_or((None, false), |f| (f.pop_front(), !f.is_empty()));
-        // The sign stays up while there are frames, or an error to report.
+        // The waker stays up while there are frames, or an error to report.
         if !more && queues.ended.is_none() {
-            self.sign.lower();
+            self.waker.lower();
         }
         let Some(frame) = frame else {
             return match &queues.ended {
@@ -146,7 +146,7 @@ impl Stream {
         let resume = was_full && queues.incoming_bytes <= enough;
         drop(queues);
         if resume {
-            self.shared.sign.raise();
+            self.shared.waker.raise();
         }
         Ok(Some(frame))
     }
@@ -181,7 +181,7 @@ fn head_octet(len: usize) -> u8 {
 
 impl AsRawFd for Stream {
     fn as_raw_fd(&self) -> RawFd {
-        self.sign.as_raw_fd()
+        self.waker.as_raw_fd()
     }
 }
 

@@ -45,7 +45,7 @@ pub trait Owner<E: Endpoint> {
     /// Checks the state about every 10 ms, and each time that [`Owner::sign`] is readable.
     fn tick(&mut self, endpoint: &mut E, now: Instant) -> Result<Next, Error>;
     /// Returns a descriptor that wakes the loop, and calls [`Owner::tick`], when it is readable.
-    fn sign(&self) -> Option<RawFd> {
+    fn waker(&self) -> Option<RawFd> {
         None
     }
 }
@@ -112,7 +112,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             }
             let mut busy = self.take_frames()?;
             // After the frames: an answer may make the machine send again.
-            self.store.foresee(self.endpoint)?;
+            self.store.read_ahead_for(self.endpoint)?;
             busy |= self.take_from_more(clock.now())?;
             if readable {
                 readable = self.take_trains()?;
@@ -154,7 +154,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
                 }
             }
             if !busy {
-                (readable, woken) = self.wait(tick, owner.sign())?;
+                (readable, woken) = self.wait(tick, owner.waker())?;
             }
         }
     }

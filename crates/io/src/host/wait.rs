@@ -1,7 +1,7 @@
 //! Sleeping until a deadline or an event, whichever comes first.
 //!
 //! [`wait`] sleeps in ppoll(2), and spins for the last 20 microseconds, so that a paced datagram
-//! leaves on time. [`Watch`] is a descriptor and the result of the wait. [`Sign`] lets one thread
+//! leaves on time. [`Watch`] is a descriptor and the result of the wait. [`Waker`] lets one thread
 //! wake another: it stays raised until it is lowered, so no wake-up is lost. Signals to the process
 //! end a wait early.
 
@@ -27,13 +27,13 @@ const HOUR_NANOS: u64 = 3_600_000_000_000;
 
 /// Event that one thread raises to wake the thread that waits for it (eventfd(2)).
 #[derive(Clone, Debug)]
-pub struct Sign {
+pub struct Waker {
     fd: Arc<OwnedFd>,
     raised: Arc<AtomicBool>,
 }
 
-impl Sign {
-    /// Creates a sign that is not raised.
+impl Waker {
+    /// Creates a waker that is not raised.
     pub fn new() -> io::Result<Self> {
         // SAFETY: eventfd takes two numbers.
         let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
@@ -48,7 +48,7 @@ impl Sign {
         })
     }
 
-    /// Raises the sign, which wakes the waiting thread. It stays raised until lowered.
+    /// Raises the waker, which wakes the waiting thread. It stays raised until lowered.
     pub fn raise(&self) {
         if self.raised.swap(true, Ordering::AcqRel) {
             return;
@@ -58,12 +58,12 @@ impl Sign {
         unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
-    /// Reports whether the sign is raised.
+    /// Reports whether the waker is raised.
     pub fn is_up(&self) -> bool {
         self.raised.load(Ordering::Acquire)
     }
 
-    /// Lowers the sign. Returns true if it was raised.
+    /// Lowers the waker. Returns true if it was raised.
     pub fn lower(&self) -> bool {
         if !self.is_up() {
             return false;
@@ -73,8 +73,8 @@ impl Sign {
         true
     }
 
-    /// Empties the descriptor after a wait, since a slow [`Sign::raise`] may write to it after
-    /// [`Sign::lower`].
+    /// Empties the descriptor after a wait, since a slow [`Waker::raise`] may write to it after
+    /// [`Waker::lower`].
     pub fn drain(&self) {
         let mut count = [0_u8; 8];
         // SAFETY: the descriptor is open and count has eight writable bytes.
@@ -87,7 +87,7 @@ impl Sign {
     }
 }
 
-impl AsFd for Sign {
+impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -209,14 +209,14 @@ mod tests {
         let handler: extern "C" fn(libc::c_int) = ignore;
         // SAFETY: the handler does nothing, and no other test uses the signal.
         unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
-        let sign = Sign::new().unwrap();
+        let waker = Waker::new().unwrap();
         let has_ended = AtomicBool::new(false);
         // SAFETY: the call has no arguments.
         let own = unsafe { libc::pthread_self() };
         let mut watches = [Watch {
             readable: true,
             writable: true,
-            ..Watch::read(sign.as_raw_fd())
+            ..Watch::read(waker.as_raw_fd())
         }];
         thread::scope(|scope| {
             scope.spawn(|| {

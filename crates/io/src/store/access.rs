@@ -10,7 +10,7 @@ use crate::error::Error;
 /// implements both.
 pub trait Store {
     /// Reads ahead the spans that `endpoint` will send next.
-    fn foresee<E: Endpoint>(&mut self, _endpoint: &E) -> Result<(), Error> {
+    fn read_ahead_for<E: Endpoint>(&mut self, _endpoint: &E) -> Result<(), Error> {
         Ok(())
     }
 

@@ -245,7 +245,7 @@ impl<S: Source> ReadAhead<S> {
 }
 
 impl<S: Source> Store for ReadAhead<S> {
-    fn foresee<E: Endpoint>(&mut self, endpoint: &E) -> Result<(), Error> {
+    fn read_ahead_for<E: Endpoint>(&mut self, endpoint: &E) -> Result<(), Error> {
         self.turn_back(endpoint);
         while let Some(mut batch) = self.spare.pop() {
             batch.spans.clear();
@@ -448,7 +448,7 @@ mod tests {
             let spans = numbers.iter().map(|number| packet(*number)).collect();
             let mut passes = Passes { spans };
             for number in numbers {
-                store.foresee(&passes).unwrap();
+                store.read_ahead_for(&passes).unwrap();
                 assert!(store.is_amid(), "packet {number} was not read ahead");
                 let bytes = store.gather(packet(number)).unwrap();
                 assert!(bytes.iter().all(|octet| u64::from(*octet) == number));

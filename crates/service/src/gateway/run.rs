@@ -51,7 +51,7 @@ pub fn run(settings: Settings) -> Result<(), Error> {
         .as_ref()
         .map(|(outgoing, _)| outgoing.handle.clone());
     let gateways = Arc::new(GatewayLinks::new(Arc::new(links)));
-    let mut entrance = None;
+    let mut listeners = None;
     let mut cluster = None;
     if let Some((outgoing, peer)) = &outgoing {
         let line = &outgoing.handle;
@@ -63,7 +63,7 @@ pub fn run(settings: Settings) -> Result<(), Error> {
         }
         let ways = ways(peer, outgoing, &gateways)?;
         let is_served = settings.server.is_some();
-        entrance = Some(ProgramListeners::open(peer, ways, is_served)?);
+        listeners = Some(ProgramListeners::open(peer, ways, is_served)?);
         cluster = cluster::join(peer, line)?;
     }
     let server = match settings.server {
@@ -93,7 +93,7 @@ pub fn run(settings: Settings) -> Result<(), Error> {
     if let Some(cluster) = &cluster {
         cluster.close();
     }
-    entrance.iter_mut().for_each(ProgramListeners::close);
+    listeners.iter_mut().for_each(ProgramListeners::close);
     let is_over = drain(&gateways);
     if let Some(cluster) = &cluster {
         // sessions that remain are cut off below
@@ -107,7 +107,7 @@ pub fn run(settings: Settings) -> Result<(), Error> {
     let kept = keeper.map_or(Ok(()), |keeper| joined("link", keeper));
     let served = server.map_or(Ok(()), |server| joined("server", server));
     // the shared address is released only after the last session has ended
-    drop((entrance, gateways));
+    drop((listeners, gateways));
     drop(cluster);
     served.and(kept)
 }

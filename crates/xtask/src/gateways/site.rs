@@ -228,7 +228,7 @@ impl Drop for Folder {
 const ROOM_TRIES: u32 = 180;
 /// Ports of the ingress gateway. The server's ports are lower by [`SHIFT`].
 pub(super) const PORTS: [u16; 3] = [15_201, 17_001, 17_002];
-/// Port of the gateway's SOCKS5 entrance.
+/// Port of the gateway's SOCKS5 proxy.
 pub(super) const SOCKS: u16 = 1080;
 /// Difference between a gateway's port and the server's.
 pub(super) const SHIFT: u16 = 10_000;
