@@ -1,5 +1,6 @@
 //! Tests that figures still have their accepted values.
 
+use std::io::Cursor;
 use std::path::Path;
 
 use lighthaul_base::Rate;
@@ -17,7 +18,7 @@ use lighthaul_lab::simulate::simulate;
 use lighthaul_lab::slabs;
 use lighthaul_lab::slabs::plan::Experiment;
 use lighthaul_lab::table::Table;
-use lighthaul_testkit::Drawing;
+use lighthaul_testkit::{Drawing, drawing};
 
 #[test]
 fn simulated_figures_match_the_accepted_tables() {
@@ -265,7 +266,7 @@ fn assert_drawn(png: &[u8]) {
         width,
         height,
         drawn,
-    } = Drawing::read(png);
+    } = drawing(Cursor::new(png));
     assert!(width >= 300 && height >= 200, "{width} x {height}");
     let share = drawn * 1000 / (width * height) as usize;
     assert!(

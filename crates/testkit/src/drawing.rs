@@ -1,6 +1,6 @@
-//! Pictures in tests.
+//! Measuring pictures in tests.
 
-use std::io::Cursor;
+use std::io::{BufRead, Seek};
 
 /// Size of a picture, and the share of it that is drawn on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,24 +13,22 @@ pub struct Drawing {
     pub drawn: usize,
 }
 
-impl Drawing {
-    /// Reads a PNG image. Panics if it is damaged or incomplete.
-    pub fn read(png: &[u8]) -> Self {
-        let reader = png::Decoder::new(Cursor::new(png)).read_info();
-        let mut reader = reader.expect("a PNG image");
-        let size = reader
-            .output_buffer_size()
-            .expect("a picture fits into memory");
-        let mut pixels = vec![0; size];
-        let frame = reader.next_frame(&mut pixels);
-        let frame = frame.expect("a complete picture");
-        let mut pixels = pixels.chunks_exact(frame.color_type.samples());
-        let paper = pixels.next();
-        let drawn = pixels.filter(|pixel| Some(*pixel) != paper).count();
-        Self {
-            width: frame.width,
-            height: frame.height,
-            drawn,
-        }
+/// Measures a PNG image. Panics if it is damaged or incomplete.
+pub fn drawing(png: impl BufRead + Seek) -> Drawing {
+    let reader = png::Decoder::new(png).read_info();
+    let mut reader = reader.expect("a PNG image");
+    let size = reader
+        .output_buffer_size()
+        .expect("a picture fits into memory");
+    let mut pixels = vec![0; size];
+    let frame = reader.next_frame(&mut pixels);
+    let frame = frame.expect("a complete picture");
+    let mut pixels = pixels.chunks_exact(frame.color_type.samples());
+    let paper = pixels.next();
+    let drawn = pixels.filter(|pixel| Some(*pixel) != paper).count();
+    Drawing {
+        width: frame.width,
+        height: frame.height,
+        drawn,
     }
 }

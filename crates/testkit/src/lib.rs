@@ -6,7 +6,7 @@
 //!
 //! [`Holder`] runs a process that a test kills. [`names()`] lists a directory.
 //!
-//! [`Drawing`] shows how much of a picture is drawn on.
+//! [`drawing()`] shows how much of a picture is drawn on.
 //!
 //! [`report()`] prints what a test measured, also if the test passes.
 //!
@@ -24,7 +24,7 @@ mod skip;
 mod turn;
 mod user;
 
-pub use drawing::Drawing;
+pub use drawing::{Drawing, drawing};
 pub use holder::Holder;
 pub use names::names;
 pub use need::{lacks, lacks_root, lacks_tool};

@@ -1,12 +1,13 @@
 //! A scheduler, and the commands that use it.
 
 use std::fs;
+use std::io::Cursor;
 use std::path::Path;
 use std::process::Command;
 
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_io::host::clock::unix_nanos;
-use lighthaul_testkit::Drawing;
+use lighthaul_testkit::drawing;
 use serde_json::Value;
 
 use crate::far::{Far, Near};
@@ -419,8 +420,8 @@ fn calendar_is_drawn_as_text_and_picture() {
             assert!(octets.starts_with(b"<svg ") && octets.ends_with(b"</svg>\n"));
             continue;
         }
-        let drawing = Drawing::read(&octets);
-        assert!(drawing.drawn > 1000, "nothing is drawn on it: {drawing:?}");
+        let picture = drawing(Cursor::new(&octets));
+        assert!(picture.drawn > 1000, "nothing is drawn on it: {picture:?}");
     }
 }
 
