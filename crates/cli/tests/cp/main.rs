@@ -2,13 +2,18 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
-mod attacks;
+/// Tests that measure, each alone on the host. `make test` runs them after all others.
+mod alone {
+    mod attacks;
+    mod circuits;
+    pub(crate) mod hoarders;
+    mod pipelining;
+}
 mod backups;
 mod bad_days;
 mod booking;
 mod booking_options;
 mod choices;
-mod circuits;
 mod copies;
 mod crashes;
 mod credentials;
@@ -22,7 +27,6 @@ mod far;
 mod files;
 mod followed;
 mod hashes;
-mod hoarders;
 mod holes;
 mod inplace;
 mod install;
@@ -37,7 +41,6 @@ mod options;
 mod outages;
 mod paths;
 mod permits;
-mod pipelining;
 mod policies;
 #[expect(dead_code, reason = "the scheduler has tests of its own")]
 #[path = "../../../scheduler/tests/postgres/server.rs"]

@@ -23,7 +23,7 @@ use lighthaul_session::session::Session;
 use lighthaul_testkit::{Turn, report};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-use crate::attacks::stay;
+use crate::alone::attacks::stay;
 use crate::booking::Booking;
 use crate::far::Far;
 use crate::running::becomes_true;
