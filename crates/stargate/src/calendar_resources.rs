@@ -50,6 +50,11 @@ impl CalendarResources {
         &self.calendar
     }
 
+    /// Deletes the history of the calendar before a time.
+    pub fn forget(&mut self, before: Instant) {
+        self.calendar.forget(before);
+    }
+
     /// Returns the bookings of a reservation, one for each segment.
     pub fn bookings(&self, key: Key) -> &[Id] {
         self.bookings.get(&key).map_or(&[], Vec::as_slice)

@@ -193,7 +193,10 @@ const FLOORS: [(u8, &[&str]); 13] = [
             "workload", "stargate", "session", "circuit", "capture", "fs", "monitor",
         ],
     ),
-    (4, &["files", "stream", "gateway", "booking-client"]),
+    (
+        4,
+        &["files", "stream", "gateway", "booking-client", "domains"],
+    ),
     (5, &["copy", "booking", "timeline"]),
     (6, &["send", "receive", "scheduler", "lab", "powercut"]),
     (7, &["daemon"]),

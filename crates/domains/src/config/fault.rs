@@ -1,0 +1,66 @@
+//! Faults of a configuration.
+
+use lighthaul_calendar::topology::TopologyError;
+
+/// Fault of a configuration, and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigFault {
+    /// Text that is not TOML, has an unknown key, or has a value of the wrong form.
+    #[error("{0}")]
+    Toml(String),
+    /// File that is too long.
+    #[error("it is longer than {0} bytes; remove what it does not need")]
+    Length(u64),
+    /// Faulty nodes or links.
+    #[error("{0}")]
+    Network(#[from] TopologyError),
+    /// Number that is used twice.
+    #[error("{table} {number} is defined twice; give each one a number of its own")]
+    Duplicate {
+        /// Table.
+        table: &'static str,
+        /// Number.
+        number: u32,
+    },
+    /// Domain that is its own neighbor.
+    #[error("neighbor {0} is this domain; remove its [[neighbor]], or correct domain")]
+    OwnNeighbor(u32),
+    /// Key of two neighbors.
+    #[error(
+        "neighbors {0} and {1} have the same key; set each key to the one that its operator names"
+    )]
+    SharedKey(u32, u32),
+    /// More neighbors than a service has threads for.
+    #[error("it has {0} neighbors (maximum {1}); divide the domain")]
+    Neighbors(usize, usize),
+    /// Published link of this domain without a port.
+    #[error(
+        "domain link {0} ends in this domain, which has no such port; add a [[port]] with number = {0}"
+    )]
+    NoPort(u32),
+    /// Published link of this domain to a domain that is no neighbor.
+    #[error(
+        "domain link {port} leads to domain {domain}, which is no neighbor; add a [[neighbor]] with domain = {domain}"
+    )]
+    NoNeighbor {
+        /// Port.
+        port: u32,
+        /// Domain.
+        domain: u32,
+    },
+    /// Published link from a domain to itself.
+    #[error("domain link {0} starts and ends in the same domain; correct from or to")]
+    LinkLoop(u32),
+    /// Timers that make no progress.
+    #[error(
+        "[timing] is out of range; query, hold, retry and refresh must not be zero, retry must not exceed retry_max, \
+         and hold and decide together must not exceed hold_max"
+    )]
+    Timing,
+    /// Limit of zero.
+    #[error("{0} is zero; use at least 1")]
+    Zero(&'static str),
+    /// Horizon beyond that of a calendar.
+    #[error("the horizon of neighbor {0} is out of range; use at most ten years")]
+    Horizon(u32),
+}

@@ -1,0 +1,93 @@
+//! Devices of a domain: what enforces the rates of its circuits.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_stargate::{Key, RateChange, Segment};
+
+/// Circuits of a domain at its devices. A thread of the service calls it at the times of changes.
+///
+/// Every call returns within a bounded time and can be repeated: a rate that is in force already is no fault.
+pub trait Devices: fmt::Debug + Send {
+    /// Makes these the rates of all circuits, and removes every other circuit. It is called once, after a start.
+    fn reset(&mut self, at: Instant, rates: &[RateChange]) -> Vec<DeviceFault>;
+
+    /// Changes rates in this order: decreases come first. A circuit without a rate is removed.
+    fn apply(&mut self, at: Instant, changes: &[RateChange]) -> Vec<DeviceFault>;
+}
+
+/// Change that a device refused. The path of the circuit is released in all domains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceFault {
+    /// Reservation and index of the segment.
+    pub circuit: (Key, u8),
+    /// Reason, as a sentence.
+    pub why: String,
+}
+
+/// Devices that only record their calls. Clones share the record.
+#[derive(Clone, Debug, Default)]
+pub struct RecordingDevices {
+    recorded: Arc<Mutex<Recorded>>,
+}
+
+/// Calls and rates of recording devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Number of resets.
+    pub resets: u64,
+    /// Changes in their order, each with its time.
+    pub changes: Vec<(Instant, RateChange)>,
+    /// Present rates.
+    pub rates: BTreeMap<(Key, u8), (Segment, Rate)>,
+    /// Circuits of which the next change fails.
+    pub failing: Vec<(Key, u8)>,
+}
+
+impl RecordingDevices {
+    /// Returns what was recorded so far.
+    pub fn recorded(&self) -> Recorded {
+        self.lock().clone()
+    }
+
+    /// Lets the next change of a circuit fail.
+    pub fn fail_next(&self, circuit: (Key, u8)) {
+        self.lock().failing.push(circuit);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Recorded> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Devices for RecordingDevices {
+    fn reset(&mut self, at: Instant, rates: &[RateChange]) -> Vec<DeviceFault> {
+        let mut recorded = self.lock();
+        recorded.resets += 1;
+        recorded.rates.clear();
+        drop(recorded);
+        self.apply(at, rates)
+    }
+
+    fn apply(&mut self, at: Instant, changes: &[RateChange]) -> Vec<DeviceFault> {
+        let mut recorded = self.lock();
+        let mut faults = Vec::new();
+        for change in changes {
+            let circuit = change.circuit;
+            if let Some(nth) = recorded.failing.iter().position(|one| *one == circuit) {
+                recorded.failing.remove(nth);
+                let why = "a test asked for this fault".to_owned();
+                faults.push(DeviceFault { circuit, why });
+                continue;
+            }
+            recorded.changes.push((at, *change));
+            match change.rate {
+                Some(rate) => recorded.rates.insert(circuit, (change.segment, rate)),
+                None => recorded.rates.remove(&circuit),
+            };
+        }
+        faults
+    }
+}

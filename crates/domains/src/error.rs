@@ -1,0 +1,75 @@
+//! Errors of the service: what failed, on which object, and what to do.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::config::ConfigFault;
+use crate::store::StoreError;
+
+/// Error that keeps a service from running.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Configuration file that cannot be read.
+    #[error(
+        "cannot read the configuration {}: {why}; check the path and its permissions",
+        path.display()
+    )]
+    ReadConfig {
+        /// Path of the file.
+        path: PathBuf,
+        /// Reason.
+        why: String,
+    },
+    /// Configuration with a fault.
+    #[error("cannot use the configuration {}: {why}", path.display())]
+    Config {
+        /// Path of the file.
+        path: PathBuf,
+        /// Fault.
+        why: ConfigFault,
+    },
+    /// Key of this domain that cannot be loaded.
+    #[error(
+        "cannot load the key of this domain from {}: {why}; check the file, or name another one with key",
+        path.display()
+    )]
+    Key {
+        /// Path of the file.
+        path: PathBuf,
+        /// Reason.
+        why: String,
+    },
+    /// Neighbor with the key of this domain.
+    #[error(
+        "neighbor {0} has the key of this domain; set key in its [[neighbor]] to the key that its operator names"
+    )]
+    OwnKey(u32),
+    /// Address that cannot be used.
+    #[error(
+        "cannot listen on {address}: {why}; stop the program that uses the address, or change listen"
+    )]
+    Listen {
+        /// Address.
+        address: SocketAddr,
+        /// Reason.
+        why: String,
+    },
+    /// Fault of the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Resource that the operating system refused.
+    #[error("cannot start the service: {0}; free resources of this host and start it again")]
+    Resources(String),
+    /// Thread that panicked.
+    #[error("internal error in the {0}; please report this fault of lighthaul")]
+    Internal(String),
+    /// Service that has stopped.
+    #[error("the service of this domain has stopped; its log names the reason: start it again")]
+    Stopped,
+    /// Request that the service did not take, or an outcome that it has reported already.
+    #[error(
+        "the service reports no further outcome of this request: it has stopped, the request has ended, or {0} \
+         requests wait already; repeat the request later with the same ID"
+    )]
+    NoOutcome(usize),
+}

@@ -1,0 +1,30 @@
+//! Floor 4: service that runs the signaling machine of one domain (`lighthaul-stargate`).
+//!
+//! ```text
+//!  callers --> service thread --> store (SQLite, one transaction a turn)
+//!                 |   ^     \---> device thread --> devices
+//!                 v   |
+//!              transport: one link for each neighbor, TLS 1.3 with pinned keys
+//! ```
+//!
+//! - [`config`]: the configuration file of a domain, checked
+//! - [`transport`]: authenticated connections to the neighbors, and their queues
+//! - [`store`]: durable records; [`devices`]: the devices as a trait; `device_thread`: their rates over time
+//! - [`service`]: the thread of the machine, its callers and its status
+//! - [`error`]: faults, in one sentence each; `wall_clock`: the time that all domains share; `random`: seeds and IDs
+
+pub mod config;
+mod device_thread;
+pub mod devices;
+pub mod error;
+mod random;
+pub mod service;
+pub mod store;
+pub mod transport;
+mod wall_clock;
+
+pub use config::DomainConfig;
+pub use devices::{DeviceFault, Devices, RecordingDevices};
+pub use error::Error;
+pub use service::{Handle, Service, Status, Ticket};
+pub use store::RecordStore;

@@ -1,0 +1,156 @@
+//! Turns of the thread with the machine.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_stargate::{CalendarResources, Domain, Output};
+use tracing::info;
+
+use super::callers::Callers;
+use super::event::Event;
+use super::status::{ReservationStatus, Status};
+use crate::config::DomainConfig;
+use crate::device_thread::DeviceOrders;
+use crate::error::Error;
+use crate::store::RecordStore;
+use crate::transport::Transport;
+use crate::wall_clock::wall_now;
+
+/// Machine of a domain with its store, devices, callers and links.
+pub(super) struct Driver {
+    pub(super) config: Arc<DomainConfig>,
+    pub(super) key: Fingerprint,
+    pub(super) domain: Domain<CalendarResources>,
+    pub(super) store: RecordStore,
+    pub(super) devices: DeviceOrders,
+    pub(super) callers: Callers,
+    pub(super) forget_at: Instant,
+}
+
+/// Next step of the thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Continue,
+    Stop,
+}
+
+impl Driver {
+    /// Handles events until the service stops.
+    pub(super) fn run(
+        &mut self,
+        events: &Receiver<Event>,
+        transport: &Transport,
+    ) -> Result<(), Error> {
+        loop {
+            let now = wall_now();
+            let due = self.domain.poll_timeout();
+            // a clock that was set is noticed after this time
+            let patience = due.map_or(LOOK, |due| due.since(now).min(LOOK));
+            let first = match events.recv_timeout(patience) {
+                Ok(event) => Some(event),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            let now = wall_now();
+            let more = events.try_iter().take(TURN_MAX);
+            for event in first.into_iter().chain(more) {
+                if self.handle(now, event, transport) == Step::Stop {
+                    return Ok(());
+                }
+            }
+            self.domain.handle_timeout(now);
+            self.settle(transport)?;
+            self.forget(now);
+        }
+    }
+
+    fn handle(&mut self, now: Instant, event: Event, transport: &Transport) -> Step {
+        match event {
+            Event::Message(from, message) => self.domain.handle_message(now, from, message),
+            Event::Request(request, caller) => {
+                if self.callers.open() < self.config.requests_max {
+                    self.callers.begin(request.id, caller);
+                    self.domain.request(now, *request);
+                }
+            }
+            Event::Watch(id, caller) => self.callers.watch(id, caller),
+            Event::Release(id) => self.domain.release(now, id),
+            Event::DeviceFault(key) => self.domain.fail(now, key),
+            // a caller that has left needs no answer
+            Event::Status(answer) => drop(answer.send(self.status(transport))),
+            Event::Stop => return Step::Stop,
+        }
+        Step::Continue
+    }
+
+    /// Applies all outputs. Records come first, in one transaction, and what depends on them follows.
+    pub(super) fn settle(&mut self, transport: &Transport) -> Result<(), Error> {
+        loop {
+            let mut records = Vec::new();
+            let mut last = 0;
+            while let Some(output) = self.domain.poll_output() {
+                match output {
+                    Output::Persist { sequence, record } => {
+                        records.push(record);
+                        last = sequence;
+                    }
+                    Output::Send { to, message } => transport.send(to, &message),
+                    Output::Program {
+                        key,
+                        nth,
+                        segment,
+                        vector,
+                    } => self.devices.program((key, nth), segment, vector),
+                    Output::KeepOnly { circuits } => self.devices.keep_only(circuits),
+                    Output::Unprogram { key, nth } => self.devices.unprogram((key, nth)),
+                    Output::Outcome { id, outcome } => self.callers.report(id, &outcome),
+                    Output::RangeDone { key, range } => {
+                        info!(id = key.id.0, leg = key.leg, range, "a range has ended");
+                    }
+                }
+            }
+            if records.is_empty() {
+                return Ok(());
+            }
+            self.store.append(&records)?;
+            self.domain.handle_persisted(last);
+        }
+    }
+
+    /// Deletes the history of the calendar from time to time.
+    fn forget(&mut self, now: Instant) {
+        if now >= self.forget_at {
+            self.forget_at = now + FORGET;
+            self.domain.resources_mut().forget(now - HISTORY);
+        }
+    }
+
+    fn status(&self, transport: &Transport) -> Status {
+        let reservations = self.domain.reservations().map(|one| ReservationStatus {
+            stage: one.stage(),
+            stored: one.stored().clone(),
+        });
+        Status {
+            me: self.config.me(),
+            name: self.config.name.clone(),
+            key: self.key,
+            epoch: self.store.epoch(),
+            links: transport.status(),
+            reservations: reservations.collect(),
+            ignored: self.domain.ignored(),
+            requests: self.callers.open(),
+        }
+    }
+}
+
+/// Longest wait between two looks at the clock.
+const LOOK: Duration = Duration::from_secs(1);
+/// Maximum number of further events in one turn.
+const TURN_MAX: usize = 1024;
+/// Time between two deletions of the calendar's history.
+const FORGET: Duration = Duration::from_mins(1);
+/// Age from which the calendar's history is deleted: longer than a clock is set back.
+const HISTORY: Duration = Duration::from_hours(1);

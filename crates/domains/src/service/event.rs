@@ -1,0 +1,26 @@
+//! Events for the thread of the machine.
+
+use std::sync::mpsc::SyncSender;
+
+use lighthaul_stargate::{CorrelationId, DomainId, Key, Message, Outcome, Request};
+
+use super::status::Status;
+
+/// Event for the thread of the machine.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// Message of an authenticated neighbor.
+    Message(DomainId, Message),
+    /// Request of a caller, and the receiver of its outcomes.
+    Request(Box<Request>, SyncSender<Outcome>),
+    /// Caller that waits for further outcomes of a request.
+    Watch(CorrelationId, SyncSender<Outcome>),
+    /// Release of a request.
+    Release(CorrelationId),
+    /// Fault of a device.
+    DeviceFault(Key),
+    /// Question for the status.
+    Status(SyncSender<Status>),
+    /// End of the service.
+    Stop,
+}

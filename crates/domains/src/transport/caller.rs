@@ -1,0 +1,107 @@
+//! Connections to a neighbor: the call, and the delay before the next one.
+
+use std::time::Duration;
+
+use lighthaul_base::Rng;
+use lighthaul_capture::target::Target;
+use lighthaul_io::control::Control;
+use lighthaul_io::crypto::tls::{self, Side};
+use lighthaul_io::error::Error;
+use lighthaul_io::net::tcp;
+
+use super::endpoints::Identification;
+use super::link::Link;
+use super::link_fault::LinkFault;
+use crate::wall_clock::wall_now;
+
+/// Connects to a neighbor and takes the connection into use, if its key is the pinned one.
+pub(super) fn call(link: &Link, known: &Identification, address: &Target) {
+    let fault = match connect(link, known, address) {
+        Ok(control) => {
+            link.offer(&control, link.me);
+            None
+        }
+        Err(fault) => Some(fault),
+    };
+    link.end_call(fault);
+}
+
+fn connect(link: &Link, known: &Identification, address: &Target) -> Result<Control, LinkFault> {
+    let domain = link.neighbor.0;
+    let failed = |why: Error| LinkFault::Network {
+        domain,
+        why: why.to_string(),
+    };
+    let pinned = known.neighbors.get(&link.neighbor);
+    let pinned = pinned.ok_or_else(|| failed(Error::Network("it was removed".to_owned())))?;
+    if wall_now() >= pinned.expires {
+        return Err(LinkFault::Expired { domain });
+    }
+    let host = address.host.to_string();
+    let mut tcp = tcp::connect_to(COMMANDS, &host, address.port).map_err(failed)?;
+    let tls = tls::handshake(&mut tcp, Side::Client, &known.identity).map_err(failed)?;
+    let shown = tls::peer(&tls).map_err(failed)?;
+    if !shown.is(pinned.key) {
+        return Err(LinkFault::OtherKey {
+            domain,
+            address: address.to_string(),
+            shown,
+            pinned: pinned.key,
+        });
+    }
+    Control::start(tcp, tls).map_err(failed)
+}
+
+/// Delays between calls: they double, and vary by a half so that hosts do not call in step.
+#[derive(Debug)]
+pub(super) struct Backoff {
+    next: Duration,
+    rng: Rng,
+}
+
+impl Backoff {
+    /// Returns delays that start with the shortest one.
+    pub(super) const fn new(seed: u64) -> Self {
+        Self {
+            next: DELAY_MIN,
+            rng: Rng::new(seed),
+        }
+    }
+
+    /// Starts again with the shortest delay.
+    pub(super) const fn reset(&mut self) {
+        self.next = DELAY_MIN;
+    }
+
+    /// Returns the next delay.
+    pub(super) fn delay(&mut self) -> Duration {
+        let delay = self.next;
+        self.next = (delay * 2).min(DELAY_MAX);
+        let half = delay / 2;
+        let span = delay.as_nanos() as u64;
+        half + Duration::from_nanos(self.rng.below(span))
+    }
+}
+
+/// Commands that a failed call names as those to check.
+const COMMANDS: &[&str] = &["lighthaul domains"];
+const DELAY_MIN: Duration = Duration::from_millis(100);
+const DELAY_MAX: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_a_limit_and_start_again() {
+        let mut backoff = Backoff::new(1);
+        let mut least = DELAY_MIN / 2;
+        for _ in 0..12 {
+            let delay = backoff.delay();
+            assert!(delay >= least && delay <= least * 3, "{delay:?} {least:?}");
+            least = (least * 2).min(DELAY_MAX / 2);
+        }
+        backoff.reset();
+        assert!(backoff.delay() <= DELAY_MIN * 3 / 2);
+    }
+}

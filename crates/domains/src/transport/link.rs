@@ -1,0 +1,267 @@
+//! Connection to one neighbor, and the messages that wait for it.
+//!
+//! A message leaves at once if the connection has room. Otherwise it waits: the oldest messages are dropped beyond
+//! [`WAITING_MAX`], and all that have waited for [`STALE`], since the machine repeats them.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::control::{Control, Frame, QueueLimit, Stream};
+use lighthaul_io::host::wait::Waker;
+use lighthaul_stargate::DomainId;
+
+use super::greeting::greeting;
+use super::link_fault::LinkFault;
+
+/// Link to one neighbor.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) me: DomainId,
+    pub(super) neighbor: DomainId,
+    state: Mutex<LinkState>,
+    /// Raised when the thread of the link has something to do.
+    pub(super) wake: Waker,
+}
+
+/// State that the threads of a link share.
+#[derive(Debug, Default)]
+struct LinkState {
+    connection: Option<Connection>,
+    /// Messages that wait, and the time from which each does.
+    waiting: VecDeque<(Instant, Vec<u8>)>,
+    /// Number of the last connection.
+    last: u64,
+    calling: bool,
+    /// Time of the next call, and the delay after it.
+    call_at: Instant,
+    status: LinkStatus,
+}
+
+/// Connection that is in use.
+#[derive(Clone, Debug)]
+pub(super) struct Connection {
+    /// Sequence number.
+    pub(super) number: u64,
+    pub(super) stream: Arc<Stream>,
+    control: Control,
+    opened_by: DomainId,
+    /// True once the neighbor has greeted.
+    pub(super) is_greeted: bool,
+}
+
+/// Status of the link to one neighbor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkStatus {
+    /// True if the neighbor has authenticated and greeted.
+    pub is_connected: bool,
+    /// Number of connections since the start.
+    pub connections: u64,
+    /// Messages to the neighbor.
+    pub sent: u64,
+    /// Messages from the neighbor.
+    pub received: u64,
+    /// Messages to the neighbor that were dropped while there was no connection or no room.
+    pub dropped: u64,
+    /// Last fault of the link.
+    pub fault: Option<LinkFault>,
+}
+
+impl Link {
+    pub(super) fn new(me: DomainId, neighbor: DomainId) -> std::io::Result<Self> {
+        Ok(Self {
+            me,
+            neighbor,
+            state: Mutex::default(),
+            wake: Waker::new()?,
+        })
+    }
+
+    /// Takes a connection with the neighbor into use, unless another one is kept. Returns true if it is used.
+    pub(super) fn offer(&self, control: &Control, opened_by: DomainId) -> bool {
+        let mut state = self.state();
+        state.calling = false;
+        if let Some(present) = &state.connection {
+            let is_other = present.opened_by != opened_by;
+            let is_kept = present.opened_by < opened_by && !present.control.has_ended();
+            if is_other && is_kept {
+                return false;
+            }
+        }
+        control.limit_queues(QueueLimit::Least);
+        control.limit_silence(SILENCE_MAX);
+        let Ok(stream) = control.open(STREAM) else {
+            return false;
+        };
+        let frame = Frame::message(greeting(self.me, self.neighbor));
+        if stream.send(&frame).is_err() {
+            return false;
+        }
+        state.last += 1;
+        state.status.connections += 1;
+        state.status.is_connected = false;
+        state.connection = Some(Connection {
+            number: state.last,
+            stream: Arc::new(stream),
+            control: control.clone(),
+            opened_by,
+            is_greeted: false,
+        });
+        drop(state);
+        self.wake.raise();
+        true
+    }
+
+    /// Sends a message, or keeps it for a while if there is no connection or no room.
+    pub(super) fn send(&self, octets: Vec<u8>, now: Instant) {
+        let mut state = self.state();
+        state.waiting.push_back((now, octets));
+        if state.waiting.len() > WAITING_MAX {
+            state.waiting.pop_front();
+            state.status.dropped += 1;
+        }
+        state.flush(now);
+        let has_rest = !state.waiting.is_empty();
+        drop(state);
+        if has_rest {
+            self.wake.raise();
+        }
+    }
+
+    /// Sends what waits, as far as the connection has room.
+    pub(super) fn flush(&self, now: Instant) {
+        self.state().flush(now);
+    }
+
+    /// Sends an empty frame, which shows that this side is alive.
+    pub(super) fn keep_alive(&self) {
+        if let Some(connection) = &self.state().connection {
+            // an error also ends the connection
+            connection.stream.send(&Frame::message(Vec::new())).ok();
+        }
+    }
+
+    /// Returns the connection that is in use.
+    pub(super) fn connection(&self) -> Option<Connection> {
+        self.state().connection.clone()
+    }
+
+    /// Notes that the neighbor has greeted.
+    pub(super) fn greeted(&self, number: u64) {
+        let mut state = self.state();
+        if let Some(connection) = state.of(number) {
+            connection.is_greeted = true;
+            state.status.is_connected = true;
+            state.status.fault = None;
+        }
+    }
+
+    /// Counts messages from the neighbor.
+    pub(super) fn count_received(&self, count: u64) {
+        self.state().status.received += count;
+    }
+
+    /// Ends a connection, unless another one has replaced it. Returns true if it was in use.
+    pub(super) fn end(&self, number: u64, fault: LinkFault) -> bool {
+        let mut state = self.state();
+        if state.of(number).is_none() {
+            return false;
+        }
+        if let Some(connection) = state.connection.take() {
+            connection.control.close();
+        }
+        state.status.is_connected = false;
+        state.status.fault = Some(fault);
+        true
+    }
+
+    /// Closes the connection.
+    pub(super) fn close(&self) {
+        if let Some(connection) = self.state().connection.take() {
+            connection.control.close();
+        }
+    }
+
+    /// Begins a call if it is due, and there is neither a connection nor another call. Otherwise returns the time of the
+    /// next one.
+    pub(super) fn begin_call(&self, now: Instant) -> Result<(), Instant> {
+        let mut state = self.state();
+        if state.connection.is_some() || state.calling {
+            return Err(Instant::NEVER);
+        }
+        if now < state.call_at {
+            return Err(state.call_at);
+        }
+        state.calling = true;
+        Ok(())
+    }
+
+    /// Sets the time of the next call.
+    pub(super) fn call_at(&self, at: Instant) {
+        self.state().call_at = at;
+        self.wake.raise();
+    }
+
+    /// Notes that a call has ended, and why it failed.
+    pub(super) fn end_call(&self, fault: Option<LinkFault>) {
+        let mut state = self.state();
+        state.calling = false;
+        if fault.is_some() && state.connection.is_none() {
+            state.status.fault = fault;
+        }
+        drop(state);
+        self.wake.raise();
+    }
+
+    /// Returns the status.
+    pub(super) fn status(&self) -> LinkStatus {
+        self.state().status.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, LinkState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LinkState {
+    fn of(&mut self, number: u64) -> Option<&mut Connection> {
+        self.connection
+            .as_mut()
+            .filter(|connection| connection.number == number)
+    }
+
+    fn flush(&mut self, now: Instant) {
+        while let Some((since, _)) = self.waiting.front() {
+            if now.since(*since) > STALE {
+                self.waiting.pop_front();
+                self.status.dropped += 1;
+                continue;
+            }
+            let Some(connection) = &self.connection else {
+                return;
+            };
+            if !connection.stream.has_room() {
+                return;
+            }
+            let Some((_, octets)) = self.waiting.pop_front() else {
+                return;
+            };
+            match connection.stream.send(&Frame::message(octets)) {
+                Ok(()) => self.status.sent += 1,
+                Err(_) => self.status.dropped += 1,
+            }
+        }
+    }
+}
+
+/// Stream of all frames.
+const STREAM: u16 = 1;
+/// Maximum number of messages that wait for a connection or for room.
+const WAITING_MAX: usize = 4096;
+/// Time after which a waiting message is dropped.
+const STALE: Duration = Duration::from_secs(1);
+/// Silence of a neighbor after which its connection ends.
+const SILENCE_MAX: Duration = Duration::from_secs(20);
+/// Time between two empty frames.
+pub(super) const KEEPALIVE: Duration = Duration::from_secs(5);

@@ -1,0 +1,203 @@
+//! Thread of one link: receives messages, sends those that wait, and calls the neighbor again.
+
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::control::Frame;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::{Watch, pause, wait};
+use lighthaul_stargate::Message;
+use lighthaul_stargate::wire::LEN_MAX;
+use tracing::{info, warn};
+
+use super::caller::{Backoff, call};
+use super::endpoints::{Deliver, Identification};
+use super::greeting::greeting;
+use super::link::{Connection, KEEPALIVE, Link};
+use super::link_fault::LinkFault;
+use crate::random::random_seed;
+use crate::wall_clock::wall_now;
+
+/// Thread of one link.
+pub(super) struct LinkThread {
+    link: Arc<Link>,
+    known: Arc<Identification>,
+    deliver: Deliver,
+    stop: Arc<AtomicBool>,
+    clock: Clock,
+    backoff: Backoff,
+    /// Connection of the last turn.
+    present: Option<u64>,
+    keepalive_at: Instant,
+}
+
+impl LinkThread {
+    pub(super) fn new(
+        link: Arc<Link>,
+        known: Arc<Identification>,
+        deliver: Deliver,
+        (stop, clock): (Arc<AtomicBool>, Clock),
+    ) -> Self {
+        // the domain with the lower number calls first, since its connection is the one that is kept
+        if link.me > link.neighbor {
+            link.call_at(clock.now() + HEAD_START);
+        }
+        Self {
+            link,
+            known,
+            deliver,
+            stop,
+            clock,
+            backoff: Backoff::new(random_seed()),
+            present: None,
+            keepalive_at: Instant::ZERO,
+        }
+    }
+
+    /// Carries messages until the transport stops.
+    pub(super) fn run(mut self) {
+        while !self.stop.load(Ordering::Acquire) {
+            self.link.wake.lower();
+            let connection = self.link.connection();
+            let until = match &connection {
+                Some(connection) => match self.carry(connection) {
+                    Ok(until) => until,
+                    Err(fault) => {
+                        self.end(connection.number, fault);
+                        continue;
+                    }
+                },
+                None => self.call_again(),
+            };
+            let wake = self.link.wake.as_raw_fd();
+            let stream = connection.as_ref().map(|one| one.stream.as_raw_fd());
+            // a negative descriptor is ignored
+            let mut watches = [Watch::read(wake), Watch::read(stream.unwrap_or(-1))];
+            if wait(self.clock, &mut watches, until).is_err() {
+                pause(PAUSE);
+            }
+            self.link.wake.drain();
+            if let Some(connection) = &connection {
+                connection.stream.woken();
+            }
+        }
+    }
+
+    /// Receives and sends what there is. Returns the time of the next empty frame.
+    fn carry(&mut self, connection: &Connection) -> Result<Instant, LinkFault> {
+        let domain = self.link.neighbor.0;
+        let now = self.clock.now();
+        if self.present != Some(connection.number) {
+            self.present = Some(connection.number);
+            self.keepalive_at = now + KEEPALIVE;
+        }
+        let expires = self.known.neighbors.get(&self.link.neighbor);
+        if expires.is_none_or(|neighbor| wall_now() >= neighbor.expires) {
+            return Err(LinkFault::Expired { domain });
+        }
+        let mut is_greeted = connection.is_greeted;
+        let mut count = 0;
+        let received = loop {
+            match connection.stream.try_receive() {
+                Ok(Some(frame)) => match self.take(connection.number, is_greeted, frame) {
+                    Ok(messages) => (is_greeted, count) = (true, count + messages),
+                    Err(fault) => break Err(fault),
+                },
+                Ok(None) => break Ok(()),
+                Err(_) if !is_greeted => {
+                    let (me, key) = (self.link.me.0, self.known.key);
+                    break Err(LinkFault::NotGreeted { domain, me, key });
+                }
+                Err(error) => {
+                    let why = error.to_string();
+                    break Err(LinkFault::Network { domain, why });
+                }
+            }
+        };
+        self.link.count_received(count);
+        received?;
+        self.link.flush(now);
+        if now >= self.keepalive_at {
+            self.keepalive_at = now + KEEPALIVE;
+            self.link.keep_alive();
+        }
+        Ok(self.keepalive_at)
+    }
+
+    /// Takes a frame. Returns the number of messages in it: an empty frame has none.
+    fn take(&mut self, number: u64, is_greeted: bool, frame: Frame) -> Result<u64, LinkFault> {
+        let (domain, me) = (self.link.neighbor, self.link.me);
+        let octets = frame.octets;
+        if !is_greeted {
+            if octets != greeting(domain, me) {
+                let (domain, me) = (domain.0, me.0);
+                return Err(LinkFault::Greeting { domain, me });
+            }
+            self.link.greeted(number);
+            self.backoff.reset();
+            info!(domain = domain.0, "neighbor connected");
+            return Ok(0);
+        }
+        if octets.is_empty() {
+            return Ok(0);
+        }
+        if octets.len() > LEN_MAX {
+            return Err(LinkFault::Long {
+                domain: domain.0,
+                len: octets.len(),
+                most: LEN_MAX,
+            });
+        }
+        let malformed = LinkFault::Malformed { domain: domain.0 };
+        if frame.datagram {
+            return Err(malformed);
+        }
+        let message = Message::decode(&octets).map_err(|_| malformed)?;
+        if !(self.deliver)(domain, message) {
+            // the service has ended
+            self.stop.store(true, Ordering::Release);
+        }
+        Ok(1)
+    }
+
+    fn end(&mut self, number: u64, fault: LinkFault) {
+        let text = fault.to_string();
+        if self.link.end(number, fault) {
+            warn!("{text}");
+            self.link.call_at(self.clock.now() + self.backoff.delay());
+        }
+    }
+
+    /// Starts a call if it is due. Returns the time of the next one.
+    fn call_again(&mut self) -> Instant {
+        let now = self.clock.now();
+        self.link.flush(now);
+        let neighbor = self.known.neighbors.get(&self.link.neighbor);
+        let Some(address) = neighbor.and_then(|neighbor| neighbor.address.clone()) else {
+            return Instant::NEVER;
+        };
+        match self.link.begin_call(now) {
+            Ok(()) => {
+                self.link.call_at(now + self.backoff.delay());
+                let (link, known) = (Arc::clone(&self.link), Arc::clone(&self.known));
+                let started = thread::Builder::new()
+                    .name("call".into())
+                    .spawn(move || call(&link, &known, &address));
+                if started.is_err() {
+                    self.link.end_call(None);
+                }
+                Instant::NEVER
+            }
+            Err(at) => at,
+        }
+    }
+}
+
+/// Time that the domain with the lower number has to call first.
+const HEAD_START: Duration = Duration::from_millis(300);
+/// Time before the next attempt after a fault of this host.
+const PAUSE: Duration = Duration::from_millis(100);

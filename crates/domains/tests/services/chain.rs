@@ -1,0 +1,146 @@
+//! Paths over three domains, from the request to the end.
+
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_stargate::{CorrelationId, Outcome, Refusal};
+
+use super::site::{Chain, PATIENCE, book, request};
+
+#[test]
+fn path_over_three_domains_is_committed_and_released_everywhere() {
+    let chain = Chain::start("path", 3, |text| text);
+    let outcome = chain.request(1, |_| ());
+    let Outcome::Committed { vector, legs } = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(legs.len(), 1);
+    assert_eq!(legs[0].len(), 2);
+    let statuses = chain.statuses();
+    let first = book(&statuses[&1]);
+    assert_eq!(first, [(CorrelationId(1), 0, vector.to_string())].into());
+    assert!(statuses.values().all(|status| book(status) == first));
+    let handle = chain.services[&1].handle();
+    let ticket = handle.watch(CorrelationId(1)).unwrap();
+    handle.release(CorrelationId(1)).unwrap();
+    assert_eq!(ticket.wait(PATIENCE).unwrap(), Some(Outcome::Released));
+    chain.assert_released();
+}
+
+#[test]
+fn repeated_request_has_the_same_outcome() {
+    let chain = Chain::start("repeated", 2, |text| text);
+    let first = chain.request(7, |_| ());
+    assert!(matches!(first, Outcome::Committed { .. }), "{first:?}");
+    assert_eq!(chain.request(7, |_| ()), first);
+    let statuses = chain.statuses();
+    assert!(statuses.values().all(|status| book(status).len() == 1));
+}
+
+#[test]
+fn path_beyond_the_limit_of_a_neighbor_is_refused_and_leaves_nothing() {
+    // of all neighbors, domain 3 limits domain 2
+    let limit = |text: String| text.replace("name = \"n2\"", "name = \"n2\"\nreservations_max = 1");
+    let chain = Chain::start("limit", 3, limit);
+    let first = chain.request(1, |_| ());
+    assert!(matches!(first, Outcome::Committed { .. }), "{first:?}");
+    let second = chain.request(2, |_| ());
+    assert_eq!(second, Outcome::Refused(Refusal::Quota));
+    chain.wait_until("only the first path is held", |statuses| {
+        statuses.values().all(|status| {
+            let held = status.reservations.iter();
+            held.filter(|one| one.stored.key.id == CorrelationId(2))
+                .count()
+                == 0
+        })
+    });
+    let statuses = chain.statuses();
+    assert!(statuses.values().all(|status| book(status).len() == 1));
+    chain.services[&1]
+        .handle()
+        .release(CorrelationId(1))
+        .unwrap();
+    chain.assert_released();
+}
+
+#[test]
+fn devices_carry_the_vector_in_all_domains_and_end_at_zero() {
+    let chain = Chain::start("devices", 3, |text| text);
+    let handle = chain.services[&1].handle();
+    let mut request = request(1, 3);
+    request.demand.bytes = 50_000_000;
+    let ticket = handle.request(request).unwrap();
+    let committed = ticket.wait(PATIENCE).unwrap();
+    assert!(
+        matches!(committed, Some(Outcome::Committed { .. })),
+        "{committed:?}"
+    );
+    assert_eq!(ticket.wait(PATIENCE).unwrap(), Some(Outcome::Ended));
+    for devices in chain.devices.values() {
+        let recorded = devices.recorded();
+        let rates = recorded.changes.iter().map(|(_, change)| change.rate);
+        let rates: Vec<_> = rates.collect();
+        assert_eq!(rates, [Some(Rate::from_mbps(100)), None]);
+        assert_eq!(recorded.resets, 1);
+    }
+    chain.assert_released();
+}
+
+#[test]
+fn fault_of_a_device_releases_the_path_in_all_domains() {
+    let chain = Chain::start("fault", 3, |text| text);
+    let handle = chain.services[&1].handle();
+    let ticket = handle.request(request(1, 3)).unwrap();
+    let committed = ticket.wait(PATIENCE).unwrap();
+    assert!(matches!(committed, Some(Outcome::Committed { .. })));
+    let status = chain.services[&2].handle().status().unwrap();
+    let key = status.reservations[0].stored.key;
+    chain.devices[&2].fail_next((key, 0));
+    let failed = Outcome::Failed(Refusal::DeviceFailed);
+    assert_eq!(ticket.wait(PATIENCE).unwrap(), Some(failed));
+    chain.assert_released();
+}
+
+#[test]
+fn many_requests_at_one_time_are_all_committed_and_all_books_agree() {
+    let chain = Chain::start("many", 3, |text| text);
+    let handle = chain.services[&1].handle();
+    let tickets = (0..40).map(|id| handle.request(request(id, 3)).unwrap());
+    let tickets: Vec<_> = tickets.collect();
+    for ticket in &tickets {
+        let outcome = ticket.wait(PATIENCE).unwrap();
+        assert!(
+            matches!(outcome, Some(Outcome::Committed { .. })),
+            "{outcome:?}"
+        );
+    }
+    let statuses = chain.statuses();
+    let first = book(&statuses[&1]);
+    assert_eq!(first.len(), 40);
+    assert!(statuses.values().all(|status| book(status) == first));
+    for ticket in &tickets {
+        handle.release(ticket.id).unwrap();
+    }
+    chain.assert_released();
+}
+
+#[test]
+fn domain_that_is_away_refuses_the_path_after_the_time_for_queries() {
+    let mut chain = Chain::start("away", 3, |text| text);
+    chain.stop(3);
+    let outcome = chain.request(1, |request| {
+        request.till = request.from + Duration::from_secs(20);
+    });
+    assert!(
+        matches!(outcome, Outcome::Refused(Refusal::NoAnswer)),
+        "{outcome:?}"
+    );
+    chain.restart(3);
+    let outcome = chain.request(2, |_| ());
+    assert!(matches!(outcome, Outcome::Committed { .. }), "{outcome:?}");
+    chain.services[&1]
+        .handle()
+        .release(CorrelationId(2))
+        .unwrap();
+    chain.assert_released();
+}

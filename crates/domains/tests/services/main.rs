@@ -1,0 +1,11 @@
+//! Services of several domains with real sockets, TLS and `SQLite` files.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod chain;
+mod configurations;
+mod kill;
+mod peer;
+mod restart;
+mod site;
+mod stores;
+mod strangers;

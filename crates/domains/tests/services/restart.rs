@@ -1,0 +1,114 @@
+//! Domains that are stopped and started again from their files.
+
+use std::time::Duration;
+
+use lighthaul_stargate::{Body, CorrelationId, Outcome, Record, Stage, StoredStage};
+
+use super::peer::{Peer, hold, identification};
+use super::site::{Chain, book, records};
+
+/// Replaces domain 1 of a chain by a bare transport.
+fn with_peer(name: &str) -> (Chain, Peer) {
+    let mut chain = Chain::start(name, 3, |text| text);
+    chain.stop(1);
+    let address = Some(chain.services[&2].local());
+    let pinned = (2, address, chain.folder.key(2));
+    let peer = Peer::start(identification(1, chain.folder.identity(1), pinned));
+    (chain, peer)
+}
+
+#[test]
+fn domain_stopped_between_hold_and_commit_continues_from_its_records() {
+    let (mut chain, peer) = with_peer("restart");
+    let (key, body) = hold(5, Duration::from_secs(30));
+    peer.expect(2, &body, &Body::Held { key });
+    chain.stop(2);
+    let stored = records(&chain.folder.store(2), 2);
+    let [Record::Put(stored)] = &stored[..] else {
+        panic!("{stored:?}");
+    };
+    assert_eq!((stored.key, stored.stage), (key, StoredStage::Holding));
+    chain.restart(2);
+    peer.expect(2, &Body::Commit { key }, &Body::Committed { key });
+    let statuses = chain.statuses();
+    assert_eq!(book(&statuses[&2]), book(&statuses[&3]));
+    assert_eq!(book(&statuses[&2]).len(), 1);
+    assert_eq!(statuses[&2].epoch, 3, "the test opened the file once");
+    peer.expect(2, &Body::Release { key }, &Body::Released { key });
+    chain.wait_until("domain 3 has released", |statuses| {
+        let held = statuses[&3].reservations.iter();
+        held.filter(|one| one.stage == Stage::Committed).count() == 0
+    });
+}
+
+#[test]
+fn hold_without_a_commit_is_free_again_in_all_domains() {
+    let (chain, peer) = with_peer("expired");
+    let (key, body) = hold(5, Duration::from_secs(3));
+    peer.expect(2, &body, &Body::Held { key });
+    let answer = peer.answer(Duration::from_mins(1));
+    assert!(matches!(answer, Some(Body::Aborted { .. })), "{answer:?}");
+    chain.wait_until("both domains have forgotten it", |statuses| {
+        statuses.values().all(|one| one.reservations.is_empty())
+    });
+}
+
+#[test]
+fn committed_path_survives_the_restart_of_every_domain() {
+    let mut chain = Chain::start("survives", 3, |text| text);
+    // the vector is far enough ahead that it does not end during the test
+    let outcome = chain.request(9, |request| {
+        request.from += Duration::from_mins(20);
+    });
+    assert!(matches!(outcome, Outcome::Committed { .. }), "{outcome:?}");
+    let before = book(&chain.statuses()[&1]);
+    for me in [2, 1, 3] {
+        chain.stop(me);
+        chain.restart(me);
+    }
+    chain.wait_until("all links are up again", |statuses| {
+        let mut links = statuses.values().flat_map(|status| status.links.values());
+        links.all(|link| link.is_connected)
+    });
+    let statuses = chain.statuses();
+    assert!(statuses.values().all(|status| book(status) == before));
+    assert_eq!(
+        chain.request(9, |_| ()),
+        outcome,
+        "the caller learns it again"
+    );
+    chain.services[&1]
+        .handle()
+        .release(CorrelationId(9))
+        .unwrap();
+    chain.assert_released();
+}
+
+#[test]
+fn rate_that_ended_while_the_service_was_away_is_removed_from_the_devices() {
+    let mut chain = Chain::start("gap", 2, |text| text);
+    let outcome = chain.request(3, |request| {
+        request.demand.bytes = 125_000_000;
+    });
+    assert!(matches!(outcome, Outcome::Committed { .. }), "{outcome:?}");
+    let devices = chain.devices[&2].clone();
+    chain.wait_until("the circuit carries data", |_| {
+        !devices.recorded().rates.is_empty()
+    });
+    chain.stop(2);
+    assert_eq!(
+        devices.recorded().rates.len(),
+        1,
+        "devices keep their rates"
+    );
+    chain.services[&1]
+        .handle()
+        .release(CorrelationId(3))
+        .unwrap();
+    chain.restart(2);
+    chain.wait_until("the rate is removed", |_| {
+        devices.recorded().rates.is_empty()
+    });
+    assert_eq!(devices.recorded().resets, 2);
+    chain.assert_released();
+}

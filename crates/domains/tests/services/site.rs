@@ -1,0 +1,232 @@
+//! Domains in a chain: `1 - 2 - 3`. Link `n` connects the domains `n` and `n + 1`; domain `n` has the access port `100 + n`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_domains::{DomainConfig, RecordStore, RecordingDevices, Service, Status};
+use lighthaul_io::crypto::identity::{Fingerprint, Identity};
+use lighthaul_io::host::clock::{Clock, unix_nanos};
+use lighthaul_io::host::wait::pause;
+use lighthaul_stargate::offer::Demand;
+use lighthaul_stargate::request::Excludes;
+use lighthaul_stargate::{
+    CorrelationId, DomainId, Outcome, PortId, Protection, Record, Request, Signaling, Stage,
+};
+
+/// Directory of a test, which is empty at the start and removed at the end.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let name = format!("domains-{name}-{}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::remove_dir_all(&path).ok();
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn identity(&self, domain: u32) -> Identity {
+        Identity::load_or_generate(&self.0.join(format!("{domain}.key"))).unwrap()
+    }
+
+    pub(crate) fn key(&self, domain: u32) -> Fingerprint {
+        Fingerprint::of_public(&self.identity(domain).public())
+    }
+
+    pub(crate) fn store(&self, domain: u32) -> PathBuf {
+        self.0.join(format!("{domain}.db"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// Neighbor in a configuration: number, address, key.
+pub(crate) type Pinned = (u32, Option<SocketAddr>, Fingerprint);
+
+/// Returns the configuration of a domain in a chain of `count`.
+pub(crate) fn text(me: u32, count: u32, listen: SocketAddr, neighbors: &[Pinned]) -> String {
+    use std::fmt::Write;
+    let mut text = format!(
+        "domain = {me}\nname = \"domain {me}\"\nlisten = \"{listen}\"\nkey = \"{me}.key\"\nstore = \"{me}.db\"\n\
+         [timing]\nquery = \"1s\"\nhold = \"3s\"\ndecide = \"1s\"\nretry = \"100ms\"\nrefresh = \"1s\"\nlinger = \"1s\"\n"
+    );
+    let links = [me - 1, me];
+    let links = links.into_iter().filter(|link| (1..count).contains(link));
+    for port in links.chain([100 + me]) {
+        write!(
+            text,
+            "[[port]]\nnumber = {port}\nnode = \"core\"\ncapacity = \"10Gb/s\"\n"
+        )
+        .unwrap();
+    }
+    for (domain, address, key) in neighbors {
+        write!(
+            text,
+            "[[neighbor]]\ndomain = {domain}\nname = \"n{domain}\"\nkey = \"{key}\"\nhorizon = \"2h\"\n"
+        )
+        .unwrap();
+        if let Some(address) = address {
+            writeln!(text, "address = \"{address}\"").unwrap();
+        }
+    }
+    for link in 1..count {
+        let next = link + 1;
+        write!(
+            text,
+            "[[domain_link]]\nport = {link}\nfrom = {link}\nto = {next}\nboth = true\n"
+        )
+        .unwrap();
+    }
+    text
+}
+
+/// Running domains of a chain, by their numbers.
+pub(crate) struct Chain {
+    pub(crate) folder: Folder,
+    pub(crate) count: u32,
+    pub(crate) configs: BTreeMap<u32, String>,
+    pub(crate) devices: BTreeMap<u32, RecordingDevices>,
+    pub(crate) services: BTreeMap<u32, Service>,
+}
+
+impl Chain {
+    /// Starts all domains. Each connects to the one before it.
+    pub(crate) fn start(name: &str, count: u32, change: impl Fn(String) -> String) -> Self {
+        let mut chain = Self {
+            folder: Folder::new(name),
+            count,
+            configs: BTreeMap::new(),
+            devices: BTreeMap::new(),
+            services: BTreeMap::new(),
+        };
+        let mut before = None;
+        for me in 1..=count {
+            let neighbors = [(me - 1, before), (me + 1, None)];
+            let neighbors = neighbors
+                .into_iter()
+                .filter(|(number, _)| (1..=count).contains(number))
+                .map(|(number, address)| (number, address, chain.folder.key(number)));
+            let neighbors: Vec<Pinned> = neighbors.collect();
+            let text = change(text(me, count, any_port(), &neighbors));
+            let text = chain.launch(me, &text);
+            before = Some(chain.services[&me].local());
+            chain.configs.insert(me, text);
+        }
+        chain.wait_until("all links are up", |statuses| {
+            let links = statuses.values().flat_map(|status| status.links.values());
+            links.clone().count() == 2 * (count as usize - 1)
+                && links.clone().all(|one| one.is_connected)
+        });
+        chain
+    }
+
+    /// Starts a domain. Returns its configuration with the port on which it listens.
+    fn launch(&mut self, me: u32, text: &str) -> String {
+        let config = DomainConfig::parse(text, &self.folder.0).unwrap();
+        let devices = self.devices.entry(me).or_default().clone();
+        let service = Service::start(config, Box::new(devices)).unwrap();
+        let local = service.local().to_string();
+        self.services.insert(me, service);
+        text.replace(&any_port().to_string(), &local)
+    }
+
+    /// Starts a domain again after it was stopped.
+    pub(crate) fn restart(&mut self, me: u32) {
+        let text = self.configs[&me].clone();
+        self.launch(me, &text);
+    }
+
+    pub(crate) fn stop(&mut self, me: u32) {
+        self.services.remove(&me).unwrap().stop().unwrap();
+    }
+
+    /// Requests a path over the whole chain and returns the first outcome.
+    pub(crate) fn request(&self, id: u128, change: impl Fn(&mut Request)) -> Outcome {
+        let mut request = request(id, self.count);
+        change(&mut request);
+        let ticket = self.services[&1].handle().request(request).unwrap();
+        ticket.wait(PATIENCE).unwrap().expect("an outcome in time")
+    }
+
+    pub(crate) fn statuses(&self) -> BTreeMap<u32, Status> {
+        let services = self.services.iter();
+        services
+            .map(|(me, service)| (*me, service.handle().status().unwrap()))
+            .collect()
+    }
+
+    pub(crate) fn wait_until(&self, what: &str, is_so: impl Fn(&BTreeMap<u32, Status>) -> bool) {
+        let clock = Clock::start();
+        while !is_so(&self.statuses()) {
+            let waited = clock.now().since(Instant::ZERO);
+            assert!(waited < PATIENCE, "{what}: {:#?}", self.statuses());
+            pause(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until no domain has a reservation, and checks that no store has a record then.
+    pub(crate) fn assert_released(mut self) {
+        self.wait_until("all reservations are forgotten", |statuses| {
+            statuses.values().all(|one| one.reservations.is_empty())
+        });
+        for me in 1..=self.count {
+            self.stop(me);
+            assert_eq!(records(&self.folder.store(me), me), []);
+            assert_eq!(self.devices[&me].recorded().rates, BTreeMap::new());
+        }
+    }
+}
+
+/// Returns the records of a store that no service uses.
+pub(crate) fn records(path: &Path, me: u32) -> Vec<Record> {
+    RecordStore::open(path, DomainId(me)).unwrap().1
+}
+
+/// Returns the committed vectors of a domain: what neighbors must agree on.
+pub(crate) fn book(status: &Status) -> BTreeSet<(CorrelationId, u8, String)> {
+    let committed = status
+        .reservations
+        .iter()
+        .filter(|one| one.stage == Stage::Committed);
+    let vector = committed.map(|one| {
+        let key = one.stored.key;
+        (key.id, key.attempt, one.stored.vector.to_string())
+    });
+    vector.collect()
+}
+
+/// Returns a request for 10 MB at up to 100 Mb/s over a chain.
+pub(crate) fn request(id: u128, count: u32) -> Request {
+    let now = Instant::from_nanos(unix_nanos());
+    Request {
+        id: CorrelationId(id),
+        ingress: PortId(101),
+        to: DomainId(count),
+        egress: PortId(100 + count),
+        demand: Demand {
+            bytes: 10_000_000,
+            rate_max: Rate::from_mbps(100),
+            rate_min: Rate::from_mbps(1),
+        },
+        from: now,
+        till: now + Duration::from_hours(1),
+        excludes: Excludes::default(),
+        protection: Protection::None,
+        signaling: Signaling::Chain,
+    }
+}
+
+pub(crate) fn any_port() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+/// Longest wait for what must happen; a loaded machine needs seconds.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);

@@ -1,0 +1,300 @@
+//! Connections of strangers, of misbehaving neighbors, and of two domains at the same time.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_domains::transport::LinkFault;
+use lighthaul_io::control::{Control, Frame, Stream};
+use lighthaul_io::crypto::identity::Identity;
+use lighthaul_io::crypto::tls::{self, Side};
+use lighthaul_io::host::clock::{Clock, unix_nanos};
+use lighthaul_io::host::wait::pause;
+use lighthaul_io::net::tcp;
+use lighthaul_stargate::wire::{LEN_MAX, VERSION};
+use lighthaul_stargate::{Body, CorrelationId, DomainId, Key, Message};
+
+use super::peer::{Peer, hold, identification};
+use super::site::{Chain, Folder, PATIENCE};
+
+/// Connects with a key, and returns the stream of the connection.
+fn connect(address: SocketAddr, identity: &Identity) -> (Control, Stream) {
+    let mut tcp = tcp::connect("127.0.0.1", address.port()).unwrap();
+    let tls = tls::handshake(&mut tcp, Side::Client, identity).unwrap();
+    let control = Control::start(tcp, tls).unwrap();
+    let stream = control.open(1).unwrap();
+    (control, stream)
+}
+
+/// Returns the frames that come before the connection ends.
+fn frames(stream: &Stream) -> Vec<Frame> {
+    let clock = Clock::start();
+    let mut frames = Vec::new();
+    while let Ok(frame) = stream.receive(clock, Instant::ZERO + PATIENCE) {
+        frames.push(frame);
+    }
+    assert!(clock.now() < Instant::ZERO + PATIENCE, "no end");
+    frames
+}
+
+fn greeting(from: u32, to: u32) -> Frame {
+    let mut octets = b"lighthaul domains ".to_vec();
+    octets.push(VERSION);
+    octets.extend(from.to_be_bytes());
+    octets.extend(to.to_be_bytes());
+    Frame::message(octets)
+}
+
+fn fault(chain: &Chain, at: u32, of: u32) -> Option<LinkFault> {
+    let status = chain.services[&at].handle().status().unwrap();
+    status.links[&DomainId(of)].fault.clone()
+}
+
+/// Waits until the links of two transports are up.
+fn connected(one: &Peer, two: &Peer) {
+    wait_for("both links are up", || {
+        let mut statuses = [one, two]
+            .into_iter()
+            .flat_map(|peer| peer.transport.status());
+        statuses.all(|(_, link)| link.is_connected)
+    });
+}
+
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let clock = Clock::start();
+    while !is_so() {
+        assert!(clock.now() < Instant::ZERO + PATIENCE, "{what}");
+        pause(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn stranger_gets_nothing_but_the_end_of_the_connection() {
+    let chain = Chain::start("stranger", 2, |text| text);
+    let address = chain.services[&2].local();
+    let (_control, stream) = connect(address, &Identity::generate());
+    // an error means that the connection has ended already
+    stream.send(&greeting(1, 2)).ok();
+    assert_eq!(frames(&stream), []);
+    let mut tcp = tcp::connect("127.0.0.1", address.port()).unwrap();
+    tcp.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let mut octets = Vec::new();
+    // the end may come as a reset
+    tcp.read_to_end(&mut octets).ok();
+    // an alert of TLS: type 21, and no more
+    assert!(octets.is_empty() || octets[0] == 21, "{octets:?}");
+    let status = chain.services[&2].handle().status().unwrap();
+    assert!(status.links[&DomainId(1)].is_connected);
+    assert_eq!(status.links[&DomainId(1)].connections, 1);
+}
+
+#[test]
+fn message_that_is_too_long_or_malformed_ends_the_connection() {
+    let mut chain = Chain::start("frames", 3, |text| text);
+    let address = chain.services[&2].local();
+    chain.stop(1);
+    let identity = chain.folder.identity(1);
+    let key = Key {
+        source: DomainId(1),
+        id: CorrelationId(1),
+        attempt: 0,
+        leg: 0,
+    };
+    let sent = Instant::from_nanos(unix_nanos());
+    let body = Body::Commit { key };
+    let good = Message { sent, body }.encode();
+    let mut bad = good.clone();
+    bad.push(0);
+    let (domain, me) = (1, 2);
+    let (len, most) = (LEN_MAX + 1, LEN_MAX);
+    for (first, second, expected) in [
+        (
+            greeting(1, 2),
+            vec![1; LEN_MAX + 1],
+            LinkFault::Long { domain, len, most },
+        ),
+        (greeting(1, 2), bad, LinkFault::Malformed { domain }),
+        (
+            greeting(1, 2),
+            vec![VERSION],
+            LinkFault::Malformed { domain },
+        ),
+        (
+            greeting(3, 2),
+            good.clone(),
+            LinkFault::Greeting { domain, me },
+        ),
+        (
+            greeting(1, 3),
+            good.clone(),
+            LinkFault::Greeting { domain, me },
+        ),
+        (
+            Frame::message(good.clone()),
+            good.clone(),
+            LinkFault::Greeting { domain, me },
+        ),
+    ] {
+        let (_control, stream) = connect(address, &identity);
+        stream.send(&first).unwrap();
+        stream.send(&Frame::message(second)).ok();
+        let frames = frames(&stream);
+        assert_eq!(frames[0], greeting(2, 1), "{expected}");
+        assert_eq!(frames.len(), 1, "{expected}");
+        wait_for("the fault is reported", || {
+            fault(&chain, 2, 1).as_ref() == Some(&expected)
+        });
+    }
+    // a good message is answered: the reservation is unknown
+    let (_control, stream) = connect(address, &identity);
+    stream.send(&greeting(1, 2)).unwrap();
+    stream.send(&Frame::message(good)).unwrap();
+    let clock = Clock::start();
+    let until = Instant::ZERO + PATIENCE;
+    assert_eq!(stream.receive(clock, until).unwrap(), greeting(2, 1));
+    let answer = stream.receive(clock, until).unwrap();
+    let answer = Message::decode(&answer.octets).unwrap().body;
+    assert!(matches!(answer, Body::Aborted { .. }), "{answer:?}");
+    let long = vec![0; (256 << 10) + 1];
+    stream.send(&Frame::message(long)).unwrap();
+    frames(&stream);
+}
+
+#[test]
+fn key_that_is_pinned_for_another_number_delivers_nothing() {
+    let folder = Folder::new("number");
+    // domain 1 takes the key of domain 3 for that of domain 2
+    let one = (2, None, folder.key(3));
+    let one = Peer::start(identification(1, folder.identity(1), one));
+    let three = (1, Some(one.transport.local()), folder.key(1));
+    let three = Peer::start(identification(3, folder.identity(3), three));
+    let (_, body) = hold(1, Duration::from_secs(10));
+    let (domain, me) = (2, 1);
+    wait_for("the numbers are compared", || {
+        three.send(1, body.clone());
+        one.transport.status()[&DomainId(2)].fault == Some(LinkFault::Greeting { domain, me })
+    });
+    assert_eq!(one.answer(Duration::from_millis(300)), None);
+    assert_eq!(one.transport.status()[&DomainId(2)].received, 0);
+    assert!(!three.transport.status()[&DomainId(1)].is_connected);
+}
+
+#[test]
+fn host_with_another_key_is_not_taken_for_the_neighbor() {
+    let folder = Folder::new("key");
+    let three = (1, None, folder.key(1));
+    let three = Peer::start(identification(3, folder.identity(3), three));
+    let address = three.transport.local();
+    let one = (2, Some(address), folder.key(2));
+    let one = Peer::start(identification(1, folder.identity(1), one));
+    let expected = LinkFault::OtherKey {
+        domain: 2,
+        address: address.to_string(),
+        shown: folder.key(3),
+        pinned: folder.key(2),
+    };
+    wait_for("the key is refused", || {
+        one.transport.status()[&DomainId(2)].fault.as_ref() == Some(&expected)
+    });
+    assert_eq!(one.transport.status()[&DomainId(2)].connections, 0);
+}
+
+#[test]
+fn neighbor_that_does_not_know_the_key_is_named_with_the_remedy() {
+    let folder = Folder::new("unknown");
+    let two = (1, None, folder.key(7));
+    let two = Peer::start(identification(2, folder.identity(2), two));
+    let one = (2, Some(two.transport.local()), folder.key(2));
+    let one = Peer::start(identification(1, folder.identity(1), one));
+    let (domain, me, key) = (2, 1, folder.key(1));
+    wait_for("the end is explained", || {
+        let expected = LinkFault::NotGreeted { domain, me, key };
+        one.transport.status()[&DomainId(2)].fault == Some(expected)
+    });
+    assert_eq!(two.transport.status()[&DomainId(1)].connections, 0);
+}
+
+#[test]
+fn connection_ends_when_the_key_of_the_neighbor_expires() {
+    let folder = Folder::new("expires");
+    let two = (1, None, folder.key(1));
+    let mut known = identification(2, folder.identity(2), two);
+    let neighbor = known.neighbors.get_mut(&DomainId(1)).unwrap();
+    neighbor.expires = Instant::from_nanos(unix_nanos()) + Duration::from_secs(3);
+    let two = Peer::start(known);
+    let one = (2, Some(two.transport.local()), folder.key(2));
+    let one = Peer::start(identification(1, folder.identity(1), one));
+    connected(&one, &two);
+    let expected = Some(LinkFault::Expired { domain: 1 });
+    wait_for("the key expires", || {
+        two.transport.status()[&DomainId(1)].fault == expected
+    });
+    wait_for("domain 1 notices", || {
+        let link = &one.transport.status()[&DomainId(2)];
+        matches!(link.fault, Some(LinkFault::NotGreeted { .. }))
+    });
+}
+
+#[test]
+fn one_connection_is_used_when_both_sides_connect() {
+    let folder = Folder::new("both");
+    for round in 0..6 {
+        let ports = [free_port(), free_port()];
+        let start = |me: u32| {
+            let other = 3 - me;
+            let pinned = (other, Some(ports[other as usize - 1]), folder.key(other));
+            let known = identification(me, folder.identity(me), pinned);
+            Peer::start_at(ports[me as usize - 1], known)
+        };
+        let (one, two) = if round % 2 == 0 {
+            let one = start(1);
+            (one, start(2))
+        } else {
+            let two = start(2);
+            pause(Duration::from_millis(round * 100));
+            (start(1), two)
+        };
+        connected(&one, &two);
+        // a message passes in each direction, at the latest when the last connection is in use
+        let (_, body) = hold(1, Duration::from_secs(10));
+        assert_eq!(one.ask_to(2, &body, &two), body);
+        assert_eq!(two.ask_to(1, &body, &one), body);
+        for peer in [&one, &two] {
+            let links = peer.transport.status();
+            assert!(
+                links.values().all(|link| link.connections <= 3),
+                "{links:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn neighbor_is_connected_again_after_it_was_away() {
+    let folder = Folder::new("again");
+    let port = free_port();
+    let start_two = || {
+        let known = identification(2, folder.identity(2), (1, None, folder.key(1)));
+        Peer::start_at(port, known)
+    };
+    let one = (2, Some(port), folder.key(2));
+    let one = Peer::start(identification(1, folder.identity(1), one));
+    let (_, body) = hold(1, Duration::from_secs(10));
+    for round in 1..=3 {
+        let two = start_two();
+        connected(&one, &two);
+        assert_eq!(one.ask_to(2, &body, &two), body);
+        assert_eq!(one.transport.status()[&DomainId(2)].connections, round);
+        drop(two);
+        wait_for("the end is noticed", || {
+            !one.transport.status()[&DomainId(2)].is_connected
+        });
+    }
+}
+
+/// Returns an address that is free at this moment.
+fn free_port() -> SocketAddr {
+    let listener: TcpListener = tcp::listen(super::site::any_port()).unwrap();
+    listener.local_addr().unwrap()
+}
