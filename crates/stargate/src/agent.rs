@@ -4,7 +4,7 @@
 //! increases, so a link is never over its capacity, not even between two changes. After its vector a circuit has a
 //! rate of zero, even if all neighbors are lost.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use lighthaul_base::trc::Trc;
@@ -27,6 +27,10 @@ pub struct RateChange {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agent {
     circuits: BTreeMap<(Key, u8), Circuit>,
+    /// Circuits by the time of their next change, so that the others cost nothing.
+    due: BTreeSet<(Instant, (Key, u8))>,
+    /// Time of the last changes.
+    last: Instant,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,74 +38,93 @@ struct Circuit {
     segment: Segment,
     vector: Option<Trc>,
     rate: Option<Rate>,
+    /// Time of the next change.
+    due: Instant,
 }
 
 impl Agent {
     /// Adds a circuit, or replaces its vector.
-    pub fn program(&mut self, circuit: (Key, u8), segment: Segment, vector: Trc) {
-        let rate = self.circuits.get(&circuit).and_then(|known| known.rate);
+    pub fn program(&mut self, id: (Key, u8), segment: Segment, vector: Trc) {
+        let known = self.circuits.remove(&id);
+        let rate = known.and_then(|known| {
+            self.due.remove(&(known.due, id));
+            known.rate
+        });
         let vector = Some(vector);
-        let known = Circuit {
+        let due = Instant::ZERO;
+        let circuit = Circuit {
             segment,
             vector,
             rate,
+            due,
         };
-        self.circuits.insert(circuit, known);
+        self.circuits.insert(id, circuit);
+        self.due.insert((due, id));
     }
 
     /// Ends a circuit with the next changes.
-    pub fn unprogram(&mut self, circuit: (Key, u8)) {
-        if let Some(circuit) = self.circuits.get_mut(&circuit) {
+    pub fn unprogram(&mut self, id: (Key, u8)) {
+        if let Some(circuit) = self.circuits.get_mut(&id) {
             circuit.vector = None;
+            self.due.remove(&(circuit.due, id));
+            circuit.due = Instant::ZERO;
+            self.due.insert((circuit.due, id));
         }
     }
 
     /// Ends all circuits but these with the next changes.
     pub fn keep_only(&mut self, circuits: &[(Key, u8)]) {
-        for (id, circuit) in &mut self.circuits {
-            if !circuits.contains(id) {
-                circuit.vector = None;
-            }
+        let others = self.circuits.keys().filter(|id| !circuits.contains(id));
+        let others: Vec<_> = others.copied().collect();
+        for id in others {
+            self.unprogram(id);
         }
     }
 
     /// Returns the changes that are due, decreases first, and removes circuits that have ended.
     pub fn changes(&mut self, now: Instant) -> Vec<RateChange> {
+        if now < self.last {
+            // the clock was set back: earlier ranges apply again
+            self.due = self
+                .circuits
+                .keys()
+                .map(|id| (Instant::ZERO, *id))
+                .collect();
+        }
+        self.last = now;
         let mut changes = Vec::new();
-        for (id, circuit) in &mut self.circuits {
+        while let Some((_, id)) = self.due.first().filter(|(due, _)| *due <= now).copied() {
+            self.due.pop_first();
+            let Some(circuit) = self.circuits.get_mut(&id) else {
+                continue;
+            };
             let vector = circuit.vector.as_ref();
             let rate = vector.and_then(|vector| vector.rate_at(now));
             if rate != circuit.rate {
                 let change = RateChange {
-                    circuit: *id,
+                    circuit: id,
                     segment: circuit.segment,
                     rate,
                 };
                 changes.push((rate > circuit.rate, change));
                 circuit.rate = rate;
             }
+            let next = vector.and_then(|vector| vector.next_change(now));
+            match next {
+                Some(next) => {
+                    circuit.due = next;
+                    self.due.insert((next, id));
+                }
+                None => drop(self.circuits.remove(&id)),
+            }
         }
-        self.circuits.retain(|_, circuit| {
-            let vector = circuit.vector.as_ref();
-            vector.is_some_and(|vector| now < vector.end())
-        });
         changes.sort_by_key(|(is_increase, change)| (*is_increase, change.circuit));
         changes.into_iter().map(|(_, change)| change).collect()
     }
 
     /// Returns the time of the next change: now for a circuit that was removed.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        let next = self.circuits.values().filter_map(|circuit| {
-            let Some(vector) = circuit.vector.as_ref() else {
-                return Some(now);
-            };
-            if vector.rate_at(now) == circuit.rate {
-                vector.next_change(now)
-            } else {
-                Some(now)
-            }
-        });
-        next.min()
+        self.due.first().map(|(due, _)| now.max(*due))
     }
 }
 
@@ -163,5 +186,80 @@ mod tests {
         assert_eq!(agent.poll_timeout(at(4)), Some(at(4)));
         assert_eq!(rates(&agent.changes(at(4))), vec![(2, 0)]);
         assert_eq!(agent.poll_timeout(at(5)), None);
+    }
+
+    #[test]
+    fn earlier_ranges_apply_again_after_the_clock_was_set_back() {
+        let mut agent = Agent::default();
+        let at = |secs: u64| Instant::from_nanos(secs * 1_000_000_000);
+        let vector = "1s-2s 100kb/s, 3s-5s 900kb/s".parse().unwrap();
+        agent.program(circuit(1), SEGMENT, vector);
+        assert_eq!(rates(&agent.changes(at(0))), vec![]);
+        assert_eq!(agent.poll_timeout(at(0)), Some(at(1)));
+        assert_eq!(rates(&agent.changes(at(3))), vec![(1, 900_000)]);
+        assert_eq!(rates(&agent.changes(at(1))), vec![(1, 100_000)]);
+        assert_eq!(rates(&agent.changes(at(2))), vec![(1, 0)]);
+        assert_eq!(agent.poll_timeout(at(2)), Some(at(3)));
+        assert_eq!(rates(&agent.changes(at(9))), vec![]);
+        assert_eq!(
+            agent,
+            Agent {
+                last: at(9),
+                ..Agent::default()
+            }
+        );
+    }
+
+    #[test]
+    fn changes_are_those_of_a_look_at_all_circuits() {
+        let mut rng = lighthaul_base::Rng::new(5);
+        let (mut agent, mut rates) = (Agent::default(), BTreeMap::new());
+        let mut vectors: BTreeMap<(Key, u8), Trc> = BTreeMap::new();
+        let at = |nanos: u64| Instant::from_nanos(nanos);
+        let mut now = 1000;
+        for _ in 0..3000 {
+            now = (now + rng.below(40)).saturating_sub(if rng.below(50) == 0 { 300 } else { 0 });
+            let id = circuit(u128::from(rng.below(20)));
+            match rng.below(4) {
+                0 | 1 => {
+                    let mut from = now + rng.below(60);
+                    let steps = (0..=rng.below(3)).map(|_| {
+                        let till = from + 1 + rng.below(50);
+                        let rate = Rate::from_bps(1000 * (1 + rng.below(3))).unwrap();
+                        let step = lighthaul_base::trc::Step {
+                            from: at(from),
+                            till: at(till),
+                            rate,
+                        };
+                        from = till + rng.below(2) * 10;
+                        step
+                    });
+                    let vector = Trc::new(steps.collect()).unwrap();
+                    agent.program(id, SEGMENT, vector.clone());
+                    vectors.insert(id, vector);
+                }
+                2 => {
+                    agent.unprogram(id);
+                    vectors.remove(&id);
+                }
+                _ => {}
+            }
+            for change in agent.changes(at(now)) {
+                match change.rate {
+                    Some(rate) => rates.insert(change.circuit, rate),
+                    None => rates.remove(&change.circuit),
+                };
+            }
+            vectors.retain(|_, vector| at(now) < vector.end());
+            let expected = vectors
+                .iter()
+                .filter_map(|(id, vector)| Some((*id, vector.rate_at(at(now))?)));
+            assert_eq!(rates, expected.collect());
+            assert!(
+                agent
+                    .poll_timeout(at(now))
+                    .is_none_or(|next| next > at(now))
+            );
+        }
     }
 }

@@ -88,13 +88,7 @@ impl<R: Resources> Domain<R> {
         {
             return Err(Refusal::RateLimit);
         }
-        let of_neighbor = self.reservations.values();
-        let of_neighbor = of_neighbor.filter(|one| one.stored.upstream == Some(from));
-        let (mut all, mut held) = (0, 0);
-        for one in of_neighbor {
-            all += 1;
-            held += usize::from(one.is_held());
-        }
+        let (all, held) = self.usage.of(from);
         let most = policy.reservations_max;
         if held >= most || all >= most.saturating_mul(REMEMBERED) {
             return Err(Refusal::Quota);

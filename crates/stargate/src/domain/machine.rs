@@ -7,6 +7,7 @@ use lighthaul_base::{Instant, Rng};
 use super::relay::Relay;
 use super::reservation::Reservation;
 use super::search::Search;
+use super::usage::Usage;
 use crate::config::Config;
 use crate::key::{CorrelationId, DomainId, Key, QueryId, ROOT};
 use crate::message::{Body, Message};
@@ -27,6 +28,8 @@ pub struct Domain<R> {
     pub(crate) topology: Topology,
     pub(crate) rng: Rng,
     pub(crate) reservations: BTreeMap<Key, Reservation>,
+    /// Numbers of reservations of each neighbor.
+    pub(crate) usage: Usage,
     pub(crate) searches: BTreeMap<CorrelationId, Search>,
     /// Queries of this domain that wait for an answer: request, candidate, leg.
     pub(crate) asked: BTreeMap<u64, (CorrelationId, usize, usize)>,
@@ -71,6 +74,7 @@ impl<R: Resources> Domain<R> {
             topology,
             rng: Rng::new(seed),
             reservations: BTreeMap::new(),
+            usage: Usage::default(),
             searches: BTreeMap::new(),
             asked: BTreeMap::new(),
             relays: BTreeMap::new(),
@@ -177,6 +181,7 @@ impl<R: Resources> Domain<R> {
         let Some(mut reservation) = self.reservations.remove(&key) else {
             return false;
         };
+        self.usage.leave(&reservation);
         self.timers
             .remove(&(reservation.wake, Timer::Reservation(key)));
         step(self, &mut reservation);
@@ -194,6 +199,7 @@ impl<R: Resources> Domain<R> {
         reservation.wake = reservation.next_timer(self.config.timing.linger);
         self.timers
             .insert((reservation.wake, Timer::Reservation(key)));
+        self.usage.enter(&reservation);
         self.reservations.insert(key, reservation);
     }
 

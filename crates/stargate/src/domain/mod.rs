@@ -10,7 +10,7 @@
 //!                                    Closing ---> children have acknowledged ---> Closed ---> hold_till
 //! ```
 //!
-//! - [`machine`]: calls of the driver; `admission`: checks of what a neighbor asks
+//! - [`machine`]: calls of the driver; `admission`: checks of what a neighbor asks; `usage`: its reservations
 //! - `search`: candidate paths of a request; `asking`: their queries; `relay`, `relaying`: queries of neighbors
 //! - [`reservation`]: stage and timers of one reservation; `holding`, `committing`, `closing`: its phases
 //! - `restoring`: restart from records
@@ -26,6 +26,7 @@ mod relaying;
 pub mod reservation;
 mod restoring;
 mod search;
+mod usage;
 
 pub use self::machine::Domain;
 pub use self::reservation::{Reservation, Stage};
