@@ -20,9 +20,13 @@ impl Callers {
         self.watch(id, caller);
     }
 
-    /// Adds a caller.
+    /// Adds a caller. The oldest one of too many callers for one request waits no longer.
     pub(super) fn watch(&mut self, id: CorrelationId, caller: SyncSender<Outcome>) {
-        self.waiting.entry(id).or_default().push(caller);
+        let callers = self.waiting.entry(id).or_default();
+        if callers.len() >= CALLERS_MAX {
+            callers.remove(0);
+        }
+        callers.push(caller);
     }
 
     /// Returns the number of requests without their first outcome.
@@ -48,5 +52,58 @@ impl Callers {
         if is_last || callers.is_empty() {
             self.waiting.remove(&id);
         }
+    }
+}
+
+/// Maximum number of callers that wait for one request.
+const CALLERS_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use lighthaul_stargate::Refusal;
+
+    use super::*;
+
+    #[test]
+    fn outcomes_reach_all_callers_until_the_last_one() {
+        let mut callers = Callers::default();
+        let (id, other) = (CorrelationId(1), CorrelationId(2));
+        let (one, outcomes) = sync_channel(2);
+        let (two, more) = sync_channel(2);
+        callers.begin(id, one);
+        callers.watch(id, two);
+        assert_eq!(callers.open(), 1);
+        callers.report(other, &Outcome::Ended);
+        assert_eq!(callers.open(), 1);
+        let vector = "0s-2s 100kb/s".parse().unwrap();
+        let legs = Vec::new();
+        let committed = Outcome::Committed { vector, legs };
+        callers.report(id, &committed);
+        callers.report(id, &Outcome::Failed(Refusal::DeviceFailed));
+        callers.report(id, &Outcome::Ended);
+        for outcomes in [outcomes, more] {
+            let all: Vec<Outcome> = outcomes.iter().collect();
+            let failed = Outcome::Failed(Refusal::DeviceFailed);
+            assert_eq!(all, [committed.clone(), failed]);
+        }
+        assert!(callers.open() == 0 && callers.waiting.is_empty());
+    }
+
+    #[test]
+    fn callers_that_have_left_or_do_not_read_hold_nothing_up() {
+        let mut callers = Callers::default();
+        let id = CorrelationId(1);
+        let (slow, _unread) = sync_channel(1);
+        callers.begin(id, slow);
+        for _ in 0..100 {
+            callers.watch(id, sync_channel(1).0);
+        }
+        assert_eq!(callers.waiting[&id].len(), CALLERS_MAX);
+        let vector = "0s-2s 100kb/s".parse().unwrap();
+        let legs = Vec::new();
+        callers.report(id, &Outcome::Committed { vector, legs });
+        assert!(callers.waiting.is_empty());
     }
 }

@@ -76,7 +76,12 @@ impl Driver {
                     self.domain.request(now, *request);
                 }
             }
-            Event::Watch(id, caller) => self.callers.watch(id, caller),
+            Event::Watch(id, caller) => {
+                let mut known = self.domain.reservations();
+                if self.domain.is_searching(id) || known.any(|one| one.key().id == id) {
+                    self.callers.watch(id, caller);
+                }
+            }
             Event::Release(id) => self.domain.release(now, id),
             Event::DeviceFault(key) => self.domain.fail(now, key),
             // a caller that has left needs no answer

@@ -38,7 +38,8 @@ impl Handle {
         self.with_ticket(id, |caller| Event::Request(Box::new(request), caller))
     }
 
-    /// Waits for further outcomes of a request, for example after a restart of the caller.
+    /// Waits for further outcomes of a request, for example after a restart of the caller. The ticket of an unknown
+    /// request fails.
     pub fn watch(&self, id: CorrelationId) -> Result<Ticket, Error> {
         self.with_ticket(id, |caller| Event::Watch(id, caller))
     }

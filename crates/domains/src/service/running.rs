@@ -175,4 +175,4 @@ fn report(events: &SyncSender<Event>) -> Box<dyn Fn(DeviceFault) + Send> {
 }
 
 /// Maximum number of events that wait.
-const EVENTS_MAX: usize = 4096;
+const EVENTS_MAX: usize = 1024;

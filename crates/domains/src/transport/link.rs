@@ -1,7 +1,7 @@
 //! Connection to one neighbor, and the messages that wait for it.
 //!
 //! A message leaves at once if the connection has room. Otherwise it waits: the oldest messages are dropped beyond
-//! [`WAITING_MAX`], and all that have waited for [`STALE`], since the machine repeats them.
+//! [`WAITING_MAX`] and [`WAITING_BYTES_MAX`], and all that have waited for [`STALE`]. The machine repeats them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,8 +29,7 @@ pub(super) struct Link {
 #[derive(Debug, Default)]
 struct LinkState {
     connection: Option<Connection>,
-    /// Messages that wait, and the time from which each does.
-    waiting: VecDeque<(Instant, Vec<u8>)>,
+    waiting: Waiting,
     /// Number of the last connection.
     last: u64,
     calling: bool,
@@ -116,13 +115,10 @@ impl Link {
     /// Sends a message, or keeps it for a while if there is no connection or no room.
     pub(super) fn send(&self, octets: Vec<u8>, now: Instant) {
         let mut state = self.state();
-        state.waiting.push_back((now, octets));
-        if state.waiting.len() > WAITING_MAX {
-            state.waiting.pop_front();
-            state.status.dropped += 1;
-        }
+        let dropped = state.waiting.push(now, octets);
+        state.status.dropped += dropped;
         state.flush(now);
-        let has_rest = !state.waiting.is_empty();
+        let has_rest = !state.waiting.messages.is_empty();
         drop(state);
         if has_rest {
             self.wake.raise();
@@ -232,21 +228,13 @@ impl LinkState {
     }
 
     fn flush(&mut self, now: Instant) {
-        while let Some((since, _)) = self.waiting.front() {
-            if now.since(*since) > STALE {
-                self.waiting.pop_front();
-                self.status.dropped += 1;
-                continue;
-            }
-            let Some(connection) = &self.connection else {
-                return;
-            };
-            if !connection.stream.has_room() {
-                return;
-            }
-            let Some((_, octets)) = self.waiting.pop_front() else {
-                return;
-            };
+        self.status.dropped += self.waiting.drop_stale(now);
+        let Some(connection) = &self.connection else {
+            return;
+        };
+        while connection.stream.has_room()
+            && let Some(octets) = self.waiting.pop()
+        {
             match connection.stream.send(&Frame::message(octets)) {
                 Ok(()) => self.status.sent += 1,
                 Err(_) => self.status.dropped += 1,
@@ -255,13 +243,84 @@ impl LinkState {
     }
 }
 
+/// Messages that wait, and the time from which each does.
+#[derive(Debug, Default)]
+struct Waiting {
+    messages: VecDeque<(Instant, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl Waiting {
+    /// Adds a message. Returns the number of older messages that were dropped for it.
+    fn push(&mut self, now: Instant, octets: Vec<u8>) -> u64 {
+        self.bytes += octets.len();
+        self.messages.push_back((now, octets));
+        let mut dropped = 0;
+        while self.messages.len() > WAITING_MAX || self.bytes > WAITING_BYTES_MAX {
+            self.pop();
+            dropped += 1;
+        }
+        dropped
+    }
+
+    fn pop(&mut self) -> Option<Vec<u8>> {
+        let (_, octets) = self.messages.pop_front()?;
+        self.bytes -= octets.len();
+        Some(octets)
+    }
+
+    /// Drops messages that have waited for too long, and returns their number.
+    fn drop_stale(&mut self, now: Instant) -> u64 {
+        let mut dropped = 0;
+        while let Some((since, _)) = self.messages.front()
+            && now.since(*since) > STALE
+        {
+            self.pop();
+            dropped += 1;
+        }
+        dropped
+    }
+}
+
 /// Stream of all frames.
 const STREAM: u16 = 1;
 /// Maximum number of messages that wait for a connection or for room.
 const WAITING_MAX: usize = 4096;
+/// Maximum number of their octets.
+const WAITING_BYTES_MAX: usize = 4 << 20;
 /// Time after which a waiting message is dropped.
 const STALE: Duration = Duration::from_secs(1);
 /// Silence of a neighbor after which its connection ends.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// Time between two empty frames.
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn oldest_messages_are_dropped_beyond_number_size_and_age() {
+        let mut waiting = Waiting::default();
+        for nth in 0..WAITING_MAX {
+            assert_eq!(waiting.push(at(nth as u64), vec![1; 10]), 0);
+        }
+        assert_eq!(waiting.push(at(5000), vec![2; 10]), 1);
+        assert_eq!(waiting.drop_stale(at(2001)), 1000);
+        assert_eq!(waiting.messages.len(), WAITING_MAX - 1000);
+        assert_eq!(waiting.bytes, waiting.messages.len() * 10);
+        let mut dropped = 0;
+        for _ in 0..200 {
+            dropped += waiting.push(at(6000), vec![3; 32 << 10]);
+        }
+        let (count, bytes) = (waiting.messages.len(), waiting.bytes);
+        assert_eq!(dropped as usize + count, WAITING_MAX - 1000 + 200);
+        assert_eq!((count, bytes), (128, WAITING_BYTES_MAX));
+        assert_eq!(waiting.drop_stale(at(9000)), 128);
+        assert_eq!((waiting.pop(), waiting.bytes), (None, 0));
+    }
+}

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::panics;
 use lighthaul_io::host::wait::Waker;
 use lighthaul_io::net::tcp;
 use lighthaul_stargate::wire::LEN_MAX;
@@ -115,7 +116,12 @@ impl Transport {
     }
 
     fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
+        let part = name.to_owned();
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            if let Err(panic) = panics::catch(&part, run) {
+                error!("{}", lighthaul_io::error::Error::from(panic));
+            }
+        });
         let thread = thread.map_err(|why| Error::Resources(why.to_string()))?;
         self.threads.push(thread);
         Ok(())

@@ -112,3 +112,29 @@ fn rate_that_ended_while_the_service_was_away_is_removed_from_the_devices() {
     assert_eq!(devices.recorded().resets, 2);
     chain.assert_released();
 }
+
+#[test]
+fn service_without_its_store_ends_and_its_devices_finish_their_vectors() {
+    let mut chain = Chain::start("lost", 2, |text| text);
+    let outcome = chain.request(3, |request| {
+        request.demand.bytes = 62_500_000;
+    });
+    assert!(matches!(outcome, Outcome::Committed { .. }), "{outcome:?}");
+    let devices = chain.devices[&2].clone();
+    chain.wait_until("the circuit carries data", |_| {
+        !devices.recorded().rates.is_empty()
+    });
+    let store = chain.folder.store(2);
+    std::fs::rename(&store, chain.folder.0.join("elsewhere.db")).unwrap();
+    let service = chain.services.remove(&2).unwrap();
+    let outcome = chain.request(4, |request| {
+        request.till = request.from + Duration::from_secs(20);
+    });
+    assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
+    assert!(service.has_ended());
+    chain.wait_until("the vector ends at the devices", |_| {
+        devices.recorded().rates.is_empty()
+    });
+    let why = service.stop().unwrap_err().to_string();
+    assert!(why.contains("put the original file back"), "{why}");
+}

@@ -90,6 +90,24 @@ fn stranger_gets_nothing_but_the_end_of_the_connection() {
 }
 
 #[test]
+fn idle_connections_of_strangers_do_not_keep_a_neighbor_away() {
+    let folder = Folder::new("idle");
+    let two = (1, None, folder.key(1));
+    let two = Peer::start(identification(2, folder.identity(2), two));
+    let port = two.transport.local().port();
+    let mut idle: Vec<_> = (0..40)
+        .map(|_| tcp::connect("127.0.0.1", port).unwrap())
+        .collect();
+    let one = (2, Some(two.transport.local()), folder.key(2));
+    let one = Peer::start(identification(1, folder.identity(1), one));
+    connected(&one, &two);
+    // each idle connection ends, at the latest after the time for a handshake
+    for tcp in &mut idle {
+        assert!(tcp.read(&mut [0]).is_ok_and(|count| count == 0));
+    }
+}
+
+#[test]
 fn message_that_is_too_long_or_malformed_ends_the_connection() {
     let mut chain = Chain::start("frames", 3, |text| text);
     let address = chain.services[&2].local();
