@@ -57,6 +57,16 @@ pub enum Error {
     /// Fault of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Device that cannot be used.
+    #[error(
+        "cannot use the device at {interface}: {why}; correct its [[device]], or make the device available"
+    )]
+    Device {
+        /// Interface.
+        interface: String,
+        /// Reason.
+        why: String,
+    },
     /// Resource that the operating system refused.
     #[error("cannot start the service: {0}; free resources of this host and start it again")]
     Resources(String),

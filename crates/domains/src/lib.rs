@@ -9,7 +9,7 @@
 //!
 //! - [`config`]: the configuration file of a domain, checked
 //! - [`transport`]: authenticated connections to the neighbors, and their queues
-//! - [`store`]: durable records; [`devices`]: the devices as a trait; `device_thread`: their rates over time
+//! - [`store`]: durable records; [`devices`]: the devices, as a trait and behind drivers; `device_thread`: their rates over time
 //! - [`service`]: the thread of the machine, its callers and its status
 //! - [`error`]: faults, in one sentence each; `wall_clock`: the time that all domains share; `random`: seeds and IDs
 
@@ -24,7 +24,7 @@ pub mod transport;
 mod wall_clock;
 
 pub use config::DomainConfig;
-pub use devices::{DeviceFault, Devices, RecordingDevices};
+pub use devices::{DeviceFault, Devices, DrivenDevices, RecordingDevices};
 pub use error::Error;
 pub use service::{Handle, Service, Status, Ticket};
 pub use store::RecordStore;

@@ -16,6 +16,7 @@ use lighthaul_stargate::{
     CalendarResources, Config, DomainId, DomainLink, Policy, PortId, Timing, Topology,
 };
 
+use super::device_config::DeviceConfig;
 use super::fault::ConfigFault;
 use super::network::Network;
 use super::tables::{ConfigTable, DomainLinkTable, NeighborTable, TimingTable};
@@ -40,6 +41,8 @@ pub struct DomainConfig {
     pub topology: Topology,
     /// Network inside this domain.
     pub network: Network,
+    /// Devices and their circuits.
+    pub devices: DeviceConfig,
     /// Maximum number of requests of local callers that wait for their outcome.
     pub requests_max: usize,
 }
@@ -86,6 +89,7 @@ impl DomainConfig {
         let (neighbors, policies) = neighbors(me, &table.neighbor)?;
         let network = Network::new(&table.port, &table.link)?;
         let topology = published(me, &table.domain_link, &network, &neighbors)?;
+        let devices = DeviceConfig::new(&table.device, &table.circuit, &network)?;
         let machine = Config {
             me,
             neighbors: policies,
@@ -102,6 +106,7 @@ impl DomainConfig {
             neighbors,
             topology,
             network,
+            devices,
             requests_max: positive("requests_max", table.requests_max, REQUESTS_DEFAULT)?,
         })
     }

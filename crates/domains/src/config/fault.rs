@@ -57,6 +57,26 @@ pub enum ConfigFault {
          and hold and decide together must not exceed hold_max"
     )]
     Timing,
+    /// Device that is neither a shaper nor a program, or both.
+    #[error(
+        "device {0} needs either capacity, for an interface that Linux shapes, or program, for a driver"
+    )]
+    Device(String),
+    /// Two devices at one interface.
+    #[error("device {0} is defined twice; give each interface one device")]
+    SameInterface(String),
+    /// Two circuits with the same ports.
+    #[error("the circuit from port {0} to port {1} is defined twice; remove one of them")]
+    SameCircuit(u32, u32),
+    /// Circuit from or to a port that does not exist.
+    #[error("a circuit uses port {0}, which is not defined; add a [[port]] with number = {0}")]
+    CircuitPort(u32),
+    /// Circuit at an interface without a device.
+    #[error("a circuit uses interface {0}, which has no device; add a [[device]] with it")]
+    CircuitInterface(String),
+    /// Circuits with packets in common at one interface.
+    #[error("two circuits at interface {0} have packets in common; give them different flows")]
+    Overlap(String),
     /// Limit of zero.
     #[error("{0} is zero; use at least 1")]
     Zero(&'static str),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Rate, civil, duration};
 use lighthaul_capture::target::Target;
+use lighthaul_circuit::flow::Flow;
 use lighthaul_io::crypto::identity::Fingerprint;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -33,6 +34,10 @@ pub(super) struct ConfigTable {
     pub(super) neighbor: Vec<NeighborTable>,
     #[serde(default)]
     pub(super) domain_link: Vec<DomainLinkTable>,
+    #[serde(default)]
+    pub(super) device: Vec<DeviceTable>,
+    #[serde(default)]
+    pub(super) circuit: Vec<CircuitTable>,
 }
 
 /// Timers; those that are absent have their defaults.
@@ -109,6 +114,29 @@ pub(super) struct DomainLinkTable {
     pub(super) cost: u32,
     #[serde(default)]
     pub(super) both: bool,
+}
+
+/// Device of an interface: a program, or the shaper of Linux.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeviceTable {
+    pub(super) interface: String,
+    #[serde(default, deserialize_with = "optional_rate")]
+    pub(super) capacity: Option<Rate>,
+    pub(super) program: Option<PathBuf>,
+    #[serde(default)]
+    pub(super) arguments: Vec<String>,
+    pub(super) limit: Option<Time>,
+}
+
+/// Circuit of a pair of ports.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CircuitTable {
+    pub(super) ingress: u32,
+    pub(super) egress: u32,
+    pub(super) interface: String,
+    pub(super) flow: Flow,
 }
 
 /// Duration with its unit, such as `5s`.

@@ -1,5 +1,6 @@
 //! Connections to a neighbor: the call, and the delay before the next one.
 
+use std::fmt;
 use std::time::Duration;
 
 use lighthaul_base::Rng;
@@ -7,7 +8,7 @@ use lighthaul_capture::target::Target;
 use lighthaul_io::control::Control;
 use lighthaul_io::crypto::tls::{self, Side};
 use lighthaul_io::error::Error;
-use lighthaul_io::net::tcp;
+use lighthaul_io::net::{dial, tcp};
 
 use super::endpoints::Identification;
 use super::link::Link;
@@ -37,8 +38,22 @@ fn connect(link: &Link, known: &Identification, address: &Target) -> Result<Cont
     if wall_now() >= pinned.expires {
         return Err(LinkFault::Expired { domain });
     }
-    let host = address.host.to_string();
-    let mut tcp = tcp::connect_to(COMMANDS, &host, address.port).map_err(failed)?;
+    let unreachable = |why: &dyn fmt::Display| LinkFault::Network {
+        domain,
+        why: format!("cannot reach {address}: {why}; ask its operator if the service runs there"),
+    };
+    let addresses = dial::resolve(&address.host.to_string(), address.port);
+    let addresses = addresses.map_err(|why| unreachable(&why))?;
+    let mut last = None;
+    let mut open = addresses.into_iter().take(ADDRESSES_MAX).filter_map(|one| {
+        let dialed = dial::dial(one, PATIENCE);
+        dialed.map_err(|why| last = Some(why)).ok()
+    });
+    let (tcp, _) = open.next().ok_or(()).map_err(|()| match &last {
+        Some(why) => unreachable(why),
+        None => unreachable(&"the name has no address"),
+    })?;
+    let mut tcp = tcp::with_handshake_timeouts(tcp).map_err(failed)?;
     let tls = tls::handshake(&mut tcp, Side::Client, &known.identity).map_err(failed)?;
     let shown = tls::peer(&tls).map_err(failed)?;
     if !shown.is(pinned.key) {
@@ -83,8 +98,10 @@ impl Backoff {
     }
 }
 
-/// Commands that a failed call names as those to check.
-const COMMANDS: &[&str] = &["lighthaul domains"];
+/// Time that one address has to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum number of addresses of one name that are tried.
+const ADDRESSES_MAX: usize = 4;
 const DELAY_MIN: Duration = Duration::from_millis(100);
 const DELAY_MAX: Duration = Duration::from_secs(10);
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_stargate::{CorrelationId, Outcome, Refusal};
 
-use super::site::{Chain, PATIENCE, book, request};
+use super::site::{Chain, Folder, PATIENCE, book, request};
 
 #[test]
 fn path_over_three_domains_is_committed_and_released_everywhere() {
@@ -144,3 +144,50 @@ fn domain_that_is_away_refuses_the_path_after_the_time_for_queries() {
         .unwrap();
     chain.assert_released();
 }
+
+#[test]
+fn program_of_a_device_gets_the_rates_of_a_path() {
+    let log = Folder::path("program").join("requests");
+    let path = log.display();
+    let script = format!(
+        "request=$(cat); echo \"$request\" >> {path}; case \"$request\" in \
+         *capabilities*) echo '{CAPABLE}';; *inspect*) echo '{{\"circuits\":[]}}';; \
+         *) echo '{{\"answers\":[null]}}';; esac"
+    );
+    let tables = format!(
+        "[[device]]\ninterface = \"1/1/3\"\nprogram = \"/bin/sh\"\narguments = [\"-c\", '''{script}''']\n\
+         [[circuit]]\ningress = 1\negress = 102\ninterface = \"1/1/3\"\nflow = \"udp 10.0.0.2/32\"\n"
+    );
+    // only domain 2 has such a device
+    let with_device = |text: String| {
+        let is_second = text.starts_with("domain = 2\n");
+        if is_second { text + &tables } else { text }
+    };
+    let chain = Chain::start("program", 2, with_device);
+    let handle = chain.services[&1].handle();
+    let mut request = request(1, 2);
+    request.demand.bytes = 50_000_000;
+    let ticket = handle.request(request).unwrap();
+    let committed = ticket.wait(PATIENCE).unwrap();
+    assert!(
+        matches!(committed, Some(Outcome::Committed { .. })),
+        "{committed:?}"
+    );
+    assert_eq!(ticket.wait(PATIENCE).unwrap(), Some(Outcome::Ended));
+    let requests = std::fs::read_to_string(&log).unwrap();
+    let has = |line: &str, words: [&str; 2]| words.iter().all(|word| line.contains(word));
+    let expected = [
+        ["capabilities", "version"],
+        ["inspect", "version"],
+        ["apply", "\"rate_bps\":100000000"],
+        ["remove", "\"id\":4294967398"],
+    ];
+    let lines: Vec<&str> = requests.lines().collect();
+    assert_eq!(lines.len(), expected.len(), "{requests}");
+    for (line, words) in lines.iter().zip(expected) {
+        assert!(has(line, words), "{requests}");
+    }
+    chain.assert_released();
+}
+
+const CAPABLE: &str = r#"{"capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,"guard_nanos":1000,"entries_max":96,"is_hitless":false,"overhead_bytes":38}}"#;

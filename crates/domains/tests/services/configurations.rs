@@ -6,16 +6,181 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_domains::DomainConfig;
 use lighthaul_io::crypto::identity::Fingerprint;
-use lighthaul_stargate::{DomainId, PortId, Timing};
+use lighthaul_stargate::{DomainId, PortId, Segment, Timing};
 
 fn key(octet: u8) -> String {
     Fingerprint::from_octets([octet; 32]).to_string()
 }
 
+/// Returns the good configuration with a change.
+fn changed(from: &str, to: &str) -> String {
+    let text = GOOD.replacen(from, to, 1);
+    assert!(from == to || text != GOOD, "{from}");
+    text.replace("KEY2", &key(2)).replace("KEY3", &key(3))
+}
+
 fn good() -> String {
-    let (two, three) = (key(2), key(3));
-    format!(
-        r#"
+    changed("", "")
+}
+
+fn parse(text: &str) -> Result<DomainConfig, String> {
+    DomainConfig::parse(text, Path::new("/etc/lighthaul")).map_err(|why| why.to_string())
+}
+
+#[test]
+fn documented_form_is_read_with_units_paths_and_defaults() {
+    let config = parse(&good()).unwrap();
+    assert_eq!((config.me(), config.name.as_str()), (DomainId(1), "campus"));
+    assert_eq!(config.key, Path::new("/etc/lighthaul/domain.key"));
+    assert_eq!(config.store, Path::new("/var/lib/lighthaul/domain.db"));
+    assert_eq!(config.machine.timing.hold, Duration::from_secs(4));
+    assert_eq!(config.machine.timing.query, Timing::default().query);
+    assert_eq!(config.requests_max, 10);
+    let two = &config.neighbors[&DomainId(2)];
+    let address = two.address.as_ref().map(ToString::to_string);
+    assert_eq!(address.as_deref(), Some("backbone.example:7450"));
+    assert_eq!(two.expires.as_nanos(), 1_935_381_600_000_000_000);
+    let policy = config.machine.neighbors[&DomainId(2)];
+    assert_eq!(policy.rate_max, Rate::from_mbps(1000));
+    assert_eq!((policy.reservations_max, policy.transit), (100, false));
+    assert_eq!(policy.horizon, Duration::from_hours(2));
+    assert!(config.machine.neighbors[&DomainId(3)].transit);
+    assert_eq!(config.topology.out(DomainId(1)).len(), 1);
+    assert_eq!(config.topology.out(DomainId(2))[0].to, DomainId(1));
+    assert_eq!(config.topology.out(DomainId(3))[0].cost, 7);
+    assert_eq!(config.devices.drivers.len(), 2);
+    let segment = Segment {
+        ingress: PortId(12),
+        egress: PortId(100),
+    };
+    let circuit = &config.devices.circuits[&segment];
+    assert_eq!(circuit.interface, "eth1");
+    assert_eq!(circuit.flow, "udp 10.0.0.2/32".parse().unwrap());
+    let network = &config.network;
+    assert!(network.ports.contains_key(&PortId(100)));
+    // two links for each of three ports, and two between the nodes
+    assert_eq!(network.topology.links().count(), 8);
+    let about = |name| {
+        let link = network.topology.link(name).unwrap();
+        network.topology.about(link).unwrap().clone()
+    };
+    assert_eq!(about("port 100 in").channel, Rate::from_mbps(100));
+    assert_eq!(about("port 12 out").channel, Rate::from_mbps(1));
+    let slow = about("port 13 in");
+    assert_eq!(slow.channel, slow.capacity);
+}
+
+#[test]
+fn example_of_the_guide_is_accepted() {
+    let guide = include_str!("../../../../docs/src/domains.md");
+    let (_, text) = guide.split_once("```toml\n").unwrap();
+    let (text, _) = text.split_once("```").unwrap();
+    let config = parse(text).unwrap();
+    assert_eq!(config.neighbors.len(), 1);
+    assert_eq!(config.topology.out(config.me()).len(), 1);
+}
+
+#[test]
+fn faults_are_refused_with_a_place_or_a_remedy() {
+    for (from, to, says) in FAULTS {
+        let why = parse(&changed(from, to)).unwrap_err();
+        assert!(why.contains(says), "{from} -> {to}: {why}");
+    }
+}
+
+#[test]
+fn missing_file_and_faulty_file_are_named() {
+    let folder = super::site::Folder::new("configurations");
+    let path = folder.0.join("domain.toml");
+    let why = DomainConfig::read(&path).unwrap_err().to_string();
+    assert!(
+        why.contains("domain.toml") && why.contains("check the path"),
+        "{why}"
+    );
+    std::fs::write(&path, "domain = 1\n").unwrap();
+    let why = DomainConfig::read(&path).unwrap_err().to_string();
+    assert!(
+        why.contains("domain.toml") && why.contains("missing field"),
+        "{why}"
+    );
+    std::fs::write(&path, good()).unwrap();
+    let config = DomainConfig::read(&path).unwrap();
+    assert_eq!(config.key, folder.0.join("domain.key"));
+}
+
+/// Changes of the good configuration, and what each fault says.
+const FAULTS: &[(&str, &str, &str)] = &[
+    (
+        "transit = false",
+        "transit = false\ncolor = 1",
+        "unknown field",
+    ),
+    ("name = \"campus\"", "", "missing field"),
+    ("\"10Gb/s\"", "\"10\"", "line 13, column 12"),
+    ("\"4s\"", "\"4\"", "line 9"),
+    ("backbone.example:7450", "backbone.example", "use HOST:PORT"),
+    ("2031-05-01T06:00:00Z", "soon", "is no time"),
+    ("KEY2", "md5:2", "not a fingerprint"),
+    ("[::1]:7450", "here", "line 4"),
+    ("number = 13", "number = 12", "port 12 is defined twice"),
+    ("domain = 3", "domain = 2", "neighbor 2 is defined twice"),
+    ("domain = 3", "domain = 1", "neighbor 1 is this domain"),
+    ("KEY3", "KEY2", "neighbors 2 and 3 have the same key"),
+    ("port = 13", "port = 14", "has no such port"),
+    ("from = 3", "from = 4", "add a [[neighbor]] with domain = 4"),
+    ("from = 3", "from = 1", "starts and ends"),
+    (
+        "port = 13\nfrom = 3",
+        "port = 12\nfrom = 2",
+        "domain link 12 is defined twice",
+    ),
+    ("from = \"core\"", "from = \"lost\"", "no links connect"),
+    ("from = \"core\"", "from = \"edge\"", "two different ends"),
+    ("hold = \"4s\"", "hold = \"0s\"", "[timing]"),
+    ("hold = \"4s\"", "hold = \"4m\"", "[timing]"),
+    (
+        "requests_max = 10",
+        "requests_max = 0",
+        "requests_max is zero",
+    ),
+    ("requests_max = 10", "paths_max = 0", "paths_max is zero"),
+    (
+        "horizon = \"2h\"",
+        "horizon = \"4000d\"",
+        "at most ten years",
+    ),
+    (
+        "capacity = \"10Gb/s\"\n[[device]]",
+        "[[device]]",
+        "needs either capacity",
+    ),
+    (
+        "program = ",
+        "capacity = \"1Gb/s\"\nprogram = ",
+        "needs either capacity",
+    ),
+    ("\"1/1/3\"", "\"eth1\"", "device eth1 is defined twice"),
+    ("ingress = 12", "ingress = 14", "a circuit uses port 14"),
+    (
+        "flow = \"udp 10.0.0.2/32\"",
+        "flow = \"udp\"",
+        "packets in common",
+    ),
+    ("flow = \"udp 10.0.0.2/32\"", "flow = \"odd\"", "line "),
+    (
+        "ingress = 100\negress = 12",
+        "ingress = 12\negress = 100",
+        "from port 12 to port 100 is defined twice",
+    ),
+    (
+        "interface = \"eth1\"\nflow",
+        "interface = \"eth2\"\nflow",
+        "eth2, which has no device",
+    ),
+    ("channel = \"100Mb/s\"", "channel = \"2Gb/s\"", "channels"),
+];
+
+const GOOD: &str = r#"
 domain = 1
 name = "campus"
 listen = "[::1]:7450"
@@ -46,7 +211,7 @@ both = true
 domain = 2
 name = "backbone"
 address = "backbone.example:7450"
-key = "{two}"
+key = "KEY2"
 expires = "2031-05-01T06:00:00Z"
 rate_max = "1Gb/s"
 reservations_max = 100
@@ -55,7 +220,7 @@ transit = false
 [[neighbor]]
 domain = 3
 name = "other"
-key = "{three}"
+key = "KEY3"
 [[domain_link]]
 port = 12
 from = 1
@@ -66,131 +231,22 @@ port = 13
 from = 3
 to = 1
 cost = 7
-"#
-    )
-}
-
-fn parse(text: &str) -> Result<DomainConfig, String> {
-    DomainConfig::parse(text, Path::new("/etc/lighthaul")).map_err(|why| why.to_string())
-}
-
-#[test]
-fn documented_form_is_read_with_units_paths_and_defaults() {
-    let config = parse(&good()).unwrap();
-    assert_eq!((config.me(), config.name.as_str()), (DomainId(1), "campus"));
-    assert_eq!(config.key, Path::new("/etc/lighthaul/domain.key"));
-    assert_eq!(config.store, Path::new("/var/lib/lighthaul/domain.db"));
-    assert_eq!(config.machine.timing.hold, Duration::from_secs(4));
-    assert_eq!(config.machine.timing.query, Timing::default().query);
-    assert_eq!(config.requests_max, 10);
-    let two = &config.neighbors[&DomainId(2)];
-    let address = two.address.as_ref().map(ToString::to_string);
-    assert_eq!(address.as_deref(), Some("backbone.example:7450"));
-    assert_eq!(two.expires.as_nanos(), 1_935_381_600_000_000_000);
-    let policy = config.machine.neighbors[&DomainId(2)];
-    assert_eq!(policy.rate_max, Rate::from_mbps(1000));
-    assert_eq!((policy.reservations_max, policy.transit), (100, false));
-    assert_eq!(policy.horizon, Duration::from_hours(2));
-    assert!(config.machine.neighbors[&DomainId(3)].transit);
-    assert_eq!(config.topology.out(DomainId(1)).len(), 1);
-    assert_eq!(config.topology.out(DomainId(2))[0].to, DomainId(1));
-    assert_eq!(config.topology.out(DomainId(3))[0].cost, 7);
-    let network = &config.network;
-    assert!(network.ports.contains_key(&PortId(100)));
-    // two links for each of three ports, and two between the nodes
-    assert_eq!(network.topology.links().count(), 8);
-    let about = |name| {
-        let link = network.topology.link(name).unwrap();
-        network.topology.about(link).unwrap().clone()
-    };
-    assert_eq!(about("port 100 in").channel, Rate::from_mbps(100));
-    assert_eq!(about("port 12 out").channel, Rate::from_mbps(1));
-    let slow = about("port 13 in");
-    assert_eq!(slow.channel, slow.capacity);
-}
-
-#[test]
-fn example_of_the_guide_is_accepted() {
-    let guide = include_str!("../../../../docs/src/domains.md");
-    let (_, text) = guide.split_once("```toml\n").unwrap();
-    let (text, _) = text.split_once("```").unwrap();
-    let config = parse(text).unwrap();
-    assert_eq!(config.neighbors.len(), 1);
-    assert_eq!(config.topology.out(config.me()).len(), 1);
-}
-
-#[test]
-fn faults_are_refused_with_a_place_or_a_remedy() {
-    let (two, three) = (key(2), key(3));
-    for (from, to, says) in [
-        (
-            "transit = false",
-            "transit = false\ncolor = 1",
-            "unknown field",
-        ),
-        ("name = \"campus\"", "", "missing field"),
-        ("\"10Gb/s\"", "\"10\"", "line 13, column 12"),
-        ("\"4s\"", "\"4\"", "line 9"),
-        ("backbone.example:7450", "backbone.example", "use HOST:PORT"),
-        ("2031-05-01T06:00:00Z", "soon", "is no time"),
-        ("sha256:", "md5:", "not a fingerprint"),
-        ("[::1]:7450", "here", "line 4"),
-        ("number = 13", "number = 12", "port 12 is defined twice"),
-        ("domain = 3", "domain = 2", "neighbor 2 is defined twice"),
-        ("domain = 3", "domain = 1", "neighbor 1 is this domain"),
-        (
-            three.as_str(),
-            two.as_str(),
-            "neighbors 2 and 3 have the same key",
-        ),
-        ("port = 13", "port = 14", "has no such port"),
-        ("from = 3", "from = 4", "add a [[neighbor]] with domain = 4"),
-        ("from = 3", "from = 1", "starts and ends"),
-        (
-            "port = 13\nfrom = 3",
-            "port = 12\nfrom = 2",
-            "domain link 12 is defined twice",
-        ),
-        ("from = \"core\"", "from = \"lost\"", "no links connect"),
-        ("from = \"core\"", "from = \"edge\"", "two different ends"),
-        ("hold = \"4s\"", "hold = \"0s\"", "[timing]"),
-        ("hold = \"4s\"", "hold = \"4m\"", "[timing]"),
-        (
-            "requests_max = 10",
-            "requests_max = 0",
-            "requests_max is zero",
-        ),
-        ("requests_max = 10", "paths_max = 0", "paths_max is zero"),
-        (
-            "horizon = \"2h\"",
-            "horizon = \"4000d\"",
-            "at most ten years",
-        ),
-        ("channel = \"100Mb/s\"", "channel = \"2Gb/s\"", "channels"),
-    ] {
-        let text = good().replacen(from, to, 1);
-        assert_ne!(text, good(), "{from}");
-        let why = parse(&text).unwrap_err();
-        assert!(why.contains(says), "{from} -> {to}: {why}");
-    }
-}
-
-#[test]
-fn missing_file_and_faulty_file_are_named() {
-    let folder = super::site::Folder::new("configurations");
-    let path = folder.0.join("domain.toml");
-    let why = DomainConfig::read(&path).unwrap_err().to_string();
-    assert!(
-        why.contains("domain.toml") && why.contains("check the path"),
-        "{why}"
-    );
-    std::fs::write(&path, "domain = 1\n").unwrap();
-    let why = DomainConfig::read(&path).unwrap_err().to_string();
-    assert!(
-        why.contains("domain.toml") && why.contains("missing field"),
-        "{why}"
-    );
-    std::fs::write(&path, good()).unwrap();
-    let config = DomainConfig::read(&path).unwrap();
-    assert_eq!(config.key, folder.0.join("domain.key"));
-}
+[[device]]
+interface = "eth1"
+capacity = "10Gb/s"
+[[device]]
+interface = "1/1/3"
+program = "/usr/libexec/switch"
+arguments = ["--port", "3"]
+limit = "20s"
+[[circuit]]
+ingress = 12
+egress = 100
+interface = "eth1"
+flow = "udp 10.0.0.2/32"
+[[circuit]]
+ingress = 100
+egress = 12
+interface = "eth1"
+flow = "udp 10.0.0.3/32"
+"#;

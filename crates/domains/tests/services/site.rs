@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
-use lighthaul_domains::{DomainConfig, RecordStore, RecordingDevices, Service, Status};
+use lighthaul_domains::{Devices, DomainConfig, RecordStore, RecordingDevices, Service, Status};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::wait::pause;
@@ -16,17 +16,25 @@ use lighthaul_stargate::request::Excludes;
 use lighthaul_stargate::{
     CorrelationId, DomainId, Outcome, PortId, Protection, Record, Request, Signaling, Stage,
 };
+use lighthaul_testkit::Turn;
 
-/// Directory of a test, which is empty at the start and removed at the end.
-pub(crate) struct Folder(pub(crate) PathBuf);
+/// Directory of a test, which is empty at the start and removed at the end. The test runs beside others.
+pub(crate) struct Folder(
+    pub(crate) PathBuf,
+    #[expect(dead_code, reason = "it is only dropped")] Turn,
+);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Self {
-        let name = format!("domains-{name}-{}", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let path = Self::path(name);
         fs::remove_dir_all(&path).ok();
         fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(path, Turn::beside_others())
+    }
+
+    pub(crate) fn path(name: &str) -> PathBuf {
+        let name = format!("domains-{name}-{}", std::process::id());
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
     }
 
     pub(crate) fn identity(&self, domain: u32) -> Identity {
@@ -132,7 +140,12 @@ impl Chain {
     fn launch(&mut self, me: u32, text: &str) -> String {
         let config = DomainConfig::parse(text, &self.folder.0).unwrap();
         let devices = self.devices.entry(me).or_default().clone();
-        let service = Service::start(config, Box::new(devices)).unwrap();
+        let devices: Box<dyn Devices> = if config.devices.drivers.is_empty() {
+            Box::new(devices)
+        } else {
+            Box::new(config.devices.open().unwrap())
+        };
+        let service = Service::start(config, devices).unwrap();
         let local = service.local().to_string();
         self.services.insert(me, service);
         text.replace(&any_port().to_string(), &local)

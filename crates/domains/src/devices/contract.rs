@@ -1,0 +1,26 @@
+//! Interface to the devices of a domain.
+
+use std::fmt;
+
+use lighthaul_base::Instant;
+use lighthaul_stargate::{Key, RateChange};
+
+/// Circuits of a domain at its devices. A thread of the service calls it at the times of changes.
+///
+/// Every call returns within a bounded time and can be repeated: a rate that is in force already is no fault.
+pub trait Devices: fmt::Debug + Send {
+    /// Makes these the rates of all circuits, and removes every other circuit. It is called once, after a start.
+    fn reset(&mut self, at: Instant, rates: &[RateChange]) -> Vec<DeviceFault>;
+
+    /// Changes rates in this order: decreases come first. A circuit without a rate is removed.
+    fn apply(&mut self, at: Instant, changes: &[RateChange]) -> Vec<DeviceFault>;
+}
+
+/// Change that a device refused. The path of the circuit is released in all domains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceFault {
+    /// Reservation and index of the segment.
+    pub circuit: (Key, u8),
+    /// Reason, as a sentence.
+    pub why: String,
+}
