@@ -54,6 +54,7 @@ fn connect(link: &Link, known: &Identification, address: &Target) -> Result<Cont
         None => unreachable(&"the name has no address"),
     })?;
     let mut tcp = tcp::with_handshake_timeouts(tcp).map_err(failed)?;
+    link.called(&tcp);
     let tls = tls::handshake(&mut tcp, Side::Client, &known.identity).map_err(failed)?;
     let shown = tls::peer(&tls).map_err(failed)?;
     if !shown.is(pinned.key) {

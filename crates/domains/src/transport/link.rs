@@ -4,6 +4,7 @@
 //! [`WAITING_MAX`] and [`WAITING_BYTES_MAX`], and all that have waited for [`STALE`]. The machine repeats them.
 
 use std::collections::VecDeque;
+use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,7 +33,10 @@ struct LinkState {
     waiting: Waiting,
     /// Number of the last connection.
     last: u64,
-    calling: bool,
+    /// Time at which the present call began.
+    calling: Option<Instant>,
+    /// Connection of the present call.
+    called: Option<TcpStream>,
     /// Time of the next call, and the delay after it.
     call_at: Instant,
     status: LinkStatus,
@@ -80,7 +84,6 @@ impl Link {
     /// Takes a connection with the neighbor into use, unless another one is kept. Returns true if it is used.
     pub(super) fn offer(&self, control: &Control, opened_by: DomainId) -> bool {
         let mut state = self.state();
-        state.calling = false;
         if let Some(present) = &state.connection {
             let is_other = present.opened_by != opened_by;
             let is_kept = present.opened_by < opened_by && !present.control.has_ended();
@@ -180,17 +183,37 @@ impl Link {
     }
 
     /// Begins a call if it is due, and there is neither a connection nor another call. Otherwise returns the time of the
-    /// next one.
+    /// next look. A call that takes too long is ended.
     pub(super) fn begin_call(&self, now: Instant) -> Result<(), Instant> {
         let mut state = self.state();
-        if state.connection.is_some() || state.calling {
+        if let Some(since) = state.calling {
+            let end = since + CALL_MAX;
+            if now < end {
+                return Err(end);
+            }
+            if let Some(tcp) = state.called.take() {
+                // the thread of the call then ends
+                tcp.shutdown(Shutdown::Both).ok();
+            }
+            let given_up = end + CALL_MAX;
+            if now < given_up {
+                return Err(given_up);
+            }
+            state.calling = None;
+        }
+        if state.connection.is_some() {
             return Err(Instant::NEVER);
         }
         if now < state.call_at {
             return Err(state.call_at);
         }
-        state.calling = true;
+        state.calling = Some(now);
         Ok(())
+    }
+
+    /// Notes the connection of the present call, which is closed if its handshake takes too long.
+    pub(super) fn called(&self, tcp: &TcpStream) {
+        self.state().called = tcp.try_clone().ok();
     }
 
     /// Sets the time of the next call.
@@ -202,7 +225,8 @@ impl Link {
     /// Notes that a call has ended, and why it failed.
     pub(super) fn end_call(&self, fault: Option<LinkFault>) {
         let mut state = self.state();
-        state.calling = false;
+        state.calling = None;
+        state.called = None;
         if fault.is_some() && state.connection.is_none() {
             state.status.fault = fault;
         }
@@ -290,6 +314,8 @@ const WAITING_MAX: usize = 4096;
 const WAITING_BYTES_MAX: usize = 4 << 20;
 /// Time after which a waiting message is dropped.
 const STALE: Duration = Duration::from_secs(1);
+/// Time for a call, from the first address to the end of the handshake.
+const CALL_MAX: Duration = Duration::from_secs(40);
 /// Silence of a neighbor after which its connection ends.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// Time between two empty frames.
@@ -297,10 +323,35 @@ pub(super) const KEEPALIVE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
+    use lighthaul_io::net::tcp;
+
     use super::*;
 
     fn at(millis: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn call_that_takes_too_long_is_ended_and_another_one_begins() {
+        let link = Link::new(DomainId(1), DomainId(2)).unwrap();
+        let listener = tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let near = tcp::connect("127.0.0.1", port).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        assert_eq!(link.begin_call(at(0)), Ok(()));
+        link.called(&near);
+        let (end, given_up) = (at(40_000), at(80_000));
+        assert_eq!(link.begin_call(at(39_999)), Err(end));
+        assert_eq!(link.begin_call(end), Err(given_up));
+        assert_eq!(far.read(&mut [0]).unwrap(), 0, "the connection is closed");
+        assert_eq!(link.begin_call(at(79_999)), Err(given_up));
+        assert_eq!(link.begin_call(given_up), Ok(()));
+        link.call_at(at(90_000));
+        link.end_call(None);
+        assert_eq!(link.begin_call(at(89_999)), Err(at(90_000)));
+        assert_eq!(link.begin_call(at(90_000)), Ok(()));
     }
 
     #[test]
