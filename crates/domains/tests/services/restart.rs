@@ -1,11 +1,15 @@
 //! Domains that are stopped and started again from their files.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use lighthaul_base::Rng;
+use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_io::host::wait::pause;
 use lighthaul_stargate::{Body, CorrelationId, Outcome, Record, Stage, StoredStage};
 
 use super::peer::{Peer, hold, identification};
-use super::site::{Chain, book, records};
+use super::site::{Chain, PATIENCE, book, records, request};
 
 /// Replaces domain 1 of a chain by a bare transport.
 fn with_peer(name: &str) -> (Chain, Peer) {
@@ -137,4 +141,52 @@ fn service_without_its_store_ends_and_its_devices_finish_their_vectors() {
     });
     let why = service.stop().unwrap_err().to_string();
     assert!(why.contains("put the original file back"), "{why}");
+}
+
+#[test]
+fn domains_that_stop_at_random_moments_leave_no_half_committed_path() {
+    let seed = unix_nanos();
+    println!("seed {seed}");
+    let mut rng = Rng::new(seed);
+    let mut chain = Chain::start("random", 3, |text| text);
+    let mut tickets = Vec::new();
+    for id in 0..120 {
+        let mut request = request(id, 3);
+        // no vector ends during the test
+        request.from += Duration::from_mins(20);
+        tickets.push(chain.services[&1].handle().request(request).unwrap());
+        pause(Duration::from_millis(rng.below(40)));
+        if rng.below(8) == 0 {
+            let me = 1 + rng.below(3) as u32;
+            chain.stop(me);
+            pause(Duration::from_millis(rng.below(400)));
+            chain.restart(me);
+        }
+    }
+    let mut committed = BTreeSet::new();
+    for ticket in &tickets {
+        match ticket.wait(PATIENCE) {
+            Ok(Some(Outcome::Committed { .. })) => drop(committed.insert(ticket.id)),
+            Ok(None) => panic!("request {:?} has no outcome, seed {seed}", ticket.id),
+            // the request was refused, or domain 1 stopped before its decision
+            Ok(Some(_)) | Err(_) => {}
+        }
+    }
+    chain.wait_until("all domains agree", |statuses| {
+        let first = book(&statuses[&1]);
+        statuses.values().all(|status| {
+            let all = status.reservations.iter();
+            book(status) == first && all.clone().all(|one| one.stage == Stage::Committed)
+        })
+    });
+    let agreed = book(&chain.statuses()[&1]);
+    let agreed: BTreeSet<CorrelationId> = agreed.into_iter().map(|(id, ..)| id).collect();
+    println!("{} reported, {} committed", committed.len(), agreed.len());
+    assert!(committed.is_subset(&agreed), "seed {seed}");
+    assert!(agreed.len() > 20, "too few for a test: {}", agreed.len());
+    let handle = chain.services[&1].handle();
+    for id in agreed {
+        handle.release(id).unwrap();
+    }
+    chain.assert_released();
 }
