@@ -39,7 +39,7 @@ fn main() {
     let folder = folder.join(format!("lighthaul-bookings-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     println!(
-        "fdatasync of 4 KiB in {}: {:.2} ms\n",
+        "synced append of 4 KiB in {}: {:.2} ms\n",
         folder.display(),
         sync_time(&folder).as_secs_f64() * 1e3
     );
@@ -190,7 +190,7 @@ fn start(folder: &Path) -> Vec<Service> {
     services
 }
 
-/// Returns the median time of a write that is synced to the disk.
+/// Returns the median time of an append that is synced to the disk.
 fn sync_time(folder: &Path) -> Duration {
     let path = folder.join("probe");
     let clock = Clock::start();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_stargate::{CalendarResources, Domain, Output};
-use tracing::info;
+use tracing::debug;
 
 use super::callers::Callers;
 use super::event::Event;
@@ -113,7 +113,7 @@ impl Driver {
                     Output::Unprogram { key, nth } => self.devices.unprogram((key, nth)),
                     Output::Outcome { id, outcome } => self.callers.report(id, &outcome),
                     Output::RangeDone { key, range } => {
-                        info!(id = key.id.0, leg = key.leg, range, "a range has ended");
+                        debug!(id = key.id.0, leg = key.leg, range, "a range has ended");
                     }
                 }
             }

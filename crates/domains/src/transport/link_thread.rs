@@ -100,8 +100,13 @@ impl LinkThread {
             return Err(LinkFault::Expired { domain });
         }
         let mut is_greeted = connection.is_greeted;
-        let mut count = 0;
+        let (mut count, mut frames) = (0, 0);
         let received = loop {
+            if frames == TURN_MAX {
+                // the descriptor of the stream stays readable
+                break Ok(());
+            }
+            frames += 1;
             match connection.stream.try_receive() {
                 Ok(Some(frame)) => match self.take(connection.number, is_greeted, frame) {
                     Ok(messages) => (is_greeted, count) = (true, count + messages),
@@ -197,6 +202,8 @@ impl LinkThread {
     }
 }
 
+/// Maximum number of frames that are received before others are sent.
+const TURN_MAX: usize = 256;
 /// Time that the domain with the lower number has to call first.
 const HEAD_START: Duration = Duration::from_millis(300);
 /// Time before the next attempt after a fault of this host.

@@ -6,6 +6,7 @@ mod configurations;
 mod kill;
 mod peer;
 mod restart;
+mod shaper;
 mod site;
 mod stores;
 mod strangers;

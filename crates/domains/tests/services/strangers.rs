@@ -289,6 +289,36 @@ fn one_connection_is_used_when_both_sides_connect() {
 }
 
 #[test]
+fn messages_of_a_flood_arrive_in_their_order() {
+    let folder = Folder::new("flood");
+    let two = (1, None, folder.key(1));
+    let two = Peer::start(identification(2, folder.identity(2), two));
+    let one = (2, Some(two.transport.local()), folder.key(2));
+    let one = Peer::start(identification(1, folder.identity(1), one));
+    connected(&one, &two);
+    let body = |id| Body::Commit {
+        key: Key {
+            source: DomainId(1),
+            id: CorrelationId(id),
+            attempt: 0,
+            leg: 0,
+        },
+    };
+    // fewer than wait at most, so that none is dropped
+    for id in 0..3000 {
+        one.send(2, body(id));
+    }
+    for id in 0..3000 {
+        assert_eq!(two.answer(PATIENCE), Some(body(id)));
+    }
+    wait_for("all are counted", || {
+        let link = &two.transport.status()[&DomainId(1)];
+        (link.received, link.connections) == (3000, 1)
+    });
+    assert_eq!(one.transport.status()[&DomainId(2)].dropped, 0);
+}
+
+#[test]
 fn neighbor_is_connected_again_after_it_was_away() {
     let folder = Folder::new("again");
     let port = free_port();
