@@ -78,8 +78,8 @@ pub enum Error {
     Stopped,
     /// Request that the service did not take, or an outcome that it has reported already.
     #[error(
-        "the service reports no further outcome of this request: it has stopped, the request has ended, or {0} \
-         requests wait already; repeat the request later with the same ID"
+        "the service reports no further outcome of this request: it has stopped, the request has ended, or \
+         requests_max = {0} is reached; repeat the request later with the same ID"
     )]
     NoOutcome(usize),
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_domains::Handle;
 use lighthaul_stargate::{CorrelationId, Outcome, Refusal};
 
 use super::site::{Chain, Folder, PATIENCE, book, request};
@@ -122,6 +123,34 @@ fn many_requests_at_one_time_are_all_committed_and_all_books_agree() {
         handle.release(ticket.id).unwrap();
     }
     chain.assert_released();
+}
+
+#[test]
+fn requests_beyond_the_limit_and_unknown_ones_have_no_outcome() {
+    let limit = |text: String| format!("requests_max = 1\n{text}");
+    let mut chain = Chain::start("requests", 2, limit);
+    chain.stop(2);
+    let handle = chain.services[&1].handle();
+    let mut soon = request(1, 2);
+    soon.till = soon.from + Duration::from_secs(20);
+    let first = handle.request(soon).unwrap();
+    let second = handle.request(request(2, 2)).unwrap();
+    let why = second.wait(PATIENCE).unwrap_err().to_string();
+    assert!(why.contains("requests_max = 1 is reached"), "{why}");
+    let outcome = first.wait(PATIENCE).unwrap();
+    assert_eq!(outcome, Some(Outcome::Refused(Refusal::NoAnswer)));
+    let unknown = handle.watch(Handle::new_id()).unwrap();
+    assert!(unknown.wait(PATIENCE).is_err());
+    // the first request has its outcome, so another one is taken
+    let third = handle.request(request(3, 2)).unwrap();
+    let waiting = third.wait(Duration::from_millis(100)).unwrap();
+    assert_eq!(waiting, None);
+    handle.release(third.id).unwrap();
+    let released = Outcome::Refused(Refusal::Released);
+    assert_eq!(third.wait(PATIENCE).unwrap(), Some(released));
+    chain.stop(1);
+    let why = handle.request(request(4, 2)).unwrap_err().to_string();
+    assert!(why.contains("has stopped"), "{why}");
 }
 
 #[test]
