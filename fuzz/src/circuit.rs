@@ -1,7 +1,9 @@
-//! Decoders of replies about circuits: JSON of driver programs, and netlink messages of the kernel.
+//! Decoders of replies about circuits: JSON of driver programs, netlink messages of the kernel, and TL1 of switches.
 
 use lighthaul_circuit::exec::Answer;
 use lighthaul_circuit::linux::tc_object::{self, TcObject};
+use lighthaul_circuit::tl1::dialect::Dialect;
+use lighthaul_circuit::tl1::message::{Decoder, Malformed, Message};
 
 /// Reads the reply of a driver program. Its rates, changes and circuits are within bounds.
 pub fn answer(octets: &[u8]) {
@@ -41,4 +43,50 @@ pub fn netlink(octets: &[u8]) {
             }
         }
     }
+}
+
+/// Reads the octets of a switch, in pieces whose length is the first octet. The messages do not depend on it, and their
+/// lines are read in each dialect.
+pub fn tl1(octets: &[u8]) {
+    let Some((piece, octets)) = octets.split_first() else {
+        return;
+    };
+    let messages = tl1_messages(octets, usize::from(*piece).max(1));
+    assert_eq!(messages, tl1_messages(octets, octets.len().max(1)));
+    let dialects = [
+        Dialect::Calient,
+        Dialect::Glimmerglass,
+        Dialect::Cisco {
+            signal: "STS1".to_owned(),
+        },
+    ];
+    for message in messages.0 {
+        let Message::Response(response) = message else {
+            continue;
+        };
+        let (_, reason) = response.reason();
+        assert!(reason.len() < 1000);
+        for line in &response.lines {
+            for dialect in &dialects {
+                for entry in dialect.parse_line(line).unwrap_or_default() {
+                    assert!(entry.power_dbm.is_none_or(f64::is_finite));
+                    let text = dialect.disconnect(&entry.cross_connect).text("1");
+                    assert_eq!(text.matches(';').count(), 1);
+                }
+            }
+        }
+    }
+}
+
+fn tl1_messages(octets: &[u8], piece: usize) -> (Vec<Message>, Option<Malformed>) {
+    let mut decoder = Decoder::default();
+    let mut messages = Vec::new();
+    for piece in octets.chunks(piece) {
+        let taken = decoder.push(piece);
+        messages.extend(std::iter::from_fn(|| decoder.pop()));
+        if let Err(why) = taken {
+            return (messages, Some(why));
+        }
+    }
+    (messages, decoder.end().err())
 }

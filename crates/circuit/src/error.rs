@@ -14,6 +14,7 @@ use lighthaul_base::trc::TrcError;
 use rustix::io::Errno;
 
 use crate::circuit::CircuitId;
+use crate::tl1::fault::{SettingsFault, SwitchFault};
 
 /// Fault of a request, of a device, of a driver's program, or of the kernel.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -55,6 +56,33 @@ pub enum Error {
         program: String,
         /// Fault of the program.
         fault: ProgramFault,
+    },
+    /// A switch, or the connection to it, failed.
+    #[error("switch {address}: {fault}")]
+    Switch {
+        /// Address of the switch.
+        address: String,
+        /// Fault of the switch.
+        fault: SwitchFault,
+    },
+    /// Other clients of a switch use the ports of an interface.
+    #[error(
+        "{interface} has no free channel, because other clients of the switch made {cross_connects}: \
+         remove these cross-connects, or give circuits other ports"
+    )]
+    Occupied {
+        /// Interface.
+        interface: String,
+        /// Cross-connects of the other clients.
+        cross_connects: String,
+    },
+    /// The record of the channels of circuits cannot be used.
+    #[error("cannot keep the record of channels in {}: {why}", path.display())]
+    Record {
+        /// File.
+        path: PathBuf,
+        /// Reason.
+        why: String,
     },
     /// The device refused a change with this reason.
     #[error("the device refused: {0}")]
@@ -100,6 +128,24 @@ pub enum Misuse {
     /// The time limit of a driver's program is zero or too long.
     #[error("the time limit of a driver's program must be above zero and at most ten minutes")]
     TimeLimit,
+    /// The settings of a switch are not usable.
+    #[error("the settings of a switch in {} cannot be used: {fault}", path.display())]
+    SwitchSettings {
+        /// File.
+        path: PathBuf,
+        /// Fault of the settings.
+        fault: SettingsFault,
+    },
+    /// A rate needs more channels than are free.
+    #[error("{interface} has {free} free channels, but the rate needs {needed} more")]
+    Channels {
+        /// Interface.
+        interface: String,
+        /// Free channels.
+        free: usize,
+        /// Missing channels.
+        needed: usize,
+    },
     /// The agent has no driver for an interface.
     #[error("no driver is set up for the interface {interface}, only for: {known}")]
     UnknownInterface {

@@ -3,7 +3,7 @@
 //! - [`reservation`]: states of a reservation as in NSI, and its journal
 //! - [`circuit`]: what a device enforces; [`flow`]: packets of a circuit
 //! - [`driver`]: interface to one device; [`linux`]: an interface of this host; [`exec`]: a program for any device;
-//!   [`sim_device`]: a simulated device
+//!   [`tl1`]: a switch that speaks TL1; [`sim_device`]: a simulated device
 //! - [`controller`]: schedule of one device as a machine; [`agent`]: one thread for each device
 //! - [`error`]: faults of circuits
 
@@ -17,3 +17,4 @@ pub mod flow;
 pub mod linux;
 pub mod reservation;
 pub mod sim_device;
+pub mod tl1;

@@ -35,6 +35,35 @@ fn likely_message() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// Returns lines as a switch sends them, valid and invalid ones.
+fn likely_tl1() -> impl Strategy<Value = String> {
+    let line = prop::sample::select(vec![
+        "   SIM 26-11-26 22:52:20",
+        "M  7 COMPLD",
+        "M  7 DENY",
+        "M  8 RTRV",
+        "IP 7",
+        "** 5 REPT ALM EQPT",
+        "   \"1>2:SRCPORT=1,DSTPORT=2,CONNTYPE=1WAY\"",
+        "   \"GGN:IPORTID=10001,OPORTID=20001,OUTPWR=-3.5\"",
+        "   \"STS-1-1-1&STS-2-1-1,STS-3-1-1:2WAY,STS3C\"",
+        "   \"cut",
+        "   /* a; b",
+        "   IIAC",
+        ";",
+        ">",
+        "<",
+        "",
+    ]);
+    let ends = prop::sample::select(vec!["\r\n", "\n", "\r", ""]);
+    prop::collection::vec((line, ends), 0..30).prop_map(|lines| {
+        lines
+            .into_iter()
+            .flat_map(|(line, end)| [line, end])
+            .collect()
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
@@ -46,6 +75,16 @@ proptest! {
     #[test]
     fn random_answers_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(circuit::answer, &octets);
+    }
+
+    #[test]
+    fn valid_looking_switch_messages_are_harmless(piece in any::<u8>(), text in likely_tl1()) {
+        assert_harmless(circuit::tl1, &[&[piece], text.as_bytes()].concat());
+    }
+
+    #[test]
+    fn random_switch_messages_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+        assert_harmless(circuit::tl1, &octets);
     }
 
     #[test]
@@ -63,4 +102,5 @@ proptest! {
 fn seed_corpus_is_harmless() {
     assert_seeds_harmless("exec_answer", circuit::answer);
     assert_seeds_harmless("netlink", circuit::netlink);
+    assert_seeds_harmless("tl1_message", circuit::tl1);
 }

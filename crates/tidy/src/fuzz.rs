@@ -94,6 +94,7 @@ const REACHED: [(&str, &str); 52] = [
     ("crates/booking-client/src/json/timestamp.rs", "api_extract"),
     ("crates/booking-client/src/json/request.rs", "api_extract"),
     ("crates/circuit/src/flow.rs", "exec_answer"),
+    ("crates/circuit/src/tl1/dialect.rs", "tl1_message"),
     ("crates/circuit/src/linux/tc_object.rs", "netlink"),
     ("crates/circuit/src/linux/htb.rs", "netlink"),
     ("crates/circuit/src/linux/message.rs", "netlink"),
@@ -132,7 +133,7 @@ const REACHED: [(&str, &str); 52] = [
 ];
 
 /// Files and directories that decode only data of the operator, the user or themselves, with a reason.
-const TRUSTED: [(&str, &str); 41] = [
+const TRUSTED: [(&str, &str); 43] = [
     (
         "crates/domains/src/random.rs",
         "numbers of its own random generator",
@@ -177,6 +178,11 @@ const TRUSTED: [(&str, &str); 41] = [
         "crates/files/src/sums/line.rs",
         "a list of digests that the user names",
     ),
+    (
+        "crates/circuit/src/tl1/config.rs",
+        "the operator's own settings",
+    ),
+    ("crates/circuit/src/tl1/record.rs", "its own store"),
     ("crates/booking/src/books/", "its own store"),
     (
         "crates/booking/src/policies.rs",

@@ -1,0 +1,342 @@
+//! Driver of one interface of a switch.
+//!
+//! An interface is a list of channels of one rate each. A circuit has as many channels as its rate needs, and each
+//! channel in use is a cross-connect. An increase adds channels, and a decrease removes the last ones, so packets pass
+//! in all others. A switch does not tell packets apart: the flow of a circuit is only recorded.
+//!
+//! A failed increase is taken back, and a failed decrease or removal is completed, at the next contact with the switch.
+//! Cross-connects that are not in the record belong to other clients, and are never removed.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
+
+use crate::circuit::CircuitId;
+use crate::driver::{Capabilities, Change, Driver, InstalledCircuit};
+use crate::error::{Error, Misuse, Result};
+use crate::tl1::config::SwitchConfig;
+use crate::tl1::cross_connect::CrossConnect;
+use crate::tl1::fault::SwitchFault;
+use crate::tl1::record::{Assignment, Leftover, RecordFile};
+use crate::tl1::switch::{self, Switch};
+
+/// Driver of one interface of a switch that speaks TL1.
+#[derive(Debug)]
+pub struct Tl1 {
+    interface: String,
+    channels: Vec<CrossConnect>,
+    capabilities: Capabilities,
+    switch: Switch,
+    record: RecordFile,
+}
+
+impl Tl1 {
+    /// Creates the driver of an interface of `config`. The switch is first contacted by a later call.
+    pub fn open(clock: Clock, config: &SwitchConfig, interface: &str) -> Result<Self> {
+        let channels = config.interfaces.get(interface).cloned();
+        let channels = channels.ok_or_else(|| {
+            let known: Vec<&str> = config.interfaces.keys().map(String::as_str).collect();
+            Misuse::UnknownInterface {
+                interface: interface.to_owned(),
+                known: known.join(", "),
+            }
+        })?;
+        let capabilities = capabilities(config, channels.len());
+        capabilities.check()?;
+        let path = config.records.join(format!("{interface}.json"));
+        Ok(Self {
+            interface: interface.to_owned(),
+            channels,
+            capabilities,
+            switch: Switch::new(clock, config.clone()),
+            record: RecordFile::open(path)?,
+        })
+    }
+
+    /// Creates the drivers of all interfaces of `config`.
+    pub fn open_all(clock: Clock, config: &SwitchConfig) -> Result<Vec<(String, Self)>> {
+        let interfaces = config.interfaces.keys();
+        let open = |interface: &String| {
+            Self::open(clock, config, interface).map(|driver| (interface.clone(), driver))
+        };
+        interfaces.map(open).collect()
+    }
+
+    /// Changes the number of channels of a circuit.
+    fn change(&mut self, change: &Change<'_>) -> Result<()> {
+        let id = change.circuit.id;
+        let wanted = self.channels_for(change.rate);
+        self.prepare(change, wanted)?;
+        if wanted == 0 && !self.record.content().has_leftovers(id) {
+            // nothing changes at the switch
+            return Ok(());
+        }
+        self.finish_leftovers(id)?;
+        let held = self.channels_of(id);
+        for channel in &held {
+            let made = self.switch.connect(channel);
+            made.map_err(|why| self.refused(channel, why))?;
+        }
+        self.extend(id, wanted.saturating_sub(held.len()))
+    }
+
+    /// Records the circuit and its flow, and its channels above `wanted` as leftovers.
+    fn prepare(&mut self, change: &Change<'_>, wanted: usize) -> Result<()> {
+        let (id, flow) = (change.circuit.id, change.circuit.flow);
+        self.record.edit(|record| {
+            let channels = Vec::new();
+            let circuits = &mut record.circuits;
+            let circuit = circuits.entry(id).or_insert(Assignment { flow, channels });
+            circuit.flow = flow;
+            let kept = wanted.min(circuit.channels.len());
+            let mut cut = circuit.channels.split_off(kept);
+            // the last channel is removed first
+            cut.reverse();
+            record.leave(id, &cut);
+        })
+    }
+
+    /// Adds channels to a circuit: all of them, or none.
+    fn extend(&mut self, id: CircuitId, count: usize) -> Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
+        let mut left: VecDeque<CrossConnect> = self.reserve(id, count)?.into();
+        let mut made = Vec::new();
+        while let Some(channel) = left.pop_front() {
+            let Err(why) = self.light(&channel) else {
+                made.push(channel);
+                continue;
+            };
+            let is_refused = matches!(why, SwitchFault::Denied { .. } | SwitchFault::Taken);
+            let is_blocked = is_refused && !self.blockers(&channel).is_empty();
+            let next = if is_blocked {
+                // it was never ours; another channel may be free
+                self.record.edit(|record| record.forget(&channel))?;
+                self.reserve(id, 1)
+            } else {
+                Err(self.refused(&channel, why))
+            };
+            match next {
+                Ok(others) => left.extend(others),
+                Err(why) => {
+                    // a failure is repeated at the next contact
+                    let _ = self.remove_leftovers();
+                    return Err(why);
+                }
+            }
+        }
+        self.record.edit(|record| {
+            for channel in &made {
+                record.forget(channel);
+            }
+            if let Some(circuit) = record.circuits.get_mut(&id) {
+                circuit.channels.extend(made);
+            }
+        })
+    }
+
+    /// Chooses free channels, and records them as leftovers until they are in use.
+    fn reserve(&mut self, id: CircuitId, count: usize) -> Result<Vec<CrossConnect>> {
+        let record = self.record.content();
+        let unused = self.channels.iter().filter(|channel| !record.has(channel));
+        let (blocked, free): (Vec<_>, Vec<_>) =
+            unused.partition(|channel| !self.blockers(channel).is_empty());
+        if free.len() >= count {
+            let chosen: Vec<CrossConnect> = free.into_iter().take(count).cloned().collect();
+            self.record.edit(|record| record.leave(id, &chosen))?;
+            return Ok(chosen);
+        }
+        let mut blockers: Vec<String> = blocked
+            .into_iter()
+            .flat_map(|channel| self.blockers(channel))
+            .map(|other| other.to_string())
+            .collect();
+        blockers.sort();
+        blockers.dedup();
+        let interface = self.interface.clone();
+        if blockers.is_empty() {
+            return Err(Misuse::Channels {
+                interface,
+                free: free.len(),
+                needed: count,
+            }
+            .into());
+        }
+        Err(Error::Occupied {
+            interface,
+            cross_connects: blockers.join(", "),
+        })
+    }
+
+    /// Makes the cross-connect of a channel, and checks the power of its light.
+    fn light(&mut self, channel: &CrossConnect) -> switch::Result<()> {
+        self.switch.connect(channel)?;
+        let Some(min_dbm) = self.switch.config().power_min_dbm else {
+            return Ok(());
+        };
+        let mut power_dbm = self.switch.power_dbm(channel)?;
+        if power_dbm < min_dbm {
+            // the first reading may be from before the light settled
+            pause(self.capabilities.guard.min(SETTLE_MAX));
+            power_dbm = self.switch.power_dbm(channel)?;
+        }
+        if power_dbm < min_dbm {
+            let port = channel.to().clone();
+            return Err(SwitchFault::LowPower {
+                port,
+                power_dbm,
+                min_dbm,
+            });
+        }
+        Ok(())
+    }
+
+    /// Contacts the switch, and removes leftovers. Fails if one of `id` remains.
+    fn finish_leftovers(&mut self, id: CircuitId) -> Result<()> {
+        self.switch.contact().map_err(|why| self.failed(why))?;
+        let denied = self.remove_leftovers()?;
+        let remains = self.record.content().has_leftovers(id);
+        // a leftover of another circuit only keeps its own ports in use
+        denied
+            .filter(|_| remains)
+            .map_or(Ok(()), |why| Err(self.failed(why)))
+    }
+
+    /// Removes leftovers from the switch, and from the record those that are gone. Returns the reason why one remains.
+    fn remove_leftovers(&mut self) -> Result<Option<SwitchFault>> {
+        let leftovers = self.record.content().leftovers.clone();
+        let mut gone = Vec::new();
+        let (mut denied, mut broken) = (None, None);
+        for Leftover { cross_connect, .. } in leftovers {
+            match self.switch.disconnect(&cross_connect) {
+                Ok(()) => gone.push(cross_connect),
+                Err(why) if why.is_contact() => {
+                    broken = Some(why);
+                    break;
+                }
+                Err(why) => denied = Some(why),
+            }
+        }
+        self.record
+            .edit(|record| gone.iter().for_each(|old| record.forget(old)))?;
+        broken.map_or(Ok(denied), |why| Err(self.failed(why)))
+    }
+
+    /// Returns the cross-connects of other clients that use a port of a channel.
+    fn blockers(&self, channel: &CrossConnect) -> Vec<CrossConnect> {
+        let record = self.record.content();
+        let is_other = |found: &&CrossConnect| {
+            let is_ours = record.has(found) && *found != channel;
+            found.conflicts_with(channel) && !is_ours
+        };
+        self.switch
+            .found()
+            .iter()
+            .filter(is_other)
+            .cloned()
+            .collect()
+    }
+
+    /// Returns the error of a channel that could not be connected.
+    fn refused(&self, channel: &CrossConnect, why: SwitchFault) -> Error {
+        let blockers = self.blockers(channel);
+        let others = blockers.iter().filter(|other| *other != channel);
+        let others: Vec<String> = others.map(ToString::to_string).collect();
+        let is_refused = matches!(why, SwitchFault::Denied { .. });
+        if is_refused && !others.is_empty() {
+            return Error::Occupied {
+                interface: self.interface.clone(),
+                cross_connects: others.join(", "),
+            };
+        }
+        self.failed(why)
+    }
+
+    fn failed(&self, fault: SwitchFault) -> Error {
+        Error::Switch {
+            address: self.switch.config().address(),
+            fault,
+        }
+    }
+
+    /// Returns the number of channels that carry a rate.
+    fn channels_for(&self, rate: Option<Rate>) -> usize {
+        let channel = self.capabilities.granularity.as_bps();
+        let count = rate.map_or(0, |rate| rate.as_bps().div_ceil(channel));
+        usize::try_from(count).unwrap_or(usize::MAX)
+    }
+
+    fn channels_of(&self, id: CircuitId) -> Vec<CrossConnect> {
+        let circuit = self.record.content().circuits.get(&id);
+        circuit.map_or_else(Vec::new, |circuit| circuit.channels.clone())
+    }
+
+    /// Returns a circuit with the channels that the switch has.
+    fn installed(&self, id: CircuitId, circuit: &Assignment) -> InstalledCircuit {
+        let channels = circuit.channels.iter();
+        let lit = channels.filter(|channel| self.switch.has(channel)).count() as u64;
+        let channel = self.capabilities.granularity.as_bps();
+        InstalledCircuit {
+            id,
+            flow: Some(circuit.flow),
+            rate: Rate::from_bps(channel.saturating_mul(lit)),
+        }
+    }
+}
+
+impl Driver for Tl1 {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
+        self.switch.begin();
+        changes.iter().map(|change| self.change(change)).collect()
+    }
+
+    fn remove(&mut self, id: CircuitId) -> Result<()> {
+        self.switch.begin();
+        self.record.edit(|record| {
+            if let Some(circuit) = record.circuits.remove(&id) {
+                record.leave(id, &circuit.channels);
+            }
+        })?;
+        if !self.record.content().has_leftovers(id) {
+            return Ok(());
+        }
+        self.finish_leftovers(id)
+    }
+
+    fn inspect(&mut self) -> Result<Vec<InstalledCircuit>> {
+        self.switch.begin();
+        self.switch.read().map_err(|why| self.failed(why))?;
+        self.remove_leftovers()?;
+        let circuits = self.record.content().circuits.iter();
+        Ok(circuits
+            .map(|(id, circuit)| self.installed(*id, circuit))
+            .collect())
+    }
+}
+
+fn capabilities(config: &SwitchConfig, channels: usize) -> Capabilities {
+    let channel = config.channel.rate;
+    let sum = channel.as_bps().saturating_mul(channels as u64);
+    Capabilities {
+        rate_min: channel,
+        rate_max: Rate::from_bps(sum).unwrap_or(channel),
+        granularity: channel,
+        guard: config.reconfiguration,
+        entries_max: CIRCUITS_MAX,
+        is_hitless: true,
+        overhead_bytes: config.channel.overhead_bytes,
+    }
+}
+
+/// Maximum number of circuits, most of which wait for their time and have no channel.
+const CIRCUITS_MAX: usize = 4096;
+/// Longest pause before the power of light is read again.
+const SETTLE_MAX: Duration = Duration::from_secs(1);

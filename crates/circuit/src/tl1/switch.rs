@@ -1,0 +1,246 @@
+//! State of a switch over many connections.
+//!
+//! A connection is opened when a command needs one. The cross-connects of the switch are read after each login, before
+//! any other command, and again after a command that was not completed. So what the switch has decides, not what was
+//! sent. A change that was interrupted is tried once more on a new connection. If no connection can be opened, the
+//! rest of a call of the driver fails at once.
+
+use lighthaul_base::escape::escape;
+use lighthaul_io::host::clock::Clock;
+
+use crate::tl1::command::Command;
+use crate::tl1::config::SwitchConfig;
+use crate::tl1::cross_connect::CrossConnect;
+use crate::tl1::dialect::Entry;
+use crate::tl1::fault::SwitchFault;
+use crate::tl1::message::Response;
+use crate::tl1::session::{Session, check};
+
+/// Result of an operation on a switch.
+pub(super) type Result<T> = std::result::Result<T, SwitchFault>;
+
+/// Switch and its cross-connects as they were last read.
+#[derive(Debug)]
+pub(super) struct Switch {
+    clock: Clock,
+    config: SwitchConfig,
+    session: Option<Session>,
+    found: Vec<CrossConnect>,
+    /// Reason why no connection is tried again in this call of the driver.
+    unreachable: Option<SwitchFault>,
+}
+
+impl Switch {
+    pub(super) const fn new(clock: Clock, config: SwitchConfig) -> Self {
+        Self {
+            clock,
+            config,
+            session: None,
+            found: Vec::new(),
+            unreachable: None,
+        }
+    }
+
+    pub(super) const fn config(&self) -> &SwitchConfig {
+        &self.config
+    }
+
+    /// Begins a call of the driver, in which a connection may be tried again.
+    pub(super) fn begin(&mut self) {
+        self.unreachable = None;
+    }
+
+    /// Opens a connection if there is none, and reads the cross-connects.
+    pub(super) fn contact(&mut self) -> Result<()> {
+        if let Some(why) = &self.unreachable {
+            return Err(why.clone());
+        }
+        if self.session.is_some() {
+            return Ok(());
+        }
+        let opened = Session::open(self.clock, &self.config);
+        let read = opened.and_then(|session| {
+            self.session = Some(session);
+            self.list()
+        });
+        if let Err(why) = &read {
+            self.session = None;
+            self.unreachable = Some(why.clone());
+        }
+        read
+    }
+
+    /// Reads the cross-connects again.
+    pub(super) fn read(&mut self) -> Result<()> {
+        if self.session.is_some() && self.unreachable.is_none() {
+            match self.list() {
+                Err(why) if why.is_contact() => {}
+                read => return read,
+            }
+        }
+        self.contact()
+    }
+
+    /// Returns the cross-connects as they were last read.
+    pub(super) fn found(&self) -> &[CrossConnect] {
+        &self.found
+    }
+
+    /// Returns true if the switch has the cross-connect.
+    pub(super) fn has(&self, cross_connect: &CrossConnect) -> bool {
+        self.found.contains(cross_connect)
+    }
+
+    /// Makes a cross-connect that this driver owns or that no client has made.
+    ///
+    /// If another client has made the same one, the result is [`SwitchFault::Taken`].
+    pub(super) fn connect(&mut self, wanted: &CrossConnect) -> Result<()> {
+        let command = self.config.dialect.connect(wanted);
+        let mut lost = None;
+        for _ in 0..ATTEMPTS {
+            self.contact()?;
+            if self.has(wanted) {
+                return Ok(());
+            }
+            let tried = match self.is_present(wanted) {
+                // without an earlier attempt, another client made it
+                Ok(true) if lost.is_none() => Err(SwitchFault::Taken),
+                Ok(true) => return Ok(()),
+                Ok(false) => self.ask(&command),
+                Err(why) => Err(why),
+            };
+            match tried.and_then(|response| check(&command, &response)) {
+                Ok(()) => {
+                    self.found.push(wanted.clone());
+                    return Ok(());
+                }
+                Err(why) if why.is_contact() => lost = Some(why),
+                Err(why) => {
+                    self.read()?;
+                    let is_complete =
+                        !matches!(why, SwitchFault::Denied { .. } | SwitchFault::Taken);
+                    if self.has(wanted) && (is_complete || lost.is_some()) {
+                        return Ok(());
+                    }
+                    return Err(why);
+                }
+            }
+        }
+        self.contact()?;
+        match lost {
+            Some(why) if !self.has(wanted) => Err(why),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Removes a cross-connect of this driver. A missing one is removed already.
+    pub(super) fn disconnect(&mut self, old: &CrossConnect) -> Result<()> {
+        let command = self.config.dialect.disconnect(old);
+        let mut lost = None;
+        for _ in 0..ATTEMPTS {
+            self.contact()?;
+            if !self.has(old) {
+                return Ok(());
+            }
+            let answer = self.ask(&command);
+            match answer.and_then(|response| check(&command, &response)) {
+                Ok(()) => {
+                    self.found.retain(|other| other != old);
+                    return Ok(());
+                }
+                Err(why) if why.is_contact() => lost = Some(why),
+                Err(why) => {
+                    self.read()?;
+                    return if self.has(old) { Err(why) } else { Ok(()) };
+                }
+            }
+        }
+        self.contact()?;
+        match lost {
+            Some(why) if self.has(old) => Err(why),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Returns the power of light in dBm at the output of a cross-connect.
+    pub(super) fn power_dbm(&mut self, wanted: &CrossConnect) -> Result<f64> {
+        let mut answer = self.entries_of(wanted);
+        if answer.as_ref().is_err_and(SwitchFault::is_contact) {
+            self.contact()?;
+            answer = self.entries_of(wanted);
+        }
+        let mut entries = answer?.into_iter();
+        let entry = entries.find(|entry| entry.cross_connect == *wanted);
+        let power = entry.and_then(|entry| entry.power_dbm);
+        power.ok_or_else(|| SwitchFault::NoPower(wanted.to().clone()))
+    }
+
+    /// Asks the switch whether it has one cross-connect. A refusal means that it has not.
+    fn is_present(&mut self, wanted: &CrossConnect) -> Result<bool> {
+        match self.entries_of(wanted) {
+            Ok(entries) => Ok(entries.iter().any(|entry| entry.cross_connect == *wanted)),
+            Err(SwitchFault::Denied { .. }) => Ok(false),
+            Err(why) => Err(why),
+        }
+    }
+
+    fn entries_of(&mut self, wanted: &CrossConnect) -> Result<Vec<Entry>> {
+        let command = self.config.dialect.list_one(wanted);
+        self.entries(&command)
+    }
+
+    /// Lists all cross-connects on the current connection.
+    fn list(&mut self) -> Result<()> {
+        let command = self.config.dialect.list();
+        let entries = self.entries(&command)?;
+        let mut found: Vec<CrossConnect> = entries
+            .into_iter()
+            .map(|entry| entry.cross_connect)
+            .collect();
+        found.sort();
+        found.dedup();
+        self.found = found;
+        Ok(())
+    }
+
+    fn entries(&mut self, command: &Command) -> Result<Vec<Entry>> {
+        let response = self.ask(command)?;
+        check(command, &response)?;
+        let mut entries = Vec::new();
+        for line in &response.lines {
+            let parsed = self.config.dialect.parse_line(line);
+            let parsed =
+                parsed.map_err(|_| SwitchFault::Entry(escape(line, SHOWN).into_owned()))?;
+            entries.extend(parsed);
+        }
+        Ok(entries)
+    }
+
+    /// Sends a command on the current connection, and closes the connection after a fault of it.
+    fn ask(&mut self, command: &Command) -> Result<Response> {
+        let Some(session) = &mut self.session else {
+            return Err(SwitchFault::Lost {
+                command: command.title.clone(),
+                why: "the connection was closed".to_owned(),
+            });
+        };
+        let answer = session.command(command);
+        if answer.as_ref().is_err_and(SwitchFault::is_contact) {
+            self.session = None;
+        }
+        answer
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            session.close(&self.config.login.user);
+        }
+    }
+}
+
+/// Attempts for a change, each on a connection of its own.
+const ATTEMPTS: usize = 2;
+/// Maximum length of a line in an error.
+const SHOWN: usize = 200;

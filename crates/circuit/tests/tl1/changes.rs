@@ -1,0 +1,208 @@
+//! Changes at a switch that behaves.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_circuit::agent::Agent;
+use lighthaul_circuit::circuit::{Circuit, CircuitId};
+use lighthaul_circuit::controller::Event;
+use lighthaul_circuit::driver::{Capabilities, Driver};
+use lighthaul_io::host::clock::Clock;
+
+use crate::emulator::{Fault, Vendor};
+use crate::testbed::{PATIENT, Testbed, VENDORS, channel, circuit};
+
+#[test]
+fn capabilities_follow_from_the_channels() {
+    let mut testbed = Testbed::new(Vendor::Calient);
+    let expected = Capabilities {
+        rate_min: Rate::from_mbps(10_000),
+        rate_max: Rate::from_mbps(40_000),
+        granularity: Rate::from_mbps(10_000),
+        guard: Duration::from_millis(10),
+        entries_max: 4096,
+        is_hitless: true,
+        overhead_bytes: 38,
+    };
+    assert_eq!(testbed.driver().capabilities(), expected);
+}
+
+#[test]
+fn rates_become_cross_connects_of_channels() {
+    for vendor in VENDORS {
+        let mut testbed = Testbed::new(vendor);
+        testbed.set(1, 0).unwrap();
+        assert_eq!(testbed.switch.log().len(), 0, "no channel, no contact");
+        testbed.set(1, 2).unwrap();
+        testbed.set(2, 1).unwrap();
+        assert_eq!(testbed.switch.ours(), testbed.channels(&[0, 1, 2]));
+        testbed.set(1, 1).unwrap();
+        assert_eq!(
+            testbed.switch.ours(),
+            testbed.channels(&[0, 2]),
+            "the last channel is removed"
+        );
+        testbed.set(2, 3).unwrap();
+        assert_eq!(testbed.switch.ours(), testbed.channels(&[0, 1, 2, 3]));
+        assert_eq!(testbed.inspect().unwrap(), [(1, 1), (2, 3)].into());
+        let why = testbed.set(1, 2).unwrap_err().to_string();
+        assert_eq!(why, "wan has 0 free channels, but the rate needs 1 more");
+        testbed.driver().remove(CircuitId(2)).unwrap();
+        testbed.driver().remove(CircuitId(2)).unwrap();
+        testbed.set(1, 0).unwrap();
+        assert_eq!(testbed.switch.ours(), testbed.channels(&[]));
+        assert_eq!(testbed.inspect().unwrap(), [(1, 0)].into());
+    }
+}
+
+#[test]
+fn repeated_changes_send_nothing() {
+    let mut testbed = Testbed::new(Vendor::Cisco);
+    testbed.set(1, 2).unwrap();
+    let before = testbed.switch.log();
+    testbed.set(1, 2).unwrap();
+    assert_eq!(testbed.switch.log(), before);
+}
+
+#[test]
+fn session_logs_in_inhibits_messages_reads_the_truth_and_logs_out() {
+    let mut testbed = Testbed::new(Vendor::Glimmerglass);
+    testbed.set(1, 1).unwrap();
+    testbed.driver = None;
+    let log = testbed.switch.log();
+    assert_eq!(
+        log,
+        [[
+            "ACT-USER::ada:1::secret",
+            "INH-MSG-ALL:::2",
+            "RTRV-CRS-FIBER::ALL:3",
+            "RTRV-CRS-FIBER::10000:4",
+            "ENT-CRS-FIBER::10000,20000:5",
+            "CANC-USER::ada:6",
+        ]]
+    );
+}
+
+#[test]
+fn restarted_driver_finds_its_circuits() {
+    for vendor in VENDORS {
+        let mut testbed = Testbed::new(vendor);
+        testbed.set(7, 2).unwrap();
+        testbed.restart();
+        assert_eq!(testbed.inspect().unwrap(), [(7, 2)].into());
+        testbed.set(7, 1).unwrap();
+        assert_eq!(testbed.switch.ours(), testbed.channels(&[0]));
+    }
+}
+
+#[test]
+fn channel_that_was_cut_by_hand_is_found_and_made_again() {
+    let mut testbed = Testbed::new(Vendor::Calient);
+    testbed.set(1, 2).unwrap();
+    testbed.switch.cut(&channel(Vendor::Calient, 0));
+    assert_eq!(testbed.inspect().unwrap(), [(1, 1)].into());
+    testbed.set(1, 2).unwrap();
+    assert_eq!(testbed.switch.ours(), testbed.channels(&[0, 1]));
+}
+
+#[test]
+fn cross_connects_of_other_clients_are_avoided_named_and_kept() {
+    for vendor in VENDORS {
+        let mut testbed = Testbed::new(vendor);
+        let (from, _, is_both) = channel(vendor, 0);
+        let other = (from, "99".to_owned(), is_both);
+        assert!(testbed.switch.make_foreign(&other));
+        // one that is equal to a channel
+        assert!(testbed.switch.make_foreign(&channel(vendor, 1)));
+        testbed.set(1, 2).unwrap();
+        assert_eq!(testbed.switch.ours(), testbed.channels(&[2, 3]));
+        let why = testbed.set(2, 1).unwrap_err().to_string();
+        assert!(why.contains("other clients of the switch made"), "{why}");
+        assert!(why.contains(&other.0) && why.contains("99"), "{why}");
+        assert!(why.contains(&channel(vendor, 1).0), "{why}");
+        testbed.driver().remove(CircuitId(1)).unwrap();
+        testbed.driver().remove(CircuitId(2)).unwrap();
+        assert_eq!(testbed.switch.patches(), testbed.switch.foreign());
+    }
+}
+
+#[test]
+fn cross_connect_of_another_client_since_the_last_list_is_kept() {
+    for vendor in VENDORS {
+        // made between the look and the command, equal to the channel or with one port in common
+        let equal = channel(vendor, 0);
+        let similar = (equal.0.clone(), "99".to_owned(), equal.2);
+        for rival in [equal, similar] {
+            let mut testbed = Testbed::new(vendor);
+            testbed.inspect().unwrap();
+            testbed.switch.misbehave("ENT", Fault::Rival(rival.clone()));
+            testbed.set(1, 1).unwrap();
+            assert_eq!(testbed.switch.ours(), testbed.channels(&[1]));
+            testbed.driver().remove(CircuitId(1)).unwrap();
+            assert_eq!(testbed.switch.patches(), [rival].into());
+            // made since the last list
+            let late = channel(vendor, 1);
+            assert!(testbed.switch.make_foreign(&late));
+            testbed.set(1, 2).unwrap();
+            assert_eq!(testbed.switch.ours(), testbed.channels(&[2, 3]));
+        }
+    }
+}
+
+#[test]
+fn weak_light_is_a_failure_that_names_port_and_power() {
+    let lines = format!("{PATIENT}\npower_min_dbm = -20.0");
+    let mut testbed = Testbed::with(Vendor::Glimmerglass, &lines);
+    testbed.switch.set_power("20001", "-31.25");
+    testbed.set(1, 1).unwrap();
+    let why = testbed.set(1, 2).unwrap_err().to_string();
+    assert!(
+        why.contains("port 20001 is -31.2 dBm, below the minimum of -20.0 dBm"),
+        "{why}"
+    );
+    assert_eq!(testbed.switch.ours(), testbed.channels(&[0]));
+    assert_eq!(testbed.inspect().unwrap(), [(1, 1)].into());
+    testbed.switch.set_power("20001", "");
+    let why = testbed.set(1, 2).unwrap_err().to_string();
+    assert!(
+        why.contains("reports no power of light at port 20001"),
+        "{why}"
+    );
+    assert_eq!(testbed.switch.ours(), testbed.channels(&[0]));
+    testbed.switch.set_power("20001", "-19.9");
+    testbed.set(1, 2).unwrap();
+}
+
+#[test]
+fn agent_keeps_a_circuit_at_a_switch_until_it_ends() {
+    for vendor in VENDORS {
+        let mut testbed = Testbed::new(vendor);
+        let driver = testbed.driver.take().unwrap();
+        let drivers: BTreeMap<String, Box<dyn Driver>> =
+            BTreeMap::from([("wan".to_owned(), Box::new(driver) as _)]);
+        let clock = Clock::start();
+        let (agent, refused) = Agent::start(clock, drivers, Vec::new()).unwrap();
+        assert!(refused.is_empty());
+        let circuit = Circuit {
+            trc: "0s-900s 20Gb/s".parse().unwrap(),
+            ..circuit(1)
+        };
+        let till = circuit.trc.end();
+        agent.put(circuit, till).unwrap();
+        let mut events = Vec::new();
+        while events.len() < 2 {
+            let (_, event) = agent.wait_event(till).unwrap().unwrap();
+            events.push(event);
+        }
+        let rate = Some(Rate::from_mbps(20_000));
+        assert_eq!(events[0], Event::Created(CircuitId(1)));
+        assert!(
+            matches!(events[1], Event::Changed { rate: changed, .. } if changed == rate),
+            "{events:?}"
+        );
+        assert_eq!(testbed.switch.ours(), testbed.channels(&[0, 1]));
+        drop(agent);
+        assert_eq!(testbed.switch.ours(), testbed.channels(&[]));
+    }
+}

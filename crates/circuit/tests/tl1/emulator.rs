@@ -1,0 +1,480 @@
+//! Switch that speaks TL1 over TCP, and that misbehaves on request.
+//!
+//! It has its own reading of the three dialects, so that an error in the driver's does not hide itself.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+
+use lighthaul_base::Rng;
+
+/// Vendor that is emulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vendor {
+    Calient,
+    Glimmerglass,
+    Cisco,
+}
+
+/// Cross-connect as the switch keeps it, with true for both directions.
+pub(crate) type Patch = (String, String, bool);
+
+/// Misbehavior for one command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// `IP` before the response.
+    InProgress,
+    /// `RL` instead of a response, without an effect.
+    Busy,
+    /// `OK` instead of a response.
+    AllRight,
+    /// `NG` instead of a response, without an effect.
+    NoGood,
+    /// `DENY` without an effect.
+    Deny,
+    /// `PRTL`, with or without an effect.
+    Partial(bool),
+    /// Autonomous messages before the response and in the middle of it.
+    Alarms,
+    /// Response with a wrong tag, after the effect.
+    WrongTag,
+    /// No answer, with or without an effect.
+    Silence(bool),
+    /// Closed connection, with or without an effect.
+    Hangup(bool),
+    /// Response that is cut off within a quoted line.
+    CutLine,
+    /// Connection that is closed in the middle of a response, after the effect.
+    CutResponse,
+    /// Line without an end.
+    EndlessLine,
+    /// Another client makes this cross-connect before the command is executed.
+    Rival(Patch),
+}
+
+/// Emulated switch. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Emulator {
+    vendor: Vendor,
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    patches: BTreeSet<Patch>,
+    /// Cross-connects that the test made as another client.
+    foreign: BTreeSet<Patch>,
+    /// Misbehavior for the next commands with this beginning.
+    faults: VecDeque<(&'static str, Fault)>,
+    /// Random misbehavior for one command in this number.
+    chaos: Option<(Rng, u64)>,
+    /// Power of light at output ports.
+    power: BTreeMap<String, &'static str>,
+    /// Commands of each connection.
+    log: Vec<Vec<String>>,
+    is_down: bool,
+}
+
+impl Emulator {
+    pub(crate) fn start(vendor: Vendor) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let emulator = Self {
+            vendor,
+            address: listener.local_addr().unwrap(),
+            state: Arc::new(Mutex::new(State {
+                patches: BTreeSet::new(),
+                foreign: BTreeSet::new(),
+                faults: VecDeque::new(),
+                chaos: None,
+                power: BTreeMap::new(),
+                log: Vec::new(),
+                is_down: false,
+            })),
+        };
+        let server = emulator.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let server = server.clone();
+                thread::spawn(move || server.serve(stream));
+            }
+        });
+        emulator
+    }
+
+    pub(crate) const fn vendor(&self) -> Vendor {
+        self.vendor
+    }
+
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Misbehaves at the next command that begins with `verb`.
+    pub(crate) fn misbehave(&self, verb: &'static str, fault: Fault) {
+        self.state().faults.push_back((verb, fault));
+    }
+
+    /// Misbehaves at one command in `one_in`, by chance.
+    pub(crate) fn set_chaos(&self, chaos: Option<(Rng, u64)>) {
+        self.state().chaos = chaos;
+    }
+
+    /// Closes new connections at once.
+    pub(crate) fn set_down(&self, is_down: bool) {
+        self.state().is_down = is_down;
+    }
+
+    pub(crate) fn set_power(&self, port: &str, power: &'static str) {
+        self.state().power.insert(port.to_owned(), power);
+    }
+
+    /// Makes a cross-connect as another client. Returns false if its ports are in use.
+    pub(crate) fn make_foreign(&self, patch: &Patch) -> bool {
+        let mut state = self.state();
+        let is_made = state.make(patch);
+        if is_made {
+            state.foreign.insert(patch.clone());
+        }
+        is_made
+    }
+
+    /// Removes a cross-connect by hand.
+    pub(crate) fn cut(&self, patch: &Patch) {
+        let mut state = self.state();
+        state.patches.remove(patch);
+        state.foreign.remove(patch);
+    }
+
+    pub(crate) fn foreign(&self) -> BTreeSet<Patch> {
+        self.state().foreign.clone()
+    }
+
+    pub(crate) fn patches(&self) -> BTreeSet<Patch> {
+        self.state().patches.clone()
+    }
+
+    /// Returns the cross-connects that the driver made.
+    pub(crate) fn ours(&self) -> BTreeSet<Patch> {
+        let state = self.state();
+        state.patches.difference(&state.foreign).cloned().collect()
+    }
+
+    /// Returns true if misbehavior is left.
+    pub(crate) fn has_faults(&self) -> bool {
+        !self.state().faults.is_empty()
+    }
+
+    /// Returns the commands of each connection.
+    pub(crate) fn log(&self) -> Vec<Vec<String>> {
+        self.state().log.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn serve(&self, mut stream: TcpStream) {
+        stream.set_nodelay(true).unwrap();
+        if self.state().is_down {
+            return;
+        }
+        let nth = {
+            let mut state = self.state();
+            state.log.push(Vec::new());
+            state.log.len() - 1
+        };
+        let mut is_in = false;
+        let mut text = String::new();
+        let mut octets = [0; 512];
+        let _ = stream.write_all(b"Welcome to the \"emulator\r\n<");
+        loop {
+            while let Some(end) = text.find(';') {
+                let command: String = text.drain(..=end).collect();
+                let command = command.trim_end_matches(';').to_owned();
+                self.state().log[nth].push(command.clone());
+                if self.answer(&mut stream, &command, &mut is_in).is_none() {
+                    let _ = stream.shutdown(Shutdown::Both);
+                    return;
+                }
+            }
+            match stream.read(&mut octets) {
+                Ok(count) if count > 0 => {
+                    text.push_str(std::str::from_utf8(&octets[..count]).unwrap());
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Answers a command. Returns nothing to close the connection.
+    fn answer(&self, stream: &mut TcpStream, command: &str, is_in: &mut bool) -> Option<()> {
+        let parts: Vec<&str> = command.split(':').collect();
+        let tag = parts.get(3).copied().unwrap_or_default();
+        let verb = parts[0];
+        if verb == "ACT-USER" {
+            *is_in = (parts[2], parts.get(5)) == ("ada", Some(&"secret"));
+            let completion = if *is_in { "COMPLD" } else { "DENY" };
+            let lines = vec![
+                "\"ada:ada,2\"".to_owned(),
+                "/* Notice; private */".to_owned(),
+            ];
+            return send(stream, &response(tag, completion, &lines, 99, ""));
+        }
+        if !*is_in {
+            return send(stream, &deny(tag, "PICC", "not logged in"));
+        }
+        let fault = self.state().next_fault(verb);
+        if let Some(Fault::Rival(patch)) = &fault {
+            assert!(self.make_foreign(patch), "the ports of a rival are free");
+        }
+        let has_effect = !matches!(
+            fault,
+            Some(
+                Fault::Busy
+                    | Fault::NoGood
+                    | Fault::Deny
+                    | Fault::Partial(false)
+                    | Fault::Silence(false)
+                    | Fault::Hangup(false)
+            )
+        );
+        let result = if has_effect {
+            self.execute(&parts)
+        } else {
+            Ok(Vec::new())
+        };
+        reply(stream, tag, result, fault)
+    }
+
+    /// Executes a command, and returns the lines of its response or the reason of a refusal.
+    fn execute(&self, parts: &[&str]) -> Result<Vec<String>, String> {
+        let verb = parts[0];
+        let aid = parts.get(2).copied().unwrap_or_default();
+        let payload = parts.get(5).copied().unwrap_or_default();
+        if verb == "INH-MSG-ALL" || verb == "CANC-USER" {
+            return Ok(Vec::new());
+        }
+        let (action, _) = verb.split_once('-').ok_or("bad verb")?;
+        let expected = match self.vendor {
+            Vendor::Calient => format!("{action}-CRS"),
+            Vendor::Glimmerglass => format!("{action}-CRS-FIBER"),
+            Vendor::Cisco => format!("{action}-CRS-STS3C"),
+        };
+        match action {
+            _ if verb != expected => Err(format!("unknown command {verb}")),
+            "ENT" => self.enter(aid, payload, parts.len()),
+            "DLT" => self.delete(aid, payload),
+            "RTRV" => self.retrieve(aid, payload),
+            _ => Err(format!("unknown command {verb}")),
+        }
+    }
+
+    fn enter(&self, aid: &str, payload: &str, parts: usize) -> Result<Vec<String>, String> {
+        let (from, to) = aid.split_once(',').ok_or("bad ports")?;
+        let is_both = match (self.vendor, payload) {
+            (Vendor::Calient, ",1WAY") | (Vendor::Cisco, "1WAY") => false,
+            (Vendor::Calient, ",2WAY") | (Vendor::Cisco, "2WAY") => true,
+            (Vendor::Glimmerglass, "") if parts == 4 => false,
+            (Vendor::Calient | Vendor::Glimmerglass | Vendor::Cisco, _) => {
+                return Err(format!("bad payload {payload}"));
+            }
+        };
+        let patch = (from.to_owned(), to.to_owned(), is_both);
+        let made = self.state().make(&patch);
+        made.then(Vec::new).ok_or_else(|| "port in use".to_owned())
+    }
+
+    fn delete(&self, aid: &str, payload: &str) -> Result<Vec<String>, String> {
+        let is_it = |patch: &&Patch| match self.vendor {
+            Vendor::Calient => aid.is_empty() && id(patch) == payload,
+            Vendor::Glimmerglass | Vendor::Cisco => format!("{},{}", patch.0, patch.1) == aid,
+        };
+        let mut state = self.state();
+        let found = state.patches.iter().find(is_it).cloned();
+        state.patches.remove(&found.ok_or("no such connection")?);
+        Ok(Vec::new())
+    }
+
+    fn retrieve(&self, aid: &str, payload: &str) -> Result<Vec<String>, String> {
+        let is_full = match self.vendor {
+            Vendor::Calient => aid == "," && payload == ",,",
+            Vendor::Glimmerglass | Vendor::Cisco => aid == "ALL",
+        };
+        let is_chosen = |patch: &&Patch| match self.vendor {
+            Vendor::Calient => aid.is_empty() && payload == format!(",{}", id(patch)),
+            Vendor::Glimmerglass | Vendor::Cisco => patch.0 == aid,
+        };
+        let state = self.state();
+        let chosen = state.patches.iter();
+        let chosen = chosen.filter(|patch| is_full || is_chosen(patch));
+        let mut lines: Vec<String> = chosen.map(|patch| self.line(&state, patch)).collect();
+        if self.vendor == Vendor::Glimmerglass && lines.len() < 4 {
+            let unused =
+                "IPORTID=10999,IPORTNAME=,OPORTID=0,OPORTNAME=,CONNSTATE=single,OUTPWR=0.000";
+            lines.push(format!("\"GGN:{unused}\""));
+        } else if lines.is_empty() && !is_full {
+            return Err("no such connection".to_owned());
+        }
+        Ok(lines)
+    }
+
+    /// Returns the line of a cross-connect in a list.
+    fn line(&self, state: &State, patch: &Patch) -> String {
+        let (from, to, is_both) = patch;
+        let way = if *is_both { "2WAY" } else { "1WAY" };
+        match self.vendor {
+            Vendor::Calient => format!(
+                "\"{name}:SRCPORT={from},DSTPORT={to},GRPNAME=LAB,CONNNAME={name},CONNTYPE={way},AS=IS,OS=IS,OC=OK\"",
+                name = id(patch)
+            ),
+            Vendor::Glimmerglass => {
+                let power = state.power.get(to).copied().unwrap_or("-6.762");
+                format!(
+                    "\"GGN:IPORTID={from},IPORTNAME=,OPORTID={to},OPORTNAME=,CONNID=0,CONNSTATE=steady,CONNCAUSE=none,\
+                     INPWR=-5.873,OUTPWR={power},PWRLOSS=0.889\""
+                )
+            }
+            Vendor::Cisco => format!("\"{from},{to}:{way},STS3C\""),
+        }
+    }
+}
+
+impl State {
+    fn make(&mut self, patch: &Patch) -> bool {
+        let inputs = |patch: &Patch| [Some(patch.0.clone()), patch.2.then(|| patch.1.clone())];
+        let outputs = |patch: &Patch| [Some(patch.1.clone()), patch.2.then(|| patch.0.clone())];
+        let meets = |one: [Option<String>; 2], other: [Option<String>; 2]| {
+            one.iter()
+                .flatten()
+                .any(|port| other.iter().flatten().any(|its| its == port))
+        };
+        let is_used = self.patches.iter().any(|other| {
+            meets(inputs(patch), inputs(other)) || meets(outputs(patch), outputs(other))
+        });
+        !is_used && self.patches.insert(patch.clone())
+    }
+
+    fn next_fault(&mut self, verb: &str) -> Option<Fault> {
+        if let Some((wanted, _)) = self.faults.front()
+            && verb.starts_with(wanted)
+        {
+            return self.faults.pop_front().map(|(_, fault)| fault);
+        }
+        let (rng, one_in) = self.chaos.as_mut()?;
+        if rng.below(*one_in) > 0 {
+            return None;
+        }
+        Some(match rng.below(13) {
+            0 => Fault::InProgress,
+            1 => Fault::Busy,
+            2 => Fault::NoGood,
+            3 => Fault::Deny,
+            4 => Fault::Partial(false),
+            5 => Fault::Partial(true),
+            6 => Fault::Alarms,
+            7 => Fault::Hangup(false),
+            8 => Fault::Hangup(true),
+            9 => Fault::CutLine,
+            10 => Fault::CutResponse,
+            11 => Fault::AllRight,
+            _ => Fault::EndlessLine,
+        })
+    }
+}
+
+/// Sends the answer to a command, with the fault. Returns nothing to close the connection.
+fn reply(
+    stream: &mut TcpStream,
+    tag: &str,
+    result: Result<Vec<String>, String>,
+    fault: Option<Fault>,
+) -> Option<()> {
+    let plain = |alarm: &str| match &result {
+        Ok(lines) => response(tag, "COMPLD", lines, 3, alarm),
+        Err(why) => deny(tag, "SROF", why),
+    };
+    let Some(fault) = fault else {
+        return send(stream, &plain(""));
+    };
+    match fault {
+        Fault::InProgress => {
+            send(stream, &format!("IP {tag}\r\n<"))?;
+            send(stream, &plain(""))
+        }
+        Fault::Busy => send(stream, &format!("\r\nRL {tag}\r\n<")),
+        Fault::AllRight => send(stream, &format!("OK {tag} <")),
+        Fault::NoGood => send(stream, &format!("NG {tag}\r\n<")),
+        Fault::Deny => send(stream, &deny(tag, "SROF", "hardware fault")),
+        Fault::Partial(_) => {
+            let lines = result.unwrap_or_default();
+            let half = &lines[..lines.len() / 2];
+            send(stream, &response(tag, "PRTL", half, 9, ""))
+        }
+        Fault::Alarms => {
+            send(stream, &alarm(1))?;
+            send(stream, &plain(&alarm(2)))
+        }
+        Fault::WrongTag => {
+            let tag = format!("M  {tag} ");
+            send(stream, &plain("").replace(&tag, "M  0 "))
+        }
+        Fault::Silence(_) => Some(()),
+        Fault::Hangup(_) => None,
+        Fault::CutLine => {
+            let line = "\"SRCPORT=1\r\n;";
+            send(stream, &format!("{HEADER}M  {tag} COMPLD\r\n   {line}"))
+        }
+        Fault::CutResponse => {
+            let text = plain("");
+            send(stream, &text[..text.len() - 5])?;
+            None
+        }
+        Fault::EndlessLine => send(stream, &"x".repeat(20_000)),
+        Fault::Rival(_) => send(stream, &plain("")),
+    }
+}
+
+fn id((from, to, is_both): &Patch) -> String {
+    format!("{from}{}{to}", if *is_both { '-' } else { '>' })
+}
+
+/// Returns a response in parts of `part` lines, with `alarm` in its middle.
+fn response(tag: &str, completion: &str, lines: &[String], part: usize, alarm: &str) -> String {
+    let mut text = String::new();
+    let parts: Vec<&[String]> = if lines.is_empty() {
+        vec![&[]]
+    } else {
+        lines.chunks(part).collect()
+    };
+    for (nth, part) in parts.iter().enumerate() {
+        text.extend([HEADER, "M  ", tag, " ", completion, "\r\n"]);
+        for (nth, line) in part.iter().enumerate() {
+            if nth == part.len() / 2 {
+                text.push_str(alarm);
+            }
+            text.extend(["   ", line, "\r\n"]);
+        }
+        text.push_str(if nth + 1 < parts.len() { ">" } else { ";" });
+    }
+    text
+}
+
+fn deny(tag: &str, code: &str, why: &str) -> String {
+    format!("{HEADER}M  {tag} DENY\r\n   {code}\r\n   /* {why}; see the manual */\r\n;")
+}
+
+fn alarm(nth: u32) -> String {
+    format!("{HEADER}** {nth} REPT ALM EQPT\r\n   \"SLOT-1:MN,HITEMP,NSA\"\r\n;\r\n")
+}
+
+fn send(stream: &mut TcpStream, text: &str) -> Option<()> {
+    // pieces of several lengths
+    for piece in text.as_bytes().chunks(61) {
+        stream.write_all(piece).ok()?;
+    }
+    Some(())
+}
+
+const HEADER: &str = "\r\n\n   SIM 26-11-26 22:52:20\r\n";

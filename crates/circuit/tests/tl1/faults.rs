@@ -1,0 +1,190 @@
+//! Changes at a switch that misbehaves.
+
+use lighthaul_circuit::circuit::CircuitId;
+use lighthaul_circuit::driver::{Change, Driver};
+
+use crate::emulator::{Fault, Vendor};
+use crate::testbed::{Testbed, VENDORS, circuit};
+
+/// Time limits for tests in which the switch is silent.
+const SHORT: &str = "timeout = \"1s\"\nlist_timeout = \"2s\"";
+
+/// Connection of a log: login, and the truth before all else.
+fn assert_reads_first(testbed: &Testbed) {
+    for commands in testbed.switch.log() {
+        let verbs: Vec<&str> = commands.iter().map(|command| &command[..4]).collect();
+        let begin = &verbs[..verbs.len().min(3)];
+        assert!(["ACT-", "INH-", "RTRV"].starts_with(begin), "{commands:?}");
+    }
+}
+
+#[test]
+fn harmless_misbehavior_is_no_failure() {
+    for vendor in VENDORS {
+        for fault in [
+            Fault::InProgress,
+            Fault::Busy,
+            Fault::AllRight,
+            Fault::Partial(true),
+            Fault::Alarms,
+            Fault::Hangup(false),
+            Fault::Hangup(true),
+            Fault::CutLine,
+            Fault::CutResponse,
+            Fault::EndlessLine,
+        ] {
+            let mut testbed = Testbed::new(vendor);
+            testbed.switch.misbehave("ENT", fault.clone());
+            testbed.switch.misbehave("DLT", fault.clone());
+            testbed.set(1, 2).unwrap();
+            assert_eq!(
+                testbed.switch.ours(),
+                testbed.channels(&[0, 1]),
+                "{fault:?}"
+            );
+            testbed.set(1, 1).unwrap();
+            assert_eq!(testbed.switch.ours(), testbed.channels(&[0]), "{fault:?}");
+            assert!(!testbed.switch.has_faults());
+            assert_reads_first(&testbed);
+        }
+    }
+}
+
+#[test]
+fn list_with_alarms_and_acknowledgements_is_read() {
+    for fault in [Fault::InProgress, Fault::Busy, Fault::Alarms] {
+        let mut testbed = Testbed::new(Vendor::Cisco);
+        testbed.set(1, 4).unwrap();
+        testbed.switch.misbehave("RTRV", fault);
+        assert_eq!(testbed.inspect().unwrap(), [(1, 4)].into());
+        assert!(!testbed.switch.has_faults());
+    }
+}
+
+#[test]
+fn incomplete_list_is_not_believed() {
+    for (fault, says) in [
+        (Fault::Partial(true), "executed in part only"),
+        (Fault::AllRight, "its answer is missing"),
+        (Fault::NoGood, "the switch cannot execute it"),
+        (
+            Fault::Deny,
+            "was denied with SROF: hardware fault; see the manual",
+        ),
+    ] {
+        let mut testbed = Testbed::new(Vendor::Calient);
+        testbed.set(1, 2).unwrap();
+        testbed.switch.misbehave("RTRV", fault);
+        let why = testbed.inspect().unwrap_err().to_string();
+        assert!(why.contains(says), "{why}");
+        assert_eq!(testbed.switch.ours(), testbed.channels(&[0, 1]));
+        assert_eq!(testbed.inspect().unwrap(), [(1, 2)].into());
+    }
+}
+
+#[test]
+fn denied_increase_is_taken_back_with_the_reason() {
+    for vendor in VENDORS {
+        for fault in [Fault::Deny, Fault::NoGood, Fault::Partial(false)] {
+            let mut testbed = Testbed::new(vendor);
+            testbed.set(1, 1).unwrap();
+            testbed.switch.misbehave("ENT", Fault::InProgress);
+            testbed.switch.misbehave("ENT", fault.clone());
+            let why = testbed.set(1, 3).unwrap_err().to_string();
+            assert!(why.contains("ENT-CRS"), "{why}");
+            if fault == Fault::Deny {
+                assert!(why.contains("SROF: hardware fault"), "{why}");
+            }
+            assert_eq!(testbed.switch.ours(), testbed.channels(&[0]));
+            assert_eq!(testbed.inspect().unwrap(), [(1, 1)].into());
+        }
+    }
+}
+
+#[test]
+fn denied_removal_is_repeated_at_the_next_contact() {
+    for vendor in VENDORS {
+        let mut testbed = Testbed::new(vendor);
+        testbed.set(1, 2).unwrap();
+        testbed.switch.misbehave("DLT", Fault::Deny);
+        let why = testbed.set(1, 1).unwrap_err().to_string();
+        assert!(why.contains("DLT-CRS"), "{why}");
+        assert_eq!(testbed.switch.ours(), testbed.channels(&[0, 1]));
+        // the same change again is no success either
+        for _ in 0..2 {
+            testbed.switch.misbehave("DLT", Fault::Deny);
+            assert!(testbed.set(1, 0).is_err());
+        }
+        testbed.switch.misbehave("DLT", Fault::Deny);
+        assert!(testbed.driver().remove(CircuitId(1)).is_err());
+        // other circuits do not wait for it, and channel 0 was removed
+        testbed.switch.misbehave("DLT", Fault::Deny);
+        testbed.set(2, 2).unwrap();
+        assert_eq!(testbed.switch.ours(), testbed.channels(&[0, 1, 2]));
+        testbed.driver().remove(CircuitId(2)).unwrap();
+        testbed.restart();
+        assert_eq!(testbed.inspect().unwrap(), [].into());
+        assert_eq!(testbed.switch.ours(), testbed.channels(&[]));
+    }
+}
+
+#[test]
+fn silent_switch_is_an_error_within_the_time_limit() {
+    for (fault, says) in [
+        (Fault::Silence(false), "no answer to ENT-CRS"),
+        (Fault::Silence(true), "no answer to ENT-CRS"),
+        (Fault::WrongTag, "only an answer to command 0"),
+    ] {
+        let mut testbed = Testbed::with(Vendor::Calient, SHORT);
+        testbed.inspect().unwrap();
+        // both attempts
+        testbed.switch.misbehave("ENT", fault.clone());
+        if fault == Fault::Silence(false) {
+            testbed.switch.misbehave("ENT", fault.clone());
+            let why = testbed.set(1, 1).unwrap_err().to_string();
+            assert!(why.contains(says), "{why}");
+            assert_eq!(testbed.inspect().unwrap(), [(1, 0)].into());
+            assert_eq!(testbed.switch.ours(), testbed.channels(&[]));
+        } else {
+            // the second connection shows the effect
+            testbed.set(1, 1).unwrap();
+            assert_eq!(testbed.switch.ours(), testbed.channels(&[0]));
+        }
+        assert_reads_first(&testbed);
+    }
+}
+
+#[test]
+fn change_without_contact_is_completed_or_taken_back_later() {
+    for vendor in VENDORS {
+        let mut testbed = Testbed::new(vendor);
+        testbed.set(1, 2).unwrap();
+        testbed.set(2, 1).unwrap();
+        // the connection breaks, and no other can be opened
+        testbed.switch.set_down(true);
+        testbed.switch.misbehave("ENT", Fault::Hangup(true));
+        let why = testbed.set(2, 2).unwrap_err().to_string();
+        assert!(why.contains("ACT-USER"), "{why}");
+        assert_eq!(testbed.switch.ours().len(), 4);
+        let [one, two] = [circuit(1), circuit(2)];
+        let changes = [one, two].map(|circuit| (circuit, None));
+        let answers = testbed.driver().apply(&Change::list(&changes));
+        assert!(answers.iter().all(Result::is_err), "{answers:?}");
+        testbed.restart();
+        testbed.switch.set_down(false);
+        assert_eq!(testbed.inspect().unwrap(), [(1, 0), (2, 0)].into());
+        assert_eq!(testbed.switch.ours(), testbed.channels(&[]));
+        assert_reads_first(&testbed);
+    }
+}
+
+#[test]
+fn wrong_password_is_an_error_that_does_not_show_it() {
+    let mut testbed = Testbed::new(Vendor::Cisco);
+    testbed.write_login("ada\nguess\n");
+    testbed.restart();
+    let why = testbed.inspect().unwrap_err().to_string();
+    assert!(why.contains("ACT-USER was denied"), "{why}");
+    let shown = format!("{:?}", testbed.driver());
+    assert!(!why.contains("guess") && !shown.contains("guess"));
+}

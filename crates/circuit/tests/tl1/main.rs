@@ -1,0 +1,10 @@
+//! The TL1 driver against an emulated switch of each vendor, over a real TCP connection.
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
+
+mod changes;
+mod emulator;
+mod faults;
+mod random;
+mod settings;
+mod testbed;
