@@ -21,7 +21,7 @@ use crate::tl1::config::SwitchConfig;
 use crate::tl1::cross_connect::CrossConnect;
 use crate::tl1::fault::SwitchFault;
 use crate::tl1::record::{Assignment, Leftover, RecordFile};
-use crate::tl1::switch::{self, Switch};
+use crate::tl1::switch::{self, NotConnected, Switch};
 
 /// Driver of one interface of a switch that speaks TL1.
 #[derive(Debug)]
@@ -77,8 +77,8 @@ impl Tl1 {
         self.finish_leftovers(id)?;
         let held = self.channels_of(id);
         for channel in &held {
-            let made = self.switch.connect(channel);
-            made.map_err(|why| self.refused(channel, why))?;
+            let made = self.switch.connect(channel, true);
+            made.map_err(|failed| self.refused(channel, failed.why))?;
         }
         self.extend(id, wanted.saturating_sub(held.len()))
     }
@@ -107,15 +107,17 @@ impl Tl1 {
         let mut left: VecDeque<CrossConnect> = self.reserve(id, count)?.into();
         let mut made = Vec::new();
         while let Some(channel) = left.pop_front() {
-            let Err(why) = self.light(&channel) else {
+            let Err(NotConnected { why, may_be_made }) = self.light(&channel) else {
                 made.push(channel);
                 continue;
             };
-            let is_refused = matches!(why, SwitchFault::Denied { .. } | SwitchFault::Taken);
-            let is_blocked = is_refused && !self.blockers(&channel).is_empty();
-            let next = if is_blocked {
-                // it was never ours; another channel may be free
+            if !may_be_made {
+                // so the next contact does not remove that of another client
                 self.record.edit(|record| record.forget(&channel))?;
+            }
+            let is_blocked = !may_be_made && !self.blockers(&channel).is_empty();
+            let next = if is_blocked && !why.is_contact() {
+                // another channel may be free
                 self.reserve(id, 1)
             } else {
                 Err(self.refused(&channel, why))
@@ -123,6 +125,9 @@ impl Tl1 {
             match next {
                 Ok(others) => left.extend(others),
                 Err(why) => {
+                    // nothing was sent for the rest
+                    self.record
+                        .edit(|record| left.iter().for_each(|unsent| record.forget(unsent)))?;
                     // a failure is repeated at the next contact
                     let _ = self.remove_leftovers();
                     return Err(why);
@@ -173,8 +178,15 @@ impl Tl1 {
     }
 
     /// Makes the cross-connect of a channel, and checks the power of its light.
-    fn light(&mut self, channel: &CrossConnect) -> switch::Result<()> {
-        self.switch.connect(channel)?;
+    fn light(&mut self, channel: &CrossConnect) -> std::result::Result<(), NotConnected> {
+        self.switch.connect(channel, false)?;
+        self.check_power(channel).map_err(|why| NotConnected {
+            why,
+            may_be_made: true,
+        })
+    }
+
+    fn check_power(&mut self, channel: &CrossConnect) -> switch::Result<()> {
         let Some(min_dbm) = self.switch.config().power_min_dbm else {
             return Ok(());
         };

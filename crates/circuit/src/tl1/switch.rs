@@ -30,6 +30,19 @@ pub(super) struct Switch {
     unreachable: Option<SwitchFault>,
 }
 
+/// Failure of a connect.
+#[derive(Debug)]
+pub(super) struct NotConnected {
+    pub(super) why: SwitchFault,
+    /// True if the switch may have, or may get, the cross-connect because of this driver.
+    pub(super) may_be_made: bool,
+}
+
+/// Effect of the commands that were sent.
+struct Sent {
+    may_be_made: bool,
+}
+
 impl Switch {
     pub(super) const fn new(clock: Clock, config: SwitchConfig) -> Self {
         Self {
@@ -91,45 +104,62 @@ impl Switch {
         self.found.contains(cross_connect)
     }
 
-    /// Makes a cross-connect that this driver owns or that no client has made.
-    ///
-    /// If another client has made the same one, the result is [`SwitchFault::Taken`].
-    pub(super) fn connect(&mut self, wanted: &CrossConnect) -> Result<()> {
-        let command = self.config.dialect.connect(wanted);
+    /// Makes a cross-connect, or finds that this driver made it. `is_ours` is true if a cross-connect that exists already
+    /// is one of this driver; otherwise another client made it, and the result is [`SwitchFault::Taken`].
+    pub(super) fn connect(
+        &mut self,
+        wanted: &CrossConnect,
+        is_ours: bool,
+    ) -> std::result::Result<(), NotConnected> {
+        let mut sent = Sent {
+            may_be_made: is_ours,
+        };
+        let made = self.connect_or_find(wanted, &mut sent);
+        made.map_err(|why| NotConnected {
+            why,
+            may_be_made: sent.may_be_made,
+        })
+    }
+
+    fn connect_or_find(&mut self, wanted: &CrossConnect, sent: &mut Sent) -> Result<()> {
         let mut lost = None;
         for _ in 0..ATTEMPTS {
             self.contact()?;
-            if self.has(wanted) {
-                return Ok(());
+            match self.is_present(wanted) {
+                Ok(true) if sent.may_be_made => return Ok(()),
+                Ok(true) => return Err(SwitchFault::Taken),
+                Ok(false) => {}
+                Err(why) if why.is_contact() => {
+                    lost = Some(why);
+                    continue;
+                }
+                Err(why) => return Err(why),
             }
-            let tried = match self.is_present(wanted) {
-                // without an earlier attempt, another client made it
-                Ok(true) if lost.is_none() => Err(SwitchFault::Taken),
-                Ok(true) => return Ok(()),
-                Ok(false) => self.ask(&command),
-                Err(why) => Err(why),
-            };
-            match tried.and_then(|response| check(&command, &response)) {
+            let command = self.config.dialect.connect(wanted);
+            let answer = self.ask(&command);
+            match answer.and_then(|response| check(&command, &response)) {
                 Ok(()) => {
                     self.found.push(wanted.clone());
                     return Ok(());
                 }
-                Err(why) if why.is_contact() => lost = Some(why),
                 Err(why) => {
-                    self.read()?;
-                    let is_complete =
-                        !matches!(why, SwitchFault::Denied { .. } | SwitchFault::Taken);
-                    if self.has(wanted) && (is_complete || lost.is_some()) {
-                        return Ok(());
+                    // only a refusal is certain to have no effect
+                    sent.may_be_made |= !matches!(why, SwitchFault::Denied { .. });
+                    if why.is_contact() {
+                        lost = Some(why);
+                        continue;
                     }
-                    return Err(why);
+                    self.read()?;
+                    let is_made = sent.may_be_made && self.has(wanted);
+                    return if is_made { Ok(()) } else { Err(why) };
                 }
             }
         }
         self.contact()?;
         match lost {
-            Some(why) if !self.has(wanted) => Err(why),
-            Some(_) | None => Ok(()),
+            Some(_) if sent.may_be_made && self.has(wanted) => Ok(()),
+            Some(why) => Err(why),
+            None => Ok(()),
         }
     }
 
@@ -175,10 +205,18 @@ impl Switch {
         power.ok_or_else(|| SwitchFault::NoPower(wanted.to().clone()))
     }
 
-    /// Asks the switch whether it has one cross-connect. A refusal means that it has not.
+    /// Reports whether the switch has a cross-connect. One that the last list lacks is asked for. A refusal means that
+    /// it does not exist.
     fn is_present(&mut self, wanted: &CrossConnect) -> Result<bool> {
+        if self.has(wanted) {
+            return Ok(true);
+        }
         match self.entries_of(wanted) {
-            Ok(entries) => Ok(entries.iter().any(|entry| entry.cross_connect == *wanted)),
+            Ok(entries) => {
+                let found = entries.into_iter().map(|entry| entry.cross_connect);
+                self.found.extend(found.filter(|found| found == wanted));
+                Ok(self.has(wanted))
+            }
             Err(SwitchFault::Denied { .. }) => Ok(false),
             Err(why) => Err(why),
         }

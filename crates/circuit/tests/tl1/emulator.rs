@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
+use std::time::Duration;
 
 use lighthaul_base::Rng;
 
@@ -44,6 +45,10 @@ pub(crate) enum Fault {
     Silence(bool),
     /// Closed connection, with or without an effect.
     Hangup(bool),
+    /// Closed connection and no other for a while, with or without an effect.
+    Outage(bool),
+    /// Response in pieces with pauses, over two seconds in all, after an acknowledgement if true.
+    Slow(bool),
     /// Response that is cut off within a quoted line.
     CutLine,
     /// Connection that is closed in the middle of a response, after the effect.
@@ -52,6 +57,8 @@ pub(crate) enum Fault {
     EndlessLine,
     /// Another client makes this cross-connect before the command is executed.
     Rival(Patch),
+    /// Another client makes the cross-connect of the command before it is executed.
+    Duel,
 }
 
 /// Emulated switch. Clones share it.
@@ -75,6 +82,8 @@ struct State {
     /// Commands of each connection.
     log: Vec<Vec<String>>,
     is_down: bool,
+    /// Number of connections that are closed at once.
+    refusals: u64,
 }
 
 impl Emulator {
@@ -91,6 +100,7 @@ impl Emulator {
                 power: BTreeMap::new(),
                 log: Vec::new(),
                 is_down: false,
+                refusals: 0,
             })),
         };
         let server = emulator.clone();
@@ -118,7 +128,9 @@ impl Emulator {
 
     /// Misbehaves at one command in `one_in`, by chance.
     pub(crate) fn set_chaos(&self, chaos: Option<(Rng, u64)>) {
-        self.state().chaos = chaos;
+        let mut state = self.state();
+        state.chaos = chaos;
+        state.refusals = 0;
     }
 
     /// Closes new connections at once.
@@ -177,7 +189,7 @@ impl Emulator {
 
     fn serve(&self, mut stream: TcpStream) {
         stream.set_nodelay(true).unwrap();
-        if self.state().is_down {
+        if self.state().refuses() {
             return;
         }
         let nth = {
@@ -226,6 +238,16 @@ impl Emulator {
             return send(stream, &deny(tag, "PICC", "not logged in"));
         }
         let fault = self.state().next_fault(verb);
+        if let Some(Fault::Outage(_)) = &fault {
+            self.state().refusals = 1;
+        }
+        if fault == Some(Fault::Duel)
+            && verb.starts_with("ENT")
+            && let Some((from, to)) = parts[2].split_once(',')
+        {
+            let is_both = self.vendor != Vendor::Glimmerglass;
+            self.make_foreign(&(from.to_owned(), to.to_owned(), is_both));
+        }
         if let Some(Fault::Rival(patch)) = &fault {
             assert!(self.make_foreign(patch), "the ports of a rival are free");
         }
@@ -238,6 +260,7 @@ impl Emulator {
                     | Fault::Partial(false)
                     | Fault::Silence(false)
                     | Fault::Hangup(false)
+                    | Fault::Outage(false)
             )
         );
         let result = if has_effect {
@@ -342,6 +365,12 @@ impl Emulator {
 }
 
 impl State {
+    fn refuses(&mut self) -> bool {
+        let is_refused = self.is_down || self.refusals > 0;
+        self.refusals = self.refusals.saturating_sub(1);
+        is_refused
+    }
+
     fn make(&mut self, patch: &Patch) -> bool {
         let inputs = |patch: &Patch| [Some(patch.0.clone()), patch.2.then(|| patch.1.clone())];
         let outputs = |patch: &Patch| [Some(patch.1.clone()), patch.2.then(|| patch.0.clone())];
@@ -366,7 +395,7 @@ impl State {
         if rng.below(*one_in) > 0 {
             return None;
         }
-        Some(match rng.below(13) {
+        Some(match rng.below(17) {
             0 => Fault::InProgress,
             1 => Fault::Busy,
             2 => Fault::NoGood,
@@ -379,6 +408,9 @@ impl State {
             9 => Fault::CutLine,
             10 => Fault::CutResponse,
             11 => Fault::AllRight,
+            12 => Fault::Outage(false),
+            13 => Fault::Outage(true),
+            14 | 15 => Fault::Duel,
             _ => Fault::EndlessLine,
         })
     }
@@ -421,7 +453,20 @@ fn reply(
             send(stream, &plain("").replace(&tag, "M  0 "))
         }
         Fault::Silence(_) => Some(()),
-        Fault::Hangup(_) => None,
+        Fault::Hangup(_) | Fault::Outage(_) => None,
+        Fault::Slow(is_announced) => {
+            if is_announced {
+                send(stream, &format!("IP {tag}\r\n<"))?;
+            }
+            let text = plain("");
+            let (before, after) = text.split_at(text.len() - 16);
+            send(stream, before)?;
+            for octet in after.bytes() {
+                thread::sleep(PAUSE);
+                stream.write_all(&[octet]).ok()?;
+            }
+            Some(())
+        }
         Fault::CutLine => {
             let line = "\"SRCPORT=1\r\n;";
             send(stream, &format!("{HEADER}M  {tag} COMPLD\r\n   {line}"))
@@ -432,7 +477,7 @@ fn reply(
             None
         }
         Fault::EndlessLine => send(stream, &"x".repeat(20_000)),
-        Fault::Rival(_) => send(stream, &plain("")),
+        Fault::Rival(_) | Fault::Duel => send(stream, &plain("")),
     }
 }
 
@@ -477,4 +522,6 @@ fn send(stream: &mut TcpStream, text: &str) -> Option<()> {
     Some(())
 }
 
+/// Pause in a slow response, which has sixteen of them.
+const PAUSE: Duration = Duration::from_millis(150);
 const HEADER: &str = "\r\n\n   SIM 26-11-26 22:52:20\r\n";

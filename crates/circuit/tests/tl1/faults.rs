@@ -4,10 +4,10 @@ use lighthaul_circuit::circuit::CircuitId;
 use lighthaul_circuit::driver::{Change, Driver};
 
 use crate::emulator::{Fault, Vendor};
-use crate::testbed::{Testbed, VENDORS, circuit};
+use crate::testbed::{Testbed, VENDORS, channel, circuit};
 
 /// Time limits for tests in which the switch is silent.
-const SHORT: &str = "timeout = \"1s\"\nlist_timeout = \"2s\"";
+const SHORT: &str = "timeout = \"2s\"\nlist_timeout = \"3s\"";
 
 /// Connection of a log: login, and the truth before all else.
 fn assert_reads_first(testbed: &Testbed) {
@@ -187,4 +187,59 @@ fn wrong_password_is_an_error_that_does_not_show_it() {
     assert!(why.contains("ACT-USER was denied"), "{why}");
     let shown = format!("{:?}", testbed.driver());
     assert!(!why.contains("guess") && !shown.contains("guess"));
+}
+
+#[test]
+fn slow_list_and_announced_command_have_the_longer_limit() {
+    let lines = "timeout = \"2s\"\nlist_timeout = \"20s\"";
+    let mut testbed = Testbed::with(Vendor::Glimmerglass, lines);
+    testbed.switch.misbehave("RTRV", Fault::Slow(false));
+    testbed.switch.misbehave("ENT", Fault::Slow(true));
+    testbed.set(1, 1).unwrap();
+    testbed.switch.misbehave("RTRV", Fault::Slow(false));
+    assert_eq!(testbed.inspect().unwrap(), [(1, 1)].into());
+    assert!(!testbed.switch.has_faults());
+    assert_eq!(testbed.switch.log().len(), 1, "one connection is enough");
+}
+
+#[test]
+fn slow_command_is_found_on_the_next_connection() {
+    let mut testbed = Testbed::with(Vendor::Cisco, SHORT);
+    testbed.inspect().unwrap();
+    testbed.switch.misbehave("ENT", Fault::Slow(false));
+    testbed.set(1, 1).unwrap();
+    assert_eq!(testbed.switch.ours(), testbed.channels(&[0]));
+    assert!(testbed.switch.log().len() >= 2);
+    assert_reads_first(&testbed);
+}
+
+#[test]
+fn cross_connect_of_another_client_is_kept_when_the_contact_is_lost() {
+    for vendor in VENDORS {
+        let rival = channel(vendor, 0);
+        // lost at the look at the channel of the rival, and at the next channel
+        for (verb, unsent) in [("RTRV", 1), ("ENT", 2)] {
+            let mut testbed = Testbed::new(vendor);
+            testbed.inspect().unwrap();
+            assert!(testbed.switch.make_foreign(&rival));
+            testbed.switch.misbehave(verb, Fault::Outage(false));
+            assert!(testbed.set(1, 2).is_err());
+            // channels that were never asked for
+            assert!(testbed.switch.make_foreign(&channel(vendor, unsent)));
+            testbed.inspect().unwrap();
+            testbed.driver().remove(CircuitId(1)).unwrap();
+            testbed.restart();
+            testbed.inspect().unwrap();
+            let foreign = testbed.channels(&[0, unsent]);
+            assert_eq!(testbed.switch.patches(), foreign, "{verb}");
+        }
+        // the rival is first, and the connection is lost when the truth is read
+        let mut testbed = Testbed::new(vendor);
+        testbed.inspect().unwrap();
+        testbed.switch.misbehave("ENT", Fault::Rival(rival.clone()));
+        testbed.switch.misbehave("RTRV", Fault::Outage(true));
+        assert!(testbed.set(1, 1).is_err());
+        assert_eq!(testbed.inspect().unwrap(), [(1, 0)].into());
+        assert_eq!(testbed.switch.patches(), [rival].into());
+    }
 }

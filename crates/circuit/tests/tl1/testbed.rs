@@ -11,6 +11,7 @@ use lighthaul_circuit::driver::{Change, Driver};
 use lighthaul_circuit::error::Result;
 use lighthaul_circuit::tl1::{SwitchConfig, Tl1};
 use lighthaul_io::host::clock::Clock;
+use lighthaul_testkit::Turn;
 
 use crate::emulator::{Emulator, Patch, Vendor};
 
@@ -25,6 +26,7 @@ pub(crate) struct Testbed {
     pub(crate) driver: Option<Tl1>,
     settings: PathBuf,
     folder: PathBuf,
+    _turn: Turn,
 }
 
 impl Testbed {
@@ -68,6 +70,7 @@ impl Testbed {
             driver: None,
             settings,
             folder,
+            _turn: Turn::beside_others(),
         };
         testbed.restart();
         testbed
