@@ -71,8 +71,8 @@ pub enum SwitchFault {
     Taken,
     /// The light is too weak after a connect.
     #[error(
-        "the power of light at port {port} is {power_dbm:.1} dBm, below the minimum of {min_dbm:.1} dBm: \
-         check the fiber and its transmitter"
+        "the power of light at port {port} is {power_dbm:.1} dBm, below the minimum of {min_dbm:.1} dBm, \
+         so it is disconnected: check the fiber and its transmitter"
     )]
     LowPower {
         /// Output port.

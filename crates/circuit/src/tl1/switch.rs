@@ -1,19 +1,22 @@
 //! State of a switch over many connections.
 //!
 //! A connection is opened when a command needs one. The cross-connects of the switch are read after each login, before
-//! any other command, and again after a command that was not completed. So what the switch has decides, not what was
-//! sent. A change that was interrupted is tried once more on a new connection. If no connection can be opened, the
-//! rest of a call of the driver fails at once.
+//! any other command, and again after a command that was not completed. The list of the switch decides, not the commands
+//! that were sent. A change that was interrupted is tried once more on a new connection. If no connection can be opened,
+//! the rest of a call of the driver fails at once.
+
+use std::time::Duration;
 
 use lighthaul_base::escape::escape;
 use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 
 use crate::tl1::command::Command;
 use crate::tl1::config::SwitchConfig;
 use crate::tl1::cross_connect::CrossConnect;
 use crate::tl1::dialect::Entry;
 use crate::tl1::fault::SwitchFault;
-use crate::tl1::message::Response;
+use crate::tl1::message::{Completion, Response};
 use crate::tl1::session::{Session, check};
 
 /// Result of an operation on a switch.
@@ -149,8 +152,8 @@ impl Switch {
                         lost = Some(why);
                         continue;
                     }
-                    self.read()?;
-                    let is_made = sent.may_be_made && self.has(wanted);
+                    let is_there = self.reaches(wanted, true, &why)?;
+                    let is_made = sent.may_be_made && is_there;
                     return if is_made { Ok(()) } else { Err(why) };
                 }
             }
@@ -180,8 +183,8 @@ impl Switch {
                 }
                 Err(why) if why.is_contact() => lost = Some(why),
                 Err(why) => {
-                    self.read()?;
-                    return if self.has(old) { Err(why) } else { Ok(()) };
+                    let is_gone = self.reaches(old, false, &why)?;
+                    return if is_gone { Ok(()) } else { Err(why) };
                 }
             }
         }
@@ -203,6 +206,34 @@ impl Switch {
         let entry = entries.find(|entry| entry.cross_connect == *wanted);
         let power = entry.and_then(|entry| entry.power_dbm);
         power.ok_or_else(|| SwitchFault::NoPower(wanted.to().clone()))
+    }
+
+    /// Reads the cross-connects after a command that was not completed. Returns true if the one exists, or not, as it
+    /// should. Waits for that only if the switch has delayed the command.
+    fn reaches(
+        &mut self,
+        one: &CrossConnect,
+        should_exist: bool,
+        why: &SwitchFault,
+    ) -> Result<bool> {
+        let is_delayed = matches!(
+            why,
+            SwitchFault::Incomplete {
+                completion: Completion::Delayed,
+                ..
+            }
+        );
+        let till = self.clock.now() + self.config.limits.list;
+        loop {
+            self.read()?;
+            if self.has(one) == should_exist {
+                return Ok(true);
+            }
+            if !is_delayed || self.clock.now() >= till {
+                return Ok(false);
+            }
+            pause(DELAY_PAUSE);
+        }
     }
 
     /// Reports whether the switch has a cross-connect. One that the last list lacks is asked for. A refusal means that
@@ -280,5 +311,7 @@ impl Drop for Switch {
 
 /// Attempts for a change, each on a connection of its own.
 const ATTEMPTS: usize = 2;
+/// Pause before the effect of a delayed command is looked for again.
+const DELAY_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum length of a line in an error.
 const SHOWN: usize = 200;

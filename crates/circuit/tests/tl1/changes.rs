@@ -10,7 +10,8 @@ use lighthaul_circuit::controller::Event;
 use lighthaul_circuit::driver::{Capabilities, Driver};
 use lighthaul_io::host::clock::Clock;
 
-use crate::emulator::{Fault, Vendor};
+use crate::emulator::Vendor;
+use crate::replies::Fault;
 use crate::testbed::{PATIENT, Testbed, VENDORS, channel, circuit};
 
 #[test]
@@ -53,6 +54,23 @@ fn rates_become_cross_connects_of_channels() {
         testbed.set(1, 0).unwrap();
         assert_eq!(testbed.switch.ours(), testbed.channels(&[]));
         assert_eq!(testbed.inspect().unwrap(), [(1, 0)].into());
+    }
+}
+
+#[test]
+fn channels_in_one_direction_leave_the_other_to_other_clients() {
+    for vendor in [Vendor::Calient, Vendor::Cisco] {
+        let mut testbed = Testbed::new(vendor);
+        testbed.edit_settings("two-way", "one-way");
+        testbed.restart();
+        let (from, to, _) = channel(vendor, 0);
+        let back = (to.clone(), from.clone(), false);
+        assert!(testbed.switch.make_foreign(&back));
+        testbed.set(1, 1).unwrap();
+        assert_eq!(testbed.switch.ours(), [(from, to, false)].into());
+        assert_eq!(testbed.inspect().unwrap(), [(1, 1)].into());
+        testbed.set(1, 0).unwrap();
+        assert_eq!(testbed.switch.patches(), [back].into());
     }
 }
 

@@ -3,13 +3,16 @@
 //! It has its own reading of the three dialects, so that an error in the driver's does not hide itself.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
-use std::time::Duration;
 
 use lighthaul_base::Rng;
+
+use crate::replies::{Fault, PAUSE, deny, reply, response, send};
 
 /// Vendor that is emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,44 +25,8 @@ pub(crate) enum Vendor {
 /// Cross-connect as the switch keeps it, with true for both directions.
 pub(crate) type Patch = (String, String, bool);
 
-/// Misbehavior for one command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// `IP` before the response.
-    InProgress,
-    /// `RL` instead of a response, without an effect.
-    Busy,
-    /// `OK` instead of a response.
-    AllRight,
-    /// `NG` instead of a response, without an effect.
-    NoGood,
-    /// `DENY` without an effect.
-    Deny,
-    /// `PRTL`, with or without an effect.
-    Partial(bool),
-    /// Autonomous messages before the response and in the middle of it.
-    Alarms,
-    /// Response with a wrong tag, after the effect.
-    WrongTag,
-    /// No answer, with or without an effect.
-    Silence(bool),
-    /// Closed connection, with or without an effect.
-    Hangup(bool),
-    /// Closed connection and no other for a while, with or without an effect.
-    Outage(bool),
-    /// Response in pieces with pauses, over two seconds in all, after an acknowledgement if true.
-    Slow(bool),
-    /// Response that is cut off within a quoted line.
-    CutLine,
-    /// Connection that is closed in the middle of a response, after the effect.
-    CutResponse,
-    /// Line without an end.
-    EndlessLine,
-    /// Another client makes this cross-connect before the command is executed.
-    Rival(Patch),
-    /// Another client makes the cross-connect of the command before it is executed.
-    Duel,
-}
+/// State in which the driver could be killed: its record, and the cross-connects of the switch.
+pub(crate) type Moment = (Vec<u8>, BTreeSet<Patch>);
 
 /// Emulated switch. Clones share it.
 #[derive(Clone)]
@@ -81,6 +48,9 @@ struct State {
     power: BTreeMap<String, &'static str>,
     /// Commands of each connection.
     log: Vec<Vec<String>>,
+    /// Record of the driver, and its content with the cross-connects before and after each command.
+    watched: Option<PathBuf>,
+    moments: Vec<Moment>,
     is_down: bool,
     /// Number of connections that are closed at once.
     refusals: u64,
@@ -99,6 +69,8 @@ impl Emulator {
                 chaos: None,
                 power: BTreeMap::new(),
                 log: Vec::new(),
+                watched: None,
+                moments: Vec::new(),
                 is_down: false,
                 refusals: 0,
             })),
@@ -171,6 +143,21 @@ impl Emulator {
     pub(crate) fn ours(&self) -> BTreeSet<Patch> {
         let state = self.state();
         state.patches.difference(&state.foreign).cloned().collect()
+    }
+
+    /// Collects the states in which the driver could be killed, until they are taken.
+    pub(crate) fn watch(&self, record: &Path) {
+        self.state().watched = Some(record.to_owned());
+    }
+
+    pub(crate) fn take_moments(&self) -> Vec<Moment> {
+        let mut state = self.state();
+        state.watched = None;
+        std::mem::take(&mut state.moments)
+    }
+
+    pub(crate) fn set_patches(&self, patches: BTreeSet<Patch>) {
+        self.state().patches = patches;
     }
 
     /// Returns true if misbehavior is left.
@@ -261,13 +248,24 @@ impl Emulator {
                     | Fault::Silence(false)
                     | Fault::Hangup(false)
                     | Fault::Outage(false)
+                    | Fault::Delay
             )
         );
+        self.state().note_moment();
         let result = if has_effect {
             self.execute(&parts)
         } else {
             Ok(Vec::new())
         };
+        self.state().note_moment();
+        if fault == Some(Fault::Delay) {
+            let (emulator, command) = (self.clone(), command.to_owned());
+            thread::spawn(move || {
+                thread::sleep(PAUSE);
+                let parts: Vec<&str> = command.split(':').collect();
+                let _ = emulator.execute(&parts);
+            });
+        }
         reply(stream, tag, result, fault)
     }
 
@@ -365,6 +363,13 @@ impl Emulator {
 }
 
 impl State {
+    fn note_moment(&mut self) {
+        if let Some(path) = &self.watched {
+            let record = fs::read(path).unwrap_or_default();
+            self.moments.push((record, self.patches.clone()));
+        }
+    }
+
     fn refuses(&mut self) -> bool {
         let is_refused = self.is_down || self.refusals > 0;
         self.refusals = self.refusals.saturating_sub(1);
@@ -416,112 +421,6 @@ impl State {
     }
 }
 
-/// Sends the answer to a command, with the fault. Returns nothing to close the connection.
-fn reply(
-    stream: &mut TcpStream,
-    tag: &str,
-    result: Result<Vec<String>, String>,
-    fault: Option<Fault>,
-) -> Option<()> {
-    let plain = |alarm: &str| match &result {
-        Ok(lines) => response(tag, "COMPLD", lines, 3, alarm),
-        Err(why) => deny(tag, "SROF", why),
-    };
-    let Some(fault) = fault else {
-        return send(stream, &plain(""));
-    };
-    match fault {
-        Fault::InProgress => {
-            send(stream, &format!("IP {tag}\r\n<"))?;
-            send(stream, &plain(""))
-        }
-        Fault::Busy => send(stream, &format!("\r\nRL {tag}\r\n<")),
-        Fault::AllRight => send(stream, &format!("OK {tag} <")),
-        Fault::NoGood => send(stream, &format!("NG {tag}\r\n<")),
-        Fault::Deny => send(stream, &deny(tag, "SROF", "hardware fault")),
-        Fault::Partial(_) => {
-            let lines = result.unwrap_or_default();
-            let half = &lines[..lines.len() / 2];
-            send(stream, &response(tag, "PRTL", half, 9, ""))
-        }
-        Fault::Alarms => {
-            send(stream, &alarm(1))?;
-            send(stream, &plain(&alarm(2)))
-        }
-        Fault::WrongTag => {
-            let tag = format!("M  {tag} ");
-            send(stream, &plain("").replace(&tag, "M  0 "))
-        }
-        Fault::Silence(_) => Some(()),
-        Fault::Hangup(_) | Fault::Outage(_) => None,
-        Fault::Slow(is_announced) => {
-            if is_announced {
-                send(stream, &format!("IP {tag}\r\n<"))?;
-            }
-            let text = plain("");
-            let (before, after) = text.split_at(text.len() - 16);
-            send(stream, before)?;
-            for octet in after.bytes() {
-                thread::sleep(PAUSE);
-                stream.write_all(&[octet]).ok()?;
-            }
-            Some(())
-        }
-        Fault::CutLine => {
-            let line = "\"SRCPORT=1\r\n;";
-            send(stream, &format!("{HEADER}M  {tag} COMPLD\r\n   {line}"))
-        }
-        Fault::CutResponse => {
-            let text = plain("");
-            send(stream, &text[..text.len() - 5])?;
-            None
-        }
-        Fault::EndlessLine => send(stream, &"x".repeat(20_000)),
-        Fault::Rival(_) | Fault::Duel => send(stream, &plain("")),
-    }
-}
-
 fn id((from, to, is_both): &Patch) -> String {
     format!("{from}{}{to}", if *is_both { '-' } else { '>' })
 }
-
-/// Returns a response in parts of `part` lines, with `alarm` in its middle.
-fn response(tag: &str, completion: &str, lines: &[String], part: usize, alarm: &str) -> String {
-    let mut text = String::new();
-    let parts: Vec<&[String]> = if lines.is_empty() {
-        vec![&[]]
-    } else {
-        lines.chunks(part).collect()
-    };
-    for (nth, part) in parts.iter().enumerate() {
-        text.extend([HEADER, "M  ", tag, " ", completion, "\r\n"]);
-        for (nth, line) in part.iter().enumerate() {
-            if nth == part.len() / 2 {
-                text.push_str(alarm);
-            }
-            text.extend(["   ", line, "\r\n"]);
-        }
-        text.push_str(if nth + 1 < parts.len() { ">" } else { ";" });
-    }
-    text
-}
-
-fn deny(tag: &str, code: &str, why: &str) -> String {
-    format!("{HEADER}M  {tag} DENY\r\n   {code}\r\n   /* {why}; see the manual */\r\n;")
-}
-
-fn alarm(nth: u32) -> String {
-    format!("{HEADER}** {nth} REPT ALM EQPT\r\n   \"SLOT-1:MN,HITEMP,NSA\"\r\n;\r\n")
-}
-
-fn send(stream: &mut TcpStream, text: &str) -> Option<()> {
-    // pieces of several lengths
-    for piece in text.as_bytes().chunks(61) {
-        stream.write_all(piece).ok()?;
-    }
-    Some(())
-}
-
-/// Pause in a slow response, which has sixteen of them.
-const PAUSE: Duration = Duration::from_millis(150);
-const HEADER: &str = "\r\n\n   SIM 26-11-26 22:52:20\r\n";

@@ -1,9 +1,12 @@
 //! Changes at a switch that misbehaves.
 
+use std::fs;
+
 use lighthaul_circuit::circuit::CircuitId;
 use lighthaul_circuit::driver::{Change, Driver};
 
-use crate::emulator::{Fault, Vendor};
+use crate::emulator::Vendor;
+use crate::replies::Fault;
 use crate::testbed::{Testbed, VENDORS, channel, circuit};
 
 /// Time limits for tests in which the switch is silent.
@@ -26,6 +29,7 @@ fn harmless_misbehavior_is_no_failure() {
             Fault::Busy,
             Fault::AllRight,
             Fault::Partial(true),
+            Fault::Delay,
             Fault::Alarms,
             Fault::Hangup(false),
             Fault::Hangup(true),
@@ -241,5 +245,37 @@ fn cross_connect_of_another_client_is_kept_when_the_contact_is_lost() {
         assert!(testbed.set(1, 1).is_err());
         assert_eq!(testbed.inspect().unwrap(), [(1, 0)].into());
         assert_eq!(testbed.switch.patches(), [rival].into());
+    }
+}
+
+#[test]
+fn killed_driver_leaves_no_cross_connect_behind() {
+    for vendor in VENDORS {
+        let mut testbed = Testbed::new(vendor);
+        testbed.set(1, 1).unwrap();
+        testbed.set(2, 0).unwrap();
+        testbed.switch.watch(&testbed.record());
+        testbed.set(2, 2).unwrap();
+        testbed.set(1, 2).unwrap();
+        testbed.set(2, 1).unwrap();
+        testbed.driver().remove(CircuitId(1)).unwrap();
+        testbed.set(2, 3).unwrap();
+        let moments = testbed.switch.take_moments();
+        assert!(moments.len() >= 20, "{}", moments.len());
+        for (nth, (record, patches)) in moments.into_iter().enumerate() {
+            testbed.driver = None;
+            fs::write(testbed.record(), &record).unwrap();
+            testbed.switch.set_patches(patches);
+            testbed.restart();
+            let found = testbed.inspect().unwrap();
+            let lit: u64 = found.values().sum();
+            let ours = testbed.switch.ours();
+            assert_eq!(ours.len() as u64, lit, "moment {nth}: {ours:?}");
+            // all is removable, and nothing is forgotten
+            for id in [1, 2] {
+                testbed.driver().remove(CircuitId(id)).unwrap();
+            }
+            assert_eq!(testbed.switch.ours(), testbed.channels(&[]), "moment {nth}");
+        }
     }
 }

@@ -6,5 +6,6 @@ mod changes;
 mod emulator;
 mod faults;
 mod random;
+mod replies;
 mod settings;
 mod testbed;

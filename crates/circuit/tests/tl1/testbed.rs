@@ -86,6 +86,18 @@ impl Testbed {
         self.driver = Some(driver);
     }
 
+    /// Returns the path of the driver's record.
+    pub(crate) fn record(&self) -> PathBuf {
+        self.folder.join("wan.json")
+    }
+
+    /// Replaces text in the settings, for the next start of the driver.
+    pub(crate) fn edit_settings(&self, from: &str, to: &str) {
+        let text = fs::read_to_string(&self.settings).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(&self.settings, text.replace(from, to)).unwrap();
+    }
+
     pub(crate) fn write_login(&self, login: &str) {
         fs::write(self.folder.join("login"), login).unwrap();
     }
