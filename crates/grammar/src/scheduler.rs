@@ -110,6 +110,16 @@ pub struct Scheduler {
         help_heading = "Circuits"
     )]
     pub device: Vec<Device>,
+    /// Provision by a switch that speaks TL1
+    ///
+    /// The file has its address, its dialect, and the channels of its interfaces. Several are separated by commas.
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_delimiter = ',',
+        help_heading = "Circuits"
+    )]
+    pub switch: Vec<PathBuf>,
     /// Address to listen on
     #[arg(
         long,

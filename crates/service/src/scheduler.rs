@@ -24,6 +24,7 @@ use lighthaul_booking_client::json::Timestamp;
 use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::exec::{Exec, config as exec};
 use lighthaul_circuit::linux::Shaper;
+use lighthaul_circuit::tl1::{SwitchConfig, Tl1};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::crypto::tls;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
@@ -55,6 +56,8 @@ pub struct Settings {
     pub interfaces: Vec<(String, Rate)>,
     /// Devices that carry circuits, with their driver programs.
     pub devices: Vec<(String, PathBuf)>,
+    /// Files with the settings of switches that speak TL1.
+    pub switches: Vec<PathBuf>,
     /// REST interface.
     pub rest: RestSettings,
     /// Private key of this host.
@@ -256,6 +259,12 @@ fn drivers(settings: &Settings, clock: Clock) -> Result<BTreeMap<String, Box<dyn
         let driver = Exec::open(clock, config).map_err(wrong)?;
         drivers.insert(name.clone(), Box::new(driver));
     }
+    for file in &settings.switches {
+        let config = SwitchConfig::read(file).map_err(wrong)?;
+        for (name, driver) in Tl1::open_all(clock, &config).map_err(wrong)? {
+            drivers.insert(name, Box::new(driver));
+        }
+    }
     Ok(drivers)
 }
 
@@ -387,6 +396,7 @@ mod tests {
             },
             interfaces: Vec::new(),
             devices: Vec::new(),
+            switches: Vec::new(),
             rest: RestSettings {
                 listen: listen.parse().unwrap(),
                 url: url.map(str::to_owned),

@@ -28,8 +28,8 @@ use lighthaul_session::topic::Topic;
 use lighthaul_stream::message as stream;
 use lighthaul_testkit::{Turn, report};
 
-use crate::far::Far;
 use crate::alone::hoarders::{let_in, memory};
+use crate::far::Far;
 use crate::running::{Ends, becomes_true};
 
 /// Returns the number of threads that serve sessions of the daemon with this process id.

@@ -66,6 +66,7 @@ mod stopping;
 mod strangers;
 mod streams;
 mod sums;
+mod switches;
 mod tapped;
 mod targets;
 mod third;
