@@ -138,6 +138,14 @@ mod tests {
     }
 
     #[test]
+    fn ranges_that_touch_stay_two() {
+        for spans in [[(0, 2), (2, 5)], [(2, 5), (0, 2)]] {
+            let set = SpanSet::from(spans.as_slice());
+            assert_eq!((set.len(), set.bytes()), (2, 5));
+        }
+    }
+
+    #[test]
     fn range_within_a_joined_one_removes_nothing_from_it() {
         for part in [(2, 5), (4, 5), (5, 13)] {
             let mut set = SpanSet::from([(2, 9), (12, 13)].as_slice());

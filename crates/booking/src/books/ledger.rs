@@ -324,6 +324,23 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn change_of_one_kind_is_not_empty() {
+        assert!(Changed::default().is_empty());
+        let changes: [fn(&mut Changed); 5] = [
+            |changed| _ = changed.records.insert(1),
+            |changed| _ = changed.outages.insert(1),
+            |changed| _ = changed.answers.insert("key".to_owned()),
+            |changed| changed.events.push((1, "event".to_owned())),
+            |changed| changed.events_from = Some(1),
+        ];
+        for (nth, change) in changes.into_iter().enumerate() {
+            let mut changed = Changed::default();
+            change(&mut changed);
+            assert!(!changed.is_empty(), "{nth}");
+        }
+    }
+
     /// The changes of a reader would pile up, since only the writer writes them.
     #[test]
     fn reader_keeps_no_changes_of_the_writer() {
