@@ -8,6 +8,7 @@ mod alone {
     mod circuits;
     pub(crate) mod hoarders;
     mod pipelining;
+    mod round_trips;
 }
 mod backups;
 mod bad_days;
@@ -52,7 +53,6 @@ mod protocols;
 mod relays;
 mod resume;
 mod roots;
-mod round_trips;
 mod rsync;
 mod running;
 mod schema;
