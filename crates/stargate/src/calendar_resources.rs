@@ -22,9 +22,20 @@ pub struct CalendarResources {
     owner: Owner,
     /// Paths that were searched already.
     paths: BTreeMap<Segment, Vec<Arc<Path>>>,
-    bookings: BTreeMap<Key, Vec<Id>>,
+    bookings: BTreeMap<Key, Booked>,
     /// Number of the next booking.
     next: u64,
+    /// Start of the history that the calendar has.
+    since: Instant,
+}
+
+/// Bookings of a reservation.
+#[derive(Clone, Debug)]
+struct Booked {
+    /// Time from which they take capacity: the rest of a vector that had begun.
+    from: Instant,
+    /// Bookings, one for each segment.
+    ids: Vec<Id>,
 }
 
 impl CalendarResources {
@@ -42,6 +53,7 @@ impl CalendarResources {
             paths: BTreeMap::new(),
             bookings: BTreeMap::new(),
             next: first_id,
+            since: Instant::ZERO,
         }
     }
 
@@ -50,14 +62,15 @@ impl CalendarResources {
         &self.calendar
     }
 
-    /// Deletes the history of the calendar before a time.
+    /// Deletes the history of the calendar before a time. Vectors that start earlier are refused from then on.
     pub fn forget(&mut self, before: Instant) {
+        self.since = self.since.max(before);
         self.calendar.forget(before);
     }
 
     /// Returns the bookings of a reservation, one for each segment.
     pub fn bookings(&self, key: Key) -> &[Id] {
-        self.bookings.get(&key).map_or(&[], Vec::as_slice)
+        self.bookings.get(&key).map_or(&[], |booked| &booked.ids)
     }
 
     fn paths(&mut self, segment: Segment) -> Result<Vec<Arc<Path>>, Refusal> {
@@ -143,6 +156,10 @@ impl CalendarResources {
 impl Resources for CalendarResources {
     fn free(&mut self, segment: Segment, from: Instant, till: Instant) -> Result<Offer, Refusal> {
         let paths = self.paths(segment)?;
+        let from = from.max(self.since);
+        if from >= till {
+            return Err(Refusal::NoCapacity);
+        }
         let offers = paths
             .iter()
             .filter_map(|path| self.free_on(path, from, till));
@@ -164,6 +181,10 @@ impl Resources for CalendarResources {
         if self.bookings.contains_key(&key) {
             return Ok(());
         }
+        if vector.start() < self.since {
+            // nothing is known about that time
+            return Err(Refusal::NoCapacity);
+        }
         let mut ids = BTreeSet::new();
         for segment in segments {
             match self.book(now, *segment, vector) {
@@ -176,18 +197,112 @@ impl Resources for CalendarResources {
                 }
             };
         }
-        self.bookings.insert(key, ids.into_iter().collect());
+        let ids = ids.into_iter().collect();
+        self.bookings.insert(key, Booked { from: now, ids });
         Ok(())
     }
 
     fn commit(&mut self, _now: Instant, _key: Key) {}
 
     fn release(&mut self, now: Instant, key: Key) {
-        for id in self.bookings.remove(&key).into_iter().flatten() {
-            let _ = self.calendar.release(now, id);
+        let Some(booked) = self.bookings.remove(&key) else {
+            return;
+        };
+        // after the clock was set back, the time before the booking is not part of it
+        let from = now.max(booked.from);
+        for id in booked.ids {
+            let _ = self.calendar.release(from, id);
         }
     }
 }
 
 /// Number of paths between two border points that are compared.
 const PATHS_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use alloc::borrow::ToOwned;
+    use alloc::vec;
+    use core::time::Duration;
+
+    use lighthaul_calendar::{Config, Link, Topology};
+
+    use super::*;
+    use crate::key::{CorrelationId, DomainId};
+
+    const SEGMENT: Segment = Segment {
+        ingress: PortId(1),
+        egress: PortId(2),
+    };
+
+    /// Returns one link of 100 Mb/s between two ports.
+    fn resources() -> CalendarResources {
+        let names = ["a", "b"].map(ToOwned::to_owned);
+        let link = Link {
+            name: "a-b".to_owned(),
+            from: names[0].clone(),
+            to: names[1].clone(),
+            capacity: Rate::from_mbps(100),
+            channel: Rate::from_mbps(1),
+            guard: Duration::ZERO,
+            cost: 1,
+        };
+        let inside = Topology::new(names.to_vec(), vec![link]).unwrap();
+        let node = |name| inside.node(name).unwrap();
+        let ports = [(PortId(1), node("a")), (PortId(2), node("b"))].into();
+        let calendar = Calendar::new(inside, Config::default()).unwrap();
+        CalendarResources::new(calendar, ports, Owner(0), 1)
+    }
+
+    fn at(secs: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(secs)
+    }
+
+    fn hold(
+        resources: &mut CalendarResources,
+        now: u64,
+        id: u128,
+        vector: &str,
+    ) -> Result<(), Refusal> {
+        resources.hold(at(now), key(id), &[SEGMENT], &vector_of(vector))
+    }
+
+    fn vector_of(text: &str) -> Trc {
+        text.parse().unwrap()
+    }
+
+    const fn key(id: u128) -> Key {
+        Key {
+            source: DomainId(1),
+            id: CorrelationId(id),
+            attempt: 0,
+            leg: 0,
+        }
+    }
+
+    #[test]
+    fn release_after_the_clock_was_set_back_frees_only_what_was_taken() {
+        let mut resources = resources();
+        // a restart in the middle of a vector takes only the rest of it
+        hold(&mut resources, 50, 1, "10s-100s 60Mb/s").unwrap();
+        hold(&mut resources, 20, 2, "20s-50s 60Mb/s").unwrap();
+        resources.release(at(20), key(1));
+        let refused = hold(&mut resources, 20, 3, "20s-50s 60Mb/s");
+        assert_eq!(refused, Err(Refusal::NoCapacity));
+        resources.release(at(20), key(2));
+        hold(&mut resources, 20, 4, "20s-100s 100Mb/s").unwrap();
+    }
+
+    #[test]
+    fn vector_before_the_deleted_history_is_refused() {
+        let mut resources = resources();
+        resources.forget(at(1000));
+        let refused = hold(&mut resources, 10, 1, "20s-30s 60Mb/s");
+        assert_eq!(refused, Err(Refusal::NoCapacity));
+        let free = resources.free(SEGMENT, at(20), at(30));
+        assert_eq!(free, Err(Refusal::NoCapacity));
+        let later = resources.free(SEGMENT, at(20), at(1010)).unwrap();
+        assert_eq!(later.steps()[0].from, at(1000));
+        hold(&mut resources, 10, 2, "1000s-1030s 60Mb/s").unwrap();
+    }
+}

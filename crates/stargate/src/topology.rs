@@ -38,4 +38,21 @@ impl Topology {
     pub fn out(&self, domain: DomainId) -> &[DomainLink] {
         self.out.get(&domain).map_or(&[], Vec::as_slice)
     }
+
+    /// Returns true if a link from one domain to another has this border point.
+    pub(crate) fn joins(&self, from: DomainId, to: DomainId, port: PortId) -> bool {
+        let mut out = self.out(from).iter();
+        out.any(|link| link.to == to && link.port == port)
+    }
+
+    /// Returns true if any link enters a domain at this border point.
+    pub(crate) fn enters(&self, domain: DomainId, port: PortId) -> bool {
+        let mut all = self.out.values().flatten();
+        all.any(|link| link.to == domain && link.port == port)
+    }
+
+    /// Returns true if any link leaves a domain at this border point.
+    pub(crate) fn leaves(&self, domain: DomainId, port: PortId) -> bool {
+        self.out(domain).iter().any(|link| link.port == port)
+    }
 }

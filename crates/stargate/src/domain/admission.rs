@@ -6,7 +6,7 @@ use lighthaul_base::Instant;
 use lighthaul_base::trc::Trc;
 
 use super::machine::Domain;
-use crate::key::{DomainId, HOPS_MAX, Hop};
+use crate::key::{DomainId, HOPS_MAX, Hop, Segment};
 use crate::offer::RANGES_MAX;
 use crate::refusal::Refusal;
 use crate::resources::Resources;
@@ -35,16 +35,42 @@ impl<R: Resources> Domain<R> {
                 return Err(Refusal::Loop(hop.domain));
             }
         }
-        let Some(next) = hops.get(1).map(|hop| hop.domain) else {
-            return Ok(None);
-        };
-        if !policy.transit {
+        let next = hops.get(1).map(|hop| hop.domain);
+        let crosses = next.is_some() || self.topology.leaves(first.domain, first.segment.egress);
+        if crosses && !policy.transit {
             return Err(Refusal::NoTransit);
         }
-        if !self.config.neighbors.contains_key(&next) {
+        if let Some(next) = next.filter(|next| !self.config.neighbors.contains_key(next)) {
             return Err(Refusal::UnknownNeighbor(next));
         }
-        Ok(Some(next))
+        let may_be_tree = next.is_none() && trace.len() == 1;
+        self.check_ports(from, first.segment, (next, may_be_tree))?;
+        Ok(next)
+    }
+
+    /// Checks that a path enters over a published link from the previous domain. It leaves over one to the next domain,
+    /// or at a port that no link enters.
+    ///
+    /// In a tree the source domain asks each domain itself, with a single hop. So the path may enter over a link from
+    /// any domain.
+    fn check_ports(
+        &self,
+        from: DomainId,
+        segment: Segment,
+        (next, may_be_tree): (Option<DomainId>, bool),
+    ) -> Result<(), Refusal> {
+        let (me, topology) = (self.config.me, &self.topology);
+        let (ingress, egress) = (segment.ingress, segment.egress);
+        let enters =
+            topology.joins(from, me, ingress) || may_be_tree && topology.enters(me, ingress);
+        if !enters {
+            return Err(Refusal::UnknownPort(ingress));
+        }
+        let leaves = match next {
+            Some(next) => topology.joins(me, next, egress),
+            None => topology.leaves(me, egress) || !topology.enters(me, egress),
+        };
+        leaves.then_some(()).ok_or(Refusal::UnknownPort(egress))
     }
 
     /// Refuses a message that was sent at another time than now.

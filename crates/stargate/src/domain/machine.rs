@@ -157,6 +157,17 @@ impl<R: Resources> Domain<R> {
         self.searches.contains_key(&id)
     }
 
+    /// Returns true if a request of this domain will have a further outcome.
+    pub fn has_further_outcome(&self, id: CorrelationId) -> bool {
+        let mut attempts = self.attempts(id);
+        let is_held = |key| {
+            self.reservations
+                .get(&key)
+                .is_some_and(Reservation::is_held)
+        };
+        self.is_searching(id) || attempts.any(is_held)
+    }
+
     /// Returns the number of messages that were ignored.
     pub const fn ignored(&self) -> u64 {
         self.ignored

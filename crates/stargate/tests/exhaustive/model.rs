@@ -8,9 +8,9 @@ use std::time::Duration;
 use lighthaul_base::trc::{Step, Trc};
 use lighthaul_base::{Instant, Rate};
 use lighthaul_stargate::{
-    Config, CorrelationId, Domain, DomainId, Hop, Key, Message, Offer, Outcome, Output, Policy,
-    PortId, Record, Refusal, Resources, Segment, Stage, StoredReservation, StoredStage, Timing,
-    Topology,
+    Config, CorrelationId, Domain, DomainId, DomainLink, Hop, Key, Message, Offer, Outcome, Output,
+    Policy, PortId, Record, Refusal, Resources, Segment, Stage, StoredReservation, StoredStage,
+    Timing, Topology,
 };
 
 /// Order of the messages, and channels of the domains at the ends.
@@ -151,14 +151,16 @@ impl Scene {
 
     /// Returns the legs of the request from one end to the other.
     fn legs(&self, from: u32) -> Vec<Vec<Hop>> {
-        let hop = |domain| Hop {
+        let hop = |domain, ingress, egress| Hop {
             domain: DomainId(domain),
             segment: Segment {
-                ingress: PortId(1),
-                egress: PortId(2),
+                ingress: PortId(ingress),
+                egress: PortId(egress),
             },
         };
-        let hops = vec![hop(1), hop(2 - from)];
+        // port 1 joins the domains 0 and 1, port 2 the domains 1 and 2
+        let (first, second) = if from == 0 { (1, 2) } else { (2, 1) };
+        let hops = vec![hop(1, first, second), hop(2 - from, second, 100)];
         match self.setup {
             Setup::Chain { .. } => vec![hops],
             Setup::Tree { .. } => hops.into_iter().map(|hop| vec![hop]).collect(),
@@ -166,15 +168,21 @@ impl Scene {
     }
 }
 
+/// Returns three domains in a row.
+fn topology() -> Topology {
+    let link = |port, from, to| DomainLink {
+        port: PortId(port),
+        from: DomainId(from),
+        to: DomainId(to),
+        cost: 1,
+    };
+    Topology::new(&[link(1, 0, 1), link(1, 1, 0), link(2, 1, 2), link(2, 2, 1)])
+}
+
 impl State {
     pub(crate) fn new(scene: &Scene, budget: Budget) -> Self {
         let node = |me| Node {
-            domain: Domain::new(
-                scene.config(me),
-                Topology::default(),
-                scene.resources(me),
-                1,
-            ),
+            domain: Domain::new(scene.config(me), topology(), scene.resources(me), 1),
             store: BTreeMap::new(),
         };
         let mut state = Self {

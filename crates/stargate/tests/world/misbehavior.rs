@@ -128,15 +128,16 @@ fn key() -> Key {
     }
 }
 
+/// Returns the port of a published link.
+fn port_of(plan: &Plan, from: DomainId, to: DomainId) -> PortId {
+    let mut links = plan.links.iter();
+    let link = links.find(|link| link.from == from && link.to == to);
+    link.unwrap().port
+}
+
 /// Returns a hold from A for B alone, or for B and C.
 fn hold(plan: &Plan, now: Instant, ends_in: DomainId) -> Body {
-    let port = |from, to| {
-        let mut links = plan.links.iter();
-        links
-            .find(|link| link.from == from && link.to == to)
-            .unwrap()
-            .port
-    };
+    let port = |from, to| port_of(plan, from, to);
     let hop = |domain, ingress, egress| Hop {
         domain,
         segment: Segment { ingress, egress },
@@ -436,6 +437,62 @@ fn loops_and_requests_beyond_the_policy_are_refused() {
     for (hold, decide) in [(0, 5), (6, 5), (5, 11), (50, 60)] {
         assert_eq!(times(hold, decide), Some(Refusal::Times));
     }
+}
+
+#[test]
+fn hold_enters_and_leaves_a_domain_only_over_links_of_its_path() {
+    let plan = plan(3, false);
+    let port = |from, to| port_of(&plan, from, to);
+    let with = |ingress: PortId, egress: PortId| {
+        let mut body = hold(&plan, BEGIN, C);
+        if let Body::Hold { hops, .. } = &mut body {
+            hops[0].segment = Segment { ingress, egress };
+        }
+        refusal(&Player::new(&plan, B).hear(A, body))
+    };
+    let (entry, exit) = (port(A, B), port(B, C));
+    assert_eq!(with(entry, exit), None);
+    for other in [access(B), port(B, A), port(C, B)] {
+        let refused = Some(Refusal::UnknownPort(other));
+        assert_eq!((with(other, exit), with(entry, other)), (refused, refused));
+    }
+}
+
+#[test]
+fn tree_hold_enters_and_crosses_a_domain_only_over_published_links() {
+    let plan = plan(4, false);
+    let far = DomainId(3);
+    // A asks C itself, as in a tree: the path enters from B
+    let asked = |is_transit: bool, ingress: PortId, egress: PortId| {
+        let mut config = plan.config(C);
+        let transit = is_transit;
+        let policy = lighthaul_stargate::Policy {
+            transit,
+            ..Default::default()
+        };
+        config.neighbors.insert(A, policy);
+        let mut player = Player::new(&plan, C);
+        player.domain = Domain::new(config, plan.topology(), plan.resources(C), 3);
+        let mut body = hold(&plan, BEGIN, B);
+        if let Body::Hold { hops, .. } = &mut body {
+            let segment = Segment { ingress, egress };
+            let domain = C;
+            *hops = vec![Hop { domain, segment }];
+        }
+        refusal(&player.hear(A, body))
+    };
+    let entry = port_of(&plan, B, C);
+    let exit = port_of(&plan, C, far);
+    assert_eq!(asked(true, entry, exit), None);
+    assert_eq!(asked(true, entry, access(C)), None);
+    assert_eq!(asked(false, entry, exit), Some(Refusal::NoTransit));
+    for port in [access(C), exit] {
+        let refused = asked(true, port, exit);
+        assert_eq!(refused, Some(Refusal::UnknownPort(port)));
+    }
+    let inward = port_of(&plan, far, C);
+    let refused = asked(true, entry, inward);
+    assert_eq!(refused, Some(Refusal::UnknownPort(inward)));
 }
 
 #[test]
