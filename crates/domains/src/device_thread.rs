@@ -6,15 +6,26 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use lighthaul_base::Instant;
 use lighthaul_base::trc::Trc;
+use lighthaul_io::host::panics;
 use lighthaul_stargate::{Agent, Key, Segment};
 
 use crate::devices::{DeviceFault, Devices};
-use crate::error::Error;
-use crate::wall_clock::wall_now;
+use crate::error::{Error, text_of};
+use crate::wall_clock::WallClock;
 
 /// Receiver of faults of devices.
-pub(crate) type Report = Box<dyn Fn(DeviceFault) + Send>;
+pub(crate) type Report = Box<dyn Fn(DeviceReport) + Send>;
+
+/// Fault of a device, or of the thread.
+#[derive(Debug)]
+pub(crate) enum DeviceReport {
+    /// Change that a device refused.
+    Fault(DeviceFault),
+    /// Message of a panic, which has ended the thread.
+    Panicked(String),
+}
 
 /// Vectors for the thread of the devices. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +74,15 @@ impl DeviceOrders {
         self.push(Order::KeepOnly(circuits));
     }
 
+    /// Fails if too many orders wait for the thread.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let waiting = self.0.lock().orders.len();
+        if waiting > ORDERS_MAX {
+            return Err(Error::DevicesBehind(waiting));
+        }
+        Ok(())
+    }
+
     fn push(&self, order: Order) {
         self.0.lock().orders.push(order);
         self.0.changed.notify_one();
@@ -71,16 +91,22 @@ impl DeviceOrders {
 
 impl DeviceThread {
     /// Starts the thread. It first makes the present rates of the vectors the only ones, so the restart of the machine
-    /// must be complete.
+    /// must be complete. `clock` leaves out steps, so that vectors end when they should.
     pub(crate) fn start(
         orders: DeviceOrders,
         devices: Box<dyn Devices>,
         report: Report,
+        clock: WallClock,
     ) -> Result<Self, Error> {
         let shared = Arc::clone(&orders.0);
         let thread = thread::Builder::new()
             .name("devices".into())
-            .spawn(move || run(&shared, devices, &report));
+            .spawn(move || {
+                let ended = panics::catch("devices", || run(&shared, devices, &report, clock));
+                if let Err(panic) = ended {
+                    report(DeviceReport::Panicked(text_of(panic)));
+                }
+            });
         let thread = thread.map_err(|why| Error::Resources(why.to_string()))?;
         let thread = Some(thread);
         Ok(Self { orders, thread })
@@ -112,10 +138,11 @@ impl Shared {
     }
 }
 
-fn run(shared: &Shared, mut devices: Box<dyn Devices>, report: &Report) {
+fn run(shared: &Shared, mut devices: Box<dyn Devices>, report: &Report, mut clock: WallClock) {
     let mut agent = Agent::default();
     let mut is_first = true;
     let mut patience = Duration::ZERO;
+    let mut repeat_at = Instant::ZERO;
     while let Some(orders) = shared.orders(patience) {
         for order in orders {
             match order {
@@ -126,23 +153,105 @@ fn run(shared: &Shared, mut devices: Box<dyn Devices>, report: &Report) {
                 Order::KeepOnly(circuits) => agent.keep_only(&circuits),
             }
         }
-        let now = wall_now();
+        let now = clock.steady_now();
         let changes = agent.changes(now);
+        let elapsed = Instant::ZERO + clock.elapsed();
         let faults = if is_first {
             devices.reset(now, &changes)
-        } else if changes.is_empty() {
+        } else if changes.is_empty() && elapsed < repeat_at {
             Vec::new()
         } else {
+            // without changes, this repeats what failed before
             devices.apply(now, &changes)
         };
+        if is_first || elapsed >= repeat_at {
+            repeat_at = elapsed + LOOK;
+        }
         is_first = false;
-        faults.into_iter().for_each(report);
-        let now = wall_now();
+        faults.into_iter().map(DeviceReport::Fault).for_each(report);
+        let now = clock.steady_now();
         let next = agent.poll_timeout(now).map(|next| next.since(now));
-        // a clock that was set is noticed after this time
+        // what failed is repeated after this time
         patience = next.map_or(LOOK, |next| next.min(LOOK));
     }
 }
 
-/// Longest wait between two looks at the clock.
+/// Longest wait between two looks at the devices.
 const LOOK: Duration = Duration::from_secs(1);
+/// Maximum number of orders that wait.
+const ORDERS_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use lighthaul_base::Rate;
+    use lighthaul_stargate::{CorrelationId, DomainId, PortId, RateChange};
+
+    use super::*;
+    use crate::wall_clock::wall_now;
+
+    /// Devices that only pass on the number of changes of each call.
+    #[derive(Debug)]
+    struct Counting(Sender<usize>);
+
+    impl Devices for Counting {
+        fn reset(&mut self, at: Instant, rates: &[RateChange]) -> Vec<DeviceFault> {
+            self.apply(at, rates)
+        }
+
+        fn apply(&mut self, _: Instant, changes: &[RateChange]) -> Vec<DeviceFault> {
+            self.0.send(changes.len()).ok();
+            Vec::new()
+        }
+    }
+
+    const SEGMENT: Segment = Segment {
+        ingress: PortId(1),
+        egress: PortId(2),
+    };
+
+    fn circuit() -> (Key, u8) {
+        let key = Key {
+            source: DomainId(1),
+            id: CorrelationId(1),
+            attempt: 0,
+            leg: 0,
+        };
+        (key, 0)
+    }
+
+    fn vector() -> Trc {
+        let step = lighthaul_base::trc::Step {
+            from: wall_now(),
+            till: wall_now() + Duration::from_hours(1),
+            rate: Rate::from_mbps(1),
+        };
+        Trc::new(vec![step]).unwrap()
+    }
+
+    #[test]
+    fn devices_are_asked_again_while_nothing_changes() {
+        let orders = DeviceOrders::default();
+        orders.program(circuit(), SEGMENT, vector());
+        let (sender, calls) = channel();
+        let devices = Box::new(Counting(sender));
+        let clock = WallClock::start(LOOK);
+        let report = Box::new(|_: DeviceReport| ());
+        let _thread = DeviceThread::start(orders, devices, report, clock).unwrap();
+        let next = || calls.recv_timeout(LOOK * 30);
+        assert_eq!([next(), next(), next()], [Ok(1), Ok(0), Ok(0)]);
+    }
+
+    #[test]
+    fn orders_that_nothing_takes_are_bounded() {
+        let orders = DeviceOrders::default();
+        for _ in 0..ORDERS_MAX {
+            orders.unprogram(circuit());
+        }
+        assert!(orders.check().is_ok());
+        orders.unprogram(circuit());
+        let why = orders.check().unwrap_err();
+        assert!(matches!(why, Error::DevicesBehind(_)), "{why}");
+    }
+}

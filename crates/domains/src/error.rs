@@ -3,8 +3,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use lighthaul_io::host::panics::Panic;
+
 use crate::config::ConfigFault;
 use crate::store::StoreError;
+use crate::wall_clock::ClockStep;
 
 /// Error that keeps a service from running.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +73,22 @@ pub enum Error {
     /// Resource that the operating system refused.
     #[error("cannot start the service: {0}; free resources of this host and start it again")]
     Resources(String),
+    /// Wall clock that was set.
+    #[error(
+        "the clock of this host was set {side} by {secs} s while the service ran; synchronize the clock, and start the \
+         service again"
+    )]
+    ClockStep {
+        /// Side to which it was set.
+        side: &'static str,
+        /// Length of the step in seconds.
+        secs: u64,
+    },
+    /// Devices that do not keep up.
+    #[error(
+        "the devices are {0} changes behind; make them available or faster, and start the service again"
+    )]
+    DevicesBehind(usize),
     /// Thread that panicked.
     #[error("internal error in the {0}; please report this fault of lighthaul")]
     Internal(String),
@@ -82,4 +101,21 @@ pub enum Error {
          requests_max = {0} is reached; repeat the request later with the same ID"
     )]
     NoOutcome(usize),
+}
+
+/// Returns the part of the program that panicked, and its message.
+pub(crate) fn text_of(panic: Panic) -> String {
+    let error = lighthaul_io::error::Error::from(panic);
+    if let lighthaul_io::error::Error::Internal(text) = &error {
+        return text.clone();
+    }
+    error.to_string()
+}
+
+impl From<ClockStep> for Error {
+    fn from(step: ClockStep) -> Self {
+        let side = if step.is_forward { "forward" } else { "back" };
+        let secs = step.len.as_secs();
+        Self::ClockStep { side, secs }
+    }
 }

@@ -19,8 +19,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
 #[derive(Debug)]
 pub struct RecordStore {
     path: PathBuf,
-    /// Device and inode of the file when it was opened.
-    file: Option<(u64, u64)>,
+    /// Device and inode of the file, and of its write-ahead log, when it was opened.
+    files: [Option<(u64, u64)>; 2],
+    log: PathBuf,
     connection: Connection,
     epoch: u64,
 }
@@ -78,10 +79,10 @@ pub enum StoreError {
         .0.display()
     )]
     Locked(PathBuf),
-    /// File that was removed or replaced while it was open.
+    /// File or log that was removed or replaced while it was open.
     #[error(
-        "cannot write the store {}: the file was removed or replaced; put the original file back and start the \
-         service again",
+        "cannot write the store {}: the file or its -wal file was removed or replaced; put the original files back and \
+         start the service again",
         .0.display()
     )]
     Replaced(PathBuf),
@@ -115,7 +116,8 @@ impl RecordStore {
         let connection = connection.map_err(|why| failed("open", path, &why))?;
         let mut store = Self {
             path: path.to_owned(),
-            file: number_of(path),
+            files: [None; 2],
+            log: log_of(path),
             connection,
             epoch: 0,
         };
@@ -130,13 +132,15 @@ impl RecordStore {
         })?;
         store.check_pages()?;
         store.begin_epoch(me)?;
+        // the log exists from the first transaction on, and stays while the file is locked
+        store.files = store.files_now();
         let records = store.read()?;
         Ok((store, records))
     }
 
     /// Writes records, all of them or none, and returns when they are on disk.
     pub fn append(&mut self, records: &[Record]) -> Result<(), StoreError> {
-        if self.file != number_of(&self.path) {
+        if self.files != self.files_now() {
             return Err(StoreError::Replaced(self.path.clone()));
         }
         self.with("write", |connection| {
@@ -161,6 +165,10 @@ impl RecordStore {
             }
             transaction.commit()
         })
+    }
+
+    fn files_now(&self) -> [Option<(u64, u64)>; 2] {
+        [&self.path, &self.log].map(|path| number_of(path))
     }
 
     /// Returns the number of starts with this file, the present one included.
@@ -277,6 +285,14 @@ fn make(path: &Path) -> Result<(), StoreError> {
         path: path.to_owned(),
         why: why.to_string(),
     })
+}
+
+/// Returns the path of the write-ahead log, which is beside the file that a symbolic link names.
+fn log_of(path: &Path) -> PathBuf {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut log = path.into_os_string();
+    log.push("-wal");
+    log.into()
 }
 
 /// Returns the device and inode of a file, or `None` if it does not exist.

@@ -13,6 +13,8 @@ pub trait Devices: fmt::Debug + Send {
     fn reset(&mut self, at: Instant, rates: &[RateChange]) -> Vec<DeviceFault>;
 
     /// Changes rates in this order: decreases come first. A circuit without a rate is removed.
+    ///
+    /// It is called at least every few seconds, with no changes if there are none. Each call repeats what failed before.
     fn apply(&mut self, at: Instant, changes: &[RateChange]) -> Vec<DeviceFault>;
 }
 

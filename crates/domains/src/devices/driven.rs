@@ -9,8 +9,8 @@
 //! reservation 2: 12 -> 100  200 Mb/s /
 //! ```
 //!
-//! Decreases come before increases, with the guard time of the device between them. A circuit whose change failed is
-//! tried again with the next changes.
+//! Decreases and removals come before increases, with the guard time of the device between them. A circuit whose change
+//! failed is tried again with the next call, and so is a device that could not be cleaned after the start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,6 +20,7 @@ use lighthaul_base::{Instant, Rate};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::{Change, Driver};
 use lighthaul_circuit::flow::Flow;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
 use lighthaul_stargate::{Key, RateChange, Segment};
 use tracing::warn;
@@ -44,8 +45,13 @@ pub struct DrivenDevices {
     wanted: BTreeMap<(Key, u8), (Segment, Rate)>,
     /// Rates of the circuits at the devices.
     present: BTreeMap<Segment, Rate>,
-    /// Circuits whose last change failed.
-    failed: BTreeSet<Segment>,
+    /// Circuits whose last change failed, and the reasons.
+    failed: BTreeMap<Segment, String>,
+    /// Interfaces that may still have circuits from before the start, and the reasons.
+    unclean: BTreeMap<String, String>,
+    clock: Clock,
+    /// End of the guard time of the last decrease.
+    guard_till: Instant,
 }
 
 impl DrivenDevices {
@@ -70,13 +76,16 @@ impl DrivenDevices {
             circuits: circuits.into_iter().map(circuit).collect(),
             wanted: BTreeMap::new(),
             present: BTreeMap::new(),
-            failed: BTreeSet::new(),
+            failed: BTreeMap::new(),
+            unclean: BTreeMap::new(),
+            clock: Clock::start(),
+            guard_till: Instant::ZERO,
         }
     }
 
     /// Notes the rates of reservations, and returns the circuits to change.
     fn take(&mut self, changes: &[RateChange]) -> BTreeSet<Segment> {
-        let mut touched = std::mem::take(&mut self.failed);
+        let mut touched: BTreeSet<Segment> = self.failed.keys().copied().collect();
         for change in changes {
             touched.insert(change.segment);
             match change.rate {
@@ -137,79 +146,114 @@ impl DrivenDevices {
             .iter()
             .filter(|(segment, bps)| present(self, *segment) != **bps || **bps == 0)
             .partition(|(segment, bps)| present(self, *segment) >= **bps);
-        let has_both = !higher.is_empty() && lower.iter().any(|(_, bps)| **bps > 0);
         for (segment, bps) in lower {
+            let is_decrease = present(self, segment) > *bps;
             if let Err(why) = self.set(*segment, *bps) {
                 faults.insert(*segment, why);
             }
+            if is_decrease {
+                self.begin_guard();
+            }
         }
-        if has_both {
-            pause(self.guard());
+        if !higher.is_empty() {
+            pause(self.clock.until(self.guard_till));
         }
         for (segment, bps) in higher {
             if let Err(why) = self.set(*segment, *bps) {
                 faults.insert(*segment, why);
             }
         }
-        self.failed.extend(faults.keys());
         faults
     }
 
-    /// Returns the longest guard time of all devices.
-    fn guard(&self) -> Duration {
+    /// Starts the longest guard time of all devices, in which no rate is increased.
+    fn begin_guard(&mut self) {
         let guards = self.drivers.values().map(|one| one.capabilities().guard);
-        guards.max().unwrap_or_default()
+        let guard: Duration = guards.max().unwrap_or_default();
+        self.guard_till = self.clock.now() + guard;
     }
 
     /// Removes circuits that drivers have from before the start, unless their pairs of ports carry data on the same
-    /// interface with the same flow. Those keep their rates until the next change.
-    fn clean(&mut self, kept: &BTreeSet<Segment>) {
-        for (interface, driver) in &mut self.drivers {
-            let kept = kept.iter().filter_map(|segment| {
+    /// interface with the same flow. Returns those pairs, whose rates may differ from the present ones. Only interfaces
+    /// that are not clean yet are looked at.
+    fn clean(&mut self) -> BTreeSet<Segment> {
+        let (mut kept_all, mut was_changed) = (BTreeSet::new(), false);
+        let unclean = std::mem::take(&mut self.unclean);
+        let wanted: BTreeSet<Segment> = self.wanted.values().map(|(one, _)| *one).collect();
+        for (interface, before) in unclean {
+            let Some(driver) = self.drivers.get_mut(&interface) else {
+                continue;
+            };
+            let kept = wanted.iter().filter_map(|segment| {
                 let circuit = self.circuits.get(segment)?;
-                (circuit.interface == *interface).then_some((circuit.id, (*segment, circuit.flow)))
+                (circuit.interface == interface).then_some((circuit.id, (*segment, circuit.flow)))
             });
-            match clean_one(driver.as_mut(), &kept.collect()) {
-                Ok(rates) => self.present.extend(rates),
-                Err(why) => warn!(
+            let kept: BTreeMap<CircuitId, (Segment, Flow)> = kept.collect();
+            kept_all.extend(kept.values().map(|(segment, _)| *segment));
+            let (rates, has_removed, fault) = clean_one(driver.as_mut(), &kept);
+            self.present.extend(rates);
+            was_changed |= has_removed;
+            let Some(why) = fault.map(|why| why.to_string()) else {
+                continue;
+            };
+            if why != before {
+                warn!(
                     interface,
-                    %why,
-                    "cannot remove circuits from before the start; remove them by hand, or start the service again"
-                ),
+                    why,
+                    "cannot remove circuits from before the start; this is repeated, or remove them by hand"
+                );
             }
+            self.unclean.insert(interface, why);
         }
+        if was_changed {
+            self.begin_guard();
+        }
+        kept_all
     }
 }
 
-/// Removes the other circuits of a device. Returns the rates of those that are kept.
+/// Removes the other circuits of a device. Returns the rates of those that are kept, whether there were others, and the
+/// first fault.
 fn clean_one(
     driver: &mut dyn Driver,
     kept: &BTreeMap<CircuitId, (Segment, Flow)>,
-) -> lighthaul_circuit::error::Result<Vec<(Segment, Rate)>> {
-    let mut rates = Vec::new();
-    for installed in driver.inspect()? {
-        match kept.get(&installed.id) {
-            Some((segment, flow)) if installed.flow == Some(*flow) => {
-                rates.extend(installed.rate.map(|rate| (*segment, rate)));
+) -> (
+    Vec<(Segment, Rate)>,
+    bool,
+    Option<lighthaul_circuit::error::Error>,
+) {
+    let installed = match driver.inspect() {
+        Ok(installed) => installed,
+        Err(why) => return (Vec::new(), false, Some(why)),
+    };
+    let (mut rates, mut has_removed, mut fault) = (Vec::new(), false, None);
+    for one in installed {
+        match kept.get(&one.id) {
+            Some((segment, flow)) if one.flow == Some(*flow) => {
+                rates.extend(one.rate.map(|rate| (*segment, rate)));
             }
-            _ => driver.remove(installed.id)?,
+            _ => {
+                has_removed = true;
+                let failed = driver.remove(one.id).err();
+                fault = fault.or(failed);
+            }
         }
     }
-    Ok(rates)
+    (rates, has_removed, fault)
 }
 
 impl Devices for DrivenDevices {
     fn reset(&mut self, at: Instant, rates: &[RateChange]) -> Vec<DeviceFault> {
         self.wanted.clear();
         self.present.clear();
-        let carrying = rates.iter().filter(|change| change.rate.is_some());
-        let carrying: BTreeSet<Segment> = carrying.map(|change| change.segment).collect();
-        self.clean(&carrying);
+        let all = self.drivers.keys();
+        self.unclean = all.map(|one| (one.clone(), String::new())).collect();
         self.apply(at, rates)
     }
 
     fn apply(&mut self, _at: Instant, changes: &[RateChange]) -> Vec<DeviceFault> {
-        let touched = self.take(changes);
+        let mut touched = self.take(changes);
+        touched.extend(self.clean());
         let sums = self.sums(&touched);
         let faults = self.set_all(&sums);
         let changed = changes.iter().filter(|change| change.rate.is_some());
@@ -219,10 +263,13 @@ impl Devices for DrivenDevices {
             Some(DeviceFault { circuit, why })
         });
         let failed: Vec<DeviceFault> = failed.collect();
-        for (segment, why) in &faults {
+        // a fault that is repeated at each call is logged once
+        let is_new = |(segment, why): &(&Segment, &String)| self.failed.get(segment) != Some(*why);
+        for (segment, why) in faults.iter().filter(is_new) {
             let (ingress, egress) = (segment.ingress.0, segment.egress.0);
             warn!(ingress, egress, why, "a device did not change a circuit");
         }
+        self.failed = faults;
         failed
     }
 }
@@ -276,11 +323,15 @@ mod tests {
 
     /// Returns a device of 1 Gb/s with both directions, and its driver.
     fn devices() -> (DrivenDevices, SimDevice) {
+        with_guard(Duration::from_millis(1))
+    }
+
+    fn with_guard(guard: Duration) -> (DrivenDevices, SimDevice) {
         let capabilities = Capabilities {
             rate_min: Rate::from_mbps(1),
             rate_max: Rate::from_mbps(1000),
             granularity: Rate::from_mbps(1),
-            guard: Duration::from_millis(1),
+            guard,
             entries_max: 8,
             is_hitless: true,
             overhead_bytes: 0,
@@ -366,5 +417,46 @@ mod tests {
         let present = [change(1, IN, 400)];
         assert_eq!(devices.reset(Instant::ZERO, &present), []);
         assert_eq!(rates(&device), [(id_of(IN).0, 400)]);
+    }
+
+    #[test]
+    fn removals_that_fail_at_the_start_are_repeated() {
+        let (mut devices, device) = devices();
+        let mut model = FaultModel {
+            latency_max: Duration::ZERO,
+            fail_ppb: 1_000_000_000,
+        };
+        device.install(InstalledCircuit {
+            id: id_of(OUT),
+            flow: None,
+            rate: Some(Rate::from_mbps(700)),
+        });
+        device.set_fault_model(model);
+        let at = Instant::ZERO;
+        assert_eq!(devices.reset(at, &[]), []);
+        assert_eq!(rates(&device), [(id_of(OUT).0, 700)]);
+        model.fail_ppb = 0;
+        device.set_fault_model(model);
+        assert_eq!(devices.apply(at, &[]), []);
+        assert_eq!(rates(&device), []);
+    }
+
+    #[test]
+    fn increase_waits_for_the_guard_time_of_an_earlier_decrease_or_removal() {
+        let guard = Duration::from_millis(200);
+        let (mut devices, device) = with_guard(guard);
+        let clock = Clock::start();
+        let at = Instant::ZERO;
+        let begun = [change(1, IN, 600), change(2, OUT, 200)];
+        assert_eq!(devices.apply(at, &begun), []);
+        for decrease in [change(1, IN, 300), change(1, IN, 0)] {
+            let since = clock.now();
+            assert_eq!(devices.apply(at, &[decrease]), []);
+            let increase = [change(2, OUT, rates(&device).len() as u64 * 300)];
+            assert_eq!(devices.apply(at, &increase), []);
+            assert!(clock.now().since(since) >= guard);
+            assert_eq!(devices.apply(at, &[change(2, OUT, 100)]), []);
+            pause(guard);
+        }
     }
 }

@@ -17,7 +17,7 @@ use crate::device_thread::DeviceOrders;
 use crate::error::Error;
 use crate::store::RecordStore;
 use crate::transport::Transport;
-use crate::wall_clock::wall_now;
+use crate::wall_clock::WallClock;
 
 /// Machine of a domain with its store, devices, callers and links.
 pub(super) struct Driver {
@@ -27,7 +27,9 @@ pub(super) struct Driver {
     pub(super) store: RecordStore,
     pub(super) devices: DeviceOrders,
     pub(super) callers: Callers,
-    pub(super) forget_at: Instant,
+    pub(super) clock: WallClock,
+    /// Time since the start at which the history is deleted next.
+    pub(super) forget_at: Duration,
 }
 
 /// Next step of the thread.
@@ -45,29 +47,36 @@ impl Driver {
         transport: &Transport,
     ) -> Result<(), Error> {
         loop {
-            let now = wall_now();
+            let now = self.clock.now()?;
             let due = self.domain.poll_timeout();
-            // a clock that was set is noticed after this time
+            // a clock that was set is noticed after this time at the latest
             let patience = due.map_or(LOOK, |due| due.since(now).min(LOOK));
             let first = match events.recv_timeout(patience) {
                 Ok(event) => Some(event),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
-            let now = wall_now();
+            // the timers of the machine would take a step for a long wait
+            let now = self.clock.now()?;
             let more = events.try_iter().take(TURN_MAX);
+            let mut step = Step::Continue;
             for event in first.into_iter().chain(more) {
-                if self.handle(now, event, transport) == Step::Stop {
-                    return Ok(());
+                step = self.handle(now, event, transport)?;
+                if step == Step::Stop {
+                    break;
                 }
             }
             self.domain.handle_timeout(now);
             self.settle(transport)?;
-            self.forget(now);
+            if step == Step::Stop {
+                return Ok(());
+            }
+            self.devices.check()?;
+            self.forget();
         }
     }
 
-    fn handle(&mut self, now: Instant, event: Event, transport: &Transport) -> Step {
+    fn handle(&mut self, now: Instant, event: Event, transport: &Transport) -> Result<Step, Error> {
         match event {
             Event::Message(from, message) => self.domain.handle_message(now, from, message),
             Event::Request(request, caller) => {
@@ -77,8 +86,7 @@ impl Driver {
                 }
             }
             Event::Watch(id, caller) => {
-                let mut known = self.domain.reservations();
-                if self.domain.is_searching(id) || known.any(|one| one.key().id == id) {
+                if self.domain.has_further_outcome(id) {
                     self.callers.watch(id, caller);
                 }
             }
@@ -86,9 +94,10 @@ impl Driver {
             Event::DeviceFault(key) => self.domain.fail(now, key),
             // a caller that has left needs no answer
             Event::Status(answer) => drop(answer.send(self.status(transport))),
-            Event::Stop => return Step::Stop,
+            Event::Panicked(why) => return Err(Error::Internal(why)),
+            Event::Stop => return Ok(Step::Stop),
         }
-        Step::Continue
+        Ok(Step::Continue)
     }
 
     /// Applies all outputs. Records come first, in one transaction, and what depends on them follows.
@@ -125,11 +134,13 @@ impl Driver {
         }
     }
 
-    /// Deletes the history of the calendar from time to time.
-    fn forget(&mut self, now: Instant) {
-        if now >= self.forget_at {
-            self.forget_at = now + FORGET;
-            self.domain.resources_mut().forget(now - HISTORY);
+    /// Deletes the history of the calendar from time to time. No step of the wall clock deletes more.
+    fn forget(&mut self) {
+        let elapsed = self.clock.elapsed();
+        if elapsed >= self.forget_at {
+            self.forget_at = elapsed + FORGET;
+            let before = self.clock.since_start() - HISTORY;
+            self.domain.resources_mut().forget(before);
         }
     }
 

@@ -19,6 +19,8 @@ pub(super) enum Event {
     Release(CorrelationId),
     /// Fault of a device.
     DeviceFault(Key),
+    /// Message of a thread that has ended by a panic.
+    Panicked(String),
     /// Question for the status.
     Status(SyncSender<Status>),
     /// End of the service.

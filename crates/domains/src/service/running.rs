@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
-use lighthaul_base::Instant;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::host::panics;
 use lighthaul_stargate::Domain;
@@ -16,13 +16,13 @@ use super::driver::Driver;
 use super::event::Event;
 use super::handle::Handle;
 use crate::config::DomainConfig;
-use crate::device_thread::{DeviceOrders, DeviceThread};
-use crate::devices::{DeviceFault, Devices};
-use crate::error::Error;
+use crate::device_thread::{DeviceOrders, DeviceReport, DeviceThread, Report};
+use crate::devices::Devices;
+use crate::error::{Error, text_of};
 use crate::random::random_seed;
 use crate::store::RecordStore;
-use crate::transport::{Deliver, Identification, Transport};
-use crate::wall_clock::wall_now;
+use crate::transport::{Deliver, Identification, Panicked, Transport};
+use crate::wall_clock::{WallClock, wall_now};
 
 /// Running service of one domain. It stops when this is dropped; devices then keep their rates.
 #[derive(Debug)]
@@ -53,6 +53,7 @@ impl Service {
             config.resources(),
         );
         let domain = Domain::restore(parts, random_seed(), records, wall_now());
+        let clock = WallClock::start(config.machine.timing.clock_tolerance);
         let (events, received) = sync_channel(EVENTS_MAX);
         let known = Identification {
             me: config.me(),
@@ -60,20 +61,26 @@ impl Service {
             key,
             neighbors: config.neighbors.clone(),
         };
-        let transport = Transport::start(config.listen, known, &deliver(&events))?;
-        let local = transport.local();
+        let receivers = (deliver(&events), panicked(&events));
+        let transport = Transport::start(config.listen, known, &receivers)?;
+        let inbox = Inbox {
+            received,
+            transport,
+        };
+        let local = inbox.transport.local();
         let mut driver = Driver {
             key,
             domain,
             store,
             devices: DeviceOrders::default(),
             callers: Callers::default(),
-            forget_at: Instant::ZERO,
+            clock: clock.clone(),
+            forget_at: Duration::ZERO,
             config: Arc::clone(&config),
         };
-        driver.settle(&transport)?;
+        driver.settle(&inbox.transport)?;
         let orders = driver.devices.clone();
-        let devices = DeviceThread::start(orders, devices, report(&events))?;
+        let devices = DeviceThread::start(orders, devices, report(&events), clock)?;
         info!(
             domain = config.me().0,
             epoch = driver.store.epoch(),
@@ -83,21 +90,7 @@ impl Service {
             "the service of a domain has started"
         );
         let thread = thread::Builder::new().name("domain".into());
-        let thread = thread.spawn(move || {
-            let ended = panics::catch("domain", || driver.run(&received, &transport));
-            let ended = ended.unwrap_or_else(|panic| {
-                Err(Error::Internal(
-                    lighthaul_io::error::Error::from(panic).to_string(),
-                ))
-            });
-            if let Err(error) = &ended {
-                error!("{error}");
-            }
-            // threads of the links may wait for room in the queue
-            drop(received);
-            drop(transport);
-            ended
-        });
+        let thread = thread.spawn(move || inbox.serve(driver));
         Ok(Self {
             handle: Handle {
                 events,
@@ -146,6 +139,27 @@ impl Service {
     }
 }
 
+/// Queue of events, and the links that fill it.
+///
+/// The queue is dropped first: threads of the links may wait for room in it.
+struct Inbox {
+    received: Receiver<Event>,
+    transport: Transport,
+}
+
+impl Inbox {
+    /// Runs the machine until the service stops.
+    fn serve(self, mut driver: Driver) -> Result<(), Error> {
+        let (received, transport) = (&self.received, &self.transport);
+        let ended = panics::catch("domain", || driver.run(received, transport));
+        let ended = ended.unwrap_or_else(|panic| Err(Error::Internal(text_of(panic))));
+        if let Err(error) = &ended {
+            error!("{error}");
+        }
+        ended
+    }
+}
+
 impl Drop for Service {
     fn drop(&mut self) {
         self.end().ok();
@@ -158,10 +172,24 @@ fn deliver(events: &SyncSender<Event>) -> Deliver {
     Arc::new(move |from, message| events.send(Event::Message(from, message)).is_ok())
 }
 
-/// Returns the receiver of faults of devices.
-fn report(events: &SyncSender<Event>) -> Box<dyn Fn(DeviceFault) + Send> {
+/// Returns the receiver of panics of the transport.
+fn panicked(events: &SyncSender<Event>) -> Panicked {
     let events = events.clone();
-    Box::new(move |fault| {
+    // the service may have ended
+    Arc::new(move |why| drop(events.send(Event::Panicked(why))))
+}
+
+/// Returns the receiver of faults of devices.
+fn report(events: &SyncSender<Event>) -> Report {
+    let events = events.clone();
+    Box::new(move |reported| {
+        let fault = match reported {
+            DeviceReport::Fault(fault) => fault,
+            DeviceReport::Panicked(why) => {
+                events.send(Event::Panicked(why)).ok();
+                return;
+            }
+        };
         let (key, nth) = fault.circuit;
         warn!(
             id = key.id.0,
@@ -176,3 +204,75 @@ fn report(events: &SyncSender<Event>) -> Box<dyn Fn(DeviceFault) + Send> {
 
 /// Maximum number of events that wait.
 const EVENTS_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::mpsc::channel;
+
+    use lighthaul_base::Instant;
+    use lighthaul_io::host::wait::pause;
+    use lighthaul_stargate::{Body, CorrelationId, DomainId, Key, Message};
+
+    use super::*;
+    use crate::config::Neighbor;
+
+    /// Returns the numbers and keys of a domain with one neighbor, which may have an address.
+    fn known(
+        (me, identity): (u32, &Identity),
+        (other, key, address): (u32, &Identity, Option<SocketAddr>),
+    ) -> Identification {
+        let neighbor = Neighbor {
+            name: "neighbor".to_owned(),
+            address: address.map(|address| address.to_string().parse().unwrap()),
+            key: Fingerprint::of_public(&key.public()),
+            expires: Instant::NEVER,
+        };
+        Identification {
+            me: DomainId(me),
+            key: Fingerprint::of_public(&identity.public()),
+            identity: identity.clone(),
+            neighbors: BTreeMap::from([(DomainId(other), neighbor)]),
+        }
+    }
+
+    #[test]
+    fn link_that_waits_for_room_in_the_queue_does_not_keep_the_service_from_its_end() {
+        let (one, two) = (Identity::generate(), Identity::generate());
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (events, received) = sync_channel(1);
+        let receivers = (deliver(&events), panicked(&events));
+        let here = known((1, &one), (2, &two, None));
+        let transport = Transport::start(listen, here, &receivers).unwrap();
+        let there = known((2, &two), (1, &one, Some(transport.local())));
+        let nothing: (Deliver, Panicked) = (Arc::new(|_, _| true), Arc::new(|_| ()));
+        let sender = Transport::start(listen, there, &nothing).unwrap();
+        let key = Key {
+            source: DomainId(2),
+            id: CorrelationId(1),
+            attempt: 0,
+            leg: 0,
+        };
+        let is_up = || sender.status().values().all(|link| link.is_connected);
+        while !is_up() {
+            pause(Duration::from_millis(10));
+        }
+        for _ in 0..20 {
+            let sent = wall_now();
+            let body = Body::Ask { key };
+            sender.send(DomainId(1), &Message { sent, body });
+        }
+        // the queue is full after the first message
+        pause(Duration::from_millis(500));
+        let inbox = Inbox {
+            received,
+            transport,
+        };
+        let (done, ends) = channel();
+        thread::spawn(move || {
+            drop(inbox);
+            done.send(()).ok();
+        });
+        assert_eq!(ends.recv_timeout(Duration::from_secs(20)), Ok(()));
+    }
+}

@@ -14,6 +14,9 @@ use crate::config::Neighbor;
 /// Receiver of messages from authenticated neighbors. It returns false once it takes no more.
 pub type Deliver = Arc<dyn Fn(DomainId, Message) -> bool + Send + Sync>;
 
+/// Receiver of the message of a thread of the transport that has ended by a panic.
+pub type Panicked = Arc<dyn Fn(String) + Send + Sync>;
+
 /// Own key and number, and those of the neighbors.
 #[derive(Clone)]
 pub struct Identification {

@@ -1,4 +1,4 @@
-//! Connections in the TLS handshake: limited in number, in number for each address, and in time.
+//! Connections in the TLS handshake: limited in number, in number for each host, and in time.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Shutdown, TcpStream};
@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_base::prefix::Prefix;
 
 /// Connections in the handshake.
 #[derive(Debug, Default)]
@@ -23,7 +24,7 @@ struct Running {
 #[derive(Debug)]
 struct Handshake {
     tcp: TcpStream,
-    address: IpAddr,
+    host: Prefix,
     since: Instant,
 }
 
@@ -49,13 +50,14 @@ impl HandshakeSlots {
         now: Instant,
     ) -> Option<HandshakeSlot> {
         let tcp = tcp.try_clone().ok()?;
+        let host = Prefix::host(address);
         let mut running = self.running();
-        let of_address = running
+        let of_host = running
             .handshakes
             .iter()
-            .filter(|(_, one)| one.address == address);
-        let victim = if of_address.clone().count() >= ADDRESS_MAX {
-            Some(of_address.map(|(number, _)| *number).next())
+            .filter(|(_, one)| one.host == host);
+        let victim = if of_host.clone().count() >= ADDRESS_MAX {
+            Some(of_host.map(|(number, _)| *number).next())
         } else if running.handshakes.len() >= HANDSHAKES_MAX {
             Some(running.handshakes.keys().next().copied())
         } else {
@@ -74,7 +76,7 @@ impl HandshakeSlots {
         running.next += 1;
         let handshake = Handshake {
             tcp,
-            address,
+            host,
             since: now,
         };
         running.handshakes.insert(number, handshake);
@@ -99,7 +101,7 @@ impl HandshakeSlots {
 
 /// Maximum number of connections in the handshake.
 const HANDSHAKES_MAX: usize = 32;
-/// Maximum number of them from one address.
+/// Maximum number of them from one host: an IPv4 address, or an IPv6 /64.
 const ADDRESS_MAX: usize = 8;
 /// Time after which a handshake may be closed for another one.
 const KEEP: Duration = Duration::from_secs(1);
@@ -139,6 +141,18 @@ mod tests {
         drop(of_one);
         assert!(begin(200, 999).is_some());
         drop(others);
+    }
+
+    #[test]
+    fn ipv6_addresses_of_one_host_share_its_slots() {
+        let slots = Arc::new(HandshakeSlots::default());
+        let (_near, tcp) = pair();
+        let address = |net: u16, host: u16| IpAddr::from([0x2001, 0xdb8, 0, net, 0, 0, 0, host]);
+        let begin = |net, host| slots.begin(&tcp, address(net, host), at(0));
+        let of_one: Vec<_> = (0..20).filter_map(|host| begin(1, host)).collect();
+        assert_eq!(of_one.len(), ADDRESS_MAX);
+        assert!(begin(2, 1).is_some());
+        drop(of_one);
     }
 
     #[test]

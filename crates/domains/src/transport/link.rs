@@ -1,6 +1,6 @@
 //! Connection to one neighbor, and the messages that wait for it.
 //!
-//! A message leaves at once if the connection has room. Otherwise it waits: the oldest messages are dropped beyond
+//! A message leaves at once if the neighbor has greeted and the connection has room. Otherwise it waits: the oldest messages are dropped beyond
 //! [`WAITING_MAX`] and [`WAITING_BYTES_MAX`], and all that have waited for [`STALE`]. The machine repeats them.
 
 use std::collections::VecDeque;
@@ -128,7 +128,7 @@ impl Link {
         }
     }
 
-    /// Sends what waits, as far as the connection has room.
+    /// Sends what waits, as far as the connection has room. Before its greeting, a neighbor gets no message.
     pub(super) fn flush(&self, now: Instant) {
         self.state().flush(now);
     }
@@ -253,7 +253,7 @@ impl LinkState {
 
     fn flush(&mut self, now: Instant) {
         self.status.dropped += self.waiting.drop_stale(now);
-        let Some(connection) = &self.connection else {
+        let Some(connection) = self.connection.as_ref().filter(|one| one.is_greeted) else {
             return;
         };
         while connection.stream.has_room()

@@ -60,8 +60,12 @@ impl LinkThread {
 
     /// Carries messages until the transport stops.
     pub(super) fn run(mut self) {
-        while !self.stop.load(Ordering::Acquire) {
+        loop {
+            // the waker is lowered first, so that a stop after this look still wakes the thread
             self.link.wake.lower();
+            if self.stop.load(Ordering::Acquire) {
+                return;
+            }
             let connection = self.link.connection();
             let until = match &connection {
                 Some(connection) => match self.carry(connection) {

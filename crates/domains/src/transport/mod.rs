@@ -26,7 +26,7 @@ mod link_thread;
 mod listener;
 mod running;
 
-pub use endpoints::{Deliver, Identification};
+pub use endpoints::{Deliver, Identification, Panicked};
 pub use link::LinkStatus;
 pub use link_fault::LinkFault;
 pub use running::Transport;

@@ -15,11 +15,11 @@ use lighthaul_stargate::wire::LEN_MAX;
 use lighthaul_stargate::{DomainId, Message};
 use tracing::error;
 
-use super::endpoints::{Deliver, Identification};
+use super::endpoints::{Deliver, Identification, Panicked};
 use super::link::{Link, LinkStatus};
 use super::link_thread::LinkThread;
 use super::listener::Listener;
-use crate::error::Error;
+use crate::error::{Error, text_of};
 
 /// Connections to all neighbors. They close when it is dropped.
 pub struct Transport {
@@ -33,11 +33,11 @@ pub struct Transport {
 
 impl Transport {
     /// Listens on an address and connects to the neighbors. Messages go to `deliver`, which may wait: the neighbor
-    /// then waits too.
+    /// then waits too. After a call of `panicked` the transport is incomplete.
     pub fn start(
         listen: SocketAddr,
         known: Identification,
-        deliver: &Deliver,
+        (deliver, panicked): &(Deliver, Panicked),
     ) -> Result<Self, Error> {
         let failed = |why: std::io::Error| Error::Resources(why.to_string());
         let cannot_listen = |why: std::io::Error| Error::Listen {
@@ -74,7 +74,7 @@ impl Transport {
             stop: Arc::clone(&transport.stop),
             stopped: transport.stopped.clone(),
         };
-        transport.spawn("listener", || listener.run())?;
+        transport.spawn("listener", panicked, || listener.run())?;
         for link in Arc::clone(&transport.links).values() {
             let thread = LinkThread::new(
                 Arc::clone(link),
@@ -82,7 +82,7 @@ impl Transport {
                 Arc::clone(deliver),
                 (Arc::clone(&transport.stop), transport.clock),
             );
-            transport.spawn("link", || thread.run())?;
+            transport.spawn("link", panicked, || thread.run())?;
         }
         Ok(transport)
     }
@@ -115,11 +115,16 @@ impl Transport {
         links.map(|(id, link)| (*id, link.status())).collect()
     }
 
-    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-        let part = name.to_owned();
+    fn spawn(
+        &mut self,
+        name: &str,
+        panicked: &Panicked,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<(), Error> {
+        let (part, panicked) = (name.to_owned(), Arc::clone(panicked));
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
             if let Err(panic) = panics::catch(&part, run) {
-                error!("{}", lighthaul_io::error::Error::from(panic));
+                panicked(text_of(panic));
             }
         });
         let thread = thread.map_err(|why| Error::Resources(why.to_string()))?;

@@ -29,6 +29,28 @@ fn path_over_three_domains_is_committed_and_released_everywhere() {
 }
 
 #[test]
+fn requests_that_ended_and_those_of_others_have_no_further_outcome() {
+    let chain = Chain::start("watched", 2, |text| text);
+    let committed = chain.request(1, |_| ());
+    assert!(
+        matches!(committed, Outcome::Committed { .. }),
+        "{committed:?}"
+    );
+    let watch = |me: u32| {
+        let handle = chain.services[&me].handle();
+        let ticket = handle.watch(CorrelationId(1)).unwrap();
+        ticket.wait(Duration::from_secs(5))
+    };
+    assert!(watch(2).is_err(), "a path of another domain");
+    let handle = chain.services[&1].handle();
+    let ticket = handle.watch(CorrelationId(1)).unwrap();
+    handle.release(CorrelationId(1)).unwrap();
+    assert_eq!(ticket.wait(PATIENCE).unwrap(), Some(Outcome::Released));
+    assert!(watch(1).is_err(), "a path that has ended");
+    chain.assert_released();
+}
+
+#[test]
 fn repeated_request_has_the_same_outcome() {
     let chain = Chain::start("repeated", 2, |text| text);
     let first = chain.request(7, |_| ());

@@ -3,6 +3,7 @@
 
 mod chain;
 mod configurations;
+mod ends;
 mod kill;
 mod peer;
 mod restart;

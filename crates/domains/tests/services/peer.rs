@@ -8,7 +8,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_base::trc::Trc;
 use lighthaul_domains::config::Neighbor;
-use lighthaul_domains::transport::{Identification, Transport};
+use lighthaul_domains::transport::{Deliver, Identification, Panicked, Transport};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_stargate::{Body, CorrelationId, DomainId, Hop, Key, Message, PortId, Segment};
@@ -49,9 +49,10 @@ impl Peer {
     pub(crate) fn start_at(listen: SocketAddr, known: Identification) -> Self {
         let (sender, messages) = channel();
         let deliver = move |from, message| sender.send((from, message)).is_ok();
-        let deliver: lighthaul_domains::transport::Deliver = Arc::new(deliver);
+        let deliver: Deliver = Arc::new(deliver);
+        let panicked: Panicked = Arc::new(|why| panic!("{why}"));
         Self {
-            transport: Transport::start(listen, known, &deliver).unwrap(),
+            transport: Transport::start(listen, known, &(deliver, panicked)).unwrap(),
             messages,
         }
     }

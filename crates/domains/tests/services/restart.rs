@@ -140,7 +140,7 @@ fn service_without_its_store_ends_and_its_devices_finish_their_vectors() {
         devices.recorded().rates.is_empty()
     });
     let why = service.stop().unwrap_err().to_string();
-    assert!(why.contains("put the original file back"), "{why}");
+    assert!(why.contains("put the original files back"), "{why}");
 }
 
 #[test]

@@ -121,3 +121,14 @@ fn file_of_a_running_service_is_locked_and_noticed_when_it_is_replaced() {
     drop(store);
     assert_eq!(records(&path, 4), []);
 }
+
+#[test]
+fn removed_log_of_the_file_is_noticed() {
+    let folder = Folder::new("log");
+    let path = folder.store(4);
+    let (mut store, _) = RecordStore::open(&path, ME).unwrap();
+    store.append(&[put(1, StoredStage::Holding)]).unwrap();
+    fs::remove_file(folder.0.join("4.db-wal")).unwrap();
+    let why = store.append(&[put(2, StoredStage::Holding)]).unwrap_err();
+    assert!(matches!(why, StoreError::Replaced(_)), "{why}");
+}

@@ -108,6 +108,30 @@ fn idle_connections_of_strangers_do_not_keep_a_neighbor_away() {
 }
 
 #[test]
+fn messages_wait_for_the_greeting_of_the_neighbor() {
+    let folder = Folder::new("greeting");
+    let two = (1, None, folder.key(1));
+    let two = Peer::start(identification(2, folder.identity(2), two));
+    let (_control, stream) = connect(two.transport.local(), &folder.identity(1));
+    let clock = Clock::start();
+    let next = |patience: Duration| stream.receive(clock, clock.now() + patience);
+    assert_eq!(next(PATIENCE).unwrap(), greeting(2, 1));
+    let (key, _) = hold(1, Duration::from_secs(5));
+    let body = Body::Ask { key };
+    two.send(1, body.clone());
+    let early = next(Duration::from_millis(300));
+    assert!(early.is_err(), "{early:?}");
+    stream.send(&greeting(1, 2)).unwrap();
+    wait_for("the link is up", || {
+        let mut statuses = two.transport.status().into_values();
+        statuses.all(|link| link.is_connected)
+    });
+    two.send(1, body.clone());
+    let message = Message::decode(&next(PATIENCE).unwrap().octets).unwrap();
+    assert_eq!(message.body, body);
+}
+
+#[test]
 fn message_that_is_too_long_or_malformed_ends_the_connection() {
     let mut chain = Chain::start("frames", 3, |text| text);
     let address = chain.services[&2].local();
