@@ -105,6 +105,10 @@ impl Pair {
 
     /// Starts another ingress at its address.
     pub(crate) fn restart_ingress(&mut self) {
+        // the kernel may close the sockets of a killed program later than the program has ended
+        let bind = || TcpListener::bind(SOCKS);
+        let is_free = || self.stage.lab.within("a", bind).is_ok();
+        becomes_true("its address is free", is_free);
         self.ingress = start_ingress(&self.stage, &self.scratch, &self.pin, &self.options);
         self.ingress.says(UP);
     }
