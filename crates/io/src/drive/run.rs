@@ -42,7 +42,7 @@ pub enum Next {
 pub trait Owner<E: Endpoint> {
     /// Handles an event of the machine.
     fn event(&mut self, endpoint: &mut E, event: E::Event, now: Instant) -> Result<Next, Error>;
-    /// Checks the state about every 10 ms, and each time that [`Owner::sign`] is readable.
+    /// Checks the state about every 10 ms, and each time that [`Owner::waker`] is readable.
     fn tick(&mut self, endpoint: &mut E, now: Instant) -> Result<Next, Error>;
     /// Returns a descriptor that wakes the loop, and calls [`Owner::tick`], when it is readable.
     fn waker(&self) -> Option<RawFd> {
