@@ -86,19 +86,23 @@ fn path_beyond_the_limit_of_a_neighbor_is_refused_and_leaves_nothing() {
     chain.assert_released();
 }
 
-#[test]
-fn devices_carry_the_vector_in_all_domains_and_end_at_zero() {
-    let chain = Chain::start("devices", 3, |text| text);
-    let handle = chain.services[&1].handle();
-    let mut request = request(1, 3);
+/// Sets up a path for little data over the first `count` domains, and waits for its end.
+fn run_short_path(chain: &Chain, count: u32) {
+    let mut request = request(1, count);
     request.demand.bytes = 50_000_000;
-    let ticket = handle.request(request).unwrap();
+    let ticket = chain.services[&1].handle().request(request).unwrap();
     let committed = ticket.wait(PATIENCE).unwrap();
     assert!(
         matches!(committed, Some(Outcome::Committed { .. })),
         "{committed:?}"
     );
     assert_eq!(ticket.wait(PATIENCE).unwrap(), Some(Outcome::Ended));
+}
+
+#[test]
+fn devices_carry_the_vector_in_all_domains_and_end_at_zero() {
+    let chain = Chain::start("devices", 3, |text| text);
+    run_short_path(&chain, 3);
     for devices in chain.devices.values() {
         let recorded = devices.recorded();
         let rates = recorded.changes.iter().map(|(_, change)| change.rate);
@@ -215,16 +219,7 @@ fn program_of_a_device_gets_the_rates_of_a_path() {
         if is_second { text + &tables } else { text }
     };
     let chain = Chain::start("program", 2, with_device);
-    let handle = chain.services[&1].handle();
-    let mut request = request(1, 2);
-    request.demand.bytes = 50_000_000;
-    let ticket = handle.request(request).unwrap();
-    let committed = ticket.wait(PATIENCE).unwrap();
-    assert!(
-        matches!(committed, Some(Outcome::Committed { .. })),
-        "{committed:?}"
-    );
-    assert_eq!(ticket.wait(PATIENCE).unwrap(), Some(Outcome::Ended));
+    run_short_path(&chain, 2);
     let requests = std::fs::read_to_string(&log).unwrap();
     let has = |line: &str, words: [&str; 2]| words.iter().all(|word| line.contains(word));
     let expected = [
