@@ -305,8 +305,7 @@ impl State {
             }
             Event::Crash(nth) => self.crash(scene, nth),
         }
-        self.messages
-            .sort_by_cached_key(|message| format!("{message:?}"));
+        self.messages.sort();
         self.check_capacity();
     }
 

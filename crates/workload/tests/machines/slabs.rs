@@ -339,6 +339,7 @@ impl Pair {
         for nth in 0..2 {
             let resumed = self.stations[nth].link.resume(self.now, heard[1 - nth]);
             assert_eq!(resumed, Ok(()));
+            self.drain(nth);
         }
     }
 }
