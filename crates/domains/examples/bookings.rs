@@ -9,9 +9,9 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 #![expect(clippy::unwrap_used, reason = "an example")]
 
-use std::fmt::Write;
+mod chain;
+
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,10 +19,8 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng};
-use lighthaul_domains::{DomainConfig, Handle, RecordingDevices, Service};
-use lighthaul_io::crypto::identity::{Fingerprint, Identity};
+use lighthaul_domains::Handle;
 use lighthaul_io::host::clock::{Clock, cpu_seconds, unix_nanos};
-use lighthaul_io::host::wait::pause;
 use lighthaul_stargate::offer::Demand;
 use lighthaul_stargate::request::Excludes;
 use lighthaul_stargate::{
@@ -43,7 +41,7 @@ fn main() {
         folder.display(),
         sync_time(&folder).as_secs_f64() * 1e3
     );
-    let services = start(&folder);
+    let services = chain::start(&folder, 3, "400Gb/s", Duration::ZERO);
     let handle = services[0].handle();
     let ids = AtomicU64::new(1);
     println!(
@@ -132,62 +130,6 @@ fn request(id: u64) -> Request {
         protection: Protection::None,
         signaling: Signaling::Chain,
     }
-}
-
-/// Starts three domains in a chain.
-fn start(folder: &Path) -> Vec<Service> {
-    let key = |domain: u32| {
-        let identity = Identity::load_or_generate(&folder.join(format!("{domain}.key")));
-        Fingerprint::of_public(&identity.unwrap().public())
-    };
-    let mut services: Vec<Service> = Vec::new();
-    for me in 1..=3_u32 {
-        let before = services.last().map(Service::local);
-        let mut text = format!(
-            "domain = {me}\nname = \"domain {me}\"\nlisten = \"127.0.0.1:0\"\nkey = \"{me}.key\"\nstore = \"{me}.db\"\n"
-        );
-        for port in [me - 1, me, 100 + me] {
-            if port > 0 && port != 3 {
-                write!(
-                    text,
-                    "[[port]]\nnumber = {port}\nnode = \"core\"\ncapacity = \"400Gb/s\"\n"
-                )
-                .unwrap();
-            }
-        }
-        for domain in [me - 1, me + 1] {
-            if (1..=3).contains(&domain) {
-                let address = before.filter(|_| domain < me);
-                let address = address.map_or_else(String::new, |at: SocketAddr| {
-                    format!("address = \"{at}\"\n")
-                });
-                let key = key(domain);
-                write!(
-                    text,
-                    "[[neighbor]]\ndomain = {domain}\nname = \"n\"\nkey = \"{key}\"\nreservations_max = 1000000\n{address}"
-                )
-                .unwrap();
-            }
-        }
-        for link in 1..3 {
-            let next = link + 1;
-            write!(
-                text,
-                "[[domain_link]]\nport = {link}\nfrom = {link}\nto = {next}\n"
-            )
-            .unwrap();
-        }
-        let config = DomainConfig::parse(&text, folder).unwrap();
-        services.push(Service::start(config, Box::new(RecordingDevices::default())).unwrap());
-    }
-    let is_up = |service: &Service| {
-        let links = service.handle().status().unwrap().links;
-        links.values().all(|link| link.is_connected)
-    };
-    while !services.iter().all(is_up) {
-        pause(Duration::from_millis(20));
-    }
-    services
 }
 
 /// Returns the median time of an append that is synced to the disk.

@@ -1,0 +1,123 @@
+//! Domains in a chain, all in this process, with their sockets, TLS and `SQLite` files.
+
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_domains::{DomainConfig, RecordingDevices, Service};
+use lighthaul_io::crypto::identity::{Fingerprint, Identity};
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
+
+/// Starts domains 1 to `count` with devices that only record. Port `n` leads from domain `n` to the next one and back;
+/// programs are at port `100 + n`. Octets between neighbors take `delay` in each direction.
+pub(crate) fn start(folder: &Path, count: u32, capacity: &str, delay: Duration) -> Vec<Service> {
+    let key = |domain: u32| {
+        let identity = Identity::load_or_generate(&folder.join(format!("{domain}.key")));
+        Fingerprint::of_public(&identity.unwrap().public())
+    };
+    let mut services: Vec<Service> = Vec::new();
+    for me in 1..=count {
+        let mut text = format!(
+            "domain = {me}\nname = \"domain {me}\"\nlisten = \"127.0.0.1:0\"\nkey = \"{me}.key\"\nstore = \"{me}.db\"\n"
+        );
+        let links = [me - 1, me];
+        let links = links.into_iter().filter(|link| (1..count).contains(link));
+        for port in links.chain([100 + me]) {
+            write!(
+                text,
+                "[[port]]\nnumber = {port}\nnode = \"core\"\ncapacity = \"{capacity}\"\n"
+            )
+            .unwrap();
+        }
+        for domain in [me - 1, me + 1] {
+            if (1..=count).contains(&domain) {
+                let key = key(domain);
+                write!(
+                    text,
+                    "[[neighbor]]\ndomain = {domain}\nname = \"n\"\nkey = \"{key}\"\nreservations_max = 1000000\n"
+                )
+                .unwrap();
+                if domain < me {
+                    let address = distant(services[domain as usize - 1].local(), delay);
+                    writeln!(text, "address = \"{address}\"").unwrap();
+                }
+            }
+        }
+        for link in 1..count {
+            let next = link + 1;
+            write!(
+                text,
+                "[[domain_link]]\nport = {link}\nfrom = {link}\nto = {next}\nboth = true\n"
+            )
+            .unwrap();
+        }
+        let config = DomainConfig::parse(&text, folder).unwrap();
+        services.push(Service::start(config, Box::new(RecordingDevices::default())).unwrap());
+    }
+    let is_up = |service: &Service| {
+        let links = service.handle().status().unwrap().links;
+        links.values().all(|link| link.is_connected)
+    };
+    while !services.iter().all(is_up) {
+        pause(Duration::from_millis(20));
+    }
+    services
+}
+
+/// Returns the address of a relay to `target` that delays all octets.
+fn distant(target: SocketAddr, delay: Duration) -> SocketAddr {
+    if delay.is_zero() {
+        return target;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for here in listener.incoming().map(Result::unwrap) {
+            let Ok(there) = TcpStream::connect(target) else {
+                continue;
+            };
+            let ways = [(&here, &there), (&there, &here)];
+            let clock = Clock::start();
+            for (from, to) in
+                ways.map(|(from, to)| (from.try_clone().unwrap(), to.try_clone().unwrap()))
+            {
+                from.set_nodelay(true).unwrap();
+                let (sender, due) = sync_channel(1024);
+                thread::spawn(move || read(from, clock, delay, &sender));
+                thread::spawn(move || write(to, clock, &due));
+            }
+        }
+    });
+    address
+}
+
+/// Reads octets, and the time when each part is due.
+fn read(mut from: TcpStream, clock: Clock, delay: Duration, due: &SyncSender<(Instant, Vec<u8>)>) {
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(len) = from.read(&mut buffer) {
+        if due
+            .send((clock.now() + delay, buffer[..len].to_vec()))
+            .is_err()
+            || len == 0
+        {
+            return;
+        }
+    }
+}
+
+/// Writes each part when it is due.
+fn write(mut to: TcpStream, clock: Clock, due: &Receiver<(Instant, Vec<u8>)>) {
+    for (at, part) in due {
+        pause(at.since(clock.now()));
+        if part.is_empty() || to.write_all(&part).is_err() {
+            break;
+        }
+    }
+    to.shutdown(Shutdown::Both).ok();
+}
