@@ -41,7 +41,7 @@ fn main() {
         folder.display(),
         sync_time(&folder).as_secs_f64() * 1e3
     );
-    let services = chain::start(&folder, 3, "400Gb/s", Duration::ZERO);
+    let services = chain::start(&folder, (3, "400Gb/s"), Duration::ZERO, chain::recording);
     let handle = services[0].handle();
     let ids = AtomicU64::new(1);
     println!(

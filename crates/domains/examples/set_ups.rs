@@ -5,6 +5,7 @@
 //!   query, hold, commit.
 //! - 1,000 requests at one moment between random ends of ten domains, for more than the links carry. The books of all
 //!   domains are then added up: no link is over its capacity at any time, and all domains agree on every path.
+//! - Paths whose rates begin and end while the program runs: how far apart the devices of all domains get each change.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 #![expect(clippy::unwrap_used, reason = "an example")]
 
@@ -13,15 +14,18 @@ mod chain;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng};
-use lighthaul_domains::{Handle, Service};
+use lighthaul_domains::{DeviceFault, Devices, Handle, Service};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
+use lighthaul_io::host::wait::pause;
 use lighthaul_stargate::offer::Demand;
 use lighthaul_stargate::request::Excludes;
 use lighthaul_stargate::{
-    DomainId, Outcome, PortId, Protection, Request, Signaling, Stage, StoredReservation,
+    CorrelationId, DomainId, Outcome, PortId, Protection, RateChange, Request, Signaling, Stage,
+    StoredReservation,
 };
 
 fn main() {
@@ -40,18 +44,19 @@ fn main() {
     }
     println!();
     many_at_once(&folder);
+    boundaries(&folder, rounds);
 }
 
 /// Sets up one path after another over three domains, and prints a line of the table.
 fn one_at_a_time(folder: &Path, delay: Duration, rounds: usize) {
     fs::create_dir_all(folder).unwrap();
-    let services = chain::start(folder, 3, "400Gb/s", delay);
+    let services = chain::start(folder, (3, "400Gb/s"), delay, chain::recording);
     let handle = services[0].handle();
     let clock = Clock::start();
     let times = (0..rounds).map(|_| {
         let begun = clock.now();
         let ticket = handle
-            .request(request([1, 3], Rate::from_mbps(100)))
+            .request(request([1, 3], Rate::from_mbps(100), FAR))
             .unwrap();
         let outcome = ticket.wait(Duration::from_mins(1)).unwrap();
         assert!(
@@ -79,7 +84,12 @@ fn many_at_once(folder: &Path) {
     const DOMAINS: u32 = 10;
     const CAPACITY: u64 = 10_000_000_000;
     fs::create_dir_all(folder).unwrap();
-    let services = chain::start(folder, DOMAINS, "10Gb/s", Duration::ZERO);
+    let services = chain::start(
+        folder,
+        (DOMAINS, "10Gb/s"),
+        Duration::ZERO,
+        chain::recording,
+    );
     let handles: Vec<Handle> = services.iter().map(Service::handle).collect();
     let seed = unix_nanos();
     let mut rng = Rng::new(seed);
@@ -89,7 +99,7 @@ fn many_at_once(folder: &Path) {
         let to = (from + rng.below(u64::from(DOMAINS) - 1) as u32) % DOMAINS + 1;
         let rate = Rate::from_mbps(1000 + rng.below(4000));
         handles[from as usize - 1]
-            .request(request([from, to], rate))
+            .request(request([from, to], rate, FAR))
             .unwrap()
     });
     let tickets: Vec<_> = tickets.collect();
@@ -151,6 +161,74 @@ fn greatest(paths: &[StoredReservation]) -> u64 {
     sums.max().unwrap_or(0)
 }
 
+/// Sets up paths that begin soon, and compares the times at which the devices of all domains get their changes.
+fn boundaries(folder: &Path, rounds: usize) {
+    fs::create_dir_all(folder).unwrap();
+    let log = Log::default();
+    let timed = || -> Box<dyn Devices> { Box::new(TimedDevices(log.clone())) };
+    let services = chain::start(folder, (3, "400Gb/s"), Duration::from_millis(20), timed);
+    let handle = services[0].handle();
+    let mut due = BTreeSet::new();
+    for _ in 0..rounds {
+        let soon = Duration::from_secs(2);
+        let ticket = handle
+            .request(request([1, 3], Rate::from_mbps(100), soon))
+            .unwrap();
+        let Some(Outcome::Committed { vector, .. }) = ticket.wait(Duration::from_mins(1)).unwrap()
+        else {
+            panic!("a path is not committed");
+        };
+        due.insert((ticket.id, true, vector.start()));
+        due.insert((ticket.id, false, vector.end()));
+    }
+    let end = due.iter().map(|(_, _, at)| *at).max().unwrap_or_default();
+    pause(end.since(Instant::from_nanos(unix_nanos())) + Duration::from_secs(1));
+    let log = log.lock().unwrap();
+    let mut apart = Vec::new();
+    let mut late = Vec::new();
+    for (id, begins, at) in &due {
+        let times = &log[&(*id, *begins)];
+        assert_eq!(times.len(), 3, "a device missed a change of {id:?}");
+        let (first, last) = (times.iter().min().unwrap(), times.iter().max().unwrap());
+        apart.push(last.since(*first).as_secs_f64() * 1e3);
+        late.push(last.as_nanos().abs_diff(at.as_nanos()) as f64 / 1e6);
+    }
+    apart.sort_by(f64::total_cmp);
+    late.sort_by(f64::total_cmp);
+    println!(
+        "{} changes of rates reach the devices of three domains within {:.2} ms of each other (median {:.2} ms), \
+         at most {:.2} ms from their time",
+        due.len(),
+        apart[apart.len() - 1],
+        apart[apart.len() / 2],
+        late[late.len() - 1]
+    );
+    stop(services, folder);
+}
+
+/// Times at which devices got changes: of a request, and true where a rate begins.
+type Log = Arc<Mutex<BTreeMap<(CorrelationId, bool), Vec<Instant>>>>;
+
+/// Devices that record when each change arrives.
+#[derive(Debug)]
+struct TimedDevices(Log);
+
+impl Devices for TimedDevices {
+    fn reset(&mut self, at: Instant, rates: &[RateChange]) -> Vec<DeviceFault> {
+        self.apply(at, rates)
+    }
+
+    fn apply(&mut self, _at: Instant, changes: &[RateChange]) -> Vec<DeviceFault> {
+        let now = Instant::from_nanos(unix_nanos());
+        for change in changes {
+            let begins = change.rate.is_some_and(|rate| rate.as_bps() > 0);
+            let change = (change.circuit.0.id, begins);
+            self.0.lock().unwrap().entry(change).or_default().push(now);
+        }
+        Vec::new()
+    }
+}
+
 fn stop(services: Vec<Service>, folder: &Path) {
     for service in services {
         service.stop().unwrap();
@@ -158,10 +236,10 @@ fn stop(services: Vec<Service>, folder: &Path) {
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// Returns a request for a second at `rate` within the next minute, between the programs' ports of two domains.
-fn request(ends: [u32; 2], rate: Rate) -> Request {
-    let now = Instant::from_nanos(unix_nanos());
-    let from = now + Duration::from_secs(20);
+/// Returns a request for a second at `rate`, which starts in the minute after `pause`, between the programs' ports of two
+/// domains.
+fn request(ends: [u32; 2], rate: Rate, pause: Duration) -> Request {
+    let from = Instant::from_nanos(unix_nanos()) + pause;
     Request {
         id: Handle::new_id(),
         ingress: PortId(100 + ends[0]),
@@ -179,3 +257,6 @@ fn request(ends: [u32; 2], rate: Rate) -> Request {
         signaling: Signaling::Chain,
     }
 }
+
+/// Time until the start of paths that never start while the program runs.
+const FAR: Duration = Duration::from_secs(30);

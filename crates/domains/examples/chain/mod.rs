@@ -9,14 +9,19 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_domains::{DomainConfig, RecordingDevices, Service};
+use lighthaul_domains::{Devices, DomainConfig, RecordingDevices, Service};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
 
-/// Starts domains 1 to `count` with devices that only record. Port `n` leads from domain `n` to the next one and back;
+/// Starts domains 1 to `count`, each with its devices. Port `n` leads from domain `n` to the next one and back;
 /// programs are at port `100 + n`. Octets between neighbors take `delay` in each direction.
-pub(crate) fn start(folder: &Path, count: u32, capacity: &str, delay: Duration) -> Vec<Service> {
+pub(crate) fn start(
+    folder: &Path,
+    (count, capacity): (u32, &str),
+    delay: Duration,
+    devices: impl Fn() -> Box<dyn Devices>,
+) -> Vec<Service> {
     let key = |domain: u32| {
         let identity = Identity::load_or_generate(&folder.join(format!("{domain}.key")));
         Fingerprint::of_public(&identity.unwrap().public())
@@ -58,7 +63,7 @@ pub(crate) fn start(folder: &Path, count: u32, capacity: &str, delay: Duration) 
             .unwrap();
         }
         let config = DomainConfig::parse(&text, folder).unwrap();
-        services.push(Service::start(config, Box::new(RecordingDevices::default())).unwrap());
+        services.push(Service::start(config, devices()).unwrap());
     }
     let is_up = |service: &Service| {
         let links = service.handle().status().unwrap().links;
@@ -68,6 +73,11 @@ pub(crate) fn start(folder: &Path, count: u32, capacity: &str, delay: Duration) 
         pause(Duration::from_millis(20));
     }
     services
+}
+
+/// Returns devices that only record.
+pub(crate) fn recording() -> Box<dyn Devices> {
+    Box::new(RecordingDevices::default())
 }
 
 /// Returns the address of a relay to `target` that delays all octets.
