@@ -8,8 +8,8 @@
 //!   [`plot`]: results; [`figure`]: one figure; [`figures`]: all of them
 //! - [`probe`]: emulation of a case with the `lighthaul` command
 //! - [`vector`]: transfers that follow a TRC vector; [`shared_link_plan`]: several SABUL flows
-//! - [`contest`], [`latency`], [`booking`], [`slabs`]: other kinds of figures; [`measured`]: those
-//!   measured with real programs; `panels`: their pictures
+//! - [`contest`], [`latency`], [`booking`], [`domains`], [`slabs`]: other kinds of figures; [`measured`]:
+//!   those measured with real programs; `panels`: their pictures
 //! - [`quantity`]: parsers of rates, sizes, times and probabilities; [`error`]: errors
 
 pub mod booking;
@@ -18,6 +18,7 @@ pub mod contest;
 pub mod core_load;
 pub mod counters;
 pub mod description;
+pub mod domains;
 pub mod emulate;
 pub mod error;
 pub mod figure;

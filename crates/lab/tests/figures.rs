@@ -8,6 +8,7 @@ use lighthaul_lab::booking::arrivals::CLASSES;
 use lighthaul_lab::booking::example::Example;
 use lighthaul_lab::booking::{self, delay};
 use lighthaul_lab::contest;
+use lighthaul_lab::domains::{self, plan::Kind};
 use lighthaul_lab::figure::{TOLERANCE, accepted};
 use lighthaul_lab::figures::{plans, shared_link_plans, vector_plans};
 use lighthaul_lab::latency;
@@ -123,6 +124,32 @@ fn simulated_latencies_match_the_accepted_tables() {
         assert!(differences.is_empty(), "{}: {differences:#?}", plan.name);
         let picture = latency::plot::plot(&plan, &accepted).unwrap();
         assert_drawn(&picture);
+    }
+}
+
+#[test]
+fn simulated_paths_across_domains_match_the_accepted_tables() {
+    let dir = Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../figures/domains"
+    ));
+    let plans = domains::figures::plans(dir).unwrap();
+    assert_eq!(plans.len(), 2);
+    for mut plan in plans {
+        let accepted = accepted(dir, &plan.name).unwrap();
+        let accepted = accepted.expect("a figure has an accepted table");
+        assert_drawn(&domains::plot::plot(&plan, &accepted).unwrap());
+        // `make figures` simulates all loads.
+        if let Kind::Blocking(blocking) = &mut plan.kind {
+            blocking.loads.retain(|load| *load == 0.8);
+            assert_eq!(blocking.loads.len(), 1);
+        }
+        let table = domains::simulate::simulate(&plan);
+        let mut known = accepted.clone();
+        let keys: Vec<_> = table.rows.iter().map(|row| row[0]).collect();
+        known.rows.retain(|row| keys.contains(&row[0]));
+        let differences = table.differences(&known, TOLERANCE);
+        assert!(differences.is_empty(), "{}: {differences:#?}", plan.name);
     }
 }
 

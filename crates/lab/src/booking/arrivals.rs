@@ -78,7 +78,7 @@ fn class(rng: &mut Rng) -> usize {
 }
 
 /// Draws a number from 0 (included) to 1 (excluded).
-fn part(rng: &mut Rng) -> f64 {
+pub(crate) fn part(rng: &mut Rng) -> f64 {
     rng.below(1 << 53) as f64 / (1_u64 << 53) as f64
 }
 

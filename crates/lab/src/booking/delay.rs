@@ -99,7 +99,7 @@ fn delays(files: &[File], ends: &[Instant]) -> [f64; 3] {
 }
 
 /// Returns the mean of numbers, and half of its 95% confidence interval by Student's distribution.
-fn interval(numbers: &[f64]) -> (f64, f64) {
+pub(crate) fn interval(numbers: &[f64]) -> (f64, f64) {
     let count = numbers.len() as f64;
     let mean = numbers.iter().sum::<f64>() / count;
     let squares: f64 = numbers
@@ -111,7 +111,7 @@ fn interval(numbers: &[f64]) -> (f64, f64) {
 }
 
 /// Rounds to the precision of the table's file, so that a redrawn figure equals the accepted one.
-fn rounded(number: f64) -> f64 {
+pub(crate) fn rounded(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }
 
