@@ -10,6 +10,7 @@ pub fn answer(octets: &[u8]) {
     let Ok(answer) = Answer::parse(octets) else {
         return;
     };
+    assert!(answer.refusal().is_none_or(|why| why.len() <= 1000));
     let checked = answer.capabilities().map(|able| able.check());
     if let Some(Err(why)) = checked {
         assert!(!why.to_string().is_empty());

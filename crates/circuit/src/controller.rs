@@ -250,7 +250,7 @@ impl Controller {
                 entry.raise = None;
                 if let Installed::Rate(before) = before {
                     if rate < before {
-                        self.guard_till = now + self.capabilities.guard;
+                        self.guard_till = now + self.capabilities.guard();
                     }
                     let (due, at) = (entry.due, now);
                     entry.due = entry.next_change(self.asked_at);

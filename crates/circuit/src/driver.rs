@@ -50,13 +50,14 @@ impl<'a> Change<'a> {
 
 /// Circuit as it is configured at a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct InstalledCircuit {
     /// Identifier.
     pub id: CircuitId,
     /// Packets of the circuit; nothing if its configuration is damaged.
     pub flow: Option<Flow>,
     /// Rate; nothing if the circuit takes no packets.
-    #[serde(with = "bits")]
+    #[serde(rename = "rate_bps", with = "bits")]
     pub rate: Option<Rate>,
 }
 
@@ -69,14 +70,58 @@ pub struct Capabilities {
     pub rate_max: Rate,
     /// Granularity of rates: the channel of the device.
     pub granularity: Rate,
-    /// Guard time after a decrease, in which the device may still use the old rate.
-    pub guard: Duration,
+    /// Longest time from a request until the device has changed its state. A decrease may still use the old rate.
+    pub reconfiguration: Duration,
+    /// Time after that in which a changed circuit carries nothing reliable, as while a receiver locks to the light.
+    pub settling: Duration,
     /// Maximum number of circuits.
     pub entries_max: usize,
     /// True if packets pass while the rate of their circuit changes.
     pub is_hitless: bool,
-    /// Bytes of each packet that the device counts in addition to the IP packet.
+    /// True if the device applies planned changes by its own clock.
+    pub has_timers: bool,
+    /// Bytes that count against the rate.
+    pub counted: CountedBytes,
+}
+
+/// Bytes of a packet that a device counts against the rate of its circuit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CountedBytes {
+    /// Lowest layer that counts whole.
+    pub layer: Layer,
+    /// Further bytes that count for each packet, as a preamble or a tag.
     pub overhead_bytes: u16,
+}
+
+/// Layer of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    /// Data behind the headers of IP and transport.
+    Payload,
+    /// Packet of IP with its headers.
+    Ip,
+    /// Ethernet frame with its header of 14 bytes, without its check sequence.
+    Link,
+}
+
+impl CountedBytes {
+    /// Packets of IP, and nothing else.
+    pub const IP: Self = Self {
+        layer: Layer::Ip,
+        overhead_bytes: 0,
+    };
+
+    /// Returns the bytes that count for a packet with `payload` bytes behind `headers` bytes of IP and transport.
+    pub const fn of_packet(self, payload: u32, headers: u32) -> u64 {
+        let below = match self.layer {
+            Layer::Payload => 0,
+            Layer::Ip => headers as u64,
+            Layer::Link => headers as u64 + ETHERNET_BYTES,
+        };
+        payload as u64 + below + self.overhead_bytes as u64
+    }
 }
 
 impl Capabilities {
@@ -92,10 +137,22 @@ impl Capabilities {
         if !(1..=ENTRIES_MAX).contains(&self.entries_max) {
             return wrong(Misuse::Entries { max: ENTRIES_MAX });
         }
-        if self.guard > GUARD_MAX {
+        if self.guard() > GUARD_MAX {
             return wrong(Misuse::Guard);
         }
         Ok(())
+    }
+
+    /// Returns the guard time around a change: the device changes its state, and then settles.
+    pub const fn guard(&self) -> Duration {
+        self.reconfiguration.saturating_add(self.settling)
+    }
+
+    /// Returns the payload that passes at `rate` in packets of `payload` bytes behind `headers` bytes of IP and transport.
+    pub fn payload_rate(&self, rate: Rate, payload: u32, headers: u32) -> Option<Rate> {
+        let counted = u128::from(self.counted.of_packet(payload, headers));
+        let bits = (u128::from(rate.as_bps()) * u128::from(payload)).checked_div(counted)?;
+        Rate::from_bps(u64::try_from(bits).ok()?)
     }
 
     /// Returns the rate that the device uses for `rate`: the next lower multiple of the granularity. Returns nothing if
@@ -128,3 +185,5 @@ mod bits {
 /// Limit of the class numbers of a kernel.
 const ENTRIES_MAX: usize = 65_000;
 const GUARD_MAX: Duration = Duration::from_mins(10);
+/// Header of an Ethernet frame.
+const ETHERNET_BYTES: u64 = 14;

@@ -87,6 +87,9 @@ pub enum Error {
     /// The device refused a change with this reason.
     #[error("the device refused: {0}")]
     Device(String),
+    /// The device did not answer the driver, for this reason.
+    #[error("the device does not answer: {0}")]
+    Unreachable(String),
     /// The driver returned fewer results than changes.
     #[error("the driver gave no answer for this change")]
     NoAnswer,
@@ -251,13 +254,44 @@ pub enum ProgramFault {
         /// End of its standard error.
         tail: String,
     },
-    /// The program exited with a failure.
-    #[error("{status}{tail}")]
+    /// The program ended before its answer.
+    #[error("it ended before its answer with {status}{tail}")]
     Exit {
         /// Exit status.
         status: ExitStatus,
         /// End of its standard error.
         tail: String,
+    },
+    /// The program closed its output, and still runs.
+    #[error("it closed its standard output and was killed{tail}")]
+    Closed {
+        /// End of its standard error.
+        tail: String,
+    },
+    /// The program speaks another version of the protocol.
+    #[error(
+        "it speaks version {theirs} of the driver protocol, and only version {ours} is known here: \
+         use a release of the driver for version {ours}"
+    )]
+    Version {
+        /// Version of the program.
+        theirs: u32,
+        /// Version of this side.
+        ours: u32,
+    },
+    /// The program started again with other capabilities.
+    #[error("its capabilities have changed since the start: start Lighthaul again to use them")]
+    Changed,
+    /// The program did not execute the request, for this reason.
+    #[error("it did not execute the request: {0}")]
+    Declined(String),
+    /// The program failed repeatedly, and is not started again yet.
+    #[error("it is started again in {} s, because it failed: {last}", wait.as_secs_f64().ceil())]
+    Resting {
+        /// Time until the next start.
+        wait: Duration,
+        /// Last fault.
+        last: String,
     },
     /// The program exceeded its time limit.
     #[error("it did not answer within {} s and was killed{tail}", limit.as_secs_f64())]
@@ -268,7 +302,7 @@ pub enum ProgramFault {
         tail: String,
     },
     /// Its output is too long.
-    #[error("its output is too long{tail}")]
+    #[error("a line of its output is too long{tail}")]
     Output {
         /// End of its standard error.
         tail: String,
@@ -286,10 +320,53 @@ pub enum ProgramFault {
     NoAnswer,
 }
 
+/// Party at fault, by which an owner decides to repeat a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The request, which can never succeed.
+    Request,
+    /// Another circuit, which may end.
+    Busy,
+    /// The device, which refused.
+    Refused,
+    /// The device or the driver, which did not answer. It is not known whether the change was made.
+    NoAnswer,
+    /// Another program or client, which uses the device.
+    Foreign,
+    /// This host.
+    Host,
+}
+
 /// Result of an operation on circuits.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// Returns the party at fault.
+    pub const fn cause(&self) -> Cause {
+        match self {
+            Self::Misuse(_) => Cause::Request,
+            Self::Busy { .. } => Cause::Busy,
+            Self::Device(_) => Cause::Refused,
+            Self::Program { fault, .. } => match fault {
+                ProgramFault::Declined(_) => Cause::Refused,
+                ProgramFault::Run { .. }
+                | ProgramFault::Exit { .. }
+                | ProgramFault::Closed { .. }
+                | ProgramFault::Version { .. }
+                | ProgramFault::Changed
+                | ProgramFault::Resting { .. }
+                | ProgramFault::TimedOut { .. }
+                | ProgramFault::Output { .. }
+                | ProgramFault::Malformed { .. }
+                | ProgramFault::NoAnswer => Cause::NoAnswer,
+            },
+            Self::Switch { fault, .. } if !fault.is_contact() => Cause::Refused,
+            Self::Switch { .. } | Self::Unreachable(_) | Self::NoAnswer => Cause::NoAnswer,
+            Self::Foreign { .. } | Self::Occupied { .. } => Cause::Foreign,
+            Self::Kernel { .. } | Self::Record { .. } => Cause::Host,
+        }
+    }
+
     /// Returns the conversion of an error of the kernel, for `map_err`.
     pub(crate) fn kernel(task: Task) -> impl FnOnce(Errno) -> Self {
         |source| Self::Kernel { task, source }

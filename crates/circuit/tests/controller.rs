@@ -7,7 +7,7 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rate, Rng, Trc, trc::Step};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::controller::{Controller, Ending, Event, Work};
-use lighthaul_circuit::driver::{Capabilities, Change, Driver, InstalledCircuit};
+use lighthaul_circuit::driver::{Capabilities, Change, CountedBytes, Driver, InstalledCircuit};
 use lighthaul_circuit::error::Error;
 use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
@@ -24,10 +24,12 @@ fn capabilities() -> Capabilities {
         rate_min: Rate::from_mbps(1),
         rate_max: Rate::from_mbps(1000),
         granularity: Rate::from_mbps(1),
-        guard: Duration::ZERO,
+        reconfiguration: Duration::ZERO,
+        settling: Duration::ZERO,
         entries_max: 10,
         is_hitless: true,
-        overhead_bytes: 0,
+        has_timers: false,
+        counted: CountedBytes::IP,
     }
 }
 
@@ -240,7 +242,7 @@ fn increases_wait_for_the_guard_time_of_the_last_decrease() {
     };
     let mut world = World::new(
         Capabilities {
-            guard,
+            reconfiguration: guard,
             ..capabilities()
         },
         fault_model,
@@ -396,7 +398,7 @@ fn impossible_circuits_are_refused_with_a_reason() {
 fn increase_waits_for_earlier_decreases_only() {
     let guard = Duration::from_secs(1);
     let can = Capabilities {
-        guard,
+        reconfiguration: guard,
         ..capabilities()
     };
     let fault_model = FaultModel {
@@ -436,7 +438,7 @@ fn contradictory_capabilities_are_refused() {
             ..good
         },
         Capabilities {
-            guard: Duration::MAX,
+            reconfiguration: Duration::MAX,
             ..good
         },
     ] {
@@ -549,7 +551,7 @@ proptest! {
     fn vectors_are_followed_and_the_capacity_is_never_exceeded(seed: u64, count in 1_u64..8, latency in 0_u64..3, guard in 0_u64..20) {
         let fault_model = FaultModel { latency_max: Duration::from_millis(latency), fail_ppb: 0 };
         let guard = Duration::from_millis(guard);
-        let mut world = World::new(Capabilities { guard, ..capabilities() }, fault_model, seed);
+        let mut world = World::new(Capabilities { reconfiguration: guard, ..capabilities() }, fault_model, seed);
         let circuits = grants(seed, count);
         for circuit in &circuits {
             world.put(circuit.clone());

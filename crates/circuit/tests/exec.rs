@@ -10,20 +10,32 @@ use lighthaul_base::Rate;
 use lighthaul_circuit::agent::Agent;
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::controller::Event;
-use lighthaul_circuit::driver::{Capabilities, Change, Driver, InstalledCircuit};
-use lighthaul_circuit::error::{Error, ProgramFault};
+use lighthaul_circuit::driver::{
+    Capabilities, Change, CountedBytes, Driver, InstalledCircuit, Layer,
+};
+use lighthaul_circuit::error::{Cause, Error, ProgramFault};
 use lighthaul_circuit::exec::Exec;
 use lighthaul_circuit::exec::config::Config;
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::Clock;
 
-const CAPABLE: &str = r#"{"capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,"guard_nanos":10000000,"entries_max":96,"is_hitless":false,"overhead_bytes":38}}"#;
+const CAPABLE: &str = r#""capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,"reconfiguration_ns":7000000,"settling_ns":3000000,"circuits_max":96,"is_hitless":false,"has_timers":false,"counted":{"layer":"ip","overhead_bytes":38}}"#;
 
-/// Returns a shell script as a driver: `body` handles each verb, with the request in `$request`.
+/// Returns a shell script as a driver: `body` handles each verb, with the request in `$request` and its number in `$seq`.
 fn script(body: &str, limit: Duration) -> Config {
     let program = format!(
-        "request=$(cat); case \"$request\" in *'\"verb\":\"capabilities\"'*) echo '{CAPABLE}'; exit;; esac\n{body}"
+        "while read -r request; do
+           seq=${{request#*:}}; seq=${{seq%%,*}}
+           case \"$request\" in
+             *'\"verb\":\"hello\"'*) echo '{{\"seq\":1,\"version\":1,{CAPABLE}}}';;
+             *) {body};;
+           esac
+         done"
     );
+    shell(program, limit)
+}
+
+fn shell(program: String, limit: Duration) -> Config {
     Config {
         program: PathBuf::from("/bin/sh"),
         arguments: vec!["-c".to_owned(), program],
@@ -49,14 +61,15 @@ fn scratch(name: &str) -> PathBuf {
 }
 
 #[test]
-fn program_reads_json_and_answers_json() {
+fn program_reads_lines_and_answers_lines() {
     let requests = scratch("requests");
     let body = format!(
         "echo \"$request\" >> {}
          case \"$request\" in
-           *'\"verb\":\"apply\"'*) echo '{{\"answers\":[null,\"port 9 is dark\"]}}';;
-           *'\"verb\":\"remove\"'*) echo '{{\"answers\":[null]}}';;
-           *) echo '{{\"circuits\":[{{\"id\":1,\"flow\":\"udp 10.0.0.2 5000\",\"rate\":5000000}},{{\"id\":2,\"flow\":null,\"rate\":0}}]}}';;
+           *'\"verb\":\"apply\"'*)
+             echo \"{{\\\"seq\\\":$seq,\\\"results\\\":[null,{{\\\"fault\\\":\\\"refused\\\",\\\"reason\\\":\\\"port 9 is dark\\\"}}]}}\";;
+           *'\"verb\":\"remove\"'*) echo \"{{\\\"seq\\\":$seq,\\\"results\\\":[null]}}\";;
+           *) echo '{{\"seq\":4,\"circuits\":[{{\"id\":1,\"flow\":\"udp 10.0.0.2 5000\",\"rate_bps\":5000000}},{{\"id\":2,\"flow\":null,\"rate_bps\":0}}]}}';;
          esac",
         requests.display()
     );
@@ -74,27 +87,16 @@ fn program_reads_json_and_answers_json() {
     ];
     let answers = exec.apply(&changes);
     assert!(answers[0].is_ok());
-    let why = answers[1].as_ref().unwrap_err().to_string();
-    assert_eq!(why, "the device refused: port 9 is dark");
+    let why = answers[1].as_ref().unwrap_err();
+    assert_eq!(why.to_string(), "the device refused: port 9 is dark");
+    assert_eq!(why.cause(), Cause::Refused);
     exec.remove(CircuitId(7)).unwrap();
-    let standing = exec.inspect().unwrap();
-    let flow = Some(one.flow);
-    let first = InstalledCircuit {
-        id: one.id,
-        flow,
-        rate: Some(Rate::from_mbps(5)),
-    };
-    assert_eq!(
-        standing,
-        [
-            first,
-            InstalledCircuit {
-                id: two.id,
-                flow: None,
-                rate: None
-            }
-        ]
-    );
+    let installed = |id, flow, rate| InstalledCircuit { id, flow, rate };
+    let expected = [
+        installed(one.id, Some(one.flow), Some(Rate::from_mbps(5))),
+        installed(two.id, None, None),
+    ];
+    assert_eq!(exec.inspect().unwrap(), expected);
     let text = fs::read_to_string(&requests).unwrap();
     fs::remove_file(&requests).unwrap();
     let flow = r#""flow":"udp 10.0.0.2/32 5000-5000""#;
@@ -102,9 +104,9 @@ fn program_reads_json_and_answers_json() {
         r#"[{{"id":1,"interface":"1/1/3",{flow},"rate_bps":5000000}},{{"id":2,"interface":"1/1/9",{flow},"rate_bps":0}}]"#
     );
     let expected = [
-        format!(r#"{{"version":1,"verb":"apply","changes":{changes}}}"#),
-        r#"{"version":1,"verb":"remove","id":7}"#.to_owned(),
-        r#"{"version":1,"verb":"inspect"}"#.to_owned(),
+        format!(r#"{{"seq":2,"verb":"apply","changes":{changes}}}"#),
+        r#"{"seq":3,"verb":"remove","id":7}"#.to_owned(),
+        r#"{"seq":4,"verb":"inspect"}"#.to_owned(),
     ];
     assert_eq!(text.lines().collect::<Vec<_>>(), expected);
 }
@@ -115,10 +117,15 @@ fn program_reports_the_capabilities_of_its_device() {
         rate_min: Rate::from_mbps(1),
         rate_max: Rate::from_mbps(10_000),
         granularity: Rate::from_mbps(1),
-        guard: Duration::from_millis(10),
+        reconfiguration: Duration::from_millis(7),
+        settling: Duration::from_millis(3),
         entries_max: 96,
         is_hitless: false,
-        overhead_bytes: 38,
+        has_timers: false,
+        counted: CountedBytes {
+            layer: Layer::Ip,
+            overhead_bytes: 38,
+        },
     };
     assert_eq!(open("").capabilities(), expected);
 }
@@ -128,28 +135,53 @@ fn failures_and_invalid_answers_are_errors_with_the_output() {
     for (body, says) in [
         (
             "echo 'the switch is off' >&2; exit 3",
-            "exit status: 3; its standard error: the switch is off",
+            "it ended before its answer with exit status: 3; its standard error: the switch is off",
         ),
         (
             "yes 'so many words' | head -c 200000 >&2; echo last >&2; exit 1",
             "last",
         ),
-        ("echo nonsense", "it answered \"nonsense\\n\""),
+        ("echo nonsense", "it answered \"nonsense\""),
+        ("printf '\\377\\001\\n'", "which is not a valid answer"),
         (
-            "echo '{\"answers\":[null,null]}'",
+            "echo '{\"seq\":2,\"results\":[null,null]}'",
             "no answer for every change",
         ),
-        ("echo '{}'", "no answer for every change"),
-        ("kill -9 $$", "signal: 9"),
-        ("yes", "its output is too long"),
         (
-            "exec <&-; echo '{\"answers\":[\"no\"]}'",
+            "echo '{\"seq\":2,\"circuits\":[]}'",
+            "no answer for every change",
+        ),
+        ("echo '{\"seq\":2}'", "it must have either version"),
+        (
+            "echo '{\"seq\":3,\"results\":[null]}'",
+            "it is for request 3, and request 2 waits",
+        ),
+        (
+            "while :; do echo '{\"seq\":1,\"results\":[null]}'; done",
+            "it is for request 1, and request 2 waits",
+        ),
+        ("kill -9 $$", "signal: 9"),
+        ("yes | tr -d '\\n'", "a line of its output is too long"),
+        (
+            "exec <&- >&-; while :; do sleep 0.1; done",
+            "it closed its standard output and was killed",
+        ),
+        (
+            "exec <&-; echo '{\"seq\":2,\"results\":[{\"fault\":\"refused\",\"reason\":\"no\"}]}'",
             "the device refused: no",
+        ),
+        (
+            "echo '{\"seq\":2,\"results\":[{\"fault\":\"unreachable\",\"reason\":\"it is off\"}]}'",
+            "the device does not answer: it is off",
+        ),
+        (
+            "echo '{\"seq\":2,\"error\":\"what is that?\"}'",
+            "it did not execute the request: what is that?",
         ),
     ] {
         let why = open(body).remove(CircuitId(1)).unwrap_err().to_string();
         assert!(why.contains(says), "{body}: {why}");
-        assert!(why.len() < 1500, "{body}: {}", why.len());
+        assert!(why.len() < 3000, "{body}: {}", why.len());
     }
     let nowhere = Config {
         program: "/nowhere/at/all".into(),
@@ -172,24 +204,121 @@ fn failures_and_invalid_answers_are_errors_with_the_output() {
 }
 
 #[test]
-fn program_may_close_its_outputs_before_it_has_read_its_input() {
-    const COUNT: u64 = 3000;
-    let rest = scratch("rest");
-    let answers = vec!["null"; COUNT as usize].join(",");
-    let program = format!(
-        "head=$(dd bs=64 count=1 2>/dev/null)
-         case \"$head\" in *'\"verb\":\"capabilities\"'*) echo '{CAPABLE}'; exit;; esac
-         echo '{{\"answers\":[{answers}]}}'
-         exec >&- 2>&-
-         cat > {}",
-        rest.display()
+fn other_versions_and_refusals_at_the_start_are_told_in_one_sentence() {
+    let greeting = |answer: &str| format!("read -r request; echo '{answer}'; cat > /dev/null");
+    for (answer, says) in [
+        (
+            format!("{{\"seq\":1,\"version\":7,{CAPABLE}}}"),
+            "/bin/sh failed: it speaks version 7 of the driver protocol, and only version 1 is known here: \
+             use a release of the driver for version 1",
+        ),
+        (
+            r#"{"seq":1,"error":"this driver speaks version 2 only"}"#.to_owned(),
+            "/bin/sh failed: it did not execute the request: this driver speaks version 2 only",
+        ),
+    ] {
+        let config = shell(greeting(&answer), Duration::from_secs(20));
+        let why = Exec::open(Clock::start(), config).unwrap_err();
+        assert_eq!(why.to_string(), says);
+    }
+}
+
+#[test]
+fn answers_to_earlier_requests_are_ignored() {
+    let twice = "for nth in 1 2; do echo \"{\\\"seq\\\":$seq,\\\"results\\\":[null]}\"; done";
+    let mut exec = open(twice);
+    for id in 0..10 {
+        exec.remove(CircuitId(id)).unwrap();
+    }
+}
+
+#[test]
+fn program_that_fails_is_started_again_with_a_back_off() {
+    let starts = scratch("starts");
+    let dies = format!(
+        "echo start >> {}; read -r request; echo '{{\"seq\":1,\"version\":1,{CAPABLE}}}'; read -r request; exit 1",
+        starts.display()
     );
-    let config = Config {
-        program: PathBuf::from("/bin/sh"),
-        arguments: vec!["-c".to_owned(), program],
-        limit: Duration::from_mins(5),
-    };
-    let mut exec = Exec::open(Clock::start(), config).unwrap();
+    let mut exec = Exec::open(Clock::start(), shell(dies, Duration::from_secs(20))).unwrap();
+    let count = || fs::read_to_string(&starts).unwrap().lines().count();
+    for tries in 1..=2 {
+        let why = exec.remove(CircuitId(1)).unwrap_err();
+        assert!(why.to_string().contains("exit status: 1"), "{why}");
+        assert_eq!((count(), why.cause()), (tries, Cause::NoAnswer));
+    }
+    // two failures in a row: the third start waits
+    for _ in 0..3 {
+        let why = exec.remove(CircuitId(1)).unwrap_err().to_string();
+        let says = "it is started again in 1 s, because it failed: it ended before its answer with exit status: 1";
+        assert!(why.ends_with(says), "{why}");
+    }
+    assert_eq!(count(), 2);
+    let clock = Clock::start();
+    while count() == 2 {
+        assert!(clock.now().as_secs_f64() < 60.0);
+        let _ = exec.remove(CircuitId(1));
+        std::thread::yield_now();
+    }
+    assert!(clock.now().as_secs_f64() > 0.2, "it was started at once");
+    fs::remove_file(&starts).unwrap();
+}
+
+#[test]
+fn program_that_ended_between_requests_is_started_again() {
+    let pids = scratch("ended");
+    let body = format!(
+        "echo $$ > {}; echo \"{{\\\"seq\\\":$seq,\\\"results\\\":[null]}}\"",
+        pids.display()
+    );
+    let mut exec = open(&body);
+    for _ in 0..5 {
+        exec.remove(CircuitId(1)).unwrap();
+        let pid = fs::read_to_string(&pids).unwrap();
+        let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        let clock = Clock::start();
+        while is_alive(&pid.to_string()) {
+            assert!(clock.now().as_secs_f64() < 10.0);
+            std::thread::yield_now();
+        }
+    }
+    fs::remove_file(&pids).unwrap();
+}
+
+#[test]
+fn program_with_other_capabilities_after_a_restart_is_refused() {
+    let counter = scratch("capable");
+    let other = CAPABLE.replace("\"circuits_max\":96", "\"circuits_max\":95");
+    let program = format!(
+        "[ -e {path} ] && echo '{{\"seq\":1,\"version\":1,{other}}}' || echo '{{\"seq\":1,\"version\":1,{CAPABLE}}}'
+         touch {path}; read -r request; read -r request",
+        path = counter.display()
+    );
+    let mut exec = Exec::open(Clock::start(), shell(program, Duration::from_secs(20))).unwrap();
+    assert!(exec.inspect().is_err());
+    let why = exec.inspect().unwrap_err().to_string();
+    assert!(
+        why.ends_with(
+            "its capabilities have changed since the start: start Lighthaul again to use them"
+        ),
+        "{why}"
+    );
+    fs::remove_file(&counter).unwrap();
+}
+
+#[test]
+fn long_requests_and_answers_pass_in_both_directions_at_once() {
+    const COUNT: u64 = 3000;
+    let results = vec!["null"; COUNT as usize].join(",");
+    // it answers before it has read the whole request, which a pipe does not hold
+    let program = format!(
+        "read -r request; echo '{{\"seq\":1,\"version\":1,{CAPABLE}}}'
+         head=$(dd bs=64 count=1 2>/dev/null)
+         echo '{{\"seq\":2,\"results\":[{results}]}}'
+         read -r rest; read -r request
+         echo '{{\"seq\":3,\"circuits\":[]}}'; cat > /dev/null"
+    );
+    let mut exec = Exec::open(Clock::start(), shell(program, Duration::from_secs(30))).unwrap();
     let circuits: Vec<Circuit> = (0..COUNT).map(|id| circuit(id, "1/1/3")).collect();
     let changes: Vec<Change<'_>> = circuits
         .iter()
@@ -200,11 +329,7 @@ fn program_may_close_its_outputs_before_it_has_read_its_input() {
         .collect();
     let answers = exec.apply(&changes);
     assert!(answers.iter().all(Result::is_ok), "{:?}", answers.first());
-    // a pipe holds 64 KiB
-    let read = fs::read_to_string(&rest).unwrap();
-    assert!(read.len() > 1 << 17, "{}", read.len());
-    assert!(read.trim_end().ends_with('}'));
-    fs::remove_file(rest).unwrap();
+    assert_eq!(exec.inspect().unwrap(), []);
 }
 
 /// Returns true if a process runs. An orphan is a zombie until init reaps it.
@@ -253,7 +378,8 @@ fn hanging_program_is_killed_with_its_children() {
 #[test]
 fn hanging_device_fails_its_own_circuit_and_delays_no_other() {
     let clock = Clock::start();
-    let hangs = "case \"$request\" in *inspect*) echo '{\"circuits\":[]}';; *) sleep 1000;; esac";
+    let hangs =
+        "case \"$request\" in *inspect*) echo '{\"seq\":2,\"circuits\":[]}';; *) sleep 1000;; esac";
     let exec = Exec::open(clock, script(hangs, Duration::from_secs(3))).unwrap();
     let fault_model = FaultModel {
         latency_max: Duration::ZERO,

@@ -31,7 +31,7 @@ pub fn with_device_limits(
             capacity: can.rate_max,
             channel: can.granularity,
             least: can.rate_min,
-            guard: can.guard,
+            guard: can.guard(),
             circuits_max: can.entries_max,
         };
         topology

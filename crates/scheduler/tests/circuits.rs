@@ -19,7 +19,7 @@ use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::json::{FlowAt, NewReservation, Timestamp};
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::circuit::CircuitId;
-use lighthaul_circuit::driver::{Capabilities, Driver, InstalledCircuit};
+use lighthaul_circuit::driver::{Capabilities, CountedBytes, Driver, InstalledCircuit};
 use lighthaul_circuit::reservation::ReservationState;
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
@@ -249,10 +249,12 @@ fn device() -> SimDevice {
         rate_min: Rate::from_mbps(1),
         rate_max: Rate::from_mbps(1000),
         granularity: Rate::from_mbps(1),
-        guard: Duration::ZERO,
+        reconfiguration: Duration::ZERO,
+        settling: Duration::ZERO,
         entries_max: 100,
         is_hitless: true,
-        overhead_bytes: 0,
+        has_timers: false,
+        counted: CountedBytes::IP,
     };
     let fault_model = FaultModel {
         latency_max: Duration::ZERO,

@@ -23,7 +23,7 @@ use lighthaul_booking_client::json::{
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::controller::{Controller, Event, Work};
-use lighthaul_circuit::driver::{Capabilities, Change, Driver};
+use lighthaul_circuit::driver::{Capabilities, Change, CountedBytes, Driver};
 use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::reservation::ReservationState;
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
@@ -85,14 +85,12 @@ impl Scene {
         let mut rng = Rng::new(seed);
         let now = Arc::new(AtomicU64::new(BEGIN));
         let (topology, ports) = topology(&mut rng);
-        let links = topology.links();
-        let links = links.map(|(_, link)| (link.name.clone(), link.capacity.as_bps()));
-        let links = links.collect();
+        let link = |(_, link): (_, &Link)| (link.name.clone(), link.capacity.as_bps());
+        let links = topology.links().map(link).collect();
         let only_ports = only_ports(&topology);
-        let sims: BTreeMap<String, SimDevice> = ports
-            .iter()
-            .map(|(name, can)| (name.clone(), SimDevice::new(*can, HEALTHY, seed)))
-            .collect();
+        let sims = ports.iter();
+        let sims = sims.map(|(name, can)| (name.clone(), SimDevice::new(*can, HEALTHY, seed)));
+        let sims: BTreeMap<String, SimDevice> = sims.collect();
         let drivers = sims.iter().map(|(name, sim)| {
             let driver: Box<dyn Driver> = Box::new(sim.clone());
             (name.clone(), driver)
@@ -323,7 +321,7 @@ impl Scene {
             let Some(flow) = &one.request.flow else {
                 continue;
             };
-            let guard = self.ports[&flow.interface].guard.as_nanos() as u64;
+            let guard = self.ports[&flow.interface].guard().as_nanos() as u64;
             let step = one
                 .steps
                 .iter()
@@ -508,18 +506,19 @@ fn topology(rng: &mut Rng) -> (Topology, BTreeMap<String, Capabilities>) {
     let ids: Vec<_> = topology.links().map(|(id, _)| id).collect();
     let mut ports = BTreeMap::new();
     for name in ["eth1", "eth2"] {
-        let first = rng.below(ids.len() as u64) as usize;
-        let second = rng.below(ids.len() as u64) as usize;
-        topology.attach(name, &[ids[first], ids[second]]).unwrap();
+        let chosen = [(); 2].map(|()| ids[rng.below(ids.len() as u64) as usize]);
+        topology.attach(name, &chosen).unwrap();
         let least = 1 + rng.below(2);
         let can = Capabilities {
             rate_min: Rate::from_mbps(least),
             rate_max: Rate::from_mbps(least + 1 + rng.below(6)),
             granularity: Rate::from_mbps(1 + rng.below(2)),
-            guard: Duration::from_secs(rng.below(4)),
+            reconfiguration: Duration::from_secs(rng.below(3)),
+            settling: Duration::from_secs(rng.below(2)),
             entries_max: 1 + rng.below(6) as usize,
             is_hitless: rng.below(2) == 0,
-            overhead_bytes: 0,
+            has_timers: false,
+            counted: CountedBytes::IP,
         };
         ports.insert(name.to_owned(), can);
     }

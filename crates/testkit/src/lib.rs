@@ -8,6 +8,8 @@
 //!
 //! [`drawing()`] shows how much of a picture is drawn on.
 //!
+//! [`schema`] checks JSON against a schema.
+//!
 //! [`report()`] prints what a test measured, also if the test passes.
 //!
 //! [`Ordinary`] drops root's privileges in a test that needs file modes to apply.
@@ -20,6 +22,7 @@ mod holder;
 mod names;
 mod need;
 mod report;
+pub mod schema;
 mod skip;
 mod turn;
 mod user;

@@ -1,62 +1,60 @@
-//! Running a program with limits of time and memory.
+//! Running program that is asked line by line, with limits of time and memory.
 //!
-//! `run` writes the input, reads both outputs, and returns the standard output of a program that
-//! succeeds. It waits on all three pipes at once, so neither side can block the other. The output
-//! is limited to 16 MiB. Of the standard error, the last 1024 bytes are kept for messages. The
-//! program has an empty environment except for `PATH`. When `run` returns early, the whole process
-//! group is killed. The format of input and output is not known here.
+//! [`Program::exchange`] writes a line and reads whole lines until one satisfies the caller. It waits on all three
+//! pipes at once, so neither side can block the other. A line is at most 16 MiB. Of the standard error, the last 1024
+//! bytes are kept for messages. The program has an empty environment except for `PATH`, and a process group of its own,
+//! which is killed when this is dropped. The format of the lines is not known here.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_base::escape::escape;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Watch, wait};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::error::{Error, ProgramFault, Result};
+use crate::error::ProgramFault;
 use crate::exec::config::Config;
 
-/// Passes `input` to the program, and returns its output. After the time limit, its process group is killed.
-pub(super) fn run(clock: Clock, config: &Config, input: &[u8]) -> Result<Vec<u8>> {
-    let program = config.program.display().to_string();
-    let failed = |fault: ProgramFault| Error::Program {
-        program: program.clone(),
-        fault,
-    };
-    let not_run = |why: io::Error, tail: String| {
-        let why = why.to_string();
-        failed(ProgramFault::Run { why, tail })
-    };
-    let mut running = Running::start(clock, config).map_err(|why| not_run(why, String::new()))?;
-    let ended = running.exchange(clock.now() + config.limit, input);
-    let tail = running.tail();
-    let limit = config.limit;
-    match ended {
-        Ok(Some(status)) if status.success() => Ok(std::mem::take(&mut running.output)),
-        Ok(Some(status)) => Err(failed(ProgramFault::Exit { status, tail })),
-        Ok(None) if running.output.len() > OUTPUT_MAX => Err(failed(ProgramFault::Output { tail })),
-        Ok(None) => Err(failed(ProgramFault::TimedOut { limit, tail })),
-        Err(why) => Err(not_run(why, tail)),
-    }
-}
+type Result<T> = std::result::Result<T, ProgramFault>;
 
-/// Running program, which is killed when this is dropped.
-struct Running {
+/// Running program.
+#[derive(Debug)]
+pub(super) struct Program {
     clock: Clock,
     child: Child,
-    /// True after the end, when another process may have the same number.
-    has_ended: bool,
-    output: Vec<u8>,
+    /// Closed at the end, which asks the program to exit.
+    input: Option<ChildStdin>,
+    output: ChildStdout,
+    complaints: Option<ChildStderr>,
+    /// Octets of its output without a whole line.
+    pending: Vec<u8>,
+    /// Number of these octets that have no end of a line.
+    scanned: usize,
     /// Last part of its standard error.
     complaint: Vec<u8>,
+    /// True after the end, when another process may have the same number.
+    has_ended: bool,
 }
 
-impl Running {
-    fn start(clock: Clock, config: &Config) -> io::Result<Self> {
+/// Line of the output, without its end.
+#[derive(Debug)]
+pub(super) struct Line(pub(super) Vec<u8>);
+
+impl Program {
+    /// Starts the program.
+    pub(super) fn start(clock: Clock, config: &Config) -> Result<Self> {
+        Self::spawn(clock, config).map_err(|why| ProgramFault::Run {
+            why: why.to_string(),
+            tail: String::new(),
+        })
+    }
+
+    fn spawn(clock: Clock, config: &Config) -> io::Result<Self> {
         let mut command = Command::new(&config.program);
         command
             .args(&config.arguments)
@@ -67,106 +65,178 @@ impl Running {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        Ok(Self {
-            clock,
-            child: command.spawn()?,
-            has_ended: false,
-            output: Vec::new(),
-            complaint: Vec::new(),
-        })
-    }
-
-    /// Writes and reads until both outputs are closed and the program has ended. Returns nothing after the time limit, or
-    /// if the output is too long. A program may close its outputs before it has read all of its input.
-    fn exchange(&mut self, till: Instant, input: &[u8]) -> io::Result<Option<ExitStatus>> {
-        let (mut to, mut from, mut complaints) = (
-            self.child.stdin.take(),
-            self.child.stdout.take(),
-            self.child.stderr.take(),
-        );
+        let mut child = command.spawn()?;
+        let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let input = child.stdin.take();
+        let output = child.stdout.take().ok_or_else(missing)?;
+        let complaints = child.stderr.take();
         let ends = [
-            to.as_ref().map(AsFd::as_fd),
-            from.as_ref().map(AsFd::as_fd),
+            input.as_ref().map(AsFd::as_fd),
+            Some(output.as_fd()),
             complaints.as_ref().map(AsFd::as_fd),
         ];
         for end in ends.into_iter().flatten() {
             rustix::io::ioctl_fionbio(end, true)?;
         }
-        let (clock, mut left) = (self.clock, input);
-        while from.is_some() || complaints.is_some() {
-            if clock.now() >= till {
-                return Ok(None);
-            }
-            let to_fd = to.as_ref().map(AsRawFd::as_raw_fd);
-            let reads = [
-                from.as_ref().map(AsRawFd::as_raw_fd),
-                complaints.as_ref().map(AsRawFd::as_raw_fd),
-            ];
-            let mut watches: Vec<Watch> = reads.into_iter().flatten().map(Watch::read).collect();
-            watches.extend(to_fd.map(for_writing));
-            wait(clock, &mut watches, till)?;
-            if write_some(&mut to, &mut left)? {
-                to = None;
-            }
-            if read_some(&mut from, &mut self.output)? {
-                from = None;
-            }
-            if self.output.len() > OUTPUT_MAX {
-                return Ok(None);
-            }
-            if read_some(&mut complaints, &mut self.complaint)? {
-                complaints = None;
-            }
-            let more = self.complaint.len().saturating_sub(TAIL);
-            self.complaint.drain(..more);
-        }
-        self.wait_end(till, (to, left))
+        Ok(Self {
+            clock,
+            child,
+            input,
+            output,
+            complaints,
+            pending: Vec::new(),
+            scanned: 0,
+            complaint: Vec::new(),
+            has_ended: false,
+        })
     }
 
-    /// Writes the rest of the input, and waits for the end, which follows soon after the outputs are closed.
-    fn wait_end(
+    /// Returns true if the program has ended.
+    pub(super) fn is_over(&mut self) -> bool {
+        if !self.has_ended {
+            // an error means that nothing is known about it, and the next request fails
+            self.has_ended = matches!(self.child.try_wait(), Ok(Some(_)));
+        }
+        self.has_ended
+    }
+
+    /// Writes `line`, and passes each line of the output to `judge` until that returns something. Fails after `limit`.
+    pub(super) fn exchange<T>(
         &mut self,
-        till: Instant,
-        (mut to, mut left): (Option<ChildStdin>, &[u8]),
-    ) -> io::Result<Option<ExitStatus>> {
+        line: &str,
+        limit: Duration,
+        mut judge: impl FnMut(&Line) -> Result<Option<T>>,
+    ) -> Result<T> {
+        let till = self.clock.now() + limit;
+        let (mut left, mut found) = (line.as_bytes(), None);
         loop {
-            if write_some(&mut to, &mut left)? {
-                to = None;
+            while found.is_none()
+                && let Some(line) = self.next_line()
+            {
+                found = judge(&line)?;
             }
-            if let Some(status) = self.child.try_wait()? {
+            // a program may answer before it has read all
+            if left.is_empty()
+                && let Some(found) = found
+            {
+                return Ok(found);
+            }
+            if self.pending.len() > LINE_MAX {
+                return Err(ProgramFault::Output { tail: self.tail() });
+            }
+            if self.clock.now() >= till {
+                let tail = self.tail();
+                return Err(ProgramFault::TimedOut { limit, tail });
+            }
+            let is_over = self.transfer(&mut left, till).map_err(|why| {
+                let (why, tail) = (why.to_string(), self.tail());
+                ProgramFault::Run { why, tail }
+            })?;
+            if is_over && found.is_some() {
+                // it reads no more either
+                left = &[];
+            } else if is_over && !self.pending[self.scanned..].contains(&b'\n') {
+                return Err(self.ending(till));
+            }
+        }
+    }
+
+    /// Waits, and writes and reads what is possible. Returns true at the end of the output.
+    fn transfer(&mut self, left: &mut &[u8], till: Instant) -> io::Result<bool> {
+        let mut watches = vec![Watch::read(self.output.as_raw_fd())];
+        watches.extend(
+            self.complaints
+                .as_ref()
+                .map(|one| Watch::read(one.as_raw_fd())),
+        );
+        if !left.is_empty() {
+            watches.extend(self.input.as_ref().map(|one| for_writing(one.as_raw_fd())));
+        }
+        wait(self.clock, &mut watches, till)?;
+        if !left.is_empty()
+            && let Some(input) = &mut self.input
+            && write_some(input, left)?
+        {
+            // it reads no more, and its answer or its end follows
+            *left = &[];
+        }
+        self.take_complaints()?;
+        take_some(&mut self.output, &mut self.pending)
+    }
+
+    fn take_complaints(&mut self) -> io::Result<()> {
+        if let Some(complaints) = &mut self.complaints
+            && take_some(complaints, &mut self.complaint)?
+        {
+            self.complaints = None;
+        }
+        let more = self.complaint.len().saturating_sub(TAIL);
+        self.complaint.drain(..more);
+        Ok(())
+    }
+
+    fn next_line(&mut self) -> Option<Line> {
+        let fresh = &self.pending[self.scanned..];
+        let Some(end) = fresh.iter().position(|octet| *octet == b'\n') else {
+            self.scanned = self.pending.len();
+            return None;
+        };
+        let end = self.scanned + end;
+        self.scanned = 0;
+        let mut line: Vec<u8> = self.pending.drain(..=end).collect();
+        line.pop();
+        Some(Line(line))
+    }
+
+    /// Returns the fault of a program that closed its output.
+    fn ending(&mut self, till: Instant) -> ProgramFault {
+        let status = self.wait_end(till.min(self.clock.now() + LAST_WAIT));
+        // what it wrote last is there now
+        let _ = self.take_complaints();
+        let tail = self.tail();
+        match status {
+            Some(status) => ProgramFault::Exit { status, tail },
+            None => ProgramFault::Closed { tail },
+        }
+    }
+
+    fn wait_end(&mut self, till: Instant) -> Option<ExitStatus> {
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
                 self.has_ended = true;
-                return Ok(Some(status));
+                return Some(status);
             }
             let now = self.clock.now();
-            if now >= till {
-                return Ok(None);
+            if now >= till || wait(self.clock, &mut [], till.min(now + CHECK_INTERVAL)).is_err() {
+                return None;
             }
-            let to_fd = to.as_ref().map(AsRawFd::as_raw_fd);
-            let mut watches: Vec<Watch> = to_fd.map(for_writing).into_iter().collect();
-            wait(self.clock, &mut watches, till.min(now + CHECK_INTERVAL))?;
         }
     }
 
-    fn tail(&self) -> String {
+    /// Returns the end of its standard error, for a message.
+    pub(super) fn tail(&self) -> String {
         let text = String::from_utf8_lossy(&self.complaint);
         let words: Vec<&str> = text.split_whitespace().collect();
         if words.is_empty() {
             String::new()
         } else {
-            format!("; its standard error: {}", words.join(" "))
+            let words = words.join(" ");
+            format!("; its standard error: {}", escape(&words, 2 * TAIL))
         }
     }
 }
 
-impl Drop for Running {
+impl Drop for Program {
     fn drop(&mut self) {
+        self.input = None;
+        let _ = self.wait_end(self.clock.now() + LAST_WAIT);
         // until the child is waited for, no other group can have its number
         if !self.has_ended
             && let Some(group) = Pid::from_raw(self.child.id().cast_signed())
         {
             let _ = kill_process_group(group, Signal::KILL);
             // a process in an uninterruptible call dies later
-            let _ = self.wait_end(self.clock.now() + LAST_WAIT, (None, &[]));
+            let _ = self.wait_end(self.clock.now() + LAST_WAIT);
         }
     }
 }
@@ -178,24 +248,22 @@ const fn for_writing(fd: RawFd) -> Watch {
     }
 }
 
-/// Writes as much as possible. Returns true after the last octet, or if the program has closed its input.
-fn write_some(to: &mut Option<impl Write>, left: &mut &[u8]) -> io::Result<bool> {
-    let Some(pipe) = to else { return Ok(false) };
-    match pipe.write(left) {
+/// Writes as much as possible. Returns true if the program has closed its input.
+fn write_some(to: &mut impl Write, left: &mut &[u8]) -> io::Result<bool> {
+    match to.write(left) {
         Ok(count) => {
             *left = &left[count..];
-            Ok(left.is_empty())
+            Ok(false)
         }
         Err(why) if why.kind() == io::ErrorKind::BrokenPipe => Ok(true),
         Err(why) => wait_more(why),
     }
 }
 
-/// Reads the available octets. Returns true at the end.
-fn read_some(from: &mut Option<impl Read>, into: &mut Vec<u8>) -> io::Result<bool> {
-    let Some(pipe) = from else { return Ok(false) };
+/// Takes the available octets. Returns true at the end.
+fn take_some(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool> {
     let mut room = [0; 1 << 14];
-    match pipe.read(&mut room) {
+    match from.read(&mut room) {
         Ok(count) => {
             into.extend_from_slice(&room[..count]);
             Ok(count == 0)
@@ -212,8 +280,8 @@ fn wait_more(why: io::Error) -> io::Result<bool> {
     if is_early { Ok(false) } else { Err(why) }
 }
 
-/// Maximum length of the output, far above that of an answer.
-const OUTPUT_MAX: usize = 16 << 20;
+/// Maximum length of a line, far above that of an answer.
+const LINE_MAX: usize = 16 << 20;
 /// Maximum length of the kept standard error.
 const TAIL: usize = 1024;
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);

@@ -18,7 +18,7 @@ use lighthaul_base::Rate;
 use rustix::io;
 
 use crate::circuit::CircuitId;
-use crate::driver::{Capabilities, Change, Driver, InstalledCircuit};
+use crate::driver::{Capabilities, Change, CountedBytes, Driver, InstalledCircuit, Layer};
 use crate::error::{Error, Misuse, Result, Task};
 use crate::flow::Flow;
 use crate::linux::filter::Label;
@@ -322,10 +322,15 @@ impl Driver for Shaper {
             rate_min: RATE_MIN,
             rate_max: self.capacity,
             granularity: GRANULARITY,
-            guard: Duration::ZERO,
+            reconfiguration: Duration::ZERO,
+            settling: Duration::ZERO,
             entries_max: CIRCUITS_MAX,
             is_hitless: true,
-            overhead_bytes: ETHERNET_BYTES,
+            has_timers: false,
+            counted: CountedBytes {
+                layer: Layer::Link,
+                overhead_bytes: 0,
+            },
         }
     }
 
@@ -424,8 +429,6 @@ const GRANULARITY: Rate = match Rate::from_bps(8) {
     Some(rate) => rate,
     None => Rate::UNLIMITED,
 };
-/// Length of the Ethernet header; preamble, check sum and gap are not counted.
-const ETHERNET_BYTES: u16 = 14;
 const PROGRAM_STEP: usize = 8;
 
 const ROOT: u32 = u32::MAX;

@@ -9,7 +9,8 @@
 //! direction = "two-way"                # directions of a cross-connect [default: "one-way"]
 //! channel_rate = "10Gb/s"              # rate of one channel
 //! overhead_bytes = 38                  # counted for each packet beside the IP packet [default: 38]
-//! reconfiguration = "50ms"             # time until light passes, used as guard time
+//! reconfiguration = "50ms"             # time until the mirrors have moved
+//! settling = "20ms"                    # time until light is reliable after that [default: 0]
 //! timeout = "10s"                      # limit for an answer [default: 10s]
 //! list_timeout = "2m"                  # limit for a list [default: 2m]
 //! power_min_dbm = -20.0                # glimmerglass only: lowest power after a connect [default: not checked]
@@ -50,8 +51,10 @@ pub struct SwitchConfig {
     pub records: PathBuf,
     /// Rate and overhead of a channel.
     pub channel: Channel,
-    /// Time until light passes after a change.
+    /// Time until the mirrors have moved.
     pub reconfiguration: Duration,
+    /// Time until light is reliable after that.
+    pub settling: Duration,
     /// Time limits of answers.
     pub limits: Limits,
     /// Lowest power of light after a connect, in dBm.
@@ -144,6 +147,7 @@ struct SwitchFile {
     channel_rate: String,
     overhead_bytes: Option<u16>,
     reconfiguration: String,
+    settling: Option<String>,
     timeout: Option<String>,
     list_timeout: Option<String>,
     power_min_dbm: Option<f64>,
@@ -175,6 +179,7 @@ impl SwitchFile {
             return Err(value("list_timeout", why));
         }
         let reconfiguration = time("reconfiguration", &self.reconfiguration)?;
+        let settling = time("settling", self.settling.as_deref().unwrap_or("0s"))?;
         if self
             .power_min_dbm
             .is_some_and(|power| !dialect.has_power() || !power.is_finite())
@@ -198,6 +203,7 @@ impl SwitchFile {
                 overhead_bytes: self.overhead_bytes.unwrap_or(OVERHEAD_BYTES),
             },
             reconfiguration,
+            settling,
             limits,
             power_min_dbm: self.power_min_dbm,
             interfaces,

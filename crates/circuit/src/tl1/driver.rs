@@ -15,7 +15,7 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
 
 use crate::circuit::CircuitId;
-use crate::driver::{Capabilities, Change, Driver, InstalledCircuit};
+use crate::driver::{Capabilities, Change, CountedBytes, Driver, InstalledCircuit, Layer};
 use crate::error::{Error, Misuse, Result};
 use crate::tl1::config::SwitchConfig;
 use crate::tl1::cross_connect::CrossConnect;
@@ -193,7 +193,7 @@ impl Tl1 {
         let mut power_dbm = self.switch.power_dbm(channel)?;
         if power_dbm < min_dbm {
             // the first reading may be from before the light settled
-            pause(self.capabilities.guard.min(SETTLE_MAX));
+            pause(self.capabilities.guard().min(SETTLE_MAX));
             power_dbm = self.switch.power_dbm(channel)?;
         }
         if power_dbm < min_dbm {
@@ -341,10 +341,15 @@ fn capabilities(config: &SwitchConfig, channels: usize) -> Capabilities {
         rate_min: channel,
         rate_max: Rate::from_bps(sum).unwrap_or(channel),
         granularity: channel,
-        guard: config.reconfiguration,
+        reconfiguration: config.reconfiguration,
+        settling: config.settling,
         entries_max: CIRCUITS_MAX,
         is_hitless: true,
-        overhead_bytes: config.channel.overhead_bytes,
+        has_timers: false,
+        counted: CountedBytes {
+            layer: Layer::Ip,
+            overhead_bytes: config.channel.overhead_bytes,
+        },
     }
 }
 

@@ -7,7 +7,7 @@ use lighthaul_base::Rate;
 use lighthaul_circuit::agent::Agent;
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::controller::Event;
-use lighthaul_circuit::driver::{Capabilities, Driver};
+use lighthaul_circuit::driver::{Capabilities, CountedBytes, Driver, Layer};
 use lighthaul_io::host::clock::Clock;
 
 use crate::emulator::Vendor;
@@ -21,10 +21,15 @@ fn capabilities_follow_from_the_channels() {
         rate_min: Rate::from_mbps(10_000),
         rate_max: Rate::from_mbps(40_000),
         granularity: Rate::from_mbps(10_000),
-        guard: Duration::from_millis(10),
+        reconfiguration: Duration::from_millis(10),
+        settling: Duration::ZERO,
         entries_max: 4096,
         is_hitless: true,
-        overhead_bytes: 38,
+        has_timers: false,
+        counted: CountedBytes {
+            layer: Layer::Ip,
+            overhead_bytes: 38,
+        },
     };
     assert_eq!(testbed.driver().capabilities(), expected);
 }

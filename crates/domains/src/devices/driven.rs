@@ -168,7 +168,7 @@ impl DrivenDevices {
 
     /// Starts the longest guard time of all devices, in which no rate is increased.
     fn begin_guard(&mut self) {
-        let guards = self.drivers.values().map(|one| one.capabilities().guard);
+        let guards = self.drivers.values().map(|one| one.capabilities().guard());
         let guard: Duration = guards.max().unwrap_or_default();
         self.guard_till = self.clock.now() + guard;
     }
@@ -291,7 +291,7 @@ fn unread() -> Trc {
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_circuit::driver::{Capabilities, InstalledCircuit};
+    use lighthaul_circuit::driver::{Capabilities, CountedBytes, InstalledCircuit};
     use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
     use lighthaul_stargate::{CorrelationId, DomainId, PortId};
 
@@ -331,10 +331,12 @@ mod tests {
             rate_min: Rate::from_mbps(1),
             rate_max: Rate::from_mbps(1000),
             granularity: Rate::from_mbps(1),
-            guard,
+            reconfiguration: guard,
+            settling: Duration::ZERO,
             entries_max: 8,
             is_hitless: true,
-            overhead_bytes: 0,
+            has_timers: false,
+            counted: CountedBytes::IP,
         };
         let model = FaultModel {
             latency_max: Duration::ZERO,

@@ -205,9 +205,9 @@ fn program_of_a_device_gets_the_rates_of_a_path() {
     let log = Folder::path("program").join("requests");
     let path = log.display();
     let script = format!(
-        "request=$(cat); echo \"$request\" >> {path}; case \"$request\" in \
-         *capabilities*) echo '{CAPABLE}';; *inspect*) echo '{{\"circuits\":[]}}';; \
-         *) echo '{{\"answers\":[null]}}';; esac"
+        "while read -r request; do echo \"$request\" >> {path}; seq=${{request#*:}}; seq=${{seq%%,*}}; \
+         case \"$request\" in *hello*) content='{CAPABLE}';; *inspect*) content='\"circuits\":[]';; \
+         *) content='\"results\":[null]';; esac; echo \"{{\\\"seq\\\":$seq,$content}}\"; done"
     );
     let tables = format!(
         "[[device]]\ninterface = \"1/1/3\"\nprogram = \"/bin/sh\"\narguments = [\"-c\", '''{script}''']\n\
@@ -223,8 +223,8 @@ fn program_of_a_device_gets_the_rates_of_a_path() {
     let requests = std::fs::read_to_string(&log).unwrap();
     let has = |line: &str, words: [&str; 2]| words.iter().all(|word| line.contains(word));
     let expected = [
-        ["capabilities", "version"],
-        ["inspect", "version"],
+        ["hello", "versions"],
+        ["inspect", "seq"],
         ["apply", "\"rate_bps\":100000000"],
         ["remove", "\"id\":4294967398"],
     ];
@@ -236,4 +236,4 @@ fn program_of_a_device_gets_the_rates_of_a_path() {
     chain.assert_released();
 }
 
-const CAPABLE: &str = r#"{"capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,"guard_nanos":1000,"entries_max":96,"is_hitless":false,"overhead_bytes":38}}"#;
+const CAPABLE: &str = r#""version":1,"capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,"reconfiguration_ns":1000,"settling_ns":0,"circuits_max":96,"is_hitless":false,"has_timers":false,"counted":{"layer":"ip","overhead_bytes":38}}"#;

@@ -1,0 +1,61 @@
+//! Requests to a driver's program, each one line of JSON.
+
+use serde::Serialize;
+
+use crate::circuit::CircuitId;
+use crate::flow::Flow;
+
+/// Request with the number that its answer repeats.
+#[derive(Debug, Serialize)]
+pub struct Message<'a> {
+    /// Number of the request, from one on for each start of the program.
+    pub seq: u64,
+    /// The request.
+    #[serde(flatten)]
+    pub request: &'a Request<'a>,
+}
+
+/// Request to a driver's program.
+#[derive(Debug, Serialize)]
+#[serde(tag = "verb", rename_all = "snake_case")]
+pub enum Request<'a> {
+    /// Choose one of these versions of the protocol, and tell the capabilities.
+    Hello {
+        /// Versions that this side speaks.
+        versions: &'a [u32],
+    },
+    /// Set the rates of circuits in this order.
+    Apply {
+        /// Changes.
+        changes: Vec<JsonChange<'a>>,
+    },
+    /// Remove a circuit.
+    Remove {
+        /// Circuit.
+        id: CircuitId,
+    },
+    /// List the circuits that this driver made, as the device has them.
+    Inspect,
+}
+
+/// Change of the rate of a circuit.
+#[derive(Debug, Serialize)]
+pub struct JsonChange<'a> {
+    /// Circuit.
+    pub id: CircuitId,
+    /// Interface or port of the device.
+    pub interface: &'a str,
+    /// Packets of the circuit.
+    pub flow: Flow,
+    /// Rate in bits a second; zero for a circuit that takes no packets.
+    pub rate_bps: u64,
+}
+
+impl Message<'_> {
+    /// Returns the line with its end.
+    pub fn line(&self) -> Result<String, serde_json::Error> {
+        let mut line = serde_json::to_string(self)?;
+        line.push('\n');
+        Ok(line)
+    }
+}
