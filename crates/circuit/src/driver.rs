@@ -18,7 +18,8 @@ pub trait Driver: fmt::Debug + Send {
     fn capabilities(&self) -> Capabilities;
 
     /// Sets the rates of circuits in this order, and creates missing circuits. Returns one result for each change.
-    /// A circuit without a rate exists but takes no packets; these are forwarded as all others.
+    /// A circuit without a rate exists but takes no packets; these are forwarded as all others. Rates are those of
+    /// [`Capabilities::fit`]; any other is refused or rounded down.
     fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>>;
 
     /// Removes a circuit, and restores the device.

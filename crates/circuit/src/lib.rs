@@ -5,10 +5,12 @@
 //! - [`driver`]: interface to one device; [`linux`]: an interface of this host; [`exec`]: a program for any device;
 //!   [`tl1`]: a switch that speaks TL1; [`sim_device`]: a simulated device
 //! - [`controller`]: schedule of one device as a machine; [`agent`]: one thread for each device
+//! - [`conformance`]: the suite that every driver passes
 //! - [`error`]: faults of circuits
 
 pub mod agent;
 pub mod circuit;
+pub mod conformance;
 pub mod controller;
 pub mod driver;
 pub mod error;

@@ -1,6 +1,6 @@
 //! Simulated device with latencies and failures from a seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +25,17 @@ pub struct FaultModel {
     pub fail_ppb: u64,
 }
 
+/// Fault of one change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SimFault {
+    /// The device refuses the change.
+    Refused,
+    /// The device does not answer, and the change is not made.
+    Unreachable,
+    /// The change is made, and the answer is lost.
+    AnswerLost,
+}
+
 #[derive(Debug)]
 struct Device {
     capabilities: Capabilities,
@@ -32,6 +43,8 @@ struct Device {
     rng: Rng,
     circuits: BTreeMap<CircuitId, InstalledCircuit>,
     took: Duration,
+    /// Faults of the next changes.
+    faults: VecDeque<Option<SimFault>>,
 }
 
 impl SimDevice {
@@ -43,6 +56,7 @@ impl SimDevice {
             rng: Rng::new(seed),
             circuits: BTreeMap::new(),
             took: Duration::ZERO,
+            faults: VecDeque::new(),
         };
         Self {
             device: Arc::new(Mutex::new(device)),
@@ -52,6 +66,18 @@ impl SimDevice {
     /// Sets the latencies and failures of further calls.
     pub fn set_fault_model(&self, fault_model: FaultModel) {
         self.device().fault_model = fault_model;
+    }
+
+    /// Strikes a change with a fault, after `after` other changes.
+    pub fn fail_change(&self, fault: SimFault, after: usize) {
+        let mut device = self.device();
+        device.faults = vec![None; after].into();
+        device.faults.push_back(Some(fault));
+    }
+
+    /// Removes the faults that have not struck.
+    pub fn clear_faults(&self) {
+        self.device().faults.clear();
     }
 
     /// Returns the latency of the last call, which a simulation adds to its virtual time.
@@ -116,7 +142,20 @@ impl Device {
 
     fn change(&mut self, change: &Change<'_>) -> Result<()> {
         self.fail_sometimes()?;
+        let fault = self.faults.pop_front().flatten();
+        let reason = "simulated fault".to_owned();
+        match fault {
+            Some(SimFault::Refused) => return Err(Error::Device(reason)),
+            Some(SimFault::Unreachable) => return Err(Error::Unreachable(reason)),
+            Some(SimFault::AnswerLost) | None => {}
+        }
         let id = change.circuit.id;
+        if change
+            .rate
+            .is_some_and(|rate| self.capabilities.fit(rate) != Some(rate))
+        {
+            return Err(Error::Device("it cannot set this rate".to_owned()));
+        }
         if !self.circuits.contains_key(&id) && self.circuits.len() >= self.capabilities.entries_max
         {
             return Err(Error::Device("it has its maximum of circuits".to_owned()));
@@ -135,6 +174,9 @@ impl Device {
             rate: change.rate,
         };
         self.circuits.insert(id, standing);
-        Ok(())
+        match fault {
+            Some(SimFault::AnswerLost) => Err(Error::Unreachable(reason)),
+            Some(SimFault::Refused | SimFault::Unreachable) | None => Ok(()),
+        }
     }
 }

@@ -68,6 +68,7 @@ impl Tl1 {
     /// Changes the number of channels of a circuit.
     fn change(&mut self, change: &Change<'_>) -> Result<()> {
         let id = change.circuit.id;
+        self.check_rate(change)?;
         let wanted = self.channels_for(change.rate);
         self.prepare(change, wanted)?;
         if wanted == 0 && !self.record.content().has_leftovers(id) {
@@ -81,6 +82,29 @@ impl Tl1 {
             made.map_err(|failed| self.refused(channel, failed.why))?;
         }
         self.extend(id, wanted.saturating_sub(held.len()))
+    }
+
+    /// Refuses a rate that is no number of channels, instead of one that is higher.
+    fn check_rate(&self, change: &Change<'_>) -> Result<()> {
+        let Capabilities {
+            rate_min: min,
+            rate_max: max,
+            granularity,
+            ..
+        } = self.capabilities;
+        let is_whole = |rate: &Rate| rate.as_bps().is_multiple_of(granularity.as_bps());
+        match change.rate.filter(|rate| !is_whole(rate)) {
+            None => Ok(()),
+            Some(rate) => Err(Misuse::Rate {
+                id: change.circuit.id,
+                interface: self.interface.clone(),
+                rate,
+                granularity,
+                min,
+                max,
+            }
+            .into()),
+        }
     }
 
     /// Records the circuit and its flow, and its channels above `wanted` as leftovers.
@@ -278,7 +302,7 @@ impl Tl1 {
     /// Returns the number of channels that carry a rate.
     fn channels_for(&self, rate: Option<Rate>) -> usize {
         let channel = self.capabilities.granularity.as_bps();
-        let count = rate.map_or(0, |rate| rate.as_bps().div_ceil(channel));
+        let count = rate.map_or(0, |rate| rate.as_bps() / channel);
         usize::try_from(count).unwrap_or(usize::MAX)
     }
 

@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 mod agent;
+mod conformance;
 mod kill;
 mod many;
 mod shaper;

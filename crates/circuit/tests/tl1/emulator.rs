@@ -98,6 +98,13 @@ impl Emulator {
         self.state().faults.push_back((verb, fault));
     }
 
+    /// Removes all misbehavior.
+    pub(crate) fn calm(&self) {
+        let mut state = self.state();
+        state.faults.clear();
+        state.refusals = 0;
+    }
+
     /// Misbehaves at one command in `one_in`, by chance.
     pub(crate) fn set_chaos(&self, chaos: Option<(Rng, u64)>) {
         let mut state = self.state();

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 mod changes;
+mod conformance;
 mod emulator;
 mod faults;
 mod random;

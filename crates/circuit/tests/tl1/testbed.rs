@@ -86,6 +86,11 @@ impl Testbed {
         self.driver = Some(driver);
     }
 
+    /// Returns the path of the settings.
+    pub(crate) fn settings(&self) -> &Path {
+        &self.settings
+    }
+
     /// Returns the path of the driver's record.
     pub(crate) fn record(&self) -> PathBuf {
         self.folder.join("wan.json")

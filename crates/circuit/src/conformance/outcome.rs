@@ -1,0 +1,12 @@
+//! Outcome of a check.
+
+/// Outcome of one check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The driver does what it should.
+    Passed,
+    /// The check could not be done, for this reason.
+    NotApplicable(&'static str),
+    /// The driver does something else.
+    Failed(String),
+}

@@ -1,0 +1,250 @@
+//! Conformance suite for both skeletons and the simulated device, and drivers that must not pass.
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::disallowed_methods, reason = "a test runs programs")]
+#![expect(clippy::print_stdout, reason = "seeds and reports of a failed test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_circuit::conformance::{Fault, ProgramSubject, Report, State, Subject, run};
+use lighthaul_circuit::driver::{Capabilities, CountedBytes, Driver, InstalledCircuit};
+use lighthaul_circuit::error::Result;
+use lighthaul_circuit::exec::config::Config;
+use lighthaul_circuit::sim_device::{FaultModel, SimDevice, SimFault};
+use lighthaul_io::host::clock::{Clock, unix_nanos};
+use lighthaul_testkit::lacks_tool;
+
+fn seed() -> u64 {
+    let given = std::env::var("LIGHTHAUL_CONFORMANCE_SEED").ok();
+    let seed = given.and_then(|text| text.parse().ok());
+    let seed = seed.unwrap_or_else(unix_nanos);
+    println!("LIGHTHAUL_CONFORMANCE_SEED={seed}");
+    seed
+}
+
+fn python_skeleton() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../drivers/skeleton-python/driver.py")
+}
+
+/// Programs of this package.
+const SKELETON: &str = env!("CARGO_BIN_EXE_lighthaul-driver-skeleton");
+const SUITE: &str = env!("CARGO_BIN_EXE_lighthaul-conformance");
+
+fn scratch(name: &str) -> PathBuf {
+    let name = format!("conformance-{}-{name}.json", std::process::id());
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+fn program(words: &[&str], file: &Path, limit: u64) -> ProgramSubject {
+    let config = Config {
+        program: words[0].into(),
+        arguments: words[1..].iter().map(|word| (*word).to_owned()).collect(),
+        limit: Duration::from_secs(limit),
+    };
+    ProgramSubject::new(Clock::start(), config, Some(file.to_owned()))
+}
+
+fn assert_passed(report: &Report, not_applicable: &[&str]) {
+    println!("{report}");
+    assert!(report.is_passed(), "{report}");
+    assert_eq!(report.not_applicable(), not_applicable);
+}
+
+#[test]
+fn python_skeleton_passes() {
+    if lacks_tool("python_skeleton_passes", "python3") {
+        return;
+    }
+    let file = scratch("python");
+    let skeleton = python_skeleton();
+    let words = ["/usr/bin/env", "python3", skeleton.to_str().unwrap()];
+    let report = run(&mut program(&words, &file, 3), seed());
+    fs::remove_file(&file).unwrap();
+    assert_passed(&report, &[]);
+}
+
+#[test]
+fn rust_skeleton_passes() {
+    let file = scratch("rust");
+    let report = run(&mut program(&[SKELETON], &file, 3), seed());
+    fs::remove_file(&file).unwrap();
+    assert_passed(&report, &[]);
+}
+
+#[test]
+fn command_for_authors_reports_each_check() {
+    let file = scratch("command");
+    let run = |words: &[&str]| {
+        let output = Command::new(SUITE).args(words).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        (output.status.code(), text)
+    };
+    let device = file.to_str().unwrap();
+    let (status, text) = run(&["--limit", "3", "--seed", "5", "--device", device, SKELETON]);
+    fs::remove_file(&file).unwrap();
+    assert_eq!(status, Some(0), "{text}");
+    assert!(text.contains("passed   calls can be repeated\n"), "{text}");
+    assert!(text.ends_with("seed 5\n"), "{text}");
+    assert!(!text.contains("not done"), "{text}");
+    let (status, text) = run(&["/bin/false"]);
+    assert_eq!(status, Some(1));
+    assert!(text.contains("FAILED   opens: /bin/false failed"), "{text}");
+    assert_eq!(run(&["--nothing", "1", "/bin/false"]).0, Some(2));
+}
+
+/// Simulated device as subject.
+struct Sim(SimDevice);
+
+impl Sim {
+    fn new() -> Self {
+        let capabilities = Capabilities {
+            rate_min: Rate::from_mbps(2),
+            rate_max: Rate::from_mbps(1000),
+            granularity: Rate::from_mbps(2),
+            reconfiguration: Duration::from_millis(2),
+            settling: Duration::from_millis(1),
+            entries_max: 40,
+            is_hitless: true,
+            has_timers: false,
+            counted: CountedBytes::IP,
+        };
+        let model = FaultModel {
+            latency_max: Duration::ZERO,
+            fail_ppb: 0,
+        };
+        Self(SimDevice::new(capabilities, model, 1))
+    }
+}
+
+impl Subject for Sim {
+    fn open(&mut self) -> Result<Box<dyn Driver>> {
+        Ok(Box::new(self.0.clone()))
+    }
+
+    fn interface(&self) -> String {
+        "sim".to_owned()
+    }
+
+    fn compare(&mut self, expected: &State) -> std::result::Result<bool, String> {
+        let found = self.0.circuits();
+        let found: State = found.iter().map(|(id, one)| (*id, one.rate)).collect();
+        if found == *expected {
+            Ok(true)
+        } else {
+            Err(format!("it has {found:?}"))
+        }
+    }
+
+    fn make_foreign(&mut self) -> bool {
+        false
+    }
+
+    fn take_foreign(&mut self) -> bool {
+        false
+    }
+
+    fn inject(&mut self, fault: Fault, after: usize) -> bool {
+        let fault = match fault {
+            Fault::Refuse => SimFault::Refused,
+            Fault::Unreachable => SimFault::Unreachable,
+            Fault::AnswerLost => SimFault::AnswerLost,
+            Fault::Silence | Fault::Death => return false,
+        };
+        self.0.fail_change(fault, after);
+        true
+    }
+
+    fn calm(&mut self) {
+        self.0.clear_faults();
+    }
+}
+
+#[test]
+fn simulated_device_passes() {
+    let report = run(&mut Sim::new(), seed());
+    let left_out = [
+        "others are left alone",
+        "no answer until the time limit",
+        "a driver that dies",
+        "several failures in a row",
+    ];
+    assert_passed(&report, &left_out);
+}
+
+/// Edits the Python skeleton, and returns the names of the checks that fail.
+fn failures_of(name: &str, from: &str, to: &str) -> Vec<&'static str> {
+    let text = fs::read_to_string(python_skeleton()).unwrap();
+    assert!(text.contains(from), "{from}");
+    let driver = scratch(name).with_extension("py");
+    fs::write(&driver, text.replace(from, to)).unwrap();
+    let file = scratch(name);
+    let words = ["/usr/bin/env", "python3", driver.to_str().unwrap()];
+    let report = run(&mut program(&words, &file, 1), 7);
+    println!("{name}:\n{report}");
+    let _ = fs::remove_file(&file);
+    fs::remove_file(&driver).unwrap();
+    let failed = report.outcomes.iter();
+    let failed = failed.filter(|(_, outcome)| {
+        matches!(outcome, lighthaul_circuit::conformance::Outcome::Failed(_))
+    });
+    failed.map(|(name, _)| *name).collect()
+}
+
+#[test]
+fn wrong_drivers_fail() {
+    if lacks_tool("wrong_drivers_fail", "python3") {
+        return;
+    }
+    let pop = r#"self.state["circuits"].pop(str(number), None)"#;
+    let store = r#"circuits[key] = {"flow": circuit["flow"], "rate_bps": rate_bps}"#;
+    for (name, from, to, check) in [
+        ("keeps", pop, "pass", "circuits are set and read back"),
+        (
+            "strict",
+            pop,
+            r#"del self.state["circuits"][str(number)]"#,
+            "an unknown circuit can be removed",
+        ),
+        (
+            "rounds",
+            "check_rate(rate_bps)\n",
+            "rate_bps = -(-rate_bps // 1_000_000) * 1_000_000\n",
+            "rates are never above what is asked",
+        ),
+        (
+            "steals",
+            store,
+            &format!("{store}; self.state[\"others\"].clear()"),
+            "others are left alone",
+        ),
+        (
+            "lies",
+            "except Refused as why:\n        return {\"fault\": \"refused\", \"reason\": str(why)}\n    except Unreachable as why:\n        return {\"fault\": \"unreachable\"",
+            "except Refused as why:\n        return None\n    except Unreachable as why:\n        return {\"fault\": \"unreachable\"",
+            "a refusal leaves the old state",
+        ),
+        (
+            "overfull",
+            "len(circuits) >= CAP",
+            "len(circuits) > CAP",
+            "a full device refuses one more",
+        ),
+    ] {
+        let failed = failures_of(name, from, to);
+        assert!(failed.contains(&check), "{name}: {failed:?}");
+    }
+}
+
+/// Installed circuits stay comparable in tests of other crates.
+#[test]
+fn installed_circuit_survives_json() {
+    let one: InstalledCircuit =
+        serde_json::from_str(r#"{"id":1,"flow":"all","rate_bps":0}"#).unwrap();
+    assert_eq!(
+        serde_json::to_string(&one).unwrap(),
+        r#"{"id":1,"flow":"all","rate_bps":0}"#
+    );
+}
