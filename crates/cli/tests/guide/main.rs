@@ -56,6 +56,7 @@ pages! {
     tuning "docs/src/tuning.md"
     troubleshooting "docs/src/troubleshooting.md"
     security "docs/src/security.md"
+    drivers "docs/src/drivers.md"
     wire "docs/src/wire.md"
     domains "docs/src/domains.md"
     decisions "docs/src/decisions.md"

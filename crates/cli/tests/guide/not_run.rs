@@ -33,6 +33,11 @@ fn check(text: &str) -> Result<(), String> {
             let is_file = tests.join(test).with_extension("rs").exists();
             require(is_there || is_file, "no such test")
         }
+        ["cargo", "run", "-p", package, "--bin", bin, ..] => {
+            let folder = package.trim_start_matches("lighthaul-");
+            let manifest = format!("crates/{folder}/Cargo.toml");
+            contains_line(&manifest, &format!("name = \"{bin}\""))
+        }
         ["lighthaul", "monitor"] => contains_line("docs/src/SUMMARY.md", "- [Monitoring a host]"),
         ["systemctl", "enable", "--now", unit] => {
             let unit = project().join("dist").join(format!("{unit}.service"));
@@ -71,6 +76,7 @@ fn unknown_names_in_commands_are_found() {
     for text in [
         "make nothing",
         "cargo test -p lighthaul-cli --test nothing",
+        "cargo run -p lighthaul-circuit --bin nothing",
         "systemctl enable --now nothing",
         "sysctl -w net.core.rmem_max=1",
         "apt install lighthaul",

@@ -1,0 +1,85 @@
+//! Capabilities beside a reference that tries every rate.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_circuit::driver::{Capabilities, CountedBytes, Layer};
+use proptest::prelude::*;
+
+fn capabilities(min: u64, max: u64, granularity: u64) -> Capabilities {
+    Capabilities {
+        rate_min: Rate::from_bps(min).unwrap(),
+        rate_max: Rate::from_bps(max).unwrap(),
+        granularity: Rate::from_bps(granularity).unwrap(),
+        reconfiguration: Duration::from_millis(7),
+        settling: Duration::from_millis(3),
+        entries_max: 1,
+        is_hitless: true,
+        has_timers: false,
+        counted: CountedBytes::IP,
+    }
+}
+
+proptest! {
+    /// A rate becomes the highest multiple that is not above it, or is refused.
+    #[test]
+    fn rates_are_rounded_down_to_what_the_device_can_set(
+        min in 1_u64..3000, more in 0_u64..3000, granularity in 1_u64..3000, asked in 1_u64..7000,
+    ) {
+        let max = min + more;
+        let can = capabilities(min, max, granularity);
+        let multiple = (1..=asked).rev().find(|bits| bits % granularity == 0);
+        let is_near = multiple.is_some_and(|bits| asked - bits < 1000);
+        let expected = multiple.filter(|_| is_near && (min..=max).contains(&asked));
+        prop_assert_eq!(can.fit(Rate::from_bps(asked).unwrap()).map(Rate::as_bps), expected);
+    }
+
+    /// Payload of whole packets that fill a rate exactly.
+    #[test]
+    fn payload_never_needs_more_than_the_rate(
+        layer in prop::sample::select(vec![Layer::Payload, Layer::Ip, Layer::Link]),
+        overhead_bytes in 0_u16..100, payload in 1_u32..9000, headers in 20_u32..70, packets in 1_u64..10_000,
+    ) {
+        let mut can = capabilities(1, u64::MAX, 1);
+        can.counted = CountedBytes { layer, overhead_bytes };
+        // one packet after the other: all that counts, and the payload alone
+        let (mut counted, mut carried) = (0, 0);
+        for _ in 0..packets {
+            counted += 8 * can.counted.of_packet(payload, headers);
+            carried += 8 * u64::from(payload);
+        }
+        let found = can.payload_rate(Rate::from_bps(counted).unwrap(), payload, headers);
+        prop_assert_eq!(found, Rate::from_bps(carried));
+    }
+}
+
+#[test]
+fn guard_is_the_sum_of_both_times_and_has_a_limit() {
+    let mut can = capabilities(1, 2, 1);
+    assert_eq!(can.guard(), Duration::from_millis(10));
+    can.check().unwrap();
+    for (reconfiguration, settling) in [
+        (Duration::from_mins(6), Duration::from_mins(6)),
+        (Duration::MAX, Duration::MAX),
+    ] {
+        can.reconfiguration = reconfiguration;
+        can.settling = settling;
+        let why = can.check().unwrap_err().to_string();
+        assert_eq!(why, "the guard time of a device is at most ten minutes");
+    }
+}
+
+#[test]
+fn layers_count_their_headers() {
+    let count = |layer, overhead_bytes| {
+        let counted = CountedBytes {
+            layer,
+            overhead_bytes,
+        };
+        counted.of_packet(1000, 28)
+    };
+    assert_eq!(count(Layer::Payload, 0), 1000);
+    assert_eq!(count(Layer::Ip, 38), 1066);
+    assert_eq!(count(Layer::Link, 24), 1066);
+}
