@@ -4,7 +4,7 @@
 //! - One path at a time over three domains, with a delay between neighbors. A set-up is three exchanges from end to end:
 //!   query, hold, commit.
 //! - 1,000 requests at one moment between random ends of ten domains, for more than the links carry. The books of all
-//!   domains are then added up: no link is over its capacity at any time, and all domains agree on every path.
+//!   domains are then added up: no link exceeds its capacity at any time, and all domains agree on every path.
 //! - Paths whose rates begin and end while the program runs: how far apart the devices of all domains get each change.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 #![expect(clippy::unwrap_used, reason = "an example")]

@@ -30,7 +30,7 @@ pub fn accepted(dir: &Path, name: &str) -> Result<Option<Table>> {
 
 /// Writes a figure's table and picture, with the accepted measurements. Compares the table with the
 /// accepted one.
-pub(crate) fn keep(
+pub fn keep(
     dir: &Path,
     name: &str,
     mut table: Table,

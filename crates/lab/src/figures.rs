@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use crate::booking;
 use crate::contest;
-use crate::domains;
 use crate::error::Result;
 use crate::figure::{Figure, keep};
 use crate::file;
@@ -46,8 +44,6 @@ pub fn figures(dir: &Path, mut emulate: Option<Emulate<'_>>) -> Result<Vec<Figur
     figures.extend(slabs::figures::figures(&dir.join("slabs"))?);
     let tools = dir.join("tools");
     figures.extend(measured::redraw(&tools, &measured::plans(&tools)?)?);
-    figures.extend(booking::figures::figures(&dir.join("booking"))?);
-    figures.extend(domains::figures::figures(&dir.join("domains"))?);
     for crowd in shared_link_plans(dir)? {
         let draw = |table: &Table| plot_shared_link(&crowd, table);
         figures.push(keep(dir, &crowd.name, crowd.simulate(), draw)?);

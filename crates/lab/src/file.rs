@@ -43,12 +43,12 @@ pub(crate) struct PacketSettings {
 }
 
 /// Parses the settings in `text`, which is TOML.
-pub(crate) fn settings<T: DeserializeOwned>(text: &str) -> std::result::Result<T, String> {
+pub fn settings<T: DeserializeOwned>(text: &str) -> std::result::Result<T, String> {
     toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))
 }
 
 /// Reads plans from `files`. Each file names its figure.
-pub(crate) fn read_all<T>(
+pub fn read_all<T>(
     files: impl IntoIterator<Item = PathBuf>,
     parse: impl Fn(&str, &str) -> std::result::Result<T, String>,
 ) -> Result<Vec<T>> {
@@ -57,7 +57,7 @@ pub(crate) fn read_all<T>(
 }
 
 /// Reads a file and passes its name, without extension, and its text to `parse`.
-pub(crate) fn read<T>(
+pub fn read<T>(
     file: &Path,
     parse: impl FnOnce(&str, &str) -> std::result::Result<T, String>,
 ) -> Result<T> {
@@ -68,7 +68,7 @@ pub(crate) fn read<T>(
 }
 
 /// Lists the plans (`*.toml`) in `dir`, sorted by name.
-pub(crate) fn plans(dir: &Path) -> Result<Vec<PathBuf>> {
+pub fn plans(dir: &Path) -> Result<Vec<PathBuf>> {
     let what = || format!("read {}", dir.display());
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).map_err(Error::world(what()))? {
@@ -80,7 +80,7 @@ pub(crate) fn plans(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Lists the plans in `dir`, sorted by name. Returns none if there is no such directory.
-pub(crate) fn plans_if_any(dir: &Path) -> Result<Vec<PathBuf>> {
+pub fn plans_if_any(dir: &Path) -> Result<Vec<PathBuf>> {
     if dir.exists() {
         plans(dir)
     } else {

@@ -8,21 +8,20 @@
 //!   [`plot`]: results; [`figure`]: one figure; [`figures`]: all of them
 //! - [`probe`]: emulation of a case with the `lighthaul` command
 //! - [`vector`]: transfers that follow a TRC vector; [`shared_link_plan`]: several SABUL flows
-//! - [`contest`], [`latency`], [`booking`], [`domains`], [`slabs`]: other kinds of figures; [`measured`]:
-//!   those measured with real programs; `panels`: their pictures
+//! - [`contest`], [`latency`], [`slabs`]: other kinds of figures; [`measured`]: those measured with real
+//!   programs; `panels`: their pictures; [`file`]: plans in files
 //! - [`quantity`]: parsers of rates, sizes, times and probabilities; [`error`]: errors
 
-pub mod booking;
 pub mod congestion;
 pub mod contest;
 pub mod core_load;
 pub mod counters;
 pub mod description;
-pub mod domains;
 pub mod emulate;
 pub mod error;
 pub mod figure;
 pub mod figures;
+pub mod file;
 pub mod latency;
 pub mod measured;
 pub mod plan;
@@ -36,7 +35,6 @@ pub mod slabs;
 pub mod table;
 pub mod vector;
 
-mod file;
 mod icmp;
 mod line;
 mod netns;

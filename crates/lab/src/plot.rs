@@ -65,7 +65,7 @@ pub fn plot_shared_link(plan: &SharedLinkPlan, table: &Table) -> Result<Vec<u8>>
 }
 
 /// Returns the function for `map_err` that adds the name of the figure.
-pub(crate) fn misuse(name: &str) -> impl FnOnce(String) -> Error {
+pub fn misuse(name: &str) -> impl FnOnce(String) -> Error {
     move |why| Error::Misuse(format!("{name}: {why}"))
 }
 

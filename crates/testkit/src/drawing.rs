@@ -1,6 +1,6 @@
 //! Measuring pictures in tests.
 
-use std::io::{BufRead, Seek};
+use std::io::{BufRead, Cursor, Seek};
 
 /// Size of a picture, and the share of it that is drawn on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,4 +31,19 @@ pub fn drawing(png: impl BufRead + Seek) -> Drawing {
         height: frame.height,
         drawn,
     }
+}
+
+/// Asserts that this is a complete picture, with a plausible share of drawn pixels.
+pub fn assert_drawn(png: &[u8]) {
+    let Drawing {
+        width,
+        height,
+        drawn,
+    } = drawing(Cursor::new(png));
+    assert!(width >= 300 && height >= 200, "{width} x {height}");
+    let share = drawn * 1000 / (width * height) as usize;
+    assert!(
+        (5..900).contains(&share),
+        "{share} of 1000 pixels are drawn on"
+    );
 }

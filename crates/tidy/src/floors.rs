@@ -199,7 +199,7 @@ const FLOORS: [(u8, &[&str]); 13] = [
     ),
     (5, &["copy", "booking", "timeline"]),
     (6, &["send", "receive", "scheduler", "lab", "powercut"]),
-    (7, &["daemon"]),
+    (7, &["booking-figures", "daemon"]),
     (8, &["remote", "bench"]),
     (9, &["service"]),
     (10, &["grammar"]),

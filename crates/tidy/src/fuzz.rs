@@ -133,7 +133,7 @@ const REACHED: [(&str, &str); 53] = [
 ];
 
 /// Files and directories that decode only data of the operator, the user or themselves, with a reason.
-const TRUSTED: [(&str, &str); 44] = [
+const TRUSTED: [(&str, &str); 45] = [
     (
         "crates/circuit/src/conformance/",
         "the device of a test, in a file of the author",
@@ -160,6 +160,10 @@ const TRUSTED: [(&str, &str); 44] = [
     ("crates/bench/src/", "results of its own measurements"),
     ("crates/tidy/src/", "manifests of the project"),
     ("crates/xtask/src/", "output of the programs that it starts"),
+    (
+        "crates/booking-figures/src/",
+        "plans of figures, which are part of the source",
+    ),
     (
         "crates/lab/src/",
         "plans of figures, which are part of the source",

@@ -1,5 +1,6 @@
 //! `lighthaul lab figures`: the papers' figures, simulated, and on request emulated with this command.
 
+use lighthaul_booking_figures::figures::figures as booking_figures;
 use lighthaul_grammar::lab::LabFigures;
 use lighthaul_io::host::namespace::ignore_interrupts;
 use lighthaul_lab::figures::figures;
@@ -17,6 +18,10 @@ pub(crate) fn run(args: &LabFigures) -> Result<u8, Error> {
         ignore_interrupts();
     }
     let drawn = figures(&args.folder, args.emulate.then_some(&mut emulate));
+    let drawn = drawn.and_then(|mut all| {
+        all.extend(booking_figures(&args.folder)?);
+        Ok(all)
+    });
     let drawn = drawn.map_err(|e| Fault::Figures(e.to_string()))?;
     let mut is_as_accepted = true;
     for figure in drawn {

@@ -6,9 +6,9 @@ use lighthaul_plot::canvas::{Anchor, Canvas};
 use lighthaul_stargate::Signaling;
 
 use super::plan::{Blocking, DomainsPlan, Kind, SetUpSeries};
-use crate::error::Result;
-use crate::plot::misuse;
-use crate::table::{SIMULATION, Table};
+use lighthaul_lab::error::Result;
+use lighthaul_lab::plot::misuse;
+use lighthaul_lab::table::{SIMULATION, Table};
 
 /// Draws the table of a plan. Returns a PNG image.
 pub fn plot(plan: &DomainsPlan, table: &Table) -> Result<Vec<u8>> {

@@ -10,8 +10,8 @@ use lighthaul_stargate::Signaling;
 use lighthaul_stargate::key::HOPS_MAX;
 use serde::Deserialize;
 
-use crate::file;
-use crate::quantity;
+use lighthaul_lab::file;
+use lighthaul_lab::quantity;
 
 /// Plan of a figure.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use super::arrivals::{CLASSES, File, files};
 use super::discipline::ends;
 use super::network::{LINK_BPS, topology};
 use super::plan::BookingPlan;
-use crate::table::{SIMULATION, Table};
+use lighthaul_lab::table::{SIMULATION, Table};
 
 /// Simulates every point of a plan.
 ///

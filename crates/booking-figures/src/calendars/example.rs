@@ -14,10 +14,10 @@ use lighthaul_calendar::{
 use lighthaul_plot::chart::plot_over_time;
 use serde::Deserialize;
 
-use crate::error::Result;
-use crate::file;
-use crate::plot::misuse;
-use crate::table::{SIMULATION, Table};
+use lighthaul_lab::error::Result;
+use lighthaul_lab::file;
+use lighthaul_lab::plot::misuse;
+use lighthaul_lab::table::{SIMULATION, Table};
 
 /// Example of a booking: a link with its free capacity, and a file.
 #[derive(Clone, Debug, Deserialize)]

@@ -5,9 +5,9 @@ use std::path::Path;
 use super::plan::DomainsPlan;
 use super::plot::plot;
 use super::simulate::simulate;
-use crate::error::Result;
-use crate::figure::{Figure, keep};
-use crate::file;
+use lighthaul_lab::error::Result;
+use lighthaul_lab::figure::{Figure, keep};
+use lighthaul_lab::file;
 
 /// Redraws every plan in `dir`, if the directory exists.
 pub fn figures(dir: &Path) -> Result<Vec<Figure>> {

@@ -11,9 +11,9 @@ use lighthaul_stargate::{
 
 use super::network::{Network, Shape, access};
 use super::plan::{Blocking, BlockingSeries, DomainsPlan, Kind, SetUpSeries};
-use crate::booking::arrivals::part;
-use crate::booking::delay::{interval, rounded};
-use crate::table::{SIMULATION, Table};
+use crate::calendars::arrivals::part;
+use crate::calendars::delay::{interval, rounded};
+use lighthaul_lab::table::{SIMULATION, Table};
 
 /// Simulates every point of a plan.
 ///
@@ -95,8 +95,8 @@ pub fn row(plan: &Blocking, load: f64) -> Vec<Option<f64>> {
     std::iter::once(Some(load)).chain(cells).collect()
 }
 
-/// Returns the refused requests and the utilization of the fullest link in percent, and the mean time from a request to
-/// the end of its path in seconds. The first tenth of the requests, which find empty links, is not counted.
+/// Returns the refused requests in percent, the utilization of the fullest link in percent, and the mean time of a path in
+/// seconds: from its request to its end. The first tenth of the requests, which find empty links, is not counted.
 fn run(plan: &Blocking, series: &BlockingSeries, load: f64, seed: u64) -> [f64; 3] {
     let shape = Shape {
         domains: plan.domains,

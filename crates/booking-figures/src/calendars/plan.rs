@@ -13,8 +13,8 @@ use serde::Deserialize;
 
 use super::arrivals::CLASSES;
 use super::network::{CHANNELS, calendar};
-use crate::file;
-use crate::quantity;
+use lighthaul_lab::file;
+use lighthaul_lab::quantity;
 
 /// Plan of a figure: delays over load.
 #[derive(Clone, Debug)]

@@ -6,10 +6,10 @@ use super::delay::simulate;
 use super::example::Example;
 use super::plan::BookingPlan;
 use super::plot::plot;
-use crate::error::Result;
-use crate::figure::{Figure, keep};
-use crate::file;
-use crate::table::Table;
+use lighthaul_lab::error::Result;
+use lighthaul_lab::figure::{Figure, keep};
+use lighthaul_lab::file;
+use lighthaul_lab::table::Table;
 
 /// Redraws every plan in `dir`. Returns nothing if the directory does not exist.
 pub fn figures(dir: &Path) -> Result<Vec<Figure>> {

@@ -5,9 +5,9 @@ use lighthaul_plot::canvas::{Anchor, Canvas, INK};
 
 use super::arrivals::CLASSES;
 use super::plan::BookingPlan;
-use crate::error::Result;
-use crate::plot::misuse;
-use crate::table::{SIMULATION, Table};
+use lighthaul_lab::error::Result;
+use lighthaul_lab::plot::misuse;
+use lighthaul_lab::table::{SIMULATION, Table};
 
 /// Draws the table of a plan. Returns a PNG image.
 pub fn plot(plan: &BookingPlan, table: &Table) -> Result<Vec<u8>> {
