@@ -9,6 +9,7 @@ pub mod fec;
 pub mod gateway;
 pub mod io;
 pub mod lab;
+pub mod nsi;
 pub mod pair;
 pub mod rbudp;
 pub mod remote;

@@ -197,7 +197,7 @@ const FLOORS: [(u8, &[&str]); 13] = [
         4,
         &["files", "stream", "gateway", "booking-client", "domains"],
     ),
-    (5, &["copy", "booking", "timeline"]),
+    (5, &["copy", "booking", "timeline", "nsi"]),
     (6, &["send", "receive", "scheduler", "lab", "powercut"]),
     (7, &["booking-figures", "daemon"]),
     (8, &["remote", "bench"]),

@@ -1,0 +1,9 @@
+//! Floor 5: Network Service Interface (NSI), the OGF's protocol for circuits across networks.
+//!
+//! - [`message`]: messages of the Connection Service 2.1 (GFD.237) in SOAP 1.1
+//! - [`machine`]: state machines of a connection
+//! - [`xml`]: reading and writing of documents
+
+pub mod machine;
+pub mod message;
+pub mod xml;
