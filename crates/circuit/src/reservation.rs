@@ -7,7 +7,8 @@
 //!
 //! NSI has three state machines for this, which mainly separate the waiting for different agents. Here one calendar
 //! answers at once, so one machine is enough. A released reservation cannot be provisioned again, since its
-//! capacity is available to others at once.
+//! capacity is available to others at once. A circuit that is deprovisioned keeps its capacity: its reservation is
+//! committed again.
 
 use std::fmt;
 
@@ -66,6 +67,8 @@ pub enum Verb {
     Provision,
     /// Note that the first step has begun.
     Activate,
+    /// Have the devices remove the circuits, and keep the capacity.
+    Deprovision,
     /// Return the rest of its capacity.
     Release,
     /// Cancel it.
@@ -143,6 +146,9 @@ impl Reservation {
             (ReservationState::Reserved, Verb::TimeOut) => ReservationState::Terminated,
             (ReservationState::Committed, Verb::Provision) => ReservationState::Provisioned,
             (ReservationState::Provisioned, Verb::Activate) => ReservationState::Active,
+            (ReservationState::Provisioned | ReservationState::Active, Verb::Deprovision) => {
+                ReservationState::Committed
+            }
             (ReservationState::Provisioned | ReservationState::Active, Verb::Release) => {
                 ReservationState::Released
             }
@@ -216,7 +222,7 @@ impl ReservationState {
 
 impl Verb {
     /// All operations.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Reserve,
         Self::Extend,
         Self::Shrink,
@@ -224,6 +230,7 @@ impl Verb {
         Self::Commit,
         Self::Provision,
         Self::Activate,
+        Self::Deprovision,
         Self::Release,
         Self::Terminate,
         Self::TimeOut,
@@ -240,6 +247,7 @@ impl Verb {
             Self::Commit => "committed",
             Self::Provision => "provisioned",
             Self::Activate => "activated",
+            Self::Deprovision => "deprovisioned",
             Self::Release => "released",
             Self::Terminate => "terminated",
             Self::TimeOut => "timed out",
@@ -329,13 +337,13 @@ mod tests {
     /// Each row is a state and the result of each operation, in the order of [`Verb::ALL`]. A dot is a refusal.
     /// Before the end of the hold, a time-out is refused.
     const TABLE: &str = "
-        reserved    reserved reserved reserved reserved committed . . . terminated . failed
-        committed   . committed committed committed . provisioned . . terminated . failed
-        provisioned . provisioned provisioned provisioned . . active released terminated . failed
-        active      . active active active . . . released terminated . failed
-        released    . . . . . . . . . . .
-        terminated  . . . . . . . . . . .
-        failed      . . . . . . . . . . .";
+        reserved    reserved reserved reserved reserved committed . . . . terminated . failed
+        committed   . committed committed committed . provisioned . . . terminated . failed
+        provisioned . provisioned provisioned provisioned . . active committed released terminated . failed
+        active      . active active active . . . committed released terminated . failed
+        released    . . . . . . . . . . . .
+        terminated  . . . . . . . . . . . .
+        failed      . . . . . . . . . . . .";
 
     /// Returns the name of the new state in the table, or a dot.
     fn by_table(from: ReservationState, verb: Verb) -> &'static str {

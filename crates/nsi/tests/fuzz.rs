@@ -23,6 +23,11 @@ proptest! {
     }
 
     #[test]
+    fn labels_survive_likely_text(text in "[0-9]{1,4}([-,][0-9]{1,4}){0,3}") {
+        assert_harmless(nsi::message, text.as_bytes());
+    }
+
+    #[test]
     fn messages_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(nsi::message, &octets);
     }

@@ -3,6 +3,7 @@
 //! - [`api`]: REST interface; [`serve`]: network service
 //! - [`circuits`]: provisions circuits for reservations
 //! - [`identity`]: authentication of clients, and rate limits of their requests
+//! - [`nsi`]: provider of the Network Service Interface
 //! - [`connections`]: limits of connections; `write_timeout`: timeout of writes; [`certificate`]: certificate
 //!   of the server
 
@@ -11,5 +12,6 @@ pub mod certificate;
 pub mod circuits;
 pub mod connections;
 pub mod identity;
+pub mod nsi;
 pub mod serve;
 mod write_timeout;

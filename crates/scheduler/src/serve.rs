@@ -20,6 +20,7 @@ use lighthaul_booking::books::Books;
 use lighthaul_booking::error::{Result, SetupError};
 use lighthaul_booking_client::https::ServerTrust;
 use lighthaul_io::host::poller::raise_open_file_limit;
+use lighthaul_nsi::provider::Provider;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -35,6 +36,7 @@ use crate::certificate::ServerCertificate;
 use crate::circuits::Circuits;
 use crate::connections::{Connection, Connections, Limits};
 use crate::identity::Authenticator;
+use crate::nsi::NsiThreads;
 use crate::write_timeout::WriteTimeout;
 
 /// Settings of a scheduler.
@@ -58,6 +60,8 @@ pub struct Settings {
     pub peers: ServerTrust,
     /// Circuits to provision, if any.
     pub circuits: Option<Circuits>,
+    /// Provider of NSI, if any.
+    pub nsi: Option<Arc<Provider>>,
 }
 
 /// Scheduler that listens.
@@ -72,6 +76,7 @@ pub struct Server {
     stops: [Signal; 2],
     circuits: Option<Circuits>,
     connections: Connections,
+    nsi: Option<Arc<Provider>>,
 }
 
 impl Server {
@@ -110,7 +115,13 @@ impl Server {
             stops,
             listener,
             tls,
-            router: router(state.clone(), forwarder, &settings.limits),
+            router: router(
+                state.clone(),
+                forwarder,
+                &settings.limits,
+                settings.nsi.clone(),
+            ),
+            nsi: settings.nsi,
             connections: Connections::new(Limits {
                 connections: connections(settings.limits.connections),
                 ..settings.limits
@@ -137,8 +148,10 @@ impl Server {
             stops: [mut terminated, mut interrupted],
             circuits,
             connections,
+            nsi,
         } = self;
         let circuit_thread = circuits.map(CircuitThread::start).transpose()?;
+        let nsi_threads = nsi.map(NsiThreads::start).transpose()?;
         // keeps a reference to the books: a store may have a runtime of its own, which must not be
         // dropped inside this one
         let last = state.clone();
@@ -157,7 +170,7 @@ impl Server {
             Ok::<(), io::Error>(())
         });
         runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
-        drop((circuit_thread, last));
+        drop((circuit_thread, nsi_threads, last));
         Ok(stopped?)
     }
 }

@@ -144,6 +144,7 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
         limits: settings.rest.limits,
         peers: peers(key),
         circuits,
+        nsi,
     };
     let server = Server::listen(server).map_err(failed)?;
     let address = server.address().map_err(|e| failed(e.into()))?;

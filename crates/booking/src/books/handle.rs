@@ -114,6 +114,11 @@ impl Books {
         self.transition(principal, id, why, Verb::Provision)
     }
 
+    /// Removes the circuit of a reservation, which keeps its capacity and can be provisioned again.
+    pub fn deprovision(&self, principal: &Principal, id: u64, why: &str) -> Result<Reservation> {
+        self.transition(principal, id, why, Verb::Deprovision)
+    }
+
     /// Releases the rest of a reservation.
     pub fn release(&self, principal: &Principal, id: u64, why: &str) -> Result<Reservation> {
         self.transition(principal, id, why, Verb::Release)

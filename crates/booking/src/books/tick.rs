@@ -111,6 +111,7 @@ const fn reason(verb: Verb) -> &'static str {
         | Verb::Move
         | Verb::Commit
         | Verb::Provision
+        | Verb::Deprovision
         | Verb::Release
         | Verb::Fail => "its end time was reached",
     }

@@ -466,3 +466,24 @@ fn small_step_back_of_the_clock_has_no_effect() {
     let next = world.books.reserve(&ada(), &all_for(10), None).unwrap();
     assert_eq!(next.created, World::at(10));
 }
+
+#[test]
+fn deprovisioned_circuit_keeps_its_capacity_and_can_be_provisioned_again() {
+    let world = World::new(Config::default());
+    let id = world.books.reserve(&ada(), &all_for(100), None).unwrap().id;
+    world.pass(1);
+    let state = || world.books.get(&ada(), id).unwrap().state;
+    assert_eq!(state(), ReservationState::Active);
+    let steps = world.books.get(&ada(), id).unwrap().steps;
+    let off = world.books.deprovision(&ada(), id, "pause").unwrap();
+    assert_eq!((off.state, off.steps), (ReservationState::Committed, steps));
+    assert!(world.books.circuits().unwrap().unwrap().is_empty());
+    assert!(world.books.deprovision(&ada(), id, "again").is_err());
+    assert!(world.books.deprovision(&ben(), id, "not his").is_err());
+    // the capacity is not free for others
+    let late = world.books.reserve(&ben(), &all_for(1), None).unwrap();
+    assert_eq!(late.steps[0].from, World::at(100));
+    world.books.provision(&ada(), id, "go on").unwrap();
+    world.pass(1);
+    assert_eq!(state(), ReservationState::Active);
+}

@@ -5,6 +5,7 @@
 //! - `reservations`, `links`, `outages`, `events`: resources; `health`: status and metrics
 //! - `request_memory`, `response_memory`, `concurrency`, `listener_slots`: limits of memory, concurrent requests and
 //!   event streams; `metrics`: counters
+//! - `nsi`: provider of the Network Service Interface
 //! - `forward`: forwards changes to the instance that writes
 
 mod api_error;
@@ -17,6 +18,7 @@ mod health;
 mod links;
 mod listener_slots;
 mod metrics;
+mod nsi;
 mod outages;
 mod peer;
 mod request_memory;

@@ -1,5 +1,6 @@
 //! Routes of the REST interface, and their description.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -12,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use lighthaul_booking_client::json::{CounterOffer, Problem};
 use lighthaul_io::host::clock::Clock;
+use lighthaul_nsi::provider::Provider;
 use tokio::time::{sleep, timeout};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ComponentsBuilder, OpenApi};
@@ -25,17 +27,23 @@ use super::peer::Peer;
 use super::request_memory::{BODIES_MAX, RequestMemory};
 use super::response_memory::{self, ResponseMemory};
 use super::state::ApiState;
-use super::{events, health, links, outages, reservations};
+use super::{events, health, links, nsi, outages, reservations};
 use crate::connections::Limits;
 
 /// Returns the service with all routes and limits.
-pub(crate) fn router(state: ApiState, forwarder: Forwarder, limits: &Limits) -> Router {
+pub(crate) fn router(
+    state: ApiState,
+    forwarder: Forwarder,
+    limits: &Limits,
+    nsi: Option<Arc<Provider>>,
+) -> Router {
     let (router, described) = described().with_state(state.clone()).split_for_parts();
     // serialized once, so that requests for it take no memory
     let described = Bytes::from(serde_json::to_vec(&described).unwrap_or_default());
     let page = move || async move { ([(CONTENT_TYPE, "application/json")], described) };
     router
         .route("/openapi.json", get(page))
+        .merge(nsi.map_or_else(Router::new, |nsi| nsi::router(state.clone(), nsi)))
         .fallback(|| async { ApiError::unknown_path() })
         .method_not_allowed_fallback(|| async { ApiError::no_method() })
         .layer(DefaultBodyLimit::max(BODY_MAX))

@@ -100,6 +100,7 @@ fn instance() {
         limits: lighthaul_scheduler::connections::Limits::default(),
         peers: ServerTrust::certificate(),
         circuits: None,
+        nsi: None,
     });
     let service = match service {
         Err(error) if error.to_string().contains("Address already in use") => {

@@ -117,6 +117,7 @@ impl TestServer {
             limits: setup.limits,
             peers: ServerTrust::certificate(),
             circuits: None,
+            nsi: None,
         });
         let server = server.unwrap();
         let address = server.address().unwrap();

@@ -1,0 +1,79 @@
+//! Queue of messages to requesters.
+//!
+//! Messages of a requester are delivered in their order. A failed delivery is repeated after a
+//! growing pause. After [`ATTEMPTS_MAX`] failures, or if too many messages wait, the oldest message
+//! is given up, and its connection gets a `messageDeliveryTimeout` for later queries.
+
+use lighthaul_booking_client::json::Timestamp;
+use tracing::warn;
+
+use super::outgoing::Outgoing;
+use super::state::{Change, Provider, undelivered};
+
+impl Provider {
+    /// Returns the first message to a requester, if it is due.
+    pub fn outgoing(&self, requester: &str) -> Option<Outgoing> {
+        let now = self.now();
+        let state = self.lock();
+        let mut waiting = state.outbox.values();
+        let first = waiting.find(|one| one.requester == requester);
+        first.filter(|one| one.next <= now).cloned()
+    }
+
+    /// Delivers the messages to a requester that are due, with `send`, which returns the reason of a
+    /// failure. A message whose URL the settings no longer permit is given up.
+    pub fn deliver(&self, requester: &str, mut send: impl FnMut(&Outgoing) -> Result<(), String>) {
+        for _ in 0..TURN_MAX {
+            let Some(outgoing) = self.outgoing(requester) else {
+                return;
+            };
+            let known = self.config.requesters.iter();
+            let mut known = known.filter(|one| one.nsa == requester);
+            let is_permitted = known.any(|one| one.permits(&outgoing.url));
+            let sent = if is_permitted {
+                send(&outgoing)
+            } else {
+                Err("the settings do not permit its URL".to_owned())
+            };
+            let is_last = !is_permitted || outgoing.attempts + 1 >= ATTEMPTS_MAX;
+            if !self.settle(outgoing, &sent, is_last) {
+                return;
+            }
+        }
+    }
+
+    /// Notes the result of a delivery. Returns true if the next message can be sent.
+    fn settle(&self, mut outgoing: Outgoing, sent: &Result<(), String>, is_last: bool) -> bool {
+        let now = self.now();
+        let mut state = self.lock();
+        let mut change = Change::default();
+        if let Err(why) = sent {
+            let Outgoing { name, url, .. } = &outgoing;
+            warn!("cannot deliver {name} to {url}: {why}");
+            outgoing.attempts += 1;
+            let pause = PAUSE << outgoing.attempts.min(PAUSE_SHIFT_MAX);
+            outgoing.next = Timestamp(now.0.saturating_add(pause));
+        }
+        if sent.is_ok() {
+            change.delivered.push(outgoing.nth);
+        } else if is_last {
+            change.delivered.push(outgoing.nth);
+            change.connection = undelivered(&state, &outgoing, now);
+        } else {
+            change.outgoing.push(outgoing);
+        }
+        let written = self.apply(&mut state, change);
+        if let Err(why) = &written {
+            warn!("cannot note a delivery: {why}");
+        }
+        sent.is_ok() && written.is_ok()
+    }
+}
+
+/// Maximum number of deliveries of a message.
+pub const ATTEMPTS_MAX: u32 = 8;
+/// Maximum number of messages that are delivered in one call.
+const TURN_MAX: usize = 100;
+/// Half of the first pause, in nanoseconds.
+const PAUSE: u64 = 500_000_000;
+const PAUSE_SHIFT_MAX: u32 = 6;

@@ -1,0 +1,36 @@
+//! Message that is not delivered yet.
+
+use lighthaul_booking_client::json::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::message::name::soap_action;
+
+/// Message that is not delivered yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outgoing {
+    /// Number, in the order of the messages.
+    pub nth: u64,
+    /// URN of the requester.
+    pub requester: String,
+    /// URL of the requester.
+    pub url: String,
+    /// Name of the message.
+    pub name: String,
+    /// Envelope.
+    pub document: String,
+    pub(super) connection_id: String,
+    pub(super) correlation_id: String,
+    pub(super) attempts: u32,
+    pub(super) next: Timestamp,
+}
+
+impl Outgoing {
+    /// Returns the value of the `SOAPAction` header.
+    pub fn action(&self) -> String {
+        format!("\"{}\"", soap_action(&self.name))
+    }
+
+    pub(super) fn key(&self) -> String {
+        format!("{:020}", self.nth)
+    }
+}

@@ -1,0 +1,100 @@
+//! Answers to queries. Synchronous ones are in the response, the others in a message of their own.
+
+use super::config::Requester;
+use super::connection::{Connection, StoredResult};
+use super::state::{Change, Provider};
+use crate::message::body::{QueryKind, ResultEntry};
+use crate::message::query::Query;
+use crate::message::{Envelope, Header, Message, ServiceException};
+
+impl Provider {
+    /// Answers a query, or queues its answer.
+    pub(super) fn query(
+        &self,
+        requester: &Requester,
+        header: &Header,
+        message: &Message,
+    ) -> Result<Message, ServiceException> {
+        let (is_sync, id, answer) = self.find(requester, message)?;
+        if is_sync {
+            return Ok(answer);
+        }
+        let url = self.check_reply_to(requester, header)?;
+        let name = answer.name();
+        let document = Envelope::new(header.confirmation(), answer).encode();
+        let result = StoredResult {
+            id: 0,
+            correlation_id: header.correlation_id.clone(),
+            at: self.now(),
+            url,
+            name: name.to_owned(),
+            document,
+        };
+        let mut state = self.lock();
+        let outgoing = vec![self.outgoing_result(&state, (&requester.nsa, &id), &result)];
+        self.write(
+            &mut state,
+            Change {
+                outgoing,
+                ..Change::default()
+            },
+        )?;
+        drop(state);
+        self.wake();
+        Ok(Message::Acknowledgment)
+    }
+
+    /// Returns the answer to a query, with its connection, and true if it belongs in the response.
+    fn find(
+        &self,
+        requester: &Requester,
+        message: &Message,
+    ) -> Result<(bool, String, Message), ServiceException> {
+        let state = self.lock();
+        if let Message::Query(kind, query) = message {
+            let all = state.connections.values();
+            let all = all.filter(|one| one.requester == requester.nsa && is_meant(query, one));
+            let all = all.take(SUMMARIES_MAX).map(Connection::summary).collect();
+            let is_sync = *kind == QueryKind::SummarySync;
+            return Ok((is_sync, String::new(), Message::QueryConfirmed(*kind, all)));
+        }
+        if let Message::QueryNotification(is_sync, range) = message {
+            let connection = self.connection(&state, requester, &range.connection_id)?;
+            let all = connection.notifications.iter();
+            let all = all.filter(|one| range.has(one.id)).cloned().collect();
+            let answer = Message::QueryNotificationConfirmed(*is_sync, all);
+            return Ok((*is_sync, connection.id.clone(), answer));
+        }
+        let Message::QueryResult(is_sync, range) = message else {
+            return Ok((true, String::new(), Message::Acknowledgment));
+        };
+        let connection = self.connection(&state, requester, &range.connection_id)?;
+        let all = connection.results.iter().filter(|one| range.has(one.id));
+        let all = all.filter_map(|one| {
+            let envelope = Envelope::decode(one.document.as_bytes(), DOCUMENT_MAX).ok()?;
+            Some(ResultEntry {
+                id: one.id,
+                correlation_id: one.correlation_id.clone(),
+                at: one.at,
+                message: envelope.message,
+            })
+        });
+        let answer = Message::QueryResultConfirmed(*is_sync, all.collect());
+        Ok((*is_sync, connection.id.clone(), answer))
+    }
+}
+
+/// Returns true if a query selects a connection.
+fn is_meant(query: &Query, connection: &Connection) -> bool {
+    let is_listed = query.connection_ids.contains(&connection.id);
+    let global_id = connection.global_id.as_ref();
+    let is_named = global_id.is_some_and(|id| query.global_ids.contains(id));
+    let is_any = query.connection_ids.is_empty() && query.global_ids.is_empty();
+    let since = query.modified_since;
+    (is_any || is_listed || is_named) && since.is_none_or(|since| connection.changed >= since)
+}
+
+/// Maximum number of connections in an answer.
+const SUMMARIES_MAX: usize = 1000;
+/// Maximum length of a confirmation of our own.
+const DOCUMENT_MAX: usize = 1 << 20;

@@ -1,0 +1,88 @@
+//! Interface to the network: what a provider needs of a scheduler.
+
+use std::fmt;
+
+use lighthaul_booking_client::json::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::message::ErrorId;
+
+/// Network that makes circuits. Calls may repeat after a crash, so each must be idempotent.
+pub trait Resources: fmt::Debug + Send + Sync {
+    /// Holds a circuit. The same `key` returns the same hold.
+    fn hold(&self, owner: &str, key: &str, circuit: &Circuit) -> Result<Hold, Refusal>;
+    /// Promises a circuit that is held.
+    fn commit(&self, owner: &str, reservations: &[u64]) -> Result<(), Refusal>;
+    /// Has the devices make the circuit from its start to its end.
+    fn provision(&self, owner: &str, reservations: &[u64]) -> Result<(), Refusal>;
+    /// Has the devices remove the circuit, and keeps its capacity.
+    fn release(&self, owner: &str, reservations: &[u64]) -> Result<(), Refusal>;
+    /// Gives up the circuit and its capacity.
+    fn end(&self, owner: &str, reservations: &[u64]) -> Result<(), Refusal>;
+    /// Returns the status of a circuit.
+    fn status(&self, owner: &str, reservations: &[u64]) -> Result<Status, Refusal>;
+}
+
+/// Circuit with a constant rate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Circuit {
+    /// Source.
+    pub from: Port,
+    /// Destination.
+    pub to: Port,
+    /// Rate in each direction, in megabits a second.
+    pub rate_mbps: u64,
+    /// Start.
+    pub start: Timestamp,
+    /// End, exclusive.
+    pub end: Timestamp,
+    /// True if it carries packets in both directions.
+    pub is_bidirectional: bool,
+    /// True if both directions must use the same nodes.
+    pub is_symmetric: bool,
+}
+
+/// End of a circuit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    /// Node of the topology.
+    pub node: String,
+    /// Interface at which the direction that leaves the node starts.
+    pub interface: Option<String>,
+    /// Packets of that direction.
+    pub packets: Option<String>,
+}
+
+/// Circuit that is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// Reservations of its directions.
+    pub reservations: Vec<u64>,
+    /// Time at which the hold expires.
+    pub till: Timestamp,
+}
+
+/// Status of a circuit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// No packets are carried.
+    Idle,
+    /// Packets are carried.
+    Active,
+    /// End as planned.
+    Ended,
+    /// Failure, with its reason.
+    Failed(String),
+}
+
+/// Reason why the network does not do something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Refusal {
+    /// Code.
+    pub id: ErrorId,
+    /// Reason and remedy.
+    pub text: String,
+    /// True if the same call may succeed in a moment.
+    pub is_temporary: bool,
+}

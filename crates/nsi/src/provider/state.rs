@@ -1,0 +1,280 @@
+//! Provider and its connections.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+use lighthaul_booking_client::json::Timestamp;
+use lighthaul_io::crypto::identity::random_octets;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::config::{Config, Requester};
+use super::connection::Connection;
+use super::outgoing::Outgoing;
+use super::resources::Resources;
+use super::store::{Kind, Store};
+use crate::message::{ErrorId, NotificationKind, ServiceException};
+
+/// Provider of circuits (an ultimate provider agent).
+///
+/// Every answer is in the store before it is sent. After a restart the same connections have the
+/// same states, and what was requested is done.
+pub struct Provider {
+    pub(super) config: Config,
+    pub(super) resources: Box<dyn Resources>,
+    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    state: Mutex<State>,
+    /// True if there is new work.
+    news: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// Connections, answers and undelivered messages.
+#[derive(Debug)]
+pub(super) struct State {
+    store: Store,
+    pub(super) connections: BTreeMap<String, Connection>,
+    /// Answers by requester and correlation.
+    pub(super) answers: BTreeMap<String, Answer>,
+    pub(super) outbox: BTreeMap<u64, Outgoing>,
+}
+
+/// Answer to a request, for its repetition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Answer {
+    pub(super) key: String,
+    pub(super) requester: String,
+    pub(super) correlation_id: String,
+    /// Fingerprint of the request.
+    pub(super) digest: String,
+    pub(super) connection_id: String,
+    pub(super) document: String,
+    pub(super) at: Timestamp,
+}
+
+/// Changes that are written together.
+#[derive(Debug, Default)]
+pub(super) struct Change {
+    pub(super) connection: Option<Connection>,
+    pub(super) answer: Option<Answer>,
+    pub(super) outgoing: Vec<Outgoing>,
+    /// Numbers of messages that need no delivery any more.
+    pub(super) delivered: Vec<u64>,
+    /// Connections and answers to delete.
+    pub(super) forgotten: Vec<String>,
+    pub(super) outdated: Vec<String>,
+}
+
+/// Response to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// True if the document is a SOAP fault.
+    pub is_fault: bool,
+    /// Envelope.
+    pub document: String,
+}
+
+/// Store of a provider that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot use the store of NSI connections: {0}; check the file, or remove it to forget them"
+)]
+pub struct OpenError(String);
+
+impl Provider {
+    /// Opens a provider with its store.
+    pub fn open(
+        config: Config,
+        store: &Path,
+        resources: Box<dyn Resources>,
+        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
+    ) -> Result<Self, OpenError> {
+        let failed = |why: &dyn fmt::Display| OpenError(why.to_string());
+        let store = Store::open(store).map_err(|why| failed(&why))?;
+        let connections: Vec<Connection> = read(&store, Kind::Connection)?;
+        let answers: Vec<Answer> = read(&store, Kind::Answer)?;
+        let outbox: Vec<Outgoing> = read(&store, Kind::Outgoing)?;
+        let state = State {
+            store,
+            connections: connections
+                .into_iter()
+                .map(|one| (one.id.clone(), one))
+                .collect(),
+            answers: answers
+                .into_iter()
+                .map(|one| (one.key.clone(), one))
+                .collect(),
+            outbox: outbox.into_iter().map(|one| (one.nth, one)).collect(),
+        };
+        Ok(Self {
+            config,
+            resources,
+            clock: Box::new(clock),
+            state: Mutex::new(state),
+            news: Mutex::new(true),
+            changed: Condvar::new(),
+        })
+    }
+
+    /// Returns the settings.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Wakes the threads that wait.
+    pub fn wake(&self) {
+        *self.news.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for news, at most this long.
+    pub fn wait(&self, longest: Duration) {
+        let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self
+            .changed
+            .wait_timeout_while(news, longest, |news| !*news);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn requester(&self, nsa: &str) -> Option<&Requester> {
+        self.config.requesters.iter().find(|one| one.nsa == nsa)
+    }
+
+    pub(super) fn exception(&self, id: ErrorId, text: impl Into<String>) -> ServiceException {
+        ServiceException::new(&self.config.nsa, id, text)
+    }
+
+    /// Writes changes to the store, and then to memory.
+    pub(super) fn apply(&self, state: &mut State, mut change: Change) -> rusqlite::Result<()> {
+        for outgoing in &change.outgoing {
+            // the oldest message makes room
+            let waiting = state
+                .outbox
+                .values()
+                .filter(|one| one.requester == outgoing.requester);
+            let waiting: Vec<&Outgoing> = waiting.collect();
+            let is_new = !state.outbox.contains_key(&outgoing.nth);
+            if is_new && waiting.len() >= WAITING_MAX && change.connection.is_none() {
+                change.connection = undelivered(state, waiting[0], self.now());
+            }
+            if is_new && waiting.len() >= WAITING_MAX {
+                change.delivered.push(waiting[0].nth);
+            }
+        }
+        let documents = documents(&change);
+        state.store.write(&documents)?;
+        for id in &change.forgotten {
+            state.connections.remove(id);
+        }
+        for key in &change.outdated {
+            state.answers.remove(key);
+        }
+        for nth in &change.delivered {
+            state.outbox.remove(nth);
+        }
+        let new = change.connection.into_iter();
+        state
+            .connections
+            .extend(new.map(|one| (one.id.clone(), one)));
+        let new = change.answer.into_iter();
+        state.answers.extend(new.map(|one| (one.key.clone(), one)));
+        let new = change.outgoing.into_iter();
+        state.outbox.extend(new.map(|one| (one.nth, one)));
+        Ok(())
+    }
+}
+
+impl State {
+    /// Returns the number of the next message.
+    pub(super) fn next_outgoing(&self) -> u64 {
+        self.outbox.last_key_value().map_or(0, |(last, _)| last + 1)
+    }
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+fn read<T: DeserializeOwned>(store: &Store, kind: Kind) -> Result<Vec<T>, OpenError> {
+    let all = store.all(kind).map_err(|why| OpenError(why.to_string()))?;
+    let all = all.iter().map(|document| serde_json::from_str(document));
+    let all: serde_json::Result<Vec<T>> = all.collect();
+    all.map_err(|why| OpenError(why.to_string()))
+}
+
+/// Returns the documents of changes.
+fn documents(change: &Change) -> Vec<(Kind, String, Option<String>)> {
+    let mut documents = Vec::new();
+    for id in &change.forgotten {
+        documents.push((Kind::Connection, id.clone(), None));
+    }
+    for key in &change.outdated {
+        documents.push((Kind::Answer, key.clone(), None));
+    }
+    for nth in &change.delivered {
+        documents.push((Kind::Outgoing, format!("{nth:020}"), None));
+    }
+    if let Some(one) = &change.connection {
+        documents.push((Kind::Connection, one.id.clone(), text(one)));
+    }
+    if let Some(one) = &change.answer {
+        documents.push((Kind::Answer, one.key.clone(), text(one)));
+    }
+    for one in &change.outgoing {
+        documents.push((Kind::Outgoing, one.key(), text(one)));
+    }
+    documents
+}
+
+/// Returns the JSON of a document. Our types always have one.
+fn text(document: &impl Serialize) -> Option<String> {
+    serde_json::to_string(document).ok()
+}
+
+/// Returns the connection of a message that is given up, with a note for queries.
+pub(super) fn undelivered(
+    state: &State,
+    outgoing: &Outgoing,
+    now: Timestamp,
+) -> Option<Connection> {
+    let mut connection = state.connections.get(&outgoing.connection_id)?.clone();
+    let correlation_id = outgoing.correlation_id.clone();
+    connection.notify(now, NotificationKind::DeliveryTimeout { correlation_id });
+    connection.changed = now;
+    Some(connection)
+}
+
+/// Returns a new random UUID (RFC 9562, version 4) as a URN.
+pub(crate) fn uuid() -> String {
+    let mut octets = random_octets::<16>();
+    octets[6] = octets[6] & 0x0f | 0x40;
+    octets[8] = octets[8] & 0x3f | 0x80;
+    let hex = HEXLOWER.encode(&octets);
+    let parts = [
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..],
+    ];
+    format!("urn:uuid:{}", parts.join("-"))
+}
+
+/// Maximum number of messages that wait for a requester.
+const WAITING_MAX: usize = 1000;

@@ -1,0 +1,158 @@
+//! Scheduler in a process of its own, which a test can kill.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use std::{env, fs};
+
+use lighthaul_base::Rate;
+use lighthaul_booking::books::{Books, Config, Principal, Role};
+use lighthaul_booking::store::sqlite::Sqlite;
+use lighthaul_booking_client::https::ServerTrust;
+use lighthaul_booking_client::json::Timestamp;
+use lighthaul_calendar::{Link, Topology};
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_nsi::provider::{Config as NsiConfig, Provider};
+use lighthaul_scheduler::certificate::ServerCertificate;
+use lighthaul_scheduler::connections::Limits;
+use lighthaul_scheduler::identity::Authenticator;
+use lighthaul_scheduler::identity::tokens::{self, Entry, Tokens};
+use lighthaul_scheduler::nsi::BookResources;
+use lighthaul_scheduler::serve::{Server, Settings};
+
+/// Directory of a test, removed with it.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn make(name: &str) -> Self {
+        static NTH: AtomicUsize = AtomicUsize::new(0);
+        let nth = NTH.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nsi-{name}-{}-{nth}", std::process::id());
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// Running scheduler.
+pub(crate) struct Instance {
+    child: Child,
+    address: String,
+}
+
+impl Instance {
+    /// Starts a scheduler with the books of a directory and these settings of NSI.
+    pub(crate) fn start(folder: &Folder, config: &str) -> Self {
+        fs::write(folder.0.join("nsi.toml"), config).unwrap();
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["instance::serves", "--exact", "--ignored", "--nocapture"]);
+        command.env(FOLDER, &folder.0).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut said = said.map(Result::unwrap);
+        let address = said.find_map(|line| Some(line.split_once(READY)?.1.to_owned()));
+        let address = address.expect("the scheduler starts");
+        Self { child, address }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Kills the scheduler as a power failure would.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+#[test]
+#[ignore = "a process of other tests"]
+fn serves() {
+    let Some(folder) = env::var_os(FOLDER).map(PathBuf::from) else {
+        return;
+    };
+    let list = folder.join("tokens");
+    let names = [
+        ("agg", Role::User),
+        ("ada", Role::User),
+        ("olga", Role::Operator),
+    ];
+    for (name, role) in names {
+        let entry = Entry {
+            token: Fingerprint::of_token(name),
+            bearer: Principal::new(name, role),
+            expires: None,
+        };
+        tokens::add(&list, &entry).unwrap();
+    }
+    let store = Box::new(Sqlite::open(&folder.join("books")).unwrap());
+    let config = Config {
+        hold: Duration::from_secs(3),
+        ..Config::default()
+    };
+    let now = || Timestamp(unix_nanos());
+    let books = Arc::new(Books::open(store, topology(), config, now).unwrap());
+    let settings = fs::read_to_string(folder.join("nsi.toml")).unwrap();
+    let settings = NsiConfig::parse(&settings).unwrap();
+    let resources = Box::new(BookResources::new(Arc::clone(&books)));
+    let provider = Provider::open(settings, &folder.join("nsi"), resources, now).unwrap();
+    let provider = Arc::new(provider);
+    let woken = Arc::clone(&provider);
+    books.listen(move || woken.wake());
+    let server = Server::listen(Settings {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        certificate: ServerCertificate::Plain,
+        insecure: false,
+        authenticator: Authenticator {
+            tokens: Some(Tokens::open(&list).unwrap()),
+            issuer: None,
+        },
+        books,
+        requests_per_second: 10_000,
+        limits: Limits::default(),
+        peers: ServerTrust::certificate(),
+        circuits: None,
+        nsi: Some(provider),
+    });
+    let server = server.unwrap();
+    println!("{READY}{}", server.address().unwrap());
+    server.run().unwrap();
+}
+
+/// Returns the hosts a, b and c in a row with links of 1 Gb/s in both directions, and d, which only
+/// sends.
+fn topology() -> Topology {
+    let links =
+        [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b"), ("d", "a")].map(|(from, to)| Link {
+            name: format!("{from}-{to}"),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            capacity: Rate::from_mbps(1000),
+            channel: Rate::from_mbps(1),
+            guard: Duration::ZERO,
+            cost: 1,
+        });
+    let nodes = ["a", "b", "c", "d"].map(str::to_owned);
+    Topology::new(nodes.to_vec(), links.to_vec()).unwrap()
+}
+
+const FOLDER: &str = "LIGHTHAUL_NSI_FOLDER";
+const READY: &str = "listening on ";

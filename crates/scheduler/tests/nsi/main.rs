@@ -1,0 +1,6 @@
+//! Provider of NSI with requesters over real sockets, and restarts.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod foreign;
+mod instance;
