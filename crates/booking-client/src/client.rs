@@ -194,6 +194,11 @@ impl Client {
         self.send(Method::POST, "/v1/outages", None, outage)
     }
 
+    /// Returns the outages that have not ended.
+    pub fn outages(&self) -> Result<Vec<OutageView>, ClientError> {
+        self.get("/v1/outages")
+    }
+
     /// Cancels or ends an outage.
     pub fn lift(&self, id: u64) -> Result<OutageView, ClientError> {
         self.send(

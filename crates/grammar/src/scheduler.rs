@@ -120,6 +120,17 @@ pub struct Scheduler {
         help_heading = "Circuits"
     )]
     pub switch: Vec<PathBuf>,
+    /// Offer circuits to NSI requesters
+    ///
+    /// The file has the names of the network and its ports, and the permitted requesters.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LIGHTHAUL_SCHEDULER_NSI",
+        help_heading = "Circuits",
+        hide_short_help = true
+    )]
+    pub nsi: Option<PathBuf>,
     /// Address to listen on
     #[arg(
         long,

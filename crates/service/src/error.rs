@@ -13,6 +13,7 @@ use lighthaul_booking::error::Error as Refused;
 use lighthaul_capture::kernel::error::Error as KernelError;
 use lighthaul_circuit::error::Error as CircuitError;
 use lighthaul_gateway::cluster::{ClusterError, SettingsError};
+use lighthaul_nsi::provider::{ConfigError as NsiConfigError, OpenError as NsiOpenError};
 use lighthaul_session::error::{Code, Coded};
 
 /// Fault of a gateway or scheduler, or of the log and the metrics of a service.
@@ -38,6 +39,15 @@ pub(crate) enum Fault {
     /// TLS that cannot be set up.
     #[error("cannot set up TLS: {0}")]
     Tls(String),
+    /// Settings of NSI that are wrong.
+    #[error("{0}")]
+    Nsi(NsiConfigError),
+    /// A port of NSI at a node that does not exist.
+    #[error("the topology has no node {0}: name one of its nodes in the settings of NSI")]
+    NsiNode(String),
+    /// A store of NSI connections that cannot be used.
+    #[error("{0}")]
+    NsiStore(NsiOpenError),
     /// A store that cannot be used.
     #[error("{0}")]
     Books(Refused),
@@ -118,6 +128,9 @@ impl Coded for Fault {
             | Self::Circuit(_)
             | Self::ForgeableKeys(_)
             | Self::Tls(_)
+            | Self::Nsi(_)
+            | Self::NsiNode(_)
+            | Self::NsiStore(_)
             | Self::NoListener
             | Self::OnlyShared(_)
             | Self::ClusterSettings(_)

@@ -5,6 +5,7 @@
 //! it runs, it reads the policy file again after each change.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,12 +31,14 @@ use lighthaul_io::crypto::tls;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::durable;
 use lighthaul_io::host::wait::pause;
+use lighthaul_nsi::provider::{Config as NsiConfig, Provider};
 use lighthaul_remote::paths;
 use lighthaul_scheduler::certificate::ServerCertificate;
 use lighthaul_scheduler::circuits::{Circuits, with_device_limits};
 use lighthaul_scheduler::connections::Limits;
 use lighthaul_scheduler::identity::tokens::Tokens;
 use lighthaul_scheduler::identity::{Authenticator, Issuer, Keys};
+use lighthaul_scheduler::nsi::BookResources;
 use lighthaul_scheduler::serve::{Server, Settings as ServerSettings};
 use lighthaul_session::error::{Error, FileAction};
 use sd_notify::NotifyState;
@@ -58,6 +61,8 @@ pub struct Settings {
     pub devices: Vec<(String, PathBuf)>,
     /// Files with the settings of switches that speak TL1.
     pub switches: Vec<PathBuf>,
+    /// File with the settings of the NSI provider, if there is one.
+    pub nsi: Option<PathBuf>,
     /// REST interface.
     pub rest: RestSettings,
     /// Private key of this host.
@@ -134,6 +139,7 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
         let circuits = Circuits::start(Arc::clone(&books), drivers, clock, Timestamp(unix_nanos()));
         Some(circuits.map_err(failed)?)
     };
+    let nsi = nsi(settings, &books)?;
     let server = ServerSettings {
         listen: settings.rest.listen,
         certificate: settings.rest.certificate.clone(),
@@ -156,6 +162,33 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     // without a service manager the notification has no receiver
     sd_notify::notify(&[NotifyState::Ready]).ok();
     server.run().map_err(failed)
+}
+
+/// Returns the provider of NSI, if it is configured. Its store is beside that of the books.
+fn nsi(settings: &Settings, books: &Arc<Books>) -> Result<Option<Arc<Provider>>, Error> {
+    let Some(path) = &settings.nsi else {
+        return Ok(None);
+    };
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|e| Error::file(FileAction::Open, path, &e))?;
+    let config = NsiConfig::parse(&text).map_err(Fault::Nsi)?;
+    let nodes = books.topology().map_err(failed)?.nodes;
+    if let Some(stp) = config.stps.iter().find(|stp| !nodes.contains(&stp.node)) {
+        return Err(Fault::NsiNode(stp.node.clone()).into());
+    }
+    let store = settings
+        .books
+        .store
+        .as_ref()
+        .filter(|_| server(settings).is_none());
+    let store = with_end(&store.map_or_else(paths::books, PathBuf::from), "nsi");
+    let resources = Box::new(BookResources::new(Arc::clone(books)));
+    let clock = || Timestamp(unix_nanos());
+    let provider = Provider::open(config, &store, resources, clock).map_err(Fault::NsiStore)?;
+    let provider = Arc::new(provider);
+    let woken = Arc::clone(&provider);
+    books.listen(move || woken.wake());
+    Ok(Some(provider))
 }
 
 /// Refuses port 0 if other instances share the store, since they could not find this one. Two instances on one host would
@@ -398,6 +431,7 @@ mod tests {
             interfaces: Vec::new(),
             devices: Vec::new(),
             switches: Vec::new(),
+            nsi: None,
             rest: RestSettings {
                 listen: listen.parse().unwrap(),
                 url: url.map(str::to_owned),

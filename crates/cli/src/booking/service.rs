@@ -41,6 +41,7 @@ fn settings(args: &Scheduler) -> Result<Settings, Error> {
         interfaces: args.shape.iter().map(interface).collect(),
         devices: args.device.iter().map(device).collect(),
         switches: args.switch.clone(),
+        nsi: args.nsi.clone(),
         rest: RestSettings {
             listen: args.listen,
             url: args.url.clone(),

@@ -1,1 +1,13 @@
-//! x
+//! Requester: leases a circuit from a provider.
+//!
+//! - [`client`]: requests, and their confirmations; [`inbox`]: confirmations that arrive
+//! - [`lease`]: circuit that is leased, and why there is none; [`link`]: its capacity for a scheduler
+
+pub mod client;
+pub mod inbox;
+pub mod lease;
+pub mod link;
+
+pub use client::{Requester, RequesterConfig};
+pub use inbox::Inbox;
+pub use lease::{Lease, LeaseError, Step};

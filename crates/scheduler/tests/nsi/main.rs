@@ -4,3 +4,5 @@
 
 mod foreign;
 mod instance;
+mod leases;
+mod listener;

@@ -1,0 +1,229 @@
+//! Our requester leases circuits from our provider.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use lighthaul_booking_client::client::{Client, Filter};
+use lighthaul_booking_client::https::ServerTrust;
+use lighthaul_booking_client::json::{Bytes, NewOutage, NewReservation, Timestamp};
+use lighthaul_circuit::reservation::ReservationState;
+use lighthaul_io::host::clock::{Clock, unix_nanos};
+use lighthaul_io::host::wait::pause;
+use lighthaul_nsi::machine::{LifecycleState, ProvisionState};
+use lighthaul_nsi::message::{
+    Criteria, Directionality, ErrorId, P2p, Reserve, Schedule, ServiceException,
+};
+use lighthaul_nsi::requester::link::{close_link, open_link};
+use lighthaul_nsi::requester::{LeaseError, Requester, RequesterConfig, Step};
+
+use crate::instance::{Folder, Instance};
+use crate::listener::Listener;
+
+/// Provider, and a requester with its listener.
+struct Setting {
+    folder: Folder,
+    config: String,
+    instance: Instance,
+    listener: Listener,
+}
+
+impl Setting {
+    fn make(name: &str) -> Self {
+        let listener = Listener::start();
+        let folder = Folder::make(name);
+        let config = format!(
+            "nsa = 'urn:p'\nnetwork = 'urn:n'\n[[stp]]\nport = 'a'\nvlans = '7-9'\n[[stp]]\nport = 'c'\n\
+             [[requester]]\nnsa = 'urn:r'\nidentity = 'agg'\nreply_to = ['{}']\n",
+            listener.url()
+        );
+        let instance = Instance::start(&folder, &config);
+        Self {
+            folder,
+            config,
+            instance,
+            listener,
+        }
+    }
+
+    fn requester(&self, step_max: Duration) -> Requester {
+        let config = RequesterConfig {
+            nsa: "urn:r".to_owned(),
+            provider: "urn:p".to_owned(),
+            url: format!("{}/nsi/v2/provider", self.instance.url()),
+            token: Some("agg".to_owned()),
+            reply_to: self.listener.url(),
+            step_max,
+        };
+        let requester = Requester::new(config, ServerTrust::certificate()).unwrap();
+        self.listener.inbox.set(requester.inbox()).ok();
+        requester
+    }
+
+    /// Returns the states of all reservations at the provider.
+    fn reservations(&self) -> Vec<ReservationState> {
+        let url = self.instance.url();
+        let token = Some("olga".to_owned());
+        let client = Client::new(&url, ServerTrust::certificate(), token).unwrap();
+        let all = client.reservations(&Filter::default(), None).unwrap();
+        all.items.iter().map(|one| one.state).collect()
+    }
+}
+
+/// Returns a request for this rate in the next 100 seconds.
+fn wanted(capacity_mbps: u64) -> Reserve {
+    let now = unix_nanos();
+    Reserve {
+        criteria: Criteria {
+            schedule: Schedule {
+                start: Some(Timestamp(now + 2_000_000_000)),
+                end: Some(Timestamp(now + 100_000_000_000)),
+            },
+            p2p: Some(P2p {
+                capacity_mbps,
+                directionality: Directionality::Bidirectional,
+                symmetric_path: None,
+                source: "urn:n:a".to_owned(),
+                dest: "urn:n:c".to_owned(),
+                ero: Vec::new(),
+                unsupported: Vec::new(),
+            }),
+            ..Criteria::default()
+        },
+        ..Reserve::default()
+    }
+}
+
+#[test]
+fn lease_carries_packets_survives_a_restart_and_ends() {
+    let mut setting = Setting::make("lease");
+    let lease = setting.requester(LONG).lease(wanted(400)).unwrap();
+    assert_eq!(
+        (lease.capacity_mbps, lease.source.as_str()),
+        (400, "urn:n:a?vlan=7")
+    );
+    setting.instance.kill();
+    setting.instance = Instance::start(&setting.folder, &setting.config);
+    let inbox = setting.listener.inbox.get().map(std::sync::Arc::clone);
+    let requester = setting.requester(LONG);
+    assert!(inbox.is_some());
+    let clock = Clock::start();
+    let begun = clock.now();
+    while !requester
+        .query(&lease.connection_id)
+        .unwrap()
+        .states
+        .data_plane
+        .active
+    {
+        assert!(
+            clock.now().since(begun) < LONG,
+            "the circuit carries no packets"
+        );
+        pause(Duration::from_millis(50));
+    }
+    let states = requester.query(&lease.connection_id).unwrap().states;
+    assert_eq!(states.provision, ProvisionState::Provisioned);
+    assert_eq!(setting.reservations(), [ReservationState::Active; 2]);
+    // the confirmation goes to the inbox of the first requester, so the second one asks
+    let requester = setting.requester(Duration::from_secs(2));
+    requester.terminate(&lease.connection_id).unwrap();
+    let states = requester.query(&lease.connection_id).unwrap().states;
+    assert_eq!(states.lifecycle, LifecycleState::Terminated);
+    assert_eq!(setting.reservations(), [ReservationState::Terminated; 2]);
+}
+
+#[test]
+fn scheduler_books_transfers_inside_a_lease_and_nowhere_else() {
+    let setting = Setting::make("inside");
+    let folder = Folder::make("own");
+    let own = Instance::start(&folder, &setting.config);
+    let client = |token: &str| {
+        let token = Some(token.to_owned());
+        Client::new(&own.url(), ServerTrust::certificate(), token).unwrap()
+    };
+    let (operator, user) = (client("olga"), client("ada"));
+    let never = NewOutage {
+        link: "b-c".to_owned(),
+        from: None,
+        till: "2100-01-01T00:00:00Z".parse().unwrap(),
+        why: String::new(),
+    };
+    operator.outage(&never).unwrap();
+    let transfer = |bytes: u64| NewReservation {
+        path: Some(vec!["b-c".to_owned()]),
+        size: Some(Bytes(bytes)),
+        ..NewReservation::default()
+    };
+    assert!(user.reserve(&transfer(1_000_000_000)).is_err());
+    let requester = setting.requester(LONG);
+    let lease = requester.lease(wanted(1000)).unwrap();
+    open_link(&operator, "b-c", &lease).unwrap();
+    let booked = user.reserve(&transfer(1_000_000_000)).unwrap();
+    let (first, last) = (booked.steps[0], booked.steps[booked.steps.len() - 1]);
+    assert!(
+        first.from >= lease.start && last.till <= lease.end,
+        "{booked:?}"
+    );
+    // the lease carries 12 GB
+    assert!(user.reserve(&transfer(12_500_000_000)).is_err());
+    requester.terminate(&lease.connection_id).unwrap();
+    close_link(&operator, Timestamp(unix_nanos()), "b-c", &lease).unwrap();
+    assert!(user.reserve(&transfer(1_000_000)).is_err());
+}
+
+#[test]
+fn refused_lease_names_the_reason_and_leaves_nothing_behind() {
+    let setting = Setting::make("refused");
+    let requester = setting.requester(LONG);
+    let why = requester.lease(wanted(2000)).unwrap_err();
+    let LeaseError::Refused { step, why } = why else {
+        panic!("{why}");
+    };
+    let ServiceException { id, nsa_id, .. } = *why;
+    assert_eq!(
+        (step, id, nsa_id.as_str()),
+        (Step::Reserve, ErrorId::CapacityUnavailable, "urn:p")
+    );
+    assert_eq!(setting.reservations(), []);
+    let mut unknown = wanted(1);
+    unknown.criteria.p2p.as_mut().unwrap().dest = "urn:n:x".to_owned();
+    let why = requester.lease(unknown).unwrap_err().to_string();
+    assert!(
+        why.contains("00701") && why.contains("urn:n:x is unknown"),
+        "{why}"
+    );
+}
+
+#[test]
+fn lost_confirmations_end_the_lease_or_are_replaced_by_a_query() {
+    let setting = Setting::make("lost");
+    let requester = setting.requester(Duration::from_secs(1));
+    setting.listener.is_deaf.store(true, Ordering::Relaxed);
+    let why = requester.lease(wanted(1)).unwrap_err();
+    assert_eq!(why, LeaseError::Timeout(Step::Reserve));
+    assert_eq!(setting.reservations(), [ReservationState::Terminated; 2]);
+    setting.listener.is_deaf.store(false, Ordering::Relaxed);
+    let lease = requester.lease(wanted(1)).unwrap();
+    setting.listener.is_deaf.store(true, Ordering::Relaxed);
+    requester.terminate(&lease.connection_id).unwrap();
+}
+
+#[test]
+fn forged_confirmation_is_not_believed() {
+    let setting = Setting::make("forged");
+    let requester = setting.requester(LONG);
+    let forged = "<e:Envelope xmlns:e='http://schemas.xmlsoap.org/soap/envelope/'><e:Header>\
+        <h:nsiHeader xmlns:h='http://schemas.ogf.org/nsi/2013/12/framework/headers'><protocolVersion/>\
+        <correlationId>urn:uuid:1</correlationId><requesterNSA>urn:r</requesterNSA>\
+        <providerNSA>urn:p</providerNSA></h:nsiHeader></e:Header><e:Body><t:terminateConfirmed \
+        xmlns:t='http://schemas.ogf.org/nsi/2013/12/connection/types'><connectionId>1</connectionId>\
+        </t:terminateConfirmed></e:Body></e:Envelope>";
+    let inbox = requester.inbox();
+    let reply = inbox.accept(forged.as_bytes());
+    assert!(!reply.is_fault && reply.document.contains("acknowledgment"));
+    assert!(inbox.accept(b"<x/>").is_fault);
+    let why = requester.terminate("1").unwrap_err().to_string();
+    assert!(why.contains("00203"), "{why}");
+}
+
+const LONG: Duration = Duration::from_secs(20);
