@@ -51,6 +51,7 @@ pages! {
     daemon "docs/src/daemon.md"
     scheduler "docs/src/scheduler.md"
     circuits "docs/src/circuits.md"
+    nsi "docs/src/nsi.md"
     gateways "docs/src/gateways.md"
     monitor "docs/src/monitor.md"
     tuning "docs/src/tuning.md"
