@@ -78,6 +78,10 @@ impl Connection {
             lifecycle,
             ..
         } = self.states;
+        if lifecycle == LifecycleState::Terminated {
+            // requests that it overtook stay open
+            return false;
+        }
         lifecycle == LifecycleState::Terminating
             || matches!(
                 reservation,

@@ -82,6 +82,9 @@ impl Provider {
         if connection.states.lifecycle == LifecycleState::Terminating {
             return self.terminate(connection);
         }
+        if connection.states.lifecycle == LifecycleState::Terminated {
+            return Ok(Vec::new());
+        }
         match connection.states.reservation {
             ReservationState::Checking => return self.hold(connection),
             ReservationState::Committing => return self.commit(connection),
@@ -146,8 +149,9 @@ impl Provider {
             }
             Err(why) if why.is_temporary => Err(why),
             Err(why) => {
+                // one of two directions may be committed
+                self.end(connection)?;
                 self.enter(connection, ReservationEvent::CommitFailed);
-                connection.hold_till = None;
                 let failure = self.failure(connection, &why);
                 Ok(vec![(request, Message::ReserveCommitFailed(failure))])
             }
@@ -240,6 +244,8 @@ impl Provider {
         let is_active = status == Status::Active;
         messages.extend(self.data_plane(connection, is_active));
         if let Status::Failed(why) = status {
+            // the other direction alone is unusable
+            self.end(connection)?;
             self.live(connection, LifecycleEvent::ForcedEnd);
             let why = Refusal {
                 id: crate::message::ErrorId::Internal,

@@ -1,0 +1,387 @@
+//! Provider under random requests, times and restarts, with a network of one link in memory.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use lighthaul_booking_client::json::Timestamp;
+use lighthaul_nsi::machine::{LifecycleState, ReservationState};
+use lighthaul_nsi::message::body::QueryKind;
+use lighthaul_nsi::message::name::PROVIDER_PROTOCOL;
+use lighthaul_nsi::message::query::{Query, Summary};
+use lighthaul_nsi::message::{
+    Criteria, Directionality, Envelope, ErrorId, Header, Message, Operation, P2p, Reserve, Schedule,
+};
+use lighthaul_nsi::provider::{
+    Circuit, Config, Hold, Outgoing, Provider, Refusal, Resources, Status,
+};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+const SECOND: u64 = 1_000_000_000;
+const HOLD: u64 = 10 * SECOND;
+const LINK_MBPS: u64 = 1000;
+
+/// Link with a constant capacity. Reservations are kept over restarts of the provider.
+#[derive(Clone, Debug)]
+struct Link {
+    now: Arc<AtomicU64>,
+    booked: Arc<Mutex<BTreeMap<String, Booked>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Booked {
+    id: u64,
+    mbps: u64,
+    till: u64,
+    is_committed: bool,
+    is_provisioned: bool,
+    is_ended: bool,
+}
+
+impl Link {
+    fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Booked>> {
+        self.booked.lock().unwrap()
+    }
+
+    fn with(&self, ids: &[u64], act: impl Fn(&mut Booked) -> bool) -> Result<(), Refusal> {
+        let mut booked = self.all();
+        for one in booked.values_mut().filter(|one| ids.contains(&one.id)) {
+            if !act(one) {
+                return Err(refusal(ErrorId::InvalidTransition));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the rate that is held or promised.
+    fn used(&self) -> u64 {
+        let now = self.now();
+        let booked = self.all();
+        let live = booked
+            .values()
+            .filter(|one| !one.is_ended && (one.is_committed || one.till > now));
+        live.map(|one| one.mbps).sum()
+    }
+}
+
+fn refusal(id: ErrorId) -> Refusal {
+    Refusal {
+        id,
+        text: "no".to_owned(),
+        is_temporary: false,
+    }
+}
+
+impl Resources for Link {
+    fn hold(&self, _: &str, key: &str, circuit: &Circuit) -> Result<Hold, Refusal> {
+        let known = self.all().get(key).cloned();
+        let used = self.used();
+        let booked = match known {
+            Some(booked) => booked,
+            None if used + circuit.rate_mbps > LINK_MBPS => {
+                return Err(refusal(ErrorId::CapacityUnavailable));
+            }
+            None => {
+                let mut all = self.all();
+                let booked = Booked {
+                    id: all.len() as u64,
+                    mbps: circuit.rate_mbps,
+                    till: self.now() + HOLD,
+                    is_committed: false,
+                    is_provisioned: false,
+                    is_ended: false,
+                };
+                all.insert(key.to_owned(), booked.clone());
+                booked
+            }
+        };
+        Ok(Hold {
+            reservations: vec![booked.id],
+            till: Timestamp(booked.till),
+        })
+    }
+
+    fn commit(&self, _: &str, ids: &[u64]) -> Result<(), Refusal> {
+        let now = self.now();
+        self.with(ids, |one| {
+            one.is_committed |= !one.is_ended && one.till > now;
+            one.is_committed
+        })
+    }
+
+    fn provision(&self, _: &str, ids: &[u64]) -> Result<(), Refusal> {
+        self.with(ids, |one| {
+            one.is_provisioned = one.is_committed && !one.is_ended;
+            one.is_provisioned
+        })
+    }
+
+    fn release(&self, _: &str, ids: &[u64]) -> Result<(), Refusal> {
+        self.with(ids, |one| {
+            one.is_provisioned = false;
+            true
+        })
+    }
+
+    fn end(&self, _: &str, ids: &[u64]) -> Result<(), Refusal> {
+        self.with(ids, |one| {
+            one.is_ended = true;
+            true
+        })
+    }
+
+    fn status(&self, _: &str, ids: &[u64]) -> Result<Status, Refusal> {
+        let booked = self.all();
+        let mut ours = booked.values().filter(|one| ids.contains(&one.id));
+        let is_active = ours.any(|one| one.is_provisioned && !one.is_ended);
+        Ok(if is_active {
+            Status::Active
+        } else {
+            Status::Idle
+        })
+    }
+}
+
+/// Step of a random run.
+#[derive(Clone, Debug)]
+enum Step {
+    Reserve(u64),
+    Operate(Operation, prop::sample::Index),
+    /// The last request again.
+    Again,
+    Pass(u64),
+    Work,
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (100..700_u64).prop_map(Step::Reserve),
+        6 => (select(Operation::ALL.to_vec()), any::<prop::sample::Index>())
+            .prop_map(|(operation, which)| Step::Operate(operation, which)),
+        1 => Just(Step::Again),
+        2 => (1..9_u64).prop_map(Step::Pass),
+        6 => Just(Step::Work),
+        1 => Just(Step::Restart),
+    ]
+}
+
+struct Run {
+    path: PathBuf,
+    link: Link,
+    provider: Provider,
+    ids: Vec<String>,
+    /// Correlation and document of the last request.
+    last: Option<(String, String)>,
+    /// Correlations of accepted requests, and of their confirmations.
+    accepted: BTreeSet<String>,
+    confirmed: BTreeMap<String, usize>,
+    sent: u64,
+}
+
+fn open(path: &Path, link: &Link) -> Provider {
+    let config = "nsa = 'urn:p'\nnetwork = 'urn:n'\n[[stp]]\nport = 'a'\n[[stp]]\nport = 'c'\n\
+        [[requester]]\nnsa = 'urn:r'\nidentity = 'agg'\nreply_to = ['http://r/']\n";
+    let clock = link.clone();
+    let resources = Box::new(link.clone());
+    let config = Config::parse(config).unwrap();
+    Provider::open(config, path, resources, move || Timestamp(clock.now())).unwrap()
+}
+
+impl Run {
+    fn ask(&mut self, message: Message) -> Message {
+        self.sent += 1;
+        let correlation_id = format!("urn:uuid:00000000-0000-4000-8000-{:012x}", self.sent);
+        let header = Header {
+            protocol: PROVIDER_PROTOCOL.to_owned(),
+            correlation_id: correlation_id.clone(),
+            requester: "urn:r".to_owned(),
+            provider: "urn:p".to_owned(),
+            reply_to: Some("http://r/x".to_owned()),
+        };
+        let is_query = matches!(message, Message::Query(..));
+        let document = Envelope::new(header, message).encode();
+        let reply = self.provider.answer("agg", document.as_bytes());
+        let answer = Envelope::decode(reply.document.as_bytes(), 1 << 20)
+            .unwrap()
+            .message;
+        if !is_query {
+            self.last = Some((correlation_id.clone(), document));
+            if !reply.is_fault {
+                self.accepted.insert(correlation_id);
+            }
+        }
+        answer
+    }
+
+    fn summaries(&mut self) -> Vec<Summary> {
+        let query = Message::Query(QueryKind::SummarySync, Query::default());
+        let Message::QueryConfirmed(_, all) = self.ask(query) else {
+            panic!("a query has an answer");
+        };
+        all
+    }
+
+    fn make(&mut self, step: &Step) {
+        match step {
+            Step::Reserve(mbps) => {
+                let end = Timestamp(self.link.now() + 10_000 * SECOND);
+                if let Message::ReserveResponse(id) = self.ask(reserve(*mbps, end)) {
+                    self.ids.push(id);
+                }
+            }
+            Step::Operate(operation, which) if !self.ids.is_empty() => {
+                let id = which.get(&self.ids).clone();
+                self.ask(Message::Request(*operation, id));
+            }
+            Step::Operate(..) => {}
+            Step::Again => {
+                let before = self.link.used();
+                if let Some((id, last)) = &self.last
+                    && !self.provider.answer("agg", last.as_bytes()).is_fault
+                {
+                    // a refused request may be accepted in another state
+                    self.accepted.insert(id.clone());
+                }
+                assert_eq!(self.link.used(), before);
+            }
+            Step::Pass(seconds) => {
+                self.link
+                    .now
+                    .fetch_add(*seconds * SECOND, Ordering::Relaxed);
+            }
+            Step::Work => self.work(),
+            Step::Restart => {
+                let before = self.summaries();
+                let nowhere = Path::new(":memory:");
+                self.provider = open(nowhere, &self.link);
+                self.provider = open(&self.path, &self.link);
+                assert_eq!(self.summaries(), before);
+            }
+        }
+        assert!(self.link.used() <= LINK_MBPS);
+    }
+
+    fn work(&mut self) {
+        self.provider.work();
+        let mut all: Vec<Outgoing> = Vec::new();
+        self.provider.deliver("urn:r", |one| {
+            all.push(one.clone());
+            Ok(())
+        });
+        for one in all {
+            let envelope = Envelope::decode(one.document.as_bytes(), 1 << 20).unwrap();
+            if !matches!(envelope.message, Message::Notification(_)) {
+                let id = envelope.header.unwrap().correlation_id;
+                *self.confirmed.entry(id).or_default() += 1;
+            }
+        }
+    }
+
+    /// Does all that is left, and checks what must hold then.
+    fn finish(mut self) {
+        for _ in 0..8 {
+            self.work();
+        }
+        self.link.now.fetch_add(2 * HOLD, Ordering::Relaxed);
+        for _ in 0..8 {
+            self.work();
+        }
+        let all = self.summaries();
+        let is_live = |one: &&Summary| one.states.lifecycle == LifecycleState::Created;
+        for one in &all {
+            let is_held = one.states.reservation == ReservationState::Held;
+            assert!(!is_held || !is_live(&one), "a hold expires");
+            assert_ne!(
+                one.states.lifecycle,
+                LifecycleState::Terminating,
+                "work is done"
+            );
+        }
+        for id in self.confirmed.keys() {
+            assert!(self.accepted.contains(id), "{id} was not accepted");
+        }
+        let promised = all.iter().filter(is_live).flat_map(|one| &one.criteria);
+        let promised = promised.filter_map(|criteria| criteria.p2p.as_ref());
+        let promised: u64 = promised.map(|p2p| p2p.capacity_mbps).sum();
+        assert_eq!(
+            self.link.used(),
+            promised,
+            "only live connections have capacity"
+        );
+        // a connection that is terminated leaves at most one request of each other machine open
+        let missing = self.accepted.len() - self.confirmed.len();
+        let ended = all.len() - all.iter().filter(is_live).count();
+        assert!(
+            missing <= 2 * ended,
+            "{missing} without a confirmation, {ended} ended"
+        );
+    }
+}
+
+fn reserve(capacity_mbps: u64, end: Timestamp) -> Message {
+    let p2p = P2p {
+        capacity_mbps,
+        directionality: Directionality::Unidirectional,
+        symmetric_path: None,
+        source: "urn:n:a".to_owned(),
+        dest: "urn:n:c".to_owned(),
+        ero: Vec::new(),
+        unsupported: Vec::new(),
+    };
+    let schedule = Schedule {
+        start: None,
+        end: Some(end),
+    };
+    let criteria = Criteria {
+        schedule,
+        p2p: Some(p2p),
+        ..Criteria::default()
+    };
+    Message::Reserve(Box::new(Reserve {
+        criteria,
+        ..Reserve::default()
+    }))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn requests_are_confirmed_and_capacity_is_never_lost(
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        static NTH: AtomicU64 = AtomicU64::new(0);
+        let nth = NTH.fetch_add(1, Ordering::Relaxed);
+        let path = format!("nsi-provider-{}-{nth}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(path);
+        let link = Link {
+            now: Arc::new(AtomicU64::new(1_800_000_000 * SECOND)),
+            booked: Arc::default(),
+        };
+        let mut run = Run {
+            provider: open(&path, &link),
+            path: path.clone(),
+            link,
+            ids: Vec::new(),
+            last: None,
+            accepted: BTreeSet::new(),
+            confirmed: BTreeMap::new(),
+            sent: 0,
+        };
+        for step in steps {
+            run.make(&step);
+        }
+        run.finish();
+        for end in ["", "-wal", "-shm"] {
+            std::fs::remove_file(format!("{}{end}", path.display())).ok();
+        }
+    }
+}
