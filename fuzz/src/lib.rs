@@ -5,6 +5,7 @@ pub mod booking;
 pub mod circuit;
 pub mod launch;
 pub mod daemon;
+pub mod domains;
 pub mod fec;
 pub mod gateway;
 pub mod io;

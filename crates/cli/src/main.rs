@@ -14,12 +14,12 @@ mod complete;
 mod config;
 mod copy;
 mod doctor;
+mod domains;
 mod error;
 mod files;
 mod gateway;
 mod keys;
 mod lab;
-mod man_page;
 mod manual;
 mod monitor;
 mod output;
@@ -34,6 +34,7 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches;
 use lighthaul_grammar::cli::{Cli, Command};
+use lighthaul_grammar::domains::{Domains, DomainsAction};
 use lighthaul_grammar::gateway::Gateway;
 use lighthaul_grammar::help;
 use lighthaul_io::host::{heap, interrupt};
@@ -98,7 +99,14 @@ fn catch(command: &Command) -> std::io::Result<()> {
     }
     let is_work = matches!(
         command,
-        Command::Cp(_) | Command::Stream(_) | Command::Serve(_) | Command::Monitor(_)
+        Command::Cp(_)
+            | Command::Stream(_)
+            | Command::Serve(_)
+            | Command::Monitor(_)
+            | Command::Domains(Domains {
+                action: Some(DomainsAction::Serve(_)),
+                ..
+            })
     );
     if is_work {
         interrupt::handle_signals()
@@ -151,6 +159,8 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
         Command::Extend(args) => booking::modify::extend(&args.change).map(|()| 0),
         Command::Cancel(args) => booking::list::cancel(args).map(|()| 0),
         Command::Calendar(args) => booking::calendar::run(args).map(|()| 0),
+        Command::Domains(args) => domains::run::domains(args).map(|()| 0),
+        Command::Path(args) => domains::run::path(args).map(|()| 0),
         Command::Token(args) => token::token(args).map(|()| 0),
         Command::Sign(args) => token::sign(args).map(|()| 0),
         Command::Key(args) => key::key(args).map(|()| 0),

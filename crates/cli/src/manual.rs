@@ -9,8 +9,8 @@ use lighthaul_session::message::VERSION;
 use serde_json::json;
 
 use crate::complete;
-use crate::man_page;
 use crate::output::print::{print, print_json};
+use lighthaul_grammar::man_page;
 
 /// Prints completions.
 pub(crate) fn completions(args: &Completions) -> Result<(), Error> {

@@ -70,6 +70,18 @@ pub enum Error {
         /// Reason.
         why: String,
     },
+    /// Device at an interface that its switch does not have.
+    #[error(
+        "cannot use the device at {interface}: {} has no such interface; add it to its [interfaces], or correct the \
+         [[device]]",
+        file.display()
+    )]
+    NoInterface {
+        /// Interface.
+        interface: String,
+        /// Settings of the switch.
+        file: PathBuf,
+    },
     /// Resource that the operating system refused.
     #[error("cannot start the service: {0}; free resources of this host and start it again")]
     Resources(String),

@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::booking::{Book, Calendar, Cancel, Extend, Modify, Quote, Reservations};
 use crate::copy::Cp;
 use crate::doctor::Doctor;
+use crate::domains::{Domains, DomainsAction, Path, PathAction};
 use crate::files::{Du, Ls, Mkdir, Rm, Stat};
 use crate::forward::Forward;
 use crate::gateway::{Action, Gateway};
@@ -66,6 +67,8 @@ pub enum Command {
     Extend(Extend),
     Cancel(Cancel),
     Calendar(Calendar),
+    Domains(Domains),
+    Path(Path),
     Wrap(Wrap),
     Key(Key),
     Allow(Allow),
@@ -107,6 +110,17 @@ impl Command {
             Self::Extend(args) => args.change.asking.output.json,
             Self::Cancel(args) => args.asking.output.json,
             Self::Calendar(args) => args.asking.output.json,
+            Self::Domains(args) => match &args.action {
+                Some(DomainsAction::Status(status)) => status.output.json,
+                Some(DomainsAction::Serve(_)) => false,
+                None => args.status.output.json,
+            },
+            Self::Path(args) => match &args.action {
+                Some(PathAction::List(list)) => list.output.json,
+                Some(PathAction::Show(show)) => show.output.json,
+                Some(PathAction::Cancel(cancel)) => cancel.output.json,
+                None => args.output.json,
+            },
             Self::Gateway(args) => {
                 matches!(&args.action, Some(Action::Status(status)) if status.output.json)
             }

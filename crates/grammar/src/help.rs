@@ -8,10 +8,8 @@ use crate::cli::Cli;
 
 /// Returns the command line of `lighthaul`.
 pub fn command() -> Command {
-    // without empty lines around the usage, the list of commands fits a terminal
-    complete(
-        Cli::command().help_template("{about-with-newline}{usage-heading} {usage}\n{all-args}"),
-    )
+    // without empty lines and the heading of the commands, their list fits a terminal
+    complete(Cli::command().help_template(TEMPLATE))
 }
 
 /// Completes the help of a command and of its subcommands.
@@ -85,6 +83,8 @@ fn describe(arg: Arg) -> Arg {
     }
 }
 
+const TEMPLATE: &str =
+    "{about-with-newline}{usage-heading} {usage}\n{subcommands}\nOptions:\n{options}";
 const OUTPUT: &str = "Output";
 const SUMMARY: &str = "Print this summary; --help prints all options";
 const MORE: &str = "See all options with --help";

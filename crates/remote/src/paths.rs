@@ -38,15 +38,23 @@ pub fn configs() -> [PathBuf; 2] {
 
 /// Returns the path of the gateway's status socket: in its service manager's directory, the system's, or this user's.
 pub fn gateway_socket() -> PathBuf {
+    runtime_folder().join("gateway.sock")
+}
+
+/// Returns the path of the control socket of a domain, in the same directory.
+pub fn domain_socket() -> PathBuf {
+    runtime_folder().join("domain.sock")
+}
+
+fn runtime_folder() -> PathBuf {
     let set = |name| env::var_os(name).map(PathBuf::from);
-    let folder = if let Some(folder) = set("RUNTIME_DIRECTORY") {
+    if let Some(folder) = set("RUNTIME_DIRECTORY") {
         folder
     } else if rustix::process::geteuid().is_root() {
         PathBuf::from("/run/lighthaul")
     } else {
         set("XDG_RUNTIME_DIR").map_or_else(user_folder, |folder| folder.join("lighthaul"))
-    };
-    folder.join("gateway.sock")
+    }
 }
 
 /// Returns the path of the private key of this user.

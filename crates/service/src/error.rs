@@ -12,6 +12,8 @@ use std::path::PathBuf;
 use lighthaul_booking::error::Error as Refused;
 use lighthaul_capture::kernel::error::Error as KernelError;
 use lighthaul_circuit::error::Error as CircuitError;
+use lighthaul_domains::Error as DomainError;
+use lighthaul_domains::control::{ControlError, Problem};
 use lighthaul_gateway::cluster::{ClusterError, SettingsError};
 use lighthaul_nsi::provider::{ConfigError as NsiConfigError, OpenError as NsiOpenError};
 use lighthaul_session::error::{Code, Coded};
@@ -33,6 +35,12 @@ pub(crate) enum Fault {
     /// Settings of circuits that a driver refuses.
     #[error("{0}")]
     Circuit(CircuitError),
+    /// A service of a domain that cannot start, or that has ended by itself.
+    #[error("{0}")]
+    Domain(DomainError),
+    /// A socket for local programs that cannot be opened.
+    #[error("{0}")]
+    Control(ControlError),
     /// A URL of keys without TLS.
     #[error("keys from {0} could be forged on the way: give an https:// URL with --jwks")]
     ForgeableKeys(String),
@@ -139,6 +147,8 @@ impl Coded for Fault {
             | Self::Log(_) => Code::Usage,
             #[cfg(feature = "otel")]
             Self::Traces { .. } => Code::Usage,
+            Self::Domain(why) => of_domain(why),
+            Self::Control(why) => of_control(why),
             Self::Books(refused) => of_books(refused),
             Self::Accept(_) | Self::Listen { .. } | Self::Start(_) | Self::Metrics { .. } => {
                 Code::Network
@@ -168,6 +178,45 @@ const fn of_kernel(error: &KernelError) -> Code {
         | KernelError::Occupied(_)
         | KernelError::Tool { .. }
         | KernelError::World { .. } => Code::Permission,
+    }
+}
+
+const fn of_domain(why: &DomainError) -> Code {
+    match why {
+        DomainError::ReadConfig { .. } => Code::Open,
+        DomainError::Config { .. }
+        | DomainError::OwnKey(_)
+        | DomainError::Device { .. }
+        | DomainError::NoInterface { .. } => Code::Usage,
+        DomainError::Key { .. } => Code::Permission,
+        DomainError::Listen { .. } => Code::Network,
+        DomainError::Store(_)
+        | DomainError::Resources(_)
+        | DomainError::ClockStep { .. }
+        | DomainError::DevicesBehind(_) => Code::Io,
+        DomainError::Internal(_) => Code::Internal,
+        DomainError::Stopped | DomainError::NoOutcome(_) => Code::Stopping,
+    }
+}
+
+/// Returns the exit status for a control socket, at the service and at its callers.
+pub(crate) fn of_control(why: &ControlError) -> Code {
+    match why {
+        ControlError::NotRunning { .. } => Code::Open,
+        ControlError::Lost { .. } | ControlError::InUse(_) => Code::Network,
+        ControlError::Malformed(_) => Code::Protocol,
+        ControlError::Create { .. } => Code::Io,
+        ControlError::Problem(problem) => match problem {
+            Problem::OtherUser | Problem::OtherSource { .. } => Code::Permission,
+            Problem::Busy | Problem::Stopping | Problem::NoOutcome(_) => Code::Stopping,
+            Problem::Refused(_) | Problem::Over(_) => Code::Refused,
+            Problem::Malformed => Code::Protocol,
+            Problem::UnknownEndpoint(_)
+            | Problem::Elsewhere { .. }
+            | Problem::UnknownPort { .. }
+            | Problem::OutOfRange(_)
+            | Problem::UnknownPath(_) => Code::Usage,
+        },
     }
 }
 

@@ -1,10 +1,12 @@
 //! Floor 9: services that run until they are stopped, from their settings.
 //!
 //! - [`gateway`]: a gateway with its links and listeners; [`scheduler`]: a scheduler with its store and circuits
+//! - [`domain`]: a domain of paths across networks
 //! - [`metrics`]: where metrics are; [`log`]: the log of services; `traces`: its OpenTelemetry traces
 //! - `error`: faults
 #![expect(clippy::disallowed_methods, reason = "commands read variables")]
 
+pub mod domain;
 pub mod gateway;
 pub mod log;
 pub mod metrics;

@@ -34,6 +34,11 @@ impl Topology {
         Self { out }
     }
 
+    /// Returns all links, by the domain at their start.
+    pub fn links(&self) -> impl Iterator<Item = &DomainLink> {
+        self.out.values().flatten()
+    }
+
     /// Returns the links that leave a domain.
     pub fn out(&self, domain: DomainId) -> &[DomainLink] {
         self.out.get(&domain).map_or(&[], Vec::as_slice)

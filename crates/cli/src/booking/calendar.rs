@@ -98,7 +98,7 @@ fn plot(calendars: &[CalendarView], axis: Axis, path: &Path, form: Form) -> Resu
 }
 
 /// Returns the width of the terminal in columns; 100 if there is none.
-fn terminal_width() -> usize {
+pub(crate) fn terminal_width() -> usize {
     let columns = std::env::var("COLUMNS")
         .ok()
         .and_then(|columns| columns.parse().ok());

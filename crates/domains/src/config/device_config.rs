@@ -1,7 +1,7 @@
 //! Devices of a domain, and the circuits at them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
@@ -9,6 +9,7 @@ use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::exec::Exec;
 use lighthaul_circuit::exec::config::Config as ExecConfig;
 use lighthaul_circuit::linux::Shaper;
+use lighthaul_circuit::tl1::{SwitchConfig, Tl1};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{PortId, Segment};
 
@@ -34,18 +35,20 @@ pub enum DriverConfig {
     Linux(Rate),
     /// Program with the protocol of `lighthaul_circuit::exec`.
     Exec(ExecConfig),
+    /// File with the settings of a switch that speaks TL1, which has the interface.
+    Tl1(PathBuf),
 }
 
 impl DeviceConfig {
     pub(super) fn new(
-        devices: &[DeviceTable],
+        (devices, folder): (&[DeviceTable], &Path),
         circuits: &[CircuitTable],
         network: &Network,
     ) -> Result<Self, ConfigFault> {
         let mut config = Self::default();
         for table in devices {
             let interface = table.interface.clone();
-            let driver = driver(table)?;
+            let driver = driver(table, folder)?;
             if config.drivers.insert(interface.clone(), driver).is_some() {
                 return Err(ConfigFault::SameInterface(interface));
             }
@@ -84,34 +87,58 @@ impl DeviceConfig {
 
     /// Opens the drivers. Reservations of a pair of ports without a circuit fail when they start.
     pub fn open(&self) -> Result<DrivenDevices, Error> {
-        let drivers = self.drivers.iter().map(|(interface, config)| {
-            let opened = match config {
-                DriverConfig::Linux(capacity) => {
-                    Shaper::open(interface, *capacity).map(|one| Box::new(one) as Box<dyn Driver>)
-                }
-                DriverConfig::Exec(config) => Exec::open(Clock::start(), config.clone())
-                    .map(|one| Box::new(one) as Box<dyn Driver>),
-            };
-            let opened = opened.map_err(|why| Error::Device {
+        let mut drivers = BTreeMap::new();
+        let mut switches = BTreeMap::new();
+        for (interface, config) in &self.drivers {
+            let failed = |why: lighthaul_circuit::error::Error| Error::Device {
                 interface: interface.clone(),
                 why: why.to_string(),
-            })?;
-            Ok((interface.clone(), opened))
-        });
-        let drivers = drivers.collect::<Result<_, Error>>()?;
+            };
+            let driver: Box<dyn Driver> = match config {
+                DriverConfig::Linux(capacity) => {
+                    Box::new(Shaper::open(interface, *capacity).map_err(failed)?)
+                }
+                DriverConfig::Exec(config) => {
+                    Box::new(Exec::open(Clock::start(), config.clone()).map_err(failed)?)
+                }
+                DriverConfig::Tl1(file) => {
+                    // one switch has the drivers of all its interfaces
+                    if !switches.contains_key(file) {
+                        let opened = open_switch(file).map_err(failed)?;
+                        switches.insert(file.clone(), opened);
+                    }
+                    let switch = switches.get_mut(file);
+                    let found = switch.and_then(|switch| switch.remove(interface));
+                    let driver = found.ok_or_else(|| Error::NoInterface {
+                        interface: interface.clone(),
+                        file: file.clone(),
+                    })?;
+                    Box::new(driver)
+                }
+            };
+            drivers.insert(interface.clone(), driver);
+        }
         Ok(DrivenDevices::new(drivers, self.circuits.clone()))
     }
 }
 
-fn driver(table: &DeviceTable) -> Result<DriverConfig, ConfigFault> {
-    match (table.capacity, &table.program) {
-        (Some(capacity), None) => Ok(DriverConfig::Linux(capacity)),
-        (None, Some(program)) => Ok(DriverConfig::Exec(ExecConfig {
+/// Connects to a switch. Returns the drivers of its interfaces.
+fn open_switch(file: &Path) -> lighthaul_circuit::error::Result<BTreeMap<String, Tl1>> {
+    let config = SwitchConfig::read(file)?;
+    let drivers = Tl1::open_all(Clock::start(), &config)?;
+    Ok(drivers.into_iter().collect())
+}
+
+fn driver(table: &DeviceTable, folder: &Path) -> Result<DriverConfig, ConfigFault> {
+    match (table.capacity, &table.program, &table.switch) {
+        (Some(capacity), None, None) => Ok(DriverConfig::Linux(capacity)),
+        (None, Some(program), None) => Ok(DriverConfig::Exec(ExecConfig {
             program: PathBuf::from(program),
             arguments: table.arguments.clone(),
             limit: table.limit.map_or(LIMIT_DEFAULT, |limit| limit.0),
         })),
-        (None, None) | (Some(_), Some(_)) => Err(ConfigFault::Device(table.interface.clone())),
+        (None, None, Some(switch)) => Ok(DriverConfig::Tl1(folder.join(switch))),
+        _ => Err(ConfigFault::Device(table.interface.clone())),
     }
 }
 

@@ -11,7 +11,7 @@ use lighthaul_base::Instant;
 use lighthaul_base::position::fault_in;
 use lighthaul_calendar::{Calendar, Owner};
 use lighthaul_capture::target::Target;
-use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_stargate::{
     CalendarResources, Config, DomainId, DomainLink, Policy, PortId, Timing, Topology,
 };
@@ -19,7 +19,10 @@ use lighthaul_stargate::{
 use super::device_config::DeviceConfig;
 use super::fault::ConfigFault;
 use super::network::Network;
-use super::tables::{ConfigTable, DomainLinkTable, NeighborTable, TimingTable};
+use super::tables::{
+    ConfigTable, DomainLinkTable, EndpointTable, KeyTable, NeighborTable, TimingTable,
+};
+use crate::control::endpoint::{Endpoint, is_name};
 use crate::error::Error;
 
 /// Configuration of the service of one domain.
@@ -39,6 +42,8 @@ pub struct DomainConfig {
     pub neighbors: BTreeMap<DomainId, Neighbor>,
     /// Published links between domains.
     pub topology: Topology,
+    /// End points by their names.
+    pub endpoints: BTreeMap<String, Endpoint>,
     /// Network inside this domain.
     pub network: Network,
     /// Devices and their circuits.
@@ -63,16 +68,8 @@ pub struct Neighbor {
 impl DomainConfig {
     /// Reads a configuration file. Relative paths in it start at its directory.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        #[expect(clippy::disallowed_methods, reason = "a configuration file")]
-        let file = File::open(path);
-        let mut text = String::new();
-        let read = file.and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text));
-        read.map_err(|why| Error::ReadConfig {
-            path: path.to_owned(),
-            why: why.to_string(),
-        })?;
-        let folder = path.parent().unwrap_or_else(|| Path::new(""));
-        Self::parse(&text, folder).map_err(|why| Error::Config {
+        let text = read_text(path)?;
+        Self::parse(&text, folder_of(path)).map_err(|why| Error::Config {
             path: path.to_owned(),
             why,
         })
@@ -89,7 +86,7 @@ impl DomainConfig {
         let (neighbors, policies) = neighbors(me, &table.neighbor)?;
         let network = Network::new(&table.port, &table.link)?;
         let topology = published(me, &table.domain_link, &network, &neighbors)?;
-        let devices = DeviceConfig::new(&table.device, &table.circuit, &network)?;
+        let devices = DeviceConfig::new((&table.device, folder), &table.circuit, &network)?;
         let machine = Config {
             me,
             neighbors: policies,
@@ -105,6 +102,7 @@ impl DomainConfig {
             machine,
             neighbors,
             topology,
+            endpoints: endpoints(&table.endpoint)?,
             network,
             devices,
             requests_max: positive("requests_max", table.requests_max, REQUESTS_DEFAULT)?,
@@ -128,6 +126,45 @@ impl DomainConfig {
         let calendar = calendar.expect("horizons were checked with the neighbors");
         CalendarResources::new(calendar, self.network.ports.clone(), Owner(0), 1)
     }
+}
+
+/// Returns the key of a domain, which is generated if it does not exist. Of the configuration only `key` is needed.
+pub fn read_key(path: &Path) -> Result<Fingerprint, Error> {
+    let fault = |why| Error::Config {
+        path: path.to_owned(),
+        why,
+    };
+    let text = read_text(path)?;
+    let table: KeyTable = toml::from_str(&text).map_err(|why| {
+        fault(ConfigFault::Toml(fault_in(
+            &text,
+            why.span(),
+            why.message(),
+        )))
+    })?;
+    let file = folder_of(path).join(table.key);
+    let identity = Identity::load_or_generate(&file);
+    let identity = identity.map_err(|why| Error::Key {
+        path: file,
+        why: why.to_string(),
+    })?;
+    Ok(Fingerprint::of_public(&identity.public()))
+}
+
+fn read_text(path: &Path) -> Result<String, Error> {
+    #[expect(clippy::disallowed_methods, reason = "a configuration file")]
+    let file = File::open(path);
+    let mut text = String::new();
+    let read = file.and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text));
+    read.map_err(|why| Error::ReadConfig {
+        path: path.to_owned(),
+        why: why.to_string(),
+    })?;
+    Ok(text)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or_else(|| Path::new(""))
 }
 
 fn positive(name: &'static str, value: Option<usize>, usual: usize) -> Result<usize, ConfigFault> {
@@ -196,6 +233,24 @@ fn neighbors(me: DomainId, tables: &[NeighborTable]) -> Result<Neighbors, Config
         }
     }
     Ok((neighbors, policies))
+}
+
+fn endpoints(tables: &[EndpointTable]) -> Result<BTreeMap<String, Endpoint>, ConfigFault> {
+    let mut endpoints = BTreeMap::new();
+    for table in tables {
+        let name = table.name.clone();
+        if !is_name(&name) {
+            return Err(ConfigFault::EndpointName(name));
+        }
+        let at = Endpoint {
+            domain: DomainId(table.domain),
+            port: PortId(table.port),
+        };
+        if endpoints.insert(name.clone(), at).is_some() {
+            return Err(ConfigFault::SameEndpoint(name));
+        }
+    }
+    Ok(endpoints)
 }
 
 /// Returns the published links, of which those of this domain need a port and a neighbor.

@@ -57,9 +57,18 @@ pub enum ConfigFault {
          and hold and decide together must not exceed hold_max"
     )]
     Timing,
-    /// Device that is neither a shaper nor a program, or both.
+    /// Name that an end point cannot have.
     #[error(
-        "device {0} needs either capacity, for an interface that Linux shapes, or program, for a driver"
+        "\"{0}\" cannot name an end point; use letters, digits, and - _ . after a letter, and no action of `lighthaul path`"
+    )]
+    EndpointName(String),
+    /// Name of two end points.
+    #[error("end point {0} is defined twice; give each one a name of its own")]
+    SameEndpoint(String),
+    /// Device without a driver, or with several.
+    #[error(
+        "device {0} needs one of capacity, for an interface that Linux shapes, switch, for a switch that speaks TL1, and \
+         program, for a driver"
     )]
     Device(String),
     /// Two devices at one interface.

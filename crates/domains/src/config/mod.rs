@@ -28,6 +28,6 @@ mod network;
 mod tables;
 
 pub use device_config::{DeviceConfig, DriverConfig};
-pub use domain_config::{DomainConfig, Neighbor};
+pub use domain_config::{DomainConfig, Neighbor, read_key};
 pub use fault::ConfigFault;
 pub use network::Network;

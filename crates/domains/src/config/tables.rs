@@ -35,9 +35,17 @@ pub(super) struct ConfigTable {
     #[serde(default)]
     pub(super) domain_link: Vec<DomainLinkTable>,
     #[serde(default)]
+    pub(super) endpoint: Vec<EndpointTable>,
+    #[serde(default)]
     pub(super) device: Vec<DeviceTable>,
     #[serde(default)]
     pub(super) circuit: Vec<CircuitTable>,
+}
+
+/// Key alone, before the keys of the neighbors are known.
+#[derive(Debug, Deserialize)]
+pub(super) struct KeyTable {
+    pub(super) key: PathBuf,
 }
 
 /// Timers; those that are absent have their defaults.
@@ -116,7 +124,16 @@ pub(super) struct DomainLinkTable {
     pub(super) both: bool,
 }
 
-/// Device of an interface: a program, or the shaper of Linux.
+/// Name of an end point.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EndpointTable {
+    pub(super) name: String,
+    pub(super) domain: u32,
+    pub(super) port: u32,
+}
+
+/// Device of an interface: a program, a switch that speaks TL1, or the shaper of Linux.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeviceTable {
@@ -124,6 +141,7 @@ pub(super) struct DeviceTable {
     #[serde(default, deserialize_with = "optional_rate")]
     pub(super) capacity: Option<Rate>,
     pub(super) program: Option<PathBuf>,
+    pub(super) switch: Option<PathBuf>,
     #[serde(default)]
     pub(super) arguments: Vec<String>,
     pub(super) limit: Option<Time>,

@@ -3,6 +3,7 @@
 
 mod chain;
 mod configurations;
+mod control;
 mod ends;
 mod kill;
 mod peer;

@@ -108,7 +108,7 @@ const EXAMPLES: [(&str, &str); 5] = [
 ];
 
 /// Writes the pages of a command and of all below it.
-pub(crate) fn write_all(command: Command, folder: &Path) -> io::Result<()> {
+pub fn write_all(command: Command, folder: &Path) -> io::Result<()> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
     let names: Vec<String> = command
@@ -241,9 +241,8 @@ fn see_also(roff: &mut Roff, command: &Command, others: &[String]) {
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_grammar::help;
-
     use super::*;
+    use crate::help;
 
     fn page_of(name: &str) -> String {
         let mut command = help::command().disable_help_subcommand(true);

@@ -1,0 +1,7 @@
+//! `lighthaul domains` and `lighthaul path`: the service of a domain, and paths across domains.
+//!
+//! - [`run`]: the commands; `request`: options as a request; `events`: domains and paths as JSON
+
+mod events;
+mod request;
+pub(crate) mod run;

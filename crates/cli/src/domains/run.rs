@@ -1,0 +1,141 @@
+//! Commands `lighthaul domains` and `lighthaul path`.
+
+use std::path::PathBuf;
+
+use lighthaul_domains::control::{Answer, PathId, PathView, Question, StatusView};
+use lighthaul_grammar::domains::{
+    Domains, DomainsAction, DomainsServe, DomainsStatus, Path, PathAction, SocketArgs,
+};
+use lighthaul_grammar::output::OutputArgs;
+use lighthaul_remote::paths;
+use lighthaul_service::domain::{self, Settings, ask};
+use lighthaul_service::log;
+use lighthaul_session::error::Error;
+use lighthaul_timeline::{domain_tree, path_drawing};
+
+use super::{events, request};
+use crate::booking::calendar::terminal_width;
+use crate::error::{Fault, usage};
+use crate::output::print::print;
+use crate::shared_options;
+
+/// Shows a domain, or runs its service until it is stopped.
+pub(crate) fn domains(args: &Domains) -> Result<(), Error> {
+    match &args.action {
+        Some(DomainsAction::Serve(serve)) => run_service(serve),
+        Some(DomainsAction::Status(args)) => show_status(args),
+        None => show_status(&args.status),
+    }
+}
+
+/// Sets up a path, or acts on paths.
+pub(crate) fn path(args: &Path) -> Result<(), Error> {
+    match &args.action {
+        Some(PathAction::List(list)) => show_list(&status(&list.at)?, list.output),
+        Some(PathAction::Show(args)) => {
+            let status = status(&args.at)?;
+            for id in &args.ids {
+                show_path(find(&status, id)?, args.output);
+            }
+        }
+        Some(PathAction::Cancel(args)) => {
+            let status = status(&args.at)?;
+            // no path is canceled if an ID is wrong
+            let found = args.ids.iter().map(|id| Ok(find(&status, id)?.id));
+            for id in found.collect::<Result<Vec<PathId>, Error>>()? {
+                let path = ask_path(&args.at, &Question::Release(id))?;
+                if args.output.json {
+                    events::path(&path);
+                } else {
+                    print(&path_drawing::headline(&path));
+                }
+            }
+        }
+        None => {
+            let question = Question::Path(request::request(args)?);
+            show_path(&ask_path(&args.at, &question)?, args.output);
+        }
+    }
+    Ok(())
+}
+
+fn run_service(args: &DomainsServe) -> Result<(), Error> {
+    if args.show_key {
+        print(&domain::key(&args.config)?);
+        return Ok(());
+    }
+    let _log = log::start(shared_options::log_format(args.log))?;
+    domain::run(&Settings {
+        config: args.config.clone(),
+        socket: socket(&args.at),
+    })
+}
+
+fn show_status(args: &DomainsStatus) -> Result<(), Error> {
+    let status = status(&args.at)?;
+    if args.output.json {
+        events::domain(&status);
+        return Ok(());
+    }
+    for line in domain_tree::draw(&status) {
+        print(&line);
+    }
+    print("");
+    show_list(&status, args.output);
+    Ok(())
+}
+
+fn show_list(status: &StatusView, output: OutputArgs) {
+    if output.json {
+        return status.paths.iter().for_each(events::path);
+    }
+    for line in path_drawing::list(&status.paths) {
+        print(&line);
+    }
+}
+
+fn show_path(path: &PathView, output: OutputArgs) {
+    if output.json {
+        return events::path(path);
+    }
+    for line in path_drawing::draw(path, terminal_width()) {
+        print(&line);
+    }
+}
+
+/// Returns the only path whose ID begins with these digits.
+fn find<'a>(status: &'a StatusView, digits: &str) -> Result<&'a PathView, Error> {
+    let plain = digits.replace('-', "").to_ascii_lowercase();
+    let is_it = |path: &&PathView| path.id.digits().starts_with(&plain);
+    let mut found: Vec<&PathView> = status.paths.iter().filter(is_it).collect();
+    // earlier attempts of a request have its ID, too
+    found.sort_by_key(|path| (path.id, !path.is_held(), u8::MAX - path.attempt));
+    found.dedup_by_key(|path| path.id);
+    match found.as_slice() {
+        [] => Err(usage(format!(
+            "no path begins with {digits}; `lighthaul path list` shows the paths of this domain"
+        ))),
+        [path] if !plain.is_empty() => Ok(path),
+        _ => Err(usage(format!(
+            "several paths begin with \"{digits}\"; give more digits of the ID"
+        ))),
+    }
+}
+
+fn status(at: &SocketArgs) -> Result<StatusView, Error> {
+    match ask(&socket(at), &Question::Status)? {
+        Answer::Status(status) => Ok(status),
+        Answer::Path(_) | Answer::Problem(_) => Err(Fault::Answer.into()),
+    }
+}
+
+fn ask_path(at: &SocketArgs, question: &Question) -> Result<PathView, Error> {
+    match ask(&socket(at), question)? {
+        Answer::Path(path) => Ok(path),
+        Answer::Status(_) | Answer::Problem(_) => Err(Fault::Answer.into()),
+    }
+}
+
+fn socket(at: &SocketArgs) -> PathBuf {
+    at.socket.clone().unwrap_or_else(paths::domain_socket)
+}

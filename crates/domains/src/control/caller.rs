@@ -1,0 +1,274 @@
+//! One caller of the control socket: its question and the answer.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lighthaul_base::trc::{RATE_MAX, RATE_MIN};
+use lighthaul_base::{Instant, Rate};
+use lighthaul_io::host::clock::Clock;
+use lighthaul_stargate::offer::Demand;
+use lighthaul_stargate::request::Excludes;
+use lighthaul_stargate::{
+    CorrelationId, DomainId, Outcome, PortId, Protection, Request, Signaling,
+};
+use rustix::net::sockopt::socket_peercred;
+use tracing::debug;
+
+use super::endpoint::Endpoint;
+use super::message::{Answer, PathRequest, QUESTION_MAX, Question};
+use super::path_id::PathId;
+use super::problem::Problem;
+use super::view::{PathView, StatusView};
+use crate::config::DomainConfig;
+use crate::error::Error;
+use crate::service::{Handle, Ticket};
+
+/// Service for one caller.
+pub(super) struct Caller {
+    pub(super) config: Arc<DomainConfig>,
+    pub(super) handle: Handle,
+    pub(super) stop: Arc<AtomicBool>,
+    /// True if there are too many others.
+    pub(super) is_full: bool,
+}
+
+impl Caller {
+    /// Answers the question of a caller.
+    pub(super) fn serve(&self, mut stream: UnixStream) {
+        let answer = self.answer(&mut stream).unwrap_or_else(Answer::Problem);
+        let written = stream
+            .set_nonblocking(false)
+            .and_then(|()| stream.set_write_timeout(Some(WRITE)))
+            .and_then(|()| stream.write_all(&answer.encode()));
+        if let Err(error) = written {
+            debug!(%error, "a caller of the control socket did not read its answer");
+        }
+    }
+
+    fn answer(&self, stream: &mut UnixStream) -> Result<Answer, Problem> {
+        if !is_own_user(stream) {
+            return Err(Problem::OtherUser);
+        }
+        if self.is_full {
+            return Err(Problem::Busy);
+        }
+        let line = read_line(stream).ok_or(Problem::Malformed)?;
+        match Question::decode(&line).map_err(|_| Problem::Malformed)? {
+            Question::Status => self.status().map(Answer::Status),
+            Question::Path(wanted) => self.path(&wanted, stream).map(Answer::Path),
+            Question::Release(id) => self.release(id, stream).map(Answer::Path),
+        }
+    }
+
+    fn status(&self) -> Result<StatusView, Problem> {
+        let status = self.handle.status().map_err(|why| no_outcome(&why))?;
+        Ok(StatusView::new(&self.config, &status))
+    }
+
+    /// Requests a path and waits for its outcome.
+    fn path(&self, wanted: &PathRequest, stream: &UnixStream) -> Result<PathView, Problem> {
+        let request = self.request(wanted)?;
+        let id = request.id;
+        let ticket = self
+            .handle
+            .request(request)
+            .map_err(|why| no_outcome(&why))?;
+        match self.wait(&ticket, stream)? {
+            Outcome::Committed { .. } => {
+                let path = self.find(id)?.filter(PathView::is_held);
+                path.ok_or_else(|| Problem::Over("it was released".to_owned()))
+            }
+            Outcome::Refused(why) => Err(Problem::Refused(why.to_string())),
+            Outcome::Failed(why) => Err(Problem::Over(why.to_string())),
+            Outcome::Released => Err(Problem::Over("it was released".to_owned())),
+            Outcome::Ended => Err(Problem::Over("its vector has ended".to_owned())),
+        }
+    }
+
+    /// Releases a path that this domain has requested.
+    fn release(&self, id: PathId, stream: &UnixStream) -> Result<PathView, Problem> {
+        let unknown = || Problem::UnknownPath(id.to_string());
+        let path = self.find(id.0)?.ok_or_else(unknown)?;
+        if path.source != self.config.me().0 {
+            return Err(Problem::OtherSource {
+                id: id.to_string(),
+                source_domain: path.source,
+            });
+        }
+        if !path.is_held() {
+            return Err(unknown());
+        }
+        let ticket = self.handle.watch(id.0).map_err(|why| no_outcome(&why))?;
+        self.handle.release(id.0).map_err(|why| no_outcome(&why))?;
+        // a path that ends now is released as well
+        self.wait(&ticket, stream)?;
+        Ok(PathView {
+            stage: "released".to_owned(),
+            ..path
+        })
+    }
+
+    /// Returns the path of a request: the one that takes capacity, if there are several attempts.
+    fn find(&self, id: CorrelationId) -> Result<Option<PathView>, Problem> {
+        let paths = self.status()?.paths.into_iter();
+        let mut all: Vec<PathView> = paths.filter(|path| path.id.0 == id).collect();
+        all.sort_by_key(|path| (path.is_held(), path.attempt));
+        Ok(all.pop())
+    }
+
+    /// Waits for the next outcome. A caller that has left releases its request.
+    fn wait(&self, ticket: &Ticket, stream: &UnixStream) -> Result<Outcome, Problem> {
+        loop {
+            if let Some(outcome) = ticket.wait(LOOK).map_err(|why| no_outcome(&why))? {
+                return Ok(outcome);
+            }
+            if self.stop.load(Ordering::Acquire) {
+                return Err(Problem::Stopping);
+            }
+            if has_left(stream) {
+                debug!("a caller has left before its path was decided");
+                self.handle
+                    .release(ticket.id)
+                    .map_err(|why| no_outcome(&why))?;
+                return Err(Problem::Over("the caller has left".to_owned()));
+            }
+        }
+    }
+
+    /// Checks a request of a caller.
+    fn request(&self, wanted: &PathRequest) -> Result<Request, Problem> {
+        let names = &self.config.endpoints;
+        let from = Endpoint::find(&wanted.from, names)?;
+        let to = Endpoint::find(&wanted.to, names)?;
+        let me = self.config.me();
+        if from.domain != me {
+            return Err(Problem::Elsewhere {
+                from: wanted.from.clone(),
+                domain: from.domain.0,
+                me: me.0,
+            });
+        }
+        self.check_port(from)?;
+        if to.domain == me {
+            self.check_port(to)?;
+        }
+        let latest = Instant::from_nanos(wanted.latest);
+        let domains = wanted.exclude_domains.iter().map(|one| DomainId(*one));
+        let links = wanted.exclude_links.iter().map(|one| PortId(*one));
+        Ok(Request {
+            id: wanted.id.0,
+            ingress: from.port,
+            to: to.domain,
+            egress: to.port,
+            demand: demand(wanted)?,
+            from: Instant::from_nanos(wanted.earliest),
+            till: latest,
+            excludes: Excludes {
+                domains: domains.collect(),
+                links: links.collect(),
+            },
+            protection: if wanted.protect {
+                Protection::Disjoint
+            } else {
+                Protection::None
+            },
+            signaling: Signaling::Chain,
+        })
+    }
+
+    fn check_port(&self, at: Endpoint) -> Result<(), Problem> {
+        let ports = &self.config.network.ports;
+        if ports.contains_key(&at.port) {
+            return Ok(());
+        }
+        let known = ports.keys().map(|port| port.0.to_string());
+        let known: Vec<String> = known.take(PORTS_SHOWN).collect();
+        Err(Problem::UnknownPort {
+            domain: at.domain.0,
+            port: at.port.0,
+            known: known.join(", "),
+        })
+    }
+}
+
+fn demand(wanted: &PathRequest) -> Result<Demand, Problem> {
+    let rate = |bps: Option<u64>, usual: Rate, name: &str| {
+        let rate = bps.map_or(Some(usual), Rate::from_bps);
+        let known = rate.filter(|rate| (RATE_MIN..=RATE_MAX).contains(rate));
+        known.ok_or_else(|| Problem::OutOfRange(name.to_owned()))
+    };
+    let rate_max = rate(wanted.rate_max_bps, RATE_MAX, "the highest rate")?;
+    let rate_min = rate(wanted.rate_min_bps, RATE_MIN, "the lowest rate")?;
+    if rate_min > rate_max {
+        return Err(Problem::OutOfRange("the lowest rate".to_owned()));
+    }
+    if wanted.bytes == 0 {
+        return Err(Problem::OutOfRange("the number of bytes".to_owned()));
+    }
+    Ok(Demand {
+        bytes: wanted.bytes,
+        rate_max,
+        rate_min,
+    })
+}
+
+/// Returns true if the other side is a process of the same user, or of root (`SO_PEERCRED`).
+fn is_own_user(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid();
+    socket_peercred(stream).is_ok_and(|peer| peer.uid == own || peer.uid.is_root())
+}
+
+/// Reads the line of a question. Returns `None` if it is too long or comes too late.
+fn read_line(stream: &mut UnixStream) -> Option<Vec<u8>> {
+    let clock = Clock::start();
+    let mut line = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        let left = (Instant::ZERO + READ).since(clock.now());
+        if left.is_zero() || line.len() > QUESTION_MAX {
+            return None;
+        }
+        stream.set_read_timeout(Some(left)).ok()?;
+        let count = match stream.read(&mut part) {
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(_) => return None,
+        };
+        line.extend_from_slice(&part[..count]);
+        if count == 0 || line.ends_with(b"\n") {
+            return Some(line);
+        }
+    }
+}
+
+/// Returns true if the caller has closed its side.
+fn has_left(stream: &UnixStream) -> bool {
+    if stream.set_nonblocking(true).is_err() {
+        return true;
+    }
+    let mut octet = [0];
+    let mut stream = stream;
+    match stream.read(&mut octet) {
+        Ok(count) => count == 0,
+        Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+    }
+}
+
+fn no_outcome(why: &Error) -> Problem {
+    if let Error::Stopped = why {
+        return Problem::Stopping;
+    }
+    Problem::NoOutcome(why.to_string())
+}
+
+/// Time for a question.
+const READ: Duration = Duration::from_secs(10);
+/// Time for an answer.
+const WRITE: Duration = Duration::from_secs(10);
+/// Time between two looks at a caller that waits.
+const LOOK: Duration = Duration::from_millis(200);
+/// Maximum number of ports that a message names.
+const PORTS_SHOWN: usize = 20;

@@ -1,0 +1,121 @@
+//! Reasons for which a question has no answer.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Reason that a service answers with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Problem {
+    /// Line that does not decode.
+    #[error(
+        "the service does not understand the question; use the same version of lighthaul for both"
+    )]
+    Malformed,
+    /// Program of another user.
+    #[error("the service of this domain answers only its own user and root; ask as one of them")]
+    OtherUser,
+    /// Too many programs that wait.
+    #[error(
+        "the service of this domain has too many callers; try again when some have their answer"
+    )]
+    Busy,
+    /// Text that is no end point.
+    #[error(
+        "end point \"{0}\" is unknown; write DOMAIN:PORT, or add an [[endpoint]] with this name to the configuration"
+    )]
+    UnknownEndpoint(String),
+    /// Path that starts in another domain.
+    #[error(
+        "end point {from} is in domain {domain}; ask the service of that domain, or start at a port of {me}"
+    )]
+    Elsewhere {
+        /// End point.
+        from: String,
+        /// Its domain.
+        domain: u32,
+        /// This domain.
+        me: u32,
+    },
+    /// Port that this domain does not have.
+    #[error("domain {domain} has no port {port}; its ports are {known}")]
+    UnknownPort {
+        /// This domain.
+        domain: u32,
+        /// Port.
+        port: u32,
+        /// Known ports.
+        known: String,
+    },
+    /// Amount or rate of zero, or out of range.
+    #[error(
+        "{0} is out of range; use at least 1 byte, and rates of 1 b/s to 9.2 Eb/s with the lower one first"
+    )]
+    OutOfRange(String),
+    /// Path that cannot be set up.
+    #[error("the path is refused: {0}")]
+    Refused(String),
+    /// Path that has ended before it was reported.
+    #[error("the path has ended: {0}; request another one")]
+    Over(String),
+    /// ID of no path.
+    #[error("path {0} is unknown here; `lighthaul path list` shows the paths of this domain")]
+    UnknownPath(String),
+    /// Path that another domain has requested.
+    #[error("path {id} belongs to domain {source_domain}; cancel it there")]
+    OtherSource {
+        /// ID.
+        id: String,
+        /// Domain that requested it.
+        source_domain: u32,
+    },
+    /// Request that the service did not take.
+    #[error("{0}")]
+    NoOutcome(String),
+    /// Service that is being stopped.
+    #[error("the service of this domain is being stopped; try again when it has started")]
+    Stopping,
+}
+
+/// Error of a control socket.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// Socket of no running service.
+    #[error(
+        "cannot reach the service of a domain at {}: {why}; start it with `lighthaul domains serve`, or name its socket \
+         with --socket",
+        path.display()
+    )]
+    NotRunning {
+        /// Path of the socket.
+        path: PathBuf,
+        /// Reason.
+        why: String,
+    },
+    /// Connection that failed.
+    #[error("the service at {} did not answer: {why}; its log names the reason", path.display())]
+    Lost {
+        /// Path of the socket.
+        path: PathBuf,
+        /// Reason.
+        why: String,
+    },
+    /// Answer that does not decode.
+    #[error("the answer of the service at {} is malformed; use the same version of lighthaul for both", .0.display())]
+    Malformed(PathBuf),
+    /// Socket that another service uses.
+    #[error("another service listens at {}; stop it, or name another socket with --socket", .0.display())]
+    InUse(PathBuf),
+    /// Socket that cannot be created.
+    #[error("cannot create the socket {}: {why}; check the directory, or name another one with --socket", path.display())]
+    Create {
+        /// Path of the socket.
+        path: PathBuf,
+        /// Reason.
+        why: String,
+    },
+    /// Reason that the service answered with.
+    #[error("{0}")]
+    Problem(Problem),
+}

@@ -1,0 +1,227 @@
+//! Domain, its links and its paths as data for programs.
+
+use std::collections::BTreeMap;
+
+use lighthaul_stargate::{DomainId, Hop, PortId, Stage};
+use serde::{Deserialize, Serialize};
+
+use super::endpoint::Endpoint;
+use super::path_id::PathId;
+use crate::config::DomainConfig;
+use crate::service::{ReservationStatus, Status};
+
+/// Domain with its links and paths.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatusView {
+    /// Number of the domain.
+    pub domain: u32,
+    /// Its name.
+    pub name: String,
+    /// Its key, which neighbors pin.
+    pub key: String,
+    /// Number of starts with the present store.
+    pub epoch: u64,
+    /// Neighbors.
+    pub neighbors: Vec<NeighborView>,
+    /// Published links between domains.
+    pub links: Vec<LinkView>,
+    /// Names of end points, each with `DOMAIN:PORT`.
+    pub endpoints: BTreeMap<String, String>,
+    /// Paths through this domain.
+    pub paths: Vec<PathView>,
+    /// Requests that wait for their outcome.
+    pub requests: usize,
+    /// Messages that the machine ignored.
+    pub ignored: u64,
+}
+
+/// Neighbor and the link to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NeighborView {
+    /// Number of the domain.
+    pub domain: u32,
+    /// Its name.
+    pub name: String,
+    /// True if it has authenticated and greeted.
+    pub connected: bool,
+    /// Connections since the start.
+    pub connections: u64,
+    /// Messages to it.
+    pub sent: u64,
+    /// Messages from it.
+    pub received: u64,
+    /// Messages to it that were dropped.
+    pub dropped: u64,
+    /// Last fault of the link.
+    pub fault: Option<String>,
+}
+
+/// Published link between two domains, in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkView {
+    /// Border point.
+    pub port: u32,
+    /// Domain at the start.
+    pub from: u32,
+    /// Domain at the end.
+    pub to: u32,
+    /// Cost for path selection.
+    pub cost: u32,
+}
+
+/// Path through this domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathView {
+    /// ID of the request.
+    pub id: PathId,
+    /// Domain that requested it.
+    pub source: u32,
+    /// Sequence number of the attempt.
+    pub attempt: u8,
+    /// Stage in this domain, as in `committed`.
+    pub stage: String,
+    /// Domains in order; with protection, two lists.
+    pub legs: Vec<Vec<HopView>>,
+    /// Rates over time.
+    pub steps: Vec<StepView>,
+}
+
+/// Domain of a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HopView {
+    /// Number of the domain.
+    pub domain: u32,
+    /// Its name, if this domain knows it.
+    pub name: Option<String>,
+    /// Port at which the path enters; absent in domains before this one.
+    pub ingress: Option<u32>,
+    /// Port at which it leaves; absent in domains before this one.
+    pub egress: Option<u32>,
+}
+
+/// Rate during a range of time, in nanoseconds since 1970 and bits per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepView {
+    /// Start.
+    pub from: u64,
+    /// End.
+    pub till: u64,
+    /// Rate.
+    pub rate_bps: u64,
+}
+
+impl StatusView {
+    /// Returns the data of a status.
+    pub fn new(config: &DomainConfig, status: &Status) -> Self {
+        let neighbor = |(id, link): (&DomainId, &crate::transport::LinkStatus)| NeighborView {
+            domain: id.0,
+            name: name_of(config, *id).unwrap_or_default(),
+            connected: link.is_connected,
+            connections: link.connections,
+            sent: link.sent,
+            received: link.received,
+            dropped: link.dropped,
+            fault: link.fault.as_ref().map(ToString::to_string),
+        };
+        let links = config.topology.links().map(|link| LinkView {
+            port: link.port.0,
+            from: link.from.0,
+            to: link.to.0,
+            cost: link.cost,
+        });
+        let name = |(name, at): (&String, &Endpoint)| (name.clone(), at.to_string());
+        let paths = status.reservations.iter();
+        Self {
+            domain: status.me.0,
+            name: status.name.clone(),
+            key: status.key.to_string(),
+            epoch: status.epoch,
+            neighbors: status.links.iter().map(neighbor).collect(),
+            links: links.collect(),
+            endpoints: config.endpoints.iter().map(name).collect(),
+            paths: paths.map(|one| PathView::new(config, one)).collect(),
+            requests: status.requests,
+            ignored: status.ignored,
+        }
+    }
+}
+
+impl PathView {
+    /// Returns the data of a reservation.
+    pub(super) fn new(config: &DomainConfig, status: &ReservationStatus) -> Self {
+        let stored = &status.stored;
+        let steps = stored.vector.steps().iter().map(|step| StepView {
+            from: step.from.as_nanos(),
+            till: step.till.as_nanos(),
+            rate_bps: step.rate.as_bps(),
+        });
+        Self {
+            id: PathId(stored.key.id),
+            source: stored.key.source.0,
+            attempt: stored.key.attempt,
+            stage: stage_name(status.stage).to_owned(),
+            legs: legs(config, status),
+            steps: steps.collect(),
+        }
+    }
+
+    /// Returns true if the path takes capacity.
+    pub fn is_held(&self) -> bool {
+        !["closing", "closed"].contains(&self.stage.as_str())
+    }
+}
+
+/// Returns the domains of each leg: those before this one, this one, and those after it.
+fn legs(config: &DomainConfig, status: &ReservationStatus) -> Vec<Vec<HopView>> {
+    let stored = &status.stored;
+    let before = stored.trace.iter().filter(|domain| **domain != config.me());
+    let before = before.map(|domain| hop(config, *domain, None));
+    let before: Vec<HopView> = before.collect();
+    let has_one = stored.segments.len() == 1;
+    let legs = stored.segments.iter().enumerate().map(|(nth, segment)| {
+        let own = hop(config, config.me(), Some((segment.ingress, segment.egress)));
+        // one segment has all children: the next domain, or in a tree each domain in order
+        let children = stored.children.iter().enumerate();
+        let children = children.filter(|(child, _)| has_one || *child == nth);
+        let hops = children.flat_map(|(_, child)| &child.hops);
+        let after = hops.map(|Hop { domain, segment }| {
+            hop(config, *domain, Some((segment.ingress, segment.egress)))
+        });
+        before.iter().cloned().chain([own]).chain(after).collect()
+    });
+    legs.collect()
+}
+
+fn hop(config: &DomainConfig, domain: DomainId, ports: Option<(PortId, PortId)>) -> HopView {
+    HopView {
+        domain: domain.0,
+        name: name_of(config, domain),
+        ingress: ports.map(|(ingress, _)| ingress.0),
+        egress: ports.map(|(_, egress)| egress.0),
+    }
+}
+
+fn name_of(config: &DomainConfig, domain: DomainId) -> Option<String> {
+    if domain == config.me() {
+        return Some(config.name.clone());
+    }
+    let neighbor = config.neighbors.get(&domain);
+    neighbor.map(|neighbor| neighbor.name.clone())
+}
+
+const fn stage_name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Holding => "holding",
+        Stage::Held => "held",
+        Stage::Committing => "committing",
+        Stage::Committed => "committed",
+        Stage::Closing => "closing",
+        Stage::Closed => "closed",
+    }
+}

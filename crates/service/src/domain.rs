@@ -1,0 +1,68 @@
+//! Service of one domain, from its configuration until it is stopped.
+//!
+//! A wrong setting ends the start with a remedy. The service manager is notified when the socket for local programs is
+//! open. After a signal the devices keep their rates, so that the next start continues all paths.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lighthaul_domains::control::{self, Answer, ControlSocket, Question};
+use lighthaul_domains::{DomainConfig, Service};
+use lighthaul_io::host::interrupt;
+use lighthaul_io::host::wait::pause;
+use lighthaul_session::error::Error;
+use sd_notify::NotifyState;
+use tracing::info;
+
+use crate::error::Fault;
+
+/// Settings of the service of a domain.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// File with the configuration.
+    pub config: PathBuf,
+    /// Path of the socket for local programs.
+    pub socket: PathBuf,
+}
+
+/// Runs the service of a domain until it is stopped or fails.
+pub fn run(settings: &Settings) -> Result<(), Error> {
+    let config = DomainConfig::read(&settings.config).map_err(Fault::Domain)?;
+    let devices = config.devices.open().map_err(Fault::Domain)?;
+    let service = Service::start(config.clone(), Box::new(devices)).map_err(Fault::Domain)?;
+    let control = ControlSocket::open(&settings.socket, config, service.handle());
+    let control = control.map_err(Fault::Control)?;
+    info!("listening on {} for neighbors", service.local());
+    info!(
+        "the key of this domain is {}; neighbors pin it",
+        service.key()
+    );
+    info!(
+        "answering `lighthaul path` at {}",
+        settings.socket.display()
+    );
+    // without a service manager the notification has no receiver
+    sd_notify::notify(&[NotifyState::Ready]).ok();
+    while !interrupt::is_requested() && !service.has_ended() {
+        pause(LOOK);
+    }
+    sd_notify::notify(&[NotifyState::Stopping]).ok();
+    drop(control);
+    service.stop().map_err(Fault::Domain)?;
+    info!("stopped; the devices keep their rates");
+    Ok(())
+}
+
+/// Returns the key of a domain, which is generated if it does not exist.
+pub fn key(config: &Path) -> Result<String, Error> {
+    let key = lighthaul_domains::config::read_key(config).map_err(Fault::Domain)?;
+    Ok(key.to_string())
+}
+
+/// Asks the service of a domain at its socket.
+pub fn ask(socket: &Path, question: &Question) -> Result<Answer, Error> {
+    Ok(control::ask(socket, question).map_err(Fault::Control)?)
+}
+
+/// Interval at which a signal and the end of the service are noticed.
+const LOOK: Duration = Duration::from_millis(50);

@@ -1,0 +1,210 @@
+//! Paths as text: one in a line, or drawn domain by domain with its rates over time.
+//!
+//! ```text
+//!   100 --[ 64500 campus ]-- 12 --[ 64501 backbone ]-- 13 --[ 64502 ]-- 103
+//!   2031-05-01 08:00:00 +02:00 - 2031-05-01 08:10:00 +02:00      1 Gb/s  ████████████████████
+//! ```
+
+use lighthaul_base::counted;
+use lighthaul_base::escape::{LINE_MAX, escape};
+use lighthaul_booking_client::json::Timestamp;
+use lighthaul_booking_client::zone::Zone;
+use lighthaul_domains::control::{HopView, PathView, StepView};
+
+use crate::label::rate;
+
+/// Returns one line about a path.
+pub fn headline(path: &PathView) -> String {
+    let end = path.steps.last().map(|step| end_of(step.till));
+    let ends = match end {
+        Some(end) if path.is_held() && path.stage != "released" => format!(", ends by {end}"),
+        Some(_) | None => String::new(),
+    };
+    plain(&format!("path {} is {}{ends}", path.id, path.stage))
+}
+
+/// Returns the drawing of a path for a terminal of `width` columns.
+pub fn draw(path: &PathView, width: usize) -> Vec<String> {
+    let mut lines = vec![headline(path)];
+    for leg in &path.legs {
+        lines.extend(chain(leg, width));
+    }
+    let most = path.steps.iter().map(|step| step.rate_bps).max();
+    let steps = path.steps.iter().take(STEPS_SHOWN);
+    let mut before: Option<&StepView> = None;
+    for step in steps {
+        if let Some(gap) = before.filter(|before| before.till < step.from) {
+            lines.push(range((gap.till, step.from), 0, most));
+        }
+        lines.push(range((step.from, step.till), step.rate_bps, most));
+        before = Some(step);
+    }
+    if let Some(more @ 1..) = path.steps.len().checked_sub(STEPS_SHOWN) {
+        let more = counted(more as u64, "more step", "more steps");
+        lines.push(format!("  and {more}; --json has all"));
+    }
+    lines
+}
+
+/// Returns a list of paths, one line for each.
+pub fn list(paths: &[PathView]) -> Vec<String> {
+    if paths.is_empty() {
+        return vec!["no paths".to_owned()];
+    }
+    let row = |[id, stage, begins, ends, most, domains]: [&str; 6]| {
+        let row = format!("{id:<8}  {stage:<10}  {begins:<26}  {ends:<26}  {most:>10}  {domains}");
+        row.trim_end().to_owned()
+    };
+    let head = ["ID", "STAGE", "BEGINS", "ENDS BY", "AT MOST", "DOMAINS"];
+    let mut lines = vec![row(head)];
+    for path in paths {
+        let first = path
+            .steps
+            .first()
+            .map(|step| Zone::LOCAL.shown(Timestamp(step.from)));
+        let last = path.steps.last().map(|step| end_of(step.till));
+        let most = path.steps.iter().map(|step| step.rate_bps).max();
+        let id: String = path.id.digits().chars().take(8).collect();
+        let legs: Vec<String> = path.legs.iter().map(|leg| domains(leg)).collect();
+        lines.push(plain(&row([
+            &id,
+            &path.stage,
+            &first.unwrap_or_default(),
+            &last.unwrap_or_default(),
+            &most.map_or_else(String::new, rate),
+            &legs.join(", "),
+        ])));
+    }
+    lines
+}
+
+fn domains(leg: &[HopView]) -> String {
+    let numbers: Vec<String> = leg.iter().map(|hop| hop.domain.to_string()).collect();
+    numbers.join(" > ")
+}
+
+/// Returns ports and domains in order, on as many lines as they need.
+fn chain(leg: &[HopView], width: usize) -> Vec<String> {
+    let port = |port: Option<u32>| port.map_or_else(|| "?".to_owned(), |port| port.to_string());
+    let mut lines = Vec::new();
+    let mut line = format!(
+        "  {}",
+        leg.first()
+            .map_or_else(String::new, |hop| port(hop.ingress))
+    );
+    for (nth, hop) in leg.iter().enumerate() {
+        let name = hop
+            .name
+            .as_ref()
+            .map_or_else(String::new, |name| format!(" {}", plain(name)));
+        // the port at which an earlier domain is left is known from the next one
+        let next = leg.get(nth + 1).and_then(|next| next.ingress);
+        let egress = port(hop.egress.or(next));
+        let part = format!(" --[ {}{name} ]-- {egress}", hop.domain);
+        if line.chars().count() + part.chars().count() > width && nth > 0 {
+            lines.push(line.clone());
+            line.clear();
+            line.push_str("   ");
+        }
+        line.push_str(&part);
+    }
+    lines.push(line);
+    lines
+}
+
+/// Returns a range of time with its rate, as a number and as a bar.
+fn range((from, till): (u64, u64), bps: u64, most: Option<u64>) -> String {
+    let most = most.unwrap_or(1).max(1);
+    let length = u128::from(bps) * BAR / u128::from(most);
+    let bar = "█".repeat(length as usize);
+    let begin = Zone::LOCAL.shown(Timestamp(from));
+    let line = format!("  {begin} - {}  {:>10}  {bar}", end_of(till), rate(bps));
+    line.trim_end().to_owned()
+}
+
+/// Returns the local time of an end, rounded up to the next whole second.
+fn end_of(nanos: u64) -> String {
+    Zone::LOCAL.shown(Timestamp(nanos).second_after())
+}
+
+/// Escapes text of other domains, so that it cannot control the terminal.
+fn plain(text: &str) -> String {
+    escape(text, LINE_MAX).into_owned()
+}
+
+const STEPS_SHOWN: usize = 20;
+/// Length of the bar of the highest rate in columns.
+const BAR: u128 = 20;
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_domains::control::PathId;
+    use lighthaul_stargate::CorrelationId;
+
+    use super::*;
+
+    fn hop(domain: u32, ports: Option<(u32, u32)>) -> HopView {
+        HopView {
+            domain,
+            name: (domain == 2).then(|| "back\u{1b}[2Jbone".to_owned()),
+            ingress: ports.map(|(ingress, _)| ingress),
+            egress: ports.map(|(_, egress)| egress),
+        }
+    }
+
+    fn path() -> PathView {
+        let step = |from: u64, till: u64, mbps: u64| StepView {
+            from: from * 1_000_000_000,
+            till: till * 1_000_000_000,
+            rate_bps: mbps * 1_000_000,
+        };
+        PathView {
+            id: PathId(CorrelationId(0xabcd << 112)),
+            source: 1,
+            attempt: 0,
+            stage: "committed".to_owned(),
+            legs: vec![vec![
+                hop(1, Some((101, 12))),
+                hop(2, Some((12, 13))),
+                hop(3, Some((13, 103))),
+            ]],
+            steps: vec![step(10, 20, 20), step(30, 40, 10)],
+        }
+    }
+
+    #[test]
+    fn drawing_has_domains_ports_and_rates_and_no_control_characters() {
+        let lines = draw(&path(), 100);
+        assert_eq!(lines.len(), 5, "{lines:#?}");
+        assert!(lines[0].starts_with("path abcd0000-0000-"), "{lines:#?}");
+        assert!(
+            lines[1].starts_with("  101 --[ 1 ]-- 12 --[ 2 back"),
+            "{lines:#?}"
+        );
+        assert!(lines[1].ends_with("--[ 3 ]-- 103") && !lines[1].contains('\u{1b}'));
+        let bars: Vec<usize> = lines[2..]
+            .iter()
+            .map(|line| line.matches('█').count())
+            .collect();
+        assert_eq!(bars, [20, 0, 10]);
+    }
+
+    #[test]
+    fn long_paths_continue_on_the_next_line() {
+        let mut long = path();
+        long.legs[0].extend((4..30).map(|domain| hop(domain, Some((domain, domain + 1)))));
+        for line in draw(&long, 60) {
+            let is_rate =
+                line.contains(" b/s") || line.contains("Mb/s") || line.starts_with("path");
+            assert!(is_rate || line.chars().count() <= 60, "{line}");
+        }
+    }
+
+    #[test]
+    fn domains_before_this_one_have_unknown_entries() {
+        let mut seen = path();
+        seen.legs[0][0] = hop(1, None);
+        let line = &draw(&seen, 100)[1];
+        assert!(line.starts_with("  ? --[ 1 ]-- 12 --"), "{line}");
+    }
+}
