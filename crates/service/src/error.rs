@@ -32,6 +32,11 @@ pub(crate) enum Fault {
     /// A store in a directory that does not exist.
     #[error("the directory {} of the store does not exist: create it, or give another --store", .0.display())]
     StoreFolder(PathBuf),
+    /// Name of several devices.
+    #[error(
+        "device {0} has several drivers: name it once in --shape, --device and the [interfaces] of --switch"
+    )]
+    SameDevice(String),
     /// Settings of circuits that a driver refuses.
     #[error("{0}")]
     Circuit(CircuitError),
@@ -133,6 +138,7 @@ impl Coded for Fault {
             Self::SharedPort
             | Self::StoreKind(_)
             | Self::StoreFolder(_)
+            | Self::SameDevice(_)
             | Self::Circuit(_)
             | Self::ForgeableKeys(_)
             | Self::Tls(_)

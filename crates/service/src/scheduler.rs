@@ -4,7 +4,7 @@
 //! interface. It does so before it listens, so a wrong setting ends the start with a remedy. While
 //! it runs, it reads the policy file again after each change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -277,6 +277,7 @@ fn usual() -> Result<PathBuf, Error> {
 /// Returns the drivers of circuits by the names of interfaces and devices.
 fn drivers(settings: &Settings, clock: Clock) -> Result<BTreeMap<String, Box<dyn Driver>>, Error> {
     let wrong = Fault::Circuit;
+    let switches = switches(settings)?;
     let mut drivers: BTreeMap<String, Box<dyn Driver>> = BTreeMap::new();
     for (name, rate) in &settings.interfaces {
         drivers.insert(
@@ -293,13 +294,29 @@ fn drivers(settings: &Settings, clock: Clock) -> Result<BTreeMap<String, Box<dyn
         let driver = Exec::open(clock, config).map_err(wrong)?;
         drivers.insert(name.clone(), Box::new(driver));
     }
-    for file in &settings.switches {
-        let config = SwitchConfig::read(file).map_err(wrong)?;
+    for config in switches {
         for (name, driver) in Tl1::open_all(clock, &config).map_err(wrong)? {
             drivers.insert(name, Box::new(driver));
         }
     }
     Ok(drivers)
+}
+
+/// Reads the settings of switches. Refuses a name that several options give to a device, before any is opened.
+fn switches(settings: &Settings) -> Result<Vec<SwitchConfig>, Error> {
+    let switches = settings.switches.iter();
+    let switches = switches.map(|file| SwitchConfig::read(file).map_err(Fault::Circuit));
+    let switches: Vec<SwitchConfig> = switches.collect::<Result<_, _>>()?;
+    let shaped = settings.interfaces.iter().map(|(name, _)| name);
+    let driven = settings.devices.iter().map(|(name, _)| name);
+    let switched = switches.iter().flat_map(|switch| switch.interfaces.keys());
+    let mut seen = BTreeSet::new();
+    for name in shaped.chain(driven).chain(switched) {
+        if !seen.insert(name) {
+            return Err(Fault::SameDevice(name.clone()).into());
+        }
+    }
+    Ok(switches)
 }
 
 /// Interval at which the file of policies is read.
@@ -505,5 +522,67 @@ mod tests {
         for place in ["books", "/tmp/books"] {
             assert_eq!(named(place).unwrap(), Path::new(place));
         }
+    }
+
+    #[test]
+    fn device_with_several_drivers_is_refused_whatever_the_options() {
+        let folder = std::env::temp_dir().join(format!("same-device-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let login = folder.join("login");
+        std::fs::write(&login, "ada\nsecret\n").unwrap();
+        let switch = folder.join("switch.toml");
+        let text = format!(
+            "address = \"127.0.0.1\"\ndialect = \"calient\"\nlogin = \"{}\"\nrecords = \"{}\"\n\
+             channel_rate = \"10Gb/s\"\nreconfiguration = \"10ms\"\n[interfaces]\nwan = [[\"1.1.1\", \"2.1.1\"]]\n",
+            login.display(),
+            folder.display()
+        );
+        std::fs::write(&switch, text).unwrap();
+        let shaped = || vec![("wan".to_owned(), Rate::from_mbps(1))];
+        let driven = || vec![("wan".to_owned(), PathBuf::from("/bin/driver"))];
+        let base = || settings(":memory:", "127.0.0.1:0", None);
+        let refused = [
+            Settings {
+                interfaces: [shaped(), shaped()].concat(),
+                ..base()
+            },
+            Settings {
+                devices: [driven(), driven()].concat(),
+                ..base()
+            },
+            Settings {
+                interfaces: shaped(),
+                devices: driven(),
+                ..base()
+            },
+            Settings {
+                interfaces: shaped(),
+                switches: vec![switch.clone()],
+                ..base()
+            },
+            Settings {
+                devices: driven(),
+                switches: vec![switch.clone()],
+                ..base()
+            },
+            Settings {
+                switches: vec![switch.clone(), switch.clone()],
+                ..base()
+            },
+        ];
+        for settings in refused {
+            let error = drivers(&settings, Clock::start()).unwrap_err();
+            assert_eq!(error.code(), Code::Usage);
+            assert!(
+                error.text().starts_with("device wan has several drivers"),
+                "{error}"
+            );
+        }
+        let alone = switches(&Settings {
+            switches: vec![switch],
+            ..base()
+        });
+        assert_eq!(alone.unwrap().len(), 1);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 use lighthaul_base::trc::{RATE_MAX, RATE_MIN};
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::host::clock::Clock;
+use lighthaul_io::net::peer_user::peer_user;
 use lighthaul_stargate::offer::Demand;
 use lighthaul_stargate::request::Excludes;
 use lighthaul_stargate::{
     CorrelationId, DomainId, Outcome, PortId, Protection, Request, Signaling,
 };
-use rustix::net::sockopt::socket_peercred;
 use tracing::debug;
 
 use super::endpoint::Endpoint;
@@ -217,8 +217,8 @@ fn demand(wanted: &PathRequest) -> Result<Demand, Problem> {
 
 /// Returns true if the other side is a process of the same user, or of root (`SO_PEERCRED`).
 fn is_own_user(stream: &UnixStream) -> bool {
-    let own = rustix::process::geteuid();
-    socket_peercred(stream).is_ok_and(|peer| peer.uid == own || peer.uid.is_root())
+    let own = rustix::process::geteuid().as_raw();
+    peer_user(stream).is_some_and(|user| user == own || user == ROOT)
 }
 
 /// Reads the line of a question. Returns `None` if it is too long or comes too late.
@@ -264,6 +264,8 @@ fn no_outcome(why: &Error) -> Problem {
     Problem::NoOutcome(why.to_string())
 }
 
+/// User ID of root.
+const ROOT: u32 = 0;
 /// Time for a question.
 const READ: Duration = Duration::from_secs(10);
 /// Time for an answer.

@@ -3,11 +3,13 @@
 //! - [`tcp`]: connections; [`udp`]: sockets for [`train`]s of datagrams; [`tun`]: devices of the lab
 //! - [`dial`]: connections to single addresses; [`grants`]: limits of the kernel
 //! - [`probe`], [`flood`], [`hops`]: measurement of a path
+//! - [`peer_user`]: user at the other end of a Unix socket
 //! - `scatter`: bodies received in place; `sockaddr`, `sockopt`: what the kernel takes
 pub mod dial;
 pub mod flood;
 pub mod grants;
 pub mod hops;
+pub mod peer_user;
 pub mod probe;
 pub mod tcp;
 pub mod train;

@@ -1,0 +1,197 @@
+//! Commands for two domains on this host, and what they refuse.
+
+use std::fs;
+use std::process::Command;
+
+use lighthaul_testkit::{Turn, lacks_tool};
+
+use crate::running::{Outcome, Running, becomes_true, event};
+use crate::scratch::Scratch;
+
+const LIGHTHAUL: &str = env!("CARGO_BIN_EXE_lighthaul");
+
+/// Two domains with a link, of which the second one may run with another clock.
+struct Pair {
+    scratch: Scratch,
+    services: Vec<Running>,
+    _turn: Turn,
+}
+
+impl Pair {
+    fn start(name: &str, second: impl Fn() -> Command) -> Self {
+        let mut pair = Self {
+            scratch: Scratch::new(name),
+            services: Vec::new(),
+            _turn: Turn::beside_others(),
+        };
+        let keys = [1, 2].map(|me| {
+            fs::write(pair.scratch.at("key.toml"), format!("key = \"{me}.key\"\n")).unwrap();
+            let mut key = Command::new(LIGHTHAUL);
+            key.args(["domains", "serve", "--show-key", "--config"]);
+            key.arg(pair.scratch.at("key.toml"));
+            run(key).assert_succeeded().out.concat()
+        });
+        let mut address = String::new();
+        for me in [1, 2] {
+            let other = 3 - me;
+            let key = &keys[other - 1];
+            let text = format!(
+                "domain = {me}\nname = \"d{me}\"\nlisten = \"127.0.0.1:0\"\nkey = \"{me}.key\"\nstore = \"{me}.db\"\n\
+                 [timing]\nquery = \"1s\"\nhold = \"2s\"\ndecide = \"1s\"\nretry = \"100ms\"\nlinger = \"1s\"\n\
+                 [[port]]\nnumber = 12\nnode = \"core\"\ncapacity = \"1Gb/s\"\n\
+                 [[port]]\nnumber = 10{me}\nnode = \"core\"\ncapacity = \"1Gb/s\"\n\
+                 [[neighbor]]\ndomain = {other}\nname = \"d{other}\"\nkey = \"{key}\"\n{address}\
+                 [[domain_link]]\nport = 12\nfrom = 1\nto = 2\nboth = true\n"
+            );
+            let config = pair.scratch.at(&format!("{me}.toml"));
+            fs::write(&config, text).unwrap();
+            let mut serve = if me == 1 {
+                Command::new(LIGHTHAUL)
+            } else {
+                second()
+            };
+            serve.args(["domains", "serve", "--config"]).arg(&config);
+            serve
+                .arg("--socket")
+                .arg(pair.scratch.at(&format!("{me}.sock")));
+            let mut service = Running::start(serve);
+            let line = service.says("for neighbors");
+            let listens = line.split("listening on ").nth(1).unwrap();
+            let listens = listens.split_whitespace().next().unwrap();
+            address = format!("address = \"{listens}\"\n");
+            service.says("answering");
+            pair.services.push(service);
+        }
+        becomes_true("the neighbor is connected", || {
+            let status = pair.ask(1, &["domains", "--json"]).assert_succeeded();
+            event(&status.out[0])["neighbors"][0]["connected"] == true
+        });
+        pair
+    }
+
+    /// Runs `lighthaul` with these words for the service of a domain.
+    fn ask(&self, me: u32, words: &[&str]) -> Outcome {
+        let mut command = Command::new(LIGHTHAUL);
+        command.args(words).arg("--socket");
+        command.arg(self.scratch.at(&format!("{me}.sock")));
+        run(command)
+    }
+}
+
+fn run(command: Command) -> Outcome {
+    Running::start(command).finish()
+}
+
+#[test]
+fn paths_are_listed_shown_and_canceled_by_the_first_digits_of_their_ids() {
+    let pair = Pair::start("domain-commands", || Command::new(LIGHTHAUL));
+    let wanted = [
+        "path",
+        "1:101",
+        "2:102",
+        "--size",
+        "10MB",
+        "--rate-max",
+        "20Mb/s",
+        "--json",
+    ];
+    let made = event(&pair.ask(1, &wanted).assert_succeeded().out[0]);
+    assert_eq!(
+        (made["type"].as_str(), made["stage"].as_str()),
+        (Some("path"), Some("committed"))
+    );
+    assert_eq!(made["steps"][0]["rate_bps"], 20_000_000);
+    let id = made["id"].as_str().unwrap();
+    let list = pair.ask(2, &["path", "list"]).assert_succeeded().out;
+    assert!(
+        list[1].starts_with(&id[..8]) && list[1].ends_with("1 > 2"),
+        "{list:?}"
+    );
+    let shown = pair
+        .ask(2, &["path", "show", &id[..6], "--json"])
+        .assert_succeeded();
+    assert_eq!(event(&shown.out[0])["id"], made["id"]);
+    pair.ask(1, &["path", "show", "zz"])
+        .assert_failed(1, "no path begins with zz");
+    pair.ask(1, &["path", "show", ""])
+        .assert_failed(1, "give more digits");
+    pair.ask(2, &["path", "cancel", id])
+        .assert_failed(13, "belongs to domain 1; cancel it there");
+    let canceled = pair
+        .ask(1, &["path", "cancel", &id[..8]])
+        .assert_succeeded();
+    assert!(canceled.out[0].ends_with("is released"), "{canceled:?}");
+    pair.ask(1, &["path", "cancel", id])
+        .assert_failed(1, "path");
+    for service in pair.services {
+        service.signal("TERM");
+        service.finish().assert_succeeded();
+    }
+}
+
+#[test]
+fn refused_paths_and_missing_services_have_their_exit_statuses() {
+    let pair = Pair::start("domain-refusals", || Command::new(LIGHTHAUL));
+    let ask = |words: &[&str]| pair.ask(1, &[&["path"], words].concat());
+    let fast = ["1:101", "2:102", "--size", "1MB", "--rate-min", "2Gb/s"];
+    ask(&fast).assert_failed(40, "the path is refused: the capacity is not free");
+    let around = ["1:101", "2:102", "--size", "1MB", "--exclude-link", "12"];
+    ask(&around).assert_failed(40, "no path exists");
+    ask(&["1:101", "berlin", "--size", "1MB"]).assert_failed(1, "end point \"berlin\" is unknown");
+    ask(&["2:102", "1:101", "--size", "1MB"]).assert_failed(1, "is in domain 2");
+    ask(&["1:101", "2:102"]).assert_failed_to_parse();
+    ask(&["1:101", "2:102", "--hold", "2s"]).assert_failed_to_parse();
+    let json = ask(&["1:101", "berlin", "--size", "1MB", "--json"]);
+    assert_eq!(event(&json.out[0])["code"], 1);
+    pair.ask(7, &["path", "list"])
+        .assert_failed(3, "cannot reach the service of a domain");
+    let mut other = Command::new(LIGHTHAUL);
+    other.args(["domains", "serve", "--config"]);
+    other.arg(pair.scratch.at("1.toml"));
+    other.arg("--socket").arg(pair.scratch.at("7.sock"));
+    run(other).assert_failed(11, "another process has locked it");
+    let mut missing = Command::new(LIGHTHAUL);
+    missing.args(["domains", "serve", "--config", "/nowhere.toml"]);
+    run(missing).assert_failed(3, "cannot read the configuration /nowhere.toml");
+}
+
+#[test]
+fn path_to_a_domain_whose_clock_is_wrong_is_refused_with_the_offset() {
+    let name = "path_to_a_domain_whose_clock_is_wrong_is_refused_with_the_offset";
+    if lacks_tool(name, "faketime") {
+        return;
+    }
+    let pair = Pair::start("domain-clock", || {
+        let mut command = Command::new("faketime");
+        // waits of the kernel use the monotonic clock
+        command.args(["-f", "+1h", LIGHTHAUL]);
+        command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        command
+    });
+    // each side refuses what the other one asks for
+    let sides = [
+        (1, "1:101", "2:102", "behind"),
+        (2, "2:102", "1:101", "ahead"),
+    ];
+    for (me, from, to, side) in sides {
+        let words = ["path", from, to, "--size", "1MB"];
+        let refused = pair.ask(me, &words);
+        let text = refused
+            .assert_failed(40, "the clock of the neighbor is")
+            .err
+            .concat();
+        let offset = text.split("neighbor is ").nth(1).unwrap();
+        let seconds: f64 = offset.split(' ').next().unwrap().parse().unwrap();
+        assert!((3590.0..3610.0).contains(&seconds), "{text}");
+        assert!(
+            text.contains(&format!("s {side}: synchronize both clocks")),
+            "{text}"
+        );
+    }
+    for me in [1, 2] {
+        assert_eq!(
+            pair.ask(me, &["path", "list"]).assert_succeeded().out,
+            ["no paths"]
+        );
+    }
+}

@@ -1,0 +1,26 @@
+//! Domains as operators run them: real services on hosts of a lab, paths from the command line, and copies over them.
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::print_stdout, reason = "`make demo-domains` shows what happens")]
+#![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
+
+mod commands;
+#[expect(dead_code, reason = "tests of the driver use the rest")]
+#[path = "../../../circuit/tests/tl1/emulator.rs"]
+mod emulator;
+#[expect(dead_code, reason = "tests of copies use the rest")]
+#[path = "../cp/far.rs"]
+mod far;
+mod lab;
+#[expect(dead_code, reason = "tests of the driver use the rest")]
+#[path = "../../../circuit/tests/tl1/replies.rs"]
+mod replies;
+#[expect(dead_code, reason = "tests of copies use the rest")]
+#[path = "../cp/running.rs"]
+mod running;
+#[expect(dead_code, reason = "tests of copies use the rest")]
+#[path = "../cp/scratch.rs"]
+mod scratch;
+#[expect(dead_code, reason = "tests of copies use the rest")]
+#[path = "../cp/stage.rs"]
+mod stage;
+mod three;

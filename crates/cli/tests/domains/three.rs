@@ -1,0 +1,164 @@
+//! A path over three domains with different devices, from the request to the end. `make demo-domains` runs it, too.
+
+use std::fs;
+
+use lighthaul_domains::RecordStore;
+use lighthaul_stargate::DomainId;
+
+use crate::lab::{self, DOMAINS, Domains};
+use crate::running::{Running, becomes_true, event};
+
+const BYTES: u64 = 32_000_000;
+
+#[test]
+fn copy_crosses_three_domains_one_of_which_is_killed() {
+    let name = "copy_crosses_three_domains_one_of_which_is_killed";
+    let Some(mut domains) = Domains::start(name) else {
+        return;
+    };
+    println!("three domains run, with HTB, a TL1 switch and a driver program:");
+    show(&domains, &["domains"]);
+    assert!(!domains.is_open(), "packets pass without a path");
+    println!("no packet passes from a to b; a path of 40 Mb/s is requested:");
+    let path = show(
+        &domains,
+        &["path", "a", "b", "--rate", "40Mb/s", "--hold", "60s"],
+    );
+    let id = path[0].split_whitespace().nth(1).unwrap().to_owned();
+    assert!(
+        path[1].contains("101 --[ 1 one ]-- 12 --[ 2 two ]-- 23 --[ 3 ]-- 103"),
+        "{path:?}"
+    );
+    becomes_true("the path is open", || domains.is_open());
+    println!("the path has begun, and a copy crosses it");
+    let bytes = copy_while_a_domain_is_killed(&mut domains);
+    let rest = BYTES / 10 * 9;
+    assert!(
+        bytes > rest,
+        "{bytes} of {BYTES} went through the class of the path"
+    );
+    let books = DOMAINS.map(|host| domains.book(host));
+    assert_eq!(books[0].len(), 1);
+    assert_eq!((&books[0], &books[1]), (&books[1], &books[2]));
+    println!("the books of all domains agree: {}", books[0][0]);
+    show(&domains, &["path", "cancel", &id]);
+    assert_freed(&domains);
+    println!("canceled: all devices and books are empty, and no packet passes");
+    // the whole capacity is free again
+    let all = show(
+        &domains,
+        &["path", "1:101", "3:103", "--rate", "80Mb/s", "--hold", "5s"],
+    );
+    let id = all[0].split_whitespace().nth(1).unwrap();
+    domains
+        .ask("one", &["path", "cancel", &id[..8]])
+        .assert_succeeded();
+    assert_freed(&domains);
+    stop(domains);
+}
+
+/// Copies a file from `a` to `b`, and kills and restarts a domain meanwhile. Returns the bytes in the class of the path.
+fn copy_while_a_domain_is_killed(domains: &mut Domains) -> u64 {
+    assert_eq!(domains.switch.patches().len(), 2, "channels of 20 Mb/s");
+    assert_eq!(domains.program_rates(), [40_000_000]);
+    let source = domains.far.near.file("source", BYTES);
+    let place = domains.far.place("copy");
+    let options = ["--trc", "0s-30s 32Mb/s", "--json"];
+    let copy = domains
+        .far
+        .copy(&options, &[source.to_str().unwrap(), &place]);
+    let copy = Running::start(copy);
+    becomes_true("the copy is on its way", || {
+        class_bytes(domains) > BYTES / 16
+    });
+    domains.services[1].kill();
+    println!("the service of domain 2 is killed while the copy runs:");
+    becomes_true("a neighbor notices it", || {
+        let shown = domains.ask("one", &["domains"]).assert_succeeded().out;
+        shown.iter().any(|line| line.contains("2 two  down"))
+    });
+    let before = class_bytes(domains);
+    becomes_true("data passes without the service", || {
+        class_bytes(domains) > before
+    });
+    domains.services[1] = domains.launch("two");
+    let is_back = |domains: &Domains| {
+        let book = domains.book("two");
+        book.len() == 1 && book[0][1] == "committed"
+    };
+    becomes_true("the restarted domain has the path", || is_back(domains));
+    println!("started again, it continues the path");
+    let done = copy.finish().assert_succeeded();
+    let events: Vec<_> = done.out.iter().map(|line| event(line)).collect();
+    let start = events.iter().find(|one| one["type"] == "start").unwrap();
+    assert_eq!(start["protocol"], "vbtp");
+    let copied = domains.far.target.join("copy");
+    assert!(
+        fs::read(&copied).unwrap() == fs::read(&source).unwrap(),
+        "the copy differs"
+    );
+    assert_eq!(domains.gate.closings(), 0, "the light went out");
+    println!("{BYTES} bytes arrived and are verified");
+    class_bytes(domains)
+}
+
+/// Returns the bytes that the class of the path has sent at the interface of domain 1.
+fn class_bytes(domains: &Domains) -> u64 {
+    let shown = domains.on("one", "tc", &["-s", "class", "show", "dev", "veth1"]);
+    let shown = shown.assert_succeeded().out;
+    let classes = shown.iter().zip(shown.iter().skip(1));
+    let ours = classes.filter(|(class, _)| class.contains("rate 40Mbit"));
+    let sent = ours.map(|(_, sent)| {
+        sent.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    });
+    sent.max().unwrap_or(0)
+}
+
+/// Waits until no device and no book has anything of a path.
+fn assert_freed(domains: &Domains) {
+    becomes_true("all books are empty", || {
+        DOMAINS
+            .iter()
+            .all(|host| domains.status(host)["paths"].as_array().unwrap().is_empty())
+    });
+    becomes_true("the switch has no cross-connect", || {
+        domains.switch.patches().is_empty()
+    });
+    becomes_true("the program has no circuit", || {
+        domains.program_rates().is_empty()
+    });
+    becomes_true("the shaper has no class of a path", || {
+        let shown = domains.on("one", "tc", &["class", "show", "dev", "veth1"]);
+        let shown = shown.assert_succeeded().out;
+        !shown
+            .iter()
+            .any(|line| line.contains("rate 40Mbit") || line.contains("rate 80Mbit"))
+    });
+    assert!(!domains.is_open(), "packets pass without a path");
+}
+
+/// Stops all services. Their stores have no record.
+fn stop(mut domains: Domains) {
+    for service in domains.services.drain(..) {
+        lab::terminate(&service);
+        service.finish().assert_succeeded();
+    }
+    for (number, host) in (1..).zip(DOMAINS) {
+        let path = domains.far.near.at(&format!("{host}.db"));
+        let (_, records) = RecordStore::open(&path, DomainId(number)).unwrap();
+        assert_eq!(records, []);
+        assert!(!domains.far.near.at(&format!("{host}.sock")).exists());
+    }
+}
+
+/// Runs a command of the first domain, prints its output and returns it.
+fn show(domains: &Domains, words: &[&str]) -> Vec<String> {
+    println!("$ lighthaul {}", words.join(" "));
+    let out = domains.ask("one", words).assert_succeeded().out;
+    println!("{}", out.join("\n"));
+    out
+}
