@@ -11,9 +11,9 @@ SECONDS_EACH ?= 600
 # `make test` has 20 power cuts for each scenario, so this has one
 CRASH = --runs 5 --files 300 --size 32MiB --rate 200Mb/s --rtt 20ms --cuts 1
 
-.PHONY: help setup build demo quick test mutants attacks fuzz check fmt clippy doc book tidy crash sim figures bench lab install deb tarball image packages
+.PHONY: help setup build demo demo-domains quick test mutants attacks fuzz check fmt clippy doc book tidy crash sim figures bench lab install deb tarball image packages
 help: ## print this
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup: ## install the tools that lab and demo use, where they are missing
 	@scripts/setup $(NEEDS)
@@ -32,6 +32,8 @@ packages: ## install, run and purge these packages in a bare Debian, and copy fr
 	@scripts/test-packages
 demo: setup build ## copy a real tree over a long path, and compare with TCP
 	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- demo
+demo-domains: setup ## run three domains with different devices, a path and a copy across them, and the death of one
+	$(CARGO) run --locked --quiet --package lighthaul-xtask -- demo-domains
 quick: ## run the unit, property and simulated tests, which need neither root nor a network
 	@scripts/setup jq:jq
 	@scripts/test --workspace --features lighthaul-cli/otel --lib --bins --test machines --test calendar --test reference --test world --test books --test granted --test filter --test fuzz

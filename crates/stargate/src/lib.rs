@@ -1,7 +1,7 @@
 //! Floor 3: signaling of circuits between domains (Stargate; Quanta paper, section 3.1), as a machine without I/O.
 //!
 //! Each domain runs one [`Domain`]. It asks its own calendar through [`Resources`] and exchanges [`Message`]s with its
-//! neighbors, which see only capacity between border points. `docs/src/domains.md` has the messages and the proof.
+//! neighbors, which see only capacity between border points. `docs/src/signaling.md` has the messages and the proof.
 //!
 //! - A domain commits after all domains below it. The source domain commits last, which is the decision.
 //! - A hold that is not committed ends at `hold_till`, by the clock of its own domain and without any message. A vector

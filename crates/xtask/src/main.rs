@@ -1,4 +1,5 @@
 //! Development tasks: `cargo xtask tidy` checks the project's rules, and `demo` shows a copy.
+//! `demo-domains` shows a path across domains.
 //!
 //! `bench` compares Lighthaul with its peers, `crash` kills it during copies, and `gateways`
 //! compares gateways with direct connections. `sim` runs protocols in random simulations, and `man`
@@ -8,6 +9,7 @@
 
 mod crash;
 mod demo;
+mod demo_domains;
 mod gateways;
 mod man;
 mod sim;
@@ -26,10 +28,12 @@ fn main() -> ExitCode {
         ["gateways", ..] => return gateways::main(std::env::args_os().skip(2)),
         ["man"] => man::run(root()),
         ["demo"] => demo::run(),
+        ["demo-domains"] => demo_domains::run(root()),
         ["demo", "in", folder] => demo::run_in(Path::new(folder)),
-        _ => {
-            Err("usage: cargo xtask tidy | demo | bench | crash | gateways | sim | man".to_owned())
-        }
+        _ => Err(
+            "usage: cargo xtask tidy | demo | demo-domains | bench | crash | gateways | sim | man"
+                .to_owned(),
+        ),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

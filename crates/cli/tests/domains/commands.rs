@@ -6,6 +6,7 @@ use std::process::Command;
 use lighthaul_testkit::{Turn, lacks_tool};
 
 use crate::running::{Outcome, Running, becomes_true, event};
+use crate::schema::assert_valid;
 use crate::scratch::Scratch;
 
 const LIGHTHAUL: &str = env!("CARGO_BIN_EXE_lighthaul");
@@ -95,12 +96,13 @@ fn paths_are_listed_shown_and_canceled_by_the_first_digits_of_their_ids() {
         "20Mb/s",
         "--json",
     ];
-    let made = event(&pair.ask(1, &wanted).assert_succeeded().out[0]);
+    let made = assert_valid(&pair.ask(1, &wanted).assert_succeeded()).remove(0);
     assert_eq!(
         (made["type"].as_str(), made["stage"].as_str()),
         (Some("path"), Some("committed"))
     );
     assert_eq!(made["steps"][0]["rate_bps"], 20_000_000);
+    assert_valid(&pair.ask(2, &["domains", "--json"]).assert_succeeded());
     let id = made["id"].as_str().unwrap();
     let list = pair.ask(2, &["path", "list"]).assert_succeeded().out;
     assert!(

@@ -1,6 +1,9 @@
 //! Domains as operators run them: real services on hosts of a lab, paths from the command line, and copies over them.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::print_stdout, reason = "`make demo-domains` shows what happens")]
+#![expect(
+    clippy::print_stdout,
+    reason = "`make demo-domains` shows what happens"
+)]
 #![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 mod commands;
@@ -17,6 +20,8 @@ mod replies;
 #[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/running.rs"]
 mod running;
+#[path = "../cp/schema.rs"]
+mod schema;
 #[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/scratch.rs"]
 mod scratch;

@@ -44,7 +44,7 @@ fn copy_crosses_three_domains_one_of_which_is_killed() {
     show(&domains, &["path", "cancel", &id]);
     assert_freed(&domains);
     println!("canceled: all devices and books are empty, and no packet passes");
-    // the whole capacity is free again
+    println!("the whole capacity can be booked again:");
     let all = show(
         &domains,
         &["path", "1:101", "3:103", "--rate", "80Mb/s", "--hold", "5s"],
@@ -75,7 +75,11 @@ fn copy_while_a_domain_is_killed(domains: &mut Domains) -> u64 {
     println!("the service of domain 2 is killed while the copy runs:");
     becomes_true("a neighbor notices it", || {
         let shown = domains.ask("one", &["domains"]).assert_succeeded().out;
-        shown.iter().any(|line| line.contains("2 two  down"))
+        let is_noticed = shown.iter().any(|line| line.contains("2 two  down"));
+        if is_noticed {
+            println!("$ lighthaul domains\n{}", shown.join("\n"));
+        }
+        is_noticed
     });
     let before = class_bytes(domains);
     becomes_true("data passes without the service", || {

@@ -60,6 +60,7 @@ pages! {
     drivers "docs/src/drivers.md"
     wire "docs/src/wire.md"
     domains "docs/src/domains.md"
+    signaling "docs/src/signaling.md"
     decisions "docs/src/decisions.md"
     simulator "docs/src/simulator.md"
     contributing "docs/src/contributing.md"
