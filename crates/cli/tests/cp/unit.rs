@@ -1,4 +1,4 @@
-//! The daemon, the gateway and the scheduler as units of systemd.
+//! The daemon, the gateway, the scheduler and the service of a domain as units of systemd.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -10,8 +10,9 @@ use lighthaul_testkit::lacks_tool;
 use crate::far::{Near, PROGRAM};
 use crate::running::Running;
 
-const UNITS: [&str; 3] = [
+const UNITS: [&str; 4] = [
     "lighthaul.service",
+    "lighthaul-domain.service",
     "lighthaul-gateway.service",
     "lighthaul-scheduler.service",
 ];

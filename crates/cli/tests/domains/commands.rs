@@ -1,7 +1,9 @@
 //! Commands for two domains on this host, and what they refuse.
 
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 use std::process::Command;
+use std::time::Duration;
 
 use lighthaul_testkit::{Turn, lacks_tool};
 
@@ -129,6 +131,38 @@ fn paths_are_listed_shown_and_canceled_by_the_first_digits_of_their_ids() {
         service.signal("TERM");
         service.finish().assert_succeeded();
     }
+}
+
+#[test]
+fn service_notifies_readiness_when_it_answers_and_stops_in_order() {
+    let scratch = Scratch::new("domain-ready");
+    let config = scratch.at("1.toml");
+    let text = "domain = 1\nname = \"d1\"\nlisten = \"127.0.0.1:0\"\nkey = \"1.key\"\nstore = \"1.db\"\n\
+                [[port]]\nnumber = 101\nnode = \"core\"\ncapacity = \"1Gb/s\"\n";
+    fs::write(&config, text).unwrap();
+    let path = scratch.at("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_mins(1)))
+        .unwrap();
+    let mut serve = Command::new(LIGHTHAUL);
+    serve.args(["domains", "serve", "--config"]).arg(&config);
+    serve.arg("--socket").arg(scratch.at("1.sock"));
+    serve.env("NOTIFY_SOCKET", &path);
+    let service = Running::start(serve);
+    let mut state = [0; 100];
+    let next = |state: &mut [u8]| socket.recv(state).unwrap();
+    let len = next(&mut state);
+    assert!(state[..len].starts_with(b"READY=1"));
+    let mut ask = Command::new(LIGHTHAUL);
+    ask.args(["domains", "--socket"]).arg(scratch.at("1.sock"));
+    let drawn = run(ask).assert_succeeded().out;
+    assert!(drawn[0].starts_with("1 d1  key sha256:"), "{drawn:?}");
+    service.signal("INT");
+    let len = next(&mut state);
+    assert!(state[..len].starts_with(b"STOPPING=1"));
+    service.finish().assert_succeeded();
+    assert!(!scratch.at("1.sock").exists());
 }
 
 #[test]
