@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_domains::DomainConfig;
+use lighthaul_domains::config::DriverConfig;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_stargate::{DomainId, PortId, Segment, Timing};
 
@@ -68,6 +69,20 @@ fn documented_form_is_read_with_units_paths_and_defaults() {
     assert_eq!(about("port 12 out").channel, Rate::from_mbps(1));
     let slow = about("port 13 in");
     assert_eq!(slow.channel, slow.capacity);
+}
+
+#[test]
+fn switches_and_end_points_are_read_from_the_directory_of_the_file() {
+    let more = "[[device]]\ninterface = \"wan\"\nswitch = \"switch.toml\"\n\
+                [[endpoint]]\nname = \"chicago\"\ndomain = 2\nport = 7\n[[circuit]]";
+    let config = parse(&changed("[[circuit]]", more)).unwrap();
+    let DriverConfig::Tl1(file) = &config.devices.drivers["wan"] else {
+        panic!("{:?}", config.devices.drivers);
+    };
+    assert_eq!(file, Path::new("/etc/lighthaul/switch.toml"));
+    assert_eq!(config.endpoints["chicago"].to_string(), "2:7");
+    let why = config.devices.open().unwrap_err().to_string();
+    assert!(why.contains("cannot use the device at"), "{why}");
 }
 
 #[test]
@@ -152,12 +167,12 @@ const FAULTS: &[(&str, &str, &str)] = &[
     (
         "capacity = \"10Gb/s\"\n[[device]]",
         "[[device]]",
-        "needs either capacity",
+        "needs one of capacity",
     ),
     (
         "program = ",
         "capacity = \"1Gb/s\"\nprogram = ",
-        "needs either capacity",
+        "needs one of capacity",
     ),
     ("\"1/1/3\"", "\"eth1\"", "device eth1 is defined twice"),
     ("ingress = 12", "ingress = 14", "a circuit uses port 14"),
@@ -178,6 +193,22 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "eth2, which has no device",
     ),
     ("channel = \"100Mb/s\"", "channel = \"2Gb/s\"", "channels"),
+    (
+        "[[circuit]]",
+        "[[device]]\ninterface = \"wan\"\nprogram = \"/bin/sw1\"\nswitch = \"switch.toml\"\n[[circuit]]",
+        "device wan needs one of capacity",
+    ),
+    (
+        "[[circuit]]",
+        "[[endpoint]]\nname = \"list\"\ndomain = 1\nport = 100\n[[circuit]]",
+        "\"list\" cannot name an end point",
+    ),
+    (
+        "[[circuit]]",
+        "[[endpoint]]\nname = \"a\"\ndomain = 1\nport = 100\n[[endpoint]]\nname = \"a\"\ndomain = 2\nport = 1\n\
+         [[circuit]]",
+        "end point a is defined twice",
+    ),
 ];
 
 const GOOD: &str = r#"
