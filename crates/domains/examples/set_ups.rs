@@ -165,7 +165,7 @@ fn greatest(paths: &[StoredReservation]) -> u64 {
 fn boundaries(folder: &Path, rounds: usize) {
     fs::create_dir_all(folder).unwrap();
     let log = Log::default();
-    let timed = || -> Box<dyn Devices> { Box::new(TimedDevices(log.clone())) };
+    let timed = || -> Box<dyn Devices> { Box::new(TimedDevices(Arc::clone(&log))) };
     let services = chain::start(folder, (3, "400Gb/s"), Duration::from_millis(20), timed);
     let handle = services[0].handle();
     let mut due = BTreeSet::new();

@@ -527,9 +527,9 @@ mod tests {
     #[test]
     fn device_with_several_drivers_is_refused_whatever_the_options() {
         let folder = std::env::temp_dir().join(format!("same-device-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(&folder).unwrap();
         let login = folder.join("login");
-        std::fs::write(&login, "ada\nsecret\n").unwrap();
+        fs::write(&login, "ada\nsecret\n").unwrap();
         let switch = folder.join("switch.toml");
         let text = format!(
             "address = \"127.0.0.1\"\ndialect = \"calient\"\nlogin = \"{}\"\nrecords = \"{}\"\n\
@@ -537,7 +537,7 @@ mod tests {
             login.display(),
             folder.display()
         );
-        std::fs::write(&switch, text).unwrap();
+        fs::write(&switch, text).unwrap();
         let shaped = || vec![("wan".to_owned(), Rate::from_mbps(1))];
         let driven = || vec![("wan".to_owned(), PathBuf::from("/bin/driver"))];
         let base = || settings(":memory:", "127.0.0.1:0", None);
@@ -583,6 +583,6 @@ mod tests {
             ..base()
         });
         assert_eq!(alone.unwrap().len(), 1);
-        std::fs::remove_dir_all(&folder).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

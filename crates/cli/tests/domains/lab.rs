@@ -142,7 +142,7 @@ impl Domains {
         let circuits: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
         circuits
             .iter()
-            .map(|one| one["rate"].as_u64().unwrap())
+            .map(|one| one["rate_bps"].as_u64().unwrap())
             .collect()
     }
 
@@ -350,10 +350,10 @@ both = true
 const TIMING: &str = "[timing]\nquery = \"1s\"\nhold = \"2s\"\ndecide = \"1s\"\nretry = \"100ms\"\nrefresh = \"1s\"\nlinger = \"1s\"";
 /// Driver that keeps circuits in a file, lets packets pass while there are some, and limits their rate.
 const DRIVER: &str = r#"#!/bin/sh
-request=$(cat); file=${0%.sh}.json; [ -s "$file" ] || echo '[]' > "$file"
+file=${0%.sh}.json; [ -s "$file" ] || echo '[]' > "$file"
 enforce() {
     mv "$file.new" "$file"
-    rate=$(jq 'map(.rate) | add // 0' "$file")
+    rate=$(jq 'map(.rate_bps) | add // 0' "$file")
     if [ "$rate" -gt 0 ]; then
         tc qdisc replace dev veth3 root tbf rate "${rate}bit" burst 100kb latency 200ms
         echo 1 > /proc/sys/net/ipv4/ip_forward
@@ -362,18 +362,22 @@ enforce() {
         tc qdisc del dev veth3 root 2> /dev/null || true
     fi
 }
-case $(echo "$request" | jq -r .verb) in
-capabilities)
-    echo '{"capabilities":{"rate_min_bps":1000000,"rate_max_bps":1000000000,"granularity_bps":1000000,
-           "guard_nanos":10000000,"entries_max":96,"is_hitless":true,"overhead_bytes":38}}' ;;
-apply)
-    echo "$request" | jq --slurpfile old "$file" '.changes | map({id, flow, rate: .rate_bps}) as $new
-        | ($old[0] | map(select(.id as $id | $new | all(.id != $id)))) + $new' > "$file.new"
-    enforce; echo "$request" | jq -c '{answers: [.changes[] | null]}' ;;
-remove)
-    jq --argjson id "$(echo "$request" | jq .id)" 'map(select(.id != $id))' "$file" > "$file.new"
-    enforce; echo '{"answers":[null]}' ;;
-inspect)
-    jq -c '{circuits: .}' "$file" ;;
-esac
+while read -r request; do
+    case $(echo "$request" | jq -r .verb) in
+    hello)
+        content='"version":1,"capabilities":{"rate_min_bps":1000000,"rate_max_bps":1000000000,
+            "granularity_bps":1000000,"reconfiguration_ns":10000000,"settling_ns":0,"circuits_max":96,
+            "is_hitless":true,"has_timers":false,"counted":{"layer":"ip","overhead_bytes":38}}' ;;
+    apply)
+        echo "$request" | jq --slurpfile old "$file" '.changes | map({id, flow, rate_bps}) as $new
+            | ($old[0] | map(select(.id as $id | $new | all(.id != $id)))) + $new' > "$file.new"
+        enforce; content="\"results\":$(echo "$request" | jq -c '[.changes[] | null]')" ;;
+    remove)
+        jq --argjson id "$(echo "$request" | jq .id)" 'map(select(.id != $id))' "$file" > "$file.new"
+        enforce; content='"results":[null]' ;;
+    inspect)
+        content="\"circuits\":$(jq -c . "$file")" ;;
+    esac
+    echo "{\"seq\":$(echo "$request" | jq .seq),$content}" | jq -c .
+done
 "#;
