@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::Once;
 
 use fuser::{BackgroundSession, Config, Session};
+use rustix::thread::{Timespec, nanosleep};
 
 use crate::device::Device;
 use crate::filesystem::FileSystem;
@@ -65,10 +66,29 @@ impl Rig {
 
     /// Mounts the device with this file system.
     pub fn mount(&self, kind: FileSystem) -> Result<Mounted<'_>, String> {
+        self.wait_until_detached()?;
         let mut mount = Command::new("mount");
         mount.args(["-t", kind.name(), "-o", "loop,noatime"]);
         run(mount.arg(&self.file).arg(&self.place))?;
         Ok(Mounted { rig: self })
+    }
+}
+
+impl Rig {
+    /// Waits until no loop device has the file. The kernel detaches one some time after its file system is unmounted;
+    /// mount(8) would use it again until then, with pages that it has kept of the earlier content.
+    fn wait_until_detached(&self) -> Result<(), String> {
+        for _ in 0..1000 {
+            let mut losetup = Command::new("losetup");
+            let output = losetup.arg("--associated").arg(&self.file).output();
+            let output = output.map_err(|why| format!("cannot run losetup: {why}"))?;
+            if output.stdout.is_empty() {
+                return Ok(());
+            }
+            // a signal only ends the pause early
+            let _ = nanosleep(&PAUSE);
+        }
+        Err(format!("a loop device keeps {}", self.file.display()))
     }
 }
 
@@ -121,3 +141,9 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     let said = String::from_utf8_lossy(&output.stderr);
     Err(format!("{program} failed: {}", said.trim()))
 }
+
+/// Pause between two looks at the loop devices.
+const PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 10_000_000,
+};

@@ -472,13 +472,16 @@ pub(crate) fn device(near: &Near) -> (PathBuf, PathBuf) {
     let (program, heard) = (near.at("device"), near.at("heard"));
     let script = format!(
         r#"#!/bin/sh
-request=$(cat)
-printf '%s\n' "$request" >> '{}'
-case "$request" in
-*'"verb":"capabilities"'*) echo '{{"capabilities":{{"rate_min_bps":1000000,"rate_max_bps":1000000000,"granularity_bps":1000000,"guard_nanos":0,"entries_max":96,"is_hitless":true,"overhead_bytes":0}}}}';;
-*'"verb":"inspect"'*) echo '{{"circuits":[]}}';;
-*) printf '%s' "$request" | grep -o '"id":' | sed 's/.*/null/' | paste -s -d, | sed 's/.*/{{"answers":[&]}}/';;
-esac
+while read -r request; do
+    printf '%s\n' "$request" >> '{}'
+    seq=${{request#*:}} seq=${{seq%%,*}}
+    case "$request" in
+    *'"verb":"hello"'*) content='"version":1,"capabilities":{{"rate_min_bps":1000000,"rate_max_bps":1000000000,"granularity_bps":1000000,"reconfiguration_ns":0,"settling_ns":0,"circuits_max":96,"is_hitless":true,"has_timers":false,"counted":{{"layer":"ip","overhead_bytes":0}}}}';;
+    *'"verb":"inspect"'*) content='"circuits":[]';;
+    *) content=$(printf '%s' "$request" | grep -o '"id":' | sed 's/.*/null/' | paste -s -d, | sed 's/.*/"results":[&]/');;
+    esac
+    printf '{{"seq":%s,%s}}\n' "$seq" "$content"
+done
 "#,
         heard.display()
     );
