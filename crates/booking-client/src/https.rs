@@ -81,6 +81,7 @@ impl HttpsClient {
         let settings = Agent::config_builder()
             .timeout_connect(Some(time_limit))
             .timeout_send_request(Some(time_limit))
+            .timeout_send_body(Some(time_limit))
             .timeout_recv_response(Some(time_limit))
             // problems come with an error status, and a token must not follow redirects
             .http_status_as_error(false)

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_nsi::machine::{LifecycleState, ReservationState};
@@ -29,6 +30,10 @@ const LINK_MBPS: u64 = 1000;
 struct Link {
     now: Arc<AtomicU64>,
     booked: Arc<Mutex<BTreeMap<String, Booked>>>,
+    /// True while calls fail for the moment.
+    is_down: Arc<AtomicBool>,
+    /// True if the first direction has left the history.
+    is_gone: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Debug)]
@@ -42,6 +47,27 @@ struct Booked {
 }
 
 impl Link {
+    fn new() -> Self {
+        Self {
+            now: Arc::new(AtomicU64::new(1_800_000_000 * SECOND)),
+            booked: Arc::default(),
+            is_down: Arc::default(),
+            is_gone: Arc::default(),
+        }
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let is_temporary = self.is_down.load(Ordering::Relaxed);
+        let why = refusal(ErrorId::Internal);
+        if is_temporary {
+            return Err(Refusal {
+                is_temporary,
+                ..why
+            });
+        }
+        Ok(())
+    }
+
     fn now(&self) -> u64 {
         self.now.load(Ordering::Relaxed)
     }
@@ -51,6 +77,7 @@ impl Link {
     }
 
     fn with(&self, ids: &[u64], act: impl Fn(&mut Booked) -> bool) -> Result<(), Refusal> {
+        self.check()?;
         let mut booked = self.all();
         for one in booked.values_mut().filter(|one| ids.contains(&one.id)) {
             if !act(one) {
@@ -81,6 +108,7 @@ fn refusal(id: ErrorId) -> Refusal {
 
 impl Resources for Link {
     fn hold(&self, _: &str, key: &str, circuit: &Circuit) -> Result<Hold, Refusal> {
+        self.check()?;
         let known = self.all().get(key).cloned();
         let used = self.used();
         let booked = match known {
@@ -138,6 +166,9 @@ impl Resources for Link {
     }
 
     fn status(&self, _: &str, ids: &[u64]) -> Result<Status, Refusal> {
+        if self.is_gone.load(Ordering::Relaxed) {
+            return Ok(Status::Ended);
+        }
         let booked = self.all();
         let mut ours = booked.values().filter(|one| ids.contains(&one.id));
         let is_active = ours.any(|one| one.is_provisioned && !one.is_ended);
@@ -188,6 +219,7 @@ struct Run {
 
 fn open(path: &Path, link: &Link) -> Provider {
     let config = "nsa = 'urn:p'\nnetwork = 'urn:n'\n[[stp]]\nport = 'a'\n[[stp]]\nport = 'c'\n\
+        [[stp]]\nport = 'v'\nvlans = '7'\n\
         [[requester]]\nnsa = 'urn:r'\nidentity = 'agg'\nreply_to = ['http://r/']\n";
     let clock = link.clone();
     let resources = Box::new(link.clone());
@@ -196,6 +228,50 @@ fn open(path: &Path, link: &Link) -> Provider {
 }
 
 impl Run {
+    fn new(path: &Path) -> Self {
+        let link = Link::new();
+        Self {
+            provider: open(path, &link),
+            path: path.to_owned(),
+            link,
+            ids: Vec::new(),
+            last: None,
+            accepted: BTreeSet::new(),
+            confirmed: BTreeMap::new(),
+            sent: 0,
+        }
+    }
+
+    /// Returns the connection of a new reservation from a point.
+    fn reserve_from(&mut self, source: &str) -> Result<String, ErrorId> {
+        let mut message = reserve(1, Timestamp(self.link.now() + 10_000 * SECOND));
+        if let Message::Reserve(reserve) = &mut message {
+            source.clone_into(&mut reserve.criteria.p2p.as_mut().unwrap().source);
+            reserve.description = Some("d".repeat(4000));
+        }
+        let answer = self.ask(message);
+        if let Message::Fault(why) = answer {
+            return Err(why.id);
+        }
+        let Message::ReserveResponse(id) = answer else {
+            panic!("{answer:?}");
+        };
+        Ok(id)
+    }
+
+    fn operate(&mut self, operation: Operation, id: &str) {
+        let answer = self.ask(Message::Request(operation, id.to_owned()));
+        assert_eq!(answer, Message::Acknowledgment);
+    }
+
+    fn set_down(&self, is_down: bool) {
+        self.link.is_down.store(is_down, Ordering::Relaxed);
+    }
+
+    fn pass(&self, seconds: u64) {
+        self.link.now.fetch_add(seconds * SECOND, Ordering::Relaxed);
+    }
+
     fn ask(&mut self, message: Message) -> Message {
         self.sent += 1;
         let correlation_id = format!("urn:uuid:00000000-0000-4000-8000-{:012x}", self.sent);
@@ -252,11 +328,7 @@ impl Run {
                 }
                 assert_eq!(self.link.used(), before);
             }
-            Step::Pass(seconds) => {
-                self.link
-                    .now
-                    .fetch_add(*seconds * SECOND, Ordering::Relaxed);
-            }
+            Step::Pass(seconds) => self.pass(*seconds),
             Step::Work => self.work(),
             Step::Restart => {
                 let before = self.summaries();
@@ -351,6 +423,118 @@ fn reserve(capacity_mbps: u64, end: Timestamp) -> Message {
     }))
 }
 
+#[test]
+fn long_answers_and_queries_of_a_full_outbox_are_refused() {
+    let mut run = Run::new(Path::new(":memory:"));
+    let ids: Vec<String> = (0..70)
+        .map(|_| run.reserve_from("urn:n:a").unwrap())
+        .collect();
+    let mut ask = |kind, count: usize| {
+        let query = Query {
+            connection_ids: ids[..count].to_vec(),
+            ..Query::default()
+        };
+        let answer = run.ask(Message::Query(kind, query));
+        if let Message::Fault(why) = answer {
+            return Err((why.id, why.text));
+        }
+        let Message::QueryConfirmed(_, all) = answer else {
+            assert_eq!(answer, Message::Acknowledgment);
+            return Ok(0);
+        };
+        Ok(all.len())
+    };
+    assert_eq!(ask(QueryKind::SummarySync, 50), Ok(50));
+    let (id, text) = ask(QueryKind::SummarySync, 70).unwrap_err();
+    assert_eq!(id, ErrorId::ResourceUnavailable);
+    assert!(text.contains("fewer connection IDs"), "{text}");
+    let answers: Vec<_> = (0..50).map(|_| ask(QueryKind::Summary, 50)).collect();
+    let accepted = answers.iter().filter(|answer| answer.is_ok()).count();
+    assert!((20..50).contains(&accepted), "{accepted}");
+    assert_eq!(ask(QueryKind::SummarySync, 1), Ok(1));
+}
+
+#[test]
+fn message_is_delivered_after_the_clock_was_set_back() {
+    let mut run = Run::new(Path::new(":memory:"));
+    run.reserve_from("urn:n:a").unwrap();
+    run.provider.work();
+    run.provider
+        .deliver("urn:r", |_| Err("it is down".to_owned()));
+    assert_eq!(run.provider.outgoing("urn:r"), None);
+    run.link.now.fetch_sub(3600 * SECOND, Ordering::Relaxed);
+    assert!(run.provider.outgoing("urn:r").is_some());
+}
+
+#[test]
+fn label_is_taken_until_the_reservations_have_ended() {
+    let mut run = Run::new(Path::new(":memory:"));
+    let id = run.reserve_from("urn:n:v").unwrap();
+    run.provider.work();
+    for operation in [Operation::Abort, Operation::Terminate] {
+        run.set_down(true);
+        run.operate(operation, &id);
+        run.provider.work();
+        assert_eq!(run.reserve_from("urn:n:v"), Err(ErrorId::StpUnavailable));
+    }
+    run.set_down(false);
+    run.provider.work();
+    let id = run.reserve_from("urn:n:v").unwrap();
+    run.provider.work();
+    run.set_down(true);
+    run.pass(HOLD / SECOND + 1);
+    assert_eq!(run.provider.work(), Duration::from_secs(1));
+    assert_eq!(run.reserve_from("urn:n:v"), Err(ErrorId::StpUnavailable));
+    run.set_down(false);
+    run.provider.work();
+    assert!(run.link.all().values().all(|one| one.is_ended));
+    let states = run.summaries();
+    let timed_out = states.iter().find(|one| one.connection_id == id).unwrap();
+    assert_eq!(timed_out.states.reservation, ReservationState::Timeout);
+    run.reserve_from("urn:n:v").unwrap();
+}
+
+#[test]
+fn temporary_failure_delays_the_termination_of_a_hold_before_a_crash() {
+    let mut run = Run::new(Path::new(":memory:"));
+    let id = run.reserve_from("urn:n:v").unwrap();
+    run.set_down(true);
+    run.operate(Operation::Terminate, &id);
+    assert_eq!(run.provider.work(), Duration::from_secs(1));
+    let states = run.summaries()[0].states;
+    assert_eq!(states.lifecycle, LifecycleState::Terminating);
+    run.set_down(false);
+    run.provider.work();
+    assert_eq!(run.link.used(), 0);
+    assert!(run.link.all().values().all(|one| one.is_ended));
+}
+
+#[test]
+fn commit_after_the_hold_is_tried_once_a_second() {
+    let mut run = Run::new(Path::new(":memory:"));
+    let id = run.reserve_from("urn:n:a").unwrap();
+    run.provider.work();
+    run.operate(Operation::Commit, &id);
+    run.set_down(true);
+    run.pass(HOLD / SECOND + 1);
+    assert_eq!(run.provider.work(), Duration::from_secs(1));
+}
+
+#[test]
+fn directions_that_remain_end_with_the_first() {
+    let mut run = Run::new(Path::new(":memory:"));
+    let id = run.reserve_from("urn:n:a").unwrap();
+    run.provider.work();
+    run.operate(Operation::Commit, &id);
+    run.provider.work();
+    assert_eq!(run.link.used(), 1);
+    let start = run.summaries()[0].criteria[0].schedule.start;
+    assert_eq!(start, Some(Timestamp(run.link.now() + 10 * SECOND)));
+    run.link.is_gone.store(true, Ordering::Relaxed);
+    run.provider.work();
+    assert_eq!(run.link.used(), 0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -362,20 +546,7 @@ proptest! {
         let nth = NTH.fetch_add(1, Ordering::Relaxed);
         let path = format!("nsi-provider-{}-{nth}", std::process::id());
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(path);
-        let link = Link {
-            now: Arc::new(AtomicU64::new(1_800_000_000 * SECOND)),
-            booked: Arc::default(),
-        };
-        let mut run = Run {
-            provider: open(&path, &link),
-            path: path.clone(),
-            link,
-            ids: Vec::new(),
-            last: None,
-            accepted: BTreeSet::new(),
-            confirmed: BTreeMap::new(),
-            sent: 0,
-        };
+        let mut run = Run::new(&path);
         for step in steps {
             run.make(&step);
         }

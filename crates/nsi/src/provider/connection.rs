@@ -63,11 +63,18 @@ pub(super) struct StoredResult {
 impl Connection {
     /// Returns true if its points and labels are not available to others.
     pub(super) fn is_holding(&self) -> bool {
+        // a hold may have been made just before a crash
+        let has_resources = !self.reservations.is_empty() || self.reserve.is_some();
+        if self.states.lifecycle == LifecycleState::Terminating {
+            return has_resources;
+        }
         let is_trying = matches!(
             self.states.reservation,
             ReservationState::Checking | ReservationState::Held | ReservationState::Committing
         );
-        self.states.lifecycle == LifecycleState::Created && (self.is_committed || is_trying)
+        let is_aborting = self.states.reservation == ReservationState::Aborting;
+        self.states.lifecycle == LifecycleState::Created
+            && (self.is_committed || is_trying || is_aborting && has_resources)
     }
 
     /// Returns true if a request is being worked on.

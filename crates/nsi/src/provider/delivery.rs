@@ -17,29 +17,40 @@ impl Provider {
         let state = self.lock();
         let mut waiting = state.outbox.values();
         let first = waiting.find(|one| one.requester == requester);
-        first.filter(|one| one.next <= now).cloned()
+        // a message that is due after more than the longest pause was queued before the clock was set
+        // back
+        let latest = now.0.saturating_add(PAUSE << PAUSE_SHIFT_MAX);
+        let is_due = |one: &&Outgoing| one.next <= now || one.next.0 > latest;
+        first.filter(is_due).cloned()
     }
 
     /// Delivers the messages to a requester that are due, with `send`, which returns the reason of a
-    /// failure. A message whose URL the settings no longer permit is given up.
+    /// failure.
     pub fn deliver(&self, requester: &str, mut send: impl FnMut(&Outgoing) -> Result<(), String>) {
-        for _ in 0..TURN_MAX {
-            let Some(outgoing) = self.outgoing(requester) else {
-                return;
-            };
-            let known = self.config.requesters.iter();
-            let mut known = known.filter(|one| one.nsa == requester);
-            let is_permitted = known.any(|one| one.permits(&outgoing.url));
-            let sent = if is_permitted {
-                send(&outgoing)
-            } else {
-                Err("the settings do not permit its URL".to_owned())
-            };
-            let is_last = !is_permitted || outgoing.attempts + 1 >= ATTEMPTS_MAX;
-            if !self.settle(outgoing, &sent, is_last) {
-                return;
-            }
-        }
+        let mut turns = 0..TURN_MAX;
+        while turns.next().is_some() && self.deliver_next(requester, &mut send) {}
+    }
+
+    /// Delivers the next message to a requester, if it is due. Returns true if another can follow.
+    /// A message whose URL the settings no longer permit is given up.
+    pub fn deliver_next(
+        &self,
+        requester: &str,
+        send: impl FnOnce(&Outgoing) -> Result<(), String>,
+    ) -> bool {
+        let Some(outgoing) = self.outgoing(requester) else {
+            return false;
+        };
+        let known = self.config.requesters.iter();
+        let mut known = known.filter(|one| one.nsa == requester);
+        let is_permitted = known.any(|one| one.permits(&outgoing.url));
+        let sent = if is_permitted {
+            send(&outgoing)
+        } else {
+            Err("the settings do not permit its URL".to_owned())
+        };
+        let is_last = !is_permitted || outgoing.attempts + 1 >= ATTEMPTS_MAX;
+        self.settle(outgoing, &sent, is_last)
     }
 
     /// Notes the result of a delivery. Returns true if the next message can be sent.

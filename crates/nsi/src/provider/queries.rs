@@ -5,7 +5,7 @@ use super::connection::{Connection, StoredResult};
 use super::state::{Change, Provider};
 use crate::message::body::{QueryKind, ResultEntry};
 use crate::message::query::Query;
-use crate::message::{Envelope, Header, Message, ServiceException};
+use crate::message::{Envelope, ErrorId, Header, Message, ServiceException};
 
 impl Provider {
     /// Answers a query, or queues its answer.
@@ -31,6 +31,12 @@ impl Provider {
             document,
         };
         let mut state = self.lock();
+        let waiting = state.outbox.values();
+        let waiting = waiting.filter(|one| one.requester == requester.nsa);
+        if waiting.map(|one| one.document.len()).sum::<usize>() > OUTBOX_MAX {
+            let text = "more than 8 MiB wait for the requester: receive them, and ask again";
+            return Err(self.exception(ErrorId::ResourceUnavailable, text));
+        }
         let outgoing = vec![self.outgoing_result(&state, (&requester.nsa, &id), &result)];
         self.write(
             &mut state,
@@ -54,15 +60,17 @@ impl Provider {
         if let Message::Query(kind, query) = message {
             let all = state.connections.values();
             let all = all.filter(|one| one.requester == requester.nsa && is_meant(query, one));
-            let all = all.take(SUMMARIES_MAX).map(Connection::summary).collect();
+            let all = all.map(Connection::summary);
+            let answer = self.collect(all, |all| Message::QueryConfirmed(*kind, all))?;
             let is_sync = *kind == QueryKind::SummarySync;
-            return Ok((is_sync, String::new(), Message::QueryConfirmed(*kind, all)));
+            return Ok((is_sync, String::new(), answer));
         }
         if let Message::QueryNotification(is_sync, range) = message {
             let connection = self.connection(&state, requester, &range.connection_id)?;
             let all = connection.notifications.iter();
-            let all = all.filter(|one| range.has(one.id)).cloned().collect();
-            let answer = Message::QueryNotificationConfirmed(*is_sync, all);
+            let all = all.filter(|one| range.has(one.id)).cloned();
+            let wrap = |all| Message::QueryNotificationConfirmed(*is_sync, all);
+            let answer = self.collect(all, wrap)?;
             return Ok((*is_sync, connection.id.clone(), answer));
         }
         let Message::QueryResult(is_sync, range) = message else {
@@ -79,8 +87,32 @@ impl Provider {
                 message: envelope.message,
             })
         });
-        let answer = Message::QueryResultConfirmed(*is_sync, all.collect());
+        let answer = self.collect(all, |all| Message::QueryResultConfirmed(*is_sync, all))?;
         Ok((*is_sync, connection.id.clone(), answer))
+    }
+
+    /// Returns the answer with all entries, which must not be longer than [`ANSWER_MAX`].
+    fn collect<T: Clone>(
+        &self,
+        entries: impl Iterator<Item = T>,
+        wrap: impl Fn(Vec<T>) -> Message,
+    ) -> Result<Message, ServiceException> {
+        let length = |entries| {
+            let (header, message) = (None, wrap(entries));
+            Envelope { header, message }.encode().len()
+        };
+        let empty = length(Vec::new());
+        let (mut kept, mut total) = (Vec::new(), empty);
+        for entry in entries {
+            total += length(vec![entry.clone()]).saturating_sub(empty);
+            if total > ANSWER_MAX {
+                let text = "the answer would be longer than 256 KiB: ask for fewer connection IDs, \
+                    or for a range";
+                return Err(self.exception(ErrorId::ResourceUnavailable, text));
+            }
+            kept.push(entry);
+        }
+        Ok(wrap(kept))
     }
 }
 
@@ -94,7 +126,9 @@ fn is_meant(query: &Query, connection: &Connection) -> bool {
     (is_any || is_listed || is_named) && since.is_none_or(|since| connection.changed >= since)
 }
 
-/// Maximum number of connections in an answer.
-const SUMMARIES_MAX: usize = 1000;
+/// Maximum length of an answer in bytes.
+const ANSWER_MAX: usize = 256 << 10;
+/// Maximum length of the messages that wait for a requester that asks for another, in bytes.
+const OUTBOX_MAX: usize = 8 << 20;
 /// Maximum length of a confirmation of our own.
 const DOCUMENT_MAX: usize = 1 << 20;

@@ -94,8 +94,10 @@ impl Provider {
         };
         let document = Envelope::new(header.answer(), answer).encode();
         let mut change = room(&state, requester, &connection);
+        let last = state.answers.values().map(|one| one.nth).max();
         change.answer = Some(Answer {
             key,
+            nth: last.map_or(0, |last| last + 1),
             requester: header.requester.clone(),
             correlation_id: header.correlation_id.clone(),
             digest,
@@ -436,7 +438,7 @@ fn room(state: &State, requester: &Requester, connection: &Connection) -> Change
         .filter(|one| one.requester == requester.nsa)
         .collect();
     if old.len() >= ANSWERS_MAX {
-        old.sort_by_key(|one| one.at);
+        old.sort_by_key(|one| one.nth);
         let most = old.len() - ANSWERS_MAX + 1;
         change.outdated = old.iter().take(most).map(|one| one.key.clone()).collect();
     }
@@ -468,6 +470,6 @@ const ANSWERS_MAX: usize = 4000;
 /// Maximum rate of a circuit in megabits a second.
 const CAPACITY_MAX: u64 = 10_000_000;
 /// Time from now to an immediate start, in nanoseconds.
-const SOON: u64 = 1_000_000_000;
+const SOON: u64 = 10_000_000_000;
 /// Maximum age of a start, in nanoseconds, for clocks that differ.
 const LATE_MAX: u64 = 60_000_000_000;

@@ -47,6 +47,9 @@ pub(super) struct State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Answer {
     pub(super) key: String,
+    /// Number, in the order of the answers.
+    #[serde(default)]
+    pub(super) nth: u64,
     pub(super) requester: String,
     pub(super) correlation_id: String,
     /// Fingerprint of the request.

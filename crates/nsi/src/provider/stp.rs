@@ -82,7 +82,7 @@ impl fmt::Display for Labels {
 }
 
 /// Splits the name of a point into its URN and the wanted labels.
-pub(super) fn split(name: &str) -> Result<(&str, Option<Labels>), WrongLabels> {
+pub(crate) fn split(name: &str) -> Result<(&str, Option<Labels>), WrongLabels> {
     let Some((id, query)) = name.split_once('?') else {
         return Ok((name, None));
     };

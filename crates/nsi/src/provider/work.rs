@@ -37,7 +37,11 @@ impl Provider {
                 Ok(false) => {}
                 // another change may follow at once
                 Ok(true) => wait = Duration::ZERO,
-                Err(why) => warn!("cannot work on the connection {id}: {why}"),
+                Err(why) => {
+                    warn!("cannot work on the connection {id}: {why}");
+                    // a hold that has expired must not shorten the pause
+                    continue;
+                }
             }
             let due = state.connections.get(&id).and_then(|one| one.hold_till);
             let left = due.map(|due| Duration::from_nanos(due.0.saturating_sub(self.now().0)));
@@ -91,7 +95,7 @@ impl Provider {
             ReservationState::Aborting => return self.abort(connection),
             ReservationState::Held => {
                 if connection.hold_till.is_some_and(|till| till <= self.now()) {
-                    return Ok(self.time_out(connection));
+                    return self.time_out(connection);
                 }
             }
             ReservationState::Start | ReservationState::Failed | ReservationState::Timeout => {}
@@ -204,8 +208,10 @@ impl Provider {
         if connection.reserve.is_some() {
             let found =
                 (self.resources).hold(&connection.identity, &connection.id, &connection.circuit);
-            if let Ok(hold) = found {
-                connection.reservations = hold.reservations;
+            match found {
+                Ok(hold) => connection.reservations = hold.reservations,
+                Err(why) if why.is_temporary => return Err(why),
+                Err(_) => {}
             }
         }
         self.end(connection)?;
@@ -226,15 +232,15 @@ impl Provider {
         Ok(())
     }
 
-    fn time_out(&self, connection: &mut Connection) -> Messages {
+    fn time_out(&self, connection: &mut Connection) -> Result<Messages, Refusal> {
+        self.end(connection)?;
         self.enter(connection, ReservationEvent::TimedOut);
-        connection.hold_till = None;
         let kind = NotificationKind::ReserveTimeout {
             seconds: connection.hold_seconds,
             connection_id: connection.id.clone(),
             nsa: self.config.nsa.clone(),
         };
-        vec![note(connection.notify(self.now(), kind))]
+        Ok(vec![note(connection.notify(self.now(), kind))])
     }
 
     /// Notes the end of a connection, its failure, and changes of its data plane.
@@ -254,6 +260,10 @@ impl Provider {
             };
             messages.push(self.event(connection, ErrorEvent::ForcedEnd, &why));
         } else if connection.circuit.end <= self.now() || status == Status::Ended {
+            if self.now() < connection.circuit.end {
+                // the other direction may still be reserved
+                self.end(connection)?;
+            }
             messages.extend(self.data_plane(connection, false));
             self.live(connection, LifecycleEvent::EndTime);
         }

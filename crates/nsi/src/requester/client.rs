@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_booking_client::https::{HttpsClient, ServerTrust};
+use lighthaul_booking_client::json::Timestamp;
 
 use super::inbox::Inbox;
 use super::lease::{Lease, LeaseError, Step};
@@ -21,6 +22,7 @@ use crate::message::name::{PROVIDER_PROTOCOL, soap_action};
 use crate::message::query::{Query, Summary};
 use crate::message::{Criteria, Envelope, Header, Message, Operation, Reserve, ServiceException};
 use crate::provider::state::uuid;
+use crate::provider::stp::{self, Labels};
 
 /// Requester of one provider.
 #[derive(Debug)]
@@ -77,12 +79,23 @@ impl Requester {
         let made = check(&wanted, &lease)
             .and_then(|()| self.operate(Operation::Commit, id))
             .and_then(|()| self.operate(Operation::Provision, id));
-        if let Err(why) = made {
-            // the first reason is the one to report
-            self.terminate(id).ok();
-            return Err(why);
+        match made {
+            Ok(()) => Ok(lease),
+            Err(why) => Err(self.give_up(id, why)),
         }
-        Ok(lease)
+    }
+
+    /// Ends a lease that has failed, and returns the first reason. If it cannot be ended, the reason
+    /// also names the connection.
+    fn give_up(&self, connection_id: &str, why: LeaseError) -> LeaseError {
+        match self.terminate(connection_id) {
+            Ok(()) => why,
+            Err(left) => LeaseError::Left {
+                why: Box::new(why),
+                connection_id: connection_id.to_owned(),
+                left: Box::new(left),
+            },
+        }
     }
 
     /// Ends a lease.
@@ -125,20 +138,15 @@ impl Requester {
         let Message::ReserveResponse(id) = sent else {
             return Err(self.other(Step::Reserve, &sent));
         };
-        let failed = |why| {
-            self.terminate(&id).ok();
-            Err(why)
-        };
-        match confirmed {
+        let leased = match confirmed {
             Some(Message::ReserveConfirmed(confirmed)) if confirmed.connection_id == id => {
-                lease(id, &confirmed.criteria)
+                lease(&id, &confirmed.criteria)
             }
-            Some(Message::ReserveFailed(failure)) => {
-                failed(refused(Step::Reserve, failure.exception))
-            }
-            Some(other) => failed(self.other(Step::Reserve, &other)),
-            None => failed(LeaseError::Timeout(Step::Reserve)),
-        }
+            Some(Message::ReserveFailed(failure)) => Err(refused(Step::Reserve, failure.exception)),
+            Some(other) => Err(self.other(Step::Reserve, &other)),
+            None => Err(LeaseError::Timeout(Step::Reserve)),
+        };
+        leased.map_err(|why| self.give_up(&id, why))
     }
 
     fn operate(&self, operation: Operation, id: &str) -> Result<(), LeaseError> {
@@ -206,6 +214,8 @@ impl Requester {
             url: url.clone(),
             why,
         };
+        let longest = self.config.step_max.min(RESPONSE_MAX);
+        let request = request.config().timeout_global(Some(longest)).build();
         let answer = request.send(document.as_bytes());
         let mut answer = answer.map_err(|why| {
             let refused = self.client.refused();
@@ -238,13 +248,13 @@ fn refused(step: Step, why: ServiceException) -> LeaseError {
 }
 
 /// Returns the lease of confirmed criteria.
-fn lease(connection_id: String, criteria: &Criteria) -> Result<Lease, LeaseError> {
+fn lease(connection_id: &str, criteria: &Criteria) -> Result<Lease, LeaseError> {
     let p2p = criteria.p2p.as_ref();
     let p2p = p2p.ok_or(LeaseError::OtherCircuit("it has no point-to-point service"))?;
     let schedule = criteria.schedule.start.zip(criteria.schedule.end);
     let (start, end) = schedule.ok_or(LeaseError::OtherCircuit("it has no start or no end"))?;
     Ok(Lease {
-        connection_id,
+        connection_id: connection_id.to_owned(),
         capacity_mbps: p2p.capacity_mbps,
         start,
         end,
@@ -255,21 +265,41 @@ fn lease(connection_id: String, criteria: &Criteria) -> Result<Lease, LeaseError
 
 /// Checks that a lease has at least what was wanted.
 fn check(wanted: &Criteria, lease: &Lease) -> Result<(), LeaseError> {
-    let capacity = wanted.p2p.as_ref().map_or(0, |p2p| p2p.capacity_mbps);
-    if lease.capacity_mbps < capacity {
-        return Err(LeaseError::OtherCircuit("its capacity is lower"));
+    if let Some(p2p) = &wanted.p2p {
+        if lease.capacity_mbps < p2p.capacity_mbps {
+            return Err(LeaseError::OtherCircuit("its capacity is lower"));
+        }
+        if !is_point(&p2p.source, &lease.source) {
+            return Err(LeaseError::OtherCircuit("it starts at another point"));
+        }
+        if !is_point(&p2p.dest, &lease.dest) {
+            return Err(LeaseError::OtherCircuit("it ends at another point"));
+        }
     }
-    if wanted
-        .schedule
-        .start
-        .is_some_and(|start| lease.start > start)
-    {
+    // a provider needs time to make the circuit
+    let latest = |start: Timestamp| Timestamp(start.0.saturating_add(START_MARGIN));
+    let start = wanted.schedule.start;
+    if start.is_some_and(|start| lease.start > latest(start)) {
         return Err(LeaseError::OtherCircuit("it starts later"));
     }
     if wanted.schedule.end.is_some_and(|end| lease.end < end) {
         return Err(LeaseError::OtherCircuit("it ends earlier"));
     }
     Ok(())
+}
+
+/// Returns true if a point is the wanted one, with one of the wanted labels if there are some.
+fn is_point(wanted: &str, point: &str) -> bool {
+    if wanted == point {
+        return true;
+    }
+    let Ok((wanted, labels)) = stp::split(wanted) else {
+        return false;
+    };
+    let (id, label) = point.split_once('?').unwrap_or((point, ""));
+    let label = label.strip_prefix("vlan=").map(str::parse::<u16>);
+    let is_offered = |all: Labels| label.is_some_and(|one| one.is_ok_and(|one| all.has(one)));
+    wanted == id && labels.is_none_or(is_offered)
 }
 
 /// Returns true if the states show that an operation was done.
@@ -286,9 +316,92 @@ fn is_done(operation: Operation, summary: &Summary) -> bool {
     }
 }
 
+/// Maximum time by which a provider may start later than asked, in nanoseconds.
+const START_MARGIN: u64 = 30_000_000_000;
 /// Maximum time of a response, which is short, since confirmations come later.
 const RESPONSE_MAX: Duration = Duration::from_secs(20);
 /// Number of times that a request is sent if there is no response.
 const TRIES: u32 = 3;
 /// Maximum length of a response in bytes.
 const ANSWER_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::message::{Directionality, P2p, Schedule};
+
+    fn requester(url: String) -> Requester {
+        let config = RequesterConfig {
+            nsa: "urn:r".to_owned(),
+            provider: "urn:p".to_owned(),
+            url,
+            token: None,
+            reply_to: "http://r/".to_owned(),
+            step_max: Duration::from_millis(200),
+        };
+        Requester::new(config, ServerTrust::certificate()).unwrap()
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a server for a test")]
+    fn provider_that_never_reads_fails_the_step() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let requester = requester(format!("http://{}/", listener.local_addr().unwrap()));
+        let reserve = Reserve {
+            description: Some("d".repeat(16 << 20)),
+            ..Reserve::default()
+        };
+        let why = requester.lease(reserve).unwrap_err();
+        assert!(matches!(why, LeaseError::Network { .. }), "{why}");
+    }
+
+    #[test]
+    fn connection_that_cannot_be_ended_is_named() {
+        let requester = requester("http://127.0.0.1:1/".to_owned());
+        let why = requester.give_up("c-17", LeaseError::Timeout(Step::Reserve));
+        let why = why.to_string();
+        assert!(why.starts_with("the provider has not confirmed reserve") && why.contains("c-17"));
+    }
+
+    #[test]
+    fn lease_of_other_points_or_a_much_later_start_is_refused() {
+        let p2p = P2p {
+            capacity_mbps: 10,
+            directionality: Directionality::Bidirectional,
+            symmetric_path: None,
+            source: "urn:n:a?vlan=7-9".to_owned(),
+            dest: "urn:n:c".to_owned(),
+            ero: Vec::new(),
+            unsupported: Vec::new(),
+        };
+        let (start, end) = (Timestamp(1_000_000_000), Timestamp(99_000_000_000));
+        let wanted = Criteria {
+            schedule: Schedule {
+                start: Some(start),
+                end: Some(end),
+            },
+            p2p: Some(p2p),
+            ..Criteria::default()
+        };
+        let lease = |source: &str, dest: &str, start: u64| Lease {
+            connection_id: "c".to_owned(),
+            capacity_mbps: 10,
+            start: Timestamp(start),
+            end,
+            source: source.to_owned(),
+            dest: dest.to_owned(),
+        };
+        let is_fit = |one: Lease| check(&wanted, &one).is_ok();
+        assert!(is_fit(lease(
+            "urn:n:a?vlan=8",
+            "urn:n:c?vlan=3",
+            31_000_000_000
+        )));
+        assert!(!is_fit(lease("urn:n:a?vlan=8", "urn:n:c", 31_000_000_001)));
+        assert!(!is_fit(lease("urn:n:a?vlan=6", "urn:n:c", start.0)));
+        assert!(!is_fit(lease("urn:n:b?vlan=8", "urn:n:c", start.0)));
+        assert!(!is_fit(lease("urn:n:a?vlan=8", "urn:n:d", start.0)));
+    }
+}

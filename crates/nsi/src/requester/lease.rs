@@ -83,4 +83,14 @@ pub enum LeaseError {
     /// The provider has confirmed another circuit.
     #[error("the provider has confirmed another circuit: {0}; ask its operator")]
     OtherCircuit(&'static str),
+    /// The lease has failed, and its connection cannot be ended.
+    #[error("{why}; the connection {connection_id} remains ({left}): terminate it")]
+    Left {
+        /// Reason of the failure.
+        why: Box<Self>,
+        /// Connection that remains at the provider.
+        connection_id: String,
+        /// Reason why it cannot be ended.
+        left: Box<Self>,
+    },
 }

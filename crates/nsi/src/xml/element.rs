@@ -1,8 +1,10 @@
 //! Elements of a document that was read.
 //!
-//! [`with_root`] parses a document of limited length, depth and number of nodes. Document type
-//! declarations are refused, so a document has no entities of its own. The methods of [`Element`]
-//! name the element that is missing, doubled or wrong.
+//! [`with_root`] parses a document of limited length, depth and number of nodes. Namespace
+//! declarations and the attributes of an element are limited before parsing, since the time and
+//! memory of the parser grow with their squares. Document type declarations are refused, so a
+//! document has no entities of its own. The methods of [`Element`] name the element that is missing,
+//! doubled or wrong.
 
 use std::str::FromStr;
 
@@ -24,6 +26,12 @@ pub enum DecodeError {
     /// Elements are nested deeper than this.
     #[error("elements are nested more than {0} levels deep: send a flatter document")]
     TooDeep(usize),
+    /// The document declares more namespaces than this.
+    #[error("the document has more than {0} namespace declarations: declare them at the root")]
+    TooManyNamespaces(usize),
+    /// An element has more attributes than this.
+    #[error("an element has more than {0} attributes: send fewer")]
+    TooManyAttributes(usize),
     /// The root or the body of the envelope is another element.
     #[error("the element {found} is not expected here: send {expected}")]
     Unexpected {
@@ -62,6 +70,7 @@ pub(crate) fn with_root<T>(
         return Err(DecodeError::TooLong(length_max));
     }
     let text = std::str::from_utf8(octets).map_err(|_| DecodeError::NotUtf8)?;
+    check_names(text)?;
     let options = ParsingOptions {
         allow_dtd: false,
         nodes_limit: NODES_MAX,
@@ -71,6 +80,33 @@ pub(crate) fn with_root<T>(
         .map_err(|why| DecodeError::NotXml(why.to_string()))?;
     check_depth(document.root_element())?;
     act(Element(document.root_element()))
+}
+
+/// Refuses many namespace declarations, and many attributes of an element.
+///
+/// The parser copies the declarations of an element to each child that has its own, and compares
+/// each attribute with all others of its element.
+fn check_names(text: &str) -> Result<(), DecodeError> {
+    if text.matches("xmlns").nth(NAMESPACES_MAX).is_some() {
+        return Err(DecodeError::TooManyNamespaces(NAMESPACES_MAX));
+    }
+    // the value of an attribute has no `<`
+    for tag in text.split('<').skip(1) {
+        let (mut quote, mut attributes) = (None, 0);
+        for letter in tag.chars() {
+            match (quote, letter) {
+                (Some(open), _) if open == letter => quote = None,
+                (None, '"' | '\'') => quote = Some(letter),
+                (None, '=') => attributes += 1,
+                (None, '>') => break,
+                (Some(_) | None, _) => {}
+            }
+        }
+        if attributes > ATTRIBUTES_MAX {
+            return Err(DecodeError::TooManyAttributes(ATTRIBUTES_MAX));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses deep nesting.
@@ -251,6 +287,10 @@ const XSI: &str = "http://www.w3.org/2001/XMLSchema-instance";
 const NODES_MAX: u32 = 20_000;
 /// Maximum depth of nested elements.
 const DEPTH_MAX: usize = 64;
+/// Maximum number of namespace declarations of a document.
+const NAMESPACES_MAX: usize = 64;
+/// Maximum number of attributes of an element.
+const ATTRIBUTES_MAX: usize = 64;
 /// Maximum length of the text of an element.
 const TEXT_MAX: usize = 4096;
 
@@ -278,6 +318,32 @@ mod tests {
             with_root(&[0xff], 8, |root| root.text("a")),
             Err(DecodeError::NotUtf8)
         );
+    }
+
+    #[test]
+    fn documents_with_many_namespaces_or_attributes_are_refused() {
+        let names = |count: usize| -> String {
+            let names = (0..count).map(|nth| format!(" xmlns:n{nth}='u{nth}'"));
+            names.collect()
+        };
+        let nested = format!("<r{}>{}<a/></r>", names(60), "<b xmlns='u'/>".repeat(4500));
+        let expected = Err(DecodeError::TooManyNamespaces(NAMESPACES_MAX));
+        assert_eq!(read(&nested), expected);
+        assert_eq!(read(&format!("<r{}><a/></r>", names(3000))), expected);
+        assert_eq!(
+            read(&format!("<r{}><a>x</a></r>", names(64))),
+            Ok("x".into())
+        );
+        let attributes = |count: usize| -> String {
+            let attributes = (0..count).map(|nth| format!(" n{nth} = '>\"'"));
+            attributes.collect()
+        };
+        assert_eq!(
+            read(&format!("<r><a{}/></r>", attributes(5000))),
+            Err(DecodeError::TooManyAttributes(ATTRIBUTES_MAX))
+        );
+        let many = format!("<r><a{}>{}</a></r>", attributes(64), "=".repeat(99));
+        assert_eq!(read(&many), Ok("=".repeat(99)));
     }
 
     #[test]

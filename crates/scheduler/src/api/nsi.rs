@@ -11,6 +11,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use lighthaul_booking::books::{Books, Role};
+use lighthaul_booking::error::Error;
+use lighthaul_booking::store::Writer;
 use lighthaul_nsi::provider::{Provider, Reply};
 use lighthaul_nsi::topology::{
     self, DESCRIPTION_PATH, DESCRIPTION_TYPE, PROVIDER_PATH, TOPOLOGY_PATH, TOPOLOGY_TYPE,
@@ -67,6 +69,11 @@ async fn answer(
     };
     let body = Bytes::from_request(Request::from_parts(parts, body), &state).await;
     let body = body.map_err(|why| ApiError::unreadable(&why))?;
+    // its acknowledgments would be lost, since only the writer makes reservations
+    if let Writer::Other(url) = state.with_books(Books::writer).await? {
+        let why = Error::OtherWriter { url };
+        return Err(ApiError::unavailable(why.to_string()));
+    }
     let reply = on_thread(move || provider.answer(&name, &body)).await;
     let Reply { is_fault, document } = reply.map_err(|_| ApiError::fault())?;
     let status = if is_fault {

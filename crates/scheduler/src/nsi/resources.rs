@@ -160,17 +160,20 @@ impl Resources for BookResources {
     }
 
     fn end(&self, owner: &str, reservations: &[u64]) -> Result<(), Refusal> {
-        let ended = self.each(owner, reservations, |books, principal, reservation| {
-            if reservation.state.is_final() {
-                return Ok(());
+        for id in reservations {
+            let ended = self.each(owner, &[*id], |books, principal, reservation| {
+                if reservation.state.is_final() {
+                    return Ok(());
+                }
+                books.terminate(principal, reservation.id, WHY).map(drop)
+            });
+            match ended {
+                // the history of the books is shorter than that of connections
+                Err(why) if why.id == ErrorId::ConnectionGone => {}
+                ended => ended?,
             }
-            books.terminate(principal, reservation.id, WHY).map(drop)
-        });
-        match ended {
-            // the history of the books is shorter than that of connections
-            Err(why) if why.id == ErrorId::ConnectionGone => Ok(()),
-            ended => ended,
         }
+        Ok(())
     }
 
     fn status(&self, owner: &str, reservations: &[u64]) -> Result<Status, Refusal> {

@@ -43,8 +43,11 @@ impl NsiThreads {
                 .name("nsi replies".into())
                 .spawn(move || {
                     while !ending.load(Ordering::Relaxed) {
-                        provider.deliver(&requester, |outgoing| send(&client, outgoing));
-                        park_timeout(PAUSE);
+                        let is_ready =
+                            provider.deliver_next(&requester, |outgoing| send(&client, outgoing));
+                        if !is_ready {
+                            park_timeout(PAUSE);
+                        }
                     }
                 })?;
             senders.push(sender.thread().clone());
@@ -81,6 +84,7 @@ fn send(client: &HttpsClient, outgoing: &Outgoing) -> Result<(), String> {
     let request = client.agent.post(&outgoing.url);
     let request = request.header("Content-Type", "text/xml; charset=utf-8");
     let request = request.header("SOAPAction", outgoing.action());
+    let request = request.config().timeout_global(Some(DELIVERY_MAX)).build();
     let answer = request.send(outgoing.document.as_bytes());
     let answer = answer.map_err(|why| client.refused().unwrap_or_else(|| why.to_string()))?;
     if answer.status().is_success() {
@@ -90,6 +94,8 @@ fn send(client: &HttpsClient, outgoing: &Outgoing) -> Result<(), String> {
 }
 
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time of a delivery.
+const DELIVERY_MAX: Duration = Duration::from_secs(20);
 /// Maximum time between two looks for messages.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Minimum time between two rounds of work.

@@ -11,7 +11,9 @@ use std::{env, fs};
 
 use lighthaul_base::Rate;
 use lighthaul_booking::books::{Books, Config, Principal, Role};
+use lighthaul_booking::error;
 use lighthaul_booking::store::sqlite::Sqlite;
+use lighthaul_booking::store::{Batch, Position, Store, Writer};
 use lighthaul_booking_client::https::ServerTrust;
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_calendar::{Link, Topology};
@@ -42,6 +44,43 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// Store of which another scheduler is the writer.
+#[derive(Debug)]
+struct Follower {
+    store: Sqlite,
+    writer: String,
+}
+
+impl Store for Follower {
+    fn elect(&mut self) -> error::Result<Writer> {
+        Ok(Writer::Other(self.writer.clone()))
+    }
+
+    fn append(&mut self, after: u64, batch: &Batch) -> error::Result<()> {
+        self.store.append(after, batch)
+    }
+
+    fn position(&mut self) -> error::Result<Position> {
+        self.store.position()
+    }
+
+    fn epoch_end(&mut self, epoch: &str) -> error::Result<Option<u64>> {
+        self.store.epoch_end(epoch)
+    }
+
+    fn begin_epoch(&mut self, epoch: &str) -> error::Result<()> {
+        self.store.begin_epoch(epoch)
+    }
+
+    fn changes(&mut self, after: u64) -> error::Result<Batch> {
+        self.store.changes(after)
+    }
+
+    fn events(&mut self, after: u64, most: usize) -> error::Result<Vec<(u64, String)>> {
+        self.store.events(after, most)
     }
 }
 
@@ -103,7 +142,11 @@ fn serves() {
         };
         tokens::add(&list, &entry).unwrap();
     }
-    let store = Box::new(Sqlite::open(&folder.join("books")).unwrap());
+    let store = Sqlite::open(&folder.join("books")).unwrap();
+    let store: Box<dyn Store> = match fs::read_to_string(folder.join(WRITER)) {
+        Ok(writer) => Box::new(Follower { store, writer }),
+        Err(_) => Box::new(store),
+    };
     let config = Config {
         hold: Duration::from_secs(3),
         ..Config::default()
@@ -154,5 +197,7 @@ fn topology() -> Topology {
     Topology::new(nodes.to_vec(), links.to_vec()).unwrap()
 }
 
+/// File with the URL of the writer, if it is another scheduler.
+pub(crate) const WRITER: &str = "writer";
 const FOLDER: &str = "LIGHTHAUL_NSI_FOLDER";
 const READY: &str = "listening on ";

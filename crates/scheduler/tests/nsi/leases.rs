@@ -16,7 +16,7 @@ use lighthaul_nsi::message::{
 use lighthaul_nsi::requester::link::{close_link, open_link};
 use lighthaul_nsi::requester::{LeaseError, Requester, RequesterConfig, Step};
 
-use crate::instance::{Folder, Instance};
+use crate::instance::{Folder, Instance, WRITER};
 use crate::listener::Listener;
 
 /// Provider, and a requester with its listener.
@@ -206,6 +206,18 @@ fn lost_confirmations_end_the_lease_or_are_replaced_by_a_query() {
     let lease = requester.lease(wanted(1)).unwrap();
     setting.listener.is_deaf.store(true, Ordering::Relaxed);
     requester.terminate(&lease.connection_id).unwrap();
+}
+
+#[test]
+fn scheduler_that_is_not_the_writer_acknowledges_nothing() {
+    let mut setting = Setting::make("follower");
+    setting.instance.kill();
+    let writer = "http://127.0.0.1:1";
+    std::fs::write(setting.folder.0.join(WRITER), writer).unwrap();
+    setting.instance = Instance::start(&setting.folder, &setting.config);
+    let why = setting.requester(LONG).lease(wanted(1)).unwrap_err();
+    assert!(matches!(why, LeaseError::Protocol { .. }), "{why}");
+    assert!(why.to_string().contains("503"), "{why}");
 }
 
 #[test]

@@ -336,7 +336,7 @@ def forced():
 
 
 def ended():
-    connection, _ = held(capacity=8, end=3)
+    connection, _ = held(capacity=8, end=13)
     act("reserveCommit", connection)
     act("provision", connection)
     data_plane("true")
