@@ -160,6 +160,10 @@ fn failures_and_invalid_answers_are_errors_with_the_output() {
             "while :; do echo '{\"seq\":1,\"results\":[null]}'; done",
             "it is for request 1, and request 2 waits",
         ),
+        (
+            r#"printf '%s' '{"'; yes '\u001b[2J' | tr -d '\n' | head -c 1048572; echo '":1}'"#,
+            "which is not a valid answer: unknown field `\\x1b",
+        ),
         ("kill -9 $$", "signal: 9"),
         ("yes | tr -d '\\n'", "a line of its output is too long"),
         (
@@ -182,7 +186,12 @@ fn failures_and_invalid_answers_are_errors_with_the_output() {
         let why = open(body).remove(CircuitId(1)).unwrap_err().to_string();
         assert!(why.contains(says), "{body}: {why}");
         assert!(why.len() < 3000, "{body}: {}", why.len());
+        assert!(!why.contains(char::is_control), "{body}: {why:?}");
     }
+}
+
+#[test]
+fn program_that_cannot_be_run_is_refused() {
     let nowhere = Config {
         program: "/nowhere/at/all".into(),
         arguments: vec![],
@@ -290,8 +299,9 @@ fn program_with_other_capabilities_after_a_restart_is_refused() {
     let counter = scratch("capable");
     let other = CAPABLE.replace("\"circuits_max\":96", "\"circuits_max\":95");
     let program = format!(
-        "[ -e {path} ] && echo '{{\"seq\":1,\"version\":1,{other}}}' || echo '{{\"seq\":1,\"version\":1,{CAPABLE}}}'
-         touch {path}; read -r request; read -r request",
+        "read -r request
+         [ -e {path} ] && echo '{{\"seq\":1,\"version\":1,{other}}}' || echo '{{\"seq\":1,\"version\":1,{CAPABLE}}}'
+         touch {path}; read -r request",
         path = counter.display()
     );
     let mut exec = Exec::open(Clock::start(), shell(program, Duration::from_secs(20))).unwrap();
@@ -338,6 +348,59 @@ fn is_alive(pid: &str) -> bool {
     stat.is_ok_and(|stat| !stat.contains(") Z "))
 }
 
+/// Waits until a process has ended.
+fn assert_ends(pid: &str) {
+    let clock = Clock::start();
+    while is_alive(pid) {
+        assert!(clock.now().as_secs_f64() < 10.0, "{pid} lives on");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn children_of_a_program_that_ends_by_itself_are_killed() {
+    let pids = scratch("orphans");
+    let answer = "echo \"{\\\"seq\\\":$seq,\\\"results\\\":[null]}\"";
+    for is_asked_again in [false, true] {
+        let body = format!(
+            "sleep 300 > /dev/null 2>&1 < /dev/null & echo $! $$ > {}; {answer}; exit",
+            pids.display()
+        );
+        let mut exec = open(&body);
+        exec.remove(CircuitId(1)).unwrap();
+        let text = fs::read_to_string(&pids).unwrap();
+        let (orphan, leader) = text.trim().split_once(' ').unwrap();
+        assert_ends(leader);
+        if is_asked_again {
+            exec.remove(CircuitId(1)).unwrap();
+        } else {
+            drop(exec);
+        }
+        assert_ends(orphan);
+    }
+    fs::remove_file(&pids).unwrap();
+}
+
+#[test]
+fn answer_before_its_request_is_a_fault() {
+    let body = "for nth in $seq $((seq + 1)); do
+                  echo \"{\\\"seq\\\":$nth,\\\"results\\\":[null]}\"
+                done";
+    let mut exec = open(body);
+    exec.remove(CircuitId(1)).unwrap();
+    lighthaul_io::host::wait::pause(Duration::from_millis(200));
+    let why = exec.remove(CircuitId(1)).unwrap_err().to_string();
+    assert!(why.ends_with("it came before the request"), "{why}");
+}
+
+#[test]
+fn device_may_have_more_circuits_than_its_maximum() {
+    let circuits = (0..200).map(|id| format!("{{\"id\":{id},\"flow\":null,\"rate_bps\":0}}"));
+    let circuits: Vec<String> = circuits.collect();
+    let body = format!("echo '{{\"seq\":2,\"circuits\":[{}]}}'", circuits.join(","));
+    assert_eq!(open(&body).inspect().unwrap().len(), 200);
+}
+
 #[test]
 fn hanging_program_is_killed_with_its_children() {
     let pids = scratch("pids");
@@ -367,11 +430,7 @@ fn hanging_program_is_killed_with_its_children() {
     let started: Vec<&str> = text.split_whitespace().collect();
     assert_eq!(started.len(), 2);
     for pid in started {
-        let clock = Clock::start();
-        while is_alive(pid) {
-            assert!(clock.now().as_secs_f64() < 10.0, "{pid} lives on");
-            std::thread::yield_now();
-        }
+        assert_ends(pid);
     }
 }
 

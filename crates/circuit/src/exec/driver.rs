@@ -60,7 +60,8 @@ impl Driver for Exec {
     }
 
     fn inspect(&mut self) -> Result<Vec<InstalledCircuit>> {
-        let most = self.capabilities.entries_max;
+        // a device may have more circuits than its maximum, such as those of another client
+        let most = usize::MAX;
         self.session
             .ask(&Request::Inspect, |answer| answer.circuits(most))
     }

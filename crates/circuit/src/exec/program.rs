@@ -2,8 +2,8 @@
 //!
 //! [`Program::exchange`] writes a line and reads whole lines until one satisfies the caller. It waits on all three
 //! pipes at once, so neither side can block the other. A line is at most 16 MiB. Of the standard error, the last 1024
-//! bytes are kept for messages. The program has an empty environment except for `PATH`, and a process group of its own,
-//! which is killed when this is dropped. The format of the lines is not known here.
+//! bytes are kept for messages. The program has an empty environment except for `PATH`. Its process group is killed when
+//! the program ends or this is dropped. The format of the lines is not known here.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -15,7 +15,7 @@ use lighthaul_base::Instant;
 use lighthaul_base::escape::escape;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Watch, wait};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::error::ProgramFault;
 use crate::exec::config::Config;
@@ -44,6 +44,18 @@ pub(super) struct Program {
 /// Line of the output, without its end.
 #[derive(Debug)]
 pub(super) struct Line(pub(super) Vec<u8>);
+
+impl Line {
+    /// Returns the fault of a program that wrote this line.
+    pub(super) fn malformed(&self, why: &str) -> ProgramFault {
+        let begin = String::from_utf8_lossy(&self.0[..self.0.len().min(SHOWN)]);
+        ProgramFault::Malformed {
+            begin: escape(&begin, SHOWN).into_owned(),
+            // the reason may quote the line
+            why: escape(why, SHOWN).into_owned(),
+        }
+    }
+}
 
 impl Program {
     /// Starts the program.
@@ -94,13 +106,30 @@ impl Program {
     /// Returns true if the program has ended.
     pub(super) fn is_over(&mut self) -> bool {
         if !self.has_ended {
-            // an error means that nothing is known about it, and the next request fails
-            self.has_ended = matches!(self.child.try_wait(), Ok(Some(_)));
+            // if nothing is known about it, the next request fails
+            self.reap();
         }
         self.has_ended
     }
 
-    /// Writes `line`, and passes each line of the output to `judge` until that returns something. Fails after `limit`.
+    /// Returns the exit status of the program if it has ended. Its children are killed first: until the program is
+    /// reaped, no other process group can have its number.
+    fn reap(&mut self) -> Option<ExitStatus> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let pid = Pid::from_child(&self.child);
+        if !self.has_ended && !matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_))) {
+            return None;
+        }
+        if !self.has_ended {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+        let status = self.child.try_wait().ok().flatten();
+        self.has_ended |= status.is_some();
+        status
+    }
+
+    /// Writes `line`, and passes each line of the output to `judge` until that returns something. Fails after `limit`,
+    /// and if that line was there before the request.
     pub(super) fn exchange<T>(
         &mut self,
         line: &str,
@@ -108,6 +137,7 @@ impl Program {
         mut judge: impl FnMut(&Line) -> Result<Option<T>>,
     ) -> Result<T> {
         let till = self.clock.now() + limit;
+        self.check_early(&mut judge)?;
         let (mut left, mut found) = (line.as_bytes(), None);
         loop {
             while found.is_none()
@@ -128,10 +158,8 @@ impl Program {
                 let tail = self.tail();
                 return Err(ProgramFault::TimedOut { limit, tail });
             }
-            let is_over = self.transfer(&mut left, till).map_err(|why| {
-                let (why, tail) = (why.to_string(), self.tail());
-                ProgramFault::Run { why, tail }
-            })?;
+            let is_over = self.transfer(&mut left, till);
+            let is_over = is_over.map_err(|why| self.lost(&why))?;
             if is_over && found.is_some() {
                 // it reads no more either
                 left = &[];
@@ -139,6 +167,30 @@ impl Program {
                 return Err(self.ending(till));
             }
         }
+    }
+
+    /// Passes the lines that are there before a request to `judge`, which must find nothing in them.
+    fn check_early<T>(&mut self, judge: &mut impl FnMut(&Line) -> Result<Option<T>>) -> Result<()> {
+        loop {
+            let before = self.pending.len();
+            let is_over = take_some(&mut self.output, &mut self.pending);
+            let is_over = is_over.map_err(|why| self.lost(&why))?;
+            let has_more = self.pending.len() > before;
+            while let Some(line) = self.next_line() {
+                if judge(&line)?.is_some() {
+                    return Err(line.malformed("it came before the request"));
+                }
+            }
+            // the caller finds the end and a long line
+            if is_over || !has_more || self.pending.len() > LINE_MAX {
+                return Ok(());
+            }
+        }
+    }
+
+    fn lost(&self, why: &io::Error) -> ProgramFault {
+        let (why, tail) = (why.to_string(), self.tail());
+        ProgramFault::Run { why, tail }
     }
 
     /// Waits, and writes and reads what is possible. Returns true at the end of the output.
@@ -202,8 +254,7 @@ impl Program {
 
     fn wait_end(&mut self, till: Instant) -> Option<ExitStatus> {
         loop {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                self.has_ended = true;
+            if let Some(status) = self.reap() {
                 return Some(status);
             }
             let now = self.clock.now();
@@ -231,10 +282,8 @@ impl Drop for Program {
         self.input = None;
         let _ = self.wait_end(self.clock.now() + LAST_WAIT);
         // until the child is waited for, no other group can have its number
-        if !self.has_ended
-            && let Some(group) = Pid::from_raw(self.child.id().cast_signed())
-        {
-            let _ = kill_process_group(group, Signal::KILL);
+        if !self.has_ended {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
             // a process in an uninterruptible call dies later
             let _ = self.wait_end(self.clock.now() + LAST_WAIT);
         }
@@ -282,6 +331,8 @@ fn wait_more(why: io::Error) -> io::Result<bool> {
 
 /// Maximum length of a line, far above that of an answer.
 const LINE_MAX: usize = 16 << 20;
+/// Maximum length of a line in an error, and of the reason, in bytes.
+const SHOWN: usize = 200;
 /// Maximum length of the kept standard error.
 const TAIL: usize = 1024;
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);

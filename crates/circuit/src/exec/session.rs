@@ -14,7 +14,6 @@
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_base::escape::escape;
 use lighthaul_io::host::clock::Clock;
 
 use crate::driver::Capabilities;
@@ -22,7 +21,7 @@ use crate::error::{Error, ProgramFault, Result};
 use crate::exec::answer::Answer;
 use crate::exec::config::Config;
 use crate::exec::message::{Message, Request};
-use crate::exec::program::{Line, Program};
+use crate::exec::program::Program;
 
 /// Conversation with a program.
 #[derive(Debug)]
@@ -150,7 +149,7 @@ impl Session {
         };
         let mut old = 0;
         program.exchange(&line, self.config.limit, |line| {
-            let answer = Answer::parse(&line.0).map_err(|why| malformed(line, &why.to_string()))?;
+            let answer = Answer::parse(&line.0).map_err(|why| line.malformed(&why.to_string()))?;
             if answer.seq == seq {
                 return Ok(Some(answer));
             }
@@ -158,7 +157,7 @@ impl Session {
             // a program that repeats an earlier answer is right about the next one; one that does not stop is broken
             if answer.seq > seq || old > OLD_MAX {
                 let why = format!("it is for request {}, and request {seq} waits", answer.seq);
-                return Err(malformed(line, &why));
+                return Err(line.malformed(&why));
             }
             Ok(None)
         })
@@ -185,19 +184,9 @@ impl Session {
     }
 }
 
-fn malformed(line: &Line, why: &str) -> ProgramFault {
-    let begin = String::from_utf8_lossy(&line.0[..line.0.len().min(SHOWN)]);
-    ProgramFault::Malformed {
-        begin: escape(&begin, SHOWN).into_owned(),
-        why: why.to_owned(),
-    }
-}
-
 /// Version of the protocol.
 const VERSION: u32 = 1;
 /// Maximum number of answers to earlier requests before the right one.
 const OLD_MAX: u32 = 16;
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_mins(1);
-/// Maximum length of an answer in an error, in bytes.
-const SHOWN: usize = 200;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use lighthaul_domains::control::{Answer, PathId, PathView, Question, StatusView};
 use lighthaul_grammar::domains::{
-    Domains, DomainsAction, DomainsServe, DomainsStatus, Path, PathAction, SocketArgs,
+    Domains, DomainsAction, DomainsServe, DomainsStatus, Path, PathAction, PathCancel, SocketArgs,
 };
 use lighthaul_grammar::output::OutputArgs;
 use lighthaul_remote::paths;
@@ -39,10 +39,8 @@ pub(crate) fn path(args: &Path) -> Result<(), Error> {
             }
         }
         Some(PathAction::Cancel(args)) => {
-            let status = status(&args.at)?;
             // no path is canceled if an ID is wrong
-            let found = args.ids.iter().map(|id| Ok(find(&status, id)?.id));
-            for id in found.collect::<Result<Vec<PathId>, Error>>()? {
+            for id in whole_ids(args)? {
                 let path = ask_path(&args.at, &Question::Release(id))?;
                 if args.output.json {
                     events::path(&path);
@@ -101,6 +99,16 @@ fn show_path(path: &PathView, output: OutputArgs) {
     for line in path_drawing::draw(path, terminal_width()) {
         print(&line);
     }
+}
+
+/// Returns the IDs of paths to cancel. Only first digits need the list of paths, which a busy domain may lack room for.
+fn whole_ids(args: &PathCancel) -> Result<Vec<PathId>, Error> {
+    if let Ok(whole) = args.ids.iter().map(|digits| digits.parse()).collect() {
+        return Ok(whole);
+    }
+    let status = status(&args.at)?;
+    let found = |digits: &String| Ok(find(&status, digits)?.id);
+    args.ids.iter().map(found).collect()
 }
 
 /// Returns the only path whose ID begins with these digits.

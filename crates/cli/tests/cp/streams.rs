@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -174,8 +175,12 @@ fn key_without_the_right_streams_to_and_from_pipes_but_not_devices() {
     let reader = thread::spawn(|| fs::read_to_string(read).unwrap());
     stream(&far, &options, text(&source), &there("pipe")).assert_succeeded();
     assert_eq!(reader.join().unwrap(), lines(20));
-    thread::spawn(|| fs::write(written, lines(30)).unwrap());
+    // a process of its own: one that another test starts meanwhile could inherit the pipe, so that it never ended
+    let more = far.near.at("more");
+    fs::write(&more, lines(30)).unwrap();
+    let mut writer = Command::new("cp").args([more, written]).spawn().unwrap();
     let pulled = stream(&far, &options, &there("pipe"), "-").assert_succeeded();
+    assert!(writer.wait().unwrap().success());
     assert_eq!(pulled.out.join("\n") + "\n", lines(30));
     allow(&far, &["--special"]);
     let pushed = stream(&far, &options, text(&source), &there("null")).assert_succeeded();

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lighthaul_base::trc::{RATE_MAX, RATE_MIN};
@@ -18,8 +18,9 @@ use lighthaul_stargate::{
 use tracing::debug;
 
 use super::endpoint::Endpoint;
-use super::message::{Answer, PathRequest, QUESTION_MAX, Question};
+use super::message::{ANSWER_MAX, Answer, PathRequest, QUESTION_MAX, Question};
 use super::path_id::PathId;
+use super::place::Place;
 use super::problem::Problem;
 use super::view::{PathView, StatusView};
 use crate::config::DomainConfig;
@@ -33,22 +34,34 @@ pub(super) struct Caller {
     pub(super) stop: Arc<AtomicBool>,
     /// True if there are too many others.
     pub(super) is_full: bool,
+    /// Callers that wait for a path.
+    pub(super) waiting: Arc<AtomicUsize>,
 }
 
 impl Caller {
     /// Answers the question of a caller.
     pub(super) fn serve(&self, mut stream: UnixStream) {
-        let answer = self.answer(&mut stream).unwrap_or_else(Answer::Problem);
+        let mut requested = None;
+        let answer = self.answer(&mut stream, &mut requested);
+        let answer = answer.unwrap_or_else(Answer::Problem);
         let written = stream
             .set_nonblocking(false)
             .and_then(|()| stream.set_write_timeout(Some(WRITE)))
-            .and_then(|()| stream.write_all(&answer.encode()));
+            .and_then(|()| stream.write_all(&line_of(&answer, ANSWER_MAX)));
         if let Err(error) = written {
             debug!(%error, "a caller of the control socket did not read its answer");
+            if let (Some(id), Answer::Path(_)) = (requested, &answer) {
+                self.give_up(id);
+            }
         }
     }
 
-    fn answer(&self, stream: &mut UnixStream) -> Result<Answer, Problem> {
+    /// Returns the answer. Sets `requested` to the ID of a path that is requested.
+    fn answer(
+        &self,
+        stream: &mut UnixStream,
+        requested: &mut Option<CorrelationId>,
+    ) -> Result<Answer, Problem> {
         if !is_own_user(stream) {
             return Err(Problem::OtherUser);
         }
@@ -58,7 +71,12 @@ impl Caller {
         let line = read_line(stream).ok_or(Problem::Malformed)?;
         match Question::decode(&line).map_err(|_| Problem::Malformed)? {
             Question::Status => self.status().map(Answer::Status),
-            Question::Path(wanted) => self.path(&wanted, stream).map(Answer::Path),
+            Question::Path(wanted) => {
+                *requested = Some(wanted.id.0);
+                let place = Place::take(&self.waiting, WAITING_MAX);
+                let _place = place.ok_or(Problem::Busy)?;
+                self.path(&wanted, stream).map(Answer::Path)
+            }
             Question::Release(id) => self.release(id, stream).map(Answer::Path),
         }
     }
@@ -77,6 +95,10 @@ impl Caller {
             .request(request)
             .map_err(|why| no_outcome(&why))?;
         match self.wait(&ticket, stream)? {
+            Outcome::Committed { .. } if has_left(stream) => {
+                self.give_up(id);
+                Err(left())
+            }
             Outcome::Committed { .. } => {
                 let path = self.find(id)?.filter(PathView::is_held);
                 path.ok_or_else(|| Problem::Over("it was released".to_owned()))
@@ -103,8 +125,16 @@ impl Caller {
         }
         let ticket = self.handle.watch(id.0).map_err(|why| no_outcome(&why))?;
         self.handle.release(id.0).map_err(|why| no_outcome(&why))?;
-        // a path that ends now is released as well
-        self.wait(&ticket, stream)?;
+        match self.wait(&ticket, stream) {
+            Ok(_) => {}
+            Err(why @ Problem::NoOutcome(_)) => {
+                // a path that has ended meanwhile is released as well
+                if self.find(id.0)?.is_some_and(|path| path.is_held()) {
+                    return Err(why);
+                }
+            }
+            Err(why) => return Err(why),
+        }
         Ok(PathView {
             stage: "released".to_owned(),
             ..path
@@ -113,27 +143,35 @@ impl Caller {
 
     /// Returns the path of a request: the one that takes capacity, if there are several attempts.
     fn find(&self, id: CorrelationId) -> Result<Option<PathView>, Problem> {
-        let paths = self.status()?.paths.into_iter();
-        let mut all: Vec<PathView> = paths.filter(|path| path.id.0 == id).collect();
+        let status = self.handle.status().map_err(|why| no_outcome(&why))?;
+        let paths = status.reservations.iter();
+        let paths = paths.filter(|one| one.stored.key.id == id);
+        let mut all: Vec<PathView> = paths.map(|one| PathView::new(&self.config, one)).collect();
         all.sort_by_key(|path| (path.is_held(), path.attempt));
         Ok(all.pop())
     }
 
-    /// Waits for the next outcome. A caller that has left releases its request.
+    /// Releases a request whose caller does not learn its outcome.
+    fn give_up(&self, id: CorrelationId) {
+        debug!(id = id.0, "a caller has left, and its path is released");
+        if let Err(error) = self.handle.release(id) {
+            debug!(%error, "cannot release the path of a caller that has left");
+        }
+    }
+
+    /// Waits for the next outcome. The request is released if the caller has left, or if the service stops.
     fn wait(&self, ticket: &Ticket, stream: &UnixStream) -> Result<Outcome, Problem> {
         loop {
             if let Some(outcome) = ticket.wait(LOOK).map_err(|why| no_outcome(&why))? {
                 return Ok(outcome);
             }
             if self.stop.load(Ordering::Acquire) {
+                self.give_up(ticket.id);
                 return Err(Problem::Stopping);
             }
             if has_left(stream) {
-                debug!("a caller has left before its path was decided");
-                self.handle
-                    .release(ticket.id)
-                    .map_err(|why| no_outcome(&why))?;
-                return Err(Problem::Over("the caller has left".to_owned()));
+                self.give_up(ticket.id);
+                return Err(left());
             }
         }
     }
@@ -261,7 +299,33 @@ fn no_outcome(why: &Error) -> Problem {
     if let Error::Stopped = why {
         return Problem::Stopping;
     }
+    if let Error::NoOutcome(requests_max) = why {
+        // the caller has no ID with which it could ask again
+        return Problem::NoOutcome(format!(
+            "the service reports no outcome of this path: it has stopped, the path has ended, or \
+             requests_max = {requests_max} is reached; look for the path with `lighthaul path list`, or request another \
+             one later"
+        ));
+    }
     Problem::NoOutcome(why.to_string())
+}
+
+fn left() -> Problem {
+    Problem::Over("the caller has left".to_owned())
+}
+
+/// Returns the line of an answer, or that of a problem if it has more than `max` bytes.
+fn line_of(answer: &Answer, max: usize) -> Vec<u8> {
+    let line = answer.encode();
+    if line.len() <= max {
+        return line;
+    }
+    let why = format!(
+        "the status of this domain has {} bytes, and an answer at most {max}; cancel paths by their whole IDs, or wait \
+         until some have ended",
+        line.len()
+    );
+    Answer::Problem(Problem::NoOutcome(why)).encode()
 }
 
 /// User ID of root.
@@ -274,3 +338,32 @@ const WRITE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(200);
 /// Maximum number of ports that a message names.
 const PORTS_SHOWN: usize = 20;
+
+/// Maximum number of callers that wait for a path. It leaves places for others, which may cancel paths.
+pub const WAITING_MAX: usize = 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answer_that_is_too_long_is_a_problem_with_a_remedy() {
+        let answer = Answer::Problem(Problem::Refused("x".repeat(1000)));
+        assert_eq!(line_of(&answer, 2000), answer.encode());
+        let line = line_of(&answer, 900);
+        assert!(line.len() <= 900);
+        let Ok(Answer::Problem(problem)) = Answer::decode(&line) else {
+            panic!("{line:?}")
+        };
+        assert!(problem.to_string().contains("cancel paths"), "{problem}");
+    }
+
+    #[test]
+    fn request_without_an_outcome_is_not_repeated_with_its_id() {
+        let text = no_outcome(&Error::NoOutcome(7)).to_string();
+        assert!(
+            text.contains("requests_max = 7") && !text.contains("same ID"),
+            "{text}"
+        );
+    }
+}

@@ -10,17 +10,19 @@
 //!
 //! - [`message`]: questions and answers; [`view`]: a domain, its links and its paths as data; [`path_id`]: IDs of paths
 //! - [`problem`]: reasons for which there is no answer; [`endpoint`]: names of end points
-//! - [`server`]: the socket; `caller`: one question; [`client`]: a question to a running service
+//! - [`server`]: the socket; `caller`: one question; `place`: limits of callers; [`client`]: a question to a running service
 
 mod caller;
 pub mod client;
 pub mod endpoint;
 pub mod message;
 pub mod path_id;
+mod place;
 pub mod problem;
 pub mod server;
 pub mod view;
 
+pub use caller::WAITING_MAX;
 pub use client::ask;
 pub use endpoint::Endpoint;
 pub use message::{Answer, PathRequest, Question};

@@ -1,9 +1,9 @@
 //! Control socket of a service.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::durable::make_folders;
 use lighthaul_io::host::panics;
@@ -18,6 +19,7 @@ use lighthaul_io::host::wait::{Waker, Watch, pause, wait};
 use tracing::{debug, error, warn};
 
 use super::caller::Caller;
+use super::place::Place;
 use super::problem::ControlError;
 use crate::config::DomainConfig;
 use crate::service::Handle;
@@ -27,7 +29,10 @@ use crate::service::Handle;
 pub struct ControlSocket {
     path: PathBuf,
     /// Device and inode of the socket file.
-    number: Option<(u64, u64)>,
+    number: (u64, u64),
+    callers: Arc<AtomicUsize>,
+    /// File whose lock keeps other services away while this one runs.
+    _lock: File,
     stop: Arc<AtomicBool>,
     stopped: Waker,
     thread: Option<JoinHandle<()>>,
@@ -42,22 +47,30 @@ struct Acceptor {
     stopped: Waker,
     /// Callers that are served.
     callers: Arc<AtomicUsize>,
+    /// Callers that wait for a path.
+    waiting: Arc<AtomicUsize>,
 }
 
 impl ControlSocket {
     /// Listens at a path, which only the user of this process and root can use. Replaces the socket of a service that
     /// has ended.
     pub fn open(path: &Path, config: DomainConfig, handle: Handle) -> Result<Self, ControlError> {
-        if UnixStream::connect(path).is_ok() {
-            return Err(ControlError::InUse(path.to_owned()));
-        }
         let failed = |why: io::Error| ControlError::Create {
             path: path.to_owned(),
             why: why.to_string(),
         };
-        let listener = bind(path).map_err(failed)?;
+        if let Some(folder) = path.parent().filter(|one| !one.as_os_str().is_empty()) {
+            make_folders(folder).map_err(failed)?;
+        }
+        let in_use = || ControlError::InUse(path.to_owned());
+        let lock = lock(path).map_err(failed)?.ok_or_else(in_use)?;
+        match UnixStream::connect(path) {
+            Ok(_) => return Err(in_use()),
+            Err(why) => check_replaceable(path, why).map_err(failed)?,
+        }
+        let (listener, number) = bind(path).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let stop = Arc::<AtomicBool>::default();
+        let (stop, callers) = (Arc::<AtomicBool>::default(), Arc::default());
         let stopped = Waker::new().map_err(failed)?;
         let acceptor = Acceptor {
             listener,
@@ -65,7 +78,8 @@ impl ControlSocket {
             handle,
             stop: Arc::clone(&stop),
             stopped: stopped.clone(),
-            callers: Arc::default(),
+            callers: Arc::clone(&callers),
+            waiting: Arc::default(),
         };
         let thread = thread::Builder::new().name("control".into());
         let thread = thread.spawn(move || {
@@ -75,7 +89,9 @@ impl ControlSocket {
         });
         Ok(Self {
             path: path.to_owned(),
-            number: number_of(path),
+            number,
+            callers,
+            _lock: lock,
             stop,
             stopped,
             thread: Some(thread.map_err(failed)?),
@@ -90,35 +106,76 @@ impl Drop for ControlSocket {
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }
-        // the next service may have replaced the file
-        if self.number.is_some() && number_of(&self.path) == self.number {
+        // callers release their requests now, while the service still runs
+        let clock = Clock::start();
+        while self.callers.load(Ordering::Acquire) > 0 && clock.now() < Instant::ZERO + FAREWELL {
+            pause(CHECK);
+        }
+        // another program may have replaced the file
+        if number_of(&self.path).is_ok_and(|number| number == self.number) {
             fs::remove_file(&self.path).ok();
         }
     }
 }
 
 /// Binds a socket that no other user can use at any time: the file gets its name after its mode.
-fn bind(path: &Path) -> io::Result<UnixListener> {
-    if let Some(folder) = path.parent().filter(|one| !one.as_os_str().is_empty()) {
-        make_folders(folder)?;
-    }
-    let mut hidden = path.as_os_str().to_owned();
-    hidden.push(format!(".{}", std::process::id()));
-    let hidden = PathBuf::from(hidden);
+///
+/// Returns its device and inode, too.
+fn bind(path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
+    let hidden = beside(path, &std::process::id().to_string());
     // a process with this ID may have been killed here
     fs::remove_file(&hidden).ok();
     let listener = UnixListener::bind(&hidden)?;
     let named = fs::set_permissions(&hidden, fs::Permissions::from_mode(0o600))
-        .and_then(|()| fs::rename(&hidden, path));
+        .and_then(|()| number_of(&hidden))
+        .and_then(|number| fs::rename(&hidden, path).map(|()| number));
     if named.is_err() {
         fs::remove_file(&hidden).ok();
     }
-    named.map(|()| listener)
+    named.map(|number| (listener, number))
 }
 
-fn number_of(path: &Path) -> Option<(u64, u64)> {
-    let about = fs::symlink_metadata(path).ok()?;
-    Some((about.dev(), about.ino()))
+fn number_of(path: &Path) -> io::Result<(u64, u64)> {
+    let about = fs::symlink_metadata(path)?;
+    Ok((about.dev(), about.ino()))
+}
+
+/// Returns the path with one more extension.
+fn beside(path: &Path, extension: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{extension}"));
+    name.into()
+}
+
+/// Returns the locked file beside a socket, or `None` if another service has it. The file stays: a process that waits
+/// for its lock could otherwise lock a file that has no name.
+fn lock(path: &Path) -> io::Result<Option<File>> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(beside(path, "lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(why)) => Err(why),
+    }
+}
+
+/// Checks that the name of a socket is free, or has a socket at which no process listens.
+fn check_replaceable(path: &Path, why: io::Error) -> io::Result<()> {
+    if why.kind() == ErrorKind::NotFound {
+        return Ok(());
+    }
+    if why.kind() != ErrorKind::ConnectionRefused {
+        return Err(why);
+    }
+    let about = fs::symlink_metadata(path)?.file_type();
+    let name = match (about.is_socket(), about.is_file(), about.is_dir()) {
+        (true, _, _) => return Ok(()),
+        (false, true, _) => "a regular file",
+        (false, false, true) => "a directory",
+        (false, false, false) => "a file that is no socket",
+    };
+    Err(io::Error::other(format!("{name} has this name")))
 }
 
 impl Acceptor {
@@ -150,19 +207,19 @@ impl Acceptor {
                 return;
             }
         };
-        let is_full = self.callers.fetch_add(1, Ordering::AcqRel) >= CALLERS_MAX;
-        let place = Place(Arc::clone(&self.callers));
+        let place = Place::take(&self.callers, CALLERS_MAX);
         let caller = Caller {
             config: Arc::clone(&self.config),
             handle: self.handle.clone(),
             stop: Arc::clone(&self.stop),
-            is_full,
+            is_full: place.is_none(),
+            waiting: Arc::clone(&self.waiting),
         };
-        if is_full {
+        let Some(place) = place else {
             // it gets its answer at once
             caller.serve(stream);
             return;
-        }
+        };
         let started = thread::Builder::new().name("caller".into()).spawn(move || {
             let _place = place;
             if let Err(panic) = panics::catch("caller", || caller.serve(stream)) {
@@ -175,18 +232,13 @@ impl Acceptor {
     }
 }
 
-/// Place of one caller, which is free again when this is dropped.
-struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 /// Maximum number of callers at one time.
 pub const CALLERS_MAX: usize = 32;
 /// Longest wait for a caller.
 const LOOK: Duration = Duration::from_secs(10);
 /// Pause after a failure, since the next may come at once.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Longest wait for callers at the end.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// Time between two looks at these callers.
+const CHECK: Duration = Duration::from_millis(10);

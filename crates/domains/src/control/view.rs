@@ -86,7 +86,7 @@ pub struct PathView {
     pub stage: String,
     /// Domains in order; with protection, two lists.
     pub legs: Vec<Vec<HopView>>,
-    /// Rates over time.
+    /// Rates over time; empty for a path that takes no capacity.
     pub steps: Vec<StepView>,
 }
 
@@ -156,7 +156,12 @@ impl PathView {
     /// Returns the data of a reservation.
     pub(super) fn new(config: &DomainConfig, status: &ReservationStatus) -> Self {
         let stored = &status.stored;
-        let steps = stored.vector.steps().iter().map(|step| StepView {
+        let is_open = match status.stage {
+            Stage::Holding | Stage::Held | Stage::Committing | Stage::Committed => true,
+            Stage::Closing | Stage::Closed => false,
+        };
+        let steps = stored.vector.steps().iter().filter(|_| is_open);
+        let steps = steps.map(|step| StepView {
             from: step.from.as_nanos(),
             till: step.till.as_nanos(),
             rate_bps: step.rate.as_bps(),

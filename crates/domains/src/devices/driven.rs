@@ -142,12 +142,16 @@ impl DrivenDevices {
         let mut faults = BTreeMap::new();
         let present =
             |devices: &Self, segment| devices.present.get(segment).map_or(0, |rate| rate.as_bps());
+        // after a lost answer the device may have another rate than the present one here
+        let failed: BTreeSet<Segment> = self.failed.keys().copied().collect();
         let (lower, higher): (Vec<_>, Vec<_>) = sums
             .iter()
-            .filter(|(segment, bps)| present(self, *segment) != **bps || **bps == 0)
+            .filter(|(segment, bps)| {
+                present(self, *segment) != **bps || **bps == 0 || failed.contains(*segment)
+            })
             .partition(|(segment, bps)| present(self, *segment) >= **bps);
         for (segment, bps) in lower {
-            let is_decrease = present(self, segment) > *bps;
+            let is_decrease = present(self, segment) > *bps || failed.contains(segment);
             if let Err(why) = self.set(*segment, *bps) {
                 faults.insert(*segment, why);
             }
@@ -292,7 +296,7 @@ fn unread() -> Trc {
 #[cfg(test)]
 mod tests {
     use lighthaul_circuit::driver::{Capabilities, CountedBytes, InstalledCircuit};
-    use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
+    use lighthaul_circuit::sim_device::{FaultModel, SimDevice, SimFault};
     use lighthaul_stargate::{CorrelationId, DomainId, PortId};
 
     use super::*;
@@ -399,6 +403,18 @@ mod tests {
         assert!(unknown[0].why.contains("[[circuit]]"), "{unknown:?}");
         let excess = devices.apply(at, &[change(5, IN, 2000)]);
         assert!(excess[0].why.contains("channel"), "{excess:?}");
+    }
+
+    #[test]
+    fn rate_is_set_again_after_a_lost_answer() {
+        let (mut devices, device) = devices();
+        let (at, id) = (Instant::ZERO, id_of(IN).0);
+        assert_eq!(devices.apply(at, &[change(1, IN, 300)]), []);
+        device.fail_change(SimFault::AnswerLost, 0);
+        assert_eq!(devices.apply(at, &[change(1, IN, 600)]).len(), 1);
+        assert_eq!(rates(&device), [(id, 600)]);
+        assert_eq!(devices.apply(at, &[change(1, IN, 300)]), []);
+        assert_eq!(rates(&device), [(id, 300)]);
     }
 
     #[test]

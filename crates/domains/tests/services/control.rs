@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_domains::control::WAITING_MAX;
 use lighthaul_domains::control::message::QUESTION_MAX;
 use lighthaul_domains::control::server::CALLERS_MAX;
 use lighthaul_domains::control::{
@@ -123,6 +124,9 @@ fn path_is_set_up_shown_and_released_over_the_socket() {
     );
     let released = path(socket(1), &Question::Release(made.id)).unwrap();
     assert_eq!(released.stage, "released");
+    assert!(!released.steps.is_empty());
+    let left = status(socket(1)).paths;
+    assert!(left.iter().all(|path| path.steps.is_empty()), "{left:?}");
     let again = path(socket(1), &Question::Release(made.id));
     assert!(matches!(again, Err(Problem::UnknownPath(_))), "{again:?}");
     drop(sockets);
@@ -162,27 +166,103 @@ fn requests_that_cannot_be_are_refused_with_their_fault() {
     assert_eq!(status(&socket).paths, []);
 }
 
-#[test]
-fn caller_that_leaves_gives_its_request_up() {
-    let mut chain = Chain::start("control-left", 2, |text| {
+/// Returns a chain in which requests wait, since the other domain has stopped.
+fn waiting_chain(name: &str) -> Chain {
+    let mut chain = Chain::start(name, 2, |text| {
         text.replace("query = \"1s\"", "query = \"40s\"")
     });
     chain.stop(2);
-    let (_open, socket) = open(&chain, 1);
-    let mut stream = UnixStream::connect(&socket).unwrap();
+    chain
+}
+
+/// Asks for a path, and leaves the answer unread.
+fn begin(socket: &Path) -> UnixStream {
+    let mut stream = UnixStream::connect(socket).unwrap();
     let question = Question::Path(wanted("here", "there"));
     stream.write_all(&question.encode()).unwrap();
+    stream
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let clock = Clock::start();
-    let wait_for = |count: usize| {
-        while status(&socket).requests != count {
-            let waited = clock.now().since(Instant::ZERO);
-            assert!(waited < Duration::from_secs(30), "{count} requests");
-            pause(Duration::from_millis(20));
-        }
-    };
-    wait_for(1);
+    while !is_so() {
+        assert!(
+            clock.now() < Instant::ZERO + Duration::from_secs(30),
+            "{what}"
+        );
+        pause(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn caller_that_leaves_gives_its_request_up() {
+    let chain = waiting_chain("control-left");
+    let (_open, socket) = open(&chain, 1);
+    let stream = begin(&socket);
+    wait_until("one request", || status(&socket).requests == 1);
     drop(stream);
-    wait_for(0);
+    wait_until("no request", || status(&socket).requests == 0);
+}
+
+#[test]
+fn path_that_is_committed_for_a_caller_that_has_left_is_released() {
+    let chain = Chain::start("control-left-late", 2, |text| text);
+    let (_open, socket) = open(&chain, 1);
+    drop(begin(&socket));
+    pause(Duration::from_secs(1));
+    let status = status(&socket);
+    assert_eq!(status.requests, 0);
+    assert!(
+        status.paths.iter().all(|path| !path.is_held()),
+        "{status:?}"
+    );
+    chain.assert_released();
+}
+
+#[test]
+fn socket_that_closes_gives_requests_up() {
+    let chain = waiting_chain("control-closes");
+    let (opened, socket) = open(&chain, 1);
+    let mut stream = begin(&socket);
+    wait_until("one request", || status(&socket).requests == 1);
+    drop(opened);
+    let requests = chain.services[&1].handle().status().unwrap().requests;
+    assert_eq!(requests, 0);
+    let mut line = Vec::new();
+    stream.read_to_end(&mut line).unwrap();
+    let answer = Answer::decode(&line);
+    assert_eq!(answer, Ok(Answer::Problem(Problem::Stopping)));
+}
+
+#[test]
+fn waiting_requests_leave_places_for_other_questions() {
+    let chain = waiting_chain("control-places");
+    let (_open, socket) = open(&chain, 1);
+    let streams: Vec<UnixStream> = (0..WAITING_MAX).map(|_| begin(&socket)).collect();
+    wait_until("all requests", || status(&socket).requests == WAITING_MAX);
+    let more = path(&socket, &Question::Path(wanted("here", "there")));
+    assert_eq!(more, Err(Problem::Busy));
+    let id = PathId(Handle::new_id());
+    let unknown = path(&socket, &Question::Release(id));
+    assert_eq!(unknown, Err(Problem::UnknownPath(id.to_string())));
+    drop(streams);
+    wait_until("no request", || status(&socket).requests == 0);
+}
+
+#[test]
+fn other_file_at_the_path_of_the_socket_stays() {
+    let chain = Chain::start("control-file", 1, |text| text);
+    let file = chain.folder.0.join("notes");
+    fs::write(&file, "text").unwrap();
+    for path in [&file, &chain.folder.0] {
+        let config = DomainConfig::parse(&chain.configs[&1], &chain.folder.0).unwrap();
+        let opened = ControlSocket::open(path, config, chain.services[&1].handle());
+        let why = opened.unwrap_err().to_string();
+        let says = why.contains("a regular file has") || why.contains("a directory has");
+        assert!(says, "{why}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "text");
+    fs::remove_file(chain.folder.0.with_added_extension("lock")).unwrap();
 }
 
 #[test]
@@ -207,12 +287,18 @@ fn socket_is_only_for_its_own_user() {
     }
     drop(opened);
     assert!(!socket.exists());
+    fs::remove_file(socket.with_added_extension("lock")).unwrap();
 }
 
 #[test]
 fn socket_of_a_service_that_was_killed_is_replaced_and_that_of_another_is_not() {
     let chain = Chain::start("control-twice", 1, |text| text);
     let (first, socket) = open(&chain, 1);
+    let config = DomainConfig::parse(&chain.configs[&1], &chain.folder.0).unwrap();
+    let second = ControlSocket::open(&socket, config, chain.services[&1].handle());
+    assert!(matches!(second, Err(ControlError::InUse(_))), "{second:?}");
+    // the lock counts even if the socket has lost its name
+    fs::remove_file(&socket).unwrap();
     let config = DomainConfig::parse(&chain.configs[&1], &chain.folder.0).unwrap();
     let second = ControlSocket::open(&socket, config, chain.services[&1].handle());
     assert!(matches!(second, Err(ControlError::InUse(_))), "{second:?}");
