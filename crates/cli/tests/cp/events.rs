@@ -163,6 +163,20 @@ fn no_color_disables_colors() {
 }
 
 #[test]
+fn every_described_event_is_an_alternative() {
+    let schema = schema();
+    let alternatives = schema["oneOf"].as_array().unwrap();
+    let is_event = |one: &Value| one["properties"]["type"]["const"].is_string();
+    let described = schema["$defs"].as_object().unwrap().iter();
+    let events: Vec<_> = described.filter(|(_, one)| is_event(one)).collect();
+    assert!(events.len() > 10, "{events:?}");
+    for (name, _) in events {
+        let reference = json!({ "$ref": format!("#/$defs/{name}") });
+        assert!(alternatives.contains(&reference), "{name}");
+    }
+}
+
+#[test]
 fn events_outside_the_schema_are_refused() {
     let schema = schema();
     let good = json!({"v": 1, "type": "round", "round": 1, "packets": 2});
