@@ -99,7 +99,7 @@ pub struct SocketArgs {
 ///
 /// The service of this domain asks all domains for capacity and reserves the path in each of them, or in none. The
 /// command waits for the outcome and draws the path. Interrupting it before gives the path up. An end point is
-/// DOMAIN:PORT, or a name of an [[endpoint]] in the configuration of this domain.
+/// DOMAIN:PORT, or a name that the configuration of this domain gives to an end point.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,

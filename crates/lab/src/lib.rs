@@ -9,7 +9,7 @@
 //! - [`probe`]: emulation of a case with the `lighthaul` command
 //! - [`vector`]: transfers that follow a TRC vector; [`shared_link_plan`]: several SABUL flows
 //! - [`contest`], [`latency`], [`slabs`]: other kinds of figures; [`measured`]: those measured with real
-//!   programs; `panels`: their pictures; [`file`]: plans in files
+//!   programs; `panels`: their pictures; `file`: plans in files
 //! - [`quantity`]: parsers of rates, sizes, times and probabilities; [`error`]: errors
 
 pub mod congestion;

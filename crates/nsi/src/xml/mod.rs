@@ -1,6 +1,6 @@
 //! Reading and writing of XML documents.
 //!
-//! - [`element`]: elements of a document that was read; [`writer`]: writes elements
+//! - `element`: elements of a document that was read; `writer`: writes elements
 
 pub(crate) mod element;
 pub(crate) mod writer;
