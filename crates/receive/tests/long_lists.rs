@@ -24,29 +24,36 @@ use lighthaul_send::{self as send, send};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
-use lighthaul_testkit::Turn;
 
 use ends::sessions;
 
 /// Most pieces of an object.
 const FILES: u64 = 1 << 14;
 
-#[test]
-fn receiver_reports_16384_failures_with_paths_of_4_kib() {
-    // a side that is too slow to read loses its connection
-    let _turn = Turn::alone();
-    // the directories above these files are not listed
-    let found = |nth| file(&long_path(nth), "/no-such-file");
-    let failed = both(copy("receiver", FILES, found), Code::Open);
-    assert!(failed.iter().all(|path| path.len() == PATH_LEN));
-}
+/// Tests with much work, each alone on the host. `make test` runs them after all others.
+mod alone {
+    use lighthaul_session::error::Code;
+    use lighthaul_testkit::Turn;
 
-#[test]
-fn sender_reports_16384_failures_with_paths_of_4_kib() {
-    // a side that is too slow to read loses its connection
-    let _turn = Turn::alone();
-    let found = |nth: u64| file(&nth.to_string(), &format!("/{}", &long_path(nth)[2..]));
-    both(copy("sender", FILES, found), Code::Changed);
+    use crate::{FILES, PATH_LEN, both, copy, file, long_path};
+
+    #[test]
+    fn receiver_reports_16384_failures_with_paths_of_4_kib() {
+        // a side that is too slow to read loses its connection
+        let _turn = Turn::alone();
+        // the directories above these files are not listed
+        let found = |nth| file(&long_path(nth), "/no-such-file");
+        let failed = both(copy("receiver", FILES, found), Code::Open);
+        assert!(failed.iter().all(|path| path.len() == PATH_LEN));
+    }
+
+    #[test]
+    fn sender_reports_16384_failures_with_paths_of_4_kib() {
+        // a side that is too slow to read loses its connection
+        let _turn = Turn::alone();
+        let found = |nth: u64| file(&nth.to_string(), &format!("/{}", &long_path(nth)[2..]));
+        both(copy("sender", FILES, found), Code::Changed);
+    }
 }
 
 #[test]

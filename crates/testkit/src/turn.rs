@@ -4,6 +4,7 @@ use std::env;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::PathBuf;
+use std::thread;
 
 /// Turn of a test on this host, across all processes. It ends when the value is dropped.
 #[derive(Debug)]
@@ -14,7 +15,20 @@ pub struct Turn {
 impl Turn {
     /// Waits until no other test has a turn, and blocks all others. For a test that measures rates
     /// or delays.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the test is not below a module `alone`: `scripts/test` runs those after all others,
+    /// which would wait for it.
     pub fn alone() -> Self {
+        let thread = thread::current();
+        let name = thread.name().unwrap_or_default();
+        // the name of a thread that a test started says nothing
+        let is_test = name.contains("::");
+        assert!(
+            !is_test || name.contains("alone::"),
+            "the test {name} measures; move it below a module `alone`"
+        );
         Self::take(File::lock)
     }
 

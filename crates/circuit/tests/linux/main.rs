@@ -4,9 +4,14 @@
 #![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 mod agent;
+/// Tests that measure, each alone on the host. `make test` runs them after all others.
+mod alone {
+    mod many;
+    mod rates;
+    mod vectors;
+}
 mod conformance;
 mod kill;
-mod many;
 mod shaper;
 mod testbed;
 mod traffic;

@@ -1,7 +1,5 @@
 //! The driver alone: rates, filters, and the restored interface.
 
-use std::time::Duration;
-
 use lighthaul_base::{Instant, Rate};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::{Change, Driver, InstalledCircuit};
@@ -9,74 +7,7 @@ use lighthaul_circuit::error::Error;
 use lighthaul_io::host::clock::Clock;
 
 use crate::testbed::{INTERFACE, Testbed, apply, circuit};
-use crate::traffic::{Arrivals, Traffic};
-
-/// Share of goodput: 1448 of 1514 bytes of a TCP stream on Ethernet, less the losses of a busy machine.
-const GOODPUT: std::ops::Range<f64> = 0.87..0.97;
-
-/// Sends to all of these for two seconds. Returns the rate of each in Mb/s, without the first half second.
-fn send(testbed: &Testbed, targets: &[&str]) -> Vec<f64> {
-    let clock = Clock::start();
-    let mut streams = Vec::new();
-    for target in targets {
-        streams.push(Traffic::start(testbed, clock, target));
-    }
-    let begin = clock.now();
-    let [from, till] = [500, 2000].map(|millis| begin + Duration::from_millis(millis));
-    let arrivals: Vec<Arrivals> = streams
-        .into_iter()
-        .map(|stream| stream.end(clock, till))
-        .collect();
-    arrivals
-        .iter()
-        .map(|arrivals| arrivals.mbps(from, till))
-        .collect()
-}
-
-#[test]
-fn circuits_have_their_rates_in_addition_to_other_traffic() {
-    let Some(testbed) = Testbed::alone("circuits_have_their_rates_in_addition_to_other_traffic")
-    else {
-        return;
-    };
-    let mut shaper = testbed.shaper(400).unwrap();
-    apply(&mut shaper, &circuit(5001, "0s-9s 1G"), 250).unwrap();
-    apply(&mut shaper, &circuit(5002, "0s-9s 1G"), 100).unwrap();
-    let rates = send(
-        &testbed,
-        &["10.9.0.2:5001", "10.9.0.2:5002", "10.9.0.2:6000"],
-    );
-    println!("250, 100, the rest of 400 Mb/s: {rates:.1?}");
-    assert!(GOODPUT.contains(&(rates[0] / 250.0)), "{rates:?}");
-    assert!(GOODPUT.contains(&(rates[1] / 100.0)), "{rates:?}");
-    assert!((0.5..1.1).contains(&(rates[2] / 50.0)), "{rates:?}");
-    // other traffic borrows unused bandwidth; a circuit borrows none
-    let rest = send(&testbed, &["10.9.0.2:6000"]);
-    println!("the rest alone: {rest:.1?}");
-    assert!(GOODPUT.contains(&(rest[0] / 400.0)), "{rest:?}");
-    let alone = send(&testbed, &["10.9.0.2:5002"]);
-    assert!(GOODPUT.contains(&(alone[0] / 100.0)), "{alone:?}");
-}
-
-#[test]
-fn packets_of_a_closed_circuit_are_sent_as_other_traffic() {
-    let Some(testbed) = Testbed::alone("packets_of_a_closed_circuit_are_sent_as_other_traffic")
-    else {
-        return;
-    };
-    let mut shaper = testbed.shaper(200).unwrap();
-    let wanted = circuit(5001, "0s-9s 1G");
-    apply(&mut shaper, &wanted, 0).unwrap();
-    let closed = send(&testbed, &["10.9.0.2:5001"]);
-    apply(&mut shaper, &wanted, 50).unwrap();
-    let open = send(&testbed, &["10.9.0.2:5001"]);
-    apply(&mut shaper, &wanted, 0).unwrap();
-    let again = send(&testbed, &["10.9.0.2:5001"]);
-    println!("closed, 50, closed of 200 Mb/s: {closed:.1?} {open:.1?} {again:.1?}");
-    assert!(GOODPUT.contains(&(closed[0] / 200.0)), "{closed:?}");
-    assert!(GOODPUT.contains(&(open[0] / 50.0)), "{open:?}");
-    assert!(GOODPUT.contains(&(again[0] / 200.0)), "{again:?}");
-}
+use crate::traffic::send;
 
 #[test]
 fn kernel_classifies_flows_of_every_kind() {
@@ -246,7 +177,7 @@ fn missing_interface_is_named() {
 
 #[test]
 fn changes_of_many_circuits_are_sent_in_few_calls() {
-    let Some(testbed) = Testbed::alone("changes_of_many_circuits_are_sent_in_few_calls") else {
+    let Some(testbed) = Testbed::start("changes_of_many_circuits_are_sent_in_few_calls") else {
         return;
     };
     let mut shaper = testbed.shaper(10_000).unwrap();

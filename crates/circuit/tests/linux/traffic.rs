@@ -83,3 +83,22 @@ impl Arrivals {
 
 /// Longest delay until a thread notices the end.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Sends to all of these for two seconds. Returns the rate of each in Mb/s, without the first half second.
+pub(crate) fn send(testbed: &Testbed, targets: &[&str]) -> Vec<f64> {
+    let clock = Clock::start();
+    let mut streams = Vec::new();
+    for target in targets {
+        streams.push(Traffic::start(testbed, clock, target));
+    }
+    let begin = clock.now();
+    let [from, till] = [500, 2000].map(|millis| begin + Duration::from_millis(millis));
+    let arrivals: Vec<Arrivals> = streams
+        .into_iter()
+        .map(|stream| stream.end(clock, till))
+        .collect();
+    arrivals
+        .iter()
+        .map(|arrivals| arrivals.mbps(from, till))
+        .collect()
+}

@@ -12,7 +12,6 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_io::host::wait::pause;
-use lighthaul_testkit::Turn;
 use serde_json::Value;
 
 mod address;
@@ -23,7 +22,7 @@ mod running;
 #[path = "../cp/scratch.rs"]
 mod scratch;
 
-use running::{Running, becomes_true};
+use running::Running;
 use scratch::Scratch;
 
 /// Three gateways near programs, one near their targets, all on the loopback interface.
@@ -109,55 +108,66 @@ impl Drop for Cluster {
     }
 }
 
-#[test]
-fn cluster_shares_a_channel_and_survives_a_killed_gateway() {
-    let _turn = Turn::alone();
-    let name = "cluster_shares_a_channel_and_survives_a_killed_gateway";
-    let (_scratch, mut cluster) = Cluster::start(name);
-    for nth in 0..COUNT {
-        becomes_true("every element has had its turns", || {
-            shown(&format!("key{nth}"))["tokens_taken"].as_u64() > Some(10)
-        });
-    }
-    let came = cluster.came_in(Duration::from_secs(4));
-    let all: u64 = came.iter().sum();
-    let used = all as f64 * 8.0 / 4.0 / RATE_BPS;
-    eprintln!("{came:?} bytes in 4 s: {used:.3} of the channel");
-    assert!(used < 1.02, "more than the channel was sent: {used}");
-    assert!(used > 0.3, "the elements leave the channel empty: {used}");
-    for came in &came {
-        let share = *came as f64 * 3.0 / all as f64;
+/// Tests that measure, each alone on the host. `make test` runs them after all others.
+mod alone {
+    use std::time::Duration;
+
+    use lighthaul_io::host::wait::pause;
+    use lighthaul_testkit::Turn;
+
+    use crate::running::becomes_true;
+    use crate::{BOUND, COUNT, Cluster, RATE_BPS, shown};
+
+    #[test]
+    fn cluster_shares_a_channel_and_survives_a_killed_gateway() {
+        let _turn = Turn::alone();
+        let name = "cluster_shares_a_channel_and_survives_a_killed_gateway";
+        let (_scratch, mut cluster) = Cluster::start(name);
+        for nth in 0..COUNT {
+            becomes_true("every element has had its turns", || {
+                shown(&format!("key{nth}"))["tokens_taken"].as_u64() > Some(10)
+            });
+        }
+        let came = cluster.came_in(Duration::from_secs(4));
+        let all: u64 = came.iter().sum();
+        let used = all as f64 * 8.0 / 4.0 / RATE_BPS;
+        eprintln!("{came:?} bytes in 4 s: {used:.3} of the channel");
+        assert!(used < 1.02, "more than the channel was sent: {used}");
+        assert!(used > 0.3, "the elements leave the channel empty: {used}");
+        for came in &came {
+            let share = *came as f64 * 3.0 / all as f64;
+            assert!(
+                (0.8..1.25).contains(&share),
+                "a share is {share} of what it should be"
+            );
+        }
+        for nth in 0..COUNT {
+            let link = shown(&format!("key{nth}"));
+            let turns = link["turns_s"].as_f64().unwrap();
+            assert!(
+                turns > 0.5 && link["tokens_taken"].as_u64().unwrap() > 10,
+                "{link}"
+            );
+        }
+        cluster.elements[0].kill();
+        pause(BOUND);
+        let came = cluster.came_in(Duration::from_secs(4));
+        eprintln!("{came:?} bytes in 4 s after the first died");
+        let share = came[1] as f64 * 2.0 / (came[1] + came[2]) as f64;
         assert!(
             (0.8..1.25).contains(&share),
             "a share is {share} of what it should be"
         );
-    }
-    for nth in 0..COUNT {
-        let link = shown(&format!("key{nth}"));
-        let turns = link["turns_s"].as_f64().unwrap();
+        cluster.elements[1].kill();
+        pause(BOUND);
+        let alone = cluster.came_in(Duration::from_secs(4))[2];
+        eprintln!("{alone} bytes in 4 s for the last");
         assert!(
-            turns > 0.5 && link["tokens_taken"].as_u64().unwrap() > 10,
-            "{link}"
+            alone > came[2],
+            "{alone} bytes for who is alone, {} for one of two",
+            came[2]
         );
     }
-    cluster.elements[0].kill();
-    pause(BOUND);
-    let came = cluster.came_in(Duration::from_secs(4));
-    eprintln!("{came:?} bytes in 4 s after the first died");
-    let share = came[1] as f64 * 2.0 / (came[1] + came[2]) as f64;
-    assert!(
-        (0.8..1.25).contains(&share),
-        "a share is {share} of what it should be"
-    );
-    cluster.elements[1].kill();
-    pause(BOUND);
-    let alone = cluster.came_in(Duration::from_secs(4))[2];
-    eprintln!("{alone} bytes in 4 s for the last");
-    assert!(
-        alone > came[2],
-        "{alone} bytes for who is alone, {} for one of two",
-        came[2]
-    );
 }
 
 /// Starts an element, and its target; none if another process has taken its place.

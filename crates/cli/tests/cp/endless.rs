@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_copy::message::{self, Way};
-use lighthaul_files::filter::{FilterOption, Rules};
-use lighthaul_files::options::{Detail, Options};
+use lighthaul_files::options::Options;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls::{Side, fingerprint};
 use lighthaul_io::host::clock::Clock;
@@ -26,7 +25,7 @@ use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 use lighthaul_stream::message as stream;
-use lighthaul_testkit::{Turn, report};
+use lighthaul_testkit::report;
 
 use crate::alone::hoarders::{let_in, memory};
 use crate::far::Far;
@@ -46,7 +45,12 @@ pub(crate) fn session_threads(id: u32) -> usize {
 const OWN_THREADS: [&str; 4] = ["lighthaul", "probes", "recent hosts", "metrics"];
 
 /// Starts a session with the daemon, and makes a request that the daemon accepts.
-fn ask<M: Topic>(far: &Far, key: &Identity, request: &M::Request, plain: bool) -> Session {
+pub(crate) fn ask<M: Topic>(
+    far: &Far,
+    key: &Identity,
+    request: &M::Request,
+    plain: bool,
+) -> Session {
     let tcp = TcpStream::connect(("127.0.0.1", far.port)).unwrap();
     let session = Session::start(tcp, Side::Client, key).unwrap();
     let hello = Hello {
@@ -60,7 +64,7 @@ fn ask<M: Topic>(far: &Far, key: &Identity, request: &M::Request, plain: bool) -
 }
 
 /// The most KiB that the daemon has more than `before`, in the next seconds.
-fn growth(id: u32, before: u64, seconds: u64) -> u64 {
+pub(crate) fn growth(id: u32, before: u64, seconds: u64) -> u64 {
     let mut most = 0;
     for _ in 0..seconds * 20 {
         pause(Duration::from_millis(50));
@@ -95,44 +99,6 @@ fn client_that_asks_for_the_time_without_end_is_refused() {
     report(format_args!("{more} KiB more after {asked} requests"));
     assert!(ended && more < 16 << 10, "{ended} {more}");
 }
-
-/// Asks for a dry run that reports more than a hundred MiB, and reads nothing of it.
-#[test]
-fn unread_report_of_a_dry_run_takes_bounded_memory() {
-    let _turn = Turn::alone();
-    let far = Far::start("unread", &["--max-memory", "256MiB"]);
-    let folder = far.target.join("many");
-    let deep = folder.join(format!("{}/", "d".repeat(250)).repeat(12));
-    fs::create_dir_all(&deep).unwrap();
-    for nth in 0..ENTRIES {
-        fs::write(deep.join(format!("{nth}.x")), "").unwrap();
-    }
-    let key = let_in(&far, "reader-of-nothing");
-    let request = message::Request {
-        way: Way::Send(vec![folder.into_os_string().into_encoded_bytes()]),
-        options: Options {
-            dry_run: Some(Detail::Explain),
-            rules: Rules::parse(&[FilterOption::Exclude(b"*.x".to_vec())]).unwrap(),
-            ..Options::default()
-        },
-    };
-    let (id, before) = (far.daemon.id(), memory(far.daemon.id()));
-    let mut held = Vec::new();
-    for _ in 0..2 {
-        held.push(ask::<message::Message>(&far, &key, &request, false));
-    }
-    let more = growth(id, before, 5) >> 10;
-    report(format_args!(
-        "{more} MiB more for {} dry runs that no client reads",
-        held.len()
-    ));
-    // half of the memory is for one key
-    assert!(more < 128, "{more} MiB");
-    drop(held);
-}
-
-/// Entries of the folder that the dry run excludes.
-const ENTRIES: usize = 30_000;
 
 fn measurement(mode: MeasureMode) -> MeasureRequest {
     MeasureRequest {

@@ -5,10 +5,12 @@
 /// Tests that measure, each alone on the host. `make test` runs them after all others.
 mod alone {
     mod attacks;
+    mod auto;
     mod circuits;
     pub(crate) mod hoarders;
     mod pipelining;
     mod round_trips;
+    mod unread;
 }
 mod backups;
 mod bad_days;

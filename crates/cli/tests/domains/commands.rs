@@ -191,6 +191,20 @@ fn refused_paths_and_missing_services_have_their_exit_statuses() {
     run(missing).assert_failed(3, "cannot read the configuration /nowhere.toml");
 }
 
+/// Returns the variables that faketime gives to its child. The service is started without it: faketime would wait for
+/// the service, and leave it behind when it is killed.
+fn an_hour_ahead() -> Vec<(String, String)> {
+    let output = Command::new("faketime")
+        .args(["-f", "+1h", "env"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let all = text.lines().filter_map(|line| line.split_once('='));
+    let ours = all.filter(|(name, _)| *name == "LD_PRELOAD" || name.starts_with("FAKETIME"));
+    ours.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
 #[test]
 fn path_to_a_domain_whose_clock_is_wrong_is_refused_with_the_offset() {
     let name = "path_to_a_domain_whose_clock_is_wrong_is_refused_with_the_offset";
@@ -198,9 +212,9 @@ fn path_to_a_domain_whose_clock_is_wrong_is_refused_with_the_offset() {
         return;
     }
     let pair = Pair::start("domain-clock", || {
-        let mut command = Command::new("faketime");
+        let mut command = Command::new(LIGHTHAUL);
+        command.envs(an_hour_ahead());
         // waits of the kernel use the monotonic clock
-        command.args(["-f", "+1h", LIGHTHAUL]);
         command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         command
     });

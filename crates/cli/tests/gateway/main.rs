@@ -2,6 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
+/// Tests that measure, each alone on the host. `make test` runs them after all others.
+mod alone {
+    mod edges;
+    mod restarts;
+}
 mod booked;
 mod copies;
 mod crowds;
@@ -9,14 +14,12 @@ mod damage;
 mod detours;
 mod direct;
 mod draining;
-mod edges;
 mod killed;
 mod outages;
 mod pair;
 mod programs;
 mod refusals;
 mod resets;
-mod restarts;
 #[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/running.rs"]
 mod running;

@@ -15,7 +15,7 @@ use lighthaul_lab::emulate::Lab;
 
 use lighthaul_testkit::Turn;
 
-use crate::alone::{is_skipped, pair, start_beside};
+use crate::start::{is_skipped, pair, start_beside};
 
 #[test]
 fn preferred_congestion_control_is_used_until_reset() {

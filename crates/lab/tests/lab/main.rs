@@ -2,8 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "tests use the real system")]
 
-mod accuracy;
-mod alone;
+/// Tests that measure, each alone on the host. `make test` runs them after all others.
+mod alone {
+    mod accuracy;
+    mod contest;
+}
 mod cell;
-mod contest;
+mod start;
 mod traffic;

@@ -10,7 +10,7 @@ use lighthaul_lab::contest::shared_link::SharedLink;
 
 use lighthaul_testkit::Turn;
 
-use crate::alone::is_skipped;
+use crate::start::is_skipped;
 
 #[test]
 fn machines_and_tcp_share_a_link() {

@@ -10,7 +10,7 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_lab::counters::EmulatorCounters;
 use lighthaul_lab::emulate::Lab;
 
-use crate::alone::{Alone, pair, start};
+use crate::start::{Alone, pair, start};
 use crate::traffic::{Blaster, Counter, ping};
 
 #[test]
