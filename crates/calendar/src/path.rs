@@ -90,8 +90,17 @@ impl Path {
         })
     }
 
+    /// Returns the same links with the limits of the devices at all its interfaces. Returns `None` if these have no
+    /// common rate.
+    pub fn with_limits(self: &Arc<Self>, topology: &Topology) -> Option<Arc<Self>> {
+        let interfaces = self.interfaces.iter();
+        interfaces.fold(Some(Arc::clone(self)), |path, interface| {
+            path?.through(topology, *interface)
+        })
+    }
+
     /// Returns its links and interfaces: everything that must have capacity for a booking.
-    pub(crate) fn resources(&self) -> impl Iterator<Item = LinkId> + '_ {
+    pub fn resources(&self) -> impl Iterator<Item = LinkId> + '_ {
         self.links.iter().chain(&self.interfaces).copied()
     }
 
@@ -103,6 +112,16 @@ impl Path {
     /// Returns how long capacity is held in order to carry data for `time`.
     pub(crate) fn hold_time(&self, time: Duration) -> Duration {
         time.saturating_add(Duration::from_nanos(self.guard))
+    }
+
+    /// Returns the unit of its rates.
+    pub fn unit(&self) -> Option<Rate> {
+        Rate::from_bps(self.channel)
+    }
+
+    /// Returns the lowest rate of a booking.
+    pub fn least(&self) -> Option<Rate> {
+        Rate::from_bps(self.least)
     }
 
     /// Returns its capacity, a multiple of the channels of all links.

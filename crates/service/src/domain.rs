@@ -27,8 +27,15 @@ pub struct Settings {
 
 /// Runs the service of a domain until it is stopped or fails.
 pub fn run(settings: &Settings) -> Result<(), Error> {
-    let config = DomainConfig::read(&settings.config).map_err(Fault::Domain)?;
+    let mut config = DomainConfig::read(&settings.config).map_err(Fault::Domain)?;
     let devices = config.devices.open().map_err(Fault::Domain)?;
+    config
+        .add_limits(&devices.capabilities())
+        .map_err(|why| lighthaul_domains::Error::Config {
+            path: settings.config.clone(),
+            why,
+        })
+        .map_err(Fault::Domain)?;
     let service = Service::start(config.clone(), Box::new(devices)).map_err(Fault::Domain)?;
     let control = ControlSocket::open(&settings.socket, config, service.handle());
     let control = control.map_err(Fault::Control)?;

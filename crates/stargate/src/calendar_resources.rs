@@ -82,43 +82,40 @@ impl CalendarResources {
             node.ok_or(Refusal::UnknownPort(port))
         };
         let (from, to) = (node(segment.ingress)?, node(segment.egress)?);
-        let paths = path::shortest(self.calendar.topology(), from, to, PATHS_MAX);
+        let topology = self.calendar.topology();
+        let paths = path::shortest(topology, from, to, PATHS_MAX);
+        let paths = paths.iter().filter_map(|path| path.with_limits(topology));
+        let paths: Vec<_> = paths.collect();
         self.paths.insert(segment, paths.clone());
         Ok(paths)
     }
 
-    fn unit(&self, path: &Path) -> Option<Rate> {
-        let topology = self.calendar.topology();
-        let links = path.links().iter().filter_map(|link| topology.about(*link));
-        let units = links.map(|link| Offer::new(link.channel, Vec::new()));
-        let all = units.reduce(|one, two| one?.intersect(&two?))??;
-        Some(all.unit())
-    }
-
-    /// Returns the capacity of a path: at each time the lowest one of its links.
+    /// Returns the capacity of a path: at each time the lowest one of its links and interfaces.
     fn free_on(&self, path: &Path, from: Instant, till: Instant) -> Option<Offer> {
-        let unit = self.unit(path)?;
-        let links = path.links().iter().map(|link| {
-            let free = self.calendar.free(*link, self.owner, from, till);
+        let (unit, least) = (path.unit()?, path.least()?);
+        let resources = path.resources().map(|resource| {
+            let free = self.calendar.free(resource, self.owner, from, till);
             let steps = free.filter_map(|free| {
                 Some(Step {
                     from: free.from,
                     till: free.till.min(till),
-                    rate: Rate::from_bps(free.bps)?,
+                    rate: Rate::from_bps(free.bps).filter(|rate| *rate >= least)?,
                 })
             });
             let steps = steps.take(crate::offer::RANGES_MAX);
             Offer::new(unit, steps.collect())
         });
-        links.reduce(|one, two| one?.intersect(&two?))?
+        resources.reduce(|one, two| one?.intersect(&two?))?
     }
 
     fn book(&mut self, now: Instant, segment: Segment, vector: &Trc) -> Result<Id, Refusal> {
         let id = Id(self.next);
         for path in self.paths(segment)? {
-            let unit = self.unit(&path).map_or(1, Rate::as_bps);
-            let is_whole = |step: &Step| step.rate.as_bps().is_multiple_of(unit);
-            if !vector.steps().iter().all(is_whole) {
+            let unit = path.unit().map_or(1, Rate::as_bps);
+            let fits = |step: &Step| {
+                step.rate.as_bps().is_multiple_of(unit) && Some(step.rate) >= path.least()
+            };
+            if !vector.steps().iter().all(fits) {
                 continue;
             }
             let saved = SavedBooking {
@@ -222,10 +219,11 @@ const PATHS_MAX: usize = 4;
 #[cfg(test)]
 mod tests {
     use alloc::borrow::ToOwned;
+    use alloc::format;
     use alloc::vec;
     use core::time::Duration;
 
-    use lighthaul_calendar::{Config, Link, Topology};
+    use lighthaul_calendar::{Config, Limits, Link, Topology};
 
     use super::*;
     use crate::key::{CorrelationId, DomainId};
@@ -252,6 +250,39 @@ mod tests {
         let ports = [(PortId(1), node("a")), (PortId(2), node("b"))].into();
         let calendar = Calendar::new(inside, Config::default()).unwrap();
         CalendarResources::new(calendar, ports, Owner(0), 1)
+    }
+
+    /// Lets a device with channels of 30 Mb/s, and 90 Mb/s for all, make the circuits of the link.
+    #[test]
+    fn device_limits_what_is_offered_and_booked() {
+        let mut inside = resources().calendar().topology().clone();
+        let (link, _) = inside.links().next().unwrap();
+        inside.attach("eth0", &[link]).unwrap();
+        let limits = Limits {
+            capacity: Rate::from_mbps(90),
+            channel: Rate::from_mbps(30),
+            least: Rate::from_mbps(60),
+            guard: Duration::ZERO,
+            circuits_max: 9,
+        };
+        inside.set_limits("eth0", limits).unwrap();
+        let ports = resources().ports;
+        let calendar = Calendar::new(inside, Config::default()).unwrap();
+        let mut limited = CalendarResources::new(calendar, ports, Owner(0), 1);
+        let offered = |limited: &mut CalendarResources| limited.free(SEGMENT, at(1), at(9));
+        let offer = offered(&mut limited).unwrap();
+        assert_eq!(offer.unit(), Rate::from_mbps(30));
+        assert_eq!(offer.steps()[0].rate, Rate::from_mbps(90));
+        let vector = |mbps: u64| vector_of(&format!("1s-9s {mbps}Mb/s"));
+        // above the capacity, no multiple, and below the lowest rate
+        for mbps in [120, 75, 30] {
+            let held = limited.hold(at(0), key(9), &[SEGMENT], &vector(mbps));
+            assert_eq!(held, Err(Refusal::NoCapacity), "{mbps} Mb/s");
+        }
+        let held = limited.hold(at(0), key(1), &[SEGMENT], &vector(60));
+        assert_eq!(held, Ok(()));
+        // the rest is less than a circuit can have
+        assert!(offered(&mut limited).unwrap().steps().is_empty());
     }
 
     fn at(secs: u64) -> Instant {

@@ -24,7 +24,7 @@ fn copy_crosses_three_domains_one_of_which_is_killed() {
         &domains,
         &["path", "a", "b", "--rate", "40Mb/s", "--hold", "60s"],
     );
-    let id = path[0].split_whitespace().nth(1).unwrap().to_owned();
+    let id = id_of(&path);
     assert!(
         path[1].contains("101 --[ 1 one ]-- 12 --[ 2 two ]-- 23 --[ 3 ]-- 103"),
         "{path:?}"
@@ -49,7 +49,7 @@ fn copy_crosses_three_domains_one_of_which_is_killed() {
         &domains,
         &["path", "1:101", "3:103", "--rate", "80Mb/s", "--hold", "5s"],
     );
-    let id = all[0].split_whitespace().nth(1).unwrap();
+    let id = id_of(&all);
     domains
         .ask("one", &["path", "cancel", &id[..8]])
         .assert_succeeded();
@@ -57,17 +57,78 @@ fn copy_crosses_three_domains_one_of_which_is_killed() {
     stop(domains);
 }
 
-/// Copies a file from `a` to `b`, and kills and restarts a domain meanwhile. Returns the bytes in the class of the path.
-fn copy_while_a_domain_is_killed(domains: &mut Domains) -> u64 {
-    assert_eq!(domains.switch.patches().len(), 2, "channels of 20 Mb/s");
-    assert_eq!(domains.program_rates(), [40_000_000]);
+/// A second path between the same ports changes the rate of their circuit twice, at each of three devices.
+#[test]
+fn packets_of_a_copy_cross_the_boundaries_of_ranges() {
+    let Some(domains) = Domains::start("packets_of_a_copy_cross_the_boundaries_of_ranges") else {
+        return;
+    };
+    let first = ["path", "a", "b", "--rate", "40Mb/s", "--hold", "60s"];
+    let id = id_of(&show(&domains, &first));
+    becomes_true("the path is open", || domains.is_open());
+    let copy = start_copy(&domains);
+    becomes_true("the copy is on its way", || {
+        class_bytes(&domains) > BYTES / 16
+    });
+    show(
+        &domains,
+        &["path", "a", "b", "--rate", "40Mb/s", "--hold", "1s"],
+    );
+    let has = |rate, patches| {
+        domains.program_rates() == [rate]
+            && domains.switch.patches().len() == patches
+            && has_class(&domains, rate)
+    };
+    becomes_true("all devices carry both paths", || has(80_000_000, 4));
+    becomes_true("all devices carry one path", || has(40_000_000, 2));
+    let done = copy.finish().assert_succeeded();
+    let summary = event(done.out.last().unwrap());
+    let count = |name: &str| summary[name].as_u64().unwrap();
+    let (sent, resent) = (count("packets"), count("packets_resent"));
+    let dropped = count("buffer_drops");
+    println!(
+        "{sent} packets sent while the rate rose and fell, {resent} of them again; the receiving host dropped {dropped}"
+    );
+    assert!(sent > 20_000, "{summary}");
+    assert!(
+        resent <= dropped,
+        "packets were lost on the path: {summary}"
+    );
+    assert_eq!(domains.gate.closings(), 0, "the light went out");
+    show(&domains, &["path", "cancel", &id]);
+    assert_freed(&domains);
+    stop(domains);
+}
+
+/// Returns the ID of the path that `lighthaul path` has printed.
+fn id_of(shown: &[String]) -> String {
+    shown[0].split_whitespace().nth(1).unwrap().to_owned()
+}
+
+/// Starts a copy from `a` to `b` that fits a path of 40 Mb/s.
+fn start_copy(domains: &Domains) -> Running {
     let source = domains.far.near.file("source", BYTES);
     let place = domains.far.place("copy");
     let options = ["--trc", "0s-30s 32Mb/s", "--json"];
     let copy = domains
         .far
         .copy(&options, &[source.to_str().unwrap(), &place]);
-    let copy = Running::start(copy);
+    Running::start(copy)
+}
+
+/// Returns true if the interface of domain 1 has a class with this rate.
+fn has_class(domains: &Domains, bps: u64) -> bool {
+    let shown = domains.on("one", "tc", &["class", "show", "dev", "veth1"]);
+    let rate = format!("rate {}Mbit", bps / 1_000_000);
+    let lines = shown.assert_succeeded().out;
+    lines.iter().any(|line| line.contains(&rate))
+}
+
+/// Copies a file from `a` to `b`, and kills and restarts a domain meanwhile. Returns the bytes in the class of the path.
+fn copy_while_a_domain_is_killed(domains: &mut Domains) -> u64 {
+    assert_eq!(domains.switch.patches().len(), 2, "channels of 20 Mb/s");
+    assert_eq!(domains.program_rates(), [40_000_000]);
+    let copy = start_copy(domains);
     becomes_true("the copy is on its way", || {
         class_bytes(domains) > BYTES / 16
     });
@@ -97,6 +158,7 @@ fn copy_while_a_domain_is_killed(domains: &mut Domains) -> u64 {
     let start = events.iter().find(|one| one["type"] == "start").unwrap();
     assert_eq!(start["protocol"], "vbtp");
     let copied = domains.far.target.join("copy");
+    let source = domains.far.near.at("source");
     assert!(
         fs::read(&copied).unwrap() == fs::read(&source).unwrap(),
         "the copy differs"

@@ -11,12 +11,14 @@ use lighthaul_base::Instant;
 use lighthaul_base::position::fault_in;
 use lighthaul_calendar::{Calendar, Owner};
 use lighthaul_capture::target::Target;
+use lighthaul_circuit::driver::Capabilities;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_stargate::{
     CalendarResources, Config, DomainId, DomainLink, Policy, PortId, Timing, Topology,
 };
 
 use super::device_config::DeviceConfig;
+use super::device_limits;
 use super::fault::ConfigFault;
 use super::network::Network;
 use super::tables::{
@@ -107,6 +109,14 @@ impl DomainConfig {
             devices,
             requests_max: positive("requests_max", table.requests_max, REQUESTS_DEFAULT)?,
         })
+    }
+
+    /// Adds what the devices at these interfaces can carry to the network, so that nothing else is offered.
+    pub fn add_limits(
+        &mut self,
+        capabilities: &BTreeMap<String, Capabilities>,
+    ) -> Result<(), ConfigFault> {
+        device_limits::add(&mut self.network, &self.devices.circuits, capabilities)
     }
 
     /// Returns the number of this domain.

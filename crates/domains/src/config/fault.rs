@@ -59,7 +59,7 @@ pub enum ConfigFault {
     Timing,
     /// Name that an end point cannot have.
     #[error(
-        "\"{0}\" cannot name an end point; use letters, digits, and - _ . after a letter, and no action of `lighthaul path`"
+        "\"{0}\" cannot name an end point; begin with a letter, use letters, digits, - _ and ., and no action of `lighthaul path`"
     )]
     EndpointName(String),
     /// Name of two end points.
@@ -67,8 +67,8 @@ pub enum ConfigFault {
     SameEndpoint(String),
     /// Device without a driver, or with several.
     #[error(
-        "device {0} needs one of capacity, for an interface that Linux shapes, switch, for a switch that speaks TL1, and \
-         program, for a driver"
+        "device {0} needs one of capacity (an interface that Linux shapes), switch (a switch that speaks TL1) and \
+         program (a driver)"
     )]
     Device(String),
     /// Two devices at one interface.
@@ -83,6 +83,24 @@ pub enum ConfigFault {
     /// Circuit at an interface without a device.
     #[error("a circuit uses interface {0}, which has no device; add a [[device]] with it")]
     CircuitInterface(String),
+    /// More circuits at an interface than its device can have.
+    #[error(
+        "interface {interface} has {count} circuits, and its device can have {max}; remove some, or use another device"
+    )]
+    Circuits {
+        /// Interface.
+        interface: String,
+        /// Configured circuits.
+        count: usize,
+        /// Most circuits of the device.
+        max: usize,
+    },
+    /// Interface whose ports have circuits at other interfaces, in both directions.
+    #[error(
+        "circuits at interface {0} share their ports with circuits at other interfaces; let all circuits that leave by a \
+         port, or all that enter by it, have the same interface"
+    )]
+    MixedPorts(String),
     /// Circuits with packets in common at one interface.
     #[error("two circuits at interface {0} have packets in common; give them different flows")]
     Overlap(String),

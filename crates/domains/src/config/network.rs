@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_calendar::{Link, NodeId, Topology};
+use lighthaul_calendar::{Link, LinkId, NodeId, Topology};
 use lighthaul_stargate::PortId;
 
 use super::fault::ConfigFault;
@@ -60,6 +60,13 @@ impl Network {
         });
         let ports = numbers.collect();
         Ok(Self { topology, ports })
+    }
+
+    /// Returns the link of a port in a direction: `in` or `out`.
+    pub(super) fn port_link(&self, port: PortId, direction: &str) -> Option<LinkId> {
+        let name = format!("{} {direction}", node_of(port.0));
+        let mut links = self.topology.links();
+        links.find_map(|(id, link)| (link.name == name).then_some(id))
     }
 }
 

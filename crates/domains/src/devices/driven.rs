@@ -18,7 +18,7 @@ use std::time::Duration;
 use lighthaul_base::trc::{Step, Trc};
 use lighthaul_base::{Instant, Rate};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
-use lighthaul_circuit::driver::{Change, Driver};
+use lighthaul_circuit::driver::{Capabilities, Change, Driver};
 use lighthaul_circuit::flow::Flow;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
@@ -83,6 +83,14 @@ impl DrivenDevices {
         }
     }
 
+    /// Returns what the devices can do, by their interfaces.
+    pub fn capabilities(&self) -> BTreeMap<String, Capabilities> {
+        let drivers = self.drivers.iter();
+        drivers
+            .map(|(interface, driver)| (interface.clone(), driver.capabilities()))
+            .collect()
+    }
+
     /// Notes the rates of reservations, and returns the circuits to change.
     fn take(&mut self, changes: &[RateChange]) -> BTreeSet<Segment> {
         let mut touched: BTreeSet<Segment> = self.failed.keys().copied().collect();
@@ -125,7 +133,7 @@ impl DrivenDevices {
             return Ok(());
         };
         let fitting = driver.capabilities().fit(rate).ok_or_else(|| {
-            format!("the device at {interface} has no rate of {rate}; set channel of the ports to its granularity")
+            format!("the device at {interface} cannot set a rate of {rate}; set channel of the ports to its granularity")
         })?;
         let rate = Some(fitting);
         let mut results = driver.apply(&[Change { circuit, rate }]);
@@ -204,7 +212,7 @@ impl DrivenDevices {
                 warn!(
                     interface,
                     why,
-                    "cannot remove circuits from before the start; this is repeated, or remove them by hand"
+                    "cannot remove circuits of an earlier run; the service tries again, or remove them by hand"
                 );
             }
             self.unclean.insert(interface, why);

@@ -1,0 +1,203 @@
+//! Limits of devices in the calendar of a domain.
+//!
+//! A device limits what passes its interface. The calendar knows the ports of the circuits there, and not the interface
+//! itself. So the interface stands for links of ports that no other device serves:
+//!
+//! ```text
+//! eth1: 12 -> 100, 13 -> 100, and no other circuit leaves by port 100: eth1 limits what leaves by port 100
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lighthaul_calendar::{Limits, LinkId};
+use lighthaul_circuit::driver::Capabilities;
+use lighthaul_stargate::{PortId, Segment};
+
+use super::fault::ConfigFault;
+use super::network::Network;
+use crate::devices::SegmentCircuit;
+
+/// Circuits of a configuration, by their pairs of ports.
+type Circuits = BTreeMap<Segment, SegmentCircuit>;
+
+/// Adds the limits of devices to the network, by their interfaces. Fails if a device cannot keep the circuits of its
+/// interface apart from those of others, or has too few circuits.
+pub(super) fn add(
+    network: &mut Network,
+    circuits: &Circuits,
+    capabilities: &BTreeMap<String, Capabilities>,
+) -> Result<(), ConfigFault> {
+    for (interface, can) in capabilities {
+        let here = circuits.values().filter(|one| one.interface == *interface);
+        let count = here.count();
+        if count == 0 {
+            continue;
+        }
+        if count > can.entries_max {
+            return Err(ConfigFault::Circuits {
+                interface: interface.clone(),
+                count,
+                max: can.entries_max,
+            });
+        }
+        let links = links(network, circuits, interface);
+        let links = links.ok_or_else(|| ConfigFault::MixedPorts(interface.clone()))?;
+        network.topology.attach(interface, &links)?;
+        network.topology.set_limits(interface, limits(can))?;
+    }
+    Ok(())
+}
+
+/// Returns the links of ports that only circuits of this interface use: by those they leave by, or by those they enter.
+fn links(network: &Network, circuits: &Circuits, interface: &str) -> Option<Vec<LinkId>> {
+    let ends: [(fn(&Segment) -> PortId, &str); 2] =
+        [(|one| one.egress, "out"), (|one| one.ingress, "in")];
+    ends.into_iter().find_map(|(end, direction)| {
+        let ports = |is_here: bool| -> BTreeSet<PortId> {
+            let found = circuits
+                .iter()
+                .filter(|(_, one)| (one.interface == interface) == is_here);
+            found.map(|(segment, _)| end(segment)).collect()
+        };
+        let here = ports(true);
+        here.is_disjoint(&ports(false)).then(|| {
+            let links = here.iter();
+            links
+                .filter_map(|port| network.port_link(*port, direction))
+                .collect()
+        })
+    })
+}
+
+const fn limits(can: &Capabilities) -> Limits {
+    Limits {
+        capacity: can.rate_max,
+        channel: can.granularity,
+        least: can.rate_min,
+        guard: can.guard(),
+        circuits_max: can.entries_max,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use lighthaul_base::Rate;
+    use lighthaul_circuit::driver::CountedBytes;
+
+    use super::*;
+    use crate::config::DomainConfig;
+
+    /// Domain with four ports at one node, and circuits at two interfaces.
+    fn config(circuits: &[(u32, u32, &str)]) -> DomainConfig {
+        let mut text = String::from(
+            "domain = 1\nname = \"one\"\nlisten = \"127.0.0.1:0\"\nkey = \"key\"\nstore = \"store\"\n",
+        );
+        for number in 1..=4 {
+            text +=
+                &format!("[[port]]\nnumber = {number}\nnode = \"switch\"\ncapacity = \"1Gb/s\"\n");
+        }
+        for interface in ["eth1", "eth2"] {
+            text += &format!("[[device]]\ninterface = \"{interface}\"\ncapacity = \"1Gb/s\"\n");
+        }
+        for (nth, (ingress, egress, interface)) in circuits.iter().enumerate() {
+            text += &format!(
+                "[[circuit]]\ningress = {ingress}\negress = {egress}\ninterface = \"{interface}\"\n\
+                 flow = \"10.0.0.{nth}/32\"\n"
+            );
+        }
+        DomainConfig::parse(&text, Path::new("/")).unwrap()
+    }
+
+    fn able(mbps: u64, entries_max: usize) -> Capabilities {
+        Capabilities {
+            rate_min: Rate::from_mbps(20),
+            rate_max: Rate::from_mbps(mbps),
+            granularity: Rate::from_mbps(10),
+            reconfiguration: Duration::from_millis(3),
+            settling: Duration::from_millis(4),
+            entries_max,
+            is_hitless: true,
+            has_timers: false,
+            counted: CountedBytes::IP,
+        }
+    }
+
+    fn add_to(
+        circuits: &[(u32, u32, &str)],
+        capabilities: &[(&str, Capabilities)],
+    ) -> Result<DomainConfig, ConfigFault> {
+        let mut config = config(circuits);
+        let known = capabilities
+            .iter()
+            .map(|(name, can)| ((*name).to_owned(), *can));
+        config.add_limits(&known.collect())?;
+        Ok(config)
+    }
+
+    /// Returns the names of the links of an interface.
+    fn links_of(config: &DomainConfig, interface: &str) -> Vec<String> {
+        let topology = &config.network.topology;
+        let (_, found) = topology.interface(interface).unwrap();
+        let links = found.links.iter();
+        links
+            .map(|link| topology.about(*link).unwrap().name.clone())
+            .collect()
+    }
+
+    #[test]
+    fn interface_limits_the_ports_that_its_circuits_leave_by() {
+        let circuits = [(1, 3, "eth1"), (2, 3, "eth1"), (1, 4, "eth2")];
+        let both = [("eth1", able(300, 2)), ("eth2", able(500, 1))];
+        let config = add_to(&circuits, &both).unwrap();
+        assert_eq!(links_of(&config, "eth1"), ["port 3 out"]);
+        assert_eq!(links_of(&config, "eth2"), ["port 4 out"]);
+        let (_, eth1) = config.network.topology.interface("eth1").unwrap();
+        let limits = eth1.limits.unwrap();
+        assert_eq!(
+            (limits.capacity, limits.channel, limits.least),
+            (
+                Rate::from_mbps(300),
+                Rate::from_mbps(10),
+                Rate::from_mbps(20)
+            )
+        );
+        assert_eq!(
+            (limits.guard, limits.circuits_max),
+            (Duration::from_millis(7), 2)
+        );
+    }
+
+    #[test]
+    fn interface_limits_the_ports_that_its_circuits_enter_by() {
+        let circuits = [(1, 3, "eth1"), (2, 3, "eth2"), (1, 4, "eth1")];
+        let config = add_to(&circuits, &[("eth1", able(300, 2))]).unwrap();
+        assert_eq!(links_of(&config, "eth1"), ["port 1 in"]);
+    }
+
+    #[test]
+    fn interface_without_circuits_limits_nothing() {
+        let config = add_to(&[(1, 3, "eth1")], &[("eth2", able(300, 2))]).unwrap();
+        assert!(config.network.topology.interfaces().is_empty());
+    }
+
+    #[test]
+    fn ports_that_are_shared_in_both_directions_are_refused() {
+        let circuits = [(1, 3, "eth1"), (2, 3, "eth2"), (1, 4, "eth2")];
+        let why = add_to(&circuits, &[("eth1", able(300, 2))]).unwrap_err();
+        assert_eq!(why, ConfigFault::MixedPorts("eth1".into()));
+    }
+
+    #[test]
+    fn more_circuits_than_the_device_has_are_refused() {
+        let circuits = [(1, 3, "eth1"), (2, 3, "eth1")];
+        let why = add_to(&circuits, &[("eth1", able(300, 1))]).unwrap_err();
+        let text = why.to_string();
+        assert!(
+            text.starts_with("interface eth1 has 2 circuits, and its device can have 1"),
+            "{text}"
+        );
+    }
+}
