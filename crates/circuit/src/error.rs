@@ -217,10 +217,10 @@ pub enum Task {
     #[error("ask the kernel about interfaces")]
     Netlink,
     /// Read the state of an interface.
-    #[error("look at {0}")]
+    #[error("read the state of {0}")]
     Inspect(String),
     /// Set up or change a circuit.
-    #[error("keep {id} at {interface}")]
+    #[error("set up {id} at {interface}")]
     Keep {
         /// Circuit.
         id: CircuitId,

@@ -286,7 +286,7 @@ pub enum Illegal {
 /// Journal with an impossible entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "line {line} of the journal does not follow from the lines before it: restore the store from a backup"
+    "line {line} of the journal contradicts the lines before it: restore the store from a backup"
 )]
 pub struct BrokenJournal {
     /// Number of the line, from 1.

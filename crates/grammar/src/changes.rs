@@ -54,7 +54,7 @@ pub struct ChangeArgs {
     /// Remove source files that are in place at the target
     ///
     /// A file is removed after its copy is verified, has its name and is on disk, and only if it has not changed since.
-    /// A file that the target already had is removed if both have the same size and time, or with -c the same content.
+    /// A file that the target already had stays in the source, since both may be the same file.
     #[arg(
         long,
         conflicts_with_all = ["delete", "no_sync"],

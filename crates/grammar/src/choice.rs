@@ -24,7 +24,7 @@ pub struct FileArgs {
     /// They are relative to the source, which is one directory. --delete cannot be combined with a list.
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub files_from: Option<PathBuf>,
-    /// Read paths in the list as ending with NUL
+    /// Read a list whose paths end with NUL, not with a line feed
     #[arg(
         short = '0',
         long,

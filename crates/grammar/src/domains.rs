@@ -10,7 +10,7 @@ use lighthaul_booking_client::json::Bytes;
 use crate::output::{LogArgs, OutputArgs};
 use crate::time::{Time, positive};
 
-/// Show the domain of this host and its paths, or run its service
+/// Show the network domain of this host, or run its service
 ///
 /// A path between two sites often crosses several networks. Each of them is a domain, with a service that talks to the
 /// services of its neighbors. Without an action the command shows the domain of this host.
@@ -95,10 +95,10 @@ pub struct SocketArgs {
     pub socket: Option<PathBuf>,
 }
 
-/// Set up a light path to an end point in another domain
+/// Reserve a path to an end point in another domain
 ///
 /// The service of this domain asks all domains for capacity and reserves the path in each of them, or in none. The
-/// command waits for the outcome and draws the path. Interrupting it before gives the path up. An end point is
+/// command waits for the outcome and draws the path. An interrupt before that cancels the request. An end point is
 /// DOMAIN:PORT, or a name that the configuration of this domain gives to an end point.
 #[derive(Args, Debug)]
 #[command(
@@ -134,7 +134,7 @@ pub struct Path {
         help_heading = "Booking"
     )]
     pub size: Option<Bytes>,
-    /// Duration at the rate of --rate, as in 2h
+    /// Duration of the path at the rate of --rate, as in 2h
     #[arg(long, value_name = "DURATION", requires = "rate", value_parser = positive, help_heading = "Booking")]
     pub hold: Option<Duration>,
     /// Constant rate

@@ -39,7 +39,7 @@ pub struct Allow {
     pub list: KeyListArgs,
 }
 
-/// Refuse a key, even if an authority vouches for it
+/// Refuse a key, even if an authority signed a statement for it
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul deny sha256:4mFf...Q 'laptop was stolen'")]
@@ -118,7 +118,7 @@ pub struct RightsArgs {
     /// Allow reading only
     #[arg(long)]
     pub read_only: bool,
-    /// Allow files of other owners and groups
+    /// Allow setting the owner and the group of files
     #[arg(long)]
     pub owners: bool,
     /// Allow set-ID bits and special files

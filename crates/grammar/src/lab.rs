@@ -13,7 +13,7 @@ pub enum Lab {
     Run(LabRun),
     /// Run a shell between test hosts
     Shell(LabFlags),
-    /// Draw the papers' figures and compare them with accepted ones
+    /// Draw the figures of the papers and compare them with accepted tables
     Figures(LabFigures),
     /// Run a command on another host of this lab
     ///

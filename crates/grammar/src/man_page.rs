@@ -36,7 +36,7 @@ const STATUSES: [(&str, &str); 16] = [
         "30",
         "a timeout: no answer for too long, or `--stop-at` has come",
     ),
-    ("40", "a deadline cannot be promised"),
+    ("40", "a deadline cannot be promised, or a path is refused"),
     (
         "70",
         "internal error: a fault of Lighthaul; please report it",

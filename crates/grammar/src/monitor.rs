@@ -12,8 +12,8 @@ use crate::time::positive;
 
 /// Show the load of this host: processors, disks, network, memory
 ///
-/// It samples the counters of the kernel once per interval, without privileges. On a terminal, q ends it; elsewhere it
-/// prints one line per interval. It stores the samples, and --history prints them.
+/// The command samples the counters of the kernel once per interval, and needs no privileges. On a terminal it draws a
+/// screen until q is pressed; elsewhere it prints one line per interval. It stores the samples; --history prints them.
 #[derive(Args, Debug)]
 #[command(after_long_help = MONITORS)]
 pub struct Monitor {
@@ -32,7 +32,7 @@ pub struct Monitor {
     /// Do not store samples
     #[arg(long, help_heading = "Output")]
     pub no_store: bool,
-    /// Store samples in this file, a database of `SQLite`
+    /// Store samples in this `SQLite` file
     ///
     /// The default is `$XDG_STATE_HOME/lighthaul/monitor.db` or `~/.local/state/lighthaul/monitor.db`, and
     /// `/var/lib/lighthaul/monitor.db` for root.

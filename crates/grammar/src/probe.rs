@@ -73,7 +73,7 @@ pub enum What {
     Plus,
     /// SABUL with the rate control of its paper
     Sabul,
-    /// SABUL with the rate control of this project (sabul-swift)
+    /// SABUL with the rate control of this project
     SabulSwift,
     /// VBTP on a circuit of the rate of --rate
     Vbtp,

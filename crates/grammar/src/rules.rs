@@ -30,7 +30,7 @@ const OPTIONS: [Option_; 5] = [
     (
         "include",
         "PATTERN",
-        "Include files that match, whatever later rules say",
+        "Include files that match, even if a later rule excludes them",
         |text| FilterOption::Include(text.into_vec()),
     ),
     (

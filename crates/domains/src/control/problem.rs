@@ -10,15 +10,17 @@ use serde::{Deserialize, Serialize};
 pub enum Problem {
     /// Line that does not decode.
     #[error(
-        "the service does not understand the question; use the same version of lighthaul for both"
+        "the service cannot decode the request; use the same version of lighthaul for the service and this command"
     )]
     Malformed,
     /// Program of another user.
-    #[error("the service of this domain answers only its own user and root; ask as one of them")]
+    #[error(
+        "only root and the user of the service can use the service of this domain; run the command as one of them"
+    )]
     OtherUser,
     /// Too many programs that wait.
     #[error(
-        "the service of this domain has too many callers; try again when some have their answer"
+        "too many commands wait for the service of this domain; try again when some of them have ended"
     )]
     Busy,
     /// Text that is no end point.

@@ -85,7 +85,7 @@ pub enum LinkFault {
         domain: u32,
     },
     /// Network or handshake that failed.
-    #[error("the connection with neighbor {domain} failed: {why}; it is opened again")]
+    #[error("the connection to neighbor {domain} failed: {why}; the service opens it again")]
     Network {
         /// Neighbor.
         domain: u32,

@@ -84,7 +84,7 @@ pub struct Reply {
 /// Store of a provider that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot use the store of NSI connections: {0}; check the file, or remove it to forget them"
+    "cannot use the store of NSI connections: {0}; check the file, or remove it to forget all connections"
 )]
 pub struct OpenError(String);
 

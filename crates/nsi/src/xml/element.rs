@@ -18,10 +18,10 @@ pub enum DecodeError {
     #[error("the document has more than {0} bytes: send a shorter one")]
     TooLong(usize),
     /// The octets are not UTF-8.
-    #[error("the document is not encoded in UTF-8: encode it so")]
+    #[error("the document is not UTF-8: encode it in UTF-8")]
     NotUtf8,
     /// The text is not well-formed, has a document type declaration, or has too many nodes.
-    #[error("the document is not well-formed XML without a document type: {0}")]
+    #[error("the document is not well-formed XML, or has a document type: {0}")]
     NotXml(String),
     /// Elements are nested deeper than this.
     #[error("elements are nested more than {0} levels deep: send a flatter document")]
