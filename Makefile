@@ -4,7 +4,7 @@ TARGET = $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 NEEDS = ip:iproute2 ethtool:ethtool iperf3:iperf3 rsync:rsync ssh:openssh-client sshd:openssh-server nft:nftables pg_ctlcluster:postgresql \
 	mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs lowntfs-3g:ntfs-3g faketime:faketime promtool:prometheus jq:jq curl:curl xxd:xxd openssl:openssl strace:strace \
-	fish:fish tcsh:tcsh sshpass:sshpass systemd-analyze:systemd python3:python3
+	fish:fish tcsh:tcsh sshpass:sshpass systemd-analyze:systemd python3:python3 ovs-vswitchd:openvswitch-switch
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
 SECONDS_EACH ?= 600

@@ -1,0 +1,165 @@
+//! Proxy between the driver and the switch, which injects faults into changes.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use lighthaul_circuit::conformance::Fault;
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{Signal, kill_process};
+
+/// Proxy at a socket of its own.
+#[derive(Clone)]
+pub(crate) struct Proxy {
+    /// Next fault, and the number of changes before it.
+    fault: Arc<Mutex<Option<(Fault, usize)>>>,
+}
+
+impl Proxy {
+    /// Starts the proxy. Its threads end with the test.
+    pub(crate) fn start(socket: &Path, switch: PathBuf) -> Self {
+        let listener = UnixListener::bind(socket).unwrap();
+        let proxy = Self {
+            fault: Arc::default(),
+        };
+        let one = proxy.clone();
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let client = client.unwrap();
+                // the switch ends before the proxy does
+                if let Ok(server) = UnixStream::connect(&switch) {
+                    one.serve(&client, &server);
+                }
+            }
+        });
+        proxy
+    }
+
+    pub(crate) fn set(&self, fault: Option<(Fault, usize)>) {
+        *self.fault.lock().unwrap() = fault;
+    }
+
+    /// Starts the two directions of a connection.
+    fn serve(&self, client: &UnixStream, server: &UnixStream) {
+        let connection = Connection {
+            client: client.try_clone().unwrap(),
+            server: server.try_clone().unwrap(),
+            writing: Mutex::new(()),
+            is_cut_at_barrier: Mutex::new(false),
+        };
+        let (forth, back) = (Arc::new(connection), self.clone());
+        let other = Arc::clone(&forth);
+        thread::spawn(move || {
+            let _ = back.requests(&forth);
+            forth.cut();
+        });
+        thread::spawn(move || {
+            let _ = other.answers();
+            other.cut();
+        });
+    }
+
+    /// Passes the messages of the driver. The first one after a barrier that changes the switch begins a change.
+    fn requests(&self, connection: &Connection) -> io::Result<()> {
+        let (mut from, mut to) = (&connection.client, &connection.server);
+        let mut is_within = false;
+        while let Some(message) = read(&mut from)? {
+            let is_mod = [FLOW_MOD, METER_MOD].contains(&message[1]);
+            is_within &= message[1] != BARRIER_REQUEST;
+            let fault = if is_mod && !is_within {
+                self.take()
+            } else {
+                None
+            };
+            is_within |= is_mod;
+            match fault {
+                None => to.write_all(&message)?,
+                Some(Fault::Refuse) => connection.refuse(&message)?,
+                Some(Fault::Unreachable) => return Ok(()),
+                Some(Fault::Silence) => while read(&mut from)?.is_some() {},
+                Some(Fault::AnswerLost) => {
+                    *connection.is_cut_at_barrier.lock().unwrap() = true;
+                    to.write_all(&message)?;
+                }
+                Some(Fault::Death) => {
+                    let driver = socket_peercred(from)?.pid;
+                    kill_process(driver, Signal::KILL)?;
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the fault of a change that begins.
+    fn take(&self) -> Option<Fault> {
+        let mut next = self.fault.lock().unwrap();
+        let (fault, after) = next.take()?;
+        if let Some(after) = after.checked_sub(1) {
+            *next = Some((fault, after));
+            return None;
+        }
+        Some(fault)
+    }
+}
+
+/// Connection of the driver and that of the switch.
+struct Connection {
+    client: UnixStream,
+    server: UnixStream,
+    writing: Mutex<()>,
+    is_cut_at_barrier: Mutex<bool>,
+}
+
+impl Connection {
+    fn answers(&self) -> io::Result<()> {
+        let mut from = &self.server;
+        while let Some(message) = read(&mut from)? {
+            if message[1] == BARRIER_REPLY && *self.is_cut_at_barrier.lock().unwrap() {
+                break;
+            }
+            self.answer(&message)?;
+        }
+        Ok(())
+    }
+
+    fn answer(&self, message: &[u8]) -> io::Result<()> {
+        let _turn = self.writing.lock().unwrap();
+        (&self.client).write_all(message)
+    }
+
+    /// Answers a message with the error that the flow table is full.
+    fn refuse(&self, message: &[u8]) -> io::Result<()> {
+        let mut error = vec![4, 1, 0, 12];
+        error.extend(&message[4..8]);
+        error.extend([0, 5, 0, 1]);
+        self.answer(&error)
+    }
+
+    fn cut(&self) {
+        let _ = self.client.shutdown(Shutdown::Both);
+        let _ = self.server.shutdown(Shutdown::Both);
+    }
+}
+
+/// Returns the next message, or nothing at the end.
+fn read(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
+    let mut message = vec![0; 8];
+    match from.read_exact(&mut message) {
+        Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        done => done?,
+    }
+    let length = u16::from_be_bytes([message[2], message[3]]).into();
+    message.resize(length, 0);
+    from.read_exact(&mut message[8..])?;
+    Ok(Some(message))
+}
+
+// types of messages
+const FLOW_MOD: u8 = 14;
+const BARRIER_REQUEST: u8 = 20;
+const BARRIER_REPLY: u8 = 21;
+const METER_MOD: u8 = 29;
