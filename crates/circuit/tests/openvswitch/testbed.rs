@@ -39,6 +39,7 @@ impl Testbed {
     }
 
     fn start_in(test: &str, turn: fn() -> Turn) -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
         if lacks(
             test,
             check().map_err(|why| format!("needs namespaces: {why}")),
@@ -48,7 +49,6 @@ impl Testbed {
         {
             return None;
         }
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         let nth = COUNT.fetch_add(1, Ordering::Relaxed);
         // the path of a socket is short
         let name = format!("lh-ovs-{}-{nth}", std::process::id());
