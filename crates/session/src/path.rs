@@ -249,34 +249,51 @@ impl Path {
 
     /// Measures the rate at which datagrams arrive at the peer, which must run [`Path::listen`].
     pub fn measure(&mut self, dialog: &Dialog<'_>) -> Result<Option<Rate>, Error> {
-        let Some(udp) = self.sockets.first() else {
-            return Ok(None);
-        };
         let mut rate = None;
         let mut count = FIRST_TRAIN_LEN;
         for _ in 0..2 {
-            self.prober
-                .train(udp, count, self.datagram_len)
-                .map_err(explore_error)?;
-            let (bytes, nanos) = match dialog.hear_for(TRAIN_TIMEOUT) {
-                Ok(Message::Train { bytes, nanos }) => (bytes, nanos),
-                // no datagram of it has arrived
-                Err(error) if error.code() == Code::TimedOut => return Ok(rate),
-                Err(error) => return Err(error),
-                Ok(_) => return Err(PeerFault::Unexpected("the measurement of a train").into()),
+            let Some(arrived) = self.measure_train(dialog, count)? else {
+                return Ok(rate);
             };
-            // the first datagram only starts the clock
-            let sent = (count.saturating_sub(1) * self.datagram_len) as u64;
-            let lost = u128::from(sent.saturating_sub(bytes)) * 1_000_000;
-            self.lost_ppm = (lost / u128::from(sent.max(1))) as u32;
-            if bytes > 0 && nanos > 0 {
-                rate = Some(Rate::of(bytes, Duration::from_nanos(nanos)));
-            }
+            rate = rate_of(arrived).or(rate);
             let bytes = rate.map_or(0, |rate| rate.bytes_in(TRAIN_TIME));
             let bytes = bytes.clamp(TRAIN_BYTES_MIN, TRAIN_BYTES_MAX);
             count = (bytes / self.datagram_len as u64) as usize;
         }
         Ok(rate)
+    }
+
+    /// Measures the rate by one short train, which is less accurate than [`Path::measure`]. The peer must run
+    /// [`Path::listen`].
+    pub fn measure_briefly(&mut self, dialog: &Dialog<'_>) -> Result<Option<Rate>, Error> {
+        let arrived = self.measure_train(dialog, FIRST_TRAIN_LEN)?;
+        Ok(arrived.and_then(rate_of))
+    }
+
+    /// Sends a train of `count` datagrams, and returns the bytes and nanoseconds of its arrival. Returns none without
+    /// datagrams, or if none of it has arrived.
+    fn measure_train(
+        &mut self,
+        dialog: &Dialog<'_>,
+        count: usize,
+    ) -> Result<Option<(u64, u64)>, Error> {
+        let Some(udp) = self.sockets.first() else {
+            return Ok(None);
+        };
+        self.prober
+            .train(udp, count, self.datagram_len)
+            .map_err(explore_error)?;
+        let (bytes, nanos) = match dialog.hear_for(TRAIN_TIMEOUT) {
+            Ok(Message::Train { bytes, nanos }) => (bytes, nanos),
+            Err(error) if error.code() == Code::TimedOut => return Ok(None),
+            Err(error) => return Err(error),
+            Ok(_) => return Err(PeerFault::Unexpected("the measurement of a train").into()),
+        };
+        // the first datagram only starts the clock
+        let sent = (count.saturating_sub(1) * self.datagram_len) as u64;
+        let lost = u128::from(sent.saturating_sub(bytes)) * 1_000_000;
+        self.lost_ppm = (lost / u128::from(sent.max(1))) as u32;
+        Ok(Some((bytes, nanos)))
     }
 
     /// Reports trains to the peer until a message of topic `M` arrives, and returns that. Waits at most `patience`, or
@@ -332,6 +349,12 @@ impl Path {
         }
         Ok(())
     }
+}
+
+/// Returns the rate of a train, from its bytes and nanoseconds.
+fn rate_of((bytes, nanos): (u64, u64)) -> Option<Rate> {
+    let is_measured = bytes > 0 && nanos > 0;
+    is_measured.then(|| Rate::of(bytes, Duration::from_nanos(nanos)))
 }
 
 fn call(session: &Session, lanes: usize) -> Result<Vec<(u8, Udp)>, Error> {

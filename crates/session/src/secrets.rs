@@ -112,7 +112,8 @@ impl Secrets {
         }
     }
 
-    /// Creates a prober. At most one may be created, since its packet numbers start again.
+    /// Creates a prober. At most one may be created, since its packet numbers start again, and one more for
+    /// counting ([`Prober::for_counting`]).
     pub fn prober(&self) -> Prober {
         let keys = self.keys(&self.probe, self.cipher);
         Prober::new(keys.connection, self.data.connection, keys.seal, keys.open)

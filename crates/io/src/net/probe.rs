@@ -36,6 +36,11 @@ const PREFIX_LEN: usize = CONNECTION_LEN + HEAD_LEN;
 const PING: u8 = 0;
 const MEMBER: u8 = 1;
 const LAST: u8 = 2;
+const COUNTED: u8 = 3;
+/// Octets of a datagram that the peer counts.
+pub const COUNTED_LEN: usize = 64;
+/// Packet numbers of counted datagrams are larger, and those of pings and trains are not.
+const COUNTED_FROM: u64 = 1 << 32;
 
 /// Number of lengths, which are pinged twice.
 const PINGS: u64 = LENGTHS.len() as u64;
@@ -134,6 +139,29 @@ impl Prober {
         self.send(udp, &mut Train::new(), &body)
     }
 
+    /// Returns a prober for counted datagrams only. Their numbers are their own, so the keys may also serve another
+    /// prober for pings and trains.
+    #[must_use]
+    pub fn for_counting(self) -> Self {
+        Self {
+            counter: COUNTED_FROM,
+            ..self
+        }
+    }
+
+    /// Sends one short datagram that the peer counts.
+    pub fn send_counted(&mut self, udp: &Udp) -> io::Result<()> {
+        let mut body = [0; COUNTED_LEN - PREFIX_LEN - TAG_LEN];
+        body[0] = COUNTED;
+        self.send(udp, &mut Train::new(), &body)
+    }
+
+    /// Returns the number of the counted datagram in `octets`, or `None` if it is not an authentic one of the peer.
+    pub fn counted(&self, octets: &mut [u8]) -> Option<u64> {
+        let probe = self.open(octets)?;
+        (probe.kind == COUNTED).then_some(probe.number)
+    }
+
     /// Sends a train of `count` datagrams of `len` octets as fast as the host can.
     pub fn train(&mut self, udp: &Udp, count: usize, len: usize) -> io::Result<()> {
         self.trains += 1;
@@ -163,7 +191,8 @@ impl Prober {
                 PingPart::Usual
             }
         };
-        let probe = self.open(octets)?;
+        // a late one that was to be counted says nothing about lengths
+        let probe = self.open(octets).filter(|probe| probe.kind != COUNTED)?;
         Some((probe.len, probe.train, part(probe.number)))
     }
 

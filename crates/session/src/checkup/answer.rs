@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lighthaul_io::host::clock::unix_nanos;
 
+use crate::checkup::count;
 use crate::checkup::message::{HostFacts, Message, unexpected};
 use crate::checkup::reverse;
 use crate::error::Error;
@@ -12,9 +13,12 @@ use crate::path::{LISTEN_TIMEOUT, explore};
 use crate::role::Role;
 use crate::session::Session;
 
-/// Answers clock requests, explores the path, and reports the facts of this host.
+/// Answers clock requests, counts datagrams, explores the path, and reports the facts of this host, as far as the client
+/// asks.
 pub fn answer(session: &Session, role: &Role) -> Result<(), Error> {
-    answer_clocks(session)?;
+    if !answer_clocks(session, role)? {
+        return end(session);
+    }
     // each side measures the path of its own datagrams
     let mut path = explore(&session.dialog(), role, true, 1)?;
     let facts = HostFacts::of(session.control.local(), path.datagram_len);
@@ -27,23 +31,36 @@ pub fn answer(session: &Session, role: &Role) -> Result<(), Error> {
                 return Err(unexpected());
             };
         }
-        Message::Time { .. } | Message::Explore | Message::Facts(_) => return Err(unexpected()),
+        Message::Time { .. }
+        | Message::Explore
+        | Message::Facts(_)
+        | Message::Count
+        | Message::Counted { .. } => return Err(unexpected()),
     }
+    end(session)
+}
+
+fn end(session: &Session) -> Result<(), Error> {
     session.say(&Message::End)?;
     session.control.flush(FLUSH_TIMEOUT);
     Ok(())
 }
 
-/// Answers clock requests until the client explores the path. Their number and their time are limited.
-fn answer_clocks(session: &Session) -> Result<(), Error> {
+/// Answers clock requests and counts datagrams, until the client explores the path or ends the checkup. Returns true if
+/// it explores. The number of requests and their time are limited.
+fn answer_clocks(session: &Session, role: &Role) -> Result<bool, Error> {
     let until = session.clock.now() + CLOCKS_TIMEOUT;
     for _ in 0..=ROUND_TRIPS_MAX {
         match session.hear_for(session.clock.until(until))? {
             Message::Time { .. } => session.say(&Message::Time {
                 nanos: unix_nanos(),
             })?,
-            Message::Explore => return Ok(()),
-            Message::Facts(_) | Message::SendTo { .. } | Message::End => return Err(unexpected()),
+            Message::Count => count::answer(session, role, until)?,
+            Message::Explore => return Ok(true),
+            Message::End => return Ok(false),
+            Message::Facts(_) | Message::SendTo { .. } | Message::Counted { .. } => {
+                return Err(unexpected());
+            }
         }
     }
     Err(PeerFault::Invalid("more requests for the time than the limit").into())

@@ -11,7 +11,7 @@ use crate::checkup::reverse;
 use crate::error::Error;
 use crate::path::explore;
 use crate::role::Role;
-use crate::session::Session;
+use crate::session::{ANSWER_TIMEOUT, Session};
 
 /// Result of a checkup.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,22 +69,26 @@ pub fn ask(session: &Session, udp: bool) -> Result<Checkup, Error> {
 fn clocks(session: &Session) -> Result<(Duration, i64), Error> {
     let mut best = (Duration::MAX, 0);
     for _ in 0..ROUND_TRIPS {
-        let before = session.clock.now();
-        let ours = unix_nanos();
-        session.say(&Message::Time { nanos: 0 })?;
-        let Message::Time { nanos: theirs } = session.hear()? else {
-            return Err(unexpected());
-        };
-        let rtt = session.clock.now().since(before);
-        if rtt < best.0 {
-            let half = i64::try_from(rtt.as_nanos() / 2).unwrap_or(i64::MAX);
-            best = (
-                rtt,
-                theirs.wrapping_sub(ours).cast_signed().saturating_sub(half),
-            );
+        let found = clock(session, ANSWER_TIMEOUT)?;
+        if found.0 < best.0 {
+            best = found;
         }
     }
     Ok(best)
+}
+
+/// Returns one round-trip time, and the clock offset that it gives. Waits at most `patience`.
+pub(super) fn clock(session: &Session, patience: Duration) -> Result<(Duration, i64), Error> {
+    let before = session.clock.now();
+    let ours = unix_nanos();
+    session.say(&Message::Time { nanos: 0 })?;
+    let Message::Time { nanos: theirs } = session.hear_for(patience)? else {
+        return Err(unexpected());
+    };
+    let rtt = session.clock.now().since(before);
+    let half = i64::try_from(rtt.as_nanos() / 2).unwrap_or(i64::MAX);
+    let ahead = theirs.wrapping_sub(ours).cast_signed().saturating_sub(half);
+    Ok((rtt, ahead))
 }
 
 const ROUND_TRIPS: usize = 5;

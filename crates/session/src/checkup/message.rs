@@ -29,6 +29,13 @@ pub enum Message {
     },
     /// End of the checkup.
     End,
+    /// Request to count the short datagrams that follow, and the answer of a peer that is ready.
+    Count,
+    /// End of those datagrams, and the answer with the number of them that arrived.
+    Counted {
+        /// Different datagrams that arrived; zero from the sender.
+        datagrams: u16,
+    },
 }
 
 impl Topic for Message {

@@ -1,10 +1,13 @@
 //! Checkup of the connection between two hosts: clocks, datagrams, packet sizes, buffers.
 //!
 //! - [`message`]: messages; [`ask`]: the asking side; [`answer`]: the answering side
+//! - [`path_probe`]: cheap probe of a path for monitors; `count`: its datagrams, and how many arrive
 //! - `reverse`: test of the direction from the peer, where no datagram gets to the peer
 
 pub mod answer;
 pub mod ask;
 pub mod message;
+pub mod path_probe;
 
+mod count;
 mod reverse;
