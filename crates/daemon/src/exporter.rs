@@ -1,4 +1,4 @@
-//! HTTP/1.1 server for `/metrics`, on one thread that does not block on any client.
+//! HTTP/1.1 server for `/metrics`, on one thread that does not block on any client. [`start`] takes any [`MetricsPage`].
 //!
 //! ```text
 //! accept -> silent -> whole request -> response written -> closed
@@ -8,6 +8,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -21,11 +22,16 @@ use lighthaul_io::host::poller::Poller;
 use lighthaul_io::net::tcp;
 use tracing::debug;
 
-use crate::metrics::Metrics;
 use crate::scrape_request::ScrapeRequest;
 
+/// Source of the text that scrapers read.
+pub trait MetricsPage: fmt::Debug + Send + Sync {
+    /// Returns all metrics in the format of `OpenMetrics`.
+    fn page(&self) -> Result<String, fmt::Error>;
+}
+
 /// Serves scrapers at `address` until the process ends. Returns the address of the listener.
-pub(crate) fn start(address: SocketAddr, metrics: Arc<Metrics>) -> io::Result<SocketAddr> {
+pub fn start(address: SocketAddr, metrics: Arc<dyn MetricsPage>) -> io::Result<SocketAddr> {
     let listener = tcp::listen(address)?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
@@ -48,7 +54,7 @@ pub(crate) fn start(address: SocketAddr, metrics: Arc<Metrics>) -> io::Result<So
 #[derive(Debug)]
 struct Scrapers {
     poller: Poller,
-    metrics: Arc<Metrics>,
+    metrics: Arc<dyn MetricsPage>,
     clock: Clock,
     /// Connections by number; a lower number came earlier.
     here: BTreeMap<u64, Scraper>,
@@ -178,7 +184,7 @@ impl Scrapers {
                 }
                 scraper.until = now + TIMEOUT;
                 let request = ScrapeRequest::of(&scraper.request);
-                scraper.answer = Some(answer(request, &self.metrics)?);
+                scraper.answer = Some(answer(request, &*self.metrics)?);
                 self.poller.await_room(&scraper.tcp, number)?;
                 scraper.write()
             })
@@ -238,9 +244,9 @@ impl Scraper {
 }
 
 /// Returns the response to a request.
-fn answer(request: ScrapeRequest, metrics: &Metrics) -> io::Result<Vec<u8>> {
+fn answer(request: ScrapeRequest, metrics: &dyn MetricsPage) -> io::Result<Vec<u8>> {
     let (status, page) = match request {
-        ScrapeRequest::Metrics => ("200 OK", metrics.print().map_err(io::Error::other)?),
+        ScrapeRequest::Metrics => ("200 OK", metrics.page().map_err(io::Error::other)?),
         ScrapeRequest::OtherPath => ("404 Not Found", "not found: GET /metrics\n".to_owned()),
         ScrapeRequest::OtherMethod => (
             "405 Method Not Allowed",
@@ -277,6 +283,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
+    use crate::metrics::Metrics;
 
     /// Connects to the server at `address`, and sends `first`.
     #[expect(clippy::disallowed_methods, reason = "a test uses the real system")]

@@ -34,6 +34,21 @@ pub fn lookup(path: &Path, name: &str, key: Fingerprint) -> io::Result<KeyCheck>
     }
 }
 
+/// Returns the names of all daemons in the list at `path`, with their keys. Malformed lines are skipped.
+pub fn listed(path: &Path) -> io::Result<Vec<(String, Fingerprint)>> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        text => text?,
+    };
+    let daemons = text.lines().filter_map(|line| {
+        let (key, name) = line.trim().split_once(char::is_whitespace)?;
+        let name = name.trim();
+        let is_name = !name.is_empty() && !name.contains(char::is_whitespace);
+        is_name.then_some((name.to_owned(), key.parse().ok()?))
+    });
+    Ok(daemons.collect())
+}
+
 /// Compares the key of the daemon `name` with the list at `path`, and adds it if none is listed. Concurrent calls add
 /// one key, and compare the others with it.
 pub fn lookup_or_add(path: &Path, name: &str, key: Fingerprint) -> io::Result<KeyCheck> {
@@ -134,6 +149,24 @@ mod tests {
 
     fn key(digit: &str) -> Fingerprint {
         format!("sha256:{}", digit.repeat(64)).parse().unwrap()
+    }
+
+    #[test]
+    fn names_are_listed_with_their_keys() {
+        let folder = std::env::temp_dir().join(format!("known-hosts-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("known");
+        assert_eq!(listed(&path).unwrap(), []);
+        let text = format!(
+            "# mine\n{} Host\nnonsense\n  {}  b:99 \n{} two names\nsha256:12 bad\n",
+            key("1"),
+            key("2"),
+            key("3")
+        );
+        fs::write(&path, text).unwrap();
+        let hosts = [("Host".to_owned(), key("1")), ("b:99".to_owned(), key("2"))];
+        assert_eq!(listed(&path).unwrap(), hosts);
+        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -9,11 +9,12 @@
 //!   `client_identity`: its share of sessions, memory, threads and files
 //! - [`client`]: calling a daemon; [`greeting`]: its port, from ssh; [`known_hosts`]: its key; [`third_party`], `relay`, `invitation`: two daemons
 //! - [`gateway_links`], `link_table`, `link_message`: links between gateways; [`link_status`], [`link_metrics`]: their state
-//! - `probe_router`: datagrams of the shared UDP port; `metrics`, `exporter`, [`scrape_request`]: counters and their HTTP server
+//! - `probe_router`: datagrams of the shared UDP port; `metrics`, [`exporter`], [`scrape_request`]: counters and their HTTP server
 
 pub mod allowed_keys;
 pub mod client;
 pub mod client_hello;
+pub mod exporter;
 pub mod gateway_links;
 pub mod greeting;
 pub mod known_hosts;
@@ -34,7 +35,6 @@ mod call_error;
 mod client_identity;
 mod cost;
 mod error;
-mod exporter;
 mod failed_sites;
 mod handshakes;
 mod invitation;

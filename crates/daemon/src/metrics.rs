@@ -1,6 +1,6 @@
 //! Prometheus metrics of a daemon, in base units and with the prefix `lighthaul_`.
 //!
-//! `Metrics` has the counters, and `print` returns them as `OpenMetrics` text for the exporter. A
+//! `Metrics` has the counters, and `page` returns them as `OpenMetrics` text for the exporter. A
 //! session owns a `Meter`, which adds its progress and subtracts its rate when it ends. Directions
 //! are those of the daemon: `in` receives files, `out` sends them. Sessions of other kinds have
 //! series of their own, such as `stream`. Numbers that a client claims are limited, so that it cannot
@@ -18,6 +18,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::exporter::MetricsPage;
 use crate::gateway_links::GatewayLinks;
 
 /// Counters by one label.
@@ -132,9 +133,10 @@ impl Metrics {
             rate: 0,
         }
     }
+}
 
-    /// Returns all metrics in the format of `OpenMetrics`.
-    pub(crate) fn print(&self) -> Result<String, fmt::Error> {
+impl MetricsPage for Metrics {
+    fn page(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)
@@ -238,7 +240,7 @@ mod tests {
     fn false_claims_of_a_client_are_not_counted() {
         let metrics = Metrics::new();
         let has = |line: &str| {
-            let text = metrics.print().unwrap();
+            let text = metrics.page().unwrap();
             assert!(text.lines().any(|l| l == line), "{line} is not in {text}");
         };
         let mut meters: Vec<_> = (0..8).map(|_| metrics.meter("out")).collect();
@@ -276,7 +278,7 @@ mod tests {
         has("lighthaul_rate_bytes_per_second 0");
         has("lighthaul_datagrams_total{kind=\"dropped\"} 80");
         has("lighthaul_datagrams_total{kind=\"foreign\"} 80");
-        let text = metrics.print().unwrap();
+        let text = metrics.page().unwrap();
         let codes = text
             .lines()
             .filter(|line| line.starts_with("lighthaul_entries_failed_total{"));
@@ -293,7 +295,7 @@ mod tests {
             ..CopyProgress::default()
         }));
         meter.end(Ok(&Summary::default()));
-        let text = metrics.print().unwrap();
+        let text = metrics.page().unwrap();
         let help = text
             .lines()
             .find(|line| line.starts_with("# HELP lighthaul_transferred"));
@@ -308,7 +310,7 @@ mod tests {
     fn sessions_are_counted_while_they_run_and_at_their_end() {
         let metrics = Metrics::new();
         let has = |line: &str| {
-            let text = metrics.print().unwrap();
+            let text = metrics.page().unwrap();
             assert!(text.lines().any(|l| l == line), "{line} is not in {text}");
         };
         let mut meter = metrics.meter("in");

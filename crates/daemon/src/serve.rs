@@ -177,7 +177,8 @@ impl Server {
 
     /// Starts the HTTP server of `/metrics` at `address`. Returns its address.
     pub fn show_metrics(&self, address: SocketAddr) -> io::Result<SocketAddr> {
-        exporter::start(address, Arc::clone(&self.service.metrics))
+        let metrics = Arc::clone(&self.service.metrics);
+        exporter::start(address, metrics)
     }
 
     /// Serves clients until a stop is requested. Then the sessions end with an error that asks to try again.

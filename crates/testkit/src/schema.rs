@@ -29,11 +29,14 @@ pub fn check(schema: &Value, rule: &Value, value: &Value) -> Result<(), String> 
                 .as_str()
                 .is_none_or(|text| matches(rule.as_str().unwrap_or_default(), text)),
             "required" => {
-                let there = value
-                    .as_object()
-                    .ok_or_else(|| format!("{value} is no object"))?;
+                // a value of another type has no fields
                 let mut names = list(rule).iter().filter_map(Value::as_str);
-                names.all(|name| there.contains_key(name))
+                let has = |name| {
+                    value
+                        .as_object()
+                        .is_none_or(|there| there.contains_key(name))
+                };
+                names.all(has)
             }
             "items" => {
                 for item in value.as_array().into_iter().flatten() {
