@@ -1,6 +1,6 @@
-//! Stored rates of a host, in an `SQLite` file.
+//! Stored rates of a host and probes of its paths, in an `SQLite` file.
 //!
-//! Each interval is a row. [`History::append`] drops rows that are too old, and the oldest ones of a
+//! Each interval is a row of one table, and each probe one of another. [`History::append`] drops rows that are too old, and the oldest ones of a
 //! file that is too large. The file is in WAL mode, so several monitors and readers can use it at
 //! once; a writer waits up to [`BUSY`] for another. A file that is damaged, of a newer format or of
 //! another program is refused, and nothing is written to it.
@@ -17,14 +17,25 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::durable::make_folders;
 use lighthaul_io::host::wait::pause;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
+use serde::Serialize;
 
+use crate::path::PathSample;
 use crate::rates::Rates;
 
-/// Stored rates.
+/// Stored rates and probes.
 #[derive(Debug)]
 pub struct History {
     path: PathBuf,
     connection: Connection,
+}
+
+/// Stored row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// Rates of an interval.
+    Rates(Box<Rates>),
+    /// Probe of a path.
+    Path(PathSample),
 }
 
 /// Bounds of a history.
@@ -113,6 +124,8 @@ impl History {
         if is_empty {
             return Err(HistoryError::Missing(path.to_owned()));
         }
+        // the file of an earlier version lacks the table of probes
+        history.with("read", |connection| patiently(|| create(connection)))?;
         Ok(history)
     }
 
@@ -153,22 +166,45 @@ impl History {
 
     /// Appends the rates of an interval, and drops rows that `retention` does not keep.
     pub fn append(&mut self, rates: &Rates, retention: Retention) -> Result<(), HistoryError> {
-        let time = millis(rates.time_s);
-        let text = serde_json::to_string(rates).unwrap_or_default();
+        self.insert(INSERT_RATES, rates.time_s, rates, retention)
+    }
+
+    /// Appends the result of a probe, and drops rows that `retention` does not keep.
+    pub fn append_path(
+        &mut self,
+        sample: &PathSample,
+        retention: Retention,
+    ) -> Result<(), HistoryError> {
+        self.insert(INSERT_PATH, sample.time_s, sample, retention)
+    }
+
+    fn insert(
+        &mut self,
+        insert: &str,
+        time_s: f64,
+        value: &impl Serialize,
+        retention: Retention,
+    ) -> Result<(), HistoryError> {
+        let time = millis(time_s);
+        let text = serde_json::to_string(value).unwrap_or_default();
         let age = i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX);
         self.with("write", |connection| {
             let transaction =
                 connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             transaction
-                .prepare_cached("INSERT INTO samples (time_ms, rates) VALUES (?1, ?2)")?
+                .prepare_cached(insert)?
                 .execute(params![time, text])?;
-            transaction
-                .prepare_cached("DELETE FROM samples WHERE time_ms < ?1")?
-                .execute([time.saturating_sub(age)])?;
+            for delete in DELETE_OLD {
+                transaction
+                    .prepare_cached(delete)?
+                    .execute([time.saturating_sub(age)])?;
+            }
             while bytes(&transaction)? > retention.bytes_max {
-                let dropped = transaction
-                    .prepare_cached(DROP_OLDEST)?
-                    .execute([ROWS_DROPPED])?;
+                let mut dropped = 0;
+                for drop in DROP_OLDEST {
+                    let mut drop = transaction.prepare_cached(drop)?;
+                    dropped += drop.execute([ROWS_DROPPED])?;
+                }
                 if dropped < ROWS_DROPPED as usize {
                     break;
                 }
@@ -183,25 +219,31 @@ impl History {
         })
     }
 
-    /// Passes rates since `from`, in seconds since 1970, to `visit` in their order until it breaks.
+    /// Passes rows since `from`, in seconds since 1970, to `visit` in their order until it breaks.
     ///
     /// Rows that are appended meanwhile are left out.
     pub fn each<B>(
         &mut self,
         from: f64,
-        mut visit: impl FnMut(Rates) -> ControlFlow<B>,
+        mut visit: impl FnMut(Record) -> ControlFlow<B>,
     ) -> Result<Option<B>, HistoryError> {
         let path = self.path.clone();
         let read = |why: rusqlite::Error| failed("read", &path, &why);
         let mut rows = self.connection.prepare_cached(SELECT).map_err(read)?;
         let mut rows = rows.query([millis(from)]).map_err(read)?;
         while let Some(row) = rows.next().map_err(read)? {
-            let text: String = row.get(0).map_err(read)?;
-            let rates = serde_json::from_str(&text).map_err(|why| HistoryError::Damaged {
+            let (is_path, text): (bool, String) =
+                (row.get(0).map_err(read)?, row.get(1).map_err(read)?);
+            let record = if is_path {
+                serde_json::from_str(&text).map(Record::Path)
+            } else {
+                serde_json::from_str(&text).map(Record::Rates)
+            };
+            let record = record.map_err(|why| HistoryError::Damaged {
                 path: path.clone(),
                 why: why.to_string(),
             })?;
-            if let ControlFlow::Break(end) = visit(rates) {
+            if let ControlFlow::Break(end) = visit(record) {
                 return Ok(Some(end));
             }
         }
@@ -301,10 +343,25 @@ fn failed(action: &'static str, path: &Path, why: &rusqlite::Error) -> HistoryEr
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS samples (id INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, rates TEXT NOT NULL);
     CREATE INDEX IF NOT EXISTS samples_by_time ON samples (time_ms);
+    CREATE TABLE IF NOT EXISTS paths (id INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, sample TEXT NOT NULL);
+    CREATE INDEX IF NOT EXISTS paths_by_time ON paths (time_ms);
 ";
-const SELECT: &str = "SELECT rates FROM samples WHERE time_ms >= ?1 ORDER BY time_ms, id";
-const DROP_OLDEST: &str =
-    "DELETE FROM samples WHERE id IN (SELECT id FROM samples ORDER BY time_ms, id LIMIT ?1)";
+const INSERT_RATES: &str = "INSERT INTO samples (time_ms, rates) VALUES (?1, ?2)";
+const INSERT_PATH: &str = "INSERT INTO paths (time_ms, sample) VALUES (?1, ?2)";
+/// Rows of both tables; the first column is true for probes.
+const SELECT: &str = "
+    SELECT is_path, text FROM (
+        SELECT 0 AS is_path, time_ms, id, rates AS text FROM samples WHERE time_ms >= ?1
+        UNION ALL SELECT 1, time_ms, id, sample FROM paths WHERE time_ms >= ?1
+    ) ORDER BY time_ms, is_path, id";
+const DELETE_OLD: [&str; 2] = [
+    "DELETE FROM samples WHERE time_ms < ?1",
+    "DELETE FROM paths WHERE time_ms < ?1",
+];
+const DROP_OLDEST: [&str; 2] = [
+    "DELETE FROM samples WHERE id IN (SELECT id FROM samples ORDER BY time_ms, id LIMIT ?1)",
+    "DELETE FROM paths WHERE id IN (SELECT id FROM paths ORDER BY time_ms, id LIMIT ?1)",
+];
 /// Returns up to 64 unused pages.
 const VACUUM: &str = "PRAGMA incremental_vacuum(64)";
 /// Rows that are dropped at once from a file that is too large.
@@ -344,11 +401,26 @@ mod tests {
         }
     }
 
+    fn time(record: &Record) -> f64 {
+        match record {
+            Record::Rates(rates) => rates.time_s,
+            Record::Path(sample) => sample.time_s,
+        }
+    }
+
+    fn probed(time_s: f64, host: &str) -> PathSample {
+        PathSample {
+            time_s,
+            host: host.to_owned(),
+            ..PathSample::default()
+        }
+    }
+
     fn times(history: &mut History, from: f64) -> Vec<f64> {
         let mut times = Vec::new();
         let end: Option<()> = history
-            .each(from, |rates| {
-                times.push(rates.time_s);
+            .each(from, |record| {
+                times.push(time(&record));
                 ControlFlow::Continue(())
             })
             .unwrap();
@@ -367,7 +439,7 @@ mod tests {
         let mut other = History::existing(&path).unwrap();
         assert_eq!(times(&mut other, 0.0), [1000.0, 1001.25, 1002.5]);
         assert_eq!(times(&mut other, 1001.0), [1001.25, 1002.5]);
-        let first = other.each(0.0, |rates| ControlFlow::Break(rates.time_s));
+        let first = other.each(0.0, |record| ControlFlow::Break(time(&record)));
         assert_eq!(first.unwrap(), Some(1000.0));
         fs::remove_dir_all(folder).unwrap();
     }
@@ -408,6 +480,71 @@ mod tests {
             .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
             .unwrap();
         assert!(fs::metadata(&path).unwrap().len() <= 110_000);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn probes_are_kept_among_the_rates_and_as_long() {
+        let folder = scratch("paths");
+        let path = folder.join("monitor.db");
+        let mut history = History::open(&path).unwrap();
+        let short = Retention {
+            age: Duration::from_secs(10),
+            ..ALL
+        };
+        history.append_path(&probed(100.0, "old"), short).unwrap();
+        history.append(&at(106.0), short).unwrap();
+        history.append_path(&probed(105.0, "far"), short).unwrap();
+        history.append(&at(112.0), short).unwrap();
+        let mut found = Vec::new();
+        let end: Option<()> = history
+            .each(0.0, |record| {
+                found.push(record);
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert_eq!(end, None);
+        let rates = |time| Record::Rates(Box::new(at(time)));
+        let expected = [
+            Record::Path(probed(105.0, "far")),
+            rates(106.0),
+            rates(112.0),
+        ];
+        assert_eq!(found, expected);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn oldest_probes_of_a_large_file_are_dropped() {
+        let folder = scratch("many-paths");
+        let path = folder.join("monitor.db");
+        let mut history = History::open(&path).unwrap();
+        let small = Retention {
+            bytes_max: 100_000,
+            ..ALL
+        };
+        for time in 0..600 {
+            let sample = probed(f64::from(time), &"h".repeat(200));
+            history.append_path(&sample, small).unwrap();
+        }
+        let times = times(&mut history, 0.0);
+        assert!(times.len() > 20 && times.len() < 500, "{}", times.len());
+        assert_eq!(times.last(), Some(&599.0));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn file_without_probes_is_read_and_continued() {
+        let folder = scratch("earlier");
+        let path = folder.join("monitor.db");
+        let mut history = History::open(&path).unwrap();
+        history.append(&at(5.0), ALL).unwrap();
+        let sql = "DROP TABLE paths";
+        history.connection.execute_batch(sql).unwrap();
+        let mut read = History::existing(&path).unwrap();
+        assert_eq!(times(&mut read, 0.0), [5.0]);
+        history.append_path(&probed(6.0, "far"), ALL).unwrap();
+        assert_eq!(times(&mut read, 0.0), [5.0, 6.0]);
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -15,7 +15,7 @@ use crate::sample::interface::InterfaceRates;
 use crate::sample::memory::Memory;
 use crate::sample::pressure::{StallShares, StallTimes};
 use crate::sample::schedule::run_delay;
-use crate::sample::udp::{UdpRates, softnet_drops_per_s};
+use crate::sample::udp::{UdpCounters, UdpRates, softnet_drops_per_s};
 
 /// Rates of a host in one interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -38,8 +38,11 @@ pub struct Rates {
     pub disks: Vec<DiskRates>,
     /// Each network interface.
     pub interfaces: Vec<InterfaceRates>,
-    /// Lost UDP datagrams.
+    /// Lost UDP datagrams over IPv4.
     pub udp: Option<UdpRates>,
+    /// Lost UDP datagrams over IPv6. Samples of earlier versions lack them.
+    #[serde(default)]
+    pub udp6: Option<UdpRates>,
     /// Packets per second that the processors dropped on arrival.
     pub softnet_drops_per_s: f64,
 }
@@ -91,7 +94,8 @@ impl Rates {
             memory: after.memory,
             disks: disks.collect(),
             interfaces: interfaces.collect(),
-            udp: (before.udp.zip(after.udp)).map(|(old, new)| new.rates(&old, interval)),
+            udp: udp(before.udp, after.udp, interval),
+            udp6: udp(before.udp6, after.udp6, interval),
             softnet_drops_per_s: softnet_drops_per_s(
                 &before.softnet_drops,
                 &after.softnet_drops,
@@ -113,8 +117,14 @@ impl Rates {
         let interfaces: f64 = { self.interfaces.iter() }
             .map(InterfaceRates::losses_per_s)
             .sum();
-        let udp = self.udp.unwrap_or_default();
+        let udp = self.udp_losses();
         interfaces + self.softnet_drops_per_s + udp.in_errors_per_s + udp.send_buffer_errors_per_s
+    }
+
+    /// Returns the UDP datagrams lost per second over IPv4 and IPv6.
+    pub fn udp_losses(&self) -> UdpRates {
+        let (udp, udp6) = (self.udp, self.udp6);
+        udp.unwrap_or_default().plus(udp6.unwrap_or_default())
     }
 
     /// Returns the bytes read and written per second by all disks.
@@ -126,6 +136,14 @@ impl Rates {
             )
         })
     }
+}
+
+fn udp(
+    before: Option<UdpCounters>,
+    after: Option<UdpCounters>,
+    interval: Duration,
+) -> Option<UdpRates> {
+    Some(after?.rates(&before?, interval))
 }
 
 fn pressure(
@@ -150,7 +168,6 @@ mod tests {
     use super::*;
     use crate::sample::disk::DiskCounters;
     use crate::sample::interface::InterfaceCounters;
-    use crate::sample::udp::UdpCounters;
 
     fn times(user: u64, idle: u64) -> CpuTimes {
         CpuTimes {
@@ -195,14 +212,24 @@ mod tests {
             receive_buffer_errors: 3,
             send_buffer_errors: 0,
         });
+        before.udp6 = Some(UdpCounters::default());
+        after.udp6 = Some(UdpCounters {
+            in_errors: 2,
+            receive_buffer_errors: 1,
+            send_buffer_errors: 4,
+        });
         let rates = Rates::between(&before, &after);
         assert_eq!(rates.cores.len(), 1);
         assert!((rates.cpu.user - 0.3).abs() < 1e-9);
         assert!(rates.disks.is_empty());
         assert!((rates.traffic().0 - 500.0).abs() < 1e-9, "{rates:?}");
-        assert!((rates.losses_per_s() - 3.0).abs() < 1e-9, "{rates:?}");
+        assert!((rates.losses_per_s() - 9.0).abs() < 1e-9, "{rates:?}");
         assert!((rates.time_s - 1.5).abs() < 1e-9 && (rates.interval_s - 1.0).abs() < 1e-9);
         assert_eq!(rates.pressure, PressureShares::default());
+        // one version of IP alone has rates of its own
+        assert!((rates.udp_losses().in_errors_per_s - 5.0).abs() < 1e-9);
+        before.udp6 = None;
+        assert_eq!(Rates::between(&before, &after).udp6, None);
     }
 
     #[test]

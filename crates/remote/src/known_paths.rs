@@ -22,16 +22,21 @@ impl KnownPaths {
     pub fn of_user() -> Self {
         Self(paths::known_paths())
     }
+
+    /// Returns all paths in the file, also old ones.
+    pub fn all(&self) -> BTreeMap<PathEnds, KnownPath> {
+        parse(read(&self.0).as_bytes())
+    }
 }
 
 impl PathMemory for KnownPaths {
     fn recall(&self, far: PathEnds) -> Option<KnownPath> {
-        let path = parse(read(&self.0).as_bytes()).get(&far).copied();
+        let path = self.all().get(&far).copied();
         path.filter(|path| path.is_recent(unix_seconds()))
     }
 
     fn keep(&self, far: PathEnds, path: KnownPath) {
-        let mut paths = parse(read(&self.0).as_bytes());
+        let mut paths = self.all();
         paths.insert(far, path);
         forget(&mut paths);
         // without the file, the next copy measures again

@@ -4,6 +4,7 @@
 //!   earlier copies; `cache_file`: files below the cache directory
 //! - [`reach`]: sessions with the host of a place; [`dial`]: calls to a daemon; [`mod@daemon`], [`credential`]: its
 //!   identity, and credentials for it; [`ssh`]: daemons that ssh starts
+//! - [`probes`]: periodic probes of known paths
 //! - [`scheduler`]: clients of a scheduler; [`doctor`]: checks of the way to a host
 //! - [`notice`]: lines on standard error; [`question`]: questions to the user
 #![expect(clippy::disallowed_methods, reason = "commands read variables")]
@@ -18,6 +19,7 @@ pub mod known_paths;
 pub mod notice;
 pub mod paths;
 pub mod place;
+pub mod probes;
 pub mod question;
 pub mod reach;
 pub mod scheduler;

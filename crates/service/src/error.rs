@@ -113,10 +113,10 @@ pub(crate) enum Fault {
     /// A log that cannot be started.
     #[error("cannot start the log: {0}")]
     Log(String),
-    /// Traces that cannot be sent.
+    /// Traces or metrics that cannot be sent.
     #[cfg(feature = "otel")]
-    #[error("cannot send traces to {endpoint}: {why}")]
-    Traces {
+    #[error("cannot send telemetry to {endpoint}: {why}")]
+    Telemetry {
         /// Name of the variable with the address.
         endpoint: &'static str,
         /// Fault of the exporter.
@@ -152,7 +152,7 @@ impl Coded for Fault {
             | Self::LogFilter { .. }
             | Self::Log(_) => Code::Usage,
             #[cfg(feature = "otel")]
-            Self::Traces { .. } => Code::Usage,
+            Self::Telemetry { .. } => Code::Usage,
             Self::Domain(why) => of_domain(why),
             Self::Control(why) => of_control(why),
             Self::Books(refused) => of_books(refused),

@@ -3,6 +3,7 @@
 //! - [`gateway`]: a gateway with its links and listeners; [`scheduler`]: a scheduler with its store and circuits
 //! - [`domain`]: a domain of paths across networks
 //! - [`metrics`]: where metrics are; [`log`]: the log of services; `traces`: its OpenTelemetry traces
+//! - [`monitor`]: metrics of a monitor; `measurements`: the same for OpenTelemetry
 //! - `error`: faults
 #![expect(clippy::disallowed_methods, reason = "commands read variables")]
 
@@ -10,8 +11,11 @@ pub mod domain;
 pub mod gateway;
 pub mod log;
 pub mod metrics;
+pub mod monitor;
 pub mod scheduler;
 
 mod error;
+#[cfg(feature = "otel")]
+mod measurements;
 #[cfg(feature = "otel")]
 mod traces;

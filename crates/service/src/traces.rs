@@ -18,7 +18,7 @@ use tracing_opentelemetry::OpenTelemetryLayer;
 use crate::error::Fault;
 
 /// Environment variable of the OpenTelemetry standard. If it is unset, nothing is sent.
-const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+pub(crate) const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 /// Exporter of traces. Dropping it sends pending traces.
 #[derive(Debug)]
@@ -30,13 +30,14 @@ impl Traces {
         if env::var_os(ENDPOINT).is_none() {
             return Ok(None);
         }
-        let exporter = SpanExporter::builder()
-            .with_http()
-            .build()
-            .map_err(|e| Fault::Traces {
-                endpoint: ENDPOINT,
-                why: e.to_string(),
-            })?;
+        let exporter =
+            SpanExporter::builder()
+                .with_http()
+                .build()
+                .map_err(|e| Fault::Telemetry {
+                    endpoint: ENDPOINT,
+                    why: e.to_string(),
+                })?;
         let resource = Resource::builder().with_service_name("lighthaul").build();
         let provider = SdkTracerProvider::builder()
             .with_batch_exporter(Escaped(exporter))

@@ -1,6 +1,7 @@
 //! Command `lighthaul monitor`: samples of this host as JSON and as a table.
 
 use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +9,7 @@ use lighthaul_testkit::lacks_tool;
 use serde_json::Value;
 
 use crate::far::{Far, Near};
-use crate::running::{Ends, Outcome, Running, event};
+use crate::running::{Ends, Outcome, Running, becomes_true, event};
 use crate::schema::assert_valid;
 use crate::stage::Stage;
 
@@ -105,6 +106,192 @@ fn copy_is_seen_in_the_rates_of_its_interface() {
         event["interfaces"].as_array().unwrap().iter().any(is_copy)
     });
     assert!(is_seen, "no interface transmitted 200 kB/s");
+}
+
+/// Gives the monitor's user the key that the daemon accepts, and trusts the daemon. Returns the daemon's name.
+fn known(far: &Far) -> String {
+    let place = far.place("");
+    let name = place.trim_start_matches("lh://").split('/').next().unwrap();
+    let folder = far.near.folder("config/lighthaul");
+    std::fs::copy(far.near.key(), folder.join("key")).unwrap();
+    let trust = far.near.lighthaul(&["trust", name, &far.pin]);
+    far.near.run(trust).assert_succeeded();
+    name.to_owned()
+}
+
+/// Returns the next probe that the monitor reports, and the bytes of all interfaces but `lo` until then.
+fn next_probe(monitor: &mut Running) -> (Value, f64) {
+    let mut bytes = 0.0;
+    for _ in 0..1000 {
+        let event = event(&monitor.next_line());
+        if event["type"] == "path_probe" {
+            return (event, bytes);
+        }
+        let interval = event["interval_s"].as_f64().unwrap();
+        let interfaces = event["interfaces"].as_array().unwrap().iter();
+        let outside = interfaces.filter(|rates| rates["name"] != "lo");
+        let rates = outside.flat_map(|rates| [&rates["rx_bytes_per_s"], &rates["tx_bytes_per_s"]]);
+        let rates = rates.map(|rate| rate.as_f64().unwrap());
+        bytes += rates.sum::<f64>() * interval;
+    }
+    panic!("no probe was reported");
+}
+
+#[test]
+fn probe_measures_the_path_to_a_daemon_and_costs_little() {
+    let link = "rate = \"100Mb/s\"\nrtt = \"40ms\"\nloss = \"5%\"";
+    let Some(stage) = Stage::pair("probe_measures_the_path_to_a_daemon_and_costs_little", link)
+    else {
+        return;
+    };
+    let far = Far::start_on("monitor-probe", stage);
+    let name = known(&far);
+    let words = ["--json", "--interval", "200ms", "--probe", &name];
+    let mut monitor = Running::start(command(&far.near, &words));
+    let (probe, bytes) = next_probe(&mut monitor);
+    assert_eq!(probe["host"], name.as_str(), "{probe}");
+    let measured = &probe["measured"];
+    let number = |field: &str| measured[field].as_f64().unwrap_or(f64::NAN);
+    assert!((0.04..0.2).contains(&number("rtt_min_s")), "{probe}");
+    assert!(number("rtt_mean_s") >= number("rtt_min_s"), "{probe}");
+    // lost segments are sent again by TCP
+    assert!((0.0..2.0).contains(&number("jitter_s")), "{probe}");
+    assert_eq!(measured["sent"], 100, "{probe}");
+    // 5 of 100, by chance
+    assert!(number("lost") <= 30.0, "{probe}");
+    assert!(number("mtu_bytes") >= 1280.0, "{probe}");
+    assert!((1e6..=2e8).contains(&number("rate_bps")), "{probe}");
+    // more than the handshake, and less than a full probe counts as
+    assert!((20_000.0..2_000_000.0).contains(&bytes), "{bytes} bytes");
+    drop(monitor);
+    let stored = ["--history", "--json"];
+    let outcome = self::monitor(&far.near, &stored).assert_succeeded();
+    let events = assert_valid(&outcome);
+    assert!(events.contains(&probe), "{events:?}");
+    let results = self::monitor(&far.near, &["--history", "--perfsonar"]).assert_succeeded();
+    let parse = |line: &String| serde_json::from_str(line).unwrap();
+    let results = results.out.iter().map(parse);
+    let of_test = |result: Value| {
+        assert_eq!(result["result"]["succeeded"], true, "{result}");
+        assert_eq!(result["participants"][1], name.as_str(), "{result}");
+        result["test"]["type"].as_str().unwrap().to_owned()
+    };
+    let tests: Vec<String> = results.map(of_test).collect();
+    assert_eq!(tests[..4], ["rtt", "latency", "mtu", "throughput"]);
+    let table = self::monitor(&far.near, &["--history"]).assert_succeeded();
+    let words = format!(" path {name}: rtt ");
+    assert!(
+        table.out.iter().any(|line| line.contains(&words)),
+        "{table:?}"
+    );
+}
+
+#[test]
+fn daemons_that_cannot_be_probed_are_reported_and_delay_nothing() {
+    let far = Far::start("monitor-unknown", &[]);
+    let unknown = format!("127.0.0.1:{}", far.port);
+    // a port that was free a moment ago
+    let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
+    let closed = address(&TcpListener::bind("127.0.0.1:0").unwrap());
+    // a listener that never answers
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = address(&listener);
+    let probes = ["--probe", &unknown, "--probe", &closed, "--probe", &silent];
+    let words = [["--json", "--interval", "100ms"].as_slice(), &probes].concat();
+    let mut monitor = Running::start(command(&far.near, &words));
+    let mut faults = std::collections::BTreeMap::new();
+    for _ in 0..2 {
+        let (probe, _) = next_probe(&mut monitor);
+        assert_eq!(probe["measured"], Value::Null, "{probe}");
+        let host = probe["host"].as_str().unwrap().to_owned();
+        faults.insert(host, probe["fault"].as_str().unwrap().to_owned());
+    }
+    assert!(faults[&unknown].contains("not known here"), "{faults:?}");
+    assert!(faults[&closed].contains("cannot reach"), "{faults:?}");
+    // samples continue while the third waits
+    monitor.prints("\"type\":\"sample\"");
+    monitor.signal("INT");
+    let outcome = monitor.finish().assert_succeeded();
+    assert_valid(&outcome);
+}
+
+#[test]
+fn metrics_of_host_and_paths_are_served() {
+    let near = Near::new("monitor-metrics", None);
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let closed = closed.unwrap().to_string();
+    let listen = ["--metrics-listen", "127.0.0.1:0", "--probe", &closed];
+    let words = [["--json", "--interval", "100ms"].as_slice(), &listen].concat();
+    let mut monitor = Running::start(command(&near, &words));
+    let line = monitor.says("metrics at http://");
+    let address = line
+        .split("http://")
+        .nth(1)
+        .unwrap()
+        .trim_end_matches("/metrics");
+    next_probe(&mut monitor);
+    let mut page = String::new();
+    // the page has the sample after the probe
+    becomes_true("the page has the path", || {
+        page.clear();
+        let mut tcp = TcpStream::connect(address).unwrap();
+        tcp.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        tcp.read_to_string(&mut page).unwrap();
+        page.contains("lighthaul_path_up") && page.contains("lighthaul_host_cpu_seconds_total")
+    });
+    let path = format!("lighthaul_path_up{{host=\"{closed}\"}} 0.0");
+    assert!(page.contains(&path), "{page}");
+    assert!(page.contains("lighthaul_host_interface_transferred_bytes_total{device=\"lo\""));
+    if lacks_tool("metrics_of_host_and_paths_are_served", "promtool") {
+        return;
+    }
+    let (_, text) = page.split_once("\r\n\r\n").unwrap();
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = promtool.stdin.take().unwrap();
+    input.write_all(text.as_bytes()).unwrap();
+    drop(input);
+    let checked = promtool.wait_with_output().unwrap();
+    // status 3 is advice about names, which only knows the older text format
+    assert_ne!(checked.status.code(), Some(1), "{checked:?}");
+}
+
+#[test]
+fn path_that_a_copy_has_used_is_probed_unless_refused() {
+    let link = "rate = \"100Mb/s\"\nrtt = \"5ms\"";
+    let Some(stage) = Stage::pair("path_that_a_copy_has_used_is_probed_unless_refused", link)
+    else {
+        return;
+    };
+    let far = Far::start_on("monitor-known", stage);
+    let name = known(&far);
+    let file = far.near.file("x", 3 << 20);
+    far.push(&[], &[&file], "x").assert_succeeded();
+    let words = ["--json", "--interval", "200ms"];
+    let mut monitor = Running::start(command(&far.near, &words));
+    let (probe, _) = next_probe(&mut monitor);
+    assert_eq!(probe["host"], name.as_str(), "{probe}");
+    assert!(probe["copy_rate_bps"].as_f64() > Some(1e6), "{probe}");
+    drop(monitor);
+    let words = [
+        "--json",
+        "--interval",
+        "200ms",
+        "--count",
+        "10",
+        "--no-probe",
+    ];
+    let outcome = self::monitor(&far.near, &words).assert_succeeded();
+    let events = assert_valid(&outcome);
+    assert!(
+        events.iter().all(|event| event["type"] == "sample"),
+        "{events:?}"
+    );
 }
 
 #[test]
@@ -216,6 +403,8 @@ fn invalid_intervals_and_counts_are_refused() {
         ["--interval", "5ms"],
         ["--interval", "2h"],
         ["--count", "0"],
+        ["--probe-interval", "1s"],
+        ["--probe-limit", "0"],
     ] {
         monitor(&near, &words).assert_failed_to_parse();
     }

@@ -40,8 +40,10 @@ pub struct Sample {
     pub disks: BTreeMap<String, DiskCounters>,
     /// Network interfaces, by name.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
-    /// Lost UDP datagrams.
+    /// Lost UDP datagrams over IPv4.
     pub udp: Option<UdpCounters>,
+    /// Lost UDP datagrams over IPv6.
+    pub udp6: Option<UdpCounters>,
     /// Packets that each processor dropped on arrival.
     pub softnet_drops: Vec<u64>,
 }
@@ -96,6 +98,7 @@ impl Sampler {
             disks: self.disks(),
             interfaces: interface::parse(&self.text("net/dev")),
             udp: udp::parse(&self.text("net/snmp")),
+            udp6: udp::parse_v6(&self.text("net/snmp6")),
             softnet_drops: udp::parse_softnet(&self.text("net/softnet_stat")),
         }
     }

@@ -1,4 +1,4 @@
-//! Frame of the live screen: bars of the processors, then stalls, memory, losses, network and disks.
+//! Frame of the live screen: bars of the processors, then stalls, memory, losses, paths, network and disks.
 //!
 //! [`frame`] fits any terminal from one column and one line on; on 80x24, it shows 16 processors
 //! with a bar each and the busiest interfaces and disks. With more processors, each is one digit:
@@ -6,45 +6,41 @@
 
 use std::fmt::Write;
 
-use lighthaul_monitor::rates::Rates;
-use lighthaul_monitor::sample::cpu::{CoreShares, CpuShares};
-use lighthaul_monitor::sample::interface::InterfaceRates;
-use lighthaul_monitor::sample::pressure::StallShares;
+use lighthaul_base::escape::escape_name as shown;
 
+use super::path;
 use super::row::{bytes, percent, time};
-use crate::output::name::shown;
+use crate::path::PathTable;
+use crate::rates::Rates;
+use crate::sample::cpu::{CoreShares, CpuShares};
+use crate::sample::interface::InterfaceRates;
+use crate::sample::pressure::StallShares;
 
 /// Form of a frame.
 #[derive(Clone, Debug)]
-pub(super) struct Form {
+pub struct Form {
     /// Columns of the terminal.
-    pub(super) width: usize,
+    pub width: usize,
     /// Lines of the terminal.
-    pub(super) height: usize,
+    pub height: usize,
     /// True for bars in color.
-    pub(super) has_color: bool,
+    pub has_color: bool,
     /// Name of this host.
-    pub(super) host: String,
+    pub host: String,
 }
 
 /// Returns the lines of the screen for an interval, none wider than the terminal.
-pub(super) fn frame(rates: &Rates, form: &Form) -> Vec<String> {
+pub fn frame(rates: &Rates, paths: &PathTable, form: &Form) -> Vec<String> {
     let mut lines = vec![title(rates, form), legend(rates)];
     lines.extend(cores(rates, form.width));
     lines.push(pressure(rates));
     lines.push(memory(rates, form.width));
     lines.push(losses(rates));
-    let interfaces = interfaces(rates);
-    let disks = disks(rates);
+    let tables = [path::table(paths), interfaces(rates), disks(rates)];
     // the last line names the key; each table has headings
     let space = form.height.saturating_sub(lines.len() + 1);
-    let half = space / 2;
-    let for_disks = disks
-        .len()
-        .min(half.max(space.saturating_sub(interfaces.len())));
-    let for_interfaces = interfaces.len().min(space - for_disks);
-    for (table, count) in [(interfaces, for_interfaces), (disks, for_disks)] {
-        // headings alone say nothing
+    let counts = fit(tables.each_ref().map(Vec::len), space);
+    for (table, count) in tables.into_iter().zip(counts) {
         if count > 1 {
             lines.extend(table.into_iter().take(count));
         }
@@ -53,6 +49,21 @@ pub(super) fn frame(rates: &Rates, form: &Form) -> Vec<String> {
     lines.push("q quits".to_owned());
     let lines = lines.into_iter();
     lines.map(|line| finished(&line, form)).collect()
+}
+
+/// Returns the lines that each table gets of `space`: an equal share, and what the others leave, the last one first.
+fn fit(wanted: [usize; 3], space: usize) -> [usize; 3] {
+    // headings alone say nothing
+    let wanted = wanted.map(|count| if count > 1 { count } else { 0 });
+    let tables = wanted.iter().filter(|count| **count > 1).count();
+    let mut counts = wanted.map(|count| count.min(space / tables.max(1)));
+    let mut left = space.saturating_sub(counts.iter().sum());
+    for (count, wanted) in counts.iter_mut().zip(wanted).rev() {
+        let more = (wanted - *count).min(left);
+        *count += more;
+        left -= more;
+    }
+    counts
 }
 
 fn title(rates: &Rates, form: &Form) -> String {
@@ -177,7 +188,7 @@ fn memory(rates: &Rates, width: usize) -> String {
 
 fn losses(rates: &Rates) -> String {
     let delay = rates.run_delay.map_or_else(|| "-".to_owned(), percent);
-    let udp = rates.udp.unwrap_or_default();
+    let udp = rates.udp_losses();
     format!(
         "run delay {delay}  UDP lost {:.0}/s (buffer {:.0}/s)  dropped on arrival {:.0}/s",
         udp.in_errors_per_s, udp.receive_buffer_errors_per_s, rates.softnet_drops_per_s
@@ -302,8 +313,9 @@ const MEMORY_BESIDE: usize = 8;
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_monitor::sample::disk::DiskRates;
-    use lighthaul_monitor::sample::memory::Memory;
+    use crate::path::PathSample;
+    use crate::sample::disk::DiskRates;
+    use crate::sample::memory::Memory;
 
     use super::*;
 
@@ -343,11 +355,48 @@ mod tests {
         }
     }
 
+    fn paths(count: usize) -> PathTable {
+        let mut paths = PathTable::default();
+        for nth in 0..count {
+            paths.add(&PathSample {
+                host: format!("far{nth}\x1b[2J"),
+                fault: Some("cannot reach it, for a reason that takes a long line of text".into()),
+                ..PathSample::default()
+            });
+        }
+        paths
+    }
+
+    #[test]
+    fn tables_share_the_space() {
+        for (wanted, space, expected) in [
+            ([0, 0, 0], 10, [0, 0, 0]),
+            ([2, 2, 2], 10, [2, 2, 2]),
+            ([9, 9, 9], 9, [3, 3, 3]),
+            ([0, 9, 9], 9, [0, 4, 5]),
+            ([9, 1, 9], 12, [6, 0, 6]),
+            ([9, 2, 3], 12, [7, 2, 3]),
+            ([9, 9, 9], 2, [0, 0, 2]),
+            ([9, 9, 9], 0, [0, 0, 0]),
+        ] {
+            assert_eq!(fit(wanted, space), expected, "{wanted:?} in {space}");
+        }
+    }
+
+    #[test]
+    fn usual_terminal_shows_paths_and_devices() {
+        let text = frame(&rates(2, 9), &paths(9), &form(80, 24, false)).join("\n");
+        for words in ["far0\\x1b[2J", "cannot reach it", "nvme0n1"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+
     #[test]
     fn frame_fits_every_terminal() {
         for (cores, devices) in [(0, 0), (1, 1), (2, 3), (16, 40), (17, 2), (512, 9)] {
             for (width, height) in [(80, 24), (1, 1), (20, 5), (40, 12), (200, 60)] {
-                let lines = frame(&rates(cores, devices), &form(width, height, false));
+                let form = form(width, height, false);
+                let lines = frame(&rates(cores, devices), &paths(devices), &form);
                 assert!(
                     lines.len() <= height,
                     "{cores} {width}x{height}: {lines:#?}"
@@ -362,7 +411,8 @@ mod tests {
 
     #[test]
     fn usual_terminal_shows_16_processors_and_the_busiest_disks() {
-        let lines = frame(&rates(16, 40), &form(80, 24, false));
+        let none = PathTable::default();
+        let lines = frame(&rates(16, 40), &none, &form(80, 24, false));
         let text = lines.join("\n");
         assert!(text.contains("  15 [####"), "{text}");
         assert!(text.contains("=====") && text.contains("75 %"), "{text}");
@@ -375,14 +425,15 @@ mod tests {
 
     #[test]
     fn many_processors_are_digits() {
-        let text = frame(&rates(100, 0), &form(80, 24, false)).join("\n");
+        let none = PathTable::default();
+        let text = frame(&rates(100, 0), &none, &form(80, 24, false)).join("\n");
         assert!(text.contains(&"7".repeat(74)), "{text}");
         assert!(text.contains("\n   74 77777"), "{text}");
     }
 
     #[test]
     fn colors_end_with_their_line() {
-        let lines = frame(&rates(2, 0), &form(80, 24, true));
+        let lines = frame(&rates(2, 0), &paths(1), &form(80, 24, true));
         assert!(lines.iter().any(|line| line.contains("\x1b[32m|||")));
         for line in lines.iter().filter(|line| line.contains('\x1b')) {
             let last = line.rfind('\x1b').unwrap();

@@ -6,11 +6,12 @@
 
 use jiff::Timestamp;
 use lighthaul_base::Size;
-use lighthaul_monitor::rates::Rates;
-use lighthaul_monitor::sample::pressure::StallShares;
+
+use crate::rates::Rates;
+use crate::sample::pressure::StallShares;
 
 /// Returns the line for an interval.
-pub(super) fn row(rates: &Rates) -> String {
+pub fn row(rates: &Rates) -> String {
     let (rx, tx) = rates.traffic();
     let (read, write) = rates.transfers();
     let stalls = |shares: Option<StallShares>| {
@@ -31,7 +32,7 @@ pub(super) fn row(rates: &Rates) -> String {
 }
 
 /// Returns the headings of the columns.
-pub(super) fn head() -> String {
+pub fn head() -> String {
     cells(&HEAD)
 }
 
@@ -44,17 +45,17 @@ fn cells(cells: &[&str; 10]) -> String {
 }
 
 /// Returns a time as in RFC 3339, without fractions of a second.
-pub(super) fn time(seconds: f64) -> String {
+pub fn time(seconds: f64) -> String {
     Timestamp::from_second(seconds as i64).map_or_else(|_| "-".to_owned(), |time| time.to_string())
 }
 
 /// Returns a fraction in percent.
-pub(super) fn percent(fraction: f64) -> String {
+pub fn percent(fraction: f64) -> String {
     format!("{:.0} %", fraction * 100.0)
 }
 
 /// Returns bytes, or bytes per second, with a prefix: at most six letters, as in `1.5M`.
-pub(super) fn bytes(count: f64) -> String {
+pub fn bytes(count: f64) -> String {
     let mut count = count.max(0.0);
     for unit in ["", "K", "M", "G", "T"] {
         if count < 999.5 {
@@ -79,7 +80,7 @@ const WIDTHS: [usize; 10] = [20, 5, 5, 5, 5, 5, 6, 6, 7, 6];
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_monitor::sample::memory::Memory;
+    use crate::sample::memory::Memory;
 
     use super::*;
 
