@@ -15,6 +15,8 @@ use lighthaul_files::item::ItemKind;
 use lighthaul_files::options::{Action, Planned};
 use lighthaul_grammar::output::Progress;
 use lighthaul_io::host::clock::{Clock, cpu_seconds};
+use lighthaul_monitor::rates::Rates;
+use lighthaul_monitor::sample::host::{Sample, Sampler};
 use lighthaul_session::error::Error;
 use serde_json::{Value, json};
 
@@ -22,7 +24,7 @@ use crate::copy::attempts::Attempts;
 use crate::copy::pace::Pace;
 use crate::copy::plan::PlanTotals;
 use crate::copy::progress::{Form, plain};
-use crate::copy::summary::{Proof, event, limit, limits, sentence, stats};
+use crate::copy::summary::{Proof, event, host_load, limit, limits, sentence, stats};
 use crate::output::name::{put, shown};
 use crate::output::print::{hash_line, print, print_json, print_octets, say};
 
@@ -71,6 +73,8 @@ pub(crate) struct Printer {
     shown: CopyProgress,
     plain_at: Instant,
     start: Option<Start>,
+    /// Counters of this host when the data began to move.
+    sampled: Option<Sample>,
     pace: Pace,
     /// Files that move now.
     files: Vec<CurrentFile>,
@@ -111,6 +115,7 @@ impl Printer {
             plain_at: Instant::ZERO,
             shown: CopyProgress::default(),
             start: None,
+            sampled: None,
             pace: Pace::default(),
             files: Vec::new(),
             open_lines: 0,
@@ -246,6 +251,8 @@ impl Printer {
     fn started(&mut self, start: Start) {
         let now = self.clock.now();
         self.tries.moving.get_or_insert(now);
+        let sampler = Sampler::new(self.clock);
+        self.sampled.get_or_insert_with(|| sampler.sample());
         (self.shown_at, self.plain_at) = (now, now);
         self.emit(|| {
             json!({
@@ -320,7 +327,10 @@ impl Printer {
         let cpu = cpu_seconds();
         let proof = self.settings.proof;
         let start = self.start.as_ref();
-        let limit = limit(summary, (start, self.settings.asks_rate), cpu);
+        let after = Sampler::new(self.clock).sample();
+        let rates = Rates::between(self.sampled.as_ref().unwrap_or(&after), &after);
+        let host = host_load(summary, (&rates, self.settings.sends), cpu);
+        let limit = limit(summary, (start, self.settings.asks_rate), &host);
         let done = (self.removed, &self.plan);
         self.emit(|| event(summary, proof, done, (limit, cpu)));
         if self.settings.quiet || self.settings.json {

@@ -9,8 +9,11 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use lighthaul_base::{Rate, Size};
-use lighthaul_copy::bottleneck::{Bottleneck, bottleneck};
+use lighthaul_copy::bottleneck::{Bottleneck, HostLoad, bottleneck};
 use lighthaul_copy::watch::{Start, Summary};
+use lighthaul_monitor::rates::Rates;
+use lighthaul_monitor::sample::interface::InterfaceRates;
+use lighthaul_monitor::sample::pressure::StallShares;
 use serde_json::{Value, json};
 
 use crate::copy::pace::whole;
@@ -129,13 +132,38 @@ pub(super) fn limits(
     Some(parts.join(", "))
 }
 
-/// Returns what limited a copy whose user `asked` for a rate. `cpu` is in seconds.
+/// Returns what limited a copy whose user `asked` for a rate, on a host with this load.
 pub(super) fn limit(
     summary: &Summary,
     (start, asked): (Option<&Start>, bool),
-    cpu: f64,
+    host: &HostLoad,
 ) -> Option<Bottleneck> {
-    bottleneck(summary, (rate(start), asked), load(summary, cpu))
+    bottleneck(summary, (rate(start), asked), host)
+}
+
+/// Returns the load of this host, from its rates while the data moved. `cpu` is the time in seconds for which this
+/// process has used processors.
+pub(super) fn host_load(summary: &Summary, (rates, sends): (&Rates, bool), cpu: f64) -> HostLoad {
+    let percent = |fraction: f64| whole(fraction * 100.0);
+    let stalls = |shares: Option<StallShares>| shares.map(|shares| percent(shares.some));
+    let busiest = rates.cores.iter().map(|core| core.shares.busy());
+    let disks = rates.disks.iter().map(|disk| disk.busy);
+    let outside = rates.interfaces.iter().filter(|nth| nth.name != "lo");
+    let packets = |nth: &InterfaceRates| nth.rx_packets_per_s + nth.tx_packets_per_s;
+    let drops = |nth: &InterfaceRates| nth.rx_drops_per_s + nth.tx_drops_per_s;
+    let (packets, drops) = outside.fold((0.0, rates.softnet_drops_per_s), |sum, nth| {
+        (sum.0 + packets(nth), sum.1 + drops(nth))
+    });
+    HostLoad {
+        sends,
+        own: load(summary, cpu),
+        processors: percent(rates.cpu.busy()),
+        busiest: percent(busiest.fold(0.0, f64::max)),
+        processor_stalls: stalls(rates.pressure.cpu),
+        disk_stalls: stalls(rates.pressure.io),
+        disk: percent(disks.fold(0.0, f64::max)),
+        dropped: percent(drops / (packets + drops).max(1.0)),
+    }
 }
 
 /// Returns the rate on the wire, if one was set.
@@ -206,4 +234,79 @@ fn is_verified(summary: &Summary, proof: Proof) -> bool {
 
 fn goodput(summary: &Summary) -> Rate {
     Rate::of(summary.motion.total, summary.moving)
+}
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_monitor::rates::PressureShares;
+    use lighthaul_monitor::sample::cpu::{CoreShares, CpuShares};
+    use lighthaul_monitor::sample::disk::DiskRates;
+
+    use super::*;
+
+    #[test]
+    fn rates_of_the_host_become_its_load() {
+        let shares = |user| CpuShares {
+            user,
+            idle: 1.0 - user,
+            ..CpuShares::default()
+        };
+        let interface = |name: &str, packets, drops| InterfaceRates {
+            name: name.to_owned(),
+            rx_bytes_per_s: 0.0,
+            tx_bytes_per_s: 0.0,
+            rx_packets_per_s: packets,
+            tx_packets_per_s: packets,
+            rx_errors_per_s: 0.0,
+            tx_errors_per_s: 0.0,
+            rx_drops_per_s: drops,
+            tx_drops_per_s: drops,
+        };
+        let disk = |busy| DiskRates {
+            name: "vda".to_owned(),
+            read_bytes_per_s: 0.0,
+            write_bytes_per_s: 0.0,
+            busy,
+        };
+        let stalls = |some| Some(StallShares { some, full: 0.0 });
+        let core = |core, user| CoreShares {
+            core,
+            shares: shares(user),
+        };
+        let rates = Rates {
+            cpu: shares(0.5),
+            cores: vec![core(0, 0.1), core(1, 0.9)],
+            pressure: PressureShares {
+                cpu: stalls(0.3),
+                io: stalls(0.04),
+                memory: None,
+            },
+            disks: vec![disk(0.2), disk(0.7), disk(0.1)],
+            // the loopback interface does not count
+            interfaces: vec![interface("eth0", 96.0, 3.0), interface("lo", 0.0, 500.0)],
+            softnet_drops_per_s: 2.0,
+            ..Rates::default()
+        };
+        let summary = Summary {
+            elapsed: Duration::from_secs(1000),
+            ..Summary::default()
+        };
+        let expected = HostLoad {
+            sends: true,
+            own: 0,
+            processors: 50,
+            busiest: 90,
+            processor_stalls: Some(30),
+            disk_stalls: Some(4),
+            disk: 70,
+            dropped: 4,
+        };
+        assert_eq!(host_load(&summary, (&rates, true), 1.0), expected);
+        let short = Summary {
+            elapsed: Duration::from_millis(1),
+            ..Summary::default()
+        };
+        let busy = host_load(&short, (&rates, false), 1000.0);
+        assert!(busy.own > 90 && !busy.sends, "{busy:?}");
+    }
 }

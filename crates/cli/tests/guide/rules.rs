@@ -12,10 +12,11 @@ use crate::project;
 const RULES: &str = "dist/prometheus-alerts.yml";
 const DASHBOARD: &str = "dist/grafana-dashboard.json";
 /// Files that register metrics.
-const SOURCES: [&str; 3] = [
+const SOURCES: [&str; 4] = [
     "crates/daemon/src/metrics.rs",
     "crates/daemon/src/link_metrics.rs",
     "crates/scheduler/src/api/metrics.rs",
+    "crates/monitor/src/metrics.rs",
 ];
 /// Suffixes that exporters and Prometheus add to a name, the outermost first.
 const ENDS: [&str; 7] = [
