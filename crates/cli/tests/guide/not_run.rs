@@ -38,7 +38,12 @@ fn check(text: &str) -> Result<(), String> {
             let manifest = format!("crates/{folder}/Cargo.toml");
             contains_line(&manifest, &format!("name = \"{bin}\""))
         }
-        ["lighthaul", "monitor"] => contains_line("docs/src/SUMMARY.md", "- [Monitoring a host]"),
+        ["lighthaul", "monitor", ref words @ ..] => {
+            contains_line("docs/src/SUMMARY.md", "- [Monitoring a host]")?;
+            let options = words.iter().filter_map(|word| word.strip_prefix("--"));
+            let mut fields = options.map(|option| format!("    pub {}:", option.replace('-', "_")));
+            fields.try_for_each(|field| contains_line("crates/grammar/src/monitor.rs", &field))
+        }
         ["systemctl", "enable", "--now", unit] => {
             let unit = project().join("dist").join(format!("{unit}.service"));
             require(unit.exists(), "no such unit in dist")
