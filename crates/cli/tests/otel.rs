@@ -1,4 +1,4 @@
-//! Sessions as OpenTelemetry traces: what a collector receives from a daemon, over OTLP and HTTP.
+//! OpenTelemetry: what a collector receives over OTLP and HTTP, traces from a daemon and metrics from a monitor.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
@@ -21,7 +21,8 @@ mod scratch;
 #[path = "cp/stage.rs"]
 mod stage;
 
-use far::Far;
+use far::{Far, Near};
+use running::Running;
 
 #[test]
 fn session_is_exported_as_a_trace() {
@@ -33,9 +34,6 @@ fn session_is_exported_as_a_trace() {
     far.push(&[], &[&file], "x").assert_succeeded();
     far.daemon.signal("TERM");
     far.daemon.says("stopping");
-    // protobuf has strings as they are
-    let has =
-        |body: &[u8], word: &str| body.windows(word.len()).any(|part| part == word.as_bytes());
     let minute = Duration::from_mins(1);
     loop {
         let (line, body) = requests.recv_timeout(minute).unwrap();
@@ -45,6 +43,38 @@ fn session_is_exported_as_a_trace() {
             return;
         }
     }
+}
+
+#[test]
+fn monitor_exports_metrics_of_the_host() {
+    let (endpoint, requests) = collector();
+    let near = Near::new("otel-monitor", None);
+    let mut monitor = near.lighthaul(&["monitor", "--json", "--no-store", "--interval", "100ms"]);
+    monitor
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)
+        .env("OTEL_METRIC_EXPORT_INTERVAL", "300");
+    let monitor = Running::start(monitor);
+    let minute = Duration::from_mins(1);
+    loop {
+        let (line, body) = requests.recv_timeout(minute).unwrap();
+        assert_eq!(line, "POST /v1/metrics HTTP/1.1");
+        let words = [
+            "lighthaul.host_cpu",
+            "lighthaul.host_memory",
+            "iowait",
+            "By",
+        ];
+        if words.iter().all(|word| has(&body, word)) {
+            break;
+        }
+    }
+    monitor.signal("INT");
+    monitor.finish().assert_succeeded();
+}
+
+/// Returns true if a body in protobuf, which has strings as they are, has this one.
+fn has(body: &[u8], word: &str) -> bool {
+    body.windows(word.len()).any(|part| part == word.as_bytes())
 }
 
 /// A collector at an address: the first line and the body of each request that it has taken.
