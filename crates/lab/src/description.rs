@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use lighthaul_base::position::fault_in;
 use lighthaul_base::{Rate, Size};
-use lighthaul_sim::{BurstLoss, LinkConfig, Reorder};
+use lighthaul_sim::{BurstLoss, LinkConfig, Policer, Reorder};
 
 use crate::error::{Error, Result};
 use crate::quantity::{chance_ppb, duration};
@@ -213,6 +213,17 @@ fn direction(
         burst: settings.burst_loss.as_deref().map(burst).transpose()?,
         reorder: settings.reorder.as_deref().map(reorder).transpose()?,
         duplicate_ppb: chance(&settings.duplicate)?,
+        policer: settings.policer.as_deref().map(policer).transpose()?,
+    })
+}
+
+fn policer(text: &str) -> std::result::Result<Policer, String> {
+    let wrong = || format!("invalid policer {text:?}: write it as 200Mb/s x 1MB");
+    let (rate, burst) = text.split_once('x').ok_or_else(wrong)?;
+    let burst: Size = burst.trim().parse().map_err(|_| wrong())?;
+    Ok(Policer {
+        rate: rate.trim().parse().map_err(|_| wrong())?,
+        burst_bytes: burst.0,
     })
 }
 

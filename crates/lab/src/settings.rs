@@ -74,6 +74,9 @@ pub struct DirectionSettings {
     pub reorder: Option<String>,
     /// Probability that a packet is duplicated, such as `0.1%`.
     pub duplicate: Option<String>,
+    /// Rate of a policer in front of the queue, and the bytes that pass it at once, such as `200Mb/s x
+    /// 1MB`.
+    pub policer: Option<String>,
     /// Unknown settings, each of which is an error.
     #[serde(flatten)]
     pub unknown: BTreeMap<String, toml::Value>,
@@ -108,6 +111,7 @@ impl DirectionSettings {
             burst_loss: pick(&self.burst_loss, &others.burst_loss),
             reorder: pick(&self.reorder, &others.reorder),
             duplicate: pick(&self.duplicate, &others.duplicate),
+            policer: pick(&self.policer, &others.policer),
             unknown: self.unknown.clone(),
         }
     }

@@ -63,6 +63,10 @@ fn invalid_link_is_rejected_with_a_message() {
             "reorder = \"1%\"",
             "link a-b: invalid reordering \"1%\": write it as 1% by 2ms",
         ),
+        (
+            "policer = \"1Gb/s\"",
+            "link a-b: invalid policer \"1Gb/s\": write it as 200Mb/s x 1MB",
+        ),
         ("speed = \"1G\"", "link a-b: unknown setting \"speed\""),
         (
             "forward = { los = \"1%\" }",

@@ -26,6 +26,7 @@ fn likely() -> impl Strategy<Value = String> {
         "burst_loss",
         "reorder",
         "duplicate",
+        "policer",
         "mtu",
         "kind",
         "segment",

@@ -11,7 +11,7 @@ use lighthaul_base::{Endpoint, Instant, Rate, Span};
 use crate::event_queue::EventQueue;
 use crate::host::{Host, HostConfig};
 use crate::ledger::Ledger;
-use crate::link::Link;
+use crate::link::{Link, LinkConfig};
 use crate::machine::{Datagram, StreamMessage, TimedMachine};
 use crate::route::{Route, RouteConfig};
 
@@ -28,6 +28,9 @@ pub struct FlowConfig {
     pub stream_delay: Duration,
     /// Rate of the streams of each direction; `None` is infinitely fast.
     pub stream_rate: Option<Rate>,
+    /// True if stream messages take the way of datagrams, as those of TCP do: behind those in the queue of the first link,
+    /// and with the delay of the links. `stream_delay` then counts only where a direction has no links.
+    pub streams_queue: bool,
     /// Bytes that the lower layers add to the head and body of a datagram: IP, UDP and encryption.
     pub overhead_len: u32,
     /// Host of the right machine.
@@ -64,8 +67,13 @@ pub struct Flow<L, R> {
 
 impl<L: Endpoint, R: Endpoint> Flow<L, R> {
     pub(crate) fn new(left: L, right: R, config: &FlowConfig, seed: u64) -> Self {
-        let (delay, rate) = (config.stream_delay, config.stream_rate);
-        let route = |route| Route::new(route, delay, rate, config.overhead_len);
+        let stream = LinkConfig {
+            rate: config.stream_rate,
+            delay: config.stream_delay,
+            ..LinkConfig::PERFECT
+        };
+        let behind = config.streams_queue;
+        let route = |route| Route::new(route, stream, behind, config.overhead_len);
         Self {
             start: config.start,
             left: TimedMachine::new(left),
@@ -95,6 +103,11 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
     /// Returns the host of the right machine.
     pub const fn host(&self) -> &Host {
         &self.host
+    }
+
+    /// Gives the host other parameters. Its buffer is empty afterwards.
+    pub(crate) fn change_host(&mut self, config: HostConfig, seed: u64) {
+        self.host = Host::new(config, seed);
     }
 
     /// Returns the placed bytes if a ledger is kept.

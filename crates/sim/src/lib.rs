@@ -29,7 +29,9 @@ pub use event_queue::EventQueue;
 pub use flow::{Flow, FlowConfig, FlowEvent};
 pub use host::{Host, HostConfig};
 pub use ledger::Ledger;
-pub use link::{BurstLoss, Count, Counters, DropReason, Link, LinkConfig, Reorder, Verdict};
+pub use link::{
+    BurstLoss, Count, Counters, DropReason, Link, LinkConfig, Policer, Reorder, Verdict,
+};
 pub use network::Network;
 pub use processor::Processor;
 pub use route::RouteConfig;

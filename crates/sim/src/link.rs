@@ -25,6 +25,17 @@ pub struct LinkConfig {
     pub reorder: Option<Reorder>,
     /// Probability of duplication, in parts per billion.
     pub duplicate_ppb: u64,
+    /// Policer in front of the queue.
+    pub policer: Option<Policer>,
+}
+
+/// Token bucket that drops the packets for which it has no tokens (RFC 2697, one color).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policer {
+    /// Rate at which tokens arrive.
+    pub rate: Rate,
+    /// Most bytes that pass at once.
+    pub burst_bytes: u64,
 }
 
 impl LinkConfig {
@@ -37,6 +48,7 @@ impl LinkConfig {
         burst: None,
         reorder: None,
         duplicate_ppb: 0,
+        policer: None,
     };
 }
 
@@ -81,7 +93,7 @@ pub enum Verdict {
 /// Reason for a packet loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
-    /// The queue was full.
+    /// The queue was full, or the policer had no tokens.
     Queue,
     /// Random loss on the line, alone or in a burst.
     Loss,
@@ -103,7 +115,7 @@ pub struct Counters {
     pub offered: Count,
     /// Packets delivered, without duplicates.
     pub delivered: Count,
-    /// Packets dropped because the queue was full.
+    /// Packets dropped because the queue was full, or because the policer had no tokens.
     pub dropped_queue: Count,
     /// Packets lost at random on the line.
     pub dropped_loss: Count,
@@ -124,6 +136,8 @@ pub struct Link {
     /// Data still to be sent at `seen`, in units of 10^-9 bit. The line sends `rate` of these units per nanosecond, so
     /// the arithmetic is exact.
     work: u128,
+    /// Data that the policer let pass and has no tokens for yet, in the same units.
+    policed: u128,
     counters: Counters,
 }
 
@@ -136,6 +150,7 @@ impl Link {
             in_burst: false,
             seen: Instant::ZERO,
             work: 0,
+            policed: 0,
             counters: Counters {
                 offered: Count::ZERO,
                 delivered: Count::ZERO,
@@ -159,7 +174,13 @@ impl Link {
 
     fn carry(&mut self, now: Instant, len: u32, is_exempt: bool) -> Verdict {
         self.counters.offered.add(len);
-        let Some(sent) = self.queue(now, len) else {
+        self.drain(now);
+        let sent = if self.passes_policer(len) {
+            self.queue(len)
+        } else {
+            None
+        };
+        let Some(sent) = sent else {
             self.counters.dropped_queue.add(len);
             return Verdict::Dropped(DropReason::Queue);
         };
@@ -197,6 +218,13 @@ impl Link {
         self.sent_at()
     }
 
+    /// Gives the link other parameters from `now` on, as after a change of the route. Packets in the queue remain there,
+    /// and those behind it arrive as they would have.
+    pub fn change(&mut self, now: Instant, config: LinkConfig) {
+        self.drain(now);
+        self.config = config;
+    }
+
     /// Returns the parameters of the link.
     pub const fn config(&self) -> &LinkConfig {
         &self.config
@@ -209,8 +237,7 @@ impl Link {
 
     /// Appends a packet to the queue. Returns the time at which its last bit leaves the line, or `None` if the queue
     /// is full.
-    fn queue(&mut self, now: Instant, len: u32) -> Option<Instant> {
-        self.drain(now);
+    fn queue(&mut self, len: u32) -> Option<Instant> {
         if self.config.rate.is_none() {
             return Some(self.seen);
         }
@@ -229,7 +256,24 @@ impl Link {
             let sent = now.since(self.seen).as_nanos() * u128::from(rate.as_bps());
             self.work = self.work.saturating_sub(sent);
         }
+        if let Some(policer) = self.config.policer {
+            let tokens = now.since(self.seen).as_nanos() * u128::from(policer.rate.as_bps());
+            self.policed = self.policed.saturating_sub(tokens);
+        }
         self.seen = self.seen.max(now);
+    }
+
+    /// Takes tokens for a packet, if there are enough.
+    fn passes_policer(&mut self, len: u32) -> bool {
+        let Some(policer) = self.config.policer else {
+            return true;
+        };
+        let used = self.policed + u128::from(len) * WORK_PER_BYTE;
+        let passes = used <= u128::from(policer.burst_bytes) * WORK_PER_BYTE;
+        if passes {
+            self.policed = used;
+        }
+        passes
     }
 
     fn sent_at(&self) -> Instant {
@@ -310,6 +354,43 @@ mod tests {
         assert_eq!(at(link.offer(later, 1500)), 50_036_000);
         assert_eq!(link.idle_at(later).as_nanos(), 36_000);
         assert_eq!(link.counters().dropped_queue.bytes, 1500);
+    }
+
+    #[test]
+    fn changed_link_keeps_its_queue() {
+        let mut link = Link::new(gigabit(), 1);
+        let now = Instant::ZERO;
+        link.offer(now, 1500);
+        let changed = LinkConfig {
+            rate: Some(Rate::from_mbps(100)),
+            delay: Duration::from_millis(1),
+            ..gigabit()
+        };
+        let later = Instant::from_nanos(6_000);
+        link.change(later, changed);
+        // half of the first packet is left, at a tenth of the rate
+        assert_eq!(link.backlog_bytes(later), 750);
+        assert_eq!(at(link.offer(later, 1500)), 6_000 + 180_000 + 1_000_000);
+    }
+
+    #[test]
+    fn policer_passes_its_burst_and_then_its_rate() {
+        let config = LinkConfig {
+            policer: Some(Policer {
+                rate: Rate::from_mbps(100),
+                burst_bytes: 15_000,
+            }),
+            ..LinkConfig::default()
+        };
+        let mut link = Link::new(config, 1);
+        for nth in 0..100_000_u64 {
+            link.offer(Instant::from_nanos(nth * 12_000), 1500);
+        }
+        let seen = link.counters();
+        let passed = seen.delivered.packets;
+        // ten at once, and a tenth of the rest
+        assert!((10_005..=10_015).contains(&passed), "{passed}");
+        assert_eq!(seen.dropped_queue.packets, 100_000 - passed);
     }
 
     #[test]

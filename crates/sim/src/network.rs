@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use lighthaul_base::{Endpoint, Instant, Load, Rate, Rng};
 
 use crate::flow::{Flow, FlowConfig, FlowEvent};
+use crate::host::HostConfig;
 use crate::link::{Link, LinkConfig};
 
 /// Simulation of pairs of protocol machines over shared links.
@@ -112,6 +113,20 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
         flow.left.machine.handle_rate(at, rate);
         flow.drain_left(at, &mut self.links, &mut |event| on_event(at, nth, event));
         flow.schedule_next(at);
+    }
+
+    /// Gives link `nth` other parameters. The network must have run until `at`, and no event may be due before.
+    pub fn change_link(&mut self, at: Instant, nth: usize, config: LinkConfig) {
+        self.skip(at);
+        self.links[nth].change(at, config);
+    }
+
+    /// Gives the host of flow `nth` other parameters, under the same conditions. Datagrams in its buffer are received as
+    /// they would have been.
+    pub fn change_host(&mut self, at: Instant, nth: usize, config: HostConfig) {
+        self.skip(at);
+        let seed = self.rng.next_u64();
+        self.flows[nth].change_host(config, seed);
     }
 
     /// Returns the current time.

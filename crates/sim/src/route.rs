@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use lighthaul_base::{Instant, Rate, Transmit, Via};
+use lighthaul_base::{Instant, Transmit, Via};
 
 use crate::event_queue::EventQueue;
 use crate::link::{Link, LinkConfig, Verdict};
@@ -25,6 +25,7 @@ pub(crate) struct Route {
     hops: Vec<Hop>,
     pub(crate) arrivals: EventQueue<Datagram>,
     stream: Link,
+    streams_queue: bool,
     pub(crate) messages: EventQueue<StreamMessage>,
     overhead_len: u32,
 }
@@ -39,15 +40,13 @@ struct Hop {
 impl Route {
     pub(crate) fn new(
         config: &RouteConfig,
-        stream_delay: Duration,
-        stream_rate: Option<Rate>,
+        mut stream: LinkConfig,
+        streams_queue: bool,
         overhead_len: u32,
     ) -> Self {
-        let stream = LinkConfig {
-            rate: stream_rate,
-            delay: stream_delay,
-            ..LinkConfig::PERFECT
-        };
+        if streams_queue && !config.links.is_empty() {
+            stream.delay = Duration::ZERO;
+        }
         let hop = |link: &usize| Hop {
             link: *link,
             in_flight: EventQueue::new(),
@@ -58,6 +57,7 @@ impl Route {
             arrivals: EventQueue::new(),
             // the stream makes no random choice, so any seed will do
             stream: Link::new(stream, 0),
+            streams_queue,
             messages: EventQueue::new(),
             overhead_len,
         }
@@ -82,11 +82,22 @@ impl Route {
                 let head = transmit.octets();
                 let len = FRAME_LEN + head.len() as u32 + body.len;
                 if let Verdict::Delivered { at, .. } = self.stream.offer(now, len) {
+                    let at = at + self.queueing(now, links);
                     let message = StreamMessage { stream, head, body };
                     self.messages.insert(at, message);
                 }
             }
         }
+    }
+
+    /// Returns the time that a stream message waits behind datagrams, with the delay of all links.
+    fn queueing(&self, now: Instant, links: &mut [Link]) -> Duration {
+        let Some(first) = self.hops.first().filter(|_| self.streams_queue) else {
+            return Duration::ZERO;
+        };
+        let delays = self.hops.iter().map(|hop| links[hop.link].config().delay);
+        let delay: Duration = delays.sum();
+        links[first.link].idle_at(now).since(now) + delay
     }
 
     /// Returns the time of the next arrival at a link, and the position of that link on the route.

@@ -48,6 +48,7 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
             back: route(BACK),
             stream_delay: config.stream_delay,
             stream_rate: config.stream_rate,
+            streams_queue: false,
             overhead_len: config.overhead_len,
             host: config.host,
         };

@@ -1,7 +1,9 @@
-//! Machines under workloads in virtual time: message streams, pairs of gateways, and clusters of them.
+//! Machines under workloads in virtual time: message streams, pairs of gateways, clusters
+//! of them, and flows of TCP.
 
 mod fec;
 #[path = "../../../proto/tests/machines/path.rs"]
 mod path;
 mod slabs;
+mod tcp;
 mod token;

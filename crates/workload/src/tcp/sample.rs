@@ -1,0 +1,25 @@
+//! Observation from which congestion controls learn.
+
+use core::time::Duration;
+
+use lighthaul_base::Instant;
+
+/// Observation at an acknowledgment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub(super) now: Instant,
+    /// Packets acknowledged now, and those found lost.
+    pub(super) acked: u32,
+    pub(super) lost: u32,
+    pub(super) rtt: Duration,
+    /// Packets a second over the last round trip.
+    pub(super) packets_per_second: f64,
+    /// Packets acknowledged in total, and before the latest one was sent.
+    pub(super) delivered: u64,
+    pub(super) delivered_before: u64,
+    pub(super) in_flight: u32,
+    pub(super) is_recovering: bool,
+}
+
+/// Initial window in packets (RFC 6928).
+pub(super) const WINDOW_INITIAL: f64 = 10.0;
