@@ -55,6 +55,30 @@ pub(crate) struct Args {
     /// Measure goodput against loss, and draw the figure goodput-loss in this directory
     #[arg(long, value_name = "DIR", conflicts_with = "quick")]
     pub(crate) keep: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) grid: GridArgs,
+}
+
+/// Options of the grid.
+#[derive(Clone, Debug, Group)]
+pub(crate) struct GridArgs {
+    /// Compare auto with each protocol over a grid of paths, in simulation
+    #[arg(long, conflicts_with_all = ["keep", "list"])]
+    pub(crate) grid: bool,
+    /// Emulate points of the grid with real programs, instead of simulating them
+    #[arg(long, requires = "grid")]
+    pub(crate) emulate: bool,
+    /// Threads of the simulation
+    #[arg(long, requires = "grid", default_value_t = 2, value_name = "NUMBER")]
+    pub(crate) jobs: usize,
+    /// Directory with the plan of the grid, for its tables and pictures
+    #[arg(
+        long,
+        requires = "grid",
+        default_value = "bench/grid",
+        value_name = "DIR"
+    )]
+    pub(crate) grid_dir: PathBuf,
 }
 
 /// Internal commands, with which the bench starts itself.

@@ -6,6 +6,7 @@
 //! - `folders`: files to transfer; `guard`: cleanup; `peers`: programs
 //! - `outcome`: results and medians; `value`: medians with their spread; `table`: tables;
 //!   `targets`: goals; `figure`: goodput against loss
+//! - `grid`: `auto` beside each protocol over a grid of paths
 
 #![expect(
     clippy::disallowed_methods,
@@ -16,6 +17,7 @@ mod args;
 mod case;
 mod figure;
 mod folders;
+mod grid;
 mod guard;
 mod inside;
 mod outcome;

@@ -18,7 +18,7 @@ use super::outcome::{Row, summarize};
 use super::peers::{self, Peer};
 use super::plan::{FileSet, Plan, Tools};
 use super::table::{self, Report};
-use super::{figure, folders, inside, side};
+use super::{figure, folders, grid, inside, side};
 
 /// Runs the bench with the arguments after `bench`.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -27,6 +27,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match &args.internal {
         Some(InternalCommand::Inside { plan }) => inside::run(plan),
         Some(InternalCommand::Side(side)) => side::run(side),
+        None if args.grid.grid => grid::run(&args.grid, args.quick, &args.lighthaul),
         None => run(args),
     };
     match result {

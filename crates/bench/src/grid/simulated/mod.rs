@@ -1,0 +1,23 @@
+//! Transfers in virtual time, by the machines of real ones.
+//!
+//! - `transfer`: a point of the grid as a network; `course`: changes of the path while it runs
+//! - `sender`: measurement, choice and lanes of the sending side; `lanes`: its objects, one after
+//!   the other; `rate`: the rate of all lanes; `train`: the measurement
+//! - `receiver`: the receiving side; `agreement`: what both sides know
+//! - `neighbor`: a flow of TCP beside it; `endpoint`: the machines of a network
+
+mod agreement;
+mod course;
+mod endpoint;
+mod lanes;
+mod neighbor;
+mod rate;
+mod receiver;
+mod sender;
+mod train;
+mod transfer;
+
+#[cfg(test)]
+mod bad_days;
+
+pub(crate) use transfer::Simulation;
