@@ -67,5 +67,5 @@ sim: ## run every protocol in random worlds for a minute
 	$(CARGO) xtask sim
 figures: build ## draw the papers' figures again
 	$(TARGET)/release/lighthaul lab figures figures
-bench: setup build ## measure Lighthaul and its peers on the same paths
-	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- bench
+bench: setup build ## measure Lighthaul and its peers on the same paths; ARGS="--grid" for auto over a grid of paths
+	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- bench $(ARGS)
