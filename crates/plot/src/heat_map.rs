@@ -57,7 +57,7 @@ impl HeatMap {
         let canvas = (across as f32 * width + MARGIN, HEAD + down as f32 * height);
         let mut canvas = Canvas::new(pixels(canvas.0), pixels(canvas.1));
         canvas.text(&self.title, (MARGIN, 40.0), 26.0, Anchor::Start);
-        canvas.text(&self.below, (MARGIN, 68.0), 17.0, Anchor::Start);
+        canvas.text(&self.below, (MARGIN, 68.0), 15.0, Anchor::Start);
         for (nth, panel) in self.panels.iter().enumerate() {
             let (column, row) = (nth % across, nth / across);
             let corner = (column as f32 * width, HEAD + row as f32 * height);

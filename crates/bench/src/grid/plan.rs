@@ -192,7 +192,7 @@ mod tests {
             ("0.05, 0.25", "0.0, 0.25"),
             ("seconds = 2.0", "seconds = 2000.0"),
             ("[quick]", "[quicker]"),
-            ("\"1ms\"", "\"1m\""),
+            ("\"1ms\"", "\"1parsec\""),
         ] {
             let text = PLAN.replacen(from, to, 1);
             assert!(GridPlan::parse(&text).is_err(), "{to}");
