@@ -52,6 +52,47 @@ pub fn keep(
     })
 }
 
+/// Compares an accepted table with points that were simulated again. Returns its faults as sentences: numbers that
+/// differ, and columns of which no point was simulated again.
+pub fn faults(repeated: &[Table], accepted: &Table) -> Vec<String> {
+    let mut faults: Vec<String> = repeated
+        .iter()
+        .flat_map(|table| table.differences(accepted, TOLERANCE))
+        .collect();
+    let simulated = accepted.columns.iter().skip(1);
+    for column in simulated.filter(|column| !column.ends_with(EMULATION)) {
+        let is_empty = accepted.points(column).is_empty();
+        let is_repeated = repeated
+            .iter()
+            .any(|table| !table.points(column).is_empty());
+        if !is_empty && !is_repeated {
+            faults.push(format!("{column}: no point was simulated again"));
+        }
+    }
+    faults
+}
+
 /// Relative difference that counts as equal. Simulations repeat exactly, except with another
 /// compiler.
 pub const TOLERANCE: f64 = 0.001;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_name_differences_and_columns_without_a_repeated_point() {
+        let read = |text| Table::from_csv(text).unwrap();
+        let accepted =
+            read("x,a_simulation,b_simulation,c_emulation,d_model\n1,5,6,7,\n2,8,9,1,\n");
+        let repeated = [read("x,a_simulation\n2,8\n"), read("x,b_simulation\n1,6\n")];
+        assert_eq!(faults(&repeated, &accepted), [""; 0]);
+        let edited =
+            read("x,a_simulation,b_simulation,c_emulation,d_model\n1,5,6,7,\n2,8.1,9,1,\n");
+        assert_eq!(faults(&repeated, &edited).len(), 1);
+        assert_eq!(
+            faults(&repeated[..1], &accepted),
+            ["b_simulation: no point was simulated again"]
+        );
+    }
+}

@@ -79,6 +79,16 @@ impl SharedLinkPlan {
         }
     }
 
+    /// Returns the plan of the same flows until `till`, at most its own end.
+    #[must_use]
+    pub fn shortened(&self, till: Duration) -> Self {
+        let till = till.min(self.till);
+        Self {
+            till: self.interval * intervals(till, self.interval),
+            ..self.clone()
+        }
+    }
+
     /// Simulates each flow alone on `link`. Returns the row of utilizations in percent.
     pub fn utilizations(&self, link: Rate) -> Vec<Option<f64>> {
         let (from, till) = (Instant::ZERO + FROM, Instant::ZERO + self.till);
