@@ -10,8 +10,8 @@
 //! -->
 //! ```
 //!
-//! A term is a column at a key (`@` alone is the key of the row), or `min`, `max` or `mean` of a column from a key on
-//! (`mean(reno_1@10)`). Terms can be joined by `+`, `-`, `*` and `/`, from left to right.
+//! A term is a column at a key; `@` alone is the key of the row. It can also be `min`, `max` or `mean` of a column from
+//! a key on, as in `mean(reno_1@10)`. Terms can be joined by `+`, `-`, `*` and `/`, from left to right.
 
 use std::fs;
 use std::path::Path;
@@ -89,19 +89,16 @@ fn check(table: &Table, rule: &str, block: &str) -> Result<usize, String> {
 
 /// Fails unless `shown` is the value of `term`, rounded.
 fn compare(table: &Table, shown: &str, term: &str, row: Option<f64>) -> Result<(), String> {
-    let value = value(table, term, row).ok_or(format!("{term}: no such number"))?;
+    let value = value(table, term, row).ok_or_else(|| format!("{term}: no such number"))?;
     let digits = shown.replace(',', "");
     let number: f64 = digits.parse().map_err(|_| shown.to_owned())?;
-    let unit = match digits.split_once('.') {
-        Some((_, decimals)) => 0.1_f64.powi(decimals.len() as i32),
-        None => {
-            let zeros = digits.len() - digits.trim_end_matches('0').len();
-            if number >= 10_000.0 {
-                10_f64.powi(zeros as i32)
-            } else {
-                1.0
-            }
-        }
+    let unit = if let Some((_, decimals)) = digits.split_once('.') {
+        0.1_f64.powi(decimals.len() as i32)
+    } else if number >= 10_000.0 {
+        let zeros = digits.len() - digits.trim_end_matches('0').len();
+        10_f64.powi(zeros as i32)
+    } else {
+        1.0
     };
     // A table has two decimals.
     if (number - value).abs() <= unit / 2.0 + 0.005 {
