@@ -93,9 +93,9 @@ impl Path {
     /// Returns the same links with the limits of the devices at all its interfaces. Returns `None` if these have no
     /// common rate.
     pub fn with_limits(self: &Arc<Self>, topology: &Topology) -> Option<Arc<Self>> {
-        let interfaces = self.interfaces.iter();
-        interfaces.fold(Some(Arc::clone(self)), |path, interface| {
-            path?.through(topology, *interface)
+        let mut interfaces = self.interfaces.iter();
+        interfaces.try_fold(Arc::clone(self), |path, interface| {
+            path.through(topology, *interface)
         })
     }
 

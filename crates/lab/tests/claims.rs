@@ -87,16 +87,21 @@ fn check(table: &Table, rule: &str, block: &str) -> Result<usize, String> {
     Ok(count)
 }
 
+/// Returns a number of digits as an exponent.
+fn exponent(digits: usize) -> i32 {
+    i32::try_from(digits).unwrap_or(i32::MAX)
+}
+
 /// Fails unless `shown` is the value of `term`, rounded.
 fn compare(table: &Table, shown: &str, term: &str, row: Option<f64>) -> Result<(), String> {
     let value = value(table, term, row).ok_or_else(|| format!("{term}: no such number"))?;
     let digits = shown.replace(',', "");
     let number: f64 = digits.parse().map_err(|_| shown.to_owned())?;
     let unit = if let Some((_, decimals)) = digits.split_once('.') {
-        0.1_f64.powi(decimals.len() as i32)
+        0.1_f64.powi(exponent(decimals.len()))
     } else if number >= 10_000.0 {
         let zeros = digits.len() - digits.trim_end_matches('0').len();
-        10_f64.powi(zeros as i32)
+        10_f64.powi(exponent(zeros))
     } else {
         1.0
     };

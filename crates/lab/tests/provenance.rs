@@ -1,4 +1,5 @@
 //! Tests that `figures/PROVENANCE` says where the numbers of each table come from.
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -20,6 +20,9 @@ use crate::devices::SegmentCircuit;
 /// Circuits of a configuration, by their pairs of ports.
 type Circuits = BTreeMap<Segment, SegmentCircuit>;
 
+/// Port of a circuit, and the direction of its link there.
+type End = (fn(&Segment) -> PortId, &'static str);
+
 /// Adds the limits of devices to the network, by their interfaces. Fails if a device cannot keep the circuits of its
 /// interface apart from those of others, or has too few circuits.
 pub(super) fn add(
@@ -50,8 +53,7 @@ pub(super) fn add(
 
 /// Returns the links of ports that only circuits of this interface use: by those they leave by, or by those they enter.
 fn links(network: &Network, circuits: &Circuits, interface: &str) -> Option<Vec<LinkId>> {
-    let ends: [(fn(&Segment) -> PortId, &str); 2] =
-        [(|one| one.egress, "out"), (|one| one.ingress, "in")];
+    let ends: [End; 2] = [(|one| one.egress, "out"), (|one| one.ingress, "in")];
     ends.into_iter().find_map(|(end, direction)| {
         let ports = |is_here: bool| -> BTreeSet<PortId> {
             let found = circuits
@@ -95,19 +97,20 @@ mod tests {
         let mut text = String::from(
             "domain = 1\nname = \"one\"\nlisten = \"127.0.0.1:0\"\nkey = \"key\"\nstore = \"store\"\n",
         );
-        for number in 1..=4 {
-            text +=
-                &format!("[[port]]\nnumber = {number}\nnode = \"switch\"\ncapacity = \"1Gb/s\"\n");
-        }
-        for interface in ["eth1", "eth2"] {
-            text += &format!("[[device]]\ninterface = \"{interface}\"\ncapacity = \"1Gb/s\"\n");
-        }
-        for (nth, (ingress, egress, interface)) in circuits.iter().enumerate() {
-            text += &format!(
+        let ports = (1..=4).map(|number| {
+            format!("[[port]]\nnumber = {number}\nnode = \"switch\"\ncapacity = \"1Gb/s\"\n")
+        });
+        let devices = ["eth1", "eth2"].map(|interface| {
+            format!("[[device]]\ninterface = \"{interface}\"\ncapacity = \"1Gb/s\"\n")
+        });
+        let circuits = circuits.iter().enumerate();
+        let circuits = circuits.map(|(nth, (ingress, egress, interface))| {
+            format!(
                 "[[circuit]]\ningress = {ingress}\negress = {egress}\ninterface = \"{interface}\"\n\
                  flow = \"10.0.0.{nth}/32\"\n"
-            );
-        }
+            )
+        });
+        text.extend(ports.chain(devices).chain(circuits));
         DomainConfig::parse(&text, Path::new("/")).unwrap()
     }
 

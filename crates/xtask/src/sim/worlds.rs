@@ -48,6 +48,7 @@ impl Scene {
                 extra: Duration::from_micros(log_uniform(&mut rng, 1, 50_000)),
             }),
             duplicate_ppb: sometimes(&mut rng, 100_000_000),
+            policer: None,
         };
         let host = HostConfig {
             absorb: (rng.below(4) == 0)
