@@ -105,7 +105,7 @@ fn listing_arrives_in_parts_and_stops_when_the_client_leaves() {
 fn checkup_rejects_unexpected_messages() {
     let facts = Message::Facts(HostFacts::default());
     for words in [
-        vec![Message::End.encode()],
+        vec![Message::Counted { datagrams: 1 }.encode()],
         vec![facts.encode()],
         vec![
             Message::Time { nanos: 0 }.encode(),
