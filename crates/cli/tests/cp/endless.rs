@@ -27,7 +27,7 @@ use lighthaul_session::topic::Topic;
 use lighthaul_stream::message as stream;
 use lighthaul_testkit::report;
 
-use crate::alone::hoarders::{let_in, memory};
+use crate::hoarders::{let_in, memory};
 use crate::far::Far;
 use crate::running::{Ends, becomes_true};
 

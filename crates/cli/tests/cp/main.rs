@@ -4,13 +4,10 @@
 
 /// Tests that measure, each alone on the host. `make test` runs them after all others.
 mod alone {
-    mod attacks;
+    pub(crate) mod attacks;
     mod auto;
     mod circuits;
-    pub(crate) mod hoarders;
     mod pipelining;
-    mod round_trips;
-    mod unread;
 }
 mod backups;
 mod bad_days;
@@ -30,6 +27,7 @@ mod far;
 mod files;
 mod followed;
 mod hashes;
+mod hoarders;
 mod holes;
 mod inplace;
 mod install;
@@ -55,6 +53,7 @@ mod protocols;
 mod relays;
 mod resume;
 mod roots;
+mod round_trips;
 mod rsync;
 mod running;
 mod schema;
@@ -73,5 +72,6 @@ mod tapped;
 mod targets;
 mod third;
 mod unit;
+mod unread;
 mod watching;
 mod writers;

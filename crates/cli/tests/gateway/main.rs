@@ -4,7 +4,6 @@
 
 /// Tests that measure, each alone on the host. `make test` runs them after all others.
 mod alone {
-    mod edges;
     mod restarts;
 }
 mod booked;
@@ -14,6 +13,7 @@ mod damage;
 mod detours;
 mod direct;
 mod draining;
+mod edges;
 mod killed;
 mod outages;
 mod pair;

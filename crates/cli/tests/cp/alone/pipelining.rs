@@ -124,8 +124,8 @@ fn ask(address: SocketAddr, what: &str, token: &str, body: &str) -> Option<u16> 
 
 const CONNECTIONS: usize = 1024;
 const THREADS: u8 = 4;
-/// Interval of the requests of an honest client.
-const PROBES: usize = 30;
+/// Requests of an honest client, one every tenth of a second.
+const PROBES: usize = if cfg!(debug_assertions) { 6 } else { 30 };
 /// Maximum durations of a check of the health and of a booking.
 const HEALTH_MAX: Duration = if cfg!(debug_assertions) {
     Duration::from_secs(10)

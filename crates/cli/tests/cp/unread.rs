@@ -7,7 +7,7 @@ use lighthaul_files::filter::{FilterOption, Rules};
 use lighthaul_files::options::{Detail, Options};
 use lighthaul_testkit::{Turn, report};
 
-use crate::alone::hoarders::{let_in, memory};
+use crate::hoarders::{let_in, memory};
 use crate::endless::{ask, growth};
 use crate::far::Far;
 
@@ -17,7 +17,7 @@ const ENTRIES: usize = 30_000;
 /// Asks for a dry run that reports more than a hundred MiB, and reads nothing of it.
 #[test]
 fn unread_report_of_a_dry_run_takes_bounded_memory() {
-    let _turn = Turn::alone();
+    let _turn = Turn::beside_others();
     let far = Far::start("unread", &["--max-memory", "256MiB"]);
     let folder = far.target.join("many");
     let deep = folder.join(format!("{}/", "d".repeat(250)).repeat(12));

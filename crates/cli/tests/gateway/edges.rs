@@ -27,45 +27,6 @@ fn lost_host_ends_its_sessions() {
 }
 
 #[test]
-fn stalled_reader_uses_bounded_memory_and_delays_no_other() {
-    let name = "stalled_reader_uses_bounded_memory_and_delays_no_other";
-    // a link takes half
-    let memory = ["--memory", "64MiB"];
-    let Some(pair) = Pair::start_alone(name, &memory, &memory) else {
-        return;
-    };
-    let alone = least_time_to_hear(&pair);
-    let slow: Vec<_> = (0..SLOW).map(|_| pair.session()).collect();
-    let sayers: Vec<_> = slow
-        .iter()
-        .map(|ends| tell(&ends.target, vec![1; 40_000_000]))
-        .collect();
-    wait_until_full(&pair);
-    let beside = least_time_to_hear(&pair);
-    assert!(
-        beside < 2 * alone,
-        "{beside:?} beside idle readers, {alone:?} without"
-    );
-    for id in [inner(&pair.ingress), inner(&pair.egress)] {
-        let most = most_memory(id);
-        assert!(most < 132 << 10, "{most} KiB of memory");
-    }
-    // the sessions were paused, not ended
-    let mut first = slow.into_iter().next().unwrap();
-    first.program.read_exact(&mut vec![0; 40_000_000]).unwrap();
-    drop(pair);
-    for sayer in sayers {
-        if let Err(why) = sayer.join().unwrap() {
-            let is_cut = matches!(
-                why.kind(),
-                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
-            );
-            assert!(is_cut, "{why}");
-        }
-    }
-}
-
-#[test]
 fn five_hundred_stalled_readers_use_bounded_memory() {
     let name = "five_hundred_stalled_readers_use_bounded_memory";
     // a link takes half
@@ -178,3 +139,47 @@ fn status(id: u32, what: &str) -> u64 {
 /// Readers that do not read.
 const SLOW: usize = 4;
 const MANY: usize = 500;
+
+/// A test that measures how much readers that do not read delay others.
+mod alone {
+    use super::*;
+
+    #[test]
+    fn stalled_reader_uses_bounded_memory_and_delays_no_other() {
+        let name = "stalled_reader_uses_bounded_memory_and_delays_no_other";
+        // a link takes half
+        let memory = ["--memory", "64MiB"];
+        let Some(pair) = Pair::start_alone(name, &memory, &memory) else {
+            return;
+        };
+        let alone = least_time_to_hear(&pair);
+        let slow: Vec<_> = (0..SLOW).map(|_| pair.session()).collect();
+        let sayers: Vec<_> = slow
+            .iter()
+            .map(|ends| tell(&ends.target, vec![1; 40_000_000]))
+            .collect();
+        wait_until_full(&pair);
+        let beside = least_time_to_hear(&pair);
+        assert!(
+            beside < 2 * alone,
+            "{beside:?} beside idle readers, {alone:?} without"
+        );
+        for id in [inner(&pair.ingress), inner(&pair.egress)] {
+            let most = most_memory(id);
+            assert!(most < 132 << 10, "{most} KiB of memory");
+        }
+        // the sessions were paused, not ended
+        let mut first = slow.into_iter().next().unwrap();
+        first.program.read_exact(&mut vec![0; 40_000_000]).unwrap();
+        drop(pair);
+        for sayer in sayers {
+            if let Err(why) = sayer.join().unwrap() {
+                let is_cut = matches!(
+                    why.kind(),
+                    ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+                );
+                assert!(is_cut, "{why}");
+            }
+        }
+    }
+}

@@ -116,7 +116,7 @@ fn ptcp_copy_uses_the_connections_that_its_address_may_have() {
 
 #[test]
 fn keys_at_their_session_limit_block_no_other_key() {
-    let _turn = Turn::alone();
+    let _turn = Turn::beside_others();
     let far = Far::start_after("hoarders", "ulimit -n 700");
     let mut held = Vec::new();
     // the second key calls from the same address, which also has a limit
@@ -226,7 +226,7 @@ fn unfinished_frame(far: &Far, identity: &Identity) -> TcpStream {
 
 #[test]
 fn unfinished_frames_on_many_connections_take_no_more_memory_than_the_limit() {
-    let _turn = Turn::alone();
+    let _turn = Turn::beside_others();
     let far = Far::start("unfinished", &["--max-memory", "256MiB"]);
     let key = let_in(&far, "greedy");
     // memory while it serves
@@ -251,7 +251,7 @@ fn unfinished_frames_on_many_connections_take_no_more_memory_than_the_limit() {
 
 #[test]
 fn limits_of_memory_threads_and_files_refuse_one_key_and_block_no_other() {
-    let _turn = Turn::alone();
+    let _turn = Turn::beside_others();
     for (option, most, what) in [
         ("--max-memory", "256MiB", "MiB of memory"),
         ("--max-threads", "128", "threads"),
@@ -281,7 +281,7 @@ fn limits_of_memory_threads_and_files_refuse_one_key_and_block_no_other() {
 
 #[test]
 fn stalled_client_with_deep_trees_blocks_no_other_key() {
-    let _turn = Turn::alone();
+    let _turn = Turn::beside_others();
     let far = Far::start_after("deep-hoarder", "ulimit -n 700");
     let folder = far.target.join("deep");
     let deepest = folder.join("level/".repeat(DEPTH));
@@ -383,42 +383,47 @@ fn ticks_without_files(id: u32, port: u16) -> u64 {
     spent
 }
 
-#[test]
-fn daemon_without_file_descriptors_keeps_running_idle() {
-    let _turn = Turn::alone();
-    let mut far = Far::start("no-files", &[]);
-    // it has begun to accept connections
-    assert_honest_copies(&far);
-    let spent = ticks_without_files(far.daemon.id(), far.port);
-    far.daemon.says("cannot accept a connection");
-    report(format_args!(
-        "{spent} hundredths of a second of processor time in 2 s"
-    ));
-    assert!(spent < 100, "{spent}");
-    assert_honest_copies(&far);
-}
+/// Tests that measure processor time.
+mod alone {
+    use super::*;
 
-#[test]
-fn scheduler_without_file_descriptors_keeps_running_idle() {
-    let _turn = Turn::alone();
-    let mut booking = Booking::start("no-files-to-book", &["--no-tls"]);
-    let ada = booking.token("ada", "user");
-    booking.run(&ada, &["calendar"]).assert_succeeded();
-    let port = booking
-        .url
-        .rsplit(':')
-        .next()
-        .unwrap()
-        .trim_end_matches('/')
-        .parse()
-        .unwrap();
-    let spent = ticks_without_files(booking.scheduler.id(), port);
-    booking.scheduler.says("cannot accept a connection");
-    report(format_args!(
-        "{spent} hundredths of a second of processor time in 2 s"
-    ));
-    assert!(spent < 100, "{spent}");
-    booking.run(&ada, &["calendar"]).assert_succeeded();
+    #[test]
+    fn daemon_without_file_descriptors_keeps_running_idle() {
+        let _turn = Turn::alone();
+        let mut far = Far::start("no-files", &[]);
+        // it has begun to accept connections
+        assert_honest_copies(&far);
+        let spent = ticks_without_files(far.daemon.id(), far.port);
+        far.daemon.says("cannot accept a connection");
+        report(format_args!(
+            "{spent} hundredths of a second of processor time in 2 s"
+        ));
+        assert!(spent < 100, "{spent}");
+        assert_honest_copies(&far);
+    }
+
+    #[test]
+    fn scheduler_without_file_descriptors_keeps_running_idle() {
+        let _turn = Turn::alone();
+        let mut booking = Booking::start("no-files-to-book", &["--no-tls"]);
+        let ada = booking.token("ada", "user");
+        booking.run(&ada, &["calendar"]).assert_succeeded();
+        let port = booking
+            .url
+            .rsplit(':')
+            .next()
+            .unwrap()
+            .trim_end_matches('/')
+            .parse()
+            .unwrap();
+        let spent = ticks_without_files(booking.scheduler.id(), port);
+        booking.scheduler.says("cannot accept a connection");
+        report(format_args!(
+            "{spent} hundredths of a second of processor time in 2 s"
+        ));
+        assert!(spent < 100, "{spent}");
+        booking.run(&ada, &["calendar"]).assert_succeeded();
+    }
 }
 
 const DEPTH: usize = 300;
