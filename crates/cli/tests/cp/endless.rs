@@ -27,8 +27,8 @@ use lighthaul_session::topic::Topic;
 use lighthaul_stream::message as stream;
 use lighthaul_testkit::report;
 
-use crate::hoarders::{let_in, memory};
 use crate::far::Far;
+use crate::hoarders::{let_in, memory};
 use crate::running::{Ends, becomes_true};
 
 /// Returns the number of threads that serve sessions of the daemon with this process id.

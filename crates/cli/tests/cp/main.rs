@@ -8,6 +8,7 @@ mod alone {
     mod auto;
     mod circuits;
     mod pipelining;
+    mod round_trips;
 }
 mod backups;
 mod bad_days;
@@ -53,7 +54,6 @@ mod protocols;
 mod relays;
 mod resume;
 mod roots;
-mod round_trips;
 mod rsync;
 mod running;
 mod schema;

@@ -1,13 +1,15 @@
 //! Temporary directories of tests, and their files.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use lighthaul_base::Rng;
+use ring::digest;
 
 /// A directory that is removed when this value is dropped, unless the test failed.
 #[derive(Debug)]
@@ -37,7 +39,16 @@ impl Scratch {
     /// Creates a file of `len` random bytes.
     pub(crate) fn file(&self, name: &str, len: u64) -> PathBuf {
         let path = self.at(name);
-        fs::write(&path, noise(len, len ^ SEED)).unwrap();
+        let mut file = File::create(&path).unwrap();
+        let mut rng = Rng::new(len ^ SEED);
+        let mut part = vec![0; PART];
+        let mut left = len as usize;
+        while left > 0 {
+            let part = &mut part[..left.min(PART)];
+            rng.fill(part);
+            file.write_all(part).unwrap();
+            left -= part.len();
+        }
         path
     }
 }
@@ -63,7 +74,7 @@ pub(crate) struct Look {
     mode: u32,
     seconds: i64,
     nanos: i64,
-    /// The bytes of a file, the target of a link.
+    /// The bytes of a file, of a large one its digest; the target of a link.
     content: Vec<u8>,
 }
 
@@ -73,7 +84,7 @@ pub(crate) fn look(path: &Path) -> Look {
     let content = if meta.is_symlink() {
         fs::read_link(path).unwrap().as_os_str().as_bytes().to_vec()
     } else if meta.is_file() {
-        fs::read(path).unwrap()
+        content(path, meta.len())
     } else {
         Vec::new()
     };
@@ -83,6 +94,22 @@ pub(crate) fn look(path: &Path) -> Look {
         seconds,
         nanos,
         content,
+    }
+}
+
+/// Returns the bytes of a file, or the digest of many.
+fn content(path: &Path, len: u64) -> Vec<u8> {
+    if len <= PART as u64 {
+        return fs::read(path).unwrap();
+    }
+    let mut file = File::open(path).unwrap();
+    let mut context = digest::Context::new(&digest::SHA256);
+    let mut part = vec![0; PART];
+    loop {
+        match file.read(&mut part).unwrap() {
+            0 => return context.finish().as_ref().to_vec(),
+            len => context.update(&part[..len]),
+        }
     }
 }
 
@@ -112,8 +139,10 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
 pub(crate) fn dress(path: &Path, mode: u32, seconds: u64) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     let time = SystemTime::UNIX_EPOCH + Duration::new(seconds, 123_456_789);
-    fs::File::open(path).unwrap().set_modified(time).unwrap();
+    File::open(path).unwrap().set_modified(time).unwrap();
 }
 
+/// Bytes of a file in memory: a large test program takes long to fork.
+const PART: usize = 1 << 16;
 /// Seed of the bytes of files.
 const SEED: u64 = 20_261_121;

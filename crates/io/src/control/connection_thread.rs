@@ -296,7 +296,9 @@ impl ConnectionThread {
         } else {
             READ_BYTES
         };
-        self.came.resize(len, 0);
+        if self.came.len() != len {
+            self.came = vec![0; len];
+        }
         let came = match self.tcp.read(&mut self.came) {
             Ok(0) => return Err(gone()),
             Ok(came) => came,
