@@ -26,6 +26,8 @@ pub struct Path {
     pub(crate) guard: u64,
     /// Lowest rate, in bits a second.
     pub(crate) least: u64,
+    /// Bytes that a device counts for each packet in addition to the packet of IP.
+    packet_bytes: u16,
     /// Interfaces that every packet crosses: the interface of a link that has only one, and that of
     /// the circuit.
     interfaces: BTreeSet<LinkId>,
@@ -59,6 +61,7 @@ impl Path {
                 capacity: capacity - capacity % channel,
                 guard: u64::try_from(guard).unwrap_or(u64::MAX),
                 least: 1,
+                packet_bytes: 0,
                 interfaces,
             })
         })
@@ -85,6 +88,7 @@ impl Path {
                 capacity: capacity - capacity % channel,
                 guard: self.guard.max(guard),
                 least,
+                packet_bytes: self.packet_bytes.max(limits.packet_bytes),
                 interfaces,
             })
         })
@@ -112,6 +116,16 @@ impl Path {
     /// Returns how long capacity is held in order to carry data for `time`.
     pub(crate) fn hold_time(&self, time: Duration) -> Duration {
         time.saturating_add(Duration::from_nanos(self.guard))
+    }
+
+    /// Returns the guard time, in which an increase carries nothing.
+    pub const fn guard(&self) -> Duration {
+        Duration::from_nanos(self.guard)
+    }
+
+    /// Returns the bytes that a device counts for each packet in addition to the packet of IP.
+    pub const fn packet_bytes(&self) -> u16 {
+        self.packet_bytes
     }
 
     /// Returns the unit of its rates.
@@ -422,6 +436,7 @@ mod tests {
             channel: mbps(10),
             least: mbps(15),
             guard: Duration::from_nanos(7),
+            packet_bytes: 0,
             circuits_max: 1,
         };
         for (name, link) in [("eth0", 0), ("eth1", 1), ("eth2", 0)] {
@@ -472,6 +487,7 @@ mod tests {
             channel: Rate::from_mbps(1),
             least: Rate::from_mbps(1),
             guard: Duration::ZERO,
+            packet_bytes: 0,
             circuits_max: 1,
         };
         topology.attach("eth0", &[LinkId(0)]).unwrap();

@@ -76,6 +76,8 @@ pub struct Limits {
     pub least: Rate,
     /// Time in which an increased rate carries nothing.
     pub guard: Duration,
+    /// Bytes that the device counts for each packet in addition to the packet of IP.
+    pub packet_bytes: u16,
     /// Maximum number of circuits at one time.
     pub circuits_max: usize,
 }
@@ -465,6 +467,7 @@ mod tests {
             channel: Rate::from_mbps(mbps),
             least: Rate::from_mbps(1),
             guard: Duration::ZERO,
+            packet_bytes: 0,
             circuits_max: 1,
         }
     }

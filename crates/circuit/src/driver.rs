@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_calendar::Limits;
 use serde::{Deserialize, Serialize};
 
 use crate::circuit::{Circuit, CircuitId};
@@ -123,6 +124,16 @@ impl CountedBytes {
         };
         payload as u64 + below + self.overhead_bytes as u64
     }
+
+    /// Returns the bytes that count for each packet in addition to the packet of IP. The headers of IP always count
+    /// here, since a plan does not know them.
+    const fn beyond_ip(self) -> u16 {
+        let below = match self.layer {
+            Layer::Payload | Layer::Ip => 0,
+            Layer::Link => ETHERNET_BYTES as u16,
+        };
+        self.overhead_bytes.saturating_add(below)
+    }
 }
 
 impl Capabilities {
@@ -147,6 +158,18 @@ impl Capabilities {
     /// Returns the guard time around a change: the device changes its state, and then settles.
     pub const fn guard(&self) -> Duration {
         self.reconfiguration.saturating_add(self.settling)
+    }
+
+    /// Returns the limits of the device for a calendar.
+    pub const fn limits(&self) -> Limits {
+        Limits {
+            capacity: self.rate_max,
+            channel: self.granularity,
+            least: self.rate_min,
+            guard: self.guard(),
+            packet_bytes: self.counted.beyond_ip(),
+            circuits_max: self.entries_max,
+        }
     }
 
     /// Returns the payload that passes at `rate` in packets of `payload` bytes behind `headers` bytes of IP and transport.

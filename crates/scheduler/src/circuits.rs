@@ -12,7 +12,7 @@ use lighthaul_base::{Instant, Trc};
 use lighthaul_booking::books::{Books, Principal, Role};
 use lighthaul_booking::error::{Result, SetupError};
 use lighthaul_booking_client::json::{Reservation, Timestamp};
-use lighthaul_calendar::{Limits, Topology};
+use lighthaul_calendar::Topology;
 use lighthaul_circuit::agent::{Agent, LeasedCircuit};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::controller::{Ending, Event};
@@ -26,16 +26,8 @@ pub fn with_device_limits(
     drivers: &BTreeMap<String, Box<dyn Driver>>,
 ) -> Result<Topology> {
     for (name, driver) in drivers {
-        let can = driver.capabilities();
-        let limits = Limits {
-            capacity: can.rate_max,
-            channel: can.granularity,
-            least: can.rate_min,
-            guard: can.guard(),
-            circuits_max: can.entries_max,
-        };
         topology
-            .set_limits(name, limits)
+            .set_limits(name, driver.capabilities().limits())
             .map_err(SetupError::Topology)?;
     }
     Ok(topology)

@@ -10,7 +10,7 @@ use lighthaul_calendar::request::{Detail, Need, Route, Shape};
 use lighthaul_calendar::{Calendar, Id, NodeId, Owner, Path, Request, SavedBooking, path};
 
 use crate::key::{Key, PortId, Segment};
-use crate::offer::Offer;
+use crate::offer::{Losses, Offer};
 use crate::refusal::Refusal;
 use crate::resources::Resources;
 
@@ -165,7 +165,12 @@ impl Resources for CalendarResources {
             let work = steps.map(|s| s.till.since(s.from).as_nanos() * u128::from(s.rate.as_bps()));
             work.sum()
         };
-        offers.max_by_key(volume).ok_or(Refusal::NoCapacity)
+        let offer = offers.max_by_key(volume);
+        // the vector may be booked on any of the paths
+        let losses = paths.iter().map(|path| losses(path));
+        let losses = losses.fold(Losses::default(), Losses::max);
+        let offer = offer.and_then(|offer| offer.with_losses(losses));
+        offer.ok_or(Refusal::NoCapacity)
     }
 
     fn hold(
@@ -210,6 +215,14 @@ impl Resources for CalendarResources {
         for id in booked.ids {
             let _ = self.calendar.release(from, id);
         }
+    }
+}
+
+/// Returns what the devices of a path take from a transfer.
+const fn losses(path: &Path) -> Losses {
+    Losses {
+        guard: path.guard(),
+        packet_bytes: path.packet_bytes(),
     }
 }
 
@@ -263,6 +276,7 @@ mod tests {
             channel: Rate::from_mbps(30),
             least: Rate::from_mbps(60),
             guard: Duration::ZERO,
+            packet_bytes: 0,
             circuits_max: 9,
         };
         inside.set_limits("eth0", limits).unwrap();

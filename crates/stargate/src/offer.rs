@@ -1,6 +1,7 @@
 //! Capacity function of a path over a window, and the vector that a transfer gets from it.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use lighthaul_base::trc::{RATE_MAX, RATE_MIN, Step, Trc};
 use lighthaul_base::{Instant, Rate};
@@ -12,13 +13,23 @@ use crate::refusal::Refusal;
 pub struct Offer {
     /// Unit of rates in bits per second.
     unit: Rate,
+    losses: Losses,
     steps: Vec<Step>,
+}
+
+/// Capacity that devices take from a transfer. The longest and the largest one of a path count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Guard time, in which an increase carries nothing. At most [`GUARD_MAX`].
+    pub guard: Duration,
+    /// Bytes that a device counts for each packet in addition to the packet of IP.
+    pub packet_bytes: u16,
 }
 
 /// Amount and limits of a transfer that is fitted into an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Bytes on the wire.
+    /// Bytes of packets of IP.
     pub bytes: u64,
     /// Highest usable rate.
     pub rate_max: Rate,
@@ -42,7 +53,22 @@ impl Offer {
             push(&mut rounded, step, unit);
         }
         let steps = rounded;
-        Some(Self { unit, steps })
+        let losses = Losses::default();
+        Some(Self {
+            unit,
+            losses,
+            steps,
+        })
+    }
+
+    /// Returns the offer with the losses of devices. Returns `None` if a guard time is too long.
+    pub fn with_losses(self, losses: Losses) -> Option<Self> {
+        (losses.guard <= GUARD_MAX).then_some(Self { losses, ..self })
+    }
+
+    /// Returns the losses of devices.
+    pub const fn losses(&self) -> Losses {
+        self.losses
     }
 
     /// Returns the steps.
@@ -74,23 +100,44 @@ impl Offer {
             }
         }
         steps.truncate(RANGES_MAX);
-        Some(Self { unit, steps })
+        let losses = self.losses.max(other.losses);
+        Some(Self {
+            unit,
+            losses,
+            steps,
+        })
     }
 
     /// Returns the vector of a transfer that starts at `from` or later: the VBLS discipline, the free rate up to the
-    /// highest one at each time (VBLS paper, section 3).
+    /// highest one at each time (VBLS paper, section 3). An increase that would not outlast its guard time is skipped.
     pub fn fit(&self, demand: &Demand, from: Instant) -> Result<Trc, Refusal> {
-        let mut left = u128::from(demand.bytes) * WORK_PER_BYTE;
+        let guard = self.losses.guard;
+        let mut left = self.losses.work(demand.bytes);
         let mut steps: Vec<Step> = Vec::new();
-        for step in &self.steps {
+        for (nth, step) in self.steps.iter().enumerate() {
             let begin = step.from.max(from);
-            let rate = step.rate.min(demand.rate_max).as_bps();
-            let rate = Rate::from_bps(rate - rate % self.unit.as_bps());
-            let Some(rate) = rate.filter(|rate| *rate >= demand.rate_min && begin < step.till)
-            else {
+            if begin >= step.till {
+                continue;
+            }
+            let meets = steps.last().filter(|last| last.till == begin);
+            let before = meets.map_or(0, |last| last.rate.as_bps());
+            let mut bps = self.usable(demand, step);
+            if bps > before {
+                let is_late = left <= u128::from(before) * guard.as_nanos();
+                let lasting = if is_late {
+                    before
+                } else {
+                    self.lasting(demand, nth, begin + guard)
+                };
+                bps = lasting.max(before);
+            }
+            let Some(rate) = Rate::from_bps(bps) else {
                 continue;
             };
-            let bps = u128::from(rate.as_bps());
+            // no matter which part of the transfer pays it
+            let lost = u128::from(bps.saturating_sub(before)) * guard.as_nanos();
+            left = left.saturating_add(lost);
+            let bps = u128::from(bps);
             let most = step.till.since(begin).as_nanos() * bps;
             let nanos = left.min(most).div_ceil(bps) as u64;
             let till = Instant::from_nanos(begin.as_nanos() + nanos);
@@ -106,6 +153,54 @@ impl Offer {
             }
         }
         Err(Refusal::NoCapacity)
+    }
+
+    /// Returns the rate of a step that a transfer can use, or zero.
+    fn usable(&self, demand: &Demand, step: &Step) -> u64 {
+        let rate = step.rate.min(demand.rate_max).as_bps();
+        let rate = rate - rate % self.unit.as_bps();
+        if rate < demand.rate_min.as_bps() {
+            return 0;
+        }
+        rate
+    }
+
+    /// Returns the lowest usable rate from a step until `till`, or zero if there is a gap.
+    fn lasting(&self, demand: &Demand, first: usize, till: Instant) -> u64 {
+        let mut least = u64::MAX;
+        let mut end = None;
+        for step in &self.steps[first..] {
+            if end.is_some_and(|end| end != step.from) {
+                return 0;
+            }
+            least = least.min(self.usable(demand, step));
+            end = Some(step.till);
+            if step.till >= till || least == 0 {
+                break;
+            }
+        }
+        if end.is_none_or(|end| end < till) {
+            return 0;
+        }
+        least
+    }
+}
+
+impl Losses {
+    /// Returns the larger one of each loss.
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            guard: self.guard.max(other.guard),
+            packet_bytes: self.packet_bytes.max(other.packet_bytes),
+        }
+    }
+
+    /// Returns the work of packets of IP with this many bytes, in bits times nanoseconds per second. Packets have
+    /// [`PACKET_BYTES`] bytes.
+    fn work(self, bytes: u64) -> u128 {
+        let work = u128::from(bytes) * WORK_PER_BYTE;
+        let more = work * u128::from(self.packet_bytes);
+        work + more.div_ceil(u128::from(PACKET_BYTES))
     }
 }
 
@@ -133,6 +228,10 @@ fn common_multiple(one: Rate, two: Rate) -> Option<Rate> {
 
 /// Maximum number of ranges in an offer or a vector.
 pub const RANGES_MAX: usize = 1024;
+/// Longest guard time.
+pub const GUARD_MAX: Duration = Duration::from_hours(1);
+/// Length of the packets of a transfer in bytes, as most paths carry them.
+pub const PACKET_BYTES: u16 = 1500;
 /// Work of one byte, in bits times nanoseconds per second.
 const WORK_PER_BYTE: u128 = 8_000_000_000;
 
@@ -241,5 +340,95 @@ mod tests {
             ..demand
         };
         assert_eq!(offer.fit(&fast, at(0)).unwrap().start(), at(3_000_000_000));
+    }
+
+    /// Returns the bytes that a vector carries, tick by tick: an increase of the rate carries nothing in its guard time.
+    fn carried(steps: &[Step], guard: u64) -> u64 {
+        let ticks = steps.last().map_or(0, |step| step.till.as_nanos() / TICK);
+        let (mut before, mut raised, mut bytes) = (0, Vec::new(), 0);
+        for tick in 0..ticks {
+            let rate = rate_at(steps, tick);
+            if rate > before {
+                raised.push((tick + guard, rate - before));
+            }
+            before = rate;
+            let dark: u64 = raised
+                .iter()
+                .filter(|(till, _)| tick < *till)
+                .map(|(_, rate)| rate)
+                .sum();
+            bytes += rate.saturating_sub(dark);
+        }
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn vector_with_guard_times_carries_all_bytes_and_no_more(
+            (offer, rates) in ticks(1), most in 1_u64..6, guard in 0_u64..5, bytes in 1_u64..60,
+        ) {
+            let guard_time = Duration::from_nanos(guard * TICK);
+            let losses = Losses { guard: guard_time, packet_bytes: 0 };
+            let offer = offer.with_losses(losses).unwrap();
+            let demand = Demand { bytes, rate_max: kbps(most).unwrap(), rate_min: kbps(1).unwrap() };
+            let Ok(vector) = offer.fit(&demand, at(0)) else { return Ok(()) };
+            for tick in 0..40 {
+                let free = rates.get(tick as usize).copied().unwrap_or(0);
+                prop_assert!(rate_at(vector.steps(), tick) <= free.min(most));
+            }
+            // no step is shorter than the guard time of its increase, so the whole guard time is paid
+            let last = vector.steps().last().unwrap();
+            let whole = last.till.as_nanos().div_ceil(TICK) * TICK;
+            let mut longer = vector.steps().to_vec();
+            longer.last_mut().unwrap().till = at(whole);
+            let all = carried(&longer, guard);
+            prop_assert!(all >= bytes, "{all} of {bytes}: {vector}");
+            // one tick less is too short
+            longer.last_mut().unwrap().till = at(whole - TICK);
+            longer.retain(|step| step.from < step.till);
+            let less = carried(&longer, guard);
+            prop_assert!(less < bytes, "{less} of {bytes}: {vector}");
+        }
+    }
+
+    #[test]
+    fn counted_bytes_of_each_packet_lengthen_the_vector() {
+        let second = 1_000_000_000;
+        let step = Step {
+            from: at(0),
+            till: at(9 * second),
+            rate: Rate::from_mbps(12),
+        };
+        let offer = |packet_bytes| {
+            let losses = Losses {
+                guard: Duration::ZERO,
+                packet_bytes,
+            };
+            let offer = Offer::new(Rate::from_mbps(1), vec![step]).unwrap();
+            offer.with_losses(losses).unwrap()
+        };
+        let demand = Demand {
+            bytes: 1_500_000,
+            rate_max: Rate::from_mbps(12),
+            rate_min: Rate::from_mbps(1),
+        };
+        let end = |packet_bytes| offer(packet_bytes).fit(&demand, at(0)).unwrap().end();
+        // a thousand packets
+        assert_eq!(end(0), at(second));
+        assert_eq!(end(15), at(second + second / 100));
+        let both = offer(15).intersect(&offer(3)).unwrap();
+        assert_eq!(both.losses().packet_bytes, 15);
+    }
+
+    #[test]
+    fn guard_time_of_more_than_an_hour_is_refused() {
+        let losses = |guard| Losses {
+            guard,
+            packet_bytes: 0,
+        };
+        let offer = Offer::new(Rate::from_mbps(1), vec![]).unwrap();
+        assert!(offer.clone().with_losses(losses(GUARD_MAX)).is_some());
+        let longer = GUARD_MAX + Duration::from_nanos(1);
+        assert!(offer.with_losses(losses(longer)).is_none());
     }
 }

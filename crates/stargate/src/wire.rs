@@ -3,7 +3,9 @@
 //! Varints are accepted in any length, so decoding and encoding again may shorten a message.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
+use lighthaul_base::codec::put_varint;
 use lighthaul_base::{Instant, Malformed, Rate, Reader};
 
 use crate::fields::{
@@ -12,7 +14,7 @@ use crate::fields::{
 };
 use crate::key::{DomainId, PortId};
 use crate::message::{Body, Message};
-use crate::offer::Offer;
+use crate::offer::{Losses, Offer};
 use crate::refusal::Refusal;
 
 impl Message {
@@ -77,6 +79,9 @@ impl Body {
             Self::Offer { query, offer } => {
                 put_query(out, *query);
                 out.extend(offer.unit().as_bps().to_be_bytes());
+                let losses = offer.losses();
+                put_varint(out, losses.guard.as_nanos() as u64);
+                out.extend(losses.packet_bytes.to_be_bytes());
                 put_steps(out, offer.steps());
             }
             Self::NoOffer { query, refusal } => {
@@ -171,8 +176,16 @@ impl Body {
             },
             2 => {
                 let unit = Rate::from_bps(reader.u64()?).ok_or(Malformed)?;
-                let offer = Offer::new(unit, read_steps(reader)?).ok_or(Malformed)?;
-                Self::Offer { query, offer }
+                let losses = Losses {
+                    guard: Duration::from_nanos(reader.varint()?),
+                    packet_bytes: reader.u16()?,
+                };
+                let offer = Offer::new(unit, read_steps(reader)?);
+                let offer = offer.and_then(|offer| offer.with_losses(losses));
+                Self::Offer {
+                    query,
+                    offer: offer.ok_or(Malformed)?,
+                }
             }
             3 => Self::NoOffer {
                 query,
@@ -267,6 +280,6 @@ const PLAIN: [Refusal; 18] = [
 /// Number of the first of them.
 const PLAIN_FROM: usize = 8;
 /// Version of the wire format.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Maximum length of a message in octets.
 pub const LEN_MAX: usize = 1 << 15;

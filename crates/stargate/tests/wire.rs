@@ -1,8 +1,10 @@
 //! Messages and records survive their encoding, and everything else is refused.
 
+use std::time::Duration;
+
 use lighthaul_base::trc::{STEPS_MAX, Step, Trc};
 use lighthaul_base::{Instant, Malformed, Rate};
-use lighthaul_stargate::offer::RANGES_MAX;
+use lighthaul_stargate::offer::{GUARD_MAX, Losses, RANGES_MAX};
 use lighthaul_stargate::wire::LEN_MAX;
 use lighthaul_stargate::{
     Body, Child, CorrelationId, DomainId, Hop, Key, Message, Offer, PortId, QueryId, Record,
@@ -62,8 +64,15 @@ fn vector() -> impl Strategy<Value = Trc> {
 }
 
 fn offer() -> impl Strategy<Value = Offer> {
-    (1000_u64..5000, steps(0)).prop_filter_map("a valid offer", |(unit, steps)| {
-        Offer::new(Rate::from_bps(unit)?, steps)
+    let losses = (0..GUARD_MAX.as_nanos() as u64, any::<u16>());
+    let parts = (1000_u64..5000, steps(0), losses);
+    parts.prop_filter_map("a valid offer", |(unit, steps, (guard, packet_bytes))| {
+        let guard = Duration::from_nanos(guard);
+        let losses = Losses {
+            guard,
+            packet_bytes,
+        };
+        Offer::new(Rate::from_bps(unit)?, steps)?.with_losses(losses)
     })
 }
 

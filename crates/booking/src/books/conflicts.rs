@@ -304,6 +304,7 @@ mod tests {
                 channel: rate,
                 least: rate,
                 guard: Duration::ZERO,
+                packet_bytes: 0,
                 circuits_max,
             };
             topology.set_limits("eth1", limits).unwrap();

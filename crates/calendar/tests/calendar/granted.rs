@@ -148,6 +148,7 @@ fn rate_up_from_the_lowest_of_an_interface_is_granted() {
         channel: gbps(1),
         least: gbps(2),
         guard: Duration::ZERO,
+        packet_bytes: 0,
         circuits_max: 8,
     };
     topology.set_limits("port", limits).unwrap();

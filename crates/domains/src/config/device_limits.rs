@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lighthaul_calendar::{Limits, LinkId};
+use lighthaul_calendar::LinkId;
 use lighthaul_circuit::driver::Capabilities;
 use lighthaul_stargate::{PortId, Segment};
 
@@ -46,7 +46,7 @@ pub(super) fn add(
         let links = links(network, circuits, interface);
         let links = links.ok_or_else(|| ConfigFault::MixedPorts(interface.clone()))?;
         network.topology.attach(interface, &links)?;
-        network.topology.set_limits(interface, limits(can))?;
+        network.topology.set_limits(interface, can.limits())?;
     }
     Ok(())
 }
@@ -71,23 +71,15 @@ fn links(network: &Network, circuits: &Circuits, interface: &str) -> Option<Vec<
     })
 }
 
-const fn limits(can: &Capabilities) -> Limits {
-    Limits {
-        capacity: can.rate_max,
-        channel: can.granularity,
-        least: can.rate_min,
-        guard: can.guard(),
-        circuits_max: can.entries_max,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use lighthaul_base::Rate;
-    use lighthaul_circuit::driver::CountedBytes;
+    use lighthaul_base::{Instant, Rate};
+    use lighthaul_circuit::driver::{CountedBytes, Layer};
+    use lighthaul_stargate::Resources;
+    use lighthaul_stargate::offer::{Demand, Losses};
 
     use super::*;
     use crate::config::DomainConfig;
@@ -171,6 +163,43 @@ mod tests {
             (limits.guard, limits.circuits_max),
             (Duration::from_millis(7), 2)
         );
+    }
+
+    #[test]
+    fn guard_time_and_counted_bytes_lengthen_the_paths_that_are_offered() {
+        let counted = CountedBytes {
+            layer: Layer::Link,
+            overhead_bytes: 4,
+        };
+        let able = Capabilities {
+            counted,
+            ..able(300, 2)
+        };
+        let config = add_to(&[(1, 3, "eth1")], &[("eth1", able)]).unwrap();
+        let (from, till) = (Instant::ZERO, Instant::ZERO + Duration::from_secs(60));
+        let free = |ingress: u32, egress: u32| {
+            let segment = Segment {
+                ingress: PortId(ingress),
+                egress: PortId(egress),
+            };
+            config.resources().free(segment, from, till).unwrap()
+        };
+        let limited = free(1, 3);
+        let losses = Losses {
+            guard: Duration::from_millis(7),
+            packet_bytes: 18,
+        };
+        assert_eq!(limited.losses(), losses);
+        assert_eq!(free(1, 4).losses(), Losses::default());
+        let demand = Demand {
+            bytes: 37_500_000,
+            rate_max: Rate::from_mbps(300),
+            rate_min: Rate::from_mbps(300),
+        };
+        let vector = limited.fit(&demand, from).unwrap();
+        // one second for 25,000 packets of 1500 bytes, and 18 bytes more for each
+        let expected = Duration::from_millis(1000 + 12 + 7);
+        assert_eq!(vector.end().since(vector.start()), expected);
     }
 
     #[test]

@@ -84,7 +84,9 @@ impl<R: Resources> Domain<R> {
             rate: step.rate.min(policy.rate_max),
             ..*step
         });
-        Offer::new(offer.unit(), limited.collect()).ok_or(Refusal::TooLarge)
+        let limited = Offer::new(offer.unit(), limited.collect());
+        let limited = limited.and_then(|limited| limited.with_losses(offer.losses()));
+        limited.ok_or(Refusal::TooLarge)
     }
 
     fn is_full(&self, upstream: DomainId, query: QueryId) -> bool {
