@@ -23,17 +23,23 @@ use crate::message::{
 type Messages = Vec<(Option<Header>, Message)>;
 
 impl Provider {
-    /// Does all work, and returns the time until the next call, at most one second.
+    /// Does all work, and returns the time until the next call, at most one second. Requests are answered
+    /// while the network works. Only one thread may call it.
     pub fn work(&self) -> Duration {
-        let mut state = self.lock();
+        let now = self.now();
         let is_live = |one: &&Connection| {
-            one.has_work() || one.hold_till.is_some() || one.is_committed && !one.is_finished()
+            let has_ended =
+                one.states.lifecycle == LifecycleState::Created && one.circuit.end <= now;
+            let is_open = one.is_committed && !one.is_finished();
+            one.has_work() || one.hold_till.is_some() || is_open || has_ended
         };
+        let state = self.lock();
         let live = state.connections.values().filter(is_live);
         let live: Vec<String> = live.map(|one| one.id.clone()).collect();
+        drop(state);
         let mut wait = TURN;
         for id in live {
-            match self.advance(&mut state, &id) {
+            match self.advance(&id) {
                 Ok(false) => {}
                 // another change may follow at once
                 Ok(true) => wait = Duration::ZERO,
@@ -43,7 +49,11 @@ impl Provider {
                     continue;
                 }
             }
-            let due = state.connections.get(&id).and_then(|one| one.hold_till);
+            let due = self
+                .lock()
+                .connections
+                .get(&id)
+                .and_then(|one| one.hold_till);
             let left = due.map(|due| Duration::from_nanos(due.0.saturating_sub(self.now().0)));
             wait = wait.min(left.unwrap_or(TURN).max(Duration::from_millis(5)));
         }
@@ -51,21 +61,26 @@ impl Provider {
     }
 
     /// Makes one step of a connection, and returns true if it has changed.
-    fn advance(&self, state: &mut State, id: &str) -> Result<bool, String> {
-        let Some(mut connection) = state.connections.get(id).cloned() else {
+    fn advance(&self, id: &str) -> Result<bool, String> {
+        let Some(before) = self.lock().connections.get(id).cloned() else {
             return Ok(false);
         };
-        let before = connection.clone();
+        let mut connection = before.clone();
         let messages = self.step(&mut connection).map_err(|why| why.to_string())?;
         if connection == before {
             return Ok(false);
+        }
+        let mut state = self.lock();
+        if state.connections.get(id) != Some(&before) {
+            // a request came meanwhile: as after a crash, the next step finds what this one has done
+            return Ok(true);
         }
         connection.changed = self.now();
         let mut outgoing: Vec<Outgoing> = Vec::new();
         for (request, message) in messages {
             let result = self.result(&connection, request.as_ref(), message);
             let to = (connection.requester.as_str(), connection.id.as_str());
-            let mut next = self.outgoing_result(state, to, &result);
+            let mut next = self.outgoing_result(&state, to, &result);
             next.nth += outgoing.len() as u64;
             outgoing.push(next);
             if request.is_some() {
@@ -77,7 +92,8 @@ impl Provider {
             outgoing,
             ..Change::default()
         };
-        self.apply(state, change).map_err(|why| why.to_string())?;
+        self.apply(&mut state, change)
+            .map_err(|why| why.to_string())?;
         Ok(true)
     }
 
@@ -105,10 +121,17 @@ impl Provider {
             ProvisionState::Releasing => return self.release(connection),
             ProvisionState::Released | ProvisionState::Provisioned => {}
         }
-        if !connection.is_committed || connection.states.lifecycle != LifecycleState::Created {
+        if connection.states.lifecycle != LifecycleState::Created {
             return Ok(Vec::new());
         }
-        self.watch(connection)
+        if connection.is_committed {
+            return self.watch(connection);
+        }
+        let is_held = connection.states.reservation == ReservationState::Held;
+        if connection.circuit.end <= self.now() && !is_held {
+            self.live(connection, LifecycleEvent::EndTime);
+        }
+        Ok(Vec::new())
     }
 
     fn hold(&self, connection: &mut Connection) -> Result<Messages, Refusal> {
