@@ -98,6 +98,11 @@ impl Requester {
         }
     }
 
+    /// Stops the data plane of a lease, and keeps its capacity.
+    pub fn release(&self, connection_id: &str) -> Result<(), LeaseError> {
+        self.operate(Operation::Release, connection_id)
+    }
+
     /// Ends a lease.
     pub fn terminate(&self, connection_id: &str) -> Result<(), LeaseError> {
         self.operate(Operation::Terminate, connection_id)
@@ -109,14 +114,23 @@ impl Requester {
             connection_ids: vec![connection_id.to_owned()],
             ..Query::default()
         };
+        let mut all = self.summaries(query)?.into_iter();
+        let found = all.find(|one| one.connection_id == connection_id);
+        found.ok_or_else(|| LeaseError::Gone(connection_id.to_owned()))
+    }
+
+    /// Returns the connections that a query selects.
+    pub(super) fn summaries(&self, query: Query) -> Result<Vec<Summary>, LeaseError> {
         let message = Message::Query(QueryKind::SummarySync, query);
-        let answer = self.send(Step::Query, &uuid(), message)?;
-        if let Message::QueryConfirmed(_, all) = &answer
-            && let Some(one) = all.iter().find(|one| one.connection_id == connection_id)
-        {
-            return Ok(one.clone());
+        match self.send(Step::Query, &uuid(), message)? {
+            Message::QueryConfirmed(_, all) => Ok(all),
+            other => Err(self.other(Step::Query, &other)),
         }
-        Err(self.other(Step::Query, &answer))
+    }
+
+    /// Returns the maximum time of a step.
+    pub(super) const fn step_max(&self) -> Duration {
+        self.config.step_max
     }
 
     fn reserve(&self, reserve: Reserve) -> Result<Lease, LeaseError> {
@@ -149,7 +163,7 @@ impl Requester {
         leased.map_err(|why| self.give_up(&id, why))
     }
 
-    fn operate(&self, operation: Operation, id: &str) -> Result<(), LeaseError> {
+    pub(super) fn operate(&self, operation: Operation, id: &str) -> Result<(), LeaseError> {
         let step = Step::Operation(operation);
         let correlation = uuid();
         self.inbox.expect(&correlation);
@@ -248,7 +262,7 @@ fn refused(step: Step, why: ServiceException) -> LeaseError {
 }
 
 /// Returns the lease of confirmed criteria.
-fn lease(connection_id: &str, criteria: &Criteria) -> Result<Lease, LeaseError> {
+pub(super) fn lease(connection_id: &str, criteria: &Criteria) -> Result<Lease, LeaseError> {
     let p2p = criteria.p2p.as_ref();
     let p2p = p2p.ok_or(LeaseError::OtherCircuit("it has no point-to-point service"))?;
     let schedule = criteria.schedule.start.zip(criteria.schedule.end);
@@ -264,7 +278,7 @@ fn lease(connection_id: &str, criteria: &Criteria) -> Result<Lease, LeaseError> 
 }
 
 /// Checks that a lease has at least what was wanted.
-fn check(wanted: &Criteria, lease: &Lease) -> Result<(), LeaseError> {
+pub(super) fn check(wanted: &Criteria, lease: &Lease) -> Result<(), LeaseError> {
     if let Some(p2p) = &wanted.p2p {
         if lease.capacity_mbps < p2p.capacity_mbps {
             return Err(LeaseError::OtherCircuit("its capacity is lower"));

@@ -80,6 +80,9 @@ pub enum LeaseError {
         "the provider has not confirmed {0} in time: check that it reaches the URL for confirmations"
     )]
     Timeout(Step),
+    /// The provider does not know the connection.
+    #[error("the provider has no connection {0}: reserve again")]
+    Gone(String),
     /// The provider has confirmed another circuit.
     #[error("the provider has confirmed another circuit: {0}; ask its operator")]
     OtherCircuit(&'static str),

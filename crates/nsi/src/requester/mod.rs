@@ -1,9 +1,11 @@
 //! Requester: leases a circuit from a provider.
 //!
-//! - [`client`]: requests, and their confirmations; [`inbox`]: confirmations that arrive
+//! - [`client`]: requests, and their confirmations; [`inbox`]: confirmations that arrive; `earlier`: leases of
+//!   an earlier run
 //! - [`lease`]: circuit that is leased, and why there is none; [`link`]: its capacity for a scheduler
 
 pub mod client;
+mod earlier;
 pub mod inbox;
 pub mod lease;
 pub mod link;

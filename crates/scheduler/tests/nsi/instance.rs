@@ -102,6 +102,8 @@ impl Instance {
         let mut said = said.map(Result::unwrap);
         let address = said.find_map(|line| Some(line.split_once(READY)?.1.to_owned()));
         let address = address.expect("the scheduler starts");
+        // the next start has the same address
+        fs::write(folder.0.join(ADDRESS), &address).unwrap();
         Self { child, address }
     }
 
@@ -160,8 +162,12 @@ fn serves() {
     let provider = Arc::new(provider);
     let woken = Arc::clone(&provider);
     books.listen(move || woken.wake());
+    let before = fs::read_to_string(folder.join(ADDRESS));
+    let listen = before.map_or(SocketAddr::from(([127, 0, 0, 1], 0)), |address| {
+        address.parse().unwrap()
+    });
     let server = Server::listen(Settings {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        listen,
         certificate: ServerCertificate::Plain,
         insecure: false,
         authenticator: Authenticator {
@@ -199,5 +205,7 @@ fn topology() -> Topology {
 
 /// File with the URL of the writer, if it is another scheduler.
 pub(crate) const WRITER: &str = "writer";
+/// File with the address of the last start.
+const ADDRESS: &str = "address";
 const FOLDER: &str = "LIGHTHAUL_NSI_FOLDER";
 const READY: &str = "listening on ";

@@ -6,3 +6,4 @@ mod foreign;
 mod instance;
 mod leases;
 mod listener;
+mod processes;
