@@ -1,7 +1,8 @@
 //! Domains in a chain, all in this process, with their sockets, TLS and `SQLite` files.
 
-use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
+mod configuration;
+
+use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -13,6 +14,8 @@ use lighthaul_domains::{Devices, DomainConfig, RecordingDevices, Service};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
+
+use configuration::{Member, Pinned};
 
 /// Starts domains 1 to `count`, each with its devices. Port `n` leads from domain `n` to the next one and back;
 /// programs are at port `100 + n`. Octets between neighbors take `delay` in each direction.
@@ -28,40 +31,25 @@ pub(crate) fn start(
     };
     let mut services: Vec<Service> = Vec::new();
     for me in 1..=count {
-        let mut text = format!(
-            "domain = {me}\nname = \"domain {me}\"\nlisten = \"127.0.0.1:0\"\nkey = \"{me}.key\"\nstore = \"{me}.db\"\n"
-        );
-        let links = [me - 1, me];
-        let links = links.into_iter().filter(|link| (1..count).contains(link));
-        for port in links.chain([100 + me]) {
-            write!(
-                text,
-                "[[port]]\nnumber = {port}\nnode = \"core\"\ncapacity = \"{capacity}\"\n"
-            )
-            .unwrap();
-        }
-        for domain in [me - 1, me + 1] {
-            if (1..=count).contains(&domain) {
-                let key = key(domain);
-                write!(
-                    text,
-                    "[[neighbor]]\ndomain = {domain}\nname = \"n\"\nkey = \"{key}\"\nreservations_max = 1000000\n"
-                )
-                .unwrap();
-                if domain < me {
-                    let address = distant(services[domain as usize - 1].local(), delay);
-                    writeln!(text, "address = \"{address}\"").unwrap();
-                }
-            }
-        }
-        for link in 1..count {
-            let next = link + 1;
-            write!(
-                text,
-                "[[domain_link]]\nport = {link}\nfrom = {link}\nto = {next}\nboth = true\n"
-            )
-            .unwrap();
-        }
+        let neighbors = [me - 1, me + 1];
+        let neighbors = neighbors
+            .into_iter()
+            .filter(|domain| (1..=count).contains(domain))
+            .map(|domain| {
+                let before = services.get(domain as usize - 1).map(Service::local);
+                let address = before.map(|address| distant(address, delay));
+                (domain, address, key(domain))
+            });
+        let neighbors: Vec<Pinned> = neighbors.collect();
+        let member = Member {
+            me,
+            count,
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            capacity,
+            timing: "",
+            policy: "reservations_max = 1000000\n",
+        };
+        let text = member.text(&neighbors);
         let config = DomainConfig::parse(&text, folder).unwrap();
         services.push(Service::start(config, devices()).unwrap());
     }

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod chain;
+#[path = "../../examples/chain/configuration.rs"]
+mod configuration;
 mod configurations;
 mod control;
 mod ends;

@@ -18,6 +18,9 @@ use lighthaul_stargate::{
 };
 use lighthaul_testkit::Turn;
 
+use crate::configuration::Member;
+pub(crate) use crate::configuration::Pinned;
+
 /// Directory of a test, which is empty at the start and removed at the end. The test runs beside others.
 pub(crate) struct Folder(
     pub(crate) PathBuf,
@@ -56,44 +59,18 @@ impl Drop for Folder {
     }
 }
 
-/// Neighbor in a configuration: number, address, key.
-pub(crate) type Pinned = (u32, Option<SocketAddr>, Fingerprint);
-
 /// Returns the configuration of a domain in a chain of `count`.
 pub(crate) fn text(me: u32, count: u32, listen: SocketAddr, neighbors: &[Pinned]) -> String {
-    use std::fmt::Write;
-    let mut text = format!(
-        "domain = {me}\nname = \"domain {me}\"\nlisten = \"{listen}\"\nkey = \"{me}.key\"\nstore = \"{me}.db\"\n\
-         [timing]\nquery = \"1s\"\nhold = \"3s\"\ndecide = \"1s\"\nretry = \"100ms\"\nrefresh = \"1s\"\nlinger = \"1s\"\n"
-    );
-    let links = [me - 1, me];
-    let links = links.into_iter().filter(|link| (1..count).contains(link));
-    for port in links.chain([100 + me]) {
-        write!(
-            text,
-            "[[port]]\nnumber = {port}\nnode = \"core\"\ncapacity = \"10Gb/s\"\n"
-        )
-        .unwrap();
-    }
-    for (domain, address, key) in neighbors {
-        write!(
-            text,
-            "[[neighbor]]\ndomain = {domain}\nname = \"n{domain}\"\nkey = \"{key}\"\nhorizon = \"2h\"\n"
-        )
-        .unwrap();
-        if let Some(address) = address {
-            writeln!(text, "address = \"{address}\"").unwrap();
-        }
-    }
-    for link in 1..count {
-        let next = link + 1;
-        write!(
-            text,
-            "[[domain_link]]\nport = {link}\nfrom = {link}\nto = {next}\nboth = true\n"
-        )
-        .unwrap();
-    }
-    text
+    let member = Member {
+        me,
+        count,
+        listen,
+        capacity: "10Gb/s",
+        timing: "[timing]\nquery = \"1s\"\nhold = \"3s\"\ndecide = \"1s\"\nretry = \"100ms\"\n\
+                 refresh = \"1s\"\nlinger = \"1s\"\n",
+        policy: "horizon = \"2h\"\n",
+    };
+    member.text(neighbors)
 }
 
 /// Running domains of a chain, by their numbers.
