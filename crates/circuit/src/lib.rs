@@ -5,6 +5,7 @@
 //! - [`driver`]: interface to one device; [`linux`]: an interface of this host; [`exec`]: a program for any device;
 //!   [`tl1`]: a switch that speaks TL1; [`sim_device`]: a simulated device
 //! - [`controller`]: schedule of one device as a machine; [`agent`]: one thread for each device
+//! - `stopping`: end of waits for devices once the process has to stop
 //! - [`conformance`]: the suite that every driver passes
 //! - [`error`]: faults of circuits
 
@@ -19,4 +20,5 @@ pub mod flow;
 pub mod linux;
 pub mod reservation;
 pub mod sim_device;
+mod stopping;
 pub mod tl1;

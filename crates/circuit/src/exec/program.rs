@@ -19,6 +19,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use crate::error::ProgramFault;
 use crate::exec::config::Config;
+use crate::stopping;
 
 type Result<T> = std::result::Result<T, ProgramFault>;
 
@@ -158,7 +159,11 @@ impl Program {
                 let tail = self.tail();
                 return Err(ProgramFault::TimedOut { limit, tail });
             }
-            let is_over = self.transfer(&mut left, till);
+            if stopping::is_overdue() {
+                let (limit, tail) = (stopping::GRACE, self.tail());
+                return Err(ProgramFault::TimedOut { limit, tail });
+            }
+            let is_over = self.transfer(&mut left, stopping::next_look(self.clock, till));
             let is_over = is_over.map_err(|why| self.lost(&why))?;
             if is_over && found.is_some() {
                 // it reads no more either

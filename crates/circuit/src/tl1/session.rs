@@ -16,6 +16,7 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Watch, wait};
 use lighthaul_io::net::dial;
 
+use crate::stopping;
 use crate::tl1::command::Command;
 use crate::tl1::config::{Limits, SwitchConfig};
 use crate::tl1::dialect::Dialect;
@@ -207,11 +208,12 @@ impl Session {
 
     /// Waits until the connection is ready, or until the time limit of the command.
     fn wait(&self, pending: &Pending<'_>, watch: Watch) -> Result<(), SwitchFault> {
-        if self.clock.now() >= pending.till() {
+        if self.clock.now() >= pending.till() || stopping::is_overdue() {
             return Err(pending.silent());
         }
         let fd = self.stream.as_raw_fd();
-        let waited = wait(self.clock, &mut [Watch { fd, ..watch }], pending.till());
+        let till = stopping::next_look(self.clock, pending.till());
+        let waited = wait(self.clock, &mut [Watch { fd, ..watch }], till);
         waited.map_err(|why| pending.lost(&why))
     }
 }

@@ -1,0 +1,29 @@
+//! End of waits for devices once the process has to stop.
+//!
+//! A driver may wait minutes for a device. A process that was asked to stop gives all its devices
+//! [`GRACE`] together, and then no request waits any longer.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::interrupt;
+
+/// Clock that begins with the first look after a stop was requested.
+static STOPPING: OnceLock<Clock> = OnceLock::new();
+
+/// Returns true if a stop was requested, and the time for answers is over.
+pub(crate) fn is_overdue() -> bool {
+    interrupt::is_requested() && STOPPING.get_or_init(Clock::start).now() >= Instant::ZERO + GRACE
+}
+
+/// Returns the time of the next look at [`is_overdue`], at most `till`.
+pub(crate) fn next_look(clock: Clock, till: Instant) -> Instant {
+    till.min(clock.now() + LOOK)
+}
+
+/// Time for the answers of devices after a stop was requested.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(100);
