@@ -221,7 +221,9 @@ pub(crate) fn of_control(why: &ControlError) -> Code {
             | Problem::Elsewhere { .. }
             | Problem::UnknownPort { .. }
             | Problem::OutOfRange(_)
-            | Problem::UnknownPath(_) => Code::Usage,
+            | Problem::UnknownPath(_)
+            | Problem::NoPath(_)
+            | Problem::SeveralPaths(_) => Code::Usage,
         },
     }
 }

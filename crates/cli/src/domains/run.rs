@@ -15,7 +15,7 @@ use lighthaul_timeline::{domain_tree, path_drawing};
 
 use super::{events, request};
 use crate::booking::calendar::terminal_width;
-use crate::error::{Fault, usage};
+use crate::error::Fault;
 use crate::output::print::print;
 use crate::shared_options;
 
@@ -33,9 +33,8 @@ pub(crate) fn path(args: &Path) -> Result<(), Error> {
     match &args.action {
         Some(PathAction::List(list)) => show_list(&status(&list.at)?, list.output),
         Some(PathAction::Show(args)) => {
-            let status = status(&args.at)?;
-            for id in &args.ids {
-                show_path(find(&status, id)?, args.output);
+            for digits in &args.ids {
+                show_path(&find(&args.at, digits)?, args.output);
             }
         }
         Some(PathAction::Cancel(args)) => {
@@ -101,33 +100,18 @@ fn show_path(path: &PathView, output: OutputArgs) {
     }
 }
 
-/// Returns the IDs of paths to cancel. Only first digits need the list of paths, which a busy domain may lack room for.
+/// Returns the IDs of paths to cancel. Only first digits are looked up.
 fn whole_ids(args: &PathCancel) -> Result<Vec<PathId>, Error> {
-    if let Ok(whole) = args.ids.iter().map(|digits| digits.parse()).collect() {
-        return Ok(whole);
-    }
-    let status = status(&args.at)?;
-    let found = |digits: &String| Ok(find(&status, digits)?.id);
-    args.ids.iter().map(found).collect()
+    let whole = |digits: &String| match digits.parse() {
+        Ok(whole) => Ok(whole),
+        Err(_) => find(&args.at, digits).map(|path| path.id),
+    };
+    args.ids.iter().map(whole).collect()
 }
 
 /// Returns the only path whose ID begins with these digits.
-fn find<'a>(status: &'a StatusView, digits: &str) -> Result<&'a PathView, Error> {
-    let plain = digits.replace('-', "").to_ascii_lowercase();
-    let is_it = |path: &&PathView| path.id.digits().starts_with(&plain);
-    let mut found: Vec<&PathView> = status.paths.iter().filter(is_it).collect();
-    // earlier attempts of a request have its ID, too
-    found.sort_by_key(|path| (path.id, !path.is_held(), u8::MAX - path.attempt));
-    found.dedup_by_key(|path| path.id);
-    match found.as_slice() {
-        [] => Err(usage(format!(
-            "no path begins with {digits}; `lighthaul path list` shows the paths of this domain"
-        ))),
-        [path] if !plain.is_empty() => Ok(path),
-        _ => Err(usage(format!(
-            "several paths begin with \"{digits}\"; give more digits of the ID"
-        ))),
-    }
+fn find(at: &SocketArgs, digits: &str) -> Result<PathView, Error> {
+    ask_path(at, &Question::Find(digits.to_owned()))
 }
 
 fn status(at: &SocketArgs) -> Result<StatusView, Error> {

@@ -176,7 +176,7 @@ mod tests {
             ..able(300, 2)
         };
         let config = add_to(&[(1, 3, "eth1")], &[("eth1", able)]).unwrap();
-        let (from, till) = (Instant::ZERO, Instant::ZERO + Duration::from_secs(60));
+        let (from, till) = (Instant::ZERO, Instant::ZERO + Duration::from_mins(1));
         let free = |ingress: u32, egress: u32| {
             let segment = Segment {
                 ingress: PortId(ingress),

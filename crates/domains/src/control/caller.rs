@@ -25,7 +25,7 @@ use super::problem::Problem;
 use super::view::{PathView, StatusView};
 use crate::config::DomainConfig;
 use crate::error::Error;
-use crate::service::{Handle, Ticket};
+use crate::service::{Handle, IdPrefix, ReservationStatus, Ticket};
 
 /// Service for one caller.
 pub(super) struct Caller {
@@ -71,6 +71,7 @@ impl Caller {
         let line = read_line(stream).ok_or(Problem::Malformed)?;
         match Question::decode(&line).map_err(|_| Problem::Malformed)? {
             Question::Status => self.status().map(Answer::Status),
+            Question::Find(digits) => self.look_up(&digits).map(Answer::Path),
             Question::Path(wanted) => {
                 *requested = Some(wanted.id.0);
                 let place = Place::take(&self.waiting, WAITING_MAX);
@@ -143,12 +144,29 @@ impl Caller {
 
     /// Returns the path of a request: the one that takes capacity, if there are several attempts.
     fn find(&self, id: CorrelationId) -> Result<Option<PathView>, Problem> {
-        let status = self.handle.status().map_err(|why| no_outcome(&why))?;
-        let paths = status.reservations.iter();
-        let paths = paths.filter(|one| one.stored.key.id == id);
-        let mut all: Vec<PathView> = paths.map(|one| PathView::new(&self.config, one)).collect();
-        all.sort_by_key(|path| (path.is_held(), path.attempt));
-        Ok(all.pop())
+        let found = self.handle.find(id.into());
+        Ok(self.newest(&found.map_err(|why| no_outcome(&why))?))
+    }
+
+    /// Returns the only path whose ID begins with these digits.
+    fn look_up(&self, digits: &str) -> Result<PathView, Problem> {
+        if digits.is_empty() {
+            return Err(Problem::SeveralPaths(String::new()));
+        }
+        let unknown = || Problem::NoPath(digits.to_owned());
+        let prefix = IdPrefix::parse(digits).ok_or_else(unknown)?;
+        let found = self.handle.find(prefix).map_err(|why| no_outcome(&why))?;
+        let ids = found.first().zip(found.last());
+        if ids.is_some_and(|(first, last)| first.stored.key.id != last.stored.key.id) {
+            return Err(Problem::SeveralPaths(digits.to_owned()));
+        }
+        self.newest(&found).ok_or_else(unknown)
+    }
+
+    /// Returns the path that takes capacity, or else the newest one, since earlier attempts have the same ID.
+    fn newest(&self, found: &[ReservationStatus]) -> Option<PathView> {
+        let all = found.iter().map(|one| PathView::new(&self.config, one));
+        all.max_by_key(|path| (path.is_held(), path.attempt))
     }
 
     /// Releases a request whose caller does not learn its outcome.

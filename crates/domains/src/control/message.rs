@@ -13,6 +13,8 @@ use super::view::{PathView, StatusView};
 pub enum Question {
     /// Asks for the domain, its links and its paths.
     Status,
+    /// Asks for the only path whose ID begins with these digits.
+    Find(String),
     /// Requests a path. The answer comes when it is committed or refused.
     Path(PathRequest),
     /// Releases a path of this domain.
@@ -150,6 +152,7 @@ mod tests {
         let id = PathId(CorrelationId(7));
         for question in [
             Question::Status,
+            Question::Find("0c5e".to_owned()),
             Question::Path(request()),
             Question::Release(id),
         ] {

@@ -64,6 +64,12 @@ pub enum Problem {
     /// ID of no path.
     #[error("path {0} is unknown here; `lighthaul path list` shows the paths of this domain")]
     UnknownPath(String),
+    /// First digits of no ID.
+    #[error("no path begins with {0}; `lighthaul path list` shows the paths of this domain")]
+    NoPath(String),
+    /// First digits of several IDs.
+    #[error("several paths begin with \"{0}\"; give more digits of the ID")]
+    SeveralPaths(String),
     /// Path that another domain has requested.
     #[error("path {id} belongs to domain {source_domain}; cancel it there")]
     OtherSource {

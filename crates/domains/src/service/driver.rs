@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::crypto::identity::Fingerprint;
-use lighthaul_stargate::{CalendarResources, Domain, Output};
+use lighthaul_stargate::{CalendarResources, Domain, Output, Reservation};
 use tracing::debug;
 
 use super::callers::Callers;
 use super::event::Event;
+use super::id_prefix::IdPrefix;
 use super::status::{ReservationStatus, Status};
 use crate::config::DomainConfig;
 use crate::device_thread::DeviceOrders;
@@ -94,6 +95,7 @@ impl Driver {
             Event::DeviceFault(key) => self.domain.fail(now, key),
             // a caller that has left needs no answer
             Event::Status(answer) => drop(answer.send(self.status(transport))),
+            Event::Find(prefix, answer) => drop(answer.send(self.find(prefix))),
             Event::Panicked(why) => return Err(Error::Internal(why)),
             Event::Stop => return Ok(Step::Stop),
         }
@@ -144,11 +146,25 @@ impl Driver {
         }
     }
 
+    /// Returns the reservations of the first path that begins with these digits, and one of the next such path.
+    fn find(&self, prefix: IdPrefix) -> Vec<ReservationStatus> {
+        let mut found: Vec<ReservationStatus> = Vec::new();
+        for one in self.domain.reservations() {
+            let id = one.stored().key.id;
+            if !prefix.begins(id) {
+                continue;
+            }
+            let is_other = found.first().is_some_and(|one| one.stored.key.id != id);
+            found.push(status_of(one));
+            if is_other {
+                break;
+            }
+        }
+        found
+    }
+
     fn status(&self, transport: &Transport) -> Status {
-        let reservations = self.domain.reservations().map(|one| ReservationStatus {
-            stage: one.stage(),
-            stored: one.stored().clone(),
-        });
+        let reservations = self.domain.reservations().map(status_of);
         Status {
             me: self.config.me(),
             name: self.config.name.clone(),
@@ -159,6 +175,13 @@ impl Driver {
             ignored: self.domain.ignored(),
             requests: self.callers.open(),
         }
+    }
+}
+
+fn status_of(one: &Reservation) -> ReservationStatus {
+    ReservationStatus {
+        stage: one.stage(),
+        stored: one.stored().clone(),
     }
 }
 

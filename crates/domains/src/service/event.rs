@@ -4,7 +4,8 @@ use std::sync::mpsc::SyncSender;
 
 use lighthaul_stargate::{CorrelationId, DomainId, Key, Message, Outcome, Request};
 
-use super::status::Status;
+use super::id_prefix::IdPrefix;
+use super::status::{ReservationStatus, Status};
 
 /// Event for the thread of the machine.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(super) enum Event {
     Panicked(String),
     /// Question for the status.
     Status(SyncSender<Status>),
+    /// Question for the reservations of a path: see [`super::Handle::find`].
+    Find(IdPrefix, SyncSender<Vec<ReservationStatus>>),
     /// End of the service.
     Stop,
 }

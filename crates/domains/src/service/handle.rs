@@ -6,7 +6,8 @@ use std::time::Duration;
 use lighthaul_stargate::{CorrelationId, Outcome, Request};
 
 use super::event::Event;
-use super::status::Status;
+use super::id_prefix::IdPrefix;
+use super::status::{ReservationStatus, Status};
 use crate::error::Error;
 use crate::random::random_u128;
 
@@ -53,6 +54,14 @@ impl Handle {
     pub fn status(&self) -> Result<Status, Error> {
         let (answer, answers) = sync_channel(1);
         self.send(Event::Status(answer))?;
+        answers.recv().map_err(|_| Error::Stopped)
+    }
+
+    /// Returns the reservations of the path whose ID begins with these digits. If there are several such paths, the
+    /// last reservation is that of another one.
+    pub fn find(&self, prefix: IdPrefix) -> Result<Vec<ReservationStatus>, Error> {
+        let (answer, answers) = sync_channel(1);
+        self.send(Event::Find(prefix, answer))?;
         answers.recv().map_err(|_| Error::Stopped)
     }
 

@@ -9,16 +9,18 @@
 //! thread ends if the store fails: what was not stored was not sent either.
 //!
 //! - [`Service`]: start and end; [`Handle`]: calls, from any thread; [`Ticket`]: outcomes of one request
-//! - [`Status`]: links and reservations; `event`: what the thread waits for
+//! - [`IdPrefix`]: first digits of an ID; [`Status`]: links and reservations; `event`: what the thread waits for
 //! - `driver`: turns of the thread; `callers`: users that wait for outcomes
 
 mod callers;
 mod driver;
 mod event;
 mod handle;
+mod id_prefix;
 mod running;
 mod status;
 
 pub use handle::{Handle, Ticket};
+pub use id_prefix::IdPrefix;
 pub use running::Service;
 pub use status::{ReservationStatus, Status};

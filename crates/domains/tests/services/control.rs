@@ -18,6 +18,7 @@ use lighthaul_domains::control::{
 use lighthaul_domains::{DomainConfig, Handle};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::wait::pause;
+use lighthaul_stargate::CorrelationId;
 use lighthaul_testkit::{Ordinary, lacks_root};
 
 use super::site::{Chain, PATIENCE};
@@ -66,6 +67,36 @@ fn path(socket: &Path, question: &Question) -> Result<PathView, Problem> {
         Err(ControlError::Problem(problem)) => Err(problem),
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn path_is_found_by_its_first_digits() {
+    let chain = Chain::start("digits", 2, |text| text);
+    let (socket, at) = open(&chain, 1);
+    let ids = [0x1234_u128, 0x12ff].map(|first| PathId(CorrelationId(first << 112 | 7)));
+    for id in ids {
+        let request = PathRequest {
+            id,
+            ..wanted("here", "2:102")
+        };
+        path(&at, &Question::Path(request)).unwrap();
+    }
+    let find = |digits: &str| path(&at, &Question::Find(digits.to_owned())).map(|path| path.id);
+    for digits in ["1234", "12-3", &ids[0].to_string()] {
+        assert_eq!(find(digits), Ok(ids[0]), "{digits}");
+    }
+    assert_eq!(find("12F"), Ok(ids[1]));
+    for digits in ["12", ""] {
+        assert_eq!(find(digits), Err(Problem::SeveralPaths(digits.to_owned())));
+    }
+    for digits in ["13", "zz"] {
+        assert_eq!(find(digits), Err(Problem::NoPath(digits.to_owned())));
+    }
+    for id in ids {
+        path(&at, &Question::Release(id)).unwrap();
+    }
+    drop(socket);
+    chain.assert_released();
 }
 
 #[test]
