@@ -37,8 +37,11 @@ struct Link {
     /// True if the first direction has left the history.
     is_gone: Arc<AtomicBool>,
     /// Channels of a slow hold: it reports that it has begun, and waits until it may end.
-    slow: Arc<Mutex<Option<(Sender<()>, Receiver<()>)>>>,
+    slow: Arc<Mutex<Option<SlowCall>>>,
 }
+
+/// Ends of two channels: of the begin of a call, and of its end.
+type SlowCall = (Sender<()>, Receiver<()>);
 
 #[derive(Clone, Debug)]
 struct Booked {
@@ -71,6 +74,14 @@ impl Link {
             });
         }
         Ok(())
+    }
+
+    fn wait_if_slow(&self) {
+        let slow = self.slow.lock().unwrap().take();
+        if let Some((begun, end)) = slow {
+            begun.send(()).unwrap();
+            end.recv().unwrap();
+        }
     }
 
     fn now(&self) -> u64 {
@@ -114,11 +125,7 @@ fn refusal(id: ErrorId) -> Refusal {
 impl Resources for Link {
     fn hold(&self, _: &str, key: &str, circuit: &Circuit) -> Result<Hold, Refusal> {
         self.check()?;
-        let slow = self.slow.lock().unwrap().take();
-        if let Some((begun, end)) = slow {
-            begun.send(()).unwrap();
-            end.recv().unwrap();
-        }
+        self.wait_if_slow();
         let known = self.all().get(key).cloned();
         let used = self.used();
         let booked = match known {
@@ -575,9 +582,12 @@ fn requests_are_answered_while_the_network_works() {
 fn connection_that_was_never_committed_passes_its_end_time() {
     let mut run = Run::new(Path::new(":memory:"));
     let end = Timestamp(run.link.now() + 100 * SECOND);
-    let mut reserve = |mbps| match run.ask(reserve(mbps, end)) {
-        Message::ReserveResponse(id) => id,
-        other => panic!("{other:?}"),
+    let mut reserve = |mbps| {
+        let answer = run.ask(reserve(mbps, end));
+        let Message::ReserveResponse(id) = answer else {
+            panic!("{answer:?}");
+        };
+        id
     };
     let ids = [reserve(LINK_MBPS + 1), reserve(1)];
     run.provider.work();

@@ -10,7 +10,7 @@ use super::config::Requester;
 use super::connection::Connection;
 use super::resources::{Circuit, Port};
 use super::state::{Answer, Change, Provider, Reply, State, uuid};
-use super::stp::{self, Stp};
+use super::stp::{self, Labels, Stp};
 use crate::machine::{
     InvalidTransition, LifecycleEvent, LifecycleState, ProvisionEvent, ReservationEvent,
 };
@@ -236,9 +236,7 @@ impl Provider {
             );
             return Err(self.exception(ErrorId::UnsupportedParameter, text));
         }
-        let unsupported = p2p.unsupported.first().map(String::as_str);
-        let unsupported = unsupported.or_else(|| (!p2p.ero.is_empty()).then_some("ero"));
-        if let Some(name) = unsupported {
+        if let Some(name) = p2p.unsupported.first() {
             let text = format!("the element {name} is not supported: leave it out");
             return Err(self.exception(ErrorId::UnsupportedParameter, text));
         }
@@ -266,6 +264,7 @@ impl Provider {
             end,
             is_bidirectional: p2p.directionality == Directionality::Bidirectional,
             is_symmetric: p2p.symmetric_path.unwrap_or(false),
+            via: self.via(&p2p.ero, (from, to))?,
         };
         let criteria = Criteria {
             version: Some(criteria.version.unwrap_or(1)),
@@ -314,15 +313,8 @@ impl Provider {
         (start, end): (Timestamp, Timestamp),
         other: Option<&str>,
     ) -> Checked<(String, &Stp)> {
-        let (id, wanted) = stp::split(name).map_err(|why| {
-            let text = format!("the label of {name} cannot be read: {why}");
-            self.exception(ErrorId::StpResolution, text)
-        })?;
-        let stp = self.config.stps.iter().find(|stp| stp.id == id);
-        let stp = stp.ok_or_else(|| {
-            let text = format!("the point {id} is unknown: take one of the topology document");
-            self.exception(ErrorId::UnknownStp, text)
-        })?;
+        let (stp, wanted) = self.known(name)?;
+        let id = stp.id.as_str();
         let Some(labels) = &stp.labels else {
             if wanted.is_none() {
                 return Ok((id.to_owned(), stp));
@@ -353,6 +345,40 @@ impl Provider {
             self.exception(ErrorId::StpUnavailable, text)
         })?;
         Ok((free, stp))
+    }
+
+    /// Returns the point with a name, and the labels that are wanted.
+    fn known(&self, name: &str) -> Checked<(&Stp, Option<Labels>)> {
+        let (id, wanted) = stp::split(name).map_err(|why| {
+            let text = format!("the label of {name} cannot be read: {why}");
+            self.exception(ErrorId::StpResolution, text)
+        })?;
+        let stp = self.config.stps.iter().find(|stp| stp.id == id);
+        let stp = stp.ok_or_else(|| {
+            let text = format!("the point {id} is unknown: take one of the topology document");
+            self.exception(ErrorId::UnknownStp, text)
+        })?;
+        Ok((stp, wanted))
+    }
+
+    /// Returns the nodes of an explicit route between two ends. Its points may include the ends.
+    fn via(&self, ero: &[String], (from, to): (&Stp, &Stp)) -> Checked<Vec<String>> {
+        let mut via = Vec::new();
+        for name in ero {
+            let (stp, label) = self.known(name)?;
+            if label.is_some() {
+                let text = format!("the route has a label at {}: leave it out there", stp.id);
+                return Err(self.exception(ErrorId::StpResolution, text));
+            }
+            via.push(stp.node.clone());
+        }
+        if via.first() == Some(&from.node) {
+            via.remove(0);
+        }
+        if via.last() == Some(&to.node) {
+            via.pop();
+        }
+        Ok(via)
     }
 
     fn operate(

@@ -40,6 +40,9 @@ pub struct Circuit {
     pub is_bidirectional: bool,
     /// True if both directions must use the same nodes.
     pub is_symmetric: bool,
+    /// Nodes that it crosses in order between its ends; the other direction crosses them in reverse.
+    #[serde(default)]
+    pub via: Vec<String>,
 }
 
 /// End of a circuit.

@@ -122,10 +122,11 @@ impl Requester {
     /// Returns the connections that a query selects.
     pub(super) fn summaries(&self, query: Query) -> Result<Vec<Summary>, LeaseError> {
         let message = Message::Query(QueryKind::SummarySync, query);
-        match self.send(Step::Query, &uuid(), message)? {
-            Message::QueryConfirmed(_, all) => Ok(all),
-            other => Err(self.other(Step::Query, &other)),
+        let answer = self.send(Step::Query, &uuid(), message)?;
+        if let Message::QueryConfirmed(_, all) = answer {
+            return Ok(all);
         }
+        Err(self.other(Step::Query, &answer))
     }
 
     /// Returns the maximum time of a step.

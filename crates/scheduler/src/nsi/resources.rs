@@ -3,6 +3,7 @@
 //! A circuit is one reservation for each direction, with a constant rate from start to end. An
 //! identity has the rights of a user here, whatever its role elsewhere.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lighthaul_booking::books::{Books, Principal, Role};
@@ -53,6 +54,18 @@ impl BookResources {
         Err(refused(ErrorId::CapacityUnavailable, text))
     }
 
+    /// Returns the cheapest links that lead from each of these nodes to the next one.
+    fn along(&self, nodes: &[&String]) -> Result<Vec<String>, Refusal> {
+        let links = self.0.topology().map_err(refusal)?.links;
+        let parts = nodes
+            .windows(2)
+            .map(|pair| cheapest(&links, pair[0], pair[1]));
+        let parts: Option<Vec<Vec<String>>> = parts.collect();
+        let text = "no links lead along the explicit route: send another, or none";
+        let parts = parts.ok_or_else(|| refused(ErrorId::NoPath, text))?;
+        Ok(parts.concat())
+    }
+
     /// Returns the links back along the nodes of a path.
     fn back(&self, path: &[String]) -> Result<Vec<String>, Refusal> {
         let links = self.0.topology().map_err(refusal)?.links;
@@ -86,7 +99,13 @@ impl BookResources {
 impl Resources for BookResources {
     fn hold(&self, owner: &str, key: &str, circuit: &Circuit) -> Result<Hold, Refusal> {
         let principal = Principal::new(owner, Role::User);
-        let new = request(circuit, (&circuit.from, &circuit.to))?;
+        let mut new = request(circuit, (&circuit.from, &circuit.to))?;
+        if !circuit.via.is_empty() {
+            let nodes = [&circuit.from.node].into_iter().chain(&circuit.via);
+            let nodes: Vec<&String> = nodes.chain([&circuit.to.node]).collect();
+            let path = self.along(&nodes)?;
+            (new.path, new.from, new.to) = (Some(path), None, None);
+        }
         let there = self.hold_one(&principal, &format!("nsi {key} there"), circuit, &new)?;
         let mut hold = Hold {
             reservations: vec![there.id],
@@ -96,8 +115,8 @@ impl Resources for BookResources {
             return Ok(hold);
         }
         let mut new = request(circuit, (&circuit.to, &circuit.from))?;
-        let path = circuit
-            .is_symmetric
+        // a route holds for both directions
+        let path = (circuit.is_symmetric || !circuit.via.is_empty())
             .then(|| self.back(&there.path))
             .transpose();
         let back = path.and_then(|path| {
@@ -205,6 +224,38 @@ impl Resources for BookResources {
         }
         Ok(status)
     }
+}
+
+/// Returns the links of the cheapest path between two nodes (Dijkstra 1959); of equally cheap ones that with fewer links.
+fn cheapest(links: &[LinkView], from: &str, to: &str) -> Option<Vec<String>> {
+    let mut reached: BTreeMap<&str, Vec<&LinkView>> = BTreeMap::new();
+    let mut open = BTreeSet::from([(0_u64, 0_usize, from)]);
+    reached.insert(from, Vec::new());
+    let mut done = BTreeSet::new();
+    while let Some((cost, hops, node)) = open.pop_first() {
+        if !done.insert(node) {
+            continue;
+        }
+        let path = reached.get(node)?.clone();
+        if node == to {
+            return Some(path.iter().map(|link| link.name.clone()).collect());
+        }
+        for link in links.iter().filter(|link| link.from == node) {
+            let next = (cost + u64::from(link.cost), hops + 1, link.to.as_str());
+            let rank = |path: &Vec<&LinkView>| -> (u64, usize) {
+                let cost = path.iter().map(|link| u64::from(link.cost)).sum();
+                (cost, path.len())
+            };
+            let is_better = reached
+                .get(link.to.as_str())
+                .is_none_or(|known| (next.0, next.1) < rank(known));
+            if is_better {
+                reached.insert(&link.to, [&path[..], &[link]].concat());
+                open.insert(next);
+            }
+        }
+    }
+    None
 }
 
 /// Returns the requested end of a reservation.

@@ -186,21 +186,24 @@ fn serves() {
     server.run().unwrap();
 }
 
-/// Returns the hosts a, b and c in a row with links of 1 Gb/s in both directions, and d, which only
-/// sends.
+/// Returns the hosts a, b and c in a row with links of 1 Gb/s in both directions, a more expensive way of 100 Mb/s over
+/// e, and d, which only sends.
 fn topology() -> Topology {
-    let links =
-        [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b"), ("d", "a")].map(|(from, to)| Link {
-            name: format!("{from}-{to}"),
-            from: from.to_owned(),
-            to: to.to_owned(),
-            capacity: Rate::from_mbps(1000),
-            channel: Rate::from_mbps(1),
-            guard: Duration::ZERO,
-            cost: 1,
-        });
-    let nodes = ["a", "b", "c", "d"].map(str::to_owned);
-    Topology::new(nodes.to_vec(), links.to_vec()).unwrap()
+    let row = [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b"), ("d", "a")];
+    let around = [("a", "e"), ("e", "a"), ("e", "c"), ("c", "e")];
+    let link = |(from, to): (&str, &str), (mbps, cost)| Link {
+        name: format!("{from}-{to}"),
+        from: from.to_owned(),
+        to: to.to_owned(),
+        capacity: Rate::from_mbps(mbps),
+        channel: Rate::from_mbps(1),
+        guard: Duration::ZERO,
+        cost,
+    };
+    let row = row.into_iter().map(|ends| link(ends, (1000, 1)));
+    let around = around.into_iter().map(|ends| link(ends, (100, 5)));
+    let nodes = ["a", "b", "c", "d", "e"].map(str::to_owned);
+    Topology::new(nodes.to_vec(), row.chain(around).collect()).unwrap()
 }
 
 /// File with the URL of the writer, if it is another scheduler.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lighthaul_booking_client::client::{Client, Filter};
 use lighthaul_booking_client::https::ServerTrust;
-use lighthaul_booking_client::json::{Bytes, NewOutage, NewReservation, Timestamp};
+use lighthaul_booking_client::json::{Bytes, NewOutage, NewReservation, Reservation, Timestamp};
 use lighthaul_circuit::reservation::ReservationState;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::wait::pause;
@@ -29,11 +29,16 @@ struct Setting {
 
 impl Setting {
     fn make(name: &str) -> Self {
+        Self::make_with(name, "")
+    }
+
+    /// Starts a provider with these further settings.
+    fn make_with(name: &str, more: &str) -> Self {
         let listener = Listener::start();
         let folder = Folder::make(name);
         let config = format!(
-            "nsa = 'urn:p'\nnetwork = 'urn:n'\n[[stp]]\nport = 'a'\nvlans = '7-9'\n[[stp]]\nport = 'c'\n\
-             [[requester]]\nnsa = 'urn:r'\nidentity = 'agg'\nreply_to = ['{}']\n",
+            "nsa = 'urn:p'\nnetwork = 'urn:n'\n[[stp]]\nport = 'a'\nvlans = '7-19'\n[[stp]]\nport = 'c'\n\
+             {more}[[requester]]\nnsa = 'urn:r'\nidentity = 'agg'\nreply_to = ['{}']\n",
             listener.url()
         );
         let instance = Instance::start(&folder, &config);
@@ -61,11 +66,22 @@ impl Setting {
 
     /// Returns the states of all reservations at the provider.
     fn reservations(&self) -> Vec<ReservationState> {
+        self.all().iter().map(|one| one.state).collect()
+    }
+
+    /// Returns the paths of all reservations at the provider, the oldest first.
+    fn paths(&self) -> Vec<Vec<String>> {
+        let mut all = self.all();
+        all.sort_by_key(|one| one.id);
+        all.into_iter().map(|one| one.path).collect()
+    }
+
+    fn all(&self) -> Vec<Reservation> {
         let url = self.instance.url();
         let token = Some("olga".to_owned());
         let client = Client::new(&url, ServerTrust::certificate(), token).unwrap();
         let all = client.reservations(&Filter::default(), None).unwrap();
-        all.items.iter().map(|one| one.state).collect()
+        all.items
     }
 }
 
@@ -169,6 +185,37 @@ fn scheduler_books_transfers_inside_a_lease_and_nowhere_else() {
     requester.terminate(&lease.connection_id).unwrap();
     close_link(&operator, Timestamp(unix_nanos()), "b-c", &lease).unwrap();
     assert!(user.reserve(&transfer(1_000_000)).is_err());
+}
+
+#[test]
+fn explicit_route_is_followed_in_both_directions() {
+    let setting = Setting::make_with("route", "[[stp]]\nport = 'e'\n[[stp]]\nport = 'd'\n");
+    let requester = setting.requester(LONG);
+    let over = |ero: &[&str]| {
+        let mut wanted = wanted(1);
+        let points = ero.iter().map(|port| format!("urn:n:{port}"));
+        wanted.criteria.p2p.as_mut().unwrap().ero = points.collect();
+        requester.lease(wanted)
+    };
+    // the cheapest path crosses b
+    over(&[]).unwrap();
+    over(&["e"]).unwrap();
+    over(&["a", "e", "c"]).unwrap();
+    let paths = setting.paths();
+    let path = |from: usize| [&paths[from], &paths[from + 1]].map(|one| one.join(" "));
+    assert_eq!(path(0), ["a-b b-c", "c-b b-a"]);
+    assert_eq!(path(2), ["a-e e-c", "c-e e-a"]);
+    assert_eq!(path(4), path(2));
+    // nothing leads to d
+    let why = over(&["d"]).unwrap_err().to_string();
+    assert!(
+        why.contains("no links lead along the explicit route"),
+        "{why}"
+    );
+    let why = over(&["e?vlan=7"]).unwrap_err().to_string();
+    assert!(why.contains("leave it out there"), "{why}");
+    let why = over(&["x"]).unwrap_err().to_string();
+    assert!(why.contains("urn:n:x is unknown"), "{why}");
 }
 
 #[test]

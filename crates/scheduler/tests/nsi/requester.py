@@ -379,7 +379,8 @@ def wrong():
     fault("00100", envelope(reserve_body(start=200, end=100), new()))
     fault("00100", envelope(reserve_body(source="c", dest="c"), new()))
     fault("00102", envelope(good.replace(SERVICE, "urn:other"), new()))
-    fault("00102", envelope(reserve_body(extra='<ero><orderedSTP order="0"><stp>x</stp></orderedSTP></ero>'), new()))
+    fault("00701", envelope(reserve_body(extra='<ero><orderedSTP order="0"><stp>x</stp></orderedSTP></ero>'), new()))
+    fault("00102", envelope(reserve_body(extra='<parameter type="x">y</parameter>'), new()))
     fault("00203", envelope(on("reserveCommit", "none"), new()))
     fault("00100", envelope(on("provisionConfirmed", "none"), new()))
     bomb = '<!DOCTYPE b [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;">]>' + envelope("<x>&b;</x>", new()).split("?>")[1]
@@ -416,7 +417,7 @@ def documents():
         assert len(ends) == 2 and inside.issuperset(ends), ends
     labels = topology.find("%sRelation/%sPortGroup/%sLabelGroup" % (nml, nml, nml))
     assert labels.text == "100-110"
-    assert len(topology.findall(nml + "Node")) == 4
+    assert len(topology.findall(nml + "Node")) == 5
     agent = read("/nsi/v2/nsa", "application/vnd.ogf.nsi.nsa.v1+xml")
     assert agent.get("id") == PROVIDER
     assert agent.findtext("networkId") == NET
