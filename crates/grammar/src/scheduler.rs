@@ -100,12 +100,13 @@ pub struct Scheduler {
         help_heading = "Circuits"
     )]
     pub shape: Vec<Interface>,
-    /// Provision by a driver, as in sw1=/bin/sw1
+    /// Provision by a driver, as in 'sw1=/bin/sw1 -p 2'
     ///
-    /// The program drives the device of this name. Several are separated by commas.
+    /// The program drives the device of this name. Words after it are its arguments, with quotes as in a shell. Several
+    /// devices are separated by commas, so no argument has one.
     #[arg(
         long,
-        value_name = "NAME=PROGRAM",
+        value_name = "NAME=COMMAND",
         value_delimiter = ',',
         help_heading = "Circuits"
     )]
@@ -292,19 +293,26 @@ impl FromStr for Interface {
 }
 
 /// Device, and its driver program.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     pub name: String,
     pub program: PathBuf,
+    pub arguments: Vec<String>,
 }
 
 impl FromStr for Device {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (name, program) = named(text).ok_or("write it as in switch1=/usr/local/bin/switch1")?;
-        let program = program.into();
-        Ok(Self { name, program })
+        let as_in = "write it as in 'switch1=/usr/local/bin/switch1 --port 2'";
+        let (name, command) = named(text).ok_or(as_in)?;
+        let words = shlex::split(command).ok_or("a quote is not closed: close it")?;
+        let (program, arguments) = words.split_first().ok_or(as_in)?;
+        Ok(Self {
+            name,
+            program: program.into(),
+            arguments: arguments.to_vec(),
+        })
     }
 }
 
@@ -312,4 +320,29 @@ impl FromStr for Device {
 fn named(text: &str) -> Option<(String, &str)> {
     let (name, rest) = text.split_once('=')?;
     (!name.is_empty()).then(|| (name.to_owned(), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_after_a_driver_program_are_its_arguments() {
+        let parsed = |text: &str| text.parse::<Device>();
+        let device = |program: &str, arguments: &[&str]| {
+            Ok(Device {
+                name: "sw1".to_owned(),
+                program: program.into(),
+                arguments: arguments.iter().map(ToString::to_string).collect(),
+            })
+        };
+        assert_eq!(parsed("sw1=/bin/sw1"), device("/bin/sw1", &[]));
+        assert_eq!(
+            parsed("sw1='/opt/a driver' --port=2 \"b c\""),
+            device("/opt/a driver", &["--port=2", "b c"])
+        );
+        for wrong in ["sw1", "=/bin/sw1", "sw1=", "sw1='/bin/sw1"] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -58,7 +58,7 @@ pub struct Settings {
     /// Interfaces of this host that carry circuits, with their rates.
     pub interfaces: Vec<(String, Rate)>,
     /// Devices that carry circuits, with their driver programs.
-    pub devices: Vec<(String, PathBuf)>,
+    pub devices: Vec<DriverProgram>,
     /// Files with the settings of switches that speak TL1.
     pub switches: Vec<PathBuf>,
     /// File with the settings of the NSI provider, if there is one.
@@ -69,6 +69,17 @@ pub struct Settings {
     pub key: Identity,
     /// Credentials of clients.
     pub access: Access,
+}
+
+/// Device, and the program that drives it.
+#[derive(Debug)]
+pub struct DriverProgram {
+    /// Name of the device.
+    pub device: String,
+    /// Absolute path of the program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
 }
 
 /// Store and limits of reservations.
@@ -285,14 +296,14 @@ fn drivers(settings: &Settings, clock: Clock) -> Result<BTreeMap<String, Box<dyn
             Box::new(Shaper::open(name, *rate).map_err(wrong)?),
         );
     }
-    for (name, program) in &settings.devices {
+    for one in &settings.devices {
         let config = exec::Config {
-            program: program.clone(),
-            arguments: Vec::new(),
+            program: one.program.clone(),
+            arguments: one.arguments.clone(),
             limit: Duration::from_secs(30),
         };
         let driver = Exec::open(clock, config).map_err(wrong)?;
-        drivers.insert(name.clone(), Box::new(driver));
+        drivers.insert(one.device.clone(), Box::new(driver));
     }
     for config in switches {
         for (name, driver) in Tl1::open_all(clock, &config).map_err(wrong)? {
@@ -308,7 +319,7 @@ fn switches(settings: &Settings) -> Result<Vec<SwitchConfig>, Error> {
     let switches = switches.map(|file| SwitchConfig::read(file).map_err(Fault::Circuit));
     let switches: Vec<SwitchConfig> = switches.collect::<Result<_, _>>()?;
     let shaped = settings.interfaces.iter().map(|(name, _)| name);
-    let driven = settings.devices.iter().map(|(name, _)| name);
+    let driven = settings.devices.iter().map(|one| &one.device);
     let switched = switches.iter().flat_map(|switch| switch.interfaces.keys());
     let mut seen = BTreeSet::new();
     for name in shaped.chain(driven).chain(switched) {

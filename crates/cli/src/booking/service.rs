@@ -9,7 +9,9 @@ use lighthaul_scheduler::certificate::ServerCertificate;
 use lighthaul_scheduler::connections::Limits;
 use lighthaul_scheduler::identity::Issuer;
 use lighthaul_service::log;
-use lighthaul_service::scheduler::{self, Access, BookSettings, RestSettings, Settings};
+use lighthaul_service::scheduler::{
+    self, Access, BookSettings, DriverProgram, RestSettings, Settings,
+};
 use lighthaul_session::error::Error;
 
 use crate::shared_options;
@@ -23,7 +25,11 @@ pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
 fn settings(args: &Scheduler) -> Result<Settings, Error> {
     let key = load_key(&args.key.path.clone().unwrap_or_else(paths::host_key))?;
     let interface = |Interface { name, rate }: &Interface| (name.clone(), *rate);
-    let device = |Device { name, program }: &Device| (name.clone(), program.clone());
+    let device = |device: &Device| DriverProgram {
+        device: device.name.clone(),
+        program: device.program.clone(),
+        arguments: device.arguments.clone(),
+    };
     Ok(Settings {
         topology: args.topology.clone(),
         link_capacity: args.link_capacity,

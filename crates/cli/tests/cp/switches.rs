@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -110,4 +111,46 @@ fn missing_settings_of_a_switch_are_named() {
     let outcome = near.run(serve);
     assert_ne!(outcome.code, Some(0), "{outcome:?}");
     assert!(outcome.said("/nowhere/switch.toml"), "{outcome:?}");
+}
+
+#[test]
+fn device_with_several_drivers_is_refused() {
+    let near = Near::new("switches-twice", None);
+    let topology = near.at("network.toml");
+    let link = "from = \"paris\"\nto = \"milan\"\ncapacity = \"1Gb/s\"\ninterfaces = [\"sw1\"]";
+    fs::write(&topology, format!("[[link]]\n{link}\n")).unwrap();
+    let serve = |options: &[&str]| {
+        let mut serve = near.lighthaul(&["scheduler", "--no-tls", "--listen", "127.0.0.1:0"]);
+        serve.arg("--topology").arg(&topology);
+        serve.arg("--store").arg(near.at("books")).args(options);
+        near.run(serve)
+    };
+    for options in [
+        &["--shape", "sw1=1Gb/s", "--device", "sw1=/bin/true"][..],
+        &["--shape", "sw1=1Gb/s,sw1=2Gb/s"],
+        &["--device", "sw1=/bin/true", "--device", "sw1=/bin/false"],
+    ] {
+        serve(options).assert_failed(1, "device sw1 has several drivers: name it once");
+    }
+}
+
+#[test]
+fn driver_program_gets_its_arguments() {
+    let near = Near::new("switches-arguments", None);
+    let topology = near.at("network.toml");
+    let link = "from = \"paris\"\nto = \"milan\"\ncapacity = \"1Gb/s\"\ninterfaces = [\"sw1\"]";
+    fs::write(&topology, format!("[[link]]\n{link}\n")).unwrap();
+    let (program, heard) = (near.at("a driver"), near.at("heard"));
+    let script = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >{}\n", heard.display());
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut serve = near.lighthaul(&["scheduler", "--no-tls", "--listen", "127.0.0.1:0"]);
+    serve.arg("--topology").arg(&topology);
+    serve.arg("--store").arg(near.at("books"));
+    let device = format!("sw1='{}' --port=2 \"two words\"", program.display());
+    serve.args(["--device", &device]);
+    // it ends without an answer
+    assert_ne!(near.run(serve).code, Some(0));
+    let arguments = fs::read_to_string(heard).unwrap();
+    assert_eq!(arguments, "--port=2\ntwo words\n");
 }
