@@ -188,6 +188,7 @@ impl Offer {
 
 impl Losses {
     /// Returns the larger one of each loss.
+    #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
             guard: self.guard.max(other.guard),

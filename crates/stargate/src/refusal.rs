@@ -57,33 +57,61 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Self::UnknownPort(port) => {
-                return write!(f, "border point {} is unknown", port.0);
+                return write!(
+                    f,
+                    "border point {} is unknown: compare the [[domain_link]] entries of the domains",
+                    port.0
+                );
             }
             Self::UnknownNeighbor(domain) => {
-                return write!(f, "domain {} is not a neighbor", domain.0);
+                return write!(
+                    f,
+                    "domain {} is not a neighbor: compare the [[domain_link]] entries of the domains",
+                    domain.0
+                );
             }
             Self::Loop(domain) => {
-                return write!(f, "the path visits domain {} twice", domain.0);
+                return write!(
+                    f,
+                    "the path visits domain {} twice: compare the [[domain_link]] entries of the domains",
+                    domain.0
+                );
             }
             Self::ClockOffset(nanos) => return fmt_offset(f, *nanos),
-            Self::NoCapacity => "the capacity is not free",
-            Self::Misrouted => "the message names another domain",
-            Self::Expired => "the hold expired before it was committed",
-            Self::Times => "the hold must end after now and before the decision and the start",
-            Self::Horizon => "the reservation ends beyond the horizon of this neighbor",
-            Self::RateLimit => "the rate exceeds the limit of this neighbor",
-            Self::Quota => "the neighbor has too many reservations or queries",
-            Self::NoTransit => "the neighbor may not cross this domain",
-            Self::TooLarge => "the message has too many hops or ranges",
-            Self::Unknown => "the reservation is unknown",
-            Self::Restarted => "the domain restarted before the decision",
-            Self::Undecided => "not all domains committed in time",
-            Self::Aborted => "another domain gave the reservation up",
+            Self::NoCapacity => {
+                "the capacity is not free: request a lower rate, a later end, or another path"
+            }
+            Self::Misrouted => {
+                "the message names another domain: compare the numbers of the domains"
+            }
+            Self::Expired => "the hold expired before it was committed: request the path again",
+            Self::Times => {
+                "the hold must end after now and before the decision and the start: compare the timers of the domains"
+            }
+            Self::Horizon => {
+                "the reservation ends beyond the horizon of this neighbor: request an earlier end"
+            }
+            Self::RateLimit => "the rate exceeds the limit of this neighbor: request a lower one",
+            Self::Quota => {
+                "the neighbor has too many reservations or queries: cancel some, or request the path later"
+            }
+            Self::NoTransit => {
+                "the neighbor may not cross this domain: exclude it, or ask its operator for transit"
+            }
+            Self::TooLarge => "the message has too many hops or ranges: request a constant rate",
+            Self::Unknown => "the reservation is unknown: request the path again",
+            Self::Restarted => "the domain restarted before the decision: request the path again",
+            Self::Undecided => "not all domains committed in time: request the path again",
+            Self::Aborted => "another domain gave the reservation up: request the path again",
             Self::Released => "the source domain released the reservation",
-            Self::DeviceFailed => "a device of the path failed",
+            Self::DeviceFailed => "a device of the path failed: the log of its domain names it",
             Self::NoPath => "no path exists: check the topology and the exclusions",
-            Self::NoAnswer => "no domain answered in time",
-            Self::MissesDeadline => "the transfer cannot end before its deadline",
+            Self::NoAnswer => {
+                "no domain answered in time: `lighthaul domains` shows links that are down"
+            }
+            Self::MissesDeadline => {
+                "the transfer cannot end before its deadline: request a later end or fewer bytes"
+            }
         };
         write!(f, "{text}")
     }

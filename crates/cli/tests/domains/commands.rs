@@ -1,7 +1,9 @@
 //! Commands for two domains on this host, and what they refuse.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -166,11 +168,64 @@ fn service_notifies_readiness_when_it_answers_and_stops_in_order() {
 }
 
 #[test]
+fn service_ends_although_a_driver_never_answers() {
+    let scratch = Scratch::new("domain-hung");
+    let program = scratch.at("driver");
+    let hung = scratch.at("hung");
+    let script = format!("#!/bin/sh\nhung={}\n{HUNG}", hung.display());
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let config = scratch.at("1.toml");
+    let text = format!(
+        "domain = 1\nname = \"d1\"\nlisten = \"127.0.0.1:0\"\nkey = \"1.key\"\nstore = \"1.db\"\n\
+         [timing]\nquery = \"100ms\"\nhold = \"100ms\"\ndecide = \"100ms\"\nretry = \"100ms\"\n\
+         [[port]]\nnumber = 101\nnode = \"core\"\ncapacity = \"1Gb/s\"\n\
+         [[port]]\nnumber = 102\nnode = \"core\"\ncapacity = \"1Gb/s\"\n\
+         [[device]]\ninterface = \"sw1\"\nprogram = \"{}\"\nlimit = \"10m\"\n\
+         [[circuit]]\ningress = 101\negress = 102\ninterface = \"sw1\"\nflow = \"all\"\n",
+        program.display()
+    );
+    fs::write(&config, text).unwrap();
+    let mut serve = Command::new(LIGHTHAUL);
+    serve.args(["domains", "serve", "--config"]).arg(&config);
+    serve.arg("--socket").arg(scratch.at("1.sock"));
+    let mut service = Running::start(serve);
+    service.says("answering");
+    let mut path = Command::new(LIGHTHAUL);
+    path.args(["path", "1:101", "1:102", "--rate", "10Mb/s", "--hold", "1m"]);
+    path.arg("--socket").arg(scratch.at("1.sock"));
+    run(path).assert_succeeded();
+    becomes_true("the driver hangs", || hung.exists());
+    service.signal("TERM");
+    service.finish().assert_succeeded();
+    let driver = fs::read_to_string(&hung).unwrap();
+    let process = format!("/proc/{}", driver.trim());
+    becomes_true("the driver is killed", || !Path::new(&process).exists());
+}
+
+/// Driver that answers until it has to change a rate. Then it writes its number to the file `$hung`.
+const HUNG: &str = r#"
+while read -r line; do
+    seq=${line#*\"seq\":}
+    seq=${seq%%[,\}]*}
+    case $line in
+    *'"hello"'*)
+        echo '{"seq":'"$seq"',"version":1,"capabilities":{"rate_min_bps":1000000,"rate_max_bps":1000000000,"granularity_bps":1000000,"reconfiguration_ns":1000,"settling_ns":0,"circuits_max":9,"is_hitless":false,"has_timers":false,"counted":{"layer":"ip","overhead_bytes":0}}}' ;;
+    *'"inspect"'*) echo '{"seq":'"$seq"',"circuits":[]}' ;;
+    *) echo $$ >"$hung.new" && mv "$hung.new" "$hung" && exec sleep 1000 ;;
+    esac
+done
+"#;
+
+#[test]
 fn refused_paths_and_missing_services_have_their_exit_statuses() {
     let pair = Pair::start("domain-refusals", || Command::new(LIGHTHAUL));
     let ask = |words: &[&str]| pair.ask(1, &[&["path"], words].concat());
     let fast = ["1:101", "2:102", "--size", "1MB", "--rate-min", "2Gb/s"];
-    ask(&fast).assert_failed(40, "the path is refused: the capacity is not free");
+    ask(&fast).assert_failed(
+        40,
+        "the path is refused: the capacity is not free: request a lower rate",
+    );
     let around = ["1:101", "2:102", "--size", "1MB", "--exclude-link", "12"];
     ask(&around).assert_failed(40, "no path exists");
     ask(&["1:101", "berlin", "--size", "1MB"]).assert_failed(1, "end point \"berlin\" is unknown");
