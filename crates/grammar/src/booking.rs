@@ -86,6 +86,19 @@ pub struct BookingArgs {
     /// The copy follows the reservation and releases the rest when it is done.
     #[arg(long, conflicts_with_all = ["trc", "limit"], env = "LIGHTHAUL_BOOK")]
     pub book: bool,
+    /// Reserve a path across domains for the copy
+    ///
+    /// The service of this host's domain reserves it, as `lighthaul path` does. --node and --far-node are the end points.
+    #[arg(long, conflicts_with_all = ["book", "circuit", "trc", "limit"], hide_short_help = true)]
+    pub book_path: bool,
+    /// Socket of that service [default: this host's domain.sock]
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "LIGHTHAUL_DOMAINS_SOCKET",
+        hide_short_help = true
+    )]
+    pub domain_socket: Option<PathBuf>,
     #[command(flatten)]
     pub at: SchedulerArgs,
     /// Name of this host in the topology [default: its host name]

@@ -17,22 +17,27 @@ use lighthaul_grammar::time::Time;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::{Code, Error};
-use lighthaul_session::protocol::Protocol;
 use serde_json::json;
 
 use crate::copy::confirm::confirm;
 use crate::copy::endpoints::Endpoints;
 use crate::copy::estimate::{Copy, Estimate};
+use crate::copy::lightpath;
 use crate::copy::printer::Printer;
 use crate::copy::retry::{self, sleep};
+use crate::copy::vector;
 use crate::error::Fault;
 use crate::shared_options;
 
-/// Runs `copy`, on a circuit of its own with `--book`.
+/// Runs `copy`, on a circuit of its own with `--book`, or on a path of its own with `--book-path`.
 pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
     confirm(args, copy)?;
-    if !args.booked.book || args.choice.dry_run.is_some() {
+    let is_booked = args.booked.book || args.booked.book_path;
+    if !is_booked || args.choice.dry_run.is_some() {
         return retry::run(args, printer, copy);
+    }
+    if args.booked.book_path {
+        return lightpath::run(args, printer, copy);
     }
     let ends = Endpoints::of(args)?;
     let estimate = Estimate::of(args, &ends.sources, &ends.target, copy)?;
@@ -196,28 +201,13 @@ impl Circuit {
 
     /// Copies at the rates of the vector. An attempt after its end uses TCP.
     fn carry(&self, args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
-        let ordinary = Cp {
-            protocol: Some(Protocol::Tcp.to_string()),
-            ..args.clone()
-        };
-        let (start, vector) = match (self.start(), self.vector()) {
-            (start, Ok(vector)) => (start, vector),
-            (_, Err(why)) => {
+        match self.vector() {
+            Ok(vector) => vector::follow((args, printer, copy), self.start(), &vector),
+            Err(why) => {
                 printer.warn(&format!("{why}: the copy continues without it"));
-                return retry::run(&ordinary, printer, copy);
+                retry::run(&vector::ordinary(args), printer, copy)
             }
-        };
-        let end = start.0.saturating_add(vector.end().as_nanos());
-        let booked = Cp {
-            trc: Some(vector.to_string()),
-            vector_at: Some(start),
-            protocol: Some(Protocol::Vbtp.to_string()),
-            ..args.clone()
-        };
-        retry::run(args, printer, |_, printer| {
-            let is_over = unix_nanos().saturating_add(nanos_of(CALL)) >= end;
-            copy(if is_over { &ordinary } else { &booked }, printer)
-        })
+        }
     }
 
     /// Releases the rest of the reservation, and reports how early or late the copy ended.
@@ -273,9 +263,8 @@ const fn nanos_of(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// Time to book, and time until a retried copy moves data.
+/// Time to book.
 const THINK: Duration = Duration::from_millis(500);
-const CALL: Duration = Duration::from_secs(1);
 /// The scheduler moves only reservations that begin in more than ten seconds.
 const SETTLED: Duration = Duration::from_secs(8);
 /// Interval at which the reservation is read again.

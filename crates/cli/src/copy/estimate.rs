@@ -64,9 +64,13 @@ impl Estimate {
             let text = "the size of a list on standard input is unknown: give it with --book-size";
             return Err(usage(text));
         }
-        match (&sources[0], target, &args.choice.files_from) {
-            (Place::Here(_), Place::Ssh { .. }, None) => Ok(found((walked(args, sources)?, REACH))),
-            _ => run_dry(args, copy).map(found),
+        let walked = match target {
+            Place::Ssh { .. } => here(args, sources)?,
+            Place::Here(_) | Place::Daemon { .. } => None,
+        };
+        match walked {
+            Some(bytes) => Ok(found((bytes, REACH))),
+            None => run_dry(args, copy).map(found),
         }
     }
 
@@ -83,6 +87,15 @@ impl Estimate {
         let sync = Duration::from_nanos(unsynced * 1_000_000_000 / DISK_BYTES_PER_SECOND);
         self.reach.clamp(ANSWERS_MIN, REACH_MAX) + sync
     }
+}
+
+/// Counts the bytes of the sources if they are here and no list selects them.
+pub(super) fn here(args: &Cp, sources: &[Place]) -> Result<Option<u64>, Error> {
+    let is_here = sources.iter().all(|place| matches!(place, Place::Here(_)));
+    if !is_here || args.choice.files_from.is_some() {
+        return Ok(None);
+    }
+    walked(args, sources).map(Some)
 }
 
 /// Counts the bytes to send by a dry run, and measures its time.

@@ -2,7 +2,7 @@
 //!
 //! - [`run`]: the command; `transfer`: one attempt; `retry`: further attempts after network failures
 //! - `options`, `changes`: options as both sides agree on them; `confirm`: the question before `--delete`; `failures`: the list of failures
-//! - `circuit`: copies on a reserved circuit; `endpoints`: both hosts of a copy; `estimate`: the bytes that it will send
+//! - `circuit`: copies on a reserved circuit; `lightpath`: on a path across domains; `vector`: at the rates of both; `endpoints`: both hosts of a copy; `estimate`: the bytes that it will send
 //! - `third_party`: copies between two other hosts; `gateway`: copies through a gateway
 //! - `printer`: output while files move, with `attempts` before the present one; `summary`: output at the end
 //! - `plan`: what a dry run would do
@@ -17,6 +17,7 @@ mod endpoints;
 mod estimate;
 mod failures;
 mod gateway;
+mod lightpath;
 mod options;
 mod pace;
 mod plan;
@@ -26,3 +27,4 @@ mod retry;
 mod summary;
 mod third_party;
 mod transfer;
+mod vector;

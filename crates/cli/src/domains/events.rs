@@ -27,10 +27,16 @@ pub(super) fn domain(status: &StatusView) {
 
 /// Prints a path.
 pub(super) fn path(path: &PathView) {
-    let mut event = path_of(path);
+    let mut event = event(path);
     event["v"] = json!(1);
-    event["type"] = json!("path");
     print_json(&event);
+}
+
+/// Returns the event of a path, without its version.
+pub(crate) fn event(path: &PathView) -> Value {
+    let mut event = path_of(path);
+    event["type"] = json!("path");
+    event
 }
 
 fn path_of(path: &PathView) -> Value {

@@ -2,6 +2,6 @@
 //!
 //! - [`run`]: the commands; `request`: options as a request; `events`: domains and paths as JSON
 
-mod events;
+pub(crate) mod events;
 mod request;
 pub(crate) mod run;

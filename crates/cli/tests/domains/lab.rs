@@ -10,6 +10,7 @@
 use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -88,19 +89,22 @@ impl Domains {
         let mut serve = lab.command(host, env!("CARGO_BIN_EXE_lighthaul")).unwrap();
         serve.args(["domains", "serve", "--config"]);
         serve.arg(near.at(&format!("{host}.toml")));
-        serve.arg("--socket").arg(near.at(&format!("{host}.sock")));
+        serve.arg("--socket").arg(self.socket(host));
         let mut service = Running::start(serve);
         service.says("answering `lighthaul path`");
         service
+    }
+
+    /// Returns the socket of the service of a domain.
+    pub(crate) fn socket(&self, host: &str) -> PathBuf {
+        self.far.near.at(&format!("{host}.sock"))
     }
 
     /// Runs `lighthaul` with words for the service of a domain.
     pub(crate) fn ask(&self, host: &str, words: &[&str]) -> Outcome {
         let near = &self.far.near;
         let mut command = near.lighthaul(words);
-        command
-            .arg("--socket")
-            .arg(near.at(&format!("{host}.sock")));
+        command.arg("--socket").arg(self.socket(host));
         near.run(command)
     }
 

@@ -100,6 +100,44 @@ fn packets_of_a_copy_cross_the_boundaries_of_ranges() {
     stop(domains);
 }
 
+/// No packet passes from `a` to `b` before the copy has its path.
+#[test]
+fn copy_books_its_own_path_and_releases_it() {
+    let Some(domains) = Domains::start("copy_books_its_own_path_and_releases_it") else {
+        return;
+    };
+    assert!(!domains.is_open(), "packets pass without a path");
+    let source = domains.far.near.file("source", BYTES);
+    let place = domains.far.place("copy");
+    let socket = domains.socket("one");
+    let options = [
+        "--book-path",
+        "--domain-socket",
+        socket.to_str().unwrap(),
+        "--node",
+        "a",
+        "--far-node",
+        "b",
+        "--rate",
+        "40Mb/s",
+        "--json",
+    ];
+    let copy = domains
+        .far
+        .copy(&options, &[source.to_str().unwrap(), &place]);
+    let done = Running::start(copy).finish().assert_succeeded();
+    let events: Vec<_> = done.out.iter().map(|line| event(line)).collect();
+    let stages = events.iter().filter(|one| one["type"] == "path");
+    let stages: Vec<_> = stages.map(|one| one["stage"].as_str().unwrap()).collect();
+    assert_eq!(stages, ["committed", "released"]);
+    let start = events.iter().find(|one| one["type"] == "start").unwrap();
+    assert_eq!(start["protocol"], "vbtp");
+    let copied = fs::read(domains.far.target.join("copy")).unwrap();
+    assert!(copied == fs::read(&source).unwrap(), "the copy differs");
+    assert_freed(&domains);
+    stop(domains);
+}
+
 /// Returns the ID of the path that `lighthaul path` has printed.
 fn id_of(shown: &[String]) -> String {
     shown[0].split_whitespace().nth(1).unwrap().to_owned()

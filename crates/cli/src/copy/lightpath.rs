@@ -1,0 +1,169 @@
+//! Copies on a path across domains, which the service of this host's domain reserves.
+//!
+//! ```text
+//! request -> wait for the start -> connect -> copy at the rates of the path -> release
+//! ```
+//!
+//! Before its start a path may carry no packet at all. So the size comes from the files here, and the
+//! copy connects after the start. The path is longer by that time, and by that of the last answers. The
+//! copy uses four fifths of each rate: devices count headers, and control needs some of it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use lighthaul_base::trc::Step;
+use lighthaul_base::{Instant, Rate, Trc};
+use lighthaul_booking_client::json::Timestamp;
+use lighthaul_booking_client::zone::Zone;
+use lighthaul_copy::watch::Summary;
+use lighthaul_domains::Handle;
+use lighthaul_domains::control::{Answer, PathId, PathRequest, PathView, Question};
+use lighthaul_grammar::copy::Cp;
+use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_remote::paths;
+use lighthaul_service::domain::ask;
+use lighthaul_session::error::Error;
+
+use crate::copy::endpoints::Endpoints;
+use crate::copy::estimate::{Copy, here};
+use crate::copy::printer::Printer;
+use crate::copy::retry::{self, sleep};
+use crate::copy::vector;
+use crate::domains::events;
+use crate::error::{Fault, usage};
+
+/// Runs `copy` on a path of its own.
+pub(super) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
+    let ends = Endpoints::of(args)?;
+    let bytes = match args.booked.book_size {
+        Some(size) => size.0,
+        None => here(args, &ends.sources)?.ok_or_else(|| {
+            usage("the size of files on another host is unknown before the path is there: give it with --book-size")
+        })?,
+    };
+    if bytes == 0 {
+        printer.note("lighthaul: there is nothing to copy, so no path is reserved");
+        return retry::run(args, printer, copy);
+    }
+    let socket = args.booked.domain_socket.clone();
+    let socket = socket.unwrap_or_else(paths::domain_socket);
+    let path = reserve(args, &ends, bytes, &socket)?;
+    let result = carry(&path, (args, printer, copy));
+    release(path.id, &socket, printer);
+    result
+}
+
+/// Reserves a path that carries the bytes, with time to connect and to end.
+fn reserve(args: &Cp, ends: &Endpoints, bytes: u64, socket: &Path) -> Result<PathView, Error> {
+    let needed = bytes.saturating_add(bytes / PART);
+    let mut lost = args.rate.map_or(0, |rate| rate.bytes_in(SPARE));
+    let mut tries = TRIES;
+    loop {
+        let question = Question::Path(request(args, ends, needed.saturating_add(lost)));
+        let path = answer(ask(socket, &question)?)?;
+        let lost_now = bytes_before(&path, SPARE);
+        tries -= 1;
+        if lost_now <= lost || tries == 0 {
+            return Ok(path);
+        }
+        answer(ask(socket, &Question::Release(path.id))?)?;
+        lost = lost_now;
+    }
+}
+
+fn request(args: &Cp, ends: &Endpoints, bytes: u64) -> PathRequest {
+    let now = unix_nanos();
+    let latest = now.saturating_add(WINDOW.as_nanos() as u64);
+    PathRequest {
+        id: PathId(Handle::new_id()),
+        from: ends.from.clone(),
+        to: ends.to.clone(),
+        bytes,
+        rate_max_bps: args.rate.map(Rate::as_bps),
+        rate_min_bps: None,
+        earliest: now,
+        latest: args.later.deadline.map_or(latest, |by| by.0.0),
+        exclude_domains: Vec::new(),
+        exclude_links: Vec::new(),
+        protect: false,
+    }
+}
+
+fn answer(answer: Answer) -> Result<PathView, Error> {
+    match answer {
+        Answer::Path(path) => Ok(path),
+        Answer::Status(_) | Answer::Problem(_) => Err(Fault::Answer.into()),
+    }
+}
+
+/// Returns the bytes that a path carries in the first part of its time.
+fn bytes_before(path: &PathView, time: Duration) -> u64 {
+    let start = path.steps.first().map_or(0, |step| step.from);
+    let till = start.saturating_add(time.as_nanos() as u64);
+    let bytes = path.steps.iter().map(|step| {
+        let nanos = step.till.min(till).saturating_sub(step.from);
+        let rate = Rate::from_bps(step.rate_bps);
+        rate.map_or(0, |rate| rate.bytes_in(Duration::from_nanos(nanos)))
+    });
+    bytes.sum()
+}
+
+/// Waits for the start of a path, and copies at its rates.
+fn carry(
+    path: &PathView,
+    (args, printer, copy): (&Cp, &mut Printer, Copy),
+) -> Result<Summary, Error> {
+    let start = Timestamp(path.steps.first().map_or(0, |step| step.from));
+    let end = Timestamp(path.steps.last().map_or(0, |step| step.till));
+    let text = format!(
+        "path {} is reserved from {} to {}",
+        path.id,
+        Zone::LOCAL.shown(start),
+        Zone::LOCAL.shown(end.second_after()),
+    );
+    printer.tell(events::event(path), &text);
+    let left = Duration::from_nanos(start.0.saturating_sub(unix_nanos()));
+    sleep(left + SETTLE)?;
+    let vector = rates(path).ok_or_else(|| Fault::Reservation {
+        id: path.id.to_string(),
+        why: "its steps are too short".to_owned(),
+    })?;
+    vector::follow((args, printer, copy), start, &vector)
+}
+
+/// Returns the rates that a copy uses: four fifths of each, away from the changes.
+fn rates(path: &PathView) -> Option<Trc> {
+    let zero = path.steps.first()?.from;
+    let at = |nanos: u64| Instant::from_nanos(nanos - zero);
+    let steps = path.steps.iter().map(|step| {
+        Some(Step {
+            from: at(step.from),
+            till: at(step.till),
+            rate: Rate::from_bps(step.rate_bps / 5 * 4)?,
+        })
+    });
+    let steps: Option<Vec<Step>> = steps.collect();
+    Trc::new(steps?).ok()?.narrowed(SETTLE)
+}
+
+fn release(id: PathId, socket: &Path, printer: &mut Printer) {
+    match ask(socket, &Question::Release(id)).and_then(answer) {
+        Ok(path) => printer.tell(events::event(&path), &format!("path {id} is released")),
+        // its time has passed, or a domain has given it up
+        Err(why) => printer.note(&format!(
+            "lighthaul: path {id} is not released: {}",
+            why.text()
+        )),
+    }
+}
+
+/// Part of the bytes that is added: the copy uses four fifths of the rates, and resends a few packets.
+const PART: u64 = 3;
+/// Time to connect after the start of a path, and for the last answers and writes at its end. What is left is released.
+const SPARE: Duration = Duration::from_secs(6);
+/// Time for clocks that differ and for devices that settle, around each change of a rate.
+const SETTLE: Duration = Duration::from_millis(200);
+/// Maximum number of requests for a copy.
+const TRIES: u32 = 3;
+/// Default time from now to the latest end: the usual horizon of neighbors.
+const WINDOW: Duration = Duration::from_hours(24 * 30);
