@@ -1,6 +1,7 @@
 //! Decoders of the control socket of a domain: questions and answers, end points, and IDs of paths.
 
 use lighthaul_domains::control::{Answer, Endpoint, PathId, Question};
+use lighthaul_domains::service::IdPrefix;
 
 /// Reads a question and an answer. What is read survives its line.
 pub fn message(octets: &[u8]) {
@@ -20,11 +21,13 @@ pub fn endpoint(octets: &[u8]) {
     }
 }
 
-/// Reads the ID of a path. What is read survives its text.
+/// Reads the ID of a path, and first digits of one. What is read survives its text.
 pub fn path_id(octets: &[u8]) {
     let text = String::from_utf8_lossy(octets);
+    let prefix = IdPrefix::parse(&text);
     if let Ok(id) = text.parse::<PathId>() {
         assert_eq!(id.to_string().parse(), Ok(id));
+        assert!(prefix.is_some_and(|prefix| prefix.begins(id.0)));
         assert!(
             id.digits()
                 .bytes()

@@ -13,7 +13,7 @@ use lighthaul_io::host::interrupt;
 /// Clock that begins with the first look after a stop was requested.
 static STOPPING: OnceLock<Clock> = OnceLock::new();
 
-/// Returns true if a stop was requested, and the time for answers is over.
+/// Returns true if a stop was requested, and the time for answers has ended.
 pub(crate) fn is_overdue() -> bool {
     interrupt::is_requested() && STOPPING.get_or_init(Clock::start).now() >= Instant::ZERO + GRACE
 }

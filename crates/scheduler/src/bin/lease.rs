@@ -153,25 +153,25 @@ fn keep(requester: &Requester, lease: &Lease) -> Result<(), String> {
 
 impl Link {
     fn open(&self, lease: &Lease) -> Result<(), ClientError> {
-        self.patiently(|| open_link(&self.scheduler, &self.name, lease))?;
+        patiently(|| open_link(&self.scheduler, &self.name, lease))?;
         println!("offers the lease as link {}", self.name);
         Ok(())
     }
 
     fn close(&self, lease: &Lease) -> Result<(), ClientError> {
-        self.patiently(|| close_link(&self.scheduler, Timestamp(unix_nanos()), &self.name, lease))
+        patiently(|| close_link(&self.scheduler, Timestamp(unix_nanos()), &self.name, lease))
     }
+}
 
-    /// Tries again while the scheduler cannot be reached, as during its restart.
-    fn patiently(&self, act: impl Fn() -> Result<(), ClientError>) -> Result<(), ClientError> {
-        let clock = Clock::start();
-        loop {
-            match act() {
-                Err(ClientError::Network { .. }) if clock.now().since(Instant::ZERO) < PATIENCE => {
-                    pause(Duration::from_millis(500));
-                }
-                done => return done,
+/// Tries again while the scheduler cannot be reached, as during its restart.
+fn patiently(act: impl Fn() -> Result<(), ClientError>) -> Result<(), ClientError> {
+    let clock = Clock::start();
+    loop {
+        match act() {
+            Err(ClientError::Network { .. }) if clock.now().since(Instant::ZERO) < PATIENCE => {
+                pause(Duration::from_millis(500));
             }
+            done => return done,
         }
     }
 }

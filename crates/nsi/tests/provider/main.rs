@@ -1,12 +1,13 @@
 //! Provider under random requests, times and restarts, with a network of one link in memory.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod overtaken;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
 use std::time::Duration;
 
 use lighthaul_booking_client::json::Timestamp;
@@ -551,69 +552,6 @@ fn directions_that_remain_end_with_the_first() {
     run.link.is_gone.store(true, Ordering::Relaxed);
     run.provider.work();
     assert_eq!(run.link.used(), 0);
-}
-
-#[test]
-fn requests_are_answered_while_the_network_works() {
-    let mut run = Run::new(Path::new(":memory:"));
-    let id = run.reserve_from("urn:n:a").unwrap();
-    let (begun, has_begun) = channel();
-    let (end, may_end) = channel();
-    *run.link.slow.lock().unwrap() = Some((begun, may_end));
-    let provider = Arc::clone(&run.provider);
-    let worker = thread::spawn(move || provider.work());
-    has_begun.recv().unwrap();
-    // the hold is being made
-    let other = run.reserve_from("urn:n:a").unwrap();
-    assert_eq!(run.summaries().len(), 2);
-    run.operate(Operation::Terminate, &id);
-    end.send(()).unwrap();
-    worker.join().unwrap();
-    while run.provider.work() == Duration::ZERO {}
-    let states = run.summaries();
-    let of = |id: &str| states.iter().find(|one| one.connection_id == id).unwrap();
-    assert_eq!(of(&id).states.lifecycle, LifecycleState::Terminated);
-    assert_eq!(of(&other).states.reservation, ReservationState::Held);
-    // the hold that was overtaken has ended
-    assert_eq!(run.link.used(), 1);
-}
-
-#[test]
-fn connection_that_was_never_committed_passes_its_end_time() {
-    let mut run = Run::new(Path::new(":memory:"));
-    let end = Timestamp(run.link.now() + 100 * SECOND);
-    let mut reserve = |mbps| {
-        let answer = run.ask(reserve(mbps, end));
-        let Message::ReserveResponse(id) = answer else {
-            panic!("{answer:?}");
-        };
-        id
-    };
-    let ids = [reserve(LINK_MBPS + 1), reserve(1)];
-    run.provider.work();
-    run.pass(HOLD / SECOND + 1);
-    run.provider.work();
-    let states = |run: &mut Run| {
-        let all = run.summaries();
-        ids.clone().map(|id| {
-            let found = all.iter().find(|one| one.connection_id == id).unwrap();
-            (found.states.reservation, found.states.lifecycle)
-        })
-    };
-    let (failed, late) = (ReservationState::Failed, ReservationState::Timeout);
-    let created = LifecycleState::Created;
-    assert_eq!(states(&mut run), [(failed, created), (late, created)]);
-    run.pass(100);
-    run.provider.work();
-    let passed = LifecycleState::PassedEndTime;
-    assert_eq!(states(&mut run), [(failed, passed), (late, passed)]);
-    assert_eq!(run.provider.work(), Duration::from_secs(1));
-    let refused = run.ask(Message::Request(Operation::Commit, ids[1].clone()));
-    let Message::Fault(why) = refused else {
-        panic!("{refused:?}");
-    };
-    assert_eq!(why.id, ErrorId::InvalidTransition);
-    run.operate(Operation::Terminate, &ids[0]);
 }
 
 proptest! {
