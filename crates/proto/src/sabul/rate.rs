@@ -5,11 +5,12 @@
 //! the last interval weighs 1/16. With 1/8, a competing TCP flow keeps 44 % of its share at 300 Mb/s and 10 ms; with
 //! 1/16 it keeps 59 %, and a single flow is as fast. [`Mode::Swift`] is in `swift.rs`.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 
-use super::config::{Memory, Mode, SYN};
+use super::config::{Memory, Mode, SYN, rate_of};
 use super::sample::{Interval, Loss};
 use super::swift::Swift;
 use super::wire::Ack;
@@ -27,7 +28,7 @@ pub struct RateControl {
 #[derive(Clone, Debug)]
 enum Rules {
     Paper(Paper),
-    Swift(Swift),
+    Swift(Box<Swift>),
 }
 
 impl RateControl {
@@ -35,7 +36,7 @@ impl RateControl {
     pub fn new(mode: Mode, memory: &Memory, packet_bytes: u32) -> Self {
         let rules = match mode {
             Mode::Paper => Rules::Paper(Paper::new(packet_bytes)),
-            Mode::Swift => Rules::Swift(Swift::new(memory, packet_bytes)),
+            Mode::Swift => Rules::Swift(Box::new(Swift::new(memory, packet_bytes))),
         };
         Self {
             bps: (memory.rate.as_bps() as f64).max(BPS_MIN),
@@ -111,10 +112,6 @@ impl RateControl {
             self.bps = bps.max(BPS_MIN);
         }
     }
-}
-
-fn rate_of(bps: f64) -> Rate {
-    Rate::from_bps((bps as i64).unsigned_abs()).unwrap_or(Rate::UNLIMITED)
 }
 
 /// State of the paper's rules.
