@@ -2,7 +2,7 @@
 //!
 //! The requester keeps no file: the provider has the truth. A lease is found by its global reservation
 //! ID. A committed one continues. One that was only held cannot be checked, since queries show no
-//! criteria before the commit, so it is terminated.
+//! criteria before the commit, so it is useless.
 
 use std::time::Duration;
 
@@ -16,32 +16,58 @@ use crate::machine::{LifecycleState, ProvisionState};
 use crate::message::query::{Query, Summary};
 use crate::message::{Criteria, Operation, Reserve, Schedule};
 
+/// Connections that earlier runs have made for a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Earlier {
+    /// Committed connection that continues.
+    pub lease: Option<Lease>,
+    /// Connections that cannot be used, which the caller terminates.
+    pub useless: Vec<Useless>,
+}
+
+/// Connection that cannot be used any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Useless {
+    /// Connection at the provider.
+    pub connection_id: String,
+    /// What it promised, if it was committed. A link may still offer this capacity.
+    pub lease: Option<Lease>,
+}
+
 impl Requester {
-    /// Continues the lease that an earlier run has made for this request, which must have a global
-    /// reservation ID. Terminates all connections with this ID that cannot be used. Returns `None` if
-    /// none is left.
-    pub fn resume(&self, reserve: &Reserve) -> Result<Option<Lease>, LeaseError> {
+    /// Returns the connections that earlier runs have made for this request, which must have a global
+    /// reservation ID. Changes none of them.
+    pub fn earlier(&self, reserve: &Reserve) -> Result<Earlier, LeaseError> {
+        let mut earlier = Earlier::default();
         let Some(global_id) = &reserve.global_id else {
-            return Ok(None);
+            return Ok(earlier);
         };
         // the times are those of the first request
         let wanted = Criteria {
             schedule: Schedule::default(),
             ..reserve.criteria.clone()
         };
-        let mut resumed = None;
         for summary in self.named(global_id)? {
-            let id = &summary.connection_id;
-            let usable = usable(&summary).filter(|_| resumed.is_none());
-            match usable.filter(|lease| check(&wanted, lease).is_ok()) {
-                Some(lease) => {
-                    self.provision(&summary)?;
-                    resumed = Some(lease);
-                }
-                None => self.terminate(id)?,
+            let id = summary.connection_id;
+            let newest = summary.criteria.last();
+            let lease = newest.and_then(|newest| lease(&id, newest).ok());
+            let is_live = summary.states.lifecycle == LifecycleState::Created;
+            let is_usable = |lease: &Lease| is_live && check(&wanted, lease).is_ok();
+            if earlier.lease.is_none() && lease.as_ref().is_some_and(is_usable) {
+                earlier.lease = lease;
+            } else {
+                earlier.useless.push(Useless {
+                    connection_id: id,
+                    lease,
+                });
             }
         }
-        Ok(resumed)
+        Ok(earlier)
+    }
+
+    /// Continues a lease of an earlier run: makes the provider provision it, if it does not yet.
+    pub fn resume(&self, lease: &Lease) -> Result<(), LeaseError> {
+        self.provision(&self.query(&lease.connection_id)?)
     }
 
     /// Returns the connections with a global reservation ID that are not terminated.
@@ -81,15 +107,6 @@ impl Requester {
             }
         }
     }
-}
-
-/// Returns the lease of a connection that is committed and has not ended.
-fn usable(summary: &Summary) -> Option<Lease> {
-    let newest = summary.criteria.last()?;
-    let is_live = summary.states.lifecycle == LifecycleState::Created;
-    lease(&summary.connection_id, newest)
-        .ok()
-        .filter(|_| is_live)
 }
 
 /// Time between two queries.

@@ -11,5 +11,6 @@ pub mod lease;
 pub mod link;
 
 pub use client::{Requester, RequesterConfig};
+pub use earlier::{Earlier, Useless};
 pub use inbox::Inbox;
 pub use lease::{Lease, LeaseError, Step};

@@ -13,18 +13,16 @@
 //! `reply_to`, `source`, `dest`, `capacity_mbps`, `minutes`; and `scheduler`, `scheduler_token`,
 //! `link` for a scheduler that gets the capacity.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::print_stdout,
-    reason = "a program with a listener"
-)]
+#![expect(clippy::disallowed_methods, reason = "a program with a listener")]
 
 use std::error::Error;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write, stderr, stdout};
 use std::net::{TcpListener, TcpStream};
+use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
-use std::{env, fs, thread};
+use std::{env, fmt, fs, thread};
 
 use lighthaul_base::Instant;
 use lighthaul_booking_client::client::{Client, ClientError};
@@ -65,11 +63,22 @@ struct Link {
     name: String,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            warn(why);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let path = env::args()
         .nth(1)
         .ok_or("usage: lighthaul-lease SETTINGS.toml")?;
     let settings: Settings = toml::from_str(&fs::read_to_string(path)?)?;
+    let wanted = wanted(&settings)?;
     interrupt::handle_signals()?;
     let config = RequesterConfig {
         nsa: settings.nsa.clone(),
@@ -83,92 +92,141 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (listener, inbox) = (TcpListener::bind(&settings.listen)?, requester.inbox());
     thread::spawn(move || listen(&listener, &inbox));
     let link = link(&settings)?;
-    let lease = obtain(&requester, &settings)?;
-    if let Some(link) = &link
-        && let Err(why) = link.open(&lease)
-    {
-        requester.terminate(&lease.connection_id)?;
-        return Err(why.into());
+    let lessee = Lessee { requester, link };
+    let lease = lessee.obtain(wanted)?;
+    let kept = lessee.offer(&lease).and_then(|()| lessee.keep(&lease));
+    let ended = lessee.end(&lease);
+    if let (Err(_), Err(second)) = (&kept, &ended) {
+        warn(second);
     }
-    let ended = keep(&requester, &lease);
-    if let Some(link) = &link {
-        link.close(&lease)?;
-    }
-    ended?;
-    let id = &lease.connection_id;
-    // what carries packets stops before its capacity is given up
-    let released = requester.release(id);
-    requester.terminate(id)?;
-    println!("ended the lease {id}");
-    match released {
-        // the time has passed, so nothing carries packets any more
-        Err(LeaseError::Refused { .. }) => Ok(()),
-        released => Ok(released?),
-    }
+    kept.and(ended)
 }
 
-/// Continues the lease of an earlier run, or makes one.
-fn obtain(requester: &Requester, settings: &Settings) -> Result<Lease, LeaseError> {
-    let wanted = wanted(settings);
-    let (word, lease) = match requester.resume(&wanted)? {
-        Some(lease) => ("continues with", lease),
-        None => ("leased", requester.lease(wanted)?),
-    };
-    println!(
-        "{word} {} Mb/s from {} till {} as {}",
-        lease.capacity_mbps, lease.start, lease.end, lease.connection_id
-    );
-    Ok(lease)
+/// Prints a line. A reader that has gone must not end the lease.
+fn say(line: impl fmt::Display) {
+    writeln!(stdout(), "{line}").ok();
 }
 
-/// Waits until the lease ends or a signal comes. Fails if the provider has ended it.
-fn keep(requester: &Requester, lease: &Lease) -> Result<(), String> {
-    let clock = Clock::start();
-    let mut look_at = Instant::ZERO + LOOK;
-    while unix_nanos() < lease.end.0 && !interrupt::is_requested() {
-        pause(Duration::from_millis(100));
-        if clock.now() < look_at {
-            continue;
+/// Prints a line of standard error.
+fn warn(line: impl fmt::Display) {
+    writeln!(stderr(), "lighthaul-lease: {line}").ok();
+}
+
+/// Requester, and the link that has the capacity of its lease.
+struct Lessee {
+    requester: Requester,
+    link: Option<Link>,
+}
+
+impl Lessee {
+    /// Continues the lease of an earlier run, or makes one. Ends what is left of others.
+    fn obtain(&self, wanted: Reserve) -> Result<Lease, Box<dyn Error>> {
+        let earlier = self.requester.earlier(&wanted)?;
+        for useless in &earlier.useless {
+            if let Some(lease) = &useless.lease {
+                self.close(lease)?;
+            }
+            self.requester.terminate(&useless.connection_id)?;
         }
-        look_at = clock.now() + LOOK;
-        let lifecycle = match requester.query(&lease.connection_id) {
-            Ok(summary) => summary.states.lifecycle,
-            // a provider that is away keeps its promise
-            Err(LeaseError::Network { .. } | LeaseError::Protocol { .. }) => continue,
-            Err(why) => return Err(why.to_string()),
+        let (word, lease) = match earlier.lease {
+            Some(lease) => {
+                self.requester.resume(&lease)?;
+                ("continues with", lease)
+            }
+            None => ("leased", self.requester.lease(wanted)?),
         };
-        if !matches!(
-            lifecycle,
-            LifecycleState::Created | LifecycleState::PassedEndTime
-        ) {
-            return Err(format!(
-                "the provider has ended the lease {}: its state is {}; ask its operator",
-                lease.connection_id,
-                lifecycle.name()
-            ));
-        }
+        say(format_args!(
+            "{word} {} Mb/s from {} till {} as {}",
+            lease.capacity_mbps, lease.start, lease.end, lease.connection_id
+        ));
+        Ok(lease)
     }
-    Ok(())
-}
 
-impl Link {
-    fn open(&self, lease: &Lease) -> Result<(), ClientError> {
-        patiently(|| open_link(&self.scheduler, &self.name, lease))?;
-        println!("offers the lease as link {}", self.name);
+    fn offer(&self, lease: &Lease) -> Result<(), Box<dyn Error>> {
+        if let Some(link) = &self.link {
+            patiently(|| open_link(&link.scheduler, &link.name, lease))?;
+            say(format_args!("offers the lease as link {}", link.name));
+        }
         Ok(())
     }
 
     fn close(&self, lease: &Lease) -> Result<(), ClientError> {
-        patiently(|| close_link(&self.scheduler, Timestamp(unix_nanos()), &self.name, lease))
+        let Some(link) = &self.link else {
+            return Ok(());
+        };
+        patiently(|| close_link(&link.scheduler, Timestamp(unix_nanos()), &link.name, lease))
+    }
+
+    /// Waits until the lease ends or a signal comes. Fails if the provider has ended it.
+    fn keep(&self, lease: &Lease) -> Result<(), Box<dyn Error>> {
+        let clock = Clock::start();
+        let mut look_at = Instant::ZERO + LOOK;
+        let mut refusals = 0;
+        while unix_nanos() < lease.end.0 && !interrupt::is_requested() {
+            pause(Duration::from_millis(100));
+            if clock.now() < look_at {
+                continue;
+            }
+            look_at = clock.now() + LOOK;
+            let lifecycle = match self.requester.query(&lease.connection_id) {
+                Ok(summary) => summary.states.lifecycle,
+                // a provider that is away keeps its promise
+                Err(LeaseError::Network { .. } | LeaseError::Protocol { .. }) => continue,
+                Err(LeaseError::Refused { .. }) if refusals < REFUSALS_MAX => {
+                    refusals += 1;
+                    continue;
+                }
+                Err(why) => return Err(why.into()),
+            };
+            refusals = 0;
+            match lifecycle {
+                LifecycleState::Created => {}
+                // its clock may be ahead; the circuit is gone
+                LifecycleState::PassedEndTime => return Ok(()),
+                LifecycleState::Failed
+                | LifecycleState::Terminating
+                | LifecycleState::Terminated => {
+                    let text = format!(
+                        "the provider has ended the lease {}: its state is {}; ask its operator",
+                        lease.connection_id,
+                        lifecycle.name()
+                    );
+                    return Err(text.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the link, and then ends the lease. If the link cannot be closed, the lease stays, and the next start continues
+    /// it: the link must not offer a circuit that is not there.
+    fn end(&self, lease: &Lease) -> Result<(), Box<dyn Error>> {
+        self.close(lease)?;
+        let id = &lease.connection_id;
+        // what carries packets stops before its capacity is given up
+        let released = self.requester.release(id);
+        self.requester.terminate(id)?;
+        say(format_args!("ended the lease {id}"));
+        match released {
+            // the time has passed, so nothing carries packets any more
+            Err(LeaseError::Refused { .. }) => Ok(()),
+            released => Ok(released?),
+        }
     }
 }
 
-/// Tries again while the scheduler cannot be reached, as during its restart.
+/// Tries again while the scheduler cannot be reached, as during its restart. After a signal, this takes less time than a
+/// service manager waits.
 fn patiently(act: impl Fn() -> Result<(), ClientError>) -> Result<(), ClientError> {
     let clock = Clock::start();
     loop {
+        let longest = if interrupt::is_requested() {
+            PATIENCE / 4
+        } else {
+            PATIENCE
+        };
         match act() {
-            Err(ClientError::Network { .. }) if clock.now().since(Instant::ZERO) < PATIENCE => {
+            Err(ClientError::Network { .. }) if clock.now().since(Instant::ZERO) < longest => {
                 pause(Duration::from_millis(500));
             }
             done => return done,
@@ -192,8 +250,10 @@ fn link(settings: &Settings) -> Result<Option<Link>, Box<dyn Error>> {
 }
 
 /// Returns the request of the settings.
-fn wanted(settings: &Settings) -> Reserve {
-    let long = Duration::from_mins(settings.minutes).as_nanos() as u64;
+fn wanted(settings: &Settings) -> Result<Reserve, Box<dyn Error>> {
+    let long = settings.minutes.checked_mul(60_000_000_000);
+    let end = long.and_then(|long| unix_nanos().checked_add(long));
+    let end = end.ok_or("minutes is too large: give the length of the lease in minutes")?;
     let p2p = P2p {
         capacity_mbps: settings.capacity_mbps,
         directionality: Directionality::Bidirectional,
@@ -205,33 +265,76 @@ fn wanted(settings: &Settings) -> Reserve {
     };
     let schedule = Schedule {
         start: None,
-        end: Some(Timestamp(unix_nanos().saturating_add(long))),
+        end: Some(Timestamp(end)),
     };
     let criteria = Criteria {
         schedule,
         p2p: Some(p2p),
         ..Criteria::default()
     };
-    Reserve {
+    Ok(Reserve {
         global_id: Some(settings.id.clone()),
         criteria,
         ..Reserve::default()
-    }
+    })
 }
 
-/// Gives messages to the inbox, one at a time.
+/// Gives messages to the inbox. Anyone may connect, so connections are few and short.
 fn listen(listener: &TcpListener, inbox: &Arc<Inbox>) {
-    for tcp in listener.incoming().flatten() {
-        if let Err(why) = answer(&tcp, inbox) {
-            println!("cannot read a confirmation: {why}");
+    let clock = Clock::start();
+    let mut reported: Option<Instant> = None;
+    let (done, ended) = sync_channel(CONNECTIONS);
+    let mut running = 0;
+    for tcp in listener.incoming() {
+        let mut fault = tcp.as_ref().err().map(ToString::to_string);
+        if fault.is_some() {
+            pause(Duration::from_millis(100));
+        }
+        for end in ended.try_iter() {
+            let end: Result<(), String> = end;
+            running -= 1;
+            fault = end.err().or(fault);
+        }
+        if let Ok(tcp) = tcp
+            && running < CONNECTIONS
+        {
+            let (done, inbox) = (done.clone(), Arc::clone(inbox));
+            running += 1;
+            thread::spawn(move || {
+                let answered = answer(&tcp, &inbox).map_err(|why| why.to_string());
+                done.send(answered).ok();
+            });
+        }
+        if let Some(why) = fault
+            && reported.is_none_or(|last| clock.now() >= last + REPORT)
+        {
+            reported = Some(clock.now());
+            warn(format_args!("cannot read a confirmation: {why}"));
         }
     }
 }
 
+/// Connection that must be read within a time.
+struct Limited<'a> {
+    tcp: &'a TcpStream,
+    clock: Clock,
+}
+
+impl Read for Limited<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let left = (Instant::ZERO + READ_MAX).since(self.clock.now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.tcp.set_read_timeout(Some(left))?;
+        self.tcp.read(buf)
+    }
+}
+
 fn answer(mut tcp: &TcpStream, inbox: &Inbox) -> Result<(), Box<dyn Error>> {
-    tcp.set_read_timeout(Some(READ_MAX))?;
     tcp.set_write_timeout(Some(READ_MAX))?;
-    let mut reader = BufReader::new(tcp.take(MESSAGE_MAX));
+    let clock = Clock::start();
+    let mut reader = BufReader::new(Limited { tcp, clock }.take(MESSAGE_MAX));
     let mut length = 0;
     loop {
         let mut line = String::new();
@@ -262,7 +365,14 @@ fn answer(mut tcp: &TcpStream, inbox: &Inbox) -> Result<(), Box<dyn Error>> {
 }
 
 const STEP_MAX: Duration = Duration::from_mins(3);
+/// Longest time for a confirmation to arrive on a connection.
 const READ_MAX: Duration = Duration::from_secs(10);
+/// Connections that are read at a time; others are closed.
+const CONNECTIONS: usize = 16;
+/// Time between two lines about connections that fail.
+const REPORT: Duration = Duration::from_mins(1);
+/// Queries that the provider may refuse in a row.
+const REFUSALS_MAX: u32 = 3;
 /// Time between two queries of the lease.
 const LOOK: Duration = Duration::from_secs(10);
 /// Longest wait for the scheduler.

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_booking_client::client::{Client, Filter};
+use lighthaul_booking_client::client::{Client, ClientError, Filter};
 use lighthaul_booking_client::https::ServerTrust;
 use lighthaul_booking_client::json::{
     Bps, Bytes, NewOutage, NewReservation, Reservation, Timestamp,
@@ -142,7 +142,7 @@ impl World {
     }
 
     /// Books a transfer over the leased link.
-    fn book(&self, bytes: u64, rate_max: Option<u64>) -> Option<Reservation> {
+    fn book(&self, bytes: u64, rate_max: Option<u64>) -> Result<Reservation, ClientError> {
         let transfer = NewReservation {
             path: Some(vec!["b-c".to_owned()]),
             size: Some(Bytes(bytes)),
@@ -150,7 +150,12 @@ impl World {
             commit: true,
             ..NewReservation::default()
         };
-        client(&self.own.1, "ada").reserve(&transfer).ok()
+        client(&self.own.1, "ada").reserve(&transfer)
+    }
+
+    /// Returns true if the scheduler, which runs, offers nothing of the leased link.
+    fn has_no_lease(&self) -> bool {
+        matches!(self.book(1_000_000, None), Err(ClientError::Problem(_)))
     }
 
     /// Returns the states of the reservations at the provider.
@@ -179,10 +184,7 @@ fn client(of: &Instance, token: &str) -> Client {
 #[test]
 fn transfers_run_inside_a_lease_that_survives_kills_of_each_process() {
     let mut world = World::start();
-    assert!(
-        world.book(1_000_000, None).is_none(),
-        "there is no lease yet"
-    );
+    assert!(world.has_no_lease(), "there is no lease yet");
     let mut lessee = world.lease();
     let line = lessee.says("leased 1000 Mb/s from ");
     let (times, id) = line.rsplit_once(" as ").unwrap();
@@ -215,12 +217,12 @@ fn transfers_run_inside_a_lease_that_survives_kills_of_each_process() {
         (kept.steps, kept.promised_end),
         (second.steps, second.promised_end)
     );
-    assert!(world.book(1_000_000, None).is_some());
+    world.book(1_000_000, None).unwrap();
     assert_eq!(world.states(), [ReservationState::Active; 2]);
     assert!(lessee.stop(), "the lease ends with success");
     lessee.says(&format!("ended the lease {id}"));
     world.wait_for(&[ReservationState::Terminated; 2]);
-    assert!(world.book(1_000_000, None).is_none(), "the lease has ended");
+    assert!(world.has_no_lease(), "the lease has ended");
     assert!(unix_nanos() < till.0);
 }
 
@@ -236,12 +238,29 @@ fn link_closes_when_the_provider_ends_the_lease() {
     let world = World::start();
     let mut lessee = world.lease();
     lessee.says("offers the lease as link b-c");
-    assert!(world.book(1_000_000, None).is_some());
+    world.book(1_000_000, None).unwrap();
     let provider = client(&world.provider.1, "olga");
     let all = provider.reservations(&Filter::default(), None).unwrap();
     provider.cancel(all.items[0].id, "maintenance").unwrap();
     assert!(!lessee.child.wait().unwrap().success());
-    assert!(world.book(1_000_000, None).is_none(), "the lease has ended");
+    assert!(world.has_no_lease(), "the lease has ended");
+}
+
+#[test]
+fn restart_closes_the_link_of_a_lease_that_it_cannot_continue() {
+    let mut world = World::start();
+    let mut lessee = world.lease();
+    lessee.says("offers the lease as link b-c");
+    world.book(1_000_000, None).unwrap();
+    lessee.kill();
+    // no provider has this rate, so there is no lease any more
+    world.settings = world
+        .settings
+        .replace("capacity_mbps = 1000", "capacity_mbps = 1000000");
+    let mut lessee = world.lease();
+    assert!(!lessee.child.wait().unwrap().success());
+    assert!(world.has_no_lease(), "the old lease has ended");
+    world.wait_for(&[ReservationState::Terminated; 2]);
 }
 
 const LONG: Duration = Duration::from_mins(1);
