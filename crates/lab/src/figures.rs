@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::circuit_use::CircuitPlan;
 use crate::contest;
 use crate::error::Result;
 use crate::figure::{Figure, keep};
@@ -40,6 +41,10 @@ pub fn figures(dir: &Path, mut emulate: Option<Emulate<'_>>) -> Result<Vec<Figur
         let draw = |table: &Table| plan.plot(table);
         figures.push(keep(dir, &plan.name, plan.simulate(), draw)?);
     }
+    for plan in circuit_plans(dir)? {
+        let draw = |table: &Table| plan.plot(table);
+        figures.push(keep(dir, &plan.name, plan.simulate(), draw)?);
+    }
     figures.extend(latency::figures::figures(&dir.join("latency"))?);
     figures.extend(slabs::figures::figures(&dir.join("slabs"))?);
     let tools = dir.join("tools");
@@ -51,10 +56,11 @@ pub fn figures(dir: &Path, mut emulate: Option<Emulate<'_>>) -> Result<Vec<Figur
     Ok(figures)
 }
 
-/// Reads the plans in `dir`, sorted by name, without those of [`vector_plans`] and [`shared_link_plans`].
+/// Reads the plans in `dir`, sorted by name, without those of [`vector_plans`], [`circuit_plans`] and
+/// [`shared_link_plans`].
 pub fn plans(dir: &Path) -> Result<Vec<Plan>> {
     let files = file::plans(dir)?.into_iter();
-    let files = files.filter(|file| !is_vector(file) && !is_shared_link(file));
+    let files = files.filter(|file| !is_vector(file) && !is_circuit(file) && !is_shared_link(file));
     file::read_all(files, Plan::parse)
 }
 
@@ -62,6 +68,14 @@ pub fn plans(dir: &Path) -> Result<Vec<Plan>> {
 pub fn vector_plans(dir: &Path) -> Result<Vec<VectorPlan>> {
     let files = file::plans(dir)?.into_iter().filter(|file| is_vector(file));
     file::read_all(files, VectorPlan::parse)
+}
+
+/// Reads the plans of copies on a circuit, in files named `circuit-*`.
+pub fn circuit_plans(dir: &Path) -> Result<Vec<CircuitPlan>> {
+    let files = file::plans(dir)?
+        .into_iter()
+        .filter(|file| is_circuit(file));
+    file::read_all(files, CircuitPlan::parse)
 }
 
 /// Reads the plans of several SABUL flows, in files named `sabul-*`.
@@ -92,6 +106,10 @@ fn column(table: &Table, series: &Series) -> Option<usize> {
 
 fn is_vector(file: &Path) -> bool {
     begins(file, "vbtp-")
+}
+
+fn is_circuit(file: &Path) -> bool {
+    begins(file, "circuit-")
 }
 
 fn is_shared_link(file: &Path) -> bool {

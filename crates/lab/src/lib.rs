@@ -7,11 +7,13 @@
 //! - [`plan`]: plans of figures; [`simulate`]: their simulation in virtual time; [`table`],
 //!   [`plot`]: results; [`figure`]: one figure; [`figures`]: all of them
 //! - [`probe`]: emulation of a case with the `lighthaul` command
-//! - [`vector`]: transfers that follow a TRC vector; [`shared_link_plan`]: several SABUL flows
+//! - [`vector`]: transfers that follow a TRC vector; [`circuit_use`]: copies of several objects on a circuit;
+//!   [`shared_link_plan`]: several SABUL flows
 //! - [`contest`], [`latency`], [`slabs`]: other kinds of figures; [`measured`]: those measured with real
 //!   programs; `panels`: their pictures; `file`: plans in files
 //! - [`quantity`]: parsers of rates, sizes, times and probabilities; [`error`]: errors
 
+pub mod circuit_use;
 pub mod congestion;
 pub mod contest;
 pub mod core_load;

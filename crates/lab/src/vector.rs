@@ -249,7 +249,6 @@ fn config(
         burst: None,
         share: (1, 1),
         rtt,
-        repeat: rtt / 20,
         settle: quantity::duration(&packet.settle)?,
         ack_every: Duration::from_millis(10),
         window: 1 << 18,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_lab::contest;
 use lighthaul_lab::figure::{accepted, faults};
-use lighthaul_lab::figures::{plans, shared_link_plans, vector_plans};
+use lighthaul_lab::figures::{circuit_plans, plans, shared_link_plans, vector_plans};
 use lighthaul_lab::latency;
 use lighthaul_lab::measured::{self, MeasuredPlan};
 use lighthaul_lab::plot::{plot, plot_shared_link};
@@ -39,6 +39,20 @@ fn simulated_vectors_match_the_accepted_tables() {
         let accepted = read(dir, &plan.name);
         assert_held(&plan.name, plan.simulate(), &accepted);
         assert_drawn(&plan.plot(&accepted).unwrap());
+    }
+}
+
+#[test]
+fn simulated_circuits_match_the_accepted_tables() {
+    let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures"));
+    let plans = circuit_plans(dir).unwrap();
+    assert_eq!(plans.len(), 1);
+    for mut plan in plans {
+        let accepted = read(dir, &plan.name);
+        assert_drawn(&plan.plot(&accepted).unwrap());
+        // `make figures` simulates all sizes.
+        plan.sizes.retain(|size| *size == 5_000_000_000);
+        assert_held(&plan.name, plan.simulate(), &accepted);
     }
 }
 

@@ -80,7 +80,7 @@ fn config(link: &SharedLink, mode: Mode) -> sabul::Config {
         mode,
         memory: sabul::Memory::measured(link.rate, link.rtt),
         rate_max: match mode {
-            Mode::Paper => link.rate,
+            Mode::Paper | Mode::Fixed => link.rate,
             Mode::Swift => link.rate.scaled(2, 1),
         },
         burst: None,

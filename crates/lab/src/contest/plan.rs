@@ -101,14 +101,28 @@ pub struct Trials {
 /// Conditions at the receiver of a transfer.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// True for RBUDP+, with feedback; false for RBUDP.
-    pub feedback: bool,
+    /// Protocol that carries the object.
+    pub protocol: TrialProtocol,
+    /// Longest IP packet in bytes.
+    pub mtu: u32,
     /// Number of tasks that load the receiver's core with computation and memory accesses.
     pub tasks: u32,
     /// Size of the receiver's socket buffer in bytes; `None` for the size that a copy requests.
     pub socket_bytes: Option<usize>,
     /// Destination of the object.
     pub target: Target,
+}
+
+/// Protocol of a transfer at a fixed rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrialProtocol {
+    /// RBUDP.
+    Rbudp,
+    /// RBUDP+, with feedback.
+    RbudpPlus,
+    /// SABUL without its rate control.
+    Sabul,
 }
 
 /// Destination of an object.
@@ -254,8 +268,8 @@ struct TrialsSettings {
 struct TrialCurve {
     #[serde(flatten)]
     curve: Curve,
-    #[serde(default)]
-    feedback: bool,
+    protocol: Option<TrialProtocol>,
+    mtu: Option<u32>,
     #[serde(default)]
     tasks: u32,
     socket: Option<String>,
@@ -366,9 +380,14 @@ impl TrialCurve {
         if self.tasks > TASKS_MAX {
             return Err(format!("`tasks` must be at most {TASKS_MAX}"));
         }
+        let mtu = self.mtu.unwrap_or(MTU);
+        if !(MTU..=MTU_MAX).contains(&mtu) {
+            return Err(format!("`mtu` must be from {MTU} to {MTU_MAX}"));
+        }
         let socket = self.socket.as_deref().map(bytes).transpose()?;
         let trial = Trial {
-            feedback: self.feedback,
+            protocol: self.protocol.unwrap_or(TrialProtocol::Rbudp),
+            mtu,
             tasks: self.tasks,
             socket_bytes: socket.map(|bytes| bytes as usize),
             target: self.folder.map_or(Target::Memory, Target::Folder),
@@ -402,6 +421,8 @@ const MICE_MAX: u32 = 1000;
 const CROWD_MAX: u32 = 20;
 const RUNS_MAX: u32 = 100;
 const TASKS_MAX: u32 = 64;
+const MTU: u32 = 1500;
+const MTU_MAX: u32 = 9000;
 
 #[cfg(test)]
 mod tests {

@@ -22,7 +22,7 @@ pub(super) struct Args {
     /// Number of runs of each measurement (courses run once)
     #[arg(long, default_value_t = 1)]
     pub(super) runs: u32,
-    /// Duration of a long measurement in seconds [default: 60; lengths 120, courses 30, edges 20]
+    /// Duration of a long measurement in seconds [default: 60; lengths and courses 120, edges 20]
     #[arg(long)]
     pub(super) seconds: Option<u32>,
     /// Total number of short connections
@@ -114,8 +114,7 @@ impl Measurement {
             Self::Short => 5,
             Self::Near => or(60).min(10),
             Self::Long | Self::Delays | Self::Keys | Self::Brief => or(60),
-            Self::Lengths => or(120),
-            Self::Courses => or(30),
+            Self::Lengths | Self::Courses => or(120),
             Self::Edges => or(20),
         }
     }
