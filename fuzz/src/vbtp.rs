@@ -59,7 +59,6 @@ fn begin(reader: &mut Reader<'_>) -> Option<Pair<Sender, Receiver>> {
         burst: None,
         share: (1, u32::from(reader.u8().ok()?)),
         rtt: Duration::from_micros(u64::from(reader.u16().ok()?)),
-        repeat: Duration::from_micros(u64::from(reader.u16().ok()?)),
         settle: Duration::from_micros(u64::from(reader.u8().ok()?)),
         ack_every: Duration::from_micros(u64::from(reader.u8().ok()?)),
         window: u32::from(reader.u16().ok()?),

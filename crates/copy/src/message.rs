@@ -125,6 +125,8 @@ pub enum Message {
     Delta(DeltaStretch),
     /// Change of the rate during the copy, with the reason.
     Changed(#[serde(deserialize_with = "peer_text::read")] String),
+    /// All data have left the circuit of the sender.
+    CircuitReleased,
 }
 
 impl Topic for Message {

@@ -332,6 +332,7 @@ fn bytes(event: &CopyEvent) -> usize {
         | CopyEvent::Hashed(_)
         | CopyEvent::Planned(_)
         | CopyEvent::Done(_)
+        | CopyEvent::CircuitReleased
         | CopyEvent::Failed(_) => &[],
     };
     let path = |path: &Vec<u8>| size_of::<Vec<u8>>() + path.len();

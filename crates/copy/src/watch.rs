@@ -62,6 +62,8 @@ pub enum CopyEvent {
     Failed(Failed),
     /// Change of the rate during the copy, with the reason.
     Changed(#[serde(deserialize_with = "peer_text::read")] String),
+    /// All data have left the circuit, which may be given to another copy. Files may not be in place yet.
+    CircuitReleased,
 }
 
 /// Parameters of a copy when the data begin to move.

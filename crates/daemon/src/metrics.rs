@@ -174,6 +174,7 @@ impl Meter<'_> {
             | CopyEvent::Done(_)
             | CopyEvent::Removed(_)
             | CopyEvent::Hashed(_)
+            | CopyEvent::CircuitReleased
             | CopyEvent::Failed(_) => {}
         }
     }

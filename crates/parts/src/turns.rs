@@ -45,13 +45,6 @@ impl Turns {
         turn
     }
 
-    /// Returns the packet of `turn`, or `None` if the turn is lost, forgotten or still to come.
-    #[inline]
-    pub fn number(&self, turn: u64) -> Option<u64> {
-        let nth = usize::try_from(turn.checked_sub(self.first)?).ok()?;
-        self.numbers.get(nth).copied().flatten()
-    }
-
     /// Marks the turns of `range` as lost, and returns their packets.
     pub fn lose(&mut self, range: Range<u64>) -> impl Iterator<Item = u64> + '_ {
         let within = |turn: u64| turn.clamp(self.first, self.count()) - self.first;
@@ -108,7 +101,6 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(turns.count(), count);
-                prop_assert_eq!(turns.number(one), map.get(&one).copied());
                 prop_assert!(turns.since(one).eq(map.range(one..).map(|(_, number)| *number)));
             }
         }

@@ -32,7 +32,6 @@ fn machines(lost: u64) {
         burst: None,
         share: (1, 1),
         rtt: Duration::from_millis(100),
-        repeat: Duration::from_millis(5),
         settle: Duration::from_millis(1),
         ack_every: Duration::from_millis(10),
         window: 1 << 20,

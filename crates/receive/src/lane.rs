@@ -151,6 +151,7 @@ impl Owner<ReceiveMachine> for ReceiveOwner<'_> {
             MachineEvent::Round(..)
             | MachineEvent::Asked(_)
             | MachineEvent::Idle
+            | MachineEvent::Released
             | MachineEvent::Paused(_)
             | MachineEvent::Barren => Ok(Next::Continue),
             MachineEvent::Complete => Ok(Next::Finish),

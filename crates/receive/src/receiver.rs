@@ -357,12 +357,14 @@ impl<'a> Receiving<'a, '_> {
         reported && self.transfer.table.is_complete()
     }
 
-    /// Shows what the sender has chosen or changed. Returns any other message.
+    /// Shows what the sender has chosen, changed or released. Returns any other message.
     fn explain(&self, message: Message) -> Option<Message> {
         let event = if let Message::Chosen { protocol, why } = message {
             CopyEvent::Chosen(protocol.name().to_owned(), why)
         } else if let Message::Changed(why) = message {
             CopyEvent::Changed(why)
+        } else if message == Message::CircuitReleased {
+            CopyEvent::CircuitReleased
         } else {
             return Some(message);
         };
@@ -428,6 +430,7 @@ impl<'a> Receiving<'a, '_> {
             | Message::Offer(_)
             | Message::Chosen { .. }
             | Message::Changed(_)
+            | Message::CircuitReleased
             | Message::Progress(_)
             | Message::Settled { .. }
             | Message::Hashed(_)

@@ -22,7 +22,9 @@ use lighthaul_parts::transfer_rate::PassBegin;
 use lighthaul_session::error::Error;
 use lighthaul_session::machine::{MachineEvent, SendMachine};
 use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::protocol::Protocol;
 
+use super::circuit_turn::CircuitUse;
 use super::queue::PlannedObject;
 use super::rate_control::RateControl;
 use super::source::FileSource;
@@ -101,6 +103,10 @@ impl SendLane<'_> {
         setup.is_remembered = self.common.is_remembered;
         setup.trc.clone_from(&self.common.trc);
         self.store.begin(plan)?;
+        // without datagrams, the vector has no effect
+        let circuit = offer.protocol == Protocol::Vbtp;
+        let circuit = circuit.then(|| transfer.circuit.take(&transfer.threads));
+        let circuit = circuit.transpose()?;
         let now = session.clock.now();
         let learned = &transfer.learned;
         let mut sender = SendMachine::new(now, &setup, learned.load());
@@ -112,6 +118,8 @@ impl SendLane<'_> {
             reports: &self.reports,
             reported: false,
             passed: false,
+            has_left: false,
+            circuit,
             udp: self.lane.udp.is_some(),
             pass: None,
             before: Before::of(counts),
@@ -120,6 +128,9 @@ impl SendLane<'_> {
         };
         let ran = run(&mut sender, &mut self.lane, &mut self.store, &mut owner);
         owner.count(&sender);
+        if ran.is_ok() {
+            owner.leave();
+        }
         counts.end();
         match (ran, owner.failed.take()) {
             (Err(_), Some(error)) => return Err(error),
@@ -146,6 +157,7 @@ impl Before {
     }
 }
 
+// fields: state of one object, which each event reads and changes
 struct SendOwner<'a> {
     common: &'a Common<'a>,
     counts: &'a Counts,
@@ -156,6 +168,10 @@ struct SendOwner<'a> {
     reported: bool,
     /// True if another lane may have started.
     passed: bool,
+    /// True if all of the object has left this host.
+    has_left: bool,
+    /// Use of the circuit, until the machine releases it.
+    circuit: Option<CircuitUse<'a>>,
     udp: bool,
     /// Begin of the current pass.
     pass: Option<PassBegin>,
@@ -199,6 +215,14 @@ impl SendOwner<'_> {
         if !std::mem::replace(&mut self.passed, true) {
             self.common.transfer.learned.store(sender.learned());
             self.common.transfer.queue.pass_turn();
+        }
+    }
+
+    /// Lets another lane use the circuit, since all of the object has left this host.
+    fn leave(&mut self) {
+        self.circuit = None;
+        if !std::mem::replace(&mut self.has_left, true) {
+            self.common.transfer.queue.count_sent();
         }
     }
 
@@ -263,6 +287,11 @@ impl Owner<SendMachine> for SendOwner<'_> {
                 Ok(Next::Continue)
             }
             MachineEvent::Idle => Ok(Next::Continue),
+            MachineEvent::Released => {
+                self.leave();
+                self.pass_turn(sender);
+                Ok(Next::Continue)
+            }
             MachineEvent::Barren => Ok(self.divert("a whole round of datagrams was lost")),
             MachineEvent::Complete => {
                 self.end_pass(0, now);

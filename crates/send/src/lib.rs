@@ -7,9 +7,10 @@
 //! - `removals`: removal of files that are in place
 //! - `delta`: search of changed files for what the receiver has; `deltas`: files that wait for it
 //! - `held`: digests of ranges that the receiver holds from an earlier run; `holes`: check of holes
-//! - `lane`: objects of one lane; `source`: their bytes from files
+//! - `lane`: objects of one lane; `source`: their bytes from files; `circuit_turn`: turns of the lanes on a circuit
 pub mod sender;
 
+mod circuit_turn;
 mod contents;
 mod delta;
 mod deltas;

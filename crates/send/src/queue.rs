@@ -98,6 +98,8 @@ struct QueueState {
     listed: bool,
     /// Lanes that send an object for the first time.
     blasting: usize,
+    /// Objects that lanes have taken, and that have not left this host or its circuit.
+    unsent: usize,
 }
 
 impl QueueState {
@@ -452,6 +454,17 @@ impl Queue {
         self.changed.notify_all();
     }
 
+    /// Records that an object has left this host, or its circuit.
+    pub(crate) fn count_sent(&self) {
+        self.lock().unsent -= 1;
+    }
+
+    /// Returns true if all that the receiver wants has left this host, or its circuit.
+    pub(crate) fn is_sent(&self) -> bool {
+        let state = self.lock();
+        state.unsent == 0 && state.ready.is_empty() && state.is_answered()
+    }
+
     /// Counts settled entries. The entries in `failed` have failed, so nothing more of them is
     /// sent.
     pub(crate) fn settle(
@@ -513,6 +526,7 @@ impl Queue {
         let number = state.totals.objects;
         state.totals.objects += 1;
         state.blasting += 1;
+        state.unsent += 1;
         let layout = Layout::new(pieces).map_err(|_| Fault::SourcesTooLarge)?;
         Ok(Some(PlannedObject {
             number,

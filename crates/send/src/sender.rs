@@ -167,6 +167,7 @@ impl<'a> Sending<'a, '_> {
         let begun = clock.now();
         let mut progress = Progress::default();
         let mut sent = false;
+        let mut uses_circuit = !self.transfer.options().trc.is_empty();
         let work = &self.transfer.threads.work;
         let mut stall = Stall::new(begun, self.transfer.options().stall);
         let mut best = 0;
@@ -183,6 +184,11 @@ impl<'a> Sending<'a, '_> {
             }
             stall.check(clock.now(), work, self.transfer.session.told_work())?;
             self.transfer.explain(rate.limit(&self.transfer.settings));
+            if uses_circuit && self.transfer.queue.is_sent() {
+                uses_circuit = false;
+                self.transfer.session.say(&Message::CircuitReleased)?;
+                self.transfer.monitor.show(CopyEvent::CircuitReleased);
+            }
             if !sent && !lanes_run() {
                 sent = true;
                 self.transfer.threads.check()?;
@@ -307,6 +313,7 @@ impl<'a> Sending<'a, '_> {
             | Message::Explore
             | Message::Offer(_)
             | Message::Chosen { .. }
+            | Message::CircuitReleased
             | Message::Changed(_)
             | Message::Object(_)
             | Message::Reports { .. }

@@ -17,6 +17,7 @@ use lighthaul_session::machine::SharedLearned;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 
+use super::circuit_turn::CircuitTurn;
 use super::queue::Queue;
 use super::removals::Removals;
 use super::settings::Settings;
@@ -28,6 +29,8 @@ pub(super) struct Transfer<'a> {
     pub(super) stream: Stream,
     pub(super) threads: ThreadGroup,
     pub(super) queue: Queue,
+    /// Turn of the lanes on the circuit, if there is one.
+    pub(super) circuit: CircuitTurn,
     /// Files to remove when they are in place.
     pub(super) removals: Removals,
     pub(super) monitor: Monitor,
@@ -54,6 +57,7 @@ impl<'a> Transfer<'a> {
             stream: session.control.open(LIST)?,
             threads: ThreadGroup::default(),
             queue: Queue::default(),
+            circuit: CircuitTurn::default(),
             removals: Removals::default(),
             monitor: Monitor::default(),
             learned: SharedLearned::default(),

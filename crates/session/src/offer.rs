@@ -214,14 +214,14 @@ fn settle(rtt: Duration) -> Duration {
 }
 
 /// Returns the number of objects at a time, zero for protocols of streams. One object is sent while
-/// another waits for its feedback, and more if there are cores for them. A `booked` path carries
-/// one object.
+/// another waits for its feedback, and more if there are cores for them. A `booked` path carries one
+/// object at a time, and the next one is prepared meanwhile.
 pub fn lanes(asked: Option<Protocol>, booked: bool) -> usize {
     if asked.is_some_and(|asked| !asked.is_datagrams()) {
         return 0;
     }
     if booked || asked == Some(Protocol::Vbtp) {
-        return 1; // it uses the whole circuit
+        return 2;
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     (cores / 2).clamp(2, LANES_MAX)
@@ -232,7 +232,7 @@ pub fn lanes(asked: Option<Protocol>, booked: bool) -> usize {
 pub fn object_len(offer: &Offer, rate: Rate, rtt: Duration) -> u64 {
     let offered = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
     let len = match offered.min(rate) {
-        // the circuit is idle at the end of each object
+        // the next object must last until the tail of this one has arrived
         _ if offer.protocol == Protocol::Vbtp => OBJECT_LEN_MAX,
         Rate::UNLIMITED => OBJECT_LEN_MIN * 16,
         rate => rate.bytes_in((rtt * 5).max(OBJECT_TIME)),

@@ -143,10 +143,14 @@ const REACHED: [(&str, &str); 63] = [
 ];
 
 /// Files and directories that decode only data of the operator, the user or themselves, with a reason.
-const TRUSTED: [(&str, &str); 49] = [
+const TRUSTED: [(&str, &str); 50] = [
     (
         "crates/scheduler/src/bin/lease.rs",
         "settings of the operator; an inbox of nsi decodes messages",
+    ),
+    (
+        "crates/workload/src/circuit.rs",
+        "sent by machines of the same simulation",
     ),
     (
         "crates/workload/src/tcp/messages.rs",

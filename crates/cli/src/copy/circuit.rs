@@ -3,6 +3,9 @@
 //! [`run`] wraps a copy with `--book`. The clock of the scheduler may differ from that of this
 //! host. Steps are therefore narrowed by the possible error, and the copy never sends outside its
 //! reservation. If the reservation ends too early, the rest is copied over TCP.
+//!
+//! The reservation is released when the last byte has left the circuit. The tail of the transfer on the stream, and
+//! the writes of the target to its disk, do not need it.
 
 use std::time::Duration;
 
@@ -47,12 +50,16 @@ pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summar
     }
     let mut circuit = Circuit::book(args, &ends, estimate)?;
     circuit.announce(printer);
-    let result = circuit
-        .wait(printer)
-        .and_then(|()| circuit.carry(args, printer, copy));
-    circuit.give_back(&result, printer);
+    let (result, early) = match circuit.wait(printer) {
+        Ok(()) => circuit.carry(args, printer, copy),
+        Err(error) => (Err(error), None),
+    };
+    circuit.give_back(&result, early, printer);
     result
 }
+
+/// Answer of the scheduler to a release before the copy has ended, and the time of the request by the clock of this host.
+type EarlyRelease = (Result<Reservation, ClientError>, u64);
 
 /// Reservation, and the difference between the scheduler's clock and this host's.
 struct Circuit {
@@ -79,12 +86,11 @@ impl Circuit {
         let start = unix_nanos().saturating_add(nanos_of(estimate.lead() + THINK));
         let circuit = args.booked.circuit.as_deref();
         let flow = circuit.map(|interface| ends.flow(interface)).transpose()?;
-        let bytes = estimate.bytes;
         let request = NewReservation {
             from: Some(ends.from.clone()),
             to: Some(ends.to.clone()),
-            size: Some(Bytes(bytes.saturating_add(bytes / HEADS).max(1))),
-            margin_percent: Some(MARGIN),
+            size: Some(Bytes(estimate.wire_bytes())),
+            margin_percent: Some(estimate.margin_percent()),
             rate_max: args.rate.map(Bps::from),
             start: Some(there(start)),
             by,
@@ -199,19 +205,33 @@ impl Circuit {
         }
     }
 
-    /// Copies at the rates of the vector. An attempt after its end uses TCP.
-    fn carry(&self, args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
+    /// Copies at the rates of the vector, and releases the reservation as soon as all data have left the circuit.
+    fn carry(
+        &self,
+        args: &Cp,
+        printer: &mut Printer,
+        copy: Copy,
+    ) -> (Result<Summary, Error>, Option<EarlyRelease>) {
         match self.vector() {
-            Ok(vector) => vector::follow((args, printer, copy), self.start(), &vector),
+            Ok(vector) => vector::follow((args, printer, copy), self.start(), &vector, || {
+                let at = unix_nanos();
+                let why = "all data have left the circuit";
+                (self.client.release(self.reservation.id, why), at)
+            }),
             Err(why) => {
                 printer.warn(&format!("{why}: the copy continues without it"));
-                retry::run(&vector::ordinary(args), printer, copy)
+                (retry::run(&vector::ordinary(args), printer, copy), None)
             }
         }
     }
 
-    /// Releases the rest of the reservation, and reports how early or late the copy ended.
-    fn give_back(&mut self, result: &Result<Summary, Error>, printer: &mut Printer) {
+    /// Releases the rest of the reservation, unless that was done before, and reports how early or late the copy ended.
+    fn give_back(
+        &self,
+        result: &Result<Summary, Error>,
+        before: Option<EarlyRelease>,
+        printer: &mut Printer,
+    ) {
         let promised = self.here(self.promise()).0;
         let early = (i128::from(promised) - i128::from(unix_nanos())) as f64 / 1e9;
         let id = self.reservation.id;
@@ -219,16 +239,23 @@ impl Circuit {
             Ok(_) => "the copy is done".to_owned(),
             Err(error) => format!("the copy failed: {error}"),
         };
-        let released = match self.client.release(id, &why) {
+        let release = || match self.client.release(id, &why) {
             // a reservation that has not begun is canceled instead
             Err(ClientError::Problem(_)) => self.client.cancel(id, &why),
             released => released,
         };
+        let (released, at) = match before {
+            Some((Ok(reservation), at)) => (Ok(reservation), at),
+            Some((Err(_), _)) | None => (release(), unix_nanos()),
+        };
+        let end = self.here(self.reservation.promised_end).0;
+        let unused = end.saturating_sub(at) as f64 / 1e9;
         let plan = if early >= 0.0 {
             format!("{early:.1} s early")
         } else {
             format!("{:.1} s late", -early)
         };
+        let is_released = released.is_ok();
         let text = match released {
             Ok(_) => format!("copy finished {plan}; reservation {id} is released"),
             // its last step has ended in the meantime
@@ -237,10 +264,11 @@ impl Circuit {
             }
             Err(why) => format!("cannot release reservation {id}: {why}"),
         };
-        printer.tell(
-            json!({"type": "released", "reservation": id, "early_s": early}),
-            &text,
-        );
+        let mut event = json!({"type": "released", "reservation": id, "early_s": early});
+        if is_released {
+            event["unused_s"] = unused.into();
+        }
+        printer.tell(event, &text);
     }
 }
 
@@ -269,7 +297,3 @@ const THINK: Duration = Duration::from_millis(500);
 const SETTLED: Duration = Duration::from_secs(8);
 /// Interval at which the reservation is read again.
 const LOOK: Duration = Duration::from_secs(4);
-/// File bytes per byte of packet headers, at least, on a path with packets of 1500 bytes.
-const HEADS: u64 = 20;
-/// Addition to the size for losses and the last answers, in percent.
-const MARGIN: u8 = 5;

@@ -38,6 +38,8 @@ pub(super) struct Estimate {
     pub(super) bytes: u64,
     /// Time to connect and to exchange the first messages.
     pub(super) reach: Duration,
+    /// Loss on the path that an earlier copy has measured, in parts per million.
+    lost_ppm: u32,
     /// True if files must be on the disk of the target before the copy is done.
     sync: bool,
 }
@@ -52,13 +54,14 @@ impl Estimate {
         target: &Place,
         copy: Copy,
     ) -> Result<Self, Error> {
-        let found = |(bytes, reach)| Self {
+        let found = |(bytes, reach, lost_ppm)| Self {
             bytes,
             reach,
+            lost_ppm,
             sync: !args.no_sync,
         };
         if let Some(size) = args.booked.book_size {
-            return Ok(found((size.0, REACH)));
+            return Ok(found((size.0, REACH, 0)));
         }
         if args.choice.files_from.as_deref() == Some(Path::new("-")) {
             let text = "the size of a list on standard input is unknown: give it with --book-size";
@@ -69,9 +72,24 @@ impl Estimate {
             Place::Here(_) | Place::Daemon { .. } => None,
         };
         match walked {
-            Some(bytes) => Ok(found((bytes, REACH))),
+            Some(bytes) => Ok(found((bytes, REACH, 0))),
             None => run_dry(args, copy).map(found),
         }
+    }
+
+    /// Returns the bytes that the circuit must carry: those of the files, with the headers of packets.
+    pub(super) fn wire_bytes(&self) -> u64 {
+        self.bytes.saturating_add(self.bytes / HEADS).max(1)
+    }
+
+    /// Returns the addition to the size for packets that are sent again, in percent. It is twice the loss that was last
+    /// measured, and a reserve for losses that are not known and for the first milliseconds. What does not fit is sent
+    /// on the stream.
+    pub(super) fn margin_percent(&self) -> u8 {
+        let lost = (u64::from(self.lost_ppm) * 2).div_ceil(10_000);
+        RESERVE
+            .saturating_add(u8::try_from(lost).unwrap_or(u8::MAX))
+            .min(MARGIN_MAX)
     }
 
     /// Returns how long before the start of the vector the copy connects: twice the measured time,
@@ -98,11 +116,12 @@ pub(super) fn here(args: &Cp, sources: &[Place]) -> Result<Option<u64>, Error> {
     walked(args, sources).map(Some)
 }
 
-/// Counts the bytes to send by a dry run, and measures its time.
-fn run_dry(args: &Cp, copy: Copy) -> Result<(u64, Duration), Error> {
+/// Counts the bytes to send by a dry run, and measures its time. Returns the known loss on the path, too.
+fn run_dry(args: &Cp, copy: Copy) -> Result<(u64, Duration, u32), Error> {
     let clock = Clock::start();
     let printer = counting_run(args, copy)?;
-    Ok((printer.counted(), clock.now().since(Instant::ZERO)))
+    let reach = clock.now().since(Instant::ZERO);
+    Ok((printer.counted(), reach, printer.lost_ppm()))
 }
 
 /// Counts the entries that `--delete` would delete, by a dry run.
@@ -160,6 +179,11 @@ const REACH: Duration = Duration::from_secs(1);
 const REACH_MAX: Duration = Duration::from_secs(10);
 /// Minimum for the last answers: retransmissions, digests, names.
 const ANSWERS_MIN: Duration = Duration::from_millis(500);
+/// Bytes of a file per byte of packet headers: 1440 in a packet of 1500.
+const HEADS: u64 = 24;
+/// Least and largest margin, in percent.
+const RESERVE: u8 = 2;
+const MARGIN_MAX: u8 = 50;
 /// Size of the largest object; an object is synced when it is complete.
 const OBJECT: u64 = 1 << 30;
 /// Write rate that a promise assumes of a disk.
@@ -173,11 +197,38 @@ mod tests {
     fn promise_allows_for_syncing_and_round_trips() {
         let epilogue = |bytes, millis, sync| {
             let reach = Duration::from_millis(millis);
-            Estimate { bytes, reach, sync }.epilogue().as_millis()
+            let estimate = Estimate {
+                bytes,
+                reach,
+                lost_ppm: 0,
+                sync,
+            };
+            estimate.epilogue().as_millis()
         };
         assert_eq!(epilogue(200_000_000, 100, true), 1500);
         assert_eq!(epilogue(200_000_000, 100, false), 500);
         assert_eq!(epilogue(1 << 40, 2000, true), 2000 + 5368);
         assert_eq!(epilogue(1, 60_000, true), 10_000);
+    }
+
+    #[test]
+    fn margin_follows_the_known_loss() {
+        let of = |lost_ppm| Estimate {
+            bytes: 24_000_000,
+            reach: REACH,
+            lost_ppm,
+            sync: true,
+        };
+        assert_eq!(of(0).wire_bytes(), 25_000_000);
+        for (lost_ppm, percent) in [
+            (0, 2),
+            (1, 3),
+            (10_000, 4),
+            (120_000, 26),
+            (1_000_000, 50),
+            (u32::MAX, 50),
+        ] {
+            assert_eq!(of(lost_ppm).margin_percent(), percent, "{lost_ppm}");
+        }
     }
 }

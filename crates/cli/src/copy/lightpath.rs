@@ -48,8 +48,9 @@ pub(super) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summar
     let socket = args.booked.domain_socket.clone();
     let socket = socket.unwrap_or_else(paths::domain_socket);
     let path = reserve(args, &ends, bytes, &socket)?;
-    let result = carry(&path, (args, printer, copy));
-    release(path.id, &socket, printer);
+    let release = || ask(&socket, &Question::Release(path.id)).and_then(answer);
+    let (result, early) = carry(&path, (args, printer, copy), &release);
+    report(path.id, early.unwrap_or_else(release), printer);
     result
 }
 
@@ -108,12 +109,21 @@ fn bytes_before(path: &PathView, time: Duration) -> u64 {
     bytes.sum()
 }
 
-/// Waits for the start of a path, and copies at its rates.
-fn carry(
+/// Waits for the start of a path, copies at its rates, and calls `release` when all data have left it.
+fn carry<T: Send>(
     path: &PathView,
     (args, printer, copy): (&Cp, &mut Printer, Copy),
-) -> Result<Summary, Error> {
+    release: impl FnOnce() -> T + Send,
+) -> (Result<Summary, Error>, Option<T>) {
     let start = Timestamp(path.steps.first().map_or(0, |step| step.from));
+    match wait(path, start, printer) {
+        Ok(vector) => vector::follow((args, printer, copy), start, &vector, release),
+        Err(error) => (Err(error), None),
+    }
+}
+
+/// Waits for the start of a path. Returns the rates that a copy uses.
+fn wait(path: &PathView, start: Timestamp, printer: &mut Printer) -> Result<Trc, Error> {
     let end = Timestamp(path.steps.last().map_or(0, |step| step.till));
     let text = format!(
         "path {} is reserved from {} to {}",
@@ -124,11 +134,11 @@ fn carry(
     printer.tell(events::event(path), &text);
     let left = Duration::from_nanos(start.0.saturating_sub(unix_nanos()));
     sleep(left + SETTLE)?;
-    let vector = rates(path).ok_or_else(|| Fault::Reservation {
-        id: path.id.to_string(),
-        why: "its steps are too short".to_owned(),
-    })?;
-    vector::follow((args, printer, copy), start, &vector)
+    rates(path).ok_or_else(|| {
+        let why = "its steps are too short".to_owned();
+        let id = path.id.to_string();
+        Fault::Reservation { id, why }.into()
+    })
 }
 
 /// Returns the rates that a copy uses: four fifths of each, away from the changes.
@@ -146,8 +156,8 @@ fn rates(path: &PathView) -> Option<Trc> {
     Trc::new(steps?).ok()?.narrowed(SETTLE)
 }
 
-fn release(id: PathId, socket: &Path, printer: &mut Printer) {
-    match ask(socket, &Question::Release(id)).and_then(answer) {
+fn report(id: PathId, released: Result<PathView, Error>, printer: &mut Printer) {
+    match released {
         Ok(path) => printer.tell(events::event(&path), &format!("path {id} is released")),
         // its time has passed, or a domain has given it up
         Err(why) => printer.note(&format!(

@@ -5,6 +5,7 @@
 //! output. With `--json`, each event has an entry in `schema/events.v1.json`.
 
 use std::io::{IsTerminal, Write, stderr};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use lighthaul_base::escape::{LINE_MAX, escape};
@@ -18,6 +19,7 @@ use lighthaul_io::host::clock::{Clock, cpu_seconds};
 use lighthaul_monitor::rates::Rates;
 use lighthaul_monitor::sample::host::{Sample, Sampler};
 use lighthaul_session::error::Error;
+use lighthaul_session::known_path::KnownPath;
 use serde_json::{Value, json};
 
 use crate::copy::attempts::Attempts;
@@ -89,6 +91,10 @@ pub(crate) struct Printer {
     tries: Attempts,
     /// True if the peer, which ssh has started, has accepted the copy.
     is_connected_by_ssh: bool,
+    /// Takes a message when all data have left the circuit.
+    release_signal: Option<Sender<()>>,
+    /// Loss on the path that an earlier copy has measured, in parts per million.
+    lost_ppm: u32,
 }
 
 impl Printer {
@@ -124,6 +130,8 @@ impl Printer {
             removed: 0,
             tries: Attempts::default(),
             is_connected_by_ssh: false,
+            release_signal: None,
+            lost_ppm: 0,
         }
     }
 
@@ -133,6 +141,11 @@ impl Printer {
         self.shown = CopyProgress::default();
         self.pace = Pace::default();
         self.plan = PlanTotals::default();
+    }
+
+    /// Sends a message to `signal` when all data have left the circuit.
+    pub(crate) fn signal_release(&mut self, signal: Option<Sender<()>>) {
+        self.release_signal = signal;
     }
 
     /// Returns the summary of all attempts; `summary` is that of the last one.
@@ -211,6 +224,11 @@ impl Printer {
             CopyEvent::Done(planned) => self.done(&planned),
             CopyEvent::Hashed(hashed) => self.hashed(&hashed),
             CopyEvent::Removed(paths) => paths.iter().for_each(|path| self.removed(path)),
+            CopyEvent::CircuitReleased => {
+                if let Some(signal) = self.release_signal.take() {
+                    signal.send(()).ok();
+                }
+            }
             // failures are printed at the end
             CopyEvent::Failed(_) => {}
             CopyEvent::Warning(text) => {
@@ -350,6 +368,16 @@ impl Printer {
     /// Records that the peer has accepted the copy; `by_ssh` is true if ssh has started it.
     pub(crate) const fn connected(&mut self, by_ssh: bool) {
         self.is_connected_by_ssh = by_ssh;
+    }
+
+    /// Records what an earlier copy has measured on the path.
+    pub(crate) fn know_path(&mut self, known: Option<KnownPath>) {
+        self.lost_ppm = known.map_or(0, |known| known.lost_ppm);
+    }
+
+    /// Returns the loss on the path that an earlier copy has measured, in parts per million.
+    pub(crate) const fn lost_ppm(&self) -> u32 {
+        self.lost_ppm
     }
 
     /// Returns true if the copy has a login that an ssh process may lose before files move.

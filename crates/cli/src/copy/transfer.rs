@@ -24,7 +24,7 @@ use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::{Agreement, Reached, Route, open};
 use lighthaul_send as send;
 use lighthaul_session::error::Error;
-use lighthaul_session::known_path::PathMemory;
+use lighthaul_session::known_path::{PathEnds, PathMemory};
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
 
@@ -79,6 +79,12 @@ fn push(
         &Way::Receive(to(args, target, sources.len())),
         |reached, options| {
             let session = &reached.session;
+            // a program that ssh starts has another key each time
+            let known = reached.started.is_none().then(known_paths);
+            let before = known
+                .as_ref()
+                .and_then(|known| known.recall(PathEnds::of(session)));
+            printer.know_path(before);
             let settings = send::Settings {
                 plain: args.plain,
                 rate: args.rate,
@@ -86,8 +92,7 @@ fn push(
                 options,
                 said: session.clock.now(),
                 budget: Budget::default(),
-                // a program that ssh starts has another key each time
-                known: reached.started.is_none().then(known_paths),
+                known,
             };
             printer.connected(reached.started.is_some());
             gateway::tell(args, printer)?;

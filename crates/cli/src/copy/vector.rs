@@ -1,5 +1,9 @@
 //! Copies at the rates of a vector, whose time may pass before all data have arrived.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Trc;
@@ -14,12 +18,14 @@ use crate::copy::estimate::Copy;
 use crate::copy::printer::Printer;
 use crate::copy::retry;
 
-/// Copies at the rates of a vector from `start` on. An attempt after its end uses TCP.
-pub(super) fn follow(
+/// Copies at the rates of a vector from `start` on. An attempt after its end uses TCP. As soon as all data have left the
+/// circuit, another thread calls `release`, whose result is returned, too; then further attempts use TCP.
+pub(super) fn follow<T: Send>(
     (args, printer, copy): (&Cp, &mut Printer, Copy),
     start: Timestamp,
     vector: &Trc,
-) -> Result<Summary, Error> {
+    release: impl FnOnce() -> T + Send,
+) -> (Result<Summary, Error>, Option<T>) {
     let ordinary = ordinary(args);
     let end = start.0.saturating_add(vector.end().as_nanos());
     let booked = Cp {
@@ -28,9 +34,27 @@ pub(super) fn follow(
         protocol: Some(Protocol::Vbtp.to_string()),
         ..args.clone()
     };
-    retry::run(args, printer, |_, printer| {
-        let is_over = unix_nanos().saturating_add(CALL.as_nanos() as u64) >= end;
-        copy(if is_over { &ordinary } else { &booked }, printer)
+    let (signal, released) = channel();
+    let is_free = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let release = scope.spawn(|| {
+            released.recv().ok()?;
+            is_free.store(true, Relaxed);
+            Some(release())
+        });
+        printer.signal_release(Some(signal));
+        let run = AssertUnwindSafe(|| {
+            retry::run(args, printer, |_, printer| {
+                let is_over = unix_nanos().saturating_add(CALL.as_nanos() as u64) >= end;
+                let is_over = is_over || is_free.load(Relaxed);
+                copy(if is_over { &ordinary } else { &booked }, printer)
+            })
+        });
+        let result = catch_unwind(run);
+        // the thread ends also if the copy has failed
+        printer.signal_release(None);
+        let early = release.join().unwrap_or_else(|panic| resume_unwind(panic));
+        (result.unwrap_or_else(|panic| resume_unwind(panic)), early)
     })
 }
 

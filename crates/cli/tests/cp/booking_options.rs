@@ -1,9 +1,13 @@
-//! Options that select links, states and times of reservations.
+//! Options that select links, states and times of reservations, and the end of a booked copy's reservation.
+
+use std::fs;
 
 use lighthaul_booking_client::json::Timestamp;
 use serde_json::{Value, json};
 
 use crate::booking::{Booking, one};
+use crate::far::Far;
+use crate::schema::assert_valid;
 
 #[test]
 fn links_are_booked_by_their_names() {
@@ -79,4 +83,47 @@ fn calendar_begins_at_the_time_of_from() {
     let (from, till) = (time(&first["from"]), time(&last["till"]));
     assert_eq!(from, time(&booked["promised_end"]));
     assert_eq!(till.0 - from.0, 2 * 3600 * 1_000_000_000);
+}
+
+#[test]
+fn reservation_is_given_back_when_all_data_have_left() {
+    let booking = Booking::start("booking-left", &["--no-tls"]);
+    let far = Far::start("booking-left-far", &[]);
+    let ada = booking.token("ada", "user");
+    let source = far.near.at("source");
+    fs::write(&source, vec![7; 3_000_000]).unwrap();
+    let (remote, back) = (far.place("copy"), far.near.at("back"));
+    let (source, back) = (source.to_str().unwrap(), back.to_str().unwrap());
+    let push = ([source, remote.as_str()], ["paris", "milan"]);
+    let pull = ([remote.as_str(), back], ["milan", "paris"]);
+    for (paths, [node, far_node]) in [push, pull] {
+        // two minutes are reserved, of which the copy needs a moment
+        let hosts = ["--book", "--node", node, "--far-node", far_node, "--json"];
+        let more = ["--rate", "100Mb/s", "--book-size", "1500MB"];
+        let mut copy = far.copy(&[hosts.as_slice(), more.as_slice()].concat(), &paths);
+        copy.args(["--scheduler", &booking.url])
+            .env("LIGHTHAUL_SCHEDULER_TOKEN", &ada);
+        let events = assert_valid(&far.near.run(copy).assert_succeeded());
+        let released = events.iter().find(|event| event["type"] == "released");
+        let released = released.unwrap();
+        assert!(released["unused_s"].as_f64() > Some(1.0), "{released}");
+        let ask = [
+            "reservations",
+            "--json",
+            &released["reservation"].to_string(),
+        ];
+        let reservation = one(&booking.run(&ada, &ask).assert_succeeded());
+        let reason = last_reason(&reservation);
+        // a receiver of few data may have all files before it learns that they have left
+        let is_early = reason == "all data have left the circuit";
+        let is_pull = node == "milan" && reason == "the copy is done";
+        assert!(is_early || is_pull, "{reservation}");
+    }
+    assert_eq!(fs::read(back).unwrap(), vec![7; 3_000_000]);
+}
+
+/// Reason of the latest change of a reservation.
+fn last_reason(reservation: &Value) -> &str {
+    let journal = reservation["journal"].as_array().unwrap();
+    journal.last().unwrap()["why"].as_str().unwrap()
 }

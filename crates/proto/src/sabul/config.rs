@@ -41,6 +41,9 @@ pub struct Config {
 pub enum Mode {
     /// The paper's rules.
     Paper,
+    /// The initial rate, whatever is lost, as in the experiments of section 4.1 of the VBLS paper. Everything else is as
+    /// in the paper.
+    Fixed,
     /// Rules with a faster start and recovery, and fairness between flows of different start rate or round-trip time.
     Swift,
 }

@@ -28,6 +28,7 @@ pub struct RateControl {
 #[derive(Clone, Debug)]
 enum Rules {
     Paper(Paper),
+    Fixed,
     Swift(Box<Swift>),
 }
 
@@ -36,6 +37,7 @@ impl RateControl {
     pub fn new(mode: Mode, memory: &Memory, packet_bytes: u32) -> Self {
         let rules = match mode {
             Mode::Paper => Rules::Paper(Paper::new(packet_bytes)),
+            Mode::Fixed => Rules::Fixed,
             Mode::Swift => Rules::Swift(Box::new(Swift::new(memory, packet_bytes))),
         };
         Self {
@@ -60,6 +62,7 @@ impl RateControl {
         let bps = self.limited();
         let bps = match &mut self.rules {
             Rules::Paper(paper) => paper.after_interval(bps, interval),
+            Rules::Fixed => bps,
             Rules::Swift(swift) => swift.after_interval(bps, interval),
         };
         self.set(bps);
@@ -70,6 +73,7 @@ impl RateControl {
         let bps = self.limited();
         let (bps, freeze) = match &mut self.rules {
             Rules::Paper(paper) => paper.after_loss(bps, loss),
+            Rules::Fixed => (bps, Duration::ZERO),
             Rules::Swift(swift) => swift.after_loss(now, bps, loss),
         };
         self.set(bps);
@@ -80,7 +84,7 @@ impl RateControl {
     pub fn handle_ack(&mut self, now: Instant, ack: &Ack) -> Duration {
         let bps = self.limited();
         let (bps, freeze) = match &mut self.rules {
-            Rules::Paper(_) => (bps, Duration::ZERO),
+            Rules::Paper(_) | Rules::Fixed => (bps, Duration::ZERO),
             Rules::Swift(swift) => swift.after_ack(now, bps, ack),
         };
         self.set(bps);
@@ -95,7 +99,7 @@ impl RateControl {
         };
         let memory = Memory { rate, ..memory };
         match &self.rules {
-            Rules::Paper(_) => memory,
+            Rules::Paper(_) | Rules::Fixed => memory,
             Rules::Swift(swift) => swift.updated_memory(memory),
         }
     }
@@ -260,6 +264,21 @@ mod tests {
         control.limit(Rate::from_mbps(100));
         control.handle_syn(&calm());
         assert_eq!(control.rate(), Rate::from_mbps(100));
+    }
+
+    #[test]
+    fn fixed_rate_stays_as_it_is() {
+        let mut control = control(Mode::Fixed, 500_000_000);
+        for number in 0..100 {
+            let lost = loss(number, number + 1);
+            assert_eq!(control.handle_loss(Instant::ZERO, lost), Duration::ZERO);
+            control.handle_syn(&Interval {
+                lost: 900,
+                ..calm()
+            });
+            control.handle_syn(&calm());
+        }
+        assert_eq!(control.rate(), Rate::from_mbps(500));
     }
 
     #[test]

@@ -341,7 +341,7 @@ impl Sender {
     /// follow it. Where a lost packet is often lost again, this would leave the path idle.
     const fn unacknowledged(&self) -> u64 {
         match self.config.mode {
-            Mode::Paper => self.next - self.acked,
+            Mode::Paper | Mode::Fixed => self.next - self.acked,
             Mode::Swift => self.next - self.received,
         }
     }

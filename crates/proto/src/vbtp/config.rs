@@ -29,8 +29,6 @@ pub struct Config {
     pub share: (u32, u32),
     /// Time from a question until its answer arrives. The receiver ignores it.
     pub rtt: Duration,
-    /// The last resends are sent twice if they take less time than this. The receiver ignores it.
-    pub repeat: Duration,
     /// Time for which the receiver waits for reordered datagrams before it reports them missing. The sender ignores
     /// it.
     pub settle: Duration,
@@ -140,7 +138,6 @@ mod tests {
         burst: None,
         share: (1, 1),
         rtt: Duration::ZERO,
-        repeat: Duration::ZERO,
         settle: Duration::ZERO,
         ack_every: Duration::ZERO,
         window: 64,

@@ -3,9 +3,9 @@
 //!
 //! The sender transmits at the rate that the circuit has at each time (section 4.1). During the transfer the receiver
 //! reports missing packets, which are resent on the circuit. It also acknowledges packets from time to time, which
-//! only limits how far the sender may run ahead (section 4.2). The circuit is released at its end, or once everything
-//! was sent and it would be idle until the answer arrives. Packets still missing then (the tail) are sent on the
-//! stream (sections 4.2 and 4.3).
+//! only limits how far the sender may run ahead (section 4.2). The circuit is released at its end, or as soon as
+//! everything was sent. Packets still missing then (the tail) are sent on the stream (sections 4.2 and 4.3). Another
+//! object can follow on the circuit at once, while the receiver reports what the tail of the first one lacks.
 //!
 //! Decisions that the paper leaves open:
 //!
@@ -14,7 +14,6 @@
 //!   of a resend, without a timer.
 //! - When the sender has nothing more to send, it asks on the stream (a question) for the missing packets. This finds
 //!   losses that no later datagram revealed, and those that did not fit in a bounded list.
-//! - The last resends, if few, are sent twice, since there is no time on the circuit for another question.
 //! - A packet is written to its place when it arrives. So the receiver's resequencing buffer is only a limit on the
 //!   distance from the first missing packet. ACKs cover whole blocks, the unit of writing.
 //!

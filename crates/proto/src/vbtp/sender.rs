@@ -6,9 +6,9 @@
 //!     \---------- report of all packets, or violation ---------------> Over
 //! ```
 //!
-//! On the circuit, datagrams leave at the rates of the TRC vector: resends first, then new packets.
+//! On the circuit, datagrams leave at the rates of the TRC vector: resends first, then new packets. The circuit is
+//! released with the last of them, so that it is never idle while the sender waits for an answer.
 
-use core::ops::Range;
 use core::time::Duration;
 
 use lighthaul_base::{
@@ -36,9 +36,6 @@ pub struct Sender {
     lost: LossList,
     overflowed: bool,
     turns: Turns,
-    /// Turns of the last resends that are being sent a second time, and the first turn not yet considered for that.
-    copies: Range<u64>,
-    copied: u64,
     /// Number of questions asked, progress that the latest one asked about, and number of answers received.
     asked: u32,
     asked_about: Option<Sent>,
@@ -79,7 +76,6 @@ enum TransferPhase {
 enum Next {
     New,
     Again(u64),
-    Copy { turn: u64, number: u64 },
 }
 
 impl Sender {
@@ -98,8 +94,6 @@ impl Sender {
             lost: LossList::new(config.losses_max as usize),
             overflowed: false,
             turns: Turns::new(config.window as usize),
-            copies: 0..0,
-            copied: 0,
             asked: 0,
             asked_about: None,
             answered: 0,
@@ -138,6 +132,11 @@ impl Sender {
         self.packets - self.below
     }
 
+    /// Returns the number of packets that wait to be sent, with known losses.
+    pub fn unsent(&self) -> u64 {
+        self.packets - self.next + self.lost.packets()
+    }
+
     /// Returns the number of packets of the object.
     pub const fn total(&self) -> u64 {
         self.packets
@@ -163,6 +162,15 @@ impl Sender {
         self.ignored
     }
 
+    /// Releases the circuit once everything was sent. What the receiver reports missing later is sent on the stream, as
+    /// the circuit would be idle until that report (section 4.2).
+    fn release_if_sent(&mut self, now: Instant) {
+        let is_sent = self.next == self.packets && self.lost.is_empty();
+        if is_sent && self.phase == TransferPhase::Circuit {
+            self.release(now);
+        }
+    }
+
     /// Releases the circuit at its end, or if the last packets would have to wait for it through a long gap.
     fn check_release(&mut self, now: Instant) {
         if self.phase != TransferPhase::Circuit {
@@ -178,7 +186,6 @@ impl Sender {
 
     fn release(&mut self, now: Instant) {
         self.phase = TransferPhase::Tail;
-        self.copies = 0..0;
         let unused = self.profile.end().since(now);
         self.events.push(SenderEvent::Released { unused });
     }
@@ -194,12 +201,7 @@ impl Sender {
         if self.next < self.packets && self.next - self.below < u64::from(self.config.window) {
             return Some(Next::New);
         }
-        let copy = |turn| {
-            let number = self.turns.number(turn)?;
-            Some(Next::Copy { turn, number })
-        };
-        let mut copies = self.copies.clone().filter_map(copy);
-        copies.next().filter(|_| self.turns.has_room())
+        None
     }
 
     /// Returns the next datagram if it may leave now.
@@ -211,7 +213,7 @@ impl Sender {
         }
         let number = match next {
             Next::New => self.next,
-            Next::Again(number) | Next::Copy { number, .. } => number,
+            Next::Again(number) => number,
         };
         let span = self.config.framing.layout().span(number);
         if !self
@@ -228,12 +230,6 @@ impl Sender {
             Next::Again(_) => {
                 self.lost.remove(number);
                 (true, self.turns.push(number))
-            }
-            Next::Copy { turn, .. } => {
-                self.copies.start = turn + 1;
-                let turn = self.turns.push(number);
-                self.copied = turn + 1;
-                (true, turn)
             }
         };
         self.datagrams += 1;
@@ -256,7 +252,7 @@ impl Sender {
                 self.next += 1;
                 self.next - 1
             }
-            Next::Again(number) | Next::Copy { number, .. } => {
+            Next::Again(number) => {
                 self.lost.remove(number);
                 // counts as a turn, so that the answer to an earlier question does not cause a further resend
                 self.turns.push(number);
@@ -271,28 +267,8 @@ impl Sender {
         )
     }
 
-    /// Schedules the last resends a second time if they are few and all packets were sent. Returns true if any is
-    /// scheduled.
-    fn repeat(&mut self) -> bool {
-        let turns = self.copied..self.turns.count();
-        if self.phase != TransferPhase::Circuit || self.next < self.packets || turns.is_empty() {
-            return false;
-        }
-        self.copied = turns.end;
-        let bytes = u64::from(
-            self.config
-                .framing
-                .wire_bytes(self.config.framing.packet_len),
-        ) * (turns.end - turns.start);
-        let time = self.profile.time_for(bytes);
-        if time.is_some_and(|time| time < self.config.repeat) {
-            self.copies = turns;
-        }
-        !self.copies.is_empty()
-    }
-
     /// Returns a question, unless it was asked before or an answer is outstanding.
-    fn ask(&mut self, now: Instant) -> Option<Transmit> {
+    fn ask(&mut self) -> Option<Transmit> {
         let sent = self.progress();
         let news = self.overflowed || self.asked_about != Some(sent);
         if self.held || self.asked != self.answered || !news {
@@ -302,14 +278,6 @@ impl Sender {
         self.asked = self.asked.wrapping_add(1);
         self.asked_about = Some(sent);
         self.events.push(SenderEvent::Asked);
-        let all = self.next == self.packets;
-        let answer = now + self.config.rtt;
-        if self.phase == TransferPhase::Circuit
-            && all
-            && self.profile.is_idle(answer, self.config.rtt)
-        {
-            self.release(now);
-        }
         Some(wire::question(self.config.stream, sent))
     }
 
@@ -411,15 +379,14 @@ impl Endpoint for Sender {
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
-        let next = match self.next() {
-            None if self.phase != TransferPhase::Over && self.repeat() => self.next(),
-            next => next,
-        };
-        match (self.phase, next) {
+        match (self.phase, self.next()) {
             (TransferPhase::Over, _) => None,
             (TransferPhase::Circuit, Some(next)) => self.datagram(now, next),
             (TransferPhase::Tail, Some(next)) => Some(self.piece(next)),
-            (TransferPhase::Circuit | TransferPhase::Tail, None) => self.ask(now),
+            (TransferPhase::Circuit | TransferPhase::Tail, None) => {
+                self.release_if_sent(now);
+                self.ask()
+            }
         }
     }
 

@@ -24,7 +24,6 @@ pub(crate) fn config(object_len: u64) -> Config {
         burst: None,
         share: (1, 1),
         rtt: RTT,
-        repeat: Duration::from_millis(5),
         settle: Duration::from_millis(2),
         ack_every: Duration::from_millis(10),
         window: 1 << 17,

@@ -140,8 +140,13 @@ impl SendMachine {
             Self::Stripe(machine) if machine.rate() != Rate::UNLIMITED => {
                 (machine.left(), machine.rate())
             }
-            // streams without a rate have no foreseeable end; a circuit has room for one object
-            Self::Stripe(_) | Self::Vbtp(_) => return false,
+            // a gap of the vector has no rate
+            Self::Vbtp(machine) => match machine.rate() {
+                Some(rate) => (machine.unsent(), rate),
+                None => return false,
+            },
+            // streams without a rate have no foreseeable end
+            Self::Stripe(_) => return false,
         };
         rate.time_for(left.saturating_mul(packet_len.into())) < ahead
     }

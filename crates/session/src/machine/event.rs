@@ -14,6 +14,8 @@ pub enum MachineEvent {
     Asked(u16),
     /// There is nothing to send for the moment.
     Idle,
+    /// The sender has left the circuit, which another object may use.
+    Released,
     /// True: the receiver asks for a pause within a pass. False: the pause ends.
     Paused(bool),
     /// A whole pass brought no new packet.
@@ -28,7 +30,9 @@ impl MachineEvent {
     /// Returns what the driver of a transfer does next, if its owner has no rule of its own for the event.
     pub fn next(self) -> Result<Next, World> {
         match self {
-            Self::Round(..) | Self::Asked(_) | Self::Idle | Self::Paused(_) => Ok(Next::Continue),
+            Self::Round(..) | Self::Asked(_) | Self::Idle | Self::Released | Self::Paused(_) => {
+                Ok(Next::Continue)
+            }
             Self::Barren => Ok(Next::Divert),
             Self::Complete => Ok(Next::Finish),
             Self::Failed(why) => Err(World::PeerMisbehaved(why)),
@@ -85,7 +89,8 @@ impl From<vbtp::SenderEvent> for MachineEvent {
     fn from(event: vbtp::SenderEvent) -> Self {
         use vbtp::SenderEvent as Event;
         match event {
-            Event::Asked | Event::Released { .. } => Self::Idle,
+            Event::Asked => Self::Idle,
+            Event::Released { .. } => Self::Released,
             Event::Complete => Self::Complete,
             Event::Failed(why) => Self::Failed(why.to_string()),
         }

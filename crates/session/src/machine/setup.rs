@@ -124,7 +124,6 @@ impl Setup {
             burst: None,
             share: (1, 1),
             rtt: self.rtt,
-            repeat: self.repeat,
             settle: self.settle,
             ack_every: ACK_EVERY,
             window: vbtp::Config::window_for(self.rate, self.rtt, self.packet_len),

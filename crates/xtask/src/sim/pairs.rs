@@ -11,6 +11,9 @@ use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_proto::{rbudp, sabul, vbtp};
 use lighthaul_sim::FlowEvent;
+use lighthaul_workload::circuit::{
+    CircuitCopy, CircuitEvent, CircuitReceiver, CircuitSender, TAG_LEN,
+};
 
 use super::checks::{MachineChecks, as_policed, check, in_trains};
 use super::messages::run_fec;
@@ -23,12 +26,13 @@ use super::worlds::Scene;
 pub(super) type Protocol = fn(&Scene) -> Result<u64, String>;
 
 /// All protocols that run in random simulations.
-pub(super) const PROTOCOLS: [(&str, Protocol); 9] = [
+pub(super) const PROTOCOLS: [(&str, Protocol); 10] = [
     ("rbudp", |scene| run_rbudp(scene, false)),
     ("rbudp+", |scene| run_rbudp(scene, true)),
     ("sabul", |scene| run_sabul(scene, sabul::Mode::Paper)),
     ("sabul-swift", |scene| run_sabul(scene, sabul::Mode::Swift)),
     ("vbtp", run_vbtp),
+    ("circuit", run_circuit),
     ("stripe", run_stripe),
     ("fec", run_fec),
     ("slabs", run_slabs),
@@ -84,31 +88,8 @@ fn run_rbudp(scene: &Scene, pauses: bool) -> Result<u64, String> {
 /// Runs VBTP on a circuit of the scene's rate. The circuit ends at a random time, so that the rest
 /// uses the stream.
 fn run_vbtp(scene: &Scene) -> Result<u64, String> {
-    let rtt = scene.world.stream_delay * 2;
-    let till = Instant::ZERO + Duration::from_millis(1 + scene.seed % 60_000);
-    let step = Step {
-        from: Instant::ZERO,
-        till,
-        rate: scene.rate,
-    };
-    let trc = Trc::new(vec![step]).map_err(|why| why.to_string())?;
-    let config = vbtp::Config {
-        framing: vbtp::Framing {
-            object_len: scene.object_len,
-            packet_len: scene.packet_len,
-            overhead_len: scene.world.overhead_len,
-        },
-        stream: 0,
-        burst: None,
-        share: (1, 1),
-        rtt,
-        repeat: Duration::from_millis(scene.seed % 3),
-        settle: Duration::from_millis(2),
-        ack_every: Duration::from_millis(10),
-        window: vbtp::Config::window_for(scene.rate, rtt, scene.packet_len),
-        block: 1 + (scene.seed >> 8) as u32 % 128,
-        losses_max: 16 << ((scene.seed >> 32) % 12),
-    };
+    let trc = circuit(scene)?;
+    let config = vbtp_config(scene);
     let make = |scene: &Scene| {
         let config = vbtp::Config {
             framing: vbtp::Framing {
@@ -131,6 +112,70 @@ fn run_vbtp(scene: &Scene) -> Result<u64, String> {
         },
     };
     check(scene, make, &checks)
+}
+
+/// Runs a copy of one to eight objects on the circuit of [`run_vbtp`], with one to three lanes.
+fn run_circuit(scene: &Scene) -> Result<u64, String> {
+    let trc = circuit(scene)?;
+    let config = vbtp_config(scene);
+    let object_len = scene.object_len / (1 + scene.seed % 8) + 1;
+    let make = |scene: &Scene| {
+        let copy = CircuitCopy {
+            each: vbtp::Config {
+                framing: vbtp::Framing {
+                    object_len,
+                    overhead_len: scene.world.overhead_len + TAG_LEN,
+                    ..config.framing
+                },
+                ..config
+            },
+            bytes: scene.object_len,
+            lanes: 1 + (scene.seed >> 16) as usize % 3,
+        };
+        let left = CircuitSender::new(Instant::ZERO, copy, trc.clone());
+        (left, CircuitReceiver::new(copy))
+    };
+    let checks = MachineChecks {
+        is_complete: |heard| match heard {
+            FlowEvent::Left(event) | FlowEvent::Right(event) => *event == CircuitEvent::Complete,
+        },
+        most: as_policed,
+        wrong: |left: &CircuitSender, _: &CircuitReceiver| {
+            (left.ignored() > 0).then(|| format!("{} messages were invalid", left.ignored()))
+        },
+    };
+    check(scene, make, &checks)
+}
+
+/// Returns a circuit that ends at a random time.
+fn circuit(scene: &Scene) -> Result<Trc, String> {
+    let till = Instant::ZERO + Duration::from_millis(1 + scene.seed % 60_000);
+    let step = Step {
+        from: Instant::ZERO,
+        till,
+        rate: scene.rate,
+    };
+    Trc::new(vec![step]).map_err(|why| why.to_string())
+}
+
+fn vbtp_config(scene: &Scene) -> vbtp::Config {
+    let rtt = scene.world.stream_delay * 2;
+    vbtp::Config {
+        framing: vbtp::Framing {
+            object_len: scene.object_len,
+            packet_len: scene.packet_len,
+            overhead_len: scene.world.overhead_len,
+        },
+        stream: 0,
+        burst: None,
+        share: (1, 1),
+        rtt,
+        settle: Duration::from_millis(2),
+        ack_every: Duration::from_millis(10),
+        window: vbtp::Config::window_for(scene.rate, rtt, scene.packet_len),
+        block: 1 + (scene.seed >> 8) as u32 % 128,
+        losses_max: 16 << ((scene.seed >> 32) % 12),
+    }
 }
 
 fn run_sabul(scene: &Scene, mode: sabul::Mode) -> Result<u64, String> {

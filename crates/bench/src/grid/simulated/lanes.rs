@@ -264,6 +264,7 @@ impl Lanes {
                     lane.before.1 += machine.resent();
                 }
             }
+            MachineEvent::Released => self.pass_turn(nth),
             MachineEvent::Idle | MachineEvent::Barren | MachineEvent::Failed(_) => {}
         }
     }

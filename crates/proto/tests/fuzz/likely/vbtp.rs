@@ -6,7 +6,7 @@ pub fn calls() -> impl Strategy<Value = Vec<u8>> {
     let begin = (
         any::<u16>(),
         1_u16..2_000,
-        any::<[u8; 6]>(),
+        any::<[u8; 4]>(),
         (2_u16..300, 1_u8..20, 1_u8..20),
         (any::<u8>(), 1_u8.., 1_u8..),
     );
