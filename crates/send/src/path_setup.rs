@@ -36,8 +36,8 @@ use super::transfer::Transfer;
 
 /// Rate on a path that carries datagrams but lost all of a train.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
-/// Shortest copy in which a remembered rate is checked.
-const CHECKED_MIN: Duration = Duration::from_secs(1);
+/// Shortest copy in which a search for more than a remembered rate begins at once.
+const SEARCHED_MIN: Duration = Duration::from_secs(1);
 /// Longest wait for the end of the list, before the path is explored.
 const LIST_TIME: Duration = Duration::from_millis(20);
 /// Interval at which a wait for the list is checked.
@@ -149,8 +149,7 @@ impl<'a> PathSetup<'a> {
         }
     }
 
-    /// Returns the rate of the path: that of an earlier copy, or a measurement. Returns true for one of an earlier copy that
-    /// must be checked. A copy that ends within a second has no use for that.
+    /// Returns the rate of the path, and whether that is one of an earlier copy and no measurement, so that it must be checked.
     fn path_rate(&self, dialog: &Dialog<'_>, path: &mut Path) -> Result<(Rate, bool), Error> {
         let far = PathEnds::of(dialog.session);
         let memory = self.transfer.settings.known.as_deref();
@@ -162,8 +161,7 @@ impl<'a> PathSetup<'a> {
         if let Some(known) = known {
             path.lost_ppm = known.lost_ppm;
             self.transfer.path.get_or_init(|| known);
-            let is_long = bytes.is_some_and(|bytes| bytes > known.rate.bytes_in(CHECKED_MIN));
-            return Ok((known.rate, is_long));
+            return Ok((known.rate, true));
         }
         let Some(measured) = path.measure(dialog)? else {
             return Ok((RATE_UNKNOWN, true));
@@ -173,6 +171,13 @@ impl<'a> PathSetup<'a> {
         let measured = KnownPath::now(rate, path.lost_ppm);
         self.transfer.path.get_or_init(|| measured);
         Ok((rate, false))
+    }
+
+    /// Reports whether the listed files take long enough for a search for a higher rate.
+    fn is_long(&self, offer: &Offer) -> bool {
+        let rate = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
+        let bytes = self.transfer.queue.listed_bytes();
+        bytes.is_none_or(|bytes| bytes > rate.bytes_in(SEARCHED_MIN))
     }
 
     /// Offers the receiver the parameters for `path`, and opens the connections for it.
@@ -276,7 +281,9 @@ impl<'a> PathSetup<'a> {
         let transfer = self.transfer;
         let (session, offer) = (transfer.session, agreed.offer);
         let started = session.clock.now();
-        let settings = (&transfer.settings, agreed.is_remembered);
+        // a search for more costs a short copy more time than it saves; rules that watch the delay find it without loss
+        let searches = offer.protocol == Protocol::SabulSwift || self.is_long(&offer);
+        let settings = (&transfer.settings, agreed.is_remembered && searches);
         self.rate.start(started, &offer, settings);
         if let Some(Choice { protocol, why }) = agreed.chosen {
             let chosen = CopyEvent::Chosen(protocol.to_string(), why);

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_session::protocol::Protocol;
 use lighthaul_sim::{HostConfig, LinkConfig, Policer, Reorder};
 use lighthaul_workload::tcp::Algorithm;
 
@@ -84,6 +85,22 @@ fn remembered_rate_that_is_too_low_rises_to_that_of_the_path() {
     for simulation in both() {
         assert_carries("too low", &remembering(simulation, 20), 170.0);
     }
+}
+
+/// A copy of a second over a far path must not be held at half of its rate, which it remembers.
+#[test]
+fn short_copy_rises_above_half_of_the_rate() {
+    let rate = Rate::from_mbps(1000);
+    let point = Point {
+        condition: Condition::Untold,
+        rate,
+        rtt: MS * 100,
+        loss_ppb: 0,
+        queue_milli: 1000,
+    };
+    let simulation = Simulation::of(&point, Choice::Auto, MS * 1400, 1);
+    let outcome = assert_carries("half", &remembering(simulation, 524), 700.0);
+    assert_eq!(outcome.protocol, Some(Protocol::SabulSwift));
 }
 
 /// Host that receives at a rate.
