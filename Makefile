@@ -11,7 +11,7 @@ SECONDS_EACH ?= 600
 # `make test` has 20 power cuts for each scenario, so this has one
 CRASH = --runs 5 --files 300 --size 32MiB --rate 200Mb/s --rtt 20ms --cuts 1
 
-.PHONY: help setup build demo demo-domains quick test mutants attacks fuzz check fmt clippy doc book tidy crash sim figures bench lab install deb tarball image packages
+.PHONY: help setup build demo demo-domains quick test mutants attacks fuzz check fmt clippy doc book tidy crash sim figures pictures bench lab install deb tarball image packages
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
@@ -67,5 +67,7 @@ sim: ## run every protocol in random worlds for a minute
 	$(CARGO) xtask sim
 figures: build ## draw the papers' figures again
 	$(TARGET)/release/lighthaul lab figures figures
+pictures: ## draw the pictures again from the accepted tables, without simulations
+	$(CARGO) run --locked --package lighthaul-booking-figures --example pictures figures
 bench: setup build ## measure Lighthaul and its peers on the same paths; ARGS="--grid" for auto over a grid of paths
 	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- bench $(ARGS)

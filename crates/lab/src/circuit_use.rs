@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
-use lighthaul_plot::axis::COLORS;
-use lighthaul_plot::chart::{Chart, Style};
+use lighthaul_plot::curve::Curve;
+use lighthaul_plot::panel::{Axis, Panel};
+use lighthaul_plot::sheet::Sheet;
 use lighthaul_proto::vbtp::{Config, Framing};
 use lighthaul_sim::{LinkConfig, World, WorldConfig};
 use lighthaul_workload::circuit::{CircuitCopy, CircuitReceiver, CircuitSender, TAG_LEN};
@@ -78,19 +79,20 @@ impl CircuitPlan {
 
     /// Draws the table. Returns a PNG image.
     pub fn plot(&self, table: &Table) -> Result<Vec<u8>> {
-        let sizes = table.rows.iter().filter_map(|row| row.first().copied()?);
-        let (first, last) = sizes.fold((f64::MAX, 0.0_f64), |(first, last), size| {
-            (first.min(size), last.max(size))
-        });
-        let mut chart = Chart::log(first * 0.8..=last * 1.25, 0.0..=105.0);
-        chart.axes([&self.title, "size of the copy, GB", "use of the vector, %"]);
-        for (nth, series) in self.series.iter().enumerate() {
-            let (color, style) = (COLORS[nth % COLORS.len()], Style::Marked);
-            chart.entry(&series.label, color, style);
+        let curve = |(nth, series): (usize, &Series)| {
             let points = table.points(&format!("{}_used{SIMULATION}", series.name));
-            chart.curve(&points, color, style);
-        }
-        chart.png().map_err(misuse(&self.name))
+            Curve::new(nth, &series.label, points)
+        };
+        let panel = Panel {
+            title: String::new(),
+            x: Axis::log("size of the copy, GB"),
+            y: Axis::new("use of the vector, %"),
+            curves: self.series.iter().enumerate().map(curve).collect(),
+            levels: Vec::new(),
+        };
+        Sheet::new(&self.title, vec![panel])
+            .png()
+            .map_err(misuse(&self.name))
     }
 
     /// Simulates a copy. Returns the use of the vector in percent, and the megabytes on the stream.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file;
 use crate::table::{EMULATION, Table};
 
@@ -15,8 +15,19 @@ pub struct Figure {
     pub table: Table,
     /// Path of the picture.
     pub picture: PathBuf,
+    /// Picture as a PNG image.
+    pub png: Vec<u8>,
     /// Differences from the accepted table, as sentences. Measurements are not compared.
     pub differences: Vec<String>,
+}
+
+/// Origin of the tables that are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Simulations. Tables and pictures are written.
+    Simulated,
+    /// Accepted tables. Nothing is written.
+    Accepted,
 }
 
 /// Reads the accepted table of the plan `name`. Returns `None` if there is none.
@@ -26,6 +37,29 @@ pub fn accepted(dir: &Path, name: &str) -> Result<Option<Table>> {
         return Ok(None);
     }
     file::read(&file, |_, text| Table::from_csv(text)).map(Some)
+}
+
+/// Draws a figure from its accepted table, or from a table that `simulate` returns. The latter is kept.
+pub fn draw(
+    (dir, name): (&Path, &str),
+    source: Source,
+    simulate: impl FnOnce() -> Result<Table>,
+    draw: impl Fn(&Table) -> Result<Vec<u8>>,
+) -> Result<Figure> {
+    match source {
+        Source::Simulated => keep(dir, name, simulate()?, draw),
+        Source::Accepted => {
+            let missing = || Error::Misuse(format!("{name}: there is no accepted table"));
+            let table = accepted(dir, name)?.ok_or_else(missing)?;
+            Ok(Figure {
+                name: name.into(),
+                picture: picture(dir, name),
+                png: draw(&table)?,
+                table,
+                differences: Vec::new(),
+            })
+        }
+    }
 }
 
 /// Writes a figure's table and picture, with the accepted measurements. Compares the table with the
@@ -41,15 +75,29 @@ pub fn keep(
         differences = table.differences(&accepted, TOLERANCE);
         table.fill_from(&accepted, EMULATION);
     }
-    let picture = dir.join(format!("{name}.png"));
     file::write(&dir.join(format!("{name}.csv")), table.to_csv().as_bytes())?;
-    file::write(&picture, &draw(&table)?)?;
-    Ok(Figure {
+    // The file has fewer digits, and a picture is drawn again from it.
+    let table = accepted(dir, name)?.unwrap_or(table);
+    let figure = Figure {
         name: name.into(),
+        picture: picture(dir, name),
+        png: draw(&table)?,
         table,
-        picture,
         differences,
-    })
+    };
+    figure.write_picture()?;
+    Ok(figure)
+}
+
+impl Figure {
+    /// Writes the picture.
+    pub fn write_picture(&self) -> Result<()> {
+        file::write(&self.picture, &self.png)
+    }
+}
+
+fn picture(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!("{name}.png"))
 }
 
 /// Compares an accepted table with points that were simulated again. Returns its faults as sentences: numbers that

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::circuit_use::CircuitPlan;
 use crate::contest;
 use crate::error::Result;
-use crate::figure::{Figure, keep};
+use crate::figure::{Figure, Source, draw, keep};
 use crate::file;
 use crate::latency;
 use crate::measured;
@@ -37,21 +37,44 @@ pub fn figures(dir: &Path, mut emulate: Option<Emulate<'_>>) -> Result<Vec<Figur
         &dir.join("contests"),
         emulate.is_some(),
     )?);
+    figures.extend(of_other_plans(dir, Source::Simulated)?);
+    Ok(figures)
+}
+
+/// Draws every plan in `dir` from its accepted table. Writes nothing.
+pub fn redrawn(dir: &Path) -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for plan in plans(dir)? {
+        let drawing = |table: &Table| plot(&plan, table);
+        let none = || Ok(Table::default());
+        figures.push(draw((dir, &plan.name), Source::Accepted, none, drawing)?);
+    }
+    figures.extend(contest::figures::redrawn(&dir.join("contests"))?);
+    figures.extend(of_other_plans(dir, Source::Accepted)?);
+    Ok(figures)
+}
+
+/// Draws the plans in `dir` that have no part in the measurements of `emulate`.
+fn of_other_plans(dir: &Path, source: Source) -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
     for plan in vector_plans(dir)? {
-        let draw = |table: &Table| plan.plot(table);
-        figures.push(keep(dir, &plan.name, plan.simulate(), draw)?);
+        let drawing = |table: &Table| plan.plot(table);
+        let table = || Ok(plan.simulate());
+        figures.push(draw((dir, &plan.name), source, table, drawing)?);
     }
     for plan in circuit_plans(dir)? {
-        let draw = |table: &Table| plan.plot(table);
-        figures.push(keep(dir, &plan.name, plan.simulate(), draw)?);
+        let drawing = |table: &Table| plan.plot(table);
+        let table = || Ok(plan.simulate());
+        figures.push(draw((dir, &plan.name), source, table, drawing)?);
     }
-    figures.extend(latency::figures::figures(&dir.join("latency"))?);
-    figures.extend(slabs::figures::figures(&dir.join("slabs"))?);
+    figures.extend(latency::figures::figures(&dir.join("latency"), source)?);
+    figures.extend(slabs::figures::figures(&dir.join("slabs"), source)?);
     let tools = dir.join("tools");
-    figures.extend(measured::redraw(&tools, &measured::plans(&tools)?)?);
+    figures.extend(measured::redraw(&tools, &measured::plans(&tools)?, source)?);
     for crowd in shared_link_plans(dir)? {
-        let draw = |table: &Table| plot_shared_link(&crowd, table);
-        figures.push(keep(dir, &crowd.name, crowd.simulate(), draw)?);
+        let drawing = |table: &Table| plot_shared_link(&crowd, table);
+        let table = || Ok(crowd.simulate());
+        figures.push(draw((dir, &crowd.name), source, table, drawing)?);
     }
     Ok(figures)
 }

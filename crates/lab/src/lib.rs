@@ -5,7 +5,7 @@
 //! - [`emulate`]: a running lab, with commands in it; [`core_load`]: load on a core; [`counters`]:
 //!   counters of its links
 //! - [`plan`]: plans of figures; [`simulate`]: their simulation in virtual time; [`table`],
-//!   [`plot`]: results; [`figure`]: one figure; [`figures`]: all of them
+//!   [`plot`]: results; [`paper`]: numbers of papers; [`figure`]: one figure; [`figures`]: all of them
 //! - [`probe`]: emulation of a case with the `lighthaul` command
 //! - [`vector`]: transfers that follow a TRC vector; [`circuit_use`]: copies of several objects on a circuit;
 //!   [`shared_link_plan`]: several SABUL flows
@@ -26,6 +26,7 @@ pub mod figures;
 pub mod file;
 pub mod latency;
 pub mod measured;
+pub mod paper;
 pub mod plan;
 pub mod plot;
 pub mod probe;

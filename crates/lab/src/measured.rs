@@ -11,7 +11,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::error::Result;
-use crate::figure::{Figure, accepted, keep};
+use crate::figure::{Figure, Source, accepted, draw, keep};
 use crate::file;
 use crate::panels::{Panel, Sheet};
 use crate::plot::misuse;
@@ -49,11 +49,12 @@ pub fn plans(dir: &Path) -> Result<Vec<MeasuredPlan>> {
 }
 
 /// Draws the accepted tables of `plans` again.
-pub(crate) fn redraw(dir: &Path, plans: &[MeasuredPlan]) -> Result<Vec<Figure>> {
+pub(crate) fn redraw(dir: &Path, plans: &[MeasuredPlan], source: Source) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for plan in plans {
         if let Some(table) = accepted(dir, &plan.name)? {
-            figures.push(plan.keep(dir, table)?);
+            let drawing = |table: &Table| plan.plot(table);
+            figures.push(draw((dir, &plan.name), source, || Ok(table), drawing)?);
         }
     }
     Ok(figures)

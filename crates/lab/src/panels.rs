@@ -1,7 +1,8 @@
 //! Pictures of several panels, one above the other, with a common horizontal axis.
 
-use lighthaul_plot::axis::{Pen, Scale, grid};
-use lighthaul_plot::canvas::{Anchor, Canvas};
+use lighthaul_plot::curve::{self, Line};
+use lighthaul_plot::panel::{self, Axis};
+use lighthaul_plot::sheet;
 use serde::Deserialize;
 
 use crate::table::Table;
@@ -29,6 +30,9 @@ pub(crate) struct Panel {
     pub(crate) is_log: bool,
     #[serde(rename = "curve")]
     pub(crate) curves: Vec<Curve>,
+    /// Horizontal lines, such as a paper's number: label and value.
+    #[serde(default, rename = "level")]
+    pub(crate) levels: Vec<(String, f64)>,
 }
 
 /// Curve of a panel.
@@ -47,45 +51,34 @@ pub(crate) struct Curve {
 impl Sheet<'_> {
     /// Draws a table. Returns a PNG image.
     pub(crate) fn plot(&self, table: &Table) -> Result<Vec<u8>, String> {
-        let pixels = 160 + self.panels.len() as u32 * PANEL_PIXELS;
-        let mut canvas = Canvas::new(WIDTH, pixels);
-        let middle = f32::midpoint(LEFT, RIGHT);
-        canvas.text(self.title, (middle, 46.0), 25.0, Anchor::Middle);
-        let xs = table.rows.iter().filter_map(|row| row[0]);
-        let x = Scale::around(xs, self.is_log, LEFT..=RIGHT - LEGEND);
-        for (nth, panel) in self.panels.iter().enumerate() {
-            panel.draw(&mut canvas, table, (&x, 90.0 + nth as f32 * PANEL));
-        }
-        let below = (f32::midpoint(LEFT, RIGHT - LEGEND), pixels as f32 - 20.0);
-        canvas.text(self.below, below, 21.0, Anchor::Middle);
-        canvas.png()
+        let panels = self.panels.iter().map(|panel| panel.of(table, self));
+        sheet::Sheet::new(self.title, panels.collect()).png()
     }
 }
 
 impl Panel {
-    fn draw(&self, canvas: &mut Canvas, table: &Table, (x, top): (&Scale, f32)) {
-        let all: Vec<_> = self
-            .curves
-            .iter()
-            .map(|curve| table.points(&curve.name))
-            .collect();
-        let values = all.iter().flatten().map(|point| point.1);
-        let y = Scale::around(values, self.is_log, top + PANEL - 60.0..=top + 10.0);
-        grid(canvas, [x, &y]);
-        let middle = f32::midpoint(*y.places.start(), *y.places.end());
-        canvas.text(&self.label, (34.0, middle), 20.0, Anchor::Upright);
-        for (nth, (curve, points)) in self.curves.iter().zip(&all).enumerate() {
-            let pen = Pen::new(nth, curve.dashed);
-            pen.curve(canvas, [x, &y], points);
-            let beside = (RIGHT - LEGEND + 20.0, top + 26.0 + nth as f32 * 28.0);
-            pen.entry(canvas, &curve.label, beside);
+    fn of(&self, table: &Table, sheet: &Sheet<'_>) -> panel::Panel {
+        let axis = |label: &str, is_log: bool| Axis {
+            is_log,
+            ..Axis::new(label)
+        };
+        let curves = self.curves.iter().enumerate().map(|(nth, curve)| {
+            let line = if curve.dashed {
+                Line::Dashed
+            } else {
+                Line::Solid
+            };
+            curve::Curve::new(nth, &curve.label, table.points(&curve.name)).line(line)
+        });
+        panel::Panel {
+            x: Axis {
+                is_log: sheet.is_log,
+                ..Axis::across(sheet.below)
+            },
+            y: axis(&self.label, self.is_log),
+            curves: curves.collect(),
+            levels: self.levels.clone(),
+            ..panel::Panel::default()
         }
     }
 }
-
-const WIDTH: u32 = 1200;
-const PANEL_PIXELS: u32 = 250;
-const PANEL: f32 = PANEL_PIXELS as f32;
-const LEFT: f32 = 110.0;
-const RIGHT: f32 = 1180.0;
-const LEGEND: f32 = 310.0;

@@ -9,6 +9,7 @@ use lighthaul_base::Rate;
 use serde::Deserialize;
 
 use crate::file::{self, PacketSettings, PathSettings};
+use crate::paper::PaperNumbers;
 use crate::quantity::{self, bytes, rate};
 
 /// Plan of a figure. Its points are [`Case`]s.
@@ -24,8 +25,10 @@ pub struct Plan {
     pub values: Vec<u64>,
     /// Curves.
     pub series: Vec<Series>,
-    /// Horizontal lines.
-    pub marks: Vec<Mark>,
+    /// Numbers of the paper.
+    pub papers: Vec<PaperNumbers>,
+    /// True to draw the time of a transfer in place of its goodput.
+    pub draws_time: bool,
     /// Bytes to transfer per point. A smaller object is transferred repeatedly.
     pub bytes_per_point: u64,
     /// Number of seeds whose transfer times' standard deviation is drawn; `None` to draw goodput.
@@ -49,19 +52,12 @@ pub struct Series {
     pub name: String,
     /// Label in the legend.
     pub label: String,
+    /// Title of its panel; empty if the figure has one panel.
+    pub panel: String,
     /// True to add the curve of the analytical model.
     pub model: bool,
     /// Transfer of its points, apart from the variable.
     case: Case,
-}
-
-/// Horizontal line, for example a value of the paper.
-#[derive(Clone, Debug)]
-pub struct Mark {
-    /// Label beside the line.
-    pub label: String,
-    /// Position of the line, in Mb/s.
-    pub mbps: f64,
 }
 
 /// Transfer of one point of a curve, to be simulated or emulated.
@@ -113,6 +109,12 @@ impl Plan {
         case
     }
 
+    /// Returns the seconds that the object of a series takes at a goodput in Mb/s, if times are drawn.
+    pub fn time(&self, series: &Series, mbps: f64) -> Option<f64> {
+        let seconds = series.case.object_len as f64 * 8.0 / 1e6 / mbps;
+        self.draws_time.then_some(seconds)
+    }
+
     /// Returns the number of repetitions of a point with objects of `object_len` bytes.
     pub fn runs(&self, object_len: u64) -> u64 {
         (self.bytes_per_point / object_len.max(1)).clamp(1, RUNS_MAX)
@@ -130,6 +132,8 @@ impl Plan {
     pub const fn beside(&self) -> &'static str {
         if self.spread.is_some() {
             "standard deviation of the time, s"
+        } else if self.draws_time {
+            "time of the transfer, s"
         } else {
             "goodput, Mb/s"
         }
@@ -157,7 +161,9 @@ struct Settings {
     packet: PacketSettings,
     series: Vec<SeriesSettings>,
     #[serde(default)]
-    mark: Vec<MarkSettings>,
+    draws_time: bool,
+    #[serde(default)]
+    paper: Vec<PaperNumbers>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -165,6 +171,8 @@ struct Settings {
 struct SeriesSettings {
     name: String,
     label: String,
+    #[serde(default)]
+    panel: String,
     object: Option<String>,
     rate: Option<String>,
     loss: Option<String>,
@@ -176,13 +184,6 @@ struct SeriesSettings {
     feedback: bool,
     #[serde(default)]
     model: bool,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MarkSettings {
-    label: String,
-    goodput: String,
 }
 
 impl Settings {
@@ -201,6 +202,9 @@ impl Settings {
             .is_some_and(|seeds| !(2..=RUNS_MAX).contains(&seeds))
         {
             return Err(format!("`spread` must be from 2 to {RUNS_MAX} seeds"));
+        }
+        if self.draws_time && (self.vary == Variable::Object || self.spread.is_some()) {
+            return Err("times are drawn over rates, and without `spread`".into());
         }
         if values.is_empty() || !values.is_sorted() || values[0] == 0 {
             return Err("`values` must be above zero and in ascending order".into());
@@ -225,14 +229,14 @@ impl Settings {
             .series
             .into_iter()
             .map(|series| series.check(self.vary, common));
-        let marks = self.mark.into_iter().map(MarkSettings::check);
         Ok(Plan {
             name: name.into(),
             title: self.title,
             vary: self.vary,
             values,
             series: series.collect::<Result<_, _>>()?,
-            marks: marks.collect::<Result<_, _>>()?,
+            papers: self.paper,
+            draws_time: self.draws_time,
             bytes_per_point: self.bytes_per_point.map_or(Ok(0), |text| bytes(&text))?,
             spread: self.spread,
         })
@@ -276,18 +280,9 @@ impl SeriesSettings {
         Ok(Series {
             name: self.name,
             label: self.label,
+            panel: self.panel,
             model: self.model,
             case,
-        })
-    }
-}
-
-impl MarkSettings {
-    fn check(self) -> Result<Mark, String> {
-        let mbps = rate(&self.goodput)?.as_mbps_f64();
-        Ok(Mark {
-            label: self.label,
-            mbps,
         })
     }
 }

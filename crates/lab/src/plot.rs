@@ -2,66 +2,111 @@
 
 use lighthaul_plot::axis::COLORS;
 use lighthaul_plot::canvas::INK;
-use lighthaul_plot::chart::{Chart, MARK, Style};
+use lighthaul_plot::curve::{Curve, Line, Mark};
+use lighthaul_plot::panel::{Axis, Panel, Start};
+use lighthaul_plot::sheet::Sheet;
 
 use crate::error::{Error, Result};
-use crate::plan::{Plan, Variable};
+use crate::paper::Panels;
+use crate::plan::{Plan, Series, Variable};
 use crate::shared_link_plan::{self, SharedLinkPlan};
 use crate::table::{EMULATION, EXPECTED, MODEL, SIMULATION, Table};
 
 /// Draws the table of a plan. Returns a PNG image.
 pub fn plot(plan: &Plan, table: &Table) -> Result<Vec<u8>> {
-    let mut chart = chart(plan, table);
-    chart.axes([&plan.title, plan.axis(), plan.beside()]);
-    for mark in &plan.marks {
-        chart.mark(&mark.label, mark.mbps);
-    }
-    let mut used = Vec::new();
-    for (nth, series) in plan.series.iter().enumerate() {
-        let color = COLORS[nth % COLORS.len()];
-        chart.entry(&series.label, color, Style::Marked);
-        for origin in ORIGINS {
-            let points = table.points(&format!("{}{}", series.name, origin.column));
-            if !points.is_empty() {
-                let color = if origin.is_predicted { INK } else { color };
-                chart.curve(&points, color, origin.style);
-                used.push(origin.column);
-            }
+    let mut panels = Panels::default();
+    for series in &plan.series {
+        let panel = panels.panel(&series.panel, || empty(plan));
+        let known = panels.panels[panel].curves.iter();
+        let nth = known.filter(|curve| curve.color != INK).count();
+        for curve in curves(plan, series, table, COLORS[nth % COLORS.len()]) {
+            panels.add(panel, &series.name, curve);
         }
     }
-    for origin in ORIGINS {
-        if used.contains(&origin.column) {
-            let color = if origin.is_predicted { INK } else { MARK };
-            chart.entry(origin.label, color, origin.style);
-        }
+    panels
+        .add_papers(&plan.papers)
+        .map_err(misuse(&plan.name))?;
+    let sheet = Sheet::new(&plan.title, panels.panels);
+    sheet.png().map_err(misuse(&plan.name))
+}
+
+/// Creates a panel of a plan.
+fn empty(plan: &Plan) -> Panel {
+    let y = if plan.draws_time {
+        Axis::log(plan.beside())
+    } else {
+        Axis::new(plan.beside())
+    };
+    Panel {
+        x: match plan.vary {
+            Variable::Rate => Axis::across(plan.axis()),
+            Variable::Object => Axis::log(plan.axis()),
+        },
+        y,
+        ..Panel::default()
     }
-    chart.png().map_err(misuse(&plan.name))
+}
+
+/// Returns the curves of a series: one for each origin of its numbers.
+fn curves(plan: &Plan, series: &Series, table: &Table, color: [u8; 3]) -> Vec<Curve> {
+    let drawn = |origin: &Origin| {
+        let points = table.points(&format!("{}{}", series.name, origin.column));
+        let points = points.into_iter();
+        // the table has goodput in Mb/s, and the size of the object is known
+        let point = |(x, y): (f64, f64)| (x, plan.time(series, y).unwrap_or(y));
+        points.map(point).collect::<Vec<_>>()
+    };
+    let used = ORIGINS.iter().filter(|origin| !drawn(origin).is_empty());
+    let used: Vec<&Origin> = used.collect();
+    let curve = |origin: &&Origin| Curve {
+        label: if used.len() > 1 {
+            format!("{}: {}", series.label, origin.label)
+        } else {
+            series.label.clone()
+        },
+        color: if origin.is_predicted { INK } else { color },
+        line: origin.line,
+        mark: origin.mark,
+        points: drawn(origin),
+        intervals: Vec::new(),
+    };
+    used.iter().map(curve).collect()
 }
 
 /// Draws the table of flows that share a link. Returns a PNG image.
 pub fn plot_shared_link(plan: &SharedLinkPlan, table: &Table) -> Result<Vec<u8>> {
-    let keys = table.rows.iter().filter_map(|row| row.first().copied()?);
-    let last = keys.clone().fold(1.0, f64::max);
-    let first = keys.fold(last, f64::min);
-    let mut chart = match &plan.vary {
-        shared_link_plan::Variable::Link(_) => {
-            let mut chart = Chart::log(first * 0.8..=last * 1.25, 0.0..=105.0);
-            chart.axes([&plan.title, "link, Mb/s", "utilization, %"]);
-            chart
-        }
-        shared_link_plan::Variable::Time(link) => {
-            let mut chart = Chart::linear(0.0..=last, 0.0..=link.as_mbps_f64() * 1.05);
-            chart.axes([&plan.title, "time, s", "goodput, Mb/s"]);
-            chart
-        }
-    };
-    for (nth, flow) in plan.flows.iter().enumerate() {
-        let (color, style) = (COLORS[nth % COLORS.len()], Style::Marked);
-        chart.entry(&flow.label, color, style);
+    let mut panels = Panels::default();
+    let numbers = table.rows.iter().flat_map(|row| row.iter().skip(1));
+    let least = numbers.flatten().copied().fold(100.0, f64::min);
+    for flow in &plan.flows {
         let points = table.points(&format!("{}{SIMULATION}", flow.name));
-        chart.curve(&points, color, style);
+        let (title, mark, axes) = match &plan.vary {
+            shared_link_plan::Variable::Link(_) => {
+                let mut y = Axis::new("utilization, %").till(101.0);
+                y.start = Start::At((least / 5.0).floor() * 5.0);
+                (flow.mode_name(), Mark::Dot, [Axis::log("link, Mb/s"), y])
+            }
+            shared_link_plan::Variable::Time(_) => {
+                let axes = [Axis::new("time, s"), Axis::new("goodput, Mb/s")];
+                ("", Mark::None, axes)
+            }
+        };
+        let [x, y] = axes;
+        let create = || Panel {
+            x,
+            y,
+            ..Panel::default()
+        };
+        let panel = panels.panel(title, create);
+        let nth = panels.panels[panel].curves.len();
+        let curve = Curve::new(nth, &flow.label, points).mark(mark);
+        panels.add(panel, &flow.name, curve);
     }
-    chart.png().map_err(misuse(&plan.name))
+    panels
+        .add_papers(&plan.papers)
+        .map_err(misuse(&plan.name))?;
+    let sheet = Sheet::new(&plan.title, panels.panels);
+    sheet.png().map_err(misuse(&plan.name))
 }
 
 /// Returns the function for `map_err` that adds the name of the figure.
@@ -69,29 +114,13 @@ pub fn misuse(name: &str) -> impl FnOnce(String) -> Error {
     move |why| Error::Misuse(format!("{name}: {why}"))
 }
 
-fn chart(plan: &Plan, table: &Table) -> Chart {
-    let first = plan.values.first().copied().unwrap_or(1) as f64 / 1e6;
-    let last = plan.values.last().copied().unwrap_or(1) as f64 / 1e6;
-    let mut top = match plan.vary {
-        Variable::Rate => last * 1.1,
-        Variable::Object => 700.0,
-    };
-    if plan.spread.is_some() {
-        let numbers = table.rows.iter().flat_map(|row| row.iter().skip(1));
-        top = numbers.flatten().copied().fold(0.0, f64::max) * 1.1;
-    }
-    match plan.vary {
-        Variable::Rate => Chart::linear(0.0..=last * 1.1, 0.0..=top),
-        Variable::Object => Chart::log(first * 0.8..=last * 1.25, 0.0..=top),
-    }
-}
-
 /// Origin of a curve, which determines its column and style.
 #[derive(Clone, Copy, Debug)]
 struct Origin {
     column: &'static str,
     label: &'static str,
-    style: Style,
+    line: Line,
+    mark: Mark,
     is_predicted: bool,
 }
 
@@ -99,26 +128,30 @@ struct Origin {
 const ORIGINS: [Origin; 4] = [
     Origin {
         column: SIMULATION,
-        label: "simulation",
-        style: Style::Marked,
+        label: "simulated",
+        line: Line::Solid,
+        mark: Mark::Dot,
         is_predicted: false,
     },
     Origin {
         column: MODEL,
-        label: "model (paper's equations)",
-        style: Style::Dashed,
+        label: "paper's equations",
+        line: Line::Dashed,
+        mark: Mark::None,
         is_predicted: true,
     },
     Origin {
         column: EXPECTED,
-        label: "model, exact mean of blasts",
-        style: Style::Dotted,
+        label: "exact mean of blasts",
+        line: Line::Dotted,
+        mark: Mark::None,
         is_predicted: true,
     },
     Origin {
         column: EMULATION,
-        label: "emulation",
-        style: Style::Squares,
+        label: "emulated",
+        line: Line::None,
+        mark: Mark::Square,
         is_predicted: false,
     },
 ];

@@ -12,6 +12,7 @@ use lighthaul_sim::{FlowConfig, LinkConfig, Network, RouteConfig, Trace};
 use serde::Deserialize;
 
 use crate::file;
+use crate::paper::PaperNumbers;
 use crate::quantity::{self, rate};
 use crate::table::{SIMULATION, Table};
 
@@ -26,6 +27,8 @@ pub struct SharedLinkPlan {
     pub vary: Variable,
     /// Flows, one curve each. If the link varies, each flow runs alone; over time, all share the link.
     pub flows: Vec<FlowPlan>,
+    /// Numbers of the paper.
+    pub papers: Vec<PaperNumbers>,
     till: Duration,
     interval: Duration,
     /// Largest flow window, as a multiple of the size that the paper recommends.
@@ -145,6 +148,14 @@ impl SharedLinkPlan {
 }
 
 impl FlowPlan {
+    /// Returns the name of the flow's mode.
+    pub const fn mode_name(&self) -> &'static str {
+        match self.mode {
+            Mode::Paper => "paper's rules",
+            Mode::Swift => "second mode",
+        }
+    }
+
     fn config(&self, link: Rate, window: u32) -> Config {
         let good = link.bytes_in(self.rtt + SYN) / u64::from(WIRE_LEN);
         Config {
@@ -184,6 +195,8 @@ struct Settings {
     title: String,
     crowd: SharedLinkSettings,
     flow: Vec<FlowSettings>,
+    #[serde(default)]
+    paper: Vec<PaperNumbers>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -233,6 +246,7 @@ impl Settings {
             title: self.title,
             vary,
             flows: flows.collect::<Result<_, _>>()?,
+            papers: self.paper,
             till,
             interval,
             window: self.crowd.window,

@@ -8,7 +8,9 @@
 use std::time::Duration;
 
 use lighthaul_base::{Body, Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Trc, Via};
-use lighthaul_plot::chart::plot_over_time;
+use lighthaul_plot::curve::{Curve, Mark};
+use lighthaul_plot::panel::{Axis, Panel};
+use lighthaul_plot::sheet::Sheet;
 use lighthaul_proto::vbtp::wire::HEAD_LEN;
 use lighthaul_proto::vbtp::{Config, Framing, Receiver, Sender};
 use lighthaul_sim::{LinkConfig, World, WorldConfig};
@@ -66,15 +68,29 @@ impl VectorPlan {
         Table { columns, rows }
     }
 
-    /// Draws the table. Returns a PNG image.
+    /// Draws the table: a panel for each curve, beside the vector. Returns a PNG image.
     pub fn plot(&self, table: &Table) -> Result<Vec<u8>> {
-        let allocation = table.points(&format!("allocation{MODEL}"));
-        let mut curves = vec![("allocation".to_string(), allocation)];
-        for series in &self.series {
-            let points = table.points(&format!("{}{SIMULATION}", series.name));
-            curves.push((series.label.clone(), points));
-        }
-        plot_over_time([&self.title, "send rate, Mb/s"], &curves).map_err(misuse(&self.name))
+        let panel = |series: &Series| {
+            let curve = |nth, label, column: &str| {
+                Curve::new(nth, label, table.points(column)).mark(Mark::None)
+            };
+            let sent = format!("{}{SIMULATION}", series.name);
+            let tail = format!("{}_tail{SIMULATION}", series.name);
+            let allocation = format!("allocation{MODEL}");
+            Panel {
+                title: series.label.clone(),
+                x: Axis::new("time, s"),
+                y: Axis::new("Mb/s"),
+                curves: vec![
+                    curve(0, "allocation", &allocation).color(ALLOCATION),
+                    curve(0, "sent on the circuit", &sent),
+                    curve(1, "sent on the stream", &tail),
+                ],
+                levels: Vec::new(),
+            }
+        };
+        let sheet = Sheet::new(&self.title, self.series.iter().map(panel).collect());
+        sheet.png().map_err(misuse(&self.name))
     }
 
     /// Creates the row of a bin, with its middle and the vector's rate.
@@ -262,6 +278,8 @@ fn config(
 /// Number of bins that the figure shows after the vector's end.
 const BINS_BEHIND: u64 = 10;
 const SEED: u64 = 1;
+/// Color of the vector, below what is sent.
+const ALLOCATION: [u8; 3] = [190, 190, 190];
 
 #[cfg(test)]
 mod tests {

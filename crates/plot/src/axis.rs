@@ -1,13 +1,9 @@
-//! Axes of pictures: scales that map values to positions on the canvas, grids, and curves.
+//! Axes of pictures: scales that map values to positions on the canvas, and their ticks.
 //!
-//! A [`Scale`] is one axis, linear or logarithmic. [`grid`] draws two of them with ticks at round
-//! values, and a [`Pen`] draws curves and their legend in colors for color-blind readers. Positions
-//! are in pixels from the upper left, so a vertical scale runs from a large position to a small
-//! one. Layout and titles are left to callers such as `chart`.
+//! A [`Scale`] is one axis, linear or logarithmic. Positions are in pixels from the upper left, so a
+//! vertical scale runs from a large position to a small one. Layout and curves are in `panel`.
 
 use std::ops::RangeInclusive;
-
-use crate::canvas::{Anchor, Canvas, Dashes, INK, Stroke};
 
 /// Scale that maps values to positions on the canvas, linearly or logarithmically.
 #[derive(Clone, Debug)]
@@ -38,23 +34,6 @@ impl Scale {
         }
     }
 
-    /// Creates a scale that covers all values with a margin: from zero on, or around the values for
-    /// a logarithmic scale.
-    pub fn around(
-        values: impl Iterator<Item = f64>,
-        is_log: bool,
-        places: RangeInclusive<f32>,
-    ) -> Self {
-        let (least, most) = values.fold((f64::MAX, LEAST), |(least, most), value| {
-            (least.min(value), most.max(value))
-        });
-        if is_log {
-            Self::log(least.clamp(LEAST, most) * 0.8..=most * 1.25, places)
-        } else {
-            Self::linear(0.0..=most * 1.05, places)
-        }
-    }
-
     /// Returns the position of a value. On a logarithmic scale, values below its start are drawn at
     /// the start.
     pub fn at(&self, value: f64) -> f32 {
@@ -67,99 +46,60 @@ impl Scale {
         self.places.start() + share as f32 * (self.places.end() - self.places.start())
     }
 
-    /// Returns round values for ticks: 1, 2 and 5 of each decade, or at most `most` linear steps.
+    /// Returns round values for ticks, at most `most` of them where the axis is linear.
+    ///
+    /// A logarithmic axis has round values of each decade: the fewer, the more decades it has.
     pub fn ticks(&self, most: u32) -> Vec<f64> {
+        let (from, till) = (*self.values.start(), *self.values.end());
         if self.log {
-            let decades = (-3..8).map(|power| 10_f64.powi(power));
-            let ticks = decades.flat_map(|decade| [decade, 2.0 * decade, 5.0 * decade]);
+            let steps: &[f64] = match till / from {
+                ratio if ratio > 1e3 => &[1.0],
+                ratio if ratio > 1e1 => &[1.0, 2.0, 5.0],
+                _ => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
+            };
+            let decades = (-6..10).map(|power| 10_f64.powi(power));
+            let ticks = decades.flat_map(|decade| steps.iter().map(move |step| step * decade));
             return ticks.filter(|tick| self.values.contains(tick)).collect();
         }
-        let span = self.values.end() - self.values.start();
+        let span = till - from;
         let decade = 10_f64.powf((span / f64::from(most)).log10().floor());
         let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * decade);
         let step = steps
             .into_iter()
             .find(|step| span / step <= f64::from(most))
             .unwrap_or(span);
+        let first = (from / step).ceil();
         (0..=most)
             // Round off the binary error of the multiplication.
-            .map(|nth| (f64::from(nth) * step * 1e9).round() / 1e9)
+            .map(|nth| ((first + f64::from(nth)) * step * 1e9).round() / 1e9)
             .filter(|tick| self.values.contains(tick))
             .collect()
     }
 }
 
-/// Draws two axes with grid lines and numbers.
-pub fn grid(canvas: &mut Canvas, [x, y]: [&Scale; 2]) {
-    let (left, right) = (*x.places.start(), *x.places.end());
-    let (bottom, top) = (*y.places.start(), *y.places.end());
-    for tick in x.ticks(PANEL_TICKS) {
-        let at = x.at(tick);
-        canvas.line(&[(at, top), (at, bottom)], GRID, 1.0);
-        let below = (at, bottom + 25.0);
-        canvas.text(&format!("{tick}"), below, SIZE, Anchor::Middle);
+/// Formats the value of a tick, with a comma between thousands of long numbers.
+pub(crate) fn number(value: f64) -> String {
+    let text = format!("{value}");
+    let is_long = value.abs() >= 1e4 && !text.contains('.');
+    if !is_long {
+        return text;
     }
-    for tick in y.ticks(PANEL_TICKS) {
-        let at = y.at(tick);
-        canvas.line(&[(left, at), (right, at)], GRID, 1.0);
-        let beside = (left - 10.0, at + 6.0);
-        canvas.text(&format!("{tick}"), beside, SIZE, Anchor::End);
-    }
-    canvas.line(&[(left, top), (left, bottom), (right, bottom)], INK, 1.5);
-}
-
-/// Style of a curve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pen {
-    /// Red, green and blue.
-    pub color: [u8; 3],
-    /// True for a dashed line.
-    pub dashed: bool,
-}
-
-impl Pen {
-    /// Returns the style of the curve with index `nth`.
-    pub const fn new(nth: usize, dashed: bool) -> Self {
-        Self {
-            color: COLORS[nth % COLORS.len()],
-            dashed,
+    let mut grouped = String::new();
+    for (nth, digit) in text.chars().enumerate() {
+        let left = text.len() - nth;
+        if nth > 0 && left.is_multiple_of(3) {
+            grouped.push(',');
         }
+        grouped.push(digit);
     }
-
-    /// Draws a line between points of the canvas.
-    pub fn line(self, canvas: &mut Canvas, points: &[(f32, f32)]) {
-        let (width, dashes): (_, Dashes) = if self.dashed {
-            (1.8, &[8.0, 6.0])
-        } else {
-            (3.0, &[])
-        };
-        canvas.stroke(points, self.color, Stroke { width, dashes });
-    }
-
-    /// Draws a curve: its points, joined by lines.
-    pub fn curve(self, canvas: &mut Canvas, [x, y]: [&Scale; 2], points: &[(f64, f64)]) {
-        let points: Vec<_> = points
-            .iter()
-            .map(|point| (x.at(point.0), y.at(point.1)))
-            .collect();
-        self.line(canvas, &points);
-        for (x, y) in points {
-            canvas.dot((x, y), 4.0, self.color);
-        }
-    }
-
-    /// Draws an entry of the legend: a piece of the curve, and `name`.
-    pub fn entry(self, canvas: &mut Canvas, name: &str, (x, y): (f32, f32)) {
-        self.line(canvas, &[(x, y), (x + 36.0, y)]);
-        canvas.text(name, (x + 46.0, y + 6.0), SIZE, Anchor::Start);
-    }
+    grouped
 }
 
 /// Colors that color-blind readers can distinguish (Okabe and Ito 2008).
 pub const COLORS: [[u8; 3]; 8] = [
     [0, 114, 178],
-    [0, 158, 115],
     [213, 94, 0],
+    [0, 158, 115],
     [204, 121, 167],
     [86, 180, 233],
     [230, 159, 0],
@@ -168,11 +108,8 @@ pub const COLORS: [[u8; 3]; 8] = [
 ];
 /// Color of grid lines.
 pub const GRID: [u8; 3] = [225, 225, 225];
-/// Limit of ticks on an axis of one of several panels.
-const PANEL_TICKS: u32 = 6;
-const SIZE: f32 = 17.0;
-/// Smallest end of an axis.
-const LEAST: f64 = 1e-3;
+/// Color of reference lines, and of what is not a curve.
+pub const MARK: [u8; 3] = [110, 110, 110];
 
 #[cfg(test)]
 mod tests {
@@ -186,17 +123,33 @@ mod tests {
         assert_eq!(linear(10.0).ticks(11).len(), 11);
         let log = Scale::log(0.5..=21.0, 0.0..=100.0);
         assert_eq!(log.ticks(6), [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]);
+        let decades = Scale::log(0.5..=2000.0, 0.0..=100.0);
+        assert_eq!(decades.ticks(6), [1.0, 10.0, 100.0, 1000.0]);
+        let part = Scale::log(2.5..=10.5, 0.0..=100.0);
+        assert_eq!(part.ticks(6), [3.0, 4.0, 5.0, 7.0, 10.0]);
+    }
+
+    #[test]
+    fn ticks_cover_an_axis_that_does_not_start_at_zero() {
+        let scale = Scale::linear(0.48..=0.87, 0.0..=100.0);
+        assert_eq!(scale.ticks(5), [0.5, 0.6, 0.7, 0.8]);
+        let far = Scale::linear(1990.0..=2010.0, 0.0..=100.0);
+        assert_eq!(far.ticks(5), [1990.0, 1995.0, 2000.0, 2005.0, 2010.0]);
+        let below = Scale::linear(-5.0..=5.0, 0.0..=100.0);
+        assert_eq!(below.ticks(2), [-5.0, 0.0, 5.0]);
     }
 
     #[test]
     fn scales_map_values_to_positions() {
-        let log = Scale::around([1.0, 80.0].into_iter(), true, 100.0..=0.0);
+        let log = Scale::log(0.8..=100.0, 100.0..=0.0);
         // Zero has no logarithm and is drawn at the start.
         let places: Vec<f32> = [0.0, 0.8, 100.0].map(|value| log.at(value)).into();
         assert_eq!(places, [100.0, 100.0, 0.0]);
-        let linear = Scale::around([20.0].into_iter(), false, 0.0..=210.0);
-        assert_eq!(vec![linear.at(0.0), linear.at(21.0)], [0.0, 210.0]);
-        let nothing = Scale::around(std::iter::empty(), true, 0.0..=1.0);
-        assert!(nothing.values.start() < nothing.values.end());
+    }
+
+    #[test]
+    fn long_numbers_have_commas() {
+        let numbers = [0.25, 9000.0, 10000.0, 1_234_567.0].map(number);
+        assert_eq!(numbers, ["0.25", "9000", "10,000", "1,234,567"]);
     }
 }

@@ -68,7 +68,8 @@ impl HeatMap {
 
     /// Returns the size of the largest panel.
     fn panel_size(&self) -> (f32, f32) {
-        let panels = self.panels.iter().map(Panel::size);
+        let ruler = Canvas::new(1, 1);
+        let panels = self.panels.iter().map(|panel| panel.size(&ruler));
         panels.fold((0.0, 0.0), |most, size| {
             (f32::max(most.0, size.0), f32::max(most.1, size.1))
         })
@@ -76,8 +77,15 @@ impl HeatMap {
 }
 
 impl Panel {
-    fn size(&self) -> (f32, f32) {
-        let width = LEFT + count(&self.columns) as f32 * CELL.0 + MARGIN;
+    /// Returns the size of the panel, in which its texts fit.
+    fn size(&self, ruler: &Canvas) -> (f32, f32) {
+        let title = LEFT + ruler.width(&self.title, 19.0);
+        let notes = self
+            .notes
+            .iter()
+            .map(|note| MARGIN + ruler.width(note, 14.0));
+        let texts = notes.fold(title, f32::max);
+        let width = f32::max(LEFT + count(&self.columns) as f32 * CELL.0, texts) + MARGIN;
         let rows = count(&self.rows) as f32 * CELL.1;
         let notes = self.notes.len() as f32 * NOTE;
         (width, TOP + rows + notes + MARGIN)
@@ -223,7 +231,7 @@ mod tests {
         let png = map.png().unwrap();
         // width and height in the header of the image
         let number = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
-        let (width, height) = map.panels[0].size();
+        let (width, height) = map.panels[0].size(&Canvas::new(1, 1));
         assert!(f64::from(number(16)) >= f64::from(2.0 * width));
         assert!(f64::from(number(20)) >= f64::from(2.0 * height));
     }

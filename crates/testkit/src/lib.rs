@@ -27,7 +27,7 @@ mod skip;
 mod turn;
 mod user;
 
-pub use drawing::{Drawing, assert_drawn, drawing};
+pub use drawing::{Drawing, assert_drawn, drawing, picture_fault};
 pub use holder::Holder;
 pub use names::names;
 pub use need::{lacks, lacks_root, lacks_tool};

@@ -13,11 +13,11 @@ use super::super::args::GridArgs;
 use super::emulated;
 use super::page::{self, World};
 use super::picture;
-use super::plan::GridPlan;
+use super::plan::{Axes, GridPlan};
 use super::point::{Choice, Condition, Point};
 use super::results::Results;
 use super::simulated::Simulation;
-use super::table::{Column, Row};
+use super::table::{Column, Row, Table};
 
 /// Runs the grid.
 pub(crate) fn run(args: &GridArgs, quick: bool, lighthaul: &Path) -> io::Result<()> {
@@ -39,12 +39,17 @@ pub(crate) fn run(args: &GridArgs, quick: bool, lighthaul: &Path) -> io::Result<
             continue;
         }
         let axes = plan.axes(is_quick && points.len() >= table.rows.len());
-        let title = format!("auto beside the best fixed choice, {}", world.name());
-        let png = picture::draw(&title, axes, &table).map_err(io::Error::other)?;
+        let png = draw(world, axes, &table).map_err(io::Error::other)?;
         fs::write(file.with_extension("png"), png)?;
         text.push_str(&page::write(world, &plan, axes, &table));
     }
     fs::write(args.grid_dir.join("README.md"), text)
+}
+
+/// Draws the table of a world. Returns a PNG image.
+fn draw(world: World, axes: &Axes, table: &Table) -> Result<Vec<u8>, String> {
+    let title = format!("auto beside the best fixed choice, {}", world.name());
+    picture::draw(&title, axes, table)
 }
 
 /// Simulates the missing points on several threads.
@@ -125,7 +130,8 @@ pub(crate) fn simulated(plan: &GridPlan, point: &Point, known: Option<&Row>) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::Table;
+    use lighthaul_testkit::picture_fault;
+
     use super::super::verdict::Verdict;
     use super::*;
 
@@ -180,5 +186,15 @@ mod tests {
         let text = fs::read_to_string(folder.join("README.md")).unwrap();
         assert!(text.starts_with(page::HEAD), "run the grid again");
         assert!(text.contains(&part), "run the grid again");
+    }
+
+    #[test]
+    fn picture_matches_the_accepted_table() {
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/grid"));
+        let plan = GridPlan::read(&folder.join("grid.toml")).unwrap();
+        let table = Table::read(&folder.join("simulated.csv")).unwrap();
+        let png = draw(World::Simulated, plan.axes(false), &table).unwrap();
+        let fault = picture_fault(&folder.join("simulated.png"), io::Cursor::new(&png));
+        assert_eq!(fault, None, "run the grid again");
     }
 }

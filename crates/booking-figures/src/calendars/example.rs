@@ -11,7 +11,9 @@ use lighthaul_base::{Instant, Rate};
 use lighthaul_calendar::{
     Calendar, Config, Detail, Id, Link, Need, Owner, Request, Route, Shape, Topology,
 };
-use lighthaul_plot::chart::plot_over_time;
+use lighthaul_plot::curve::{Curve, Mark};
+use lighthaul_plot::panel::{Axis, Panel};
+use lighthaul_plot::sheet::Sheet;
 use serde::Deserialize;
 
 use lighthaul_lab::error::Result;
@@ -32,6 +34,8 @@ pub struct Example {
     bytes: u64,
     most: u64,
     from: u64,
+    /// Grant of the paper: begin and end of each step in units of 100 ms, and its channels.
+    paper: Vec<[f64; 3]>,
 }
 
 impl Example {
@@ -79,28 +83,37 @@ impl Example {
         }
     }
 
-    /// Draws the table. Returns a PNG image.
+    /// Draws the table: the free capacity, and the grant beside that of the paper. Returns a PNG image.
     pub fn plot(&self, table: &Table) -> Result<Vec<u8>> {
-        let curves = [
-            ("free before", "free"),
-            ("granted", "granted"),
-            ("free then", "left"),
-        ];
-        let curves = curves.map(|(label, name)| {
+        let curve = |nth, label: &str, name: &str| {
             let points = table.points(&format!("{name}{SIMULATION}"));
-            // A step lasts until the next one.
-            let ends = points
+            let seconds = points
                 .iter()
-                .map(|(unit, channels)| [(*unit, *channels), (*unit + 1.0, *channels)]);
-            (
-                label.to_string(),
-                ends.flatten()
-                    .map(|(unit, channels)| (unit / 10.0, channels))
-                    .collect(),
-            )
-        });
-        plot_over_time([&self.title, "channels of 10 Gb/s"], &curves)
-            .map_err(misuse("vbls-example"))
+                .map(|(unit, channels)| (unit / 10.0, *channels));
+            let curve = Curve::new(nth, label, seconds.collect());
+            curve.mark(Mark::None).steps(UNIT.as_secs_f64())
+        };
+        let panel = |title: &str, curves| Panel {
+            title: title.to_owned(),
+            x: Axis::new("time, s"),
+            y: Axis::new("channels of 10 Gb/s").till(self.channels as f64 + 0.3),
+            curves,
+            levels: Vec::new(),
+        };
+        let free = vec![
+            curve(0, "before the booking", "free"),
+            curve(1, "after it", "left"),
+        ];
+        // the middle of each step of the paper's vector
+        let steps = self.paper.iter();
+        let steps = steps.map(|[from, till, channels]| ((from + till) / 20.0, *channels));
+        let granted = vec![
+            curve(2, "granted", "granted"),
+            Curve::of_paper("paper: steps of the grant", steps.collect()),
+        ];
+        let panels = vec![panel("free capacity", free), panel("the file", granted)];
+        let sheet = Sheet::new(&self.title, panels);
+        sheet.png().map_err(misuse("vbls-example"))
     }
 
     /// Creates a calendar with the plan's free capacity.

@@ -7,24 +7,25 @@ use super::example::Example;
 use super::plan::BookingPlan;
 use super::plot::plot;
 use lighthaul_lab::error::Result;
-use lighthaul_lab::figure::{Figure, keep};
+use lighthaul_lab::figure::{Figure, Source, draw};
 use lighthaul_lab::file;
 use lighthaul_lab::table::Table;
 
 /// Redraws every plan in `dir`. Returns nothing if the directory does not exist.
-pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
+pub fn figures(dir: &Path, source: Source) -> Result<Vec<Figure>> {
     if !dir.exists() {
         return Ok(Vec::new());
     }
     let mut figures = Vec::new();
     for plan in plans(dir)? {
-        figures.push(keep(dir, &plan.name, simulate(&plan), |table| {
-            plot(&plan, table)
-        })?);
+        let drawing = |table: &Table| plot(&plan, table);
+        let table = || Ok(simulate(&plan));
+        figures.push(draw((dir, &plan.name), source, table, drawing)?);
     }
     let example = Example::read(&example_file(dir))?;
-    let draw = |table: &Table| example.plot(table);
-    figures.push(keep(dir, EXAMPLE, example.simulate(), draw)?);
+    let drawing = |table: &Table| example.plot(table);
+    let table = || Ok(example.simulate());
+    figures.push(draw((dir, EXAMPLE), source, table, drawing)?);
     Ok(figures)
 }
 

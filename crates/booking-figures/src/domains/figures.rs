@@ -6,16 +6,17 @@ use super::plan::DomainsPlan;
 use super::plot::plot;
 use super::simulate::simulate;
 use lighthaul_lab::error::Result;
-use lighthaul_lab::figure::{Figure, keep};
+use lighthaul_lab::figure::{Figure, Source, draw};
 use lighthaul_lab::file;
+use lighthaul_lab::table::Table;
 
 /// Redraws every plan in `dir`, if the directory exists.
-pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
-    let draw = |plan: &DomainsPlan| {
-        let table = simulate(plan);
-        keep(dir, &plan.name, table, |table| plot(plan, table))
+pub fn figures(dir: &Path, source: Source) -> Result<Vec<Figure>> {
+    let redraw = |plan: &DomainsPlan| {
+        let drawing = |table: &Table| plot(plan, table);
+        draw((dir, &plan.name), source, || Ok(simulate(plan)), drawing)
     };
-    plans(dir)?.iter().map(draw).collect()
+    plans(dir)?.iter().map(redraw).collect()
 }
 
 /// Reads the plans in `dir`, sorted by name.

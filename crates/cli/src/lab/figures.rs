@@ -3,6 +3,7 @@
 use lighthaul_booking_figures::figures::figures as booking_figures;
 use lighthaul_grammar::lab::LabFigures;
 use lighthaul_io::host::namespace::ignore_interrupts;
+use lighthaul_lab::figure::Source;
 use lighthaul_lab::figures::figures;
 use lighthaul_lab::plan::Case;
 use lighthaul_lab::probe;
@@ -19,7 +20,7 @@ pub(crate) fn run(args: &LabFigures) -> Result<u8, Error> {
     }
     let drawn = figures(&args.folder, args.emulate.then_some(&mut emulate));
     let drawn = drawn.and_then(|mut all| {
-        all.extend(booking_figures(&args.folder)?);
+        all.extend(booking_figures(&args.folder, Source::Simulated)?);
         Ok(all)
     });
     let drawn = drawn.map_err(|e| Fault::Figures(e.to_string()))?;

@@ -242,7 +242,10 @@ fn millis(time: &Duration) -> f64 {
 }
 
 /// Suffixes and labels of the two curves of small transfers, and of a transfer at a rate.
-const TIMES: [(&str, &str); 2] = [("half", "half"), ("most", "95 %")];
+const TIMES: [(&str, &str); 2] = [
+    ("half", "half of them end within"),
+    ("most", "95 % of them end within"),
+];
 const REACHED: [(&str, &str); 2] = [("goodput", "goodput"), ("lost", "lost")];
 /// Interval between samples of a share.
 const LOOK: Duration = Duration::from_millis(500);

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use super::flow::{Flow, FlowProtocol};
 use super::shared_link::SharedLink;
 use crate::file;
+use crate::paper::PaperNumbers;
 use crate::quantity::{bytes, duration, rate};
 
 /// Plan of a figure.
@@ -24,6 +25,8 @@ pub struct ContestPlan {
     pub title: String,
     /// Measurement.
     pub measurement: Measurement,
+    /// Numbers of the paper.
+    pub papers: Vec<PaperNumbers>,
 }
 
 /// Measurement of a contest.
@@ -172,6 +175,7 @@ impl ContestPlan {
             name: name.into(),
             title: settings.title,
             measurement,
+            papers: settings.paper,
         })
     }
 }
@@ -196,6 +200,8 @@ struct Settings {
     course: Option<CourseSettings>,
     mice: Option<MiceSettings>,
     trials: Option<TrialsSettings>,
+    #[serde(default)]
+    paper: Vec<PaperNumbers>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -6,16 +6,17 @@ use super::plan::LatencyPlan;
 use super::plot::plot;
 use super::simulate::simulate;
 use crate::error::Result;
-use crate::figure::{Figure, keep};
+use crate::figure::{Figure, Source, draw};
 use crate::file;
+use crate::table::Table;
 
 /// Redraws every plan in `dir`, if the directory exists.
-pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
-    let draw = |plan: &LatencyPlan| {
-        let table = simulate(plan)?;
-        keep(dir, &plan.name, table, |table| plot(plan, table))
+pub fn figures(dir: &Path, source: Source) -> Result<Vec<Figure>> {
+    let redraw = |plan: &LatencyPlan| {
+        let drawing = |table: &Table| plot(plan, table);
+        draw((dir, &plan.name), source, || simulate(plan), drawing)
     };
-    plans(dir)?.iter().map(draw).collect()
+    plans(dir)?.iter().map(redraw).collect()
 }
 
 /// Reads the plans in `dir`, sorted by name.

@@ -6,18 +6,19 @@ use super::plan::SlabPlan;
 use super::plot::plot;
 use super::simulate::simulate;
 use crate::error::Result;
-use crate::figure::{Figure, keep};
+use crate::figure::{Figure, Source, draw};
 use crate::file;
 use crate::measured::{self, MeasuredPlan};
+use crate::table::Table;
 
 /// Redraws every plan in `dir`, if the directory exists. Measurements are kept.
-pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
-    let draw = |plan: &SlabPlan| {
-        let table = simulate(plan);
-        keep(dir, &plan.name, table, |table| plot(plan, table))
+pub fn figures(dir: &Path, source: Source) -> Result<Vec<Figure>> {
+    let redraw = |plan: &SlabPlan| {
+        let drawing = |table: &Table| plot(plan, table);
+        draw((dir, &plan.name), source, || Ok(simulate(plan)), drawing)
     };
-    let mut figures: Vec<_> = plans(dir)?.iter().map(draw).collect::<Result<_>>()?;
-    figures.extend(measured::redraw(dir, &measured_plans(dir)?)?);
+    let mut figures: Vec<_> = plans(dir)?.iter().map(redraw).collect::<Result<_>>()?;
+    figures.extend(measured::redraw(dir, &measured_plans(dir)?, source)?);
     Ok(figures)
 }
 
