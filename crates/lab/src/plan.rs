@@ -82,6 +82,10 @@ pub struct Case {
     pub socket_bytes_max: u64,
     /// Number of tasks that compete for the receiver's processor.
     pub competitors: u32,
+    /// Nice value of these tasks.
+    pub nice: i8,
+    /// Processor time of the receiver's kernel for each datagram, also for one that it drops.
+    pub arrival: Duration,
     /// True if the receiver asks for pauses (RBUDP+).
     pub feedback: bool,
     /// Bytes of the object in a datagram.
@@ -168,6 +172,7 @@ struct Settings {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+// fields: one for each parameter of a curve
 struct SeriesSettings {
     name: String,
     label: String,
@@ -180,6 +185,9 @@ struct SeriesSettings {
     socket: Option<String>,
     #[serde(default)]
     competitors: u32,
+    #[serde(default)]
+    nice: i8,
+    arrival: Option<String>,
     #[serde(default)]
     feedback: bool,
     #[serde(default)]
@@ -220,6 +228,8 @@ impl Settings {
             absorb: None,
             socket_bytes_max: 0,
             competitors: 0,
+            nice: 0,
+            arrival: Duration::ZERO,
             feedback: false,
             packet_len: self.packet.len,
             overhead_len: self.packet.overhead,
@@ -252,6 +262,11 @@ impl SeriesSettings {
             absorb: self.absorb.as_deref().map(rate).transpose()?,
             socket_bytes_max: self.socket.as_deref().map_or(Ok(0), bytes)?,
             competitors: self.competitors,
+            nice: self.nice,
+            arrival: self
+                .arrival
+                .as_deref()
+                .map_or(Ok(Duration::ZERO), quantity::duration)?,
             feedback: self.feedback,
             ..common
         };
@@ -271,9 +286,10 @@ impl SeriesSettings {
                 self.name
             ));
         }
-        if case.absorb.is_none() && case.competitors > 0 {
+        let has_processor = case.competitors > 0 || !case.arrival.is_zero();
+        if case.absorb.is_none() && has_processor {
             return Err(format!(
-                "series {}: `competitors` needs `absorb` and `socket`",
+                "series {}: `competitors` and `arrival` need `absorb` and `socket`",
                 self.name
             ));
         }

@@ -5,7 +5,7 @@ use lighthaul_base::{Instant, Rate};
 use lighthaul_proto::rbudp::model::{self, Path};
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
 use lighthaul_proto::rbudp::{Config, FeedbackConfig, Framing, Receiver, Sender};
-use lighthaul_sim::{HostConfig, LinkConfig, World, WorldConfig};
+use lighthaul_sim::{HostConfig, LinkConfig, Predictions, World, WorldConfig};
 
 use crate::plan::{Case, Plan, Series};
 use crate::table::{EMULATION, EXPECTED, MODEL, SIMULATION, Table};
@@ -98,6 +98,11 @@ fn cells(plan: &Plan, series: &Series, value: u64) -> [Option<f64>; 4] {
 
 /// Simulates one transfer. Returns its duration in seconds.
 fn seconds(case: &Case, seed: u64) -> f64 {
+    run(case, seed).0
+}
+
+/// Simulates one transfer. Returns its duration in seconds, and the predictions of its receiver's monitor.
+fn run(case: &Case, seed: u64) -> (f64, Predictions) {
     let config = config(case);
     let delay = case.rtt / 2;
     let there = LinkConfig {
@@ -116,6 +121,8 @@ fn seconds(case: &Case, seed: u64) -> f64 {
             absorb: case.absorb.map(|rate| on_wire(case, rate)),
             socket_bytes_max: case.socket_bytes_max,
             competitors: case.competitors,
+            nice: case.nice,
+            arrival: case.arrival,
         },
         ..WorldConfig::default()
     };
@@ -124,8 +131,49 @@ fn seconds(case: &Case, seed: u64) -> f64 {
     let mut world = World::new(sender, receiver, &world, seed);
     let end = world.run(Instant::from_nanos(u64::MAX / 2), |_, _| ());
     assert_eq!(world.left().missing(), 0, "a simulated transfer completes");
-    end.as_secs_f64()
+    (end.as_secs_f64(), world.host().predictions())
 }
 
 /// Longest pause that a receiver may request.
 const PAUSE_MAX: core::time::Duration = core::time::Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goodput in Mb/s and predictions of a transfer beside a task of this nice value.
+    fn beside(nice: i8, feedback: bool) -> (f64, Predictions) {
+        let text = format!(
+            r#"
+            title = "t"
+            vary = "rate"
+            values = ["400Mb/s"]
+            path = {{ rate = "10Gb/s", rtt = "100us", queue = "1MiB" }}
+            packet = {{ len = 1464, overhead = 28, settle = "2ms" }}
+            [[series]]
+            name = "a"
+            label = "A"
+            object = "20MB"
+            absorb = "300Mb/s"
+            socket = "256KiB"
+            competitors = 1
+            nice = {nice}
+            feedback = {feedback}
+            "#
+        );
+        let plan = Plan::parse("p", &text).unwrap();
+        let case = plan.case(&plan.series[0], plan.values[0]);
+        let (seconds, predictions) = run(&case, 1);
+        (case.object_len as f64 * 8.0 / 1e6 / seconds, predictions)
+    }
+
+    /// Figure 3 of the RBUDP+ paper foresees tasks up to its priority and delta, figure 4 any task.
+    #[test]
+    fn transfers_are_paused_by_figures_3_and_4() {
+        let (_, urgent) = beside(-9, true);
+        assert!(urgent.stays_active > 0, "{urgent:?}");
+        let (_, equal) = beside(0, true);
+        assert_eq!(equal.stays_active, 0, "{equal:?}");
+        assert!(equal.expires > 0, "{equal:?}");
+    }
+}

@@ -33,7 +33,7 @@ pub use link::{
     BurstLoss, Count, Counters, DropReason, Link, LinkConfig, Policer, Reorder, Verdict,
 };
 pub use network::Network;
-pub use processor::Processor;
+pub use processor::{Predictions, Processor};
 pub use route::RouteConfig;
 pub use trace::Trace;
 pub use world::{World, WorldConfig};

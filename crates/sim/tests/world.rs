@@ -111,7 +111,7 @@ fn slow_host_receives_late() {
     let host = HostConfig {
         absorb: Some(Rate::from_mbps(4)),
         socket_bytes_max: 2_000,
-        competitors: 0,
+        ..HostConfig::default()
     };
     let plan = [(0, Via::Datagram, 1, 971), (0, Via::Datagram, 2, 971)];
     let heard = run(&plan, &WorldConfig { host, ..config() });

@@ -46,6 +46,7 @@ fn busy(competitors: u32) -> HostConfig {
         absorb: Some(Rate::from_mbps(850)),
         socket_bytes_max: 256 << 10,
         competitors,
+        ..HostConfig::default()
     }
 }
 
@@ -242,6 +243,7 @@ proptest! {
             absorb: Some(Rate::from_mbps(absorb)),
             socket_bytes_max,
             competitors,
+            ..HostConfig::default()
         };
         let (world, _) = run(config, &path(rtt, host), seed);
         prop_assert_eq!(world.left().ignored() + world.right().arrivals().ignored, 0);

@@ -100,7 +100,7 @@ fn slow_host_receives_everything() {
     world.host = HostConfig {
         absorb: Some(Rate::from_mbps(300)),
         socket_bytes_max: 200_000,
-        competitors: 0,
+        ..HostConfig::default()
     };
     let (world, heard) = run(config(20_000_000), &world, 3);
     assert_whole(&world, &heard, 20_000_000);

@@ -56,6 +56,7 @@ impl Scene {
                 .flatten(),
             socket_bytes_max: log_uniform(&mut rng, 20_000, 4_000_000),
             competitors: rng.below(3) as u32,
+            ..HostConfig::default()
         };
         // Long enough for feedback to act, short enough for many simulations.
         let packets = rng.below(20_000);

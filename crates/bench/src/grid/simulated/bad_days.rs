@@ -108,7 +108,7 @@ fn host(rate: Rate) -> HostConfig {
     HostConfig {
         absorb: Some(rate),
         socket_bytes_max: 4 << 20,
-        competitors: 0,
+        ..HostConfig::default()
     }
 }
 

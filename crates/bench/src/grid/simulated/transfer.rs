@@ -237,6 +237,7 @@ fn host(point: &Point, uses_tcp: bool) -> HostConfig {
         absorb: Some(point.rate.scaled(2, 1)),
         socket_bytes_max: if uses_tcp { u64::MAX } else { SOCKET_BYTES },
         competitors: LOADED_TASKS,
+        ..HostConfig::default()
     }
 }
 
