@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::beside;
 use crate::circuit_use::CircuitPlan;
 use crate::contest;
 use crate::error::Result;
@@ -67,6 +68,7 @@ fn of_other_plans(dir: &Path, source: Source) -> Result<Vec<Figure>> {
         let table = || Ok(plan.simulate());
         figures.push(draw((dir, &plan.name), source, table, drawing)?);
     }
+    figures.extend(beside::figures::figures(&dir.join("beside"), source)?);
     figures.extend(latency::figures::figures(&dir.join("latency"), source)?);
     figures.extend(slabs::figures::figures(&dir.join("slabs"), source)?);
     let tools = dir.join("tools");

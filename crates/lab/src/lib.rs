@@ -9,10 +9,11 @@
 //! - [`probe`]: emulation of a case with the `lighthaul` command
 //! - [`vector`]: transfers that follow a TRC vector; [`circuit_use`]: copies of several objects on a circuit;
 //!   [`shared_link_plan`]: several SABUL flows
-//! - [`contest`], [`latency`], [`slabs`]: other kinds of figures; [`measured`]: those measured with real
+//! - [`contest`], [`beside`], [`latency`], [`slabs`]: other kinds of figures; [`measured`]: those measured with real
 //!   programs; `panels`: their pictures; `file`: plans in files
 //! - [`quantity`]: parsers of rates, sizes, times and probabilities; [`error`]: errors
 
+pub mod beside;
 pub mod circuit_use;
 pub mod congestion;
 pub mod contest;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_lab::beside;
 use lighthaul_lab::contest;
 use lighthaul_lab::figure::{accepted, faults};
 use lighthaul_lab::figures::{circuit_plans, plans, redrawn, shared_link_plans, vector_plans};
@@ -29,7 +30,7 @@ fn pictures_match_their_tables() {
     // A picture that no plan draws would never be compared.
     let pictures = figures.iter().map(|figure| figure.picture.clone());
     let pictures: Vec<_> = pictures.collect();
-    for of in [".", "contests", "latency", "slabs", "tools"] {
+    for of in [".", "beside", "contests", "latency", "slabs", "tools"] {
         for file in dir.join(of).read_dir().unwrap() {
             let name = file.unwrap().file_name();
             let is_drawn = |picture: &std::path::PathBuf| picture.file_name() == Some(&name);
@@ -184,6 +185,19 @@ fn read(dir: &Path, name: &str) -> Table {
 fn assert_held(name: &str, repeated: Table, accepted: &Table) {
     let faults = faults(&[repeated], accepted);
     assert!(faults.is_empty(), "{name}: {faults:#?}");
+}
+
+#[test]
+fn simulated_flows_beside_tcp_match_the_accepted_tables() {
+    let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures/beside"));
+    let plans = beside::figures::plans(dir).unwrap();
+    assert_eq!(plans.len(), 3);
+    for mut plan in plans {
+        // `make figures` simulates all points.
+        plan.values.truncate(1);
+        let accepted = read(dir, &plan.name);
+        assert_held(&plan.name, beside::simulate::simulate(&plan), &accepted);
+    }
 }
 
 #[test]

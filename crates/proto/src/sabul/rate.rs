@@ -2,8 +2,8 @@
 //!
 //! [`Mode::Paper`] has the paper's rules and constants with one erratum: the increase has one factor SYN less than
 //! its formula, in agreement with its table. The paper leaves the weight of the moving average of the loss open; here
-//! the last interval weighs 1/16. With 1/8, a competing TCP flow keeps 44 % of its share at 300 Mb/s and 10 ms; with
-//! 1/16 it keeps 59 %, and a single flow is as fast. [`Mode::Swift`] is in `swift.rs`.
+//! the last interval weighs 1/16. With a larger weight the rate rises sooner after a loss, and a competing TCP flow keeps
+//! less of its share. [`Mode::Swift`] is in `swift.rs`.
 
 use alloc::boxed::Box;
 use core::time::Duration;

@@ -2,11 +2,13 @@
 
 use super::bbr::Bbr;
 use super::cubic::Cubic;
+use super::reno::Reno;
 use super::sample::Sample;
 
 /// Congestion control of one sender.
 #[derive(Debug)]
 pub(super) enum Control {
+    Reno(Reno),
     Cubic(Cubic),
     Bbr(Bbr),
 }
@@ -15,6 +17,7 @@ impl Control {
     /// Adapts to an acknowledgment.
     pub(super) fn handle_ack(&mut self, sample: &Sample) {
         match self {
+            Self::Reno(reno) => reno.handle_ack(sample),
             Self::Cubic(cubic) => cubic.handle_ack(sample),
             Self::Bbr(bbr) => bbr.handle_ack(sample),
         }
@@ -23,6 +26,7 @@ impl Control {
     /// Begins a recovery: the first loss of a window.
     pub(super) fn begin_recovery(&mut self, sample: &Sample) {
         match self {
+            Self::Reno(reno) => reno.reduce(),
             Self::Cubic(cubic) => cubic.reduce(),
             Self::Bbr(bbr) => bbr.begin_recovery(sample),
         }
@@ -31,7 +35,7 @@ impl Control {
     /// Ends a recovery.
     pub(super) fn end_recovery(&mut self) {
         match self {
-            Self::Cubic(_) => {}
+            Self::Reno(_) | Self::Cubic(_) => {}
             Self::Bbr(bbr) => bbr.end_recovery(),
         }
     }
@@ -39,6 +43,7 @@ impl Control {
     /// Starts again after a timeout, in which nothing arrived.
     pub(super) fn handle_timeout(&mut self) {
         match self {
+            Self::Reno(reno) => reno.handle_timeout(),
             Self::Cubic(cubic) => cubic.handle_timeout(),
             Self::Bbr(bbr) => bbr.handle_timeout(),
         }
@@ -47,6 +52,7 @@ impl Control {
     /// Returns the congestion window in packets.
     pub(super) fn window(&self) -> u32 {
         match self {
+            Self::Reno(reno) => reno.window(),
             Self::Cubic(cubic) => cubic.window(),
             Self::Bbr(bbr) => bbr.window(),
         }
@@ -55,7 +61,7 @@ impl Control {
     /// Returns the packets a second at which the sender paces, if it does.
     pub(super) fn pace(&self) -> Option<f64> {
         match self {
-            Self::Cubic(_) => None,
+            Self::Reno(_) | Self::Cubic(_) => None,
             Self::Bbr(bbr) => Some(bbr.pace()),
         }
     }

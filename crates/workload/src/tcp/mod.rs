@@ -1,12 +1,13 @@
 //! TCP in virtual time: the neighbors that a transfer meets on a shared path.
 //!
 //! A [`Sender`] sends packets without end to a [`Receiver`], which acknowledges every second packet.
-//! The congestion control is CUBIC (RFC 9438) or BBR, version 1, as in Linux. Acknowledgments name
+//! The congestion control is Reno (RFC 5681), CUBIC (RFC 9438), or BBR, version 1, as in
+//! Linux. Acknowledgments name
 //! the packets that arrived, as SACK and time stamps do together. A loss is found after three later
 //! packets (RFC 6675) or after a timeout (RFC 6298).
 //!
 //! - `sender`, `receiver`: the machines; `messages`: theirs; `flight`: packets in flight
-//! - `control`: the congestion control; `cubic`, `bbr`: the two of them; `sample`: what they see
+//! - `control`: the congestion control; `reno`, `cubic`, `bbr`: its kinds; `sample`: what they see
 
 mod bbr;
 mod control;
@@ -14,6 +15,7 @@ mod cubic;
 mod flight;
 mod messages;
 mod receiver;
+mod reno;
 mod sample;
 mod sender;
 

@@ -11,11 +11,14 @@ use super::control::Control;
 use super::cubic::Cubic;
 use super::flight::{Acked, Flight};
 use super::messages::{Ack, Data};
+use super::reno::Reno;
 use super::sample::Sample;
 
 /// Congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
+    /// Reno (RFC 5681).
+    Reno,
     /// CUBIC, the default of Linux.
     Cubic,
     /// BBR, version 1.
@@ -65,6 +68,7 @@ impl Sender {
         Self {
             packet_len: config.packet_len,
             control: match config.algorithm {
+                Algorithm::Reno => Control::Reno(Reno::new()),
                 Algorithm::Cubic => Control::Cubic(Cubic::new()),
                 Algorithm::Bbr => Control::Bbr(Bbr::new(seed)),
             },

@@ -58,6 +58,8 @@ fn run(algorithms: &[Algorithm], loss_ppb: u64, queue_percent: u64) -> Vec<f64> 
 #[test]
 fn flow_alone_fills_a_path_without_loss() {
     for (algorithm, queue, least) in [
+        (Algorithm::Reno, 100, 90.0),
+        (Algorithm::Reno, 25, 70.0),
         (Algorithm::Cubic, 100, 90.0),
         (Algorithm::Cubic, 25, 80.0),
         (Algorithm::Bbr, 100, 90.0),
