@@ -1,7 +1,6 @@
 //! Scheduler in a process of its own, which a test can kill.
 
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -163,11 +162,9 @@ fn serves() {
     let woken = Arc::clone(&provider);
     books.listen(move || woken.wake());
     let before = fs::read_to_string(folder.join(ADDRESS));
-    let listen = before.map_or(SocketAddr::from(([127, 0, 0, 1], 0)), |address| {
-        address.parse().unwrap()
-    });
+    let listen = before.unwrap_or_else(|_| "127.0.0.1:0".to_owned());
     let server = Server::listen(Settings {
-        listen,
+        listen: listen.parse().unwrap(),
         certificate: ServerCertificate::Plain,
         insecure: false,
         authenticator: Authenticator {

@@ -4,6 +4,8 @@
 //! provider (scheduler) <--- SOAP, callbacks ---> lighthaul-lease ---> own scheduler <--- bookings
 //! ```
 
+#![expect(clippy::disallowed_methods, reason = "a port for a test")]
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
