@@ -153,6 +153,7 @@ impl FlowPlan {
         match self.mode {
             Mode::Paper => "paper's rules",
             Mode::Swift => "second mode",
+            Mode::Fixed => "fixed rate",
         }
     }
 

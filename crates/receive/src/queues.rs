@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::time::Duration;
 
+use lighthaul_copy::monitor::Monitor;
+use lighthaul_copy::watch::CopyEvent;
+use lighthaul_files::options::Options;
+
 use super::basis::Basis;
 use super::held::HeldRange;
 use super::job::{Incoming, Job};
@@ -18,6 +22,15 @@ pub(super) struct Queues {
     pub(super) bases: SyncSender<Basis>,
     /// Number of pieces without a report, of each object.
     pub(super) unreported: BTreeMap<u64, usize>,
+}
+
+impl Queues {
+    /// Ends the queues, since no more objects come. A circuit is no longer needed then.
+    pub(super) fn end(queues: &mut Option<Self>, options: &Options, monitor: &Monitor) {
+        if queues.take().is_some() && !options.trc.is_empty() {
+            monitor.show(CopyEvent::CircuitReleased);
+        }
+    }
 }
 
 /// Lanes, which the set-up of the path starts.

@@ -311,7 +311,7 @@ impl<'a> Receiving<'a, '_> {
                 moved = (now, bytes);
             }
             if self.is_over(queues.as_ref()) {
-                *queues = None;
+                Queues::end(queues, self.transfer.options(), &self.transfer.monitor);
             }
             match queues {
                 Some(queues) if small_buffer.is_none() => {
@@ -344,7 +344,7 @@ impl<'a> Receiving<'a, '_> {
                 }
                 message => {
                     if !self.take(message?, queues)? {
-                        *queues = None;
+                        Queues::end(queues, self.transfer.options(), &self.transfer.monitor);
                     }
                 }
             }

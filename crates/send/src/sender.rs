@@ -187,7 +187,7 @@ impl<'a> Sending<'a, '_> {
             if uses_circuit && self.transfer.queue.is_sent() {
                 uses_circuit = false;
                 self.transfer.session.say(&Message::CircuitReleased)?;
-                self.transfer.monitor.show(CopyEvent::CircuitReleased);
+                (self.watcher)(CopyEvent::CircuitReleased);
             }
             if !sent && !lanes_run() {
                 sent = true;
@@ -222,6 +222,9 @@ impl<'a> Sending<'a, '_> {
                 progress = now;
             } else if let Message::Result(result) = message {
                 self.await_answers()?;
+                if uses_circuit {
+                    (self.watcher)(CopyEvent::CircuitReleased);
+                }
                 return self.conclude(result);
             } else {
                 self.take(message)?;

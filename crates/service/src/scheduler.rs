@@ -72,7 +72,7 @@ pub struct Settings {
 }
 
 /// Device, and the program that drives it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DriverProgram {
     /// Name of the device.
     pub device: String,
@@ -550,7 +550,13 @@ mod tests {
         );
         fs::write(&switch, text).unwrap();
         let shaped = || vec![("wan".to_owned(), Rate::from_mbps(1))];
-        let driven = || vec![("wan".to_owned(), PathBuf::from("/bin/driver"))];
+        let driven = || {
+            vec![DriverProgram {
+                device: "wan".to_owned(),
+                program: PathBuf::from("/bin/driver"),
+                arguments: Vec::new(),
+            }]
+        };
         let base = || settings(":memory:", "127.0.0.1:0", None);
         let refused = [
             Settings {

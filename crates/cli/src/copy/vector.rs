@@ -35,9 +35,9 @@ pub(super) fn follow<T: Send>(
         ..args.clone()
     };
     let (signal, released) = channel();
-    let is_free = AtomicBool::new(false);
+    let is_free = &AtomicBool::new(false);
     thread::scope(|scope| {
-        let release = scope.spawn(|| {
+        let release = scope.spawn(move || {
             released.recv().ok()?;
             is_free.store(true, Relaxed);
             Some(release())

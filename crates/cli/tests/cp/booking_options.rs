@@ -114,10 +114,7 @@ fn reservation_is_given_back_when_all_data_have_left() {
         ];
         let reservation = one(&booking.run(&ada, &ask).assert_succeeded());
         let reason = last_reason(&reservation);
-        // a receiver of few data may have all files before it learns that they have left
-        let is_early = reason == "all data have left the circuit";
-        let is_pull = node == "milan" && reason == "the copy is done";
-        assert!(is_early || is_pull, "{reservation}");
+        assert_eq!(reason, "all data have left the circuit", "{reservation}");
     }
     assert_eq!(fs::read(back).unwrap(), vec![7; 3_000_000]);
 }

@@ -116,7 +116,7 @@ fn point(plan: &BesidePlan, series: &Series, value: u64) -> Vec<f64> {
 fn sabul(series: &Series, rtt: Duration, seed: u64) -> (Left, Right) {
     let good = series.link.bytes_in(rtt + sabul::config::SYN) / u64::from(WIRE_LEN);
     let factor = match series.mode {
-        Mode::Paper => 1,
+        Mode::Paper | Mode::Fixed => 1,
         Mode::Swift => 2,
     };
     let config = sabul::Config {

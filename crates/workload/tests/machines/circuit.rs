@@ -98,7 +98,7 @@ fn run(copy: CircuitCopy, trc: &Trc, rtt: Duration, loss_ppb: u64, seed: u64) ->
         found[0].0
     };
     when(FlowEvent::Left(CircuitEvent::Complete));
-    assert!(world.ledger().unwrap().is_whole(copy.bytes));
+    assert!(world.ledger().expect("a ledger").is_whole(copy.bytes));
     Run {
         released: when(FlowEvent::Left(CircuitEvent::Released)),
         arrived: when(FlowEvent::Right(CircuitEvent::Complete)),
@@ -150,7 +150,7 @@ impl Run {
             .steps()
             .iter()
             .map(|step| step.rate.bytes_in(Duration::from_millis(1)));
-        let burst = u128::from(burst.max().unwrap().max(2 * WIRE_LEN)) * WORK;
+        let burst = u128::from(burst.max().expect("a step").max(2 * WIRE_LEN)) * WORK;
         let (mut seen, mut tokens) = (Instant::ZERO, burst);
         for (at, bytes) in &self.world.left().sent {
             tokens = (tokens + trc.work_between(seen, *at)).min(burst);
