@@ -18,7 +18,6 @@ use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::read_ahead::ReadAhead;
 use lighthaul_io::store::waits::Waits;
-use lighthaul_parts::transfer_rate::PassBegin;
 use lighthaul_session::error::Error;
 use lighthaul_session::machine::{MachineEvent, SendMachine};
 use lighthaul_session::offer::{self, Offer};
@@ -26,7 +25,7 @@ use lighthaul_session::protocol::Protocol;
 
 use super::circuit_turn::CircuitUse;
 use super::queue::PlannedObject;
-use super::rate_control::RateControl;
+use super::rate_control::{PassBegin, RateControl};
 use super::source::FileSource;
 use super::transfer::Transfer;
 
@@ -46,8 +45,6 @@ pub(super) struct Common<'a> {
     /// Capacity of the circuit over time, if there is one.
     pub(super) trc: Option<Trc>,
     pub(super) offer: Offer,
-    /// True if the rate was not measured now, and must be checked.
-    pub(super) is_remembered: bool,
 }
 
 /// Sending side of a lane, with its source.
@@ -100,7 +97,6 @@ impl SendLane<'_> {
         if self.lane.share.is_some() {
             setup.rate = share.part();
         }
-        setup.is_remembered = self.common.is_remembered;
         setup.trc.clone_from(&self.common.trc);
         self.store.begin(plan)?;
         // without datagrams, the vector has no effect
@@ -262,7 +258,7 @@ impl Owner<SendMachine> for SendOwner<'_> {
                     self.common.share.enter();
                     self.end_pass(packets, now);
                 }
-                self.pass = self.common.rate.begin_pass(packets);
+                self.pass = Some(self.common.rate.begin_pass(packets));
                 self.common
                     .transfer
                     .monitor
@@ -322,11 +318,6 @@ impl Owner<SendMachine> for SendOwner<'_> {
         };
         self.held = (now, held + more);
         self.count(sender);
-        if self.udp {
-            let (rate, settings) = (&self.common.rate, &self.common.transfer.settings);
-            let changed = rate.handle_use(now, sender.rate(), settings);
-            self.common.transfer.explain(changed);
-        }
         let packet_len = self.common.offer.packet_len;
         if sender.round() == 1 && sender.is_ending(AHEAD, packet_len) {
             self.pass_turn(sender);

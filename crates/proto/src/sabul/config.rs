@@ -59,34 +59,16 @@ pub struct Memory {
     pub busy: Duration,
     /// True if a loss was seen. The flow window is then at its maximum.
     pub has_lost: bool,
-    /// Rate up to which the start-up phase doubles the rate each round trip ([`Mode::Swift`]).
+    /// Rate at which the start-up phase ends, if not before ([`Mode::Swift`]).
     pub start_max: Rate,
-    /// True if `start_max` is a memory, which the path may exceed by now. The start-up phase then continues more slowly
-    /// beyond it ([`Mode::Swift`]).
-    pub is_remembered: bool,
     /// True if the start-up phase has ended ([`Mode::Swift`]).
     pub has_started: bool,
     /// Time at which the rate was last lowered ([`Mode::Swift`]).
     pub lowered_at: Option<Instant>,
-    /// Rate before that ([`Mode::Swift`]).
-    pub braked: Rate,
     /// Minimum one-way delay plus clock offset, in microseconds ([`Mode::Swift`]).
     pub delay_min: Option<u32>,
     /// Losses of the line, whatever the rate ([`Mode::Swift`]).
     pub line: LossCount,
-    /// Brake that was not judged yet ([`Mode::Swift`]).
-    pub doubted: Option<DoubtedBrake>,
-}
-
-/// Brake after a jump of the delay, which may be a longer way and no queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DoubtedBrake {
-    /// Rate before it.
-    pub rate: Rate,
-    /// Queueing delay at that time, in microseconds.
-    pub micros: u32,
-    /// End of the pause. Packets that are sent later meet none of their own flow in the queue.
-    pub frozen_till: Instant,
 }
 
 /// Number of packets sent, and of those that were lost.
@@ -116,20 +98,12 @@ impl Memory {
             busy: Duration::ZERO,
             has_lost: false,
             start_max: Rate::UNLIMITED,
-            is_remembered: false,
             has_started: false,
             lowered_at: None,
-            braked: Rate::UNLIMITED,
             delay_min: None,
             line: LossCount { sent: 0, lost: 0 },
-            doubted: None,
         }
     }
-}
-
-/// Returns a rate in bits per second.
-pub(super) fn rate_of(bps: f64) -> Rate {
-    Rate::from_bps((bps as i64).unsigned_abs()).unwrap_or(Rate::UNLIMITED)
 }
 
 /// Lengths of an object and of its packets, with the header of this protocol.

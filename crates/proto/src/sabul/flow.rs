@@ -36,16 +36,6 @@ impl FlowWindow {
         self.packets = self.packets_max;
     }
 
-    /// Raises the maximum to `packets_max`, if that is more. A window at its maximum follows.
-    pub const fn widen(&mut self, packets_max: u64) {
-        if packets_max > self.packets_max {
-            if self.is_largest() {
-                self.packets = packets_max;
-            }
-            self.packets_max = packets_max;
-        }
-    }
-
     /// True if one more packet may be sent while `unacked` are in flight.
     pub const fn admits(&self, unacked: u64) -> bool {
         unacked < self.packets
@@ -81,12 +71,7 @@ mod tests {
         let mut window = FlowWindow::new(6, &memory, Mode::Paper);
         window.handle_nak();
         assert!(window.is_largest() && !window.grows());
-        let mut swift = FlowWindow::new(6, &memory, Mode::Swift);
-        assert!(swift.is_largest());
-        swift.widen(5);
-        assert!(swift.admits(5) && !swift.admits(6));
-        swift.widen(9);
-        assert!(swift.is_largest() && swift.admits(8) && !swift.admits(9));
+        assert!(FlowWindow::new(6, &memory, Mode::Swift).is_largest());
         memory.has_lost = true;
         assert!(FlowWindow::new(6, &memory, Mode::Paper).is_largest());
     }

@@ -107,7 +107,7 @@ impl Sender {
         let is_unlimited = rate == Rate::UNLIMITED;
         let paced = if is_unlimited { rate } else { control.rate() };
         let total = config.framing.packets();
-        let mut sender = Self {
+        Self {
             config,
             total,
             pacer: Pacer::new(now, paced, config.burst, packet_bytes),
@@ -132,9 +132,7 @@ impl Sender {
             again: 0,
             ignored: 0,
             events: Events::default(),
-        };
-        sender.widen_window();
-        sender
+        }
     }
 
     /// Returns the state from which the next object's sender should start.
@@ -225,7 +223,6 @@ impl Sender {
             let freeze = self.control.handle_ack(now, ack);
             self.freeze(now, freeze);
             self.apply_rate(now);
-            self.widen_window();
         }
         (self.acked, self.received) = (till, received);
         self.losses.remove_below(till);
@@ -242,16 +239,6 @@ impl Sender {
         let sample = Duration::from_micros(micros.into());
         if sample <= RTT_MAX {
             self.rtt = (self.rtt * 7 + sample) / 8;
-        }
-    }
-
-    /// Widens the flow window where the way has become longer, or the rate higher, than at the start. By the paper's rules
-    /// its maximum is fixed.
-    fn widen_window(&mut self) {
-        if self.config.mode == Mode::Swift && !self.is_unlimited {
-            let bytes = self.rate().bytes_in(self.rtt + SYN) * 2;
-            let packet_len = u64::from(self.config.framing.packet_len);
-            self.window.widen((bytes / packet_len).min(WINDOW_MAX));
         }
     }
 
@@ -530,8 +517,6 @@ impl fmt::Display for PeerMisbehaved {
 
 impl core::error::Error for PeerMisbehaved {}
 
-/// Most packets of a window that follows the path.
-const WINDOW_MAX: u64 = 1 << 20;
 /// Minimum change of the round-trip time that is sent to the receiver, in addition to an eighth.
 const RTT_STEP: Duration = Duration::from_micros(500);
 /// Bound of events per call: all packets sent, no progress, and completion, with some reserve.

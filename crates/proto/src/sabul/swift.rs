@@ -1,10 +1,9 @@
 //! Second set of rate-control rules, [`super::Mode::Swift`]: fast start, tolerance of random loss, and fairness.
 //!
 //! Like the paper's rules it raises the rate every SYN interval and lowers it ("brakes") on congestion. It differs in
-//! eight points:
+//! seven points:
 //!
 //! - The start-up doubles the rate each round trip until the queue grows, or the measured rate of the path is reached.
-//!   Beyond a rate that is only remembered, it continues by a quarter each round trip.
 //! - The flow window is at its maximum from the start. A window that opens with arriving packets would limit the rate
 //!   without need, and the measured arrival rate would not reflect the path.
 //! - It brakes when the *queueing delay* exceeds a [`target`], not only on loss. The delay is measured by the
@@ -19,27 +18,21 @@
 //!   of 10 ms and more, as much loss as usual at a short queue is random at a longer one, too.
 //! - If braking does not shorten the queue, another flow such as TCP fills it, and the target grows until braking
 //!   helps.
-//! - A delay that jumps, and that a pause of its own length does not shorten, is a longer way and no queue: its delay
-//!   becomes the base, and the rate returns.
 
 use core::time::Duration;
 
 use lighthaul_base::Instant;
 
-use super::config::{DoubtedBrake, LossCount, Memory, SYN, rate_of};
+use super::config::{LossCount, Memory, SYN};
 use super::sample::{Interval, Loss};
 use super::wire::{Ack, Clock};
 
 /// State of the rules.
 #[derive(Clone, Debug)]
-// fields: state of one set of rules, which each sample reads and changes
 pub(super) struct Swift {
     packet_bytes: f64,
     is_starting: bool,
     start_bps_max: f64,
-    is_remembered: bool,
-    /// Rate before the latest brake.
-    braked_bps: f64,
     /// Losses lately, and losses of the line.
     recent: RecentLoss,
     line: LossCount,
@@ -53,8 +46,6 @@ pub(super) struct Swift {
     delivery: Delivery,
     arriving: Delivery,
     queue: Queue,
-    /// Brake after a jump of the delay, which may be a longer way.
-    doubted: Option<DoubtedBrake>,
 }
 
 impl Swift {
@@ -63,8 +54,6 @@ impl Swift {
             packet_bytes: f64::from(packet_bytes),
             is_starting: !memory.has_started,
             start_bps_max: memory.start_max.as_bps() as f64,
-            is_remembered: memory.is_remembered,
-            braked_bps: memory.braked.as_bps() as f64,
             recent: RecentLoss::default(),
             line: memory.line,
             lowered_at: memory.lowered_at,
@@ -74,19 +63,16 @@ impl Swift {
             delivery: Delivery::over(DELIVERY_MICROS, 0),
             arriving: Delivery::over(ARRIVING_MICROS, ARRIVING_PACKETS),
             queue: Queue::new(memory.delay_min),
-            doubted: memory.doubted,
         }
     }
 
     /// Returns `memory` with the start-up phase and the base delay filled in.
-    pub(super) fn updated_memory(&self, memory: Memory) -> Memory {
+    pub(super) const fn updated_memory(&self, memory: Memory) -> Memory {
         Memory {
             has_started: !self.is_starting,
             lowered_at: self.lowered_at,
-            braked: rate_of(self.braked_bps),
             delay_min: self.queue.least,
             line: self.line,
-            doubted: self.doubted,
             ..memory
         }
     }
@@ -104,16 +90,9 @@ impl Swift {
         let syn = SYN.as_secs_f64();
         if self.is_starting {
             let round = interval.rtt.max(ROUND_MIN).as_secs_f64();
-            if bps >= self.start_bps_max && self.is_remembered {
-                return bps * (1.0 + BEYOND_MEMORY * syn / round);
-            }
             let raised = bps * (1.0 + core::f64::consts::LN_2 * syn / round);
-            self.is_starting = self.is_remembered || raised < self.start_bps_max;
+            self.is_starting = raised < self.start_bps_max;
             return raised.min(self.start_bps_max).max(bps);
-        }
-        if bps > self.braked_bps * ABOVE_BRAKE && self.queue.is_short(bps) {
-            let round = interval.rtt.max(ROUND_MIN).as_secs_f64();
-            return bps * (1.0 + BEYOND_MEMORY * syn / round);
         }
         let room = 1.0 - self.queue.length().as_secs_f64() / self.target(bps).as_secs_f64();
         let increase = INCREASE * BPS_UNIT * libm::pow(bps / BPS_UNIT, INCREASE_POWER);
@@ -143,9 +122,6 @@ impl Swift {
         self.delivery.handle_ack(ack);
         self.arriving.handle_ack(ack);
         self.queue.handle_ack(now, ack);
-        if let Some(before) = self.is_longer_way(ack) {
-            return (before.max(bps), Duration::ZERO);
-        }
         if self.queue.length() < target(bps) / 2 {
             self.target_factor = 1.0;
         }
@@ -154,35 +130,11 @@ impl Swift {
         }
         let before = self.lowered_at;
         let braked = self.brake(now, bps);
-        if before != self.lowered_at && self.queue.has_jumped() {
-            self.doubted = Some(DoubtedBrake {
-                rate: rate_of(bps),
-                micros: self.queue.micros,
-                frozen_till: now + braked.1,
-            });
-        } else if before != self.lowered_at {
+        if before != self.lowered_at {
             // the previous brake did not help: another flow fills the queue
             self.target_factor = (self.target_factor * TARGET_FACTOR_STEP).min(TARGET_FACTOR_MAX);
         }
         braked
-    }
-
-    /// Judges a doubted brake by the first packet that follows its pause. If the delay is still there, it becomes that of the
-    /// way. Returns the rate before the brake then.
-    fn is_longer_way(&mut self, ack: &Ack) -> Option<f64> {
-        let doubted = self.doubted?;
-        // the acknowledged packets arrived within an interval
-        let sent_at = Clock(ack.clock.0.wrapping_sub(ack.delay));
-        let later = sent_at.since(Clock::at(doubted.frozen_till)).cast_signed();
-        if later < SYN.as_micros() as i32 {
-            return None;
-        }
-        self.doubted = None;
-        let is_left = self.queue.micros >= doubted.micros - doubted.micros / LEFT;
-        is_left.then(|| {
-            self.queue.take_as_base(ack.delay);
-            doubted.rate.as_bps() as f64
-        })
     }
 
     fn target(&self, bps: f64) -> Duration {
@@ -190,13 +142,7 @@ impl Swift {
     }
 
     fn brake(&mut self, now: Instant, bps: f64) -> (f64, Duration) {
-        let lately = self.recent.ratio();
-        // what arrives is known where most is lost, so a brake need not show in the delay before the next
-        let hold = if lately > LOSS_HEAVY {
-            HOLD_MIN
-        } else {
-            HOLD_MIN.max(self.rtt + self.queue.length())
-        };
+        let hold = HOLD_MIN.max(self.rtt + self.queue.length());
         if self.lowered_at.is_some_and(|at| now.since(at) < hold) {
             return (bps, Duration::ZERO);
         }
@@ -207,21 +153,14 @@ impl Swift {
         {
             delivered = delivered.max(arriving);
         }
-        // after the start-up, the arrival rate may be low only because little was sent, unless much of it was lost
-        let left = if lately > LOSS_HEAVY {
-            1.0 - lately
-        } else {
-            1.0
-        };
-        let least = left
-            * bps
+        // after the start-up, the arrival rate may be low only because little was sent
+        let least = bps
             * if self.is_starting {
                 ARRIVED_LEAST_START
             } else {
                 ARRIVED_LEAST
             };
         self.is_starting = false;
-        self.braked_bps = bps;
         self.lowered_at = Some(now);
         let freeze = self.queue.length().min(FREEZE_MAX);
         // the farther above its target, the deeper; the fastest flow of a queue is the farthest above
@@ -320,10 +259,6 @@ struct Queue {
     present: Option<u32>,
     ends: Instant,
     micros: u32,
-    /// Delay of the latest ACK, with the time at which its packets were sent.
-    latest: Option<(u32, Clock)>,
-    /// Length of the queue from which it counts as short again after a jump.
-    jumped: Option<u32>,
 }
 
 impl Queue {
@@ -333,8 +268,6 @@ impl Queue {
             present: least,
             ends: Instant::ZERO,
             micros: 0,
-            latest: None,
-            jumped: None,
         }
     }
 
@@ -349,36 +282,6 @@ impl Queue {
         let least = self.least.map_or(present, |least| lesser(least, present));
         self.least = Some(least);
         self.micros = ack.delay.wrapping_sub(least);
-        self.look_for_jump(ack);
-    }
-
-    /// Notes a delay that rises faster than a queue can grow: packets sent together would have to arrive at a multiple of
-    /// the line's rate.
-    fn look_for_jump(&mut self, ack: &Ack) {
-        let sent_at = Clock(ack.clock.0.wrapping_sub(ack.delay));
-        if let Some((delay, before)) = self.latest {
-            let rise = ack.delay.wrapping_sub(delay).cast_signed();
-            let time = sent_at.since(before).cast_signed().max(0);
-            if rise >= JUMP_MIN && rise > time.saturating_mul(JUMP_SLOPE) {
-                self.jumped = Some(self.micros / 2);
-            }
-        }
-        if self.jumped.is_some_and(|short| self.micros < short) {
-            self.jumped = None;
-        }
-        self.latest = Some((ack.delay, sent_at));
-    }
-
-    const fn has_jumped(&self) -> bool {
-        self.jumped.is_some()
-    }
-
-    /// Takes the present delay as that of the way.
-    const fn take_as_base(&mut self, delay: u32) {
-        self.least = Some(delay);
-        self.present = Some(delay);
-        self.micros = 0;
-        self.jumped = None;
     }
 
     const fn length(&self) -> Duration {
@@ -420,23 +323,12 @@ const TARGET_FACTOR_MAX: f64 = 1000.0;
 /// Minimum time between two brakes.
 const HOLD_MIN: Duration = Duration::from_millis(500);
 const FREEZE_MAX: Duration = Duration::from_millis(500);
-/// Growth of the rate each round trip beyond a remembered one (logarithm of 1.25).
-const BEYOND_MEMORY: f64 = 0.223;
-/// Multiple of the rate of the latest brake from which the path has become wider.
-const ABOVE_BRAKE: f64 = 1.25;
-/// Least jump of the delay in microseconds, and its multiple of the time between the packets.
-const JUMP_MIN: i32 = 10_000;
-const JUMP_SLOPE: i32 = 4;
-/// Part of a delay that a pause must take away, or it is no queue.
-const LEFT: u32 = 16;
 /// Minimum time in which the start-up doubles the rate.
 const ROUND_MIN: Duration = Duration::from_millis(50);
 /// Loss that counts as congestion at any queueing delay. Within short round trips, less counts: flows of TCP that share a small buffer
 /// cause losses of a few percent themselves. The queue is short again before its delay is reported.
 const LOSS_MAX: f64 = 0.05;
 const LOSS_MAX_NEAR: f64 = 0.015;
-/// Loss at which the rate may fall to what arrives at once.
-const LOSS_HEAVY: f64 = 0.55;
 const NEAR: Duration = Duration::from_millis(10);
 const LOSS_WEIGHT: f64 = 1.0 / 32.0;
 /// Factor by which the loss of some hundred milliseconds may exceed the mean by chance.

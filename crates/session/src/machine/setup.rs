@@ -31,8 +31,6 @@ pub struct Setup {
     pub rate: Rate,
     /// Rate of the path, or the one to use.
     pub path_rate: Rate,
-    /// True if the sender remembers `path_rate` of an earlier copy.
-    pub is_remembered: bool,
     /// Stream of the messages that must arrive.
     pub stream: u16,
     /// Number of streams after it that share the load.
@@ -89,10 +87,7 @@ impl Setup {
             Learned::Path(memory) => memory,
             // the rest was measured with capacity that may belong to other flows
             Learned::Nothing | Learned::Width(_) | Learned::Socket(_) | Learned::Room(_) => {
-                sabul::Memory {
-                    is_remembered: self.is_remembered,
-                    ..sabul::Memory::measured(self.path_rate, self.rtt)
-                }
+                sabul::Memory::measured(self.path_rate, self.rtt)
             }
         };
         // enough for the published rules; the swift rules watch the queue, which has room

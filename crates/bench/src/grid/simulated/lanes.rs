@@ -6,13 +6,12 @@
 use std::time::Duration;
 
 use lighthaul_base::{Body, Endpoint, Head, Instant, Message, Rate, Transmit, Via};
-use lighthaul_parts::transfer_rate::PassBegin;
 use lighthaul_session::machine::{Learned, MachineEvent, SendMachine, Setup};
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::protocol::Protocol;
 
 use super::agreement::{AROUND, Shared, Tag, TransferConfig, next_number, stream};
-use super::rate::LaneRate;
+use super::rate::{LaneRate, PassBegin};
 
 /// Time before the end of a pass at which the next lane may start.
 const AHEAD: Duration = Duration::from_millis(20);
@@ -67,7 +66,8 @@ impl Lanes {
             before: (0, 0),
         };
         shared.borrow_mut().objects = (0..config.lanes).map(|_| None).collect();
-        let rate = LaneRate::new(now, (protocol, offered), &config);
+        let rate = LaneRate::new(now, protocol, offered, config.rtt);
+        shared.borrow_mut().rates.push((now, rate.whole()));
         Self {
             config,
             shared,
@@ -111,7 +111,6 @@ impl Lanes {
             overhead_len: AROUND,
             rate: part,
             path_rate: self.offered,
-            is_remembered: config.known.is_some(),
             stream: stream(lane.number, lane.object),
             streams: 0,
             settle,
@@ -222,11 +221,6 @@ impl Lanes {
             let is_ending = lane.machine.as_ref().is_some_and(|machine| {
                 machine.round() == 1 && machine.is_ending(AHEAD, packet_len)
             });
-            if lane.has_turn
-                && let Some(machine) = &lane.machine
-            {
-                self.rate.handle_use(now, machine.rate());
-            }
             if lane.has_turn && is_ending {
                 self.pass_turn(nth);
             }
@@ -287,13 +281,14 @@ impl Lanes {
 
     /// Sets the machines' part of the rate, if it has changed.
     fn set_rates(&mut self, now: Instant) -> bool {
+        let whole = self.rate.whole();
         let mut shared = self.shared.borrow_mut();
+        if shared.rates.last().is_none_or(|(_, last)| *last != whole) {
+            shared.rates.push((now, whole));
+        }
         let counted = self.each.iter().map(Lane::packets);
         (shared.sent, shared.resent) =
             counted.fold((0, 0), |sum, lane| (sum.0 + lane.0, sum.1 + lane.1));
-        if self.rate.courses() > shared.courses.len() as u64 {
-            shared.courses.push(now);
-        }
         let part = self.rate.part();
         if part == self.told {
             return false;
