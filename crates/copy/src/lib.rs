@@ -2,7 +2,7 @@
 //!
 //! - [`message`]: messages of a copy; [`report`]: reports of the sender in them; [`contents`]: contents of small files in the list; [`delta_message`]: messages of a delta; [`relay`]: messages about a copy between two other hosts
 //! - [`budget`]: limits of one copy; [`thread_group`]: its threads
-//! - [`monitor`]: counters and events; [`watch`]: events for an observer; [`bottleneck`]: its limiting factor
+//! - [`pace`]: rate and remaining time, smoothed; [`monitor`]: counters and events; [`watch`]: events for an observer; [`bottleneck`]: its limiting factor
 //! - [`failures`]: failed entries with reasons; [`error`]: faults
 //! - [`work`]: steps of one side, counted; [`stall`]: end of a copy in which neither side works
 
@@ -16,6 +16,7 @@ pub mod error;
 pub mod failures;
 pub mod message;
 pub mod monitor;
+pub mod pace;
 pub mod relay;
 pub mod report;
 pub mod stall;

@@ -44,5 +44,4 @@ mod line;
 mod netns;
 mod panels;
 mod route;
-mod segment;
 mod wan;

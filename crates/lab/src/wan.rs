@@ -17,7 +17,7 @@ use lighthaul_sim::Verdict;
 use crate::counters::EmulatorCounters;
 use crate::icmp;
 use crate::line::{Flight, Line, Run};
-use crate::segment::Packet;
+use lighthaul_io::net::segment::Packet;
 
 /// All emulated links of a lab, with the packets on them.
 #[derive(Debug)]

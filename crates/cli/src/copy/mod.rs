@@ -19,7 +19,6 @@ mod failures;
 mod gateway;
 mod lightpath;
 mod options;
-mod pace;
 mod plan;
 mod printer;
 mod progress;

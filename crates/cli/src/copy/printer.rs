@@ -23,12 +23,12 @@ use lighthaul_session::known_path::KnownPath;
 use serde_json::{Value, json};
 
 use crate::copy::attempts::Attempts;
-use crate::copy::pace::Pace;
 use crate::copy::plan::PlanTotals;
 use crate::copy::progress::{Form, plain};
 use crate::copy::summary::{Proof, event, host_load, limit, limits, sentence, stats};
 use crate::output::name::{put, shown};
 use crate::output::print::{hash_line, print, print_json, print_octets, say};
+use lighthaul_copy::pace::Pace;
 
 /// Amount of output.
 #[derive(Clone, Copy, Debug)]

@@ -9,8 +9,8 @@ use std::io::stderr;
 use lighthaul_base::{Rate, Size, counted};
 use lighthaul_copy::watch::{CopyProgress, CurrentFile};
 
-use crate::copy::pace::{Pace, SAMPLES_MAX, whole};
 use crate::output::name::shown;
+use lighthaul_copy::pace::{Pace, SAMPLES_MAX, whole};
 
 /// Width of a terminal that does not tell its own.
 const WIDTH: usize = 80;

@@ -16,8 +16,8 @@ use lighthaul_monitor::sample::interface::InterfaceRates;
 use lighthaul_monitor::sample::pressure::StallShares;
 use serde_json::{Value, json};
 
-use crate::copy::pace::whole;
 use crate::copy::plan::{PlanTotals, entries};
+use lighthaul_copy::pace::whole;
 
 /// Proof that a successful copy gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

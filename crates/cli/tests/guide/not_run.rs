@@ -44,6 +44,19 @@ fn check(text: &str) -> Result<(), String> {
             let mut fields = options.map(|option| format!("    pub {}:", option.replace('-', "_")));
             fields.try_for_each(|field| contains_line("crates/grammar/src/monitor.rs", &field))
         }
+        [
+            "lighthaul",
+            "scheduler",
+            "--topology",
+            _,
+            "--device",
+            device,
+            ..,
+        ] => {
+            let program = device.split_once("=/usr/local/lib/lighthaul/");
+            let (_, program) = program.ok_or("a device has no program of ours")?;
+            require(project().join(program).exists(), "no such driver program")
+        }
         ["systemctl", "enable", "--now", unit] => {
             let unit = project().join("dist").join(format!("{unit}.service"));
             require(unit.exists(), "no such unit in dist")

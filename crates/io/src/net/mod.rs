@@ -1,6 +1,6 @@
 //! Sockets, and the paths between hosts.
 //!
-//! - [`tcp`]: connections; [`udp`]: sockets for [`train`]s of datagrams; [`tun`]: devices of the lab
+//! - [`tcp`]: connections; [`udp`]: sockets for [`train`]s of datagrams; [`tun`]: devices of the lab, [`segment`]: their packets
 //! - [`dial`]: connections to single addresses; [`grants`]: limits of the kernel
 //! - [`probe`], [`flood`], [`hops`]: measurement of a path
 //! - [`peer_user`]: user at the other end of a Unix socket
@@ -11,6 +11,7 @@ pub mod grants;
 pub mod hops;
 pub mod peer_user;
 pub mod probe;
+pub mod segment;
 pub mod tcp;
 pub mod train;
 pub mod tun;

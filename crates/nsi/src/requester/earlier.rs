@@ -30,7 +30,7 @@ pub struct Earlier {
 pub struct Useless {
     /// Connection at the provider.
     pub connection_id: String,
-    /// What it promised, if it was committed. A link may still offer this capacity.
+    /// Capacity that it promised, if it was committed. A link may still offer it.
     pub lease: Option<Lease>,
 }
 

@@ -153,7 +153,7 @@ fn sender_that_must_wait_has_released_the_circuit() {
     }
     assert!(
         now < millis(1000),
-        "{now:?}: the vector goes on for an hour"
+        "{now:?}: the vector continues for an hour"
     );
     assert!(sender.is_on_circuit());
     let hold = wire::hold(1, true);

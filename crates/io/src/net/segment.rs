@@ -11,11 +11,11 @@
 use std::io::IoSlice;
 use std::net::Ipv4Addr;
 
-use lighthaul_io::net::tun::VNET_BYTES;
+use super::tun::VNET_BYTES;
 
 /// IPv4 packet or super-segment with its virtio-net header.
 #[derive(Debug)]
-pub(crate) struct Packet {
+pub struct Packet {
     bytes: Box<[u8]>,
     len: usize,
     /// Length of all headers in bytes: virtio-net, IP, and TCP or UDP.
@@ -29,7 +29,7 @@ pub(crate) struct Packet {
 impl Packet {
     /// Parses the first `len` bytes of a read. Returns the buffer as an error if they are not an
     /// IPv4 packet.
-    pub(crate) fn new(bytes: Box<[u8]>, len: usize) -> Result<Self, Box<[u8]>> {
+    pub fn new(bytes: Box<[u8]>, len: usize) -> Result<Self, Box<[u8]>> {
         match shape(&bytes[..len]) {
             Some((head, body, is_tcp)) => {
                 let count = if body == 0 {
@@ -51,49 +51,44 @@ impl Packet {
     }
 
     /// Returns the destination address.
-    pub(crate) fn target(&self) -> Ipv4Addr {
+    pub fn target(&self) -> Ipv4Addr {
         let address = &self.bytes[IP + 16..IP + 20];
         Ipv4Addr::new(address[0], address[1], address[2], address[3])
     }
 
     /// Returns the IP packet or super-segment, without its virtio-net header.
-    pub(crate) fn octets(&self) -> &[u8] {
+    pub fn octets(&self) -> &[u8] {
         &self.bytes[IP..self.len]
     }
 
     /// Reports whether the packet is TCP.
-    pub(crate) fn is_tcp(&self) -> bool {
+    pub fn is_tcp(&self) -> bool {
         self.bytes[IP + 9] == TCP
     }
 
     /// Returns the number of segments.
-    pub(crate) const fn count(&self) -> u32 {
+    pub const fn count(&self) -> u32 {
         self.count
     }
 
     /// Returns the length of the segment with this index as an IP packet, in bytes.
-    pub(crate) fn segment_bytes(&self, number: u32) -> u32 {
+    pub fn segment_bytes(&self, number: u32) -> u32 {
         let (from, till) = self.body_range(number, number);
         (self.head - IP + till - from) as u32
     }
 
     /// Returns the size of its buffer, in bytes.
-    pub(crate) fn held_bytes(&self) -> usize {
+    pub fn held_bytes(&self) -> usize {
         self.bytes.len()
     }
 
     /// Returns its buffer for reuse.
-    pub(crate) fn into_buffer(self) -> Box<[u8]> {
+    pub fn into_buffer(self) -> Box<[u8]> {
         self.bytes
     }
 
     /// Passes the segments `first` to `last` to `write` as one packet, in pieces.
-    pub(crate) fn show<T>(
-        &self,
-        first: u32,
-        last: u32,
-        write: impl FnOnce(&[IoSlice<'_>]) -> T,
-    ) -> T {
+    pub fn show<T>(&self, first: u32, last: u32, write: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
         if first == 0 && last + 1 == self.count {
             return write(&[IoSlice::new(&self.bytes[..self.len])]);
         }
@@ -180,7 +175,7 @@ fn ip_head(bytes: &[u8]) -> usize {
 }
 
 /// Computes the ones' complement sum of RFC 1071 over an even number of bytes.
-pub(crate) fn sum(bytes: &[u8], start: u32) -> u16 {
+pub fn sum(bytes: &[u8], start: u32) -> u16 {
     let pairs = bytes
         .chunks_exact(2)
         .map(|p| u32::from(u16::from_be_bytes([p[0], p[1]])));
@@ -195,7 +190,8 @@ fn take(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-pub(crate) fn put(bytes: &mut [u8], at: usize, value: u16) {
+/// Writes a number of two octets in network order.
+pub fn put(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use lighthaul_copy::watch::CopyProgress;
+use crate::watch::CopyProgress;
 
 /// Time in which the average rate follows a change, in seconds.
 const RATE_TIME: f64 = 10.0;
@@ -17,11 +17,11 @@ const LEFT_TIME: f64 = 5.0;
 /// Duration of each sample, in seconds.
 const SAMPLE: f64 = 1.0;
 /// Number of samples that are kept.
-pub(super) const SAMPLES_MAX: usize = 12;
+pub const SAMPLES_MAX: usize = 12;
 
 /// Rate and remaining time of a copy.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub struct Pace {
     /// Bytes a second, before the correction for a short time.
     average: f64,
     /// Seconds so far.
@@ -35,7 +35,7 @@ pub(super) struct Pace {
 
 impl Pace {
     /// Adds `bytes` that moved within `since`, at the state `progress`.
-    pub(super) fn add(&mut self, bytes: u64, since: Duration, progress: &CopyProgress) {
+    pub fn add(&mut self, bytes: u64, since: Duration, progress: &CopyProgress) {
         let (bytes, since) = (bytes as f64, since.as_secs_f64());
         if since <= 0.0 {
             return;
@@ -59,7 +59,7 @@ impl Pace {
     }
 
     /// Returns the average rate of the last seconds, in bytes a second.
-    pub(super) fn rate(&self) -> f64 {
+    pub fn rate(&self) -> f64 {
         // the average began at zero
         let weight = 1.0 - (-self.elapsed / RATE_TIME).exp();
         if weight > 0.0 {
@@ -70,12 +70,12 @@ impl Pace {
     }
 
     /// Returns the seconds that are left, if they are known.
-    pub(super) const fn left(&self) -> Option<f64> {
+    pub const fn left(&self) -> Option<f64> {
         self.left
     }
 
     /// Returns the rates of the last seconds, each in eighths of the highest.
-    pub(super) fn eighths(&self) -> Vec<u8> {
+    pub fn eighths(&self) -> Vec<u8> {
         let most = self.samples.iter().copied().fold(1.0, f64::max);
         let eighth = |rate: &f64| whole((rate / most * 8.0).round()) as u8;
         self.samples.iter().map(eighth).collect()
@@ -95,7 +95,7 @@ impl Pace {
 
 /// Returns the whole part of a number that is not negative.
 #[expect(clippy::cast_sign_loss, reason = "it is not negative")]
-pub(super) const fn whole(number: f64) -> u64 {
+pub const fn whole(number: f64) -> u64 {
     number as u64
 }
 
