@@ -2,7 +2,7 @@
 
 use lighthaul_io::net::tun::VNET_BYTES;
 
-use crate::segment::{put, sum};
+use lighthaul_io::net::segment::{put, sum};
 
 /// Creates "fragmentation needed" with the next link's `mtu`, addressed to the sender of the IP
 /// packet `offender`. Starts with a virtio-net header.
