@@ -114,8 +114,7 @@ impl SendLane<'_> {
             reports: &self.reports,
             reported: false,
             passed: false,
-            has_left: false,
-            circuit,
+            unsent: Some(Unsent { _circuit: circuit }),
             udp: self.lane.udp.is_some(),
             pass: None,
             before: Before::of(counts),
@@ -153,6 +152,11 @@ impl Before {
     }
 }
 
+/// Object of which a part may still be sent here, with its use of the circuit.
+struct Unsent<'a> {
+    _circuit: Option<CircuitUse<'a>>,
+}
+
 // fields: state of one object, which each event reads and changes
 struct SendOwner<'a> {
     common: &'a Common<'a>,
@@ -164,10 +168,8 @@ struct SendOwner<'a> {
     reported: bool,
     /// True if another lane may have started.
     passed: bool,
-    /// True if all of the object has left this host.
-    has_left: bool,
-    /// Use of the circuit, until the machine releases it.
-    circuit: Option<CircuitUse<'a>>,
+    /// Present until all of the object has left this host, or its circuit.
+    unsent: Option<Unsent<'a>>,
     udp: bool,
     /// Begin of the current pass.
     pass: Option<PassBegin>,
@@ -216,8 +218,7 @@ impl SendOwner<'_> {
 
     /// Lets another lane use the circuit, since all of the object has left this host.
     fn leave(&mut self) {
-        self.circuit = None;
-        if !std::mem::replace(&mut self.has_left, true) {
+        if self.unsent.take().is_some() {
             self.common.transfer.queue.count_sent();
         }
     }
