@@ -49,7 +49,7 @@ pub(super) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summar
     let socket = socket.unwrap_or_else(paths::domain_socket);
     let path = reserve(args, &ends, bytes, &socket)?;
     let release = || ask(&socket, &Question::Release(path.id)).and_then(answer);
-    let (result, early) = carry(&path, (args, printer, copy), &release);
+    let (result, early) = carry(&path, (args, printer, copy), release);
     report(path.id, early.unwrap_or_else(release), printer);
     result
 }
