@@ -20,6 +20,13 @@ fn commands_that_do_not_run_name_what_exists() {
     assert!(count > 0 && faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// Requires the options among these words to be fields in a file of the grammar.
+fn has_options(path: &str, words: &[&str]) -> Result<(), String> {
+    let options = words.iter().filter_map(|word| word.strip_prefix("--"));
+    let mut fields = options.map(|option| format!("    pub {}:", option.replace('-', "_")));
+    fields.try_for_each(|field| contains_line(path, &field))
+}
+
 /// Checks what a command names. A command without a check here is a fault.
 fn check(text: &str) -> Result<(), String> {
     let command = text.split(" #").next().unwrap_or_default();
@@ -40,9 +47,10 @@ fn check(text: &str) -> Result<(), String> {
         }
         ["lighthaul", "monitor", ref words @ ..] => {
             contains_line("docs/src/SUMMARY.md", "- [Monitoring a host]")?;
-            let options = words.iter().filter_map(|word| word.strip_prefix("--"));
-            let mut fields = options.map(|option| format!("    pub {}:", option.replace('-', "_")));
-            fields.try_for_each(|field| contains_line("crates/grammar/src/monitor.rs", &field))
+            has_options("crates/grammar/src/monitor.rs", words)
+        }
+        ["lighthaul", "cp", "--book-path", ref words @ ..] => {
+            has_options("crates/grammar/src/booking.rs", words)
         }
         [
             "lighthaul",
