@@ -357,7 +357,11 @@ mod tests {
         let log = lists.folder.join("log");
         let file = std::sync::Arc::new(fs::File::create(&log).unwrap());
         let logs = tracing_subscriber::fmt().with_writer(file).finish();
-        tracing::subscriber::with_default(logs, || lists.authorizer.reload());
+        tracing::subscriber::with_default(logs, || {
+            // another thread without a subscriber may have turned the message off
+            tracing::callsite::rebuild_interest_cache();
+            lists.authorizer.reload();
+        });
         let log = fs::read_to_string(&log).unwrap();
         for list in ["keys", "tokens"] {
             assert!(log.contains(&format!("{list}, line 1: ")), "{log}");

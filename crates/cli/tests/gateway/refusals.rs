@@ -12,29 +12,34 @@ use crate::programs::socks;
 use crate::running::{Running, becomes_true};
 use crate::watching::shown;
 
-#[test]
-fn revoked_gateway_right_ends_sessions() {
-    let name = "revoked_gateway_right_ends_sessions";
-    let Some(mut pair) = Pair::start(name) else {
-        return;
-    };
-    let mut ends = pair.session();
-    let allowed = pair.scratch.at("allowed");
-    let allowed = allowed.to_str().unwrap();
-    let key = say(&["key", "--key", pair.scratch.at("a-key").to_str().unwrap()]);
-    let clock = Clock::start();
-    say(&["allow", &key, "a", "--allowed", allowed]);
-    crate::programs::assert_reset("the program", &mut ends.program);
-    pair.egress.says("ending the sessions of this link");
-    pair.egress
-        .says("the right of the other gateway was withdrawn");
-    becomes_true("the refusal is shown", || {
-        shown(&pair.scratch, "a")["refused"] == true
-    });
-    let took = clock.now().since(Instant::ZERO);
-    assert!(took < Duration::from_secs(5), "it went on for {took:?}");
-    let (_listener, address) = pair.target();
-    assert_eq!(pair.reach(&address.to_string()).unwrap_err(), 1);
+/// A test that measures the time until a revoked right has its effect.
+mod alone {
+    use super::*;
+
+    #[test]
+    fn revoked_gateway_right_ends_sessions() {
+        let name = "revoked_gateway_right_ends_sessions";
+        let Some(mut pair) = Pair::start_alone(name, &[], &[]) else {
+            return;
+        };
+        let mut ends = pair.session();
+        let allowed = pair.scratch.at("allowed");
+        let allowed = allowed.to_str().unwrap();
+        let key = say(&["key", "--key", pair.scratch.at("a-key").to_str().unwrap()]);
+        let clock = Clock::start();
+        say(&["allow", &key, "a", "--allowed", allowed]);
+        crate::programs::assert_reset("the program", &mut ends.program);
+        pair.egress.says("ending the sessions of this link");
+        pair.egress
+            .says("the right of the other gateway was withdrawn");
+        becomes_true("the refusal is shown", || {
+            shown(&pair.scratch, "a")["refused"] == true
+        });
+        let took = clock.now().since(Instant::ZERO);
+        assert!(took < Duration::from_secs(5), "it went on for {took:?}");
+        let (_listener, address) = pair.target();
+        assert_eq!(pair.reach(&address.to_string()).unwrap_err(), 1);
+    }
 }
 
 #[test]

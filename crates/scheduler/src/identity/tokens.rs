@@ -313,6 +313,8 @@ mod tests {
         let logs = tracing_subscriber::fmt().with_writer(file).finish();
         let bad = line("a", "alice root");
         tracing::subscriber::with_default(logs, || {
+            // another thread without a subscriber may have turned the message off
+            tracing::callsite::rebuild_interest_cache();
             fs::write(&path, &bad).unwrap();
             let tokens = Tokens::open(&path).unwrap();
             fs::write(&path, format!("{bad}{bad}")).unwrap();
