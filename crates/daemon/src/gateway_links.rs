@@ -105,6 +105,7 @@ impl GatewayLinks {
             return Err(Fault::Stopping("gateway").into());
         }
         let received = known
+            .filter(|_| hold.is_latest())
             .and_then(|handle| handle.detach())
             .filter(|_| greeting.received.is_some());
         let mut path = explore(&session.dialog(), role, false, 1)?;

@@ -48,6 +48,8 @@ struct Entry {
     handle: Option<LinkHandle>,
     /// Connections that carry this link or are being negotiated.
     connections: usize,
+    /// Number of the latest of them, which alone may carry the link.
+    latest: u64,
 }
 
 /// Share of a link in the limits, which is returned when this is dropped.
@@ -71,6 +73,8 @@ pub(crate) struct LinkHold<'a> {
     table: &'a LinkTable,
     name: Name,
     share: Arc<Share>,
+    /// Number of the connection among those of the link.
+    connection: u64,
 }
 
 impl LinkTable {
@@ -92,29 +96,32 @@ impl LinkTable {
         let mut left = retain(&mut entries, |_, entry| !entry.is_unused());
         let held = self.enter(&mut entries, name, caller);
         drop(entries);
-        let held = held.map(|(share, more)| {
+        let held = held.map(|(share, connection, more)| {
             left.extend(more);
-            share
+            (share, connection)
         });
         end(&left);
-        let share = held.map_err(refuse)?;
+        let (share, connection) = held.map_err(refuse)?;
         Ok(LinkHold {
             table: self,
             name,
             share,
+            connection,
         })
     }
 
-    /// Counts a connection of a link. Returns the share of the link, and the links that end for it.
+    /// Counts a connection of a link. Returns the share of the link, the connection's number, and the links that end
+    /// for it.
     fn enter(
         &self,
         entries: &mut BTreeMap<Name, Entry>,
         name: Name,
         (identity, from): Caller,
-    ) -> Result<(Arc<Share>, Vec<LinkHandle>), Full> {
+    ) -> Result<(Arc<Share>, u64, Vec<LinkHandle>), Full> {
         if let Some(entry) = entries.get_mut(&name) {
             entry.connections += 1;
-            return Ok((Arc::clone(&entry.share), Vec::new()));
+            entry.latest += 1;
+            return Ok((Arc::clone(&entry.share), entry.latest, Vec::new()));
         }
         let mut left = Vec::new();
         let take = || lock(&self.shares).take_vouched(identity.vouched(), from, ONE);
@@ -143,9 +150,10 @@ impl LinkTable {
             share: Arc::clone(&share),
             handle: None,
             connections: 1,
+            latest: 0,
         };
         entries.insert(name, entry);
-        Ok((share, left))
+        Ok((share, 0, left))
     }
 
     /// Returns the quota of sessions for a link that this gateway started.
@@ -185,6 +193,14 @@ impl LinkHold<'_> {
         (!handle.is_over()).then_some(handle)
     }
 
+    /// Returns true if no later connection of the link has come. An earlier one may still be negotiated by a slow host
+    /// when its peer has long called again, and must not take the link back.
+    pub(crate) fn is_latest(&self) -> bool {
+        let entries = self.table.lock();
+        let entry = entries.get(&self.name);
+        entry.is_some_and(|entry| self.is_of(entry) && entry.latest == self.connection)
+    }
+
     /// Returns the link, and starts it if it does not run.
     pub(crate) fn begin(&self, settings: &Arc<Settings>) -> io::Result<LinkHandle> {
         let mut entries = self.table.lock();
@@ -194,6 +210,9 @@ impl LinkHold<'_> {
             .ok_or_else(|| {
                 io::Error::other("it was ended to make room for links of other gateways")
             })?;
+        if entry.latest != self.connection {
+            return Err(io::Error::other("a later connection carries it"));
+        }
         if let Some(handle) = entry.handle.clone().filter(|handle| !handle.is_over()) {
             return Ok(handle);
         }
@@ -477,8 +496,8 @@ mod tests {
             first.handle().is_none() && table.all().is_empty(),
             "a greeting starts no thread"
         );
-        let again = hold(&table, name(1), 1).unwrap();
         let handle = first.begin(&settings).unwrap();
+        let again = hold(&table, name(1), 1).unwrap();
         assert!(again.begin(&settings).is_ok());
         assert_eq!(table.all().len(), 1, "two connections of one link");
         drop(first);
@@ -489,6 +508,21 @@ mod tests {
         drop(again);
         assert!(table.all().is_empty());
         assert_ends(&handle);
+    }
+
+    #[test]
+    fn slow_connection_does_not_take_a_link_back_from_a_later_one() {
+        let (table, settings) = (table(256, 256, 256), settings());
+        let slow = hold(&table, name(1), 1).unwrap();
+        assert!(slow.is_latest());
+        let later = hold(&table, name(1), 1).unwrap();
+        assert!(!slow.is_latest() && later.is_latest());
+        let why = slow.begin(&settings).unwrap_err().to_string();
+        assert_eq!(why, "a later connection carries it");
+        assert!(later.begin(&settings).is_ok());
+        assert!(slow.begin(&settings).is_err());
+        drop(slow);
+        assert!(later.handle().is_some());
     }
 
     #[test]
@@ -512,7 +546,7 @@ mod tests {
         let text = |error: Error| error.text();
         let refused = text(more(1, 3, 2).unwrap_err());
         assert!(refused.contains("your key already holds 3"), "{refused}");
-        assert!(more(1, 0, 1).is_ok(), "the link is listed already");
+        assert!(more(1, 1, 1).is_ok(), "the link is listed already");
         let _others = [2, 3, 4, 5, 6].map(|key| more(key, 0, 2).unwrap());
         let refused = text(more(7, 0, 2).unwrap_err());
         assert!(

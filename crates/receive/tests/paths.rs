@@ -20,6 +20,7 @@ use lighthaul_session::path::{Path, explore};
 use lighthaul_session::role::Role;
 
 use crate::ends::sessions;
+use lighthaul_testkit::allowance;
 
 #[test]
 fn server_does_not_wait_for_datagrams_that_the_client_cannot_send() {
@@ -43,7 +44,7 @@ fn server_does_not_wait_for_datagrams_that_the_client_cannot_send() {
         assert_eq!(thread.join().unwrap(), Ok(0));
         assert!(path.sockets.is_empty() && path.both_ways_len == 0);
         let took = clock.now().since(Instant::ZERO);
-        assert!(took < Duration::from_millis(500), "it took {took:?}");
+        assert!(took < allowance(1) / 2, "it took {took:?}");
     }
 }
 

@@ -14,9 +14,12 @@
 //!
 //! [`Ordinary`] drops root's privileges in a test that needs file modes to apply.
 //!
+//! [`allowance()`] is a time limit that a loaded host stretches.
+//!
 //! Tests that use the network in real time take a [`Turn`]. Those that measure it run alone, all
 //! others side by side.
 
+mod allowance;
 mod drawing;
 mod holder;
 mod names;
@@ -27,6 +30,7 @@ mod skip;
 mod turn;
 mod user;
 
+pub use allowance::allowance;
 pub use drawing::{Drawing, assert_drawn, drawing, picture_fault};
 pub use holder::Holder;
 pub use names::names;

@@ -118,9 +118,16 @@ impl Running {
 }
 
 impl Drop for Running {
+    /// Ends the process, and prints what it said if its test has failed.
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
+        if std::thread::panicking() {
+            let said = self.err.said.drain(..).chain(self.err.lines.try_iter());
+            for line in said {
+                println!("process {}: {line}", self.child.id());
+            }
+        }
     }
 }
 
