@@ -9,6 +9,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
+use lighthaul_testkit::report;
 use serde_json::Value;
 
 /// A process. It is killed when this value is dropped.
@@ -125,7 +126,7 @@ impl Drop for Running {
         if std::thread::panicking() {
             let said = self.err.said.drain(..).chain(self.err.lines.try_iter());
             for line in said {
-                println!("process {}: {line}", self.child.id());
+                report(format_args!("process {}: {line}", self.child.id()));
             }
         }
     }
