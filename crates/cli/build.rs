@@ -1,4 +1,4 @@
-//! Names the commit that a release is built from, for `--version`.
+//! Names the commit that a release is built from, for `--version`, and links builds for tests to a fixed address.
 #![expect(
     clippy::disallowed_methods,
     reason = "a build script reads the environment"
@@ -14,11 +14,19 @@ fn main() {
         "cargo::rustc-env=LIGHTHAUL_COMMIT={}",
         given.or_else(commit).unwrap_or_default()
     );
+    if is_for_tests() {
+        // tests start thousands of programs, each of which would otherwise relocate the addresses of all its data
+        println!("cargo::rustc-link-arg=-no-pie");
+    }
+}
+
+fn is_for_tests() -> bool {
+    env::var("PROFILE").is_ok_and(|profile| profile == "debug")
 }
 
 /// Returns the commit of the checkout. Builds for tests have none, since each commit would build all of them again.
 fn commit() -> Option<String> {
-    if env::var("PROFILE").is_ok_and(|profile| profile == "debug") {
+    if is_for_tests() {
         println!("cargo::rerun-if-changed=build.rs");
         return None;
     }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::io::{Read, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use lighthaul_io::crypto::identity::Fingerprint;
@@ -113,23 +113,29 @@ fn provider() -> Arc<CryptoProvider> {
 /// Verifier of server certificates.
 struct Verifier {
     known: ServerTrust,
-    system: Option<Arc<WebPkiServerVerifier>>,
+    /// Authorities that this host trusts, read when a server is first verified: there are more than a hundred.
+    system: OnceLock<Option<Arc<WebPkiServerVerifier>>>,
     refused: Arc<Mutex<Option<String>>>,
 }
 
 impl Verifier {
-    fn new(known: ServerTrust, refused: Arc<Mutex<Option<String>>>) -> Self {
-        let mut roots = RootCertStore::empty();
-        if known.by_certificate {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-        // a host without authorities trusts none
-        let system = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider());
+    const fn new(known: ServerTrust, refused: Arc<Mutex<Option<String>>>) -> Self {
         Self {
             known,
-            system: system.build().ok(),
+            system: OnceLock::new(),
             refused,
         }
+    }
+
+    /// Returns a verifier of certificates, or none if the host trusts no authority.
+    fn system(&self) -> Option<&Arc<WebPkiServerVerifier>> {
+        let load = || {
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            let system = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider());
+            system.build().ok()
+        };
+        self.system.get_or_init(load).as_ref()
     }
 }
 
@@ -148,7 +154,7 @@ impl ServerCertVerifier for Verifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let by_certificate = self.system.as_ref().filter(|_| self.known.by_certificate);
+        let by_certificate = self.known.by_certificate.then(|| self.system()).flatten();
         let verified = by_certificate.map(|system| {
             system.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
         });

@@ -15,7 +15,7 @@ use lighthaul_circuit::error::Result;
 use lighthaul_circuit::exec::config::Config;
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice, SimFault};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
-use lighthaul_testkit::lacks_tool;
+use lighthaul_testkit::{allowance, lacks_tool};
 
 fn seed() -> u64 {
     let given = std::env::var("LIGHTHAUL_CONFORMANCE_SEED").ok();
@@ -61,7 +61,7 @@ fn python_skeleton_passes() {
     let file = scratch("python");
     let skeleton = python_skeleton();
     let words = ["/usr/bin/env", "python3", skeleton.to_str().unwrap()];
-    let report = run(&mut program(&words, &file, 3), seed());
+    let report = run(&mut program(&words, &file, allowance(3).as_secs()), seed());
     fs::remove_file(&file).unwrap();
     assert_passed(&report, &[]);
 }
@@ -69,7 +69,10 @@ fn python_skeleton_passes() {
 #[test]
 fn rust_skeleton_passes() {
     let file = scratch("rust");
-    let report = run(&mut program(&[SKELETON], &file, 3), seed());
+    let report = run(
+        &mut program(&[SKELETON], &file, allowance(3).as_secs()),
+        seed(),
+    );
     fs::remove_file(&file).unwrap();
     assert_passed(&report, &[]);
 }
@@ -83,7 +86,11 @@ fn command_for_authors_reports_each_check() {
         (output.status.code(), text)
     };
     let device = file.to_str().unwrap();
-    let (status, text) = run(&["--limit", "3", "--seed", "5", "--device", device, SKELETON]);
+    let limit = allowance(3).as_secs().to_string();
+    let words = [
+        "--limit", &limit, "--seed", "5", "--device", device, SKELETON,
+    ];
+    let (status, text) = run(&words);
     fs::remove_file(&file).unwrap();
     assert_eq!(status, Some(0), "{text}");
     assert!(text.contains("passed   calls can be repeated\n"), "{text}");

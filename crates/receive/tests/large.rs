@@ -28,9 +28,10 @@ use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
+/// Memory does not grow with the tree: `LIGHTHAUL_TEST_ENTRIES=1000000` shows it.
 #[test]
-fn tree_of_a_million_entries_takes_little_memory_on_either_side() {
-    let entries: u64 = env::var(ENTRIES).map_or(1_000_000, |text| text.parse().unwrap());
+fn large_tree_takes_little_memory_on_either_side() {
+    let entries: u64 = env::var(ENTRIES).map_or(200_000, |text| text.parse().unwrap());
     let clock = Clock::start();
     let mut receiver = Process::start("receive", &[]);
     let port = receiver.says("port ");
@@ -41,7 +42,7 @@ fn tree_of_a_million_entries_takes_little_memory_on_either_side() {
         assert_eq!(told, entries, "each side reports every entry");
         let resident: u64 = side.says("VmHWM ").parse().unwrap();
         println!("{}: {resident} KiB", side.role);
-        assert!(resident < 512 << 10, "{}: {resident} KiB", side.role);
+        assert!(resident < 64 << 10, "{}: {resident} KiB", side.role);
         assert!(side.child.wait().unwrap().success());
     }
     let seconds = clock.now().as_secs_f64();

@@ -17,6 +17,8 @@ const HUGE_PAGE: usize = 2 << 20;
 pub struct Block {
     start: NonNull<u8>,
     len: usize,
+    /// Allocation with this memory, and its layout.
+    whole: (NonNull<u8>, Layout),
 }
 
 // SAFETY: a block owns its memory, as a Vec does.
@@ -26,26 +28,41 @@ unsafe impl Sync for Block {}
 
 impl Block {
     /// Allocates `len` zero bytes. Panics if `len` is zero.
+    ///
+    /// The kernel provides a page when it is first written. The allocator fills aligned memory with zeros by itself,
+    /// which would touch all of it, so that this aligns the start.
     pub fn new(len: usize) -> Self {
-        let layout = layout(len);
+        assert!(len > 0, "a block has bytes");
+        let align = if len < HUGE_PAGE { PAGE } else { HUGE_PAGE };
+        let layout = len
+            .checked_add(align)
+            .and_then(|len| Layout::array::<u8>(len).ok());
+        let layout = layout.expect("a block fits in memory");
         // SAFETY: the layout has a size above zero.
-        let start = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(start) else {
+        let allocated = unsafe { alloc_zeroed(layout) };
+        let Some(allocated) = NonNull::new(allocated) else {
             handle_alloc_error(layout)
         };
-        if layout.align() == HUGE_PAGE {
+        // SAFETY: the allocation is longer by align than the block, so that the start and the end are within.
+        let start = unsafe { allocated.add(allocated.align_offset(align)) };
+        if align == HUGE_PAGE {
             // The kernel may ignore this hint; small pages work too.
             // SAFETY: the range is ours, and the advice does not change what it holds.
             unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
         }
-        Self { start, len }
+        Self {
+            start,
+            len,
+            whole: (allocated, layout),
+        }
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
+        let (allocated, layout) = self.whole;
         // SAFETY: the memory came from alloc_zeroed with this very layout.
-        unsafe { dealloc(self.start.as_ptr(), layout(self.len)) };
+        unsafe { dealloc(allocated.as_ptr(), layout) };
     }
 }
 
@@ -70,8 +87,29 @@ impl fmt::Debug for Block {
     }
 }
 
-fn layout(len: usize) -> Layout {
-    assert!(len > 0, "a block has bytes");
-    let align = if len < HUGE_PAGE { PAGE } else { HUGE_PAGE };
-    Layout::from_size_align(len, align).expect("a block fits in memory")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_aligned_and_zero() {
+        for (len, align) in [(1, PAGE), (PAGE, PAGE), (HUGE_PAGE, HUGE_PAGE)] {
+            let mut block = Block::new(len);
+            assert_eq!(block.as_ptr() as usize % align, 0, "{len} bytes");
+            assert!(block.iter().all(|byte| *byte == 0), "{len} bytes");
+            block.fill(1);
+            assert_eq!(block.len(), len);
+        }
+    }
+
+    #[test]
+    fn large_block_takes_no_memory_before_it_is_written() {
+        let block = Block::new(16 * HUGE_PAGE);
+        let mut resident = vec![0_u8; block.len() / PAGE];
+        let start = block.as_ptr().cast_mut().cast();
+        // SAFETY: the range is ours, and the vector has a byte for each of its pages.
+        let status = unsafe { libc::mincore(start, block.len(), resident.as_mut_ptr()) };
+        assert_eq!(status, 0);
+        assert!(resident.iter().all(|page| page & 1 == 0));
+    }
 }
