@@ -18,6 +18,7 @@ use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::read_ahead::ReadAhead;
 use lighthaul_io::store::waits::Waits;
+use lighthaul_parts::transfer_rate::PassBegin;
 use lighthaul_session::error::Error;
 use lighthaul_session::machine::{MachineEvent, SendMachine};
 use lighthaul_session::offer::{self, Offer};
@@ -25,7 +26,7 @@ use lighthaul_session::protocol::Protocol;
 
 use super::circuit_turn::CircuitUse;
 use super::queue::PlannedObject;
-use super::rate_control::{PassBegin, RateControl};
+use super::rate_control::RateControl;
 use super::source::FileSource;
 use super::transfer::Transfer;
 
@@ -259,7 +260,7 @@ impl Owner<SendMachine> for SendOwner<'_> {
                     self.common.share.enter();
                     self.end_pass(packets, now);
                 }
-                self.pass = Some(self.common.rate.begin_pass(packets));
+                self.pass = self.common.rate.begin_pass(packets);
                 self.common
                     .transfer
                     .monitor
