@@ -25,7 +25,7 @@ pub enum Rules {
     Given,
     /// The rate follows losses and arrivals, as on a path of one's own.
     Arrivals,
-    /// The protocol has rules of its own, below twice the rate of the path.
+    /// The protocol has rules of its own, below twice the rate of the path at first.
     Own,
 }
 
@@ -59,6 +59,8 @@ pub enum Why {
     Rises,
     /// The arrivals did not rise with the rate.
     Found,
+    /// The protocol has used the whole rate for some time.
+    Used,
 }
 
 /// Rate of all lanes.
@@ -74,7 +76,8 @@ pub struct TransferRate {
     drops: u64,
     meter: FlowMeter,
     search: Search,
-    /// Time of the latest change of course.
+    /// Time since which the protocol has used the whole rate, and time of the latest change of course.
+    used_since: Option<Instant>,
     changed: Instant,
     /// Time since which the rate is the present one.
     rated: Instant,
@@ -115,6 +118,7 @@ impl TransferRate {
     pub fn new(now: Instant, config: RateConfig) -> Self {
         let RateConfig { rate, rtt, .. } = config;
         let most = match config.rules {
+            Rules::Own if config.is_remembered => rate.scaled(REMEMBERED_MOST, 1),
             Rules::Own => rate.scaled(2, 1),
             Rules::Given | Rules::Arrivals => rate,
         };
@@ -138,6 +142,7 @@ impl TransferRate {
                 wait,
                 step: None,
             },
+            used_since: None,
             changed: now,
             rated: now,
             courses: 0,
@@ -228,6 +233,24 @@ impl TransferRate {
         }
         let flow = self.meter.latest(self.short_window(), self.rated)?;
         self.begin_search(now, flow)
+    }
+
+    /// Takes whether the protocol uses the whole rate by its own rules. After ten round trips in which it did, it may have more.
+    pub fn handle_use(&mut self, now: Instant, is_whole: bool) -> Option<Why> {
+        let is_own = self.config.rules == Rules::Own;
+        if !is_own || !is_whole || self.after_drops < self.most {
+            self.used_since = None;
+            return None;
+        }
+        let since = *self.used_since.get_or_insert(now);
+        let is_long = now.since(since) >= USED_TIME.max(self.config.rtt * INTERVAL_RTTS);
+        if !is_long || !self.may_change(now) {
+            return None;
+        }
+        self.used_since = None;
+        self.raise(now, self.most.scaled(2, 1));
+        self.change(now);
+        Some(Why::Used)
     }
 
     fn lose(&mut self, now: Instant, pass: Pass) -> Why {
@@ -370,6 +393,10 @@ const ARRIVES_PERCENT: u64 = 93;
 const USED_MIN: (u32, u32) = (85, 100);
 /// Least time between two changes of course, in round trips.
 const INTERVAL_RTTS: u32 = 10;
+/// Multiple of a remembered rate up to which the rules of a protocol may find the rate.
+const REMEMBERED_MOST: u32 = 64;
+/// Time for which a protocol uses the whole rate before it may have more.
+const USED_TIME: Duration = Duration::from_millis(100);
 /// Time without changes before a search, at least and in round trips; the same at a remembered rate; and the longest.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(2500);
 const SEARCH_RTTS: u32 = 35;
@@ -520,6 +547,20 @@ mod tests {
         assert!(transfer.mbps() < rate);
         let now = transfer.now + Duration::from_secs(1);
         assert_eq!(transfer.rate.handle_drops(now, true), Some(Why::Drops));
+    }
+
+    #[test]
+    fn protocol_that_uses_its_whole_rate_gets_more() {
+        let mut rate = Transfer::new(Rules::Own, 20, false).rate;
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        assert_eq!(rate.handle_use(at(0), true), None);
+        assert_eq!(rate.handle_use(at(100), false), None);
+        assert_eq!(rate.handle_use(at(200), true), None);
+        assert_eq!(rate.handle_use(at(399), true), None);
+        assert_eq!(rate.handle_use(at(400), true), Some(Why::Used));
+        assert_eq!(rate.rate(), Rate::from_mbps(80));
+        let remembered = Transfer::new(Rules::Own, 20, true).rate;
+        assert_eq!(remembered.rate(), Rate::from_mbps(20 * 64));
     }
 
     proptest! {

@@ -281,10 +281,10 @@ impl<'a> PathSetup<'a> {
         let transfer = self.transfer;
         let (session, offer) = (transfer.session, agreed.offer);
         let started = session.clock.now();
-        // a search for more costs a short copy more time than it saves
-        let searches_soon = agreed.is_remembered && self.is_long(&offer);
-        self.rate
-            .start(started, &offer, (&transfer.settings, searches_soon));
+        // a search for more costs a short copy more time than it saves; rules that watch the delay find it without loss
+        let searches = offer.protocol == Protocol::SabulSwift || self.is_long(&offer);
+        let settings = (&transfer.settings, agreed.is_remembered && searches);
+        self.rate.start(started, &offer, settings);
         if let Some(Choice { protocol, why }) = agreed.chosen {
             let chosen = CopyEvent::Chosen(protocol.to_string(), why);
             transfer.monitor.show(chosen);
@@ -301,6 +301,7 @@ impl<'a> PathSetup<'a> {
             rate: Arc::clone(&self.rate),
             trc: transfer.settings.vector_at(started)?,
             offer,
+            is_remembered: agreed.is_remembered,
         };
         let lanes = offer::lanes_over(session, &offer, agreed.path, &agreed.joined)?;
         let budget = self.delta(scope, agreed.rate);

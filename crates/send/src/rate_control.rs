@@ -136,6 +136,21 @@ impl RateControl {
         self.set(rates, settings, why)
     }
 
+    /// Adapts the rate to whether a protocol uses all of it by its own rules.
+    pub(super) fn handle_use(
+        &self,
+        now: Instant,
+        is_whole: bool,
+        settings: &Settings,
+    ) -> Option<String> {
+        let mut rates = self.lock();
+        let rates = rates.as_mut()?;
+        // a limit by the time of day hides what the path carries
+        let is_whole = is_whole && self.share.whole() == rates.rate.rate();
+        let why = rates.rate.handle_use(now, is_whole)?;
+        self.set(rates, settings, why)
+    }
+
     /// Keeps the rate within the current limit of the timetable.
     pub(super) fn limit(&self, settings: &Settings) -> Option<String> {
         let mut rates = self.lock();
@@ -155,6 +170,7 @@ impl RateControl {
             Why::Search => "the path may carry more by now".to_owned(),
             Why::Rises => "all of it arrives".to_owned(),
             Why::Found => "this is what arrives".to_owned(),
+            Why::Used => "the protocol uses all of it".to_owned(),
         };
         self.apply(rates, settings, &because)
     }

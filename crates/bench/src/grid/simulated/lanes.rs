@@ -112,6 +112,7 @@ impl Lanes {
             overhead_len: AROUND,
             rate: part,
             path_rate: self.offered,
+            is_remembered: config.known.is_some(),
             stream: stream(lane.number, lane.object),
             streams: 0,
             settle,
@@ -222,6 +223,12 @@ impl Lanes {
             let is_ending = lane.machine.as_ref().is_some_and(|machine| {
                 machine.round() == 1 && machine.is_ending(AHEAD, packet_len)
             });
+            if lane.has_turn
+                && let Some(machine) = &lane.machine
+            {
+                let is_whole = machine.rate() >= self.rate.part().scaled(98, 100);
+                self.rate.handle_use(now, is_whole);
+            }
             if lane.has_turn && is_ending {
                 self.pass_turn(nth);
             }

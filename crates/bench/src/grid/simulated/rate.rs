@@ -84,6 +84,11 @@ impl LaneRate {
         self.rate.end_pass(now, begin, lost);
     }
 
+    /// Adapts to whether the protocol uses the whole rate by its own rules.
+    pub(crate) fn handle_use(&mut self, now: Instant, is_whole: bool) {
+        self.rate.handle_use(now, is_whole);
+    }
+
     /// Adapts to a report of the receiving host about its drops.
     pub(crate) fn handle_drops(&mut self, now: Instant, dropped: bool) {
         self.rate.handle_drops(now, dropped);
