@@ -272,6 +272,15 @@ impl Monitor {
         self.delta.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the packets that all lanes have sent, and those that arrived by the latest report.
+    pub fn packets(&self) -> (u64, u64) {
+        let sum = |count: fn(&Counts) -> &AtomicU64| {
+            let counts = self.lanes.iter().map(|lane| count(lane).load(Relaxed));
+            counts.fold(0, u64::saturating_add)
+        };
+        (sum(|lane| &lane.packets), sum(|lane| &lane.datagrams))
+    }
+
     /// Returns the sum of the counters of all lanes.
     pub fn progress(&self, total: u64) -> CopyProgress {
         // the peer reports some counters, so their sum may overflow

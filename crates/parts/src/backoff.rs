@@ -27,6 +27,15 @@ impl RateBackoff {
         }
     }
 
+    /// Allows at least `rate`, which the host has taken.
+    pub fn raise(&mut self, now: Instant, rate: Rate) {
+        self.asked = self.asked.max(rate);
+        if rate > self.rate {
+            self.rate = rate;
+            self.changed = now;
+        }
+    }
+
     /// Returns the new rate, if it changes. `dropped` is true if the host has dropped datagrams
     /// since the last call.
     ///
@@ -83,5 +92,13 @@ mod tests {
         }
         assert_eq!(last, ASKED);
         assert_eq!(backoff.update(at(20_000), false), None);
+        let more = ASKED.scaled(2, 1);
+        backoff.raise(at(20_000), more);
+        assert_eq!(backoff.update(at(20_600), true), Some(more.scaled(95, 100)));
+        backoff.raise(at(20_700), ASKED);
+        assert_eq!(
+            backoff.update(at(21_600), false),
+            Some(more.scaled(969, 1000))
+        );
     }
 }

@@ -7,6 +7,7 @@
 //! - [`arrival_counts`]: counts of the datagrams that a receiver got
 //! - [`hold`]: pause requests of a receiver whose host falls behind; [`backoff`]: reduction of the rate
 //!   when the receiving host drops datagrams; [`loss_rate`]: rate that follows the loss of each pass
+//! - [`transfer_rate`]: rate of all lanes, after all of these; [`flow_meter`]: what was sent and has arrived
 //! - [`events`]: queue of events for the machine's owner
 #![no_std]
 extern crate alloc;
@@ -17,6 +18,7 @@ pub mod arrival_counts;
 pub mod backoff;
 
 pub mod events;
+pub mod flow_meter;
 pub mod framing;
 pub mod hold;
 pub mod loss_list;
@@ -25,6 +27,7 @@ pub mod pacer;
 pub mod packet_layout;
 pub mod profile;
 pub mod tally;
+pub mod transfer_rate;
 pub mod turns;
 
 pub use arrival_counts::ArrivalCounts;
@@ -36,4 +39,5 @@ pub use pacer::{Pacer, TRAIN_BYTES_MAX};
 pub use packet_layout::PacketLayout;
 pub use profile::Profile;
 pub use tally::Tally;
+pub use transfer_rate::TransferRate;
 pub use turns::Turns;

@@ -25,7 +25,8 @@ pub struct LossRate {
     most: Rate,
     rate: Rate,
     interval: Duration,
-    changed: Instant,
+    /// Time of the last change; none before the first, which may come at once.
+    changed: Option<Instant>,
     /// Loss that does not depend on the rate, in parts per million.
     base_ppm: u32,
     /// Reduction that was not judged yet.
@@ -50,14 +51,15 @@ struct Trial {
 }
 
 /// Fewest packets of a pass that counts.
-const PACKETS_MIN: u64 = 512;
+pub const PACKETS_MIN: u64 = 512;
 /// Round-trip times between two changes.
 const INTERVAL_RTTS: u32 = 10;
 /// Loss above the base from which the rate is reduced, in parts per million.
 const EXCESS_PPM: u32 = 20_000;
-/// A reduced rate, as a part of what arrived, and the least part of the rate before.
+/// A reduced rate, as a part of what arrived, and the least part of the rate before, after a pass and otherwise.
 const BELOW: (u32, u32) = (98, 100);
 const REDUCTION_MAX: (u32, u32) = (1, 8);
+const STEADY_REDUCTION_MAX: (u32, u32) = (1, 128);
 /// Bounds of a step up, in percent. It doubles with each one that causes no loss.
 const STEP_MIN: u32 = 5;
 const STEP_MAX: u32 = 50;
@@ -68,13 +70,13 @@ const NEEDED_MAX: u32 = 64;
 const WHOLE: u32 = 1_000_000;
 
 impl LossRate {
-    /// Starts at the rate `most`, which is never exceeded, on a path of this round-trip time.
-    pub fn new(now: Instant, most: Rate, rtt: Duration) -> Self {
+    /// Starts at the rate `most`, which is not exceeded until it is raised, on a path of this round-trip time.
+    pub fn new(most: Rate, rtt: Duration) -> Self {
         Self {
             most,
             rate: most,
             interval: rtt * INTERVAL_RTTS,
-            changed: now,
+            changed: None,
             base_ppm: 0,
             trial: None,
             rose: false,
@@ -89,22 +91,46 @@ impl LossRate {
         self.rate
     }
 
+    /// Allows at least `rate`, which the path has carried.
+    pub fn raise(&mut self, now: Instant, rate: Rate) {
+        self.most = self.most.max(rate);
+        if rate > self.rate {
+            self.trial = None;
+            self.change(now, rate);
+        }
+    }
+
     /// Returns the new rate after a pass, if it changes. A pass may be slower than the current rate, for other reasons.
     pub fn update(&mut self, now: Instant, pass: Pass) -> Option<Rate> {
+        self.judge(now, pass, REDUCTION_MAX)
+    }
+
+    /// Returns the new rate after a time in which packets arrived evenly, if it changes. It may fall farther than after a pass,
+    /// of which much may be lost in a moment.
+    pub fn update_steady(&mut self, now: Instant, pass: Pass) -> Option<Rate> {
+        self.judge(now, pass, STEADY_REDUCTION_MAX)
+    }
+
+    fn judge(&mut self, now: Instant, pass: Pass, reduction: (u32, u32)) -> Option<Rate> {
         // a pass that began before the last reduction says nothing about the current rate
         let is_current = pass.rate <= self.rate && pass.sent >= PACKETS_MIN;
         if !is_current || self.rate == Rate::UNLIMITED {
             return None;
         }
         let lost = ppm(pass.lost, pass.sent);
-        if let Some(trial) = self.trial.take()
-            && trial.did_not_help(pass.rate, lost)
-        {
-            self.base_ppm = lost.max(self.base_ppm);
-            return Some(self.change(now, trial.rate));
+        if let Some(trial) = self.trial {
+            if !self.may_change(now) {
+                return None;
+            }
+            self.trial = None;
+            if trial.did_not_help(pass.rate, lost) {
+                self.base_ppm = lost.max(self.base_ppm);
+                return Some(self.change(now, trial.rate));
+            }
         }
         if lost > self.base_ppm.saturating_add(self.base_ppm / 2) + EXCESS_PPM {
-            return self.reduce(now, pass.rate, lost);
+            let least = pass.rate.scaled(reduction.0, reduction.1);
+            return self.reduce(now, (pass.rate, lost), least);
         }
         if lost < self.base_ppm {
             // what was lost once need not be lost for ever
@@ -121,7 +147,7 @@ impl LossRate {
         None
     }
 
-    fn reduce(&mut self, now: Instant, used: Rate, lost_ppm: u32) -> Option<Rate> {
+    fn reduce(&mut self, now: Instant, (used, lost_ppm): (Rate, u32), least: Rate) -> Option<Rate> {
         if !self.may_change(now) {
             return None;
         }
@@ -136,18 +162,17 @@ impl LossRate {
             lost_ppm,
         });
         let arrived = used.scaled(WHOLE - lost_ppm, WHOLE);
-        let least = used.scaled(REDUCTION_MAX.0, REDUCTION_MAX.1);
         Some(self.change(now, arrived.scaled(BELOW.0, BELOW.1).max(least)))
     }
 
-    /// Reports whether enough time has passed since the last change. The first may come at once.
+    /// Reports whether enough time has passed since the last change.
     fn may_change(&self, now: Instant) -> bool {
-        self.rate == self.most || now.since(self.changed) >= self.interval
+        self.changed.is_none_or(|at| now.since(at) >= self.interval)
     }
 
     fn change(&mut self, now: Instant, rate: Rate) -> Rate {
         self.rate = rate;
-        self.changed = now;
+        self.changed = Some(now);
         self.good = 0;
         rate
     }
@@ -221,7 +246,7 @@ mod tests {
                 carries: Rate::from_mbps(carries),
                 base_ppm: 0,
             };
-            let mut control = LossRate::new(Instant::ZERO, MOST, RTT);
+            let mut control = LossRate::new(MOST, RTT);
             let mut at = 0;
             drive(&mut control, &mut at, &path, 20);
             for _ in 0..200 {
@@ -240,7 +265,7 @@ mod tests {
                 carries: MOST,
                 base_ppm,
             };
-            let mut control = LossRate::new(Instant::ZERO, MOST, RTT);
+            let mut control = LossRate::new(MOST, RTT);
             let changes = drive(&mut control, &mut 0, &path, 40);
             assert_eq!(control.rate(), MOST, "{changes:?}");
             assert!(changes.len() <= 2, "{changes:?}");
@@ -254,7 +279,7 @@ mod tests {
             base_ppm: 0,
         };
         for (carries, base_ppm) in [(500, 0), (10, 0), (1000, 980_000)] {
-            let mut control = LossRate::new(Instant::ZERO, MOST, RTT);
+            let mut control = LossRate::new(MOST, RTT);
             let mut at = 0;
             let narrow = Path {
                 carries: Rate::from_mbps(carries),
@@ -284,7 +309,7 @@ mod tests {
 
     #[test]
     fn short_and_old_passes_say_nothing() {
-        let mut control = LossRate::new(Instant::ZERO, MOST, RTT);
+        let mut control = LossRate::new(MOST, RTT);
         let pass = |rate, sent| Pass {
             rate,
             sent,
@@ -301,7 +326,7 @@ mod tests {
 
     #[test]
     fn slower_pass_reduces_from_its_own_rate_and_does_not_raise() {
-        let mut control = LossRate::new(Instant::ZERO, MOST, RTT);
+        let mut control = LossRate::new(MOST, RTT);
         let pass = |lost| Pass {
             rate: Rate::from_mbps(100),
             sent: 1000,
@@ -309,7 +334,7 @@ mod tests {
         };
         let reduced = control.update(Instant::ZERO, pass(500)).unwrap();
         assert_eq!(reduced, Rate::from_mbps(49));
-        let mut control = LossRate::new(Instant::ZERO, MOST, RTT);
+        let mut control = LossRate::new(MOST, RTT);
         let now = |nth| Instant::ZERO + Duration::from_secs(nth);
         control.update(now(0), pass(500));
         for nth in 1..20 {
@@ -327,19 +352,17 @@ mod tests {
             losses in proptest::collection::vec(0_u64..=10_000, 1..200),
             millis in proptest::collection::vec(1_u64..3000, 200),
         ) {
-            let mut control = LossRate::new(Instant::ZERO, MOST, RTT);
-            let (mut now, mut ups) = (Instant::ZERO, Vec::new());
+            let mut control = LossRate::new(MOST, RTT);
+            let (mut now, mut changes) = (Instant::ZERO, Vec::new());
             for (lost, millis) in losses.into_iter().zip(millis) {
                 now += Duration::from_millis(millis);
                 let before = control.rate();
                 let pass = Pass { rate: before, sent: 10_000, lost };
-                if control.update(now, pass).is_some_and(|rate| rate > before) {
-                    ups.push(now);
-                }
+                changes.extend(control.update(now, pass).map(|_| now));
                 prop_assert!(control.rate() <= MOST && control.rate() >= before.scaled(1, 8).min(MOST));
             }
-            // each rise but the end of a trial follows the last change by ten round trips
-            let close = ups.windows(3).filter(|three| three[2].since(three[0]) < RTT * 10);
+            // each change follows the last by ten round trips
+            let close = changes.windows(2).filter(|two| two[1].since(two[0]) < RTT * 10);
             prop_assert_eq!(close.count(), 0);
         }
     }

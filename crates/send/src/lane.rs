@@ -18,6 +18,7 @@ use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::read_ahead::ReadAhead;
 use lighthaul_io::store::waits::Waits;
+use lighthaul_parts::transfer_rate::PassBegin;
 use lighthaul_session::error::Error;
 use lighthaul_session::machine::{MachineEvent, SendMachine};
 use lighthaul_session::offer::{self, Offer};
@@ -25,7 +26,7 @@ use lighthaul_session::protocol::Protocol;
 
 use super::circuit_turn::CircuitUse;
 use super::queue::PlannedObject;
-use super::rate_control::{PassBegin, RateControl};
+use super::rate_control::RateControl;
 use super::source::FileSource;
 use super::transfer::Transfer;
 
@@ -45,6 +46,8 @@ pub(super) struct Common<'a> {
     /// Capacity of the circuit over time, if there is one.
     pub(super) trc: Option<Trc>,
     pub(super) offer: Offer,
+    /// True if the rate was not measured now, and must be checked.
+    pub(super) is_remembered: bool,
 }
 
 /// Sending side of a lane, with its source.
@@ -97,6 +100,7 @@ impl SendLane<'_> {
         if self.lane.share.is_some() {
             setup.rate = share.part();
         }
+        setup.is_remembered = self.common.is_remembered;
         setup.trc.clone_from(&self.common.trc);
         self.store.begin(plan)?;
         // without datagrams, the vector has no effect
@@ -259,7 +263,7 @@ impl Owner<SendMachine> for SendOwner<'_> {
                     self.common.share.enter();
                     self.end_pass(packets, now);
                 }
-                self.pass = Some(self.common.rate.begin_pass(packets));
+                self.pass = self.common.rate.begin_pass(packets);
                 self.common
                     .transfer
                     .monitor
@@ -319,6 +323,13 @@ impl Owner<SendMachine> for SendOwner<'_> {
         };
         self.held = (now, held + more);
         self.count(sender);
+        if self.udp {
+            let (rate, settings) = (&self.common.rate, &self.common.transfer.settings);
+            // the lanes that send at this time share the rate
+            let is_whole = sender.rate() >= self.common.share.part().scaled(98, 100);
+            let changed = rate.handle_use(now, is_whole, settings);
+            self.common.transfer.explain(changed);
+        }
         let packet_len = self.common.offer.packet_len;
         if sender.round() == 1 && sender.is_ending(AHEAD, packet_len) {
             self.pass_turn(sender);

@@ -36,6 +36,8 @@ use super::transfer::Transfer;
 
 /// Rate on a path that carries datagrams but lost all of a train.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
+/// Shortest copy in which a search for more than a remembered rate begins at once.
+const SEARCHED_MIN: Duration = Duration::from_secs(1);
 /// Longest wait for the end of the list, before the path is explored.
 const LIST_TIME: Duration = Duration::from_millis(20);
 /// Interval at which a wait for the list is checked.
@@ -62,6 +64,8 @@ struct Agreed {
     /// Rate that was measured or given.
     rate: Option<Rate>,
     chosen: Option<Choice>,
+    /// True if the rate was not measured now, and must be checked.
+    is_remembered: bool,
 }
 
 impl<'a> PathSetup<'a> {
@@ -106,12 +110,17 @@ impl<'a> PathSetup<'a> {
         if !self.await_wanted(dialog, &mut path)? {
             return Ok(None);
         }
-        let rate = if given.is_some() || path.sockets.is_empty() {
-            given
+        let (rate, is_remembered) = if given.is_some() || path.sockets.is_empty() {
+            (given, false)
         } else {
-            Some(self.path_rate(dialog, &mut path)?)
+            let (rate, is_remembered) = self.path_rate(dialog, &mut path)?;
+            (Some(rate), is_remembered)
         };
-        self.offer(dialog, role, (asked, path, rate)).map(Some)
+        let agreed = self.offer(dialog, role, (asked, path, rate))?;
+        Ok(Some(Agreed {
+            is_remembered,
+            ..agreed
+        }))
     }
 
     /// Returns true if the list ends within a moment, and its files are small.
@@ -140,8 +149,8 @@ impl<'a> PathSetup<'a> {
         }
     }
 
-    /// Returns the rate of the path: that of an earlier copy, or a measurement.
-    fn path_rate(&self, dialog: &Dialog<'_>, path: &mut Path) -> Result<Rate, Error> {
+    /// Returns the rate of the path, and whether that is one of an earlier copy and no measurement, so that it must be checked.
+    fn path_rate(&self, dialog: &Dialog<'_>, path: &mut Path) -> Result<(Rate, bool), Error> {
         let far = PathEnds::of(dialog.session);
         let memory = self.transfer.settings.known.as_deref();
         let bytes = self.transfer.queue.listed_bytes();
@@ -152,16 +161,23 @@ impl<'a> PathSetup<'a> {
         if let Some(known) = known {
             path.lost_ppm = known.lost_ppm;
             self.transfer.path.get_or_init(|| known);
-            return Ok(known.rate);
+            return Ok((known.rate, true));
         }
         let Some(measured) = path.measure(dialog)? else {
-            return Ok(RATE_UNKNOWN);
+            return Ok((RATE_UNKNOWN, true));
         };
         // slightly less, so that queues drain
         let rate = measured.scaled(995, 1000);
         let measured = KnownPath::now(rate, path.lost_ppm);
         self.transfer.path.get_or_init(|| measured);
-        Ok(rate)
+        Ok((rate, false))
+    }
+
+    /// Reports whether the listed files take long enough for a search for a higher rate.
+    fn is_long(&self, offer: &Offer) -> bool {
+        let rate = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
+        let bytes = self.transfer.queue.listed_bytes();
+        bytes.is_none_or(|bytes| bytes > rate.bytes_in(SEARCHED_MIN))
     }
 
     /// Offers the receiver the parameters for `path`, and opens the connections for it.
@@ -200,6 +216,7 @@ impl<'a> PathSetup<'a> {
             joined,
             rate,
             chosen,
+            is_remembered: false,
         })
     }
 
@@ -264,7 +281,10 @@ impl<'a> PathSetup<'a> {
         let transfer = self.transfer;
         let (session, offer) = (transfer.session, agreed.offer);
         let started = session.clock.now();
-        self.rate.start(started, &offer, &transfer.settings);
+        // a search for more costs a short copy more time than it saves; rules that watch the delay find it without loss
+        let searches = offer.protocol == Protocol::SabulSwift || self.is_long(&offer);
+        let settings = (&transfer.settings, agreed.is_remembered && searches);
+        self.rate.start(started, &offer, settings);
         if let Some(Choice { protocol, why }) = agreed.chosen {
             let chosen = CopyEvent::Chosen(protocol.to_string(), why);
             transfer.monitor.show(chosen);
@@ -281,6 +301,7 @@ impl<'a> PathSetup<'a> {
             rate: Arc::clone(&self.rate),
             trc: transfer.settings.vector_at(started)?,
             offer,
+            is_remembered: agreed.is_remembered,
         };
         let lanes = offer::lanes_over(session, &offer, agreed.path, &agreed.joined)?;
         let budget = self.delta(scope, agreed.rate);

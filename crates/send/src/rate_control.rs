@@ -1,17 +1,14 @@
-//! Control of the rate of all lanes, after losses and within a timetable.
+//! Control of the rate of all lanes, by the rules of a [`TransferRate`] and within a timetable.
 //!
-//! A measured rate follows the loss of each pass ([`LossRate`]); a rate that the user gave does not. Both are reduced when
-//! the receiving host drops datagrams ([`RateBackoff`]). Each function that changes the rate returns a sentence about it for
-//! `--explain`.
+//! Each function that changes the rate returns a sentence about it for `--explain`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::drive::Share;
-use lighthaul_parts::backoff::RateBackoff;
-use lighthaul_parts::loss_rate::{LossRate, Pass};
-use lighthaul_session::offer::Offer;
+use lighthaul_parts::transfer_rate::{PassBegin, RateConfig, Rules, TransferRate, Why};
+use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::protocol::Protocol;
 
 use super::settings::Settings;
@@ -26,34 +23,9 @@ pub(super) struct RateControl {
 #[derive(Debug)]
 struct Rates {
     started: Instant,
-    /// Highest rate.
-    most: Rate,
-    backoff: RateBackoff,
-    /// Rate after drops of the receiving host.
-    after_drops: Rate,
-    /// Number of reports with such drops.
-    drops: u64,
-    /// Rate after losses on the path, if that was measured.
-    losses: Option<LossRate>,
+    rate: TransferRate,
     /// Rate that was last explained.
     explained: Rate,
-}
-
-/// Begin of a pass.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PassBegin {
-    packets: u64,
-    /// Rate of all lanes.
-    rate: Rate,
-    /// Number of reports with drops of the receiving host.
-    drops: u64,
-}
-
-impl Rates {
-    fn rate(&self) -> Rate {
-        let after_losses = self.losses.as_ref().map_or(self.most, LossRate::rate);
-        after_losses.min(self.after_drops)
-    }
 }
 
 impl RateControl {
@@ -69,27 +41,34 @@ impl RateControl {
         Arc::clone(&self.share)
     }
 
-    /// Starts at the rate of `offer`.
-    pub(super) fn start(&self, now: Instant, offer: &Offer, settings: &Settings) {
-        let path_rate = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
-        let finds_rate = offer.protocol == Protocol::SabulSwift && settings.rate.is_none();
-        let most = if finds_rate {
-            path_rate.scaled(2, 1)
-        } else {
-            path_rate
+    /// Starts at the rate of `offer`. `is_remembered` is true if an earlier copy measured it.
+    pub(super) fn start(
+        &self,
+        now: Instant,
+        offer: &Offer,
+        (settings, is_remembered): (&Settings, bool),
+    ) {
+        let rules = match offer.protocol {
+            _ if settings.rate.is_some() => Rules::Given,
+            Protocol::Rbudp | Protocol::RbudpPlus => Rules::Arrivals,
+            Protocol::SabulSwift => Rules::Own,
+            Protocol::Tcp | Protocol::Ptcp | Protocol::Vbtp | Protocol::Sabul => Rules::Given,
         };
-        self.share.set(settings.limited(most));
-        let has_passes = matches!(offer.protocol, Protocol::Rbudp | Protocol::RbudpPlus);
-        let rtt = Duration::from_micros(offer.rtt_us.into());
-        let is_measured = settings.rate.is_none() && has_passes;
+        let head_len = offer.protocol.head_len() as u32;
+        let rate = TransferRate::new(
+            now,
+            RateConfig {
+                rate: Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED),
+                rules,
+                is_remembered,
+                rtt: Duration::from_micros(offer.rtt_us.into()),
+                packet_bytes: offer.packet_len + head_len + offer::AROUND_LEN + IP_UDP_LEN,
+            },
+        );
+        self.share.set(settings.limited(rate.rate()));
         *self.lock() = Some(Rates {
             started: now,
-            most,
-            // a host that drops datagrams cannot take more than the measured rate
-            backoff: RateBackoff::new(now, path_rate),
-            after_drops: most,
-            drops: 0,
-            losses: is_measured.then(|| LossRate::new(now, most, rtt)),
+            rate,
             explained: self.share.whole(),
         });
     }
@@ -99,23 +78,18 @@ impl RateControl {
         self.lock().as_ref().map(|rates| rates.started)
     }
 
-    /// Returns the rate that is left after losses, if it follows them.
-    pub(super) fn after_losses(&self) -> Option<Rate> {
-        let rates = self.lock();
-        rates.as_ref()?.losses.as_ref().map(LossRate::rate)
+    /// Returns the rate that the path carries after losses and searches, if it follows them.
+    pub(super) fn found(&self) -> Option<Rate> {
+        self.lock().as_ref()?.rate.after_losses()
     }
 
     /// Returns the begin of a pass of `packets`.
-    pub(super) fn begin_pass(&self, packets: u64) -> PassBegin {
-        PassBegin {
-            packets,
-            rate: self.share.whole(),
-            drops: self.lock().as_ref().map_or(0, |rates| rates.drops),
-        }
+    pub(super) fn begin_pass(&self, packets: u64) -> Option<PassBegin> {
+        let rates = self.lock();
+        rates.as_ref().map(|rates| rates.rate.begin_pass(packets))
     }
 
-    /// Adapts the rate to a pass of which `lost` packets did not arrive. If the rate has changed meanwhile, or the
-    /// receiving host has dropped datagrams, the pass says nothing about the path.
+    /// Adapts the rate to a pass of which `lost` packets did not arrive.
     pub(super) fn end_pass(
         &self,
         begin: PassBegin,
@@ -125,21 +99,16 @@ impl RateControl {
     ) -> Option<String> {
         let mut rates = self.lock();
         let rates = rates.as_mut()?;
-        if begin.rate != self.share.whole() || begin.drops != rates.drops {
+        // a limit by the time of day hides what the path carries
+        if self.share.whole() != rates.rate.rate() {
             return None;
         }
-        let pass = Pass {
-            rate: begin.rate,
-            sent: begin.packets,
-            lost,
-        };
-        rates.losses.as_mut()?.update(now, pass)?;
-        let lost = lost as f64 * 100.0 / begin.packets.max(1) as f64;
-        self.set(rates, settings, &format!("{lost:.1} % of a pass were lost"))
+        let why = rates.rate.end_pass(now, begin, lost)?;
+        self.set(rates, settings, why)
     }
 
     /// Adapts the rate. `dropped` is true if the receiving host has dropped datagrams since the last call.
-    pub(super) fn receive_report(
+    pub(super) fn handle_drops(
         &self,
         now: Instant,
         dropped: bool,
@@ -147,38 +116,77 @@ impl RateControl {
     ) -> Option<String> {
         let mut rates = self.lock();
         let rates = rates.as_mut()?;
-        rates.drops += u64::from(dropped);
-        rates.after_drops = rates.backoff.update(now, dropped)?;
-        let why = if dropped {
-            "the receiving host drops datagrams"
-        } else {
-            "the receiving host no longer drops datagrams"
-        };
+        let why = rates.rate.handle_drops(now, dropped)?;
+        self.set(rates, settings, why)
+    }
+
+    /// Adapts the rate to the number of packets sent by now, and of those that arrived by the latest report.
+    pub(super) fn handle_arrivals(
+        &self,
+        now: Instant,
+        (sent, arrived): (u64, u64),
+        settings: &Settings,
+    ) -> Option<String> {
+        let mut rates = self.lock();
+        let rates = rates.as_mut()?;
+        if self.share.whole() != rates.rate.rate() {
+            return None;
+        }
+        let why = rates.rate.handle_arrivals(now, sent, arrived)?;
+        self.set(rates, settings, why)
+    }
+
+    /// Adapts the rate to whether a protocol uses all of it by its own rules.
+    pub(super) fn handle_use(
+        &self,
+        now: Instant,
+        is_whole: bool,
+        settings: &Settings,
+    ) -> Option<String> {
+        let mut rates = self.lock();
+        let rates = rates.as_mut()?;
+        // a limit by the time of day hides what the path carries
+        let is_whole = is_whole && self.share.whole() == rates.rate.rate();
+        let why = rates.rate.handle_use(now, is_whole)?;
         self.set(rates, settings, why)
     }
 
     /// Keeps the rate within the current limit of the timetable.
     pub(super) fn limit(&self, settings: &Settings) -> Option<String> {
-        self.set(
-            self.lock().as_mut()?,
-            settings,
-            "--limit has another rate for this time",
-        )
+        let mut rates = self.lock();
+        let rates = rates.as_mut()?;
+        self.apply(rates, settings, "--limit has another rate for this time")
     }
 
     /// Sets the rate of the lanes. Returns a sentence if it is no longer near the one that was last explained.
-    fn set(&self, rates: &mut Rates, settings: &Settings, why: &str) -> Option<String> {
-        let rate = settings.limited(rates.rate());
+    fn set(&self, rates: &mut Rates, settings: &Settings, why: Why) -> Option<String> {
+        let because = match why {
+            Why::Drops => "the receiving host drops datagrams".to_owned(),
+            Why::NoDrops => "the receiving host no longer drops datagrams".to_owned(),
+            Why::Lost(ppm) => {
+                let percent = f64::from(ppm) / 1e4;
+                format!("{percent:.1} % of what was sent were lost")
+            }
+            Why::Search => "the path may carry more by now".to_owned(),
+            Why::Rises => "all of it arrives".to_owned(),
+            Why::Found => "this is what arrives".to_owned(),
+            Why::Used => "the protocol uses all of it".to_owned(),
+        };
+        self.apply(rates, settings, &because)
+    }
+
+    fn apply(&self, rates: &mut Rates, settings: &Settings, because: &str) -> Option<String> {
+        let rate = settings.limited(rates.rate.rate());
         self.share.set(rate);
         let before = rates.explained;
         let is_near = rate > before.scaled(9, 10) && before > rate.scaled(9, 10);
-        if rate == before || (is_near && rate != rates.most) {
+        if rate == before || (is_near && rate != rates.rate.most()) {
             return None;
         }
         rates.explained = rate;
         let verb = if rate < before { "falls" } else { "rises" };
         Some(format!(
-            "the rate {verb} from {before} to {rate}, because {why}"
+            "the rate {verb} from {before} to {rate}, because {because}"
         ))
     }
 
@@ -186,6 +194,9 @@ impl RateControl {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Bytes of the headers of IP and UDP.
+const IP_UDP_LEN: u32 = 28;
 
 #[cfg(test)]
 mod tests {
@@ -210,7 +221,7 @@ mod tests {
             joins: 0,
         };
         let control = RateControl::new();
-        control.start(Instant::ZERO, &offer, settings);
+        control.start(Instant::ZERO, &offer, (settings, false));
         control
     }
 
@@ -219,7 +230,7 @@ mod tests {
         let settings = Settings::default();
         let control = started(Protocol::SabulSwift, &settings);
         assert_eq!(control.share().whole(), Rate::from_mbps(2000));
-        let text = control.receive_report(at(1000), true, &settings).unwrap();
+        let text = control.handle_drops(at(1000), true, &settings).unwrap();
         assert_eq!(
             text,
             "the rate falls from 2.000 Gb/s to 950.000 Mb/s, because the receiving host drops datagrams"
@@ -237,7 +248,7 @@ mod tests {
     fn small_changes_are_explained_together() {
         let settings = Settings::default();
         let control = started(Protocol::Rbudp, &settings);
-        let drop = |millis| control.receive_report(at(millis), true, &settings);
+        let drop = |millis| control.handle_drops(at(millis), true, &settings);
         assert_eq!(drop(1000), None);
         assert_eq!(control.share().whole(), Rate::from_mbps(950));
         assert_eq!(drop(1100), None, "too early for another change");
@@ -249,7 +260,7 @@ mod tests {
         );
         let mut all = Vec::new();
         for nth in 0..9 {
-            all.extend(control.receive_report(at(7000 + nth * 2000), false, &settings));
+            all.extend(control.handle_drops(at(7000 + nth * 2000), false, &settings));
         }
         let why = "because the receiving host no longer drops datagrams";
         let steps = ["857.375 Mb/s to 965.544 Mb/s", "965.544 Mb/s to 1.000 Gb/s"];
@@ -263,10 +274,10 @@ mod tests {
     fn loss_of_a_pass_is_explained() {
         let settings = Settings::default();
         let control = started(Protocol::Rbudp, &settings);
-        let begin = control.begin_pass(10_000);
+        let begin = control.begin_pass(10_000).unwrap();
         let text = control.end_pass(begin, 3000, at(1000), &settings).unwrap();
         assert!(
-            text.ends_with("because 30.0 % of a pass were lost"),
+            text.ends_with("because 30.0 % of what was sent were lost"),
             "{text}"
         );
         // the pass began before the change

@@ -139,20 +139,19 @@ impl<'a> Sending<'a, '_> {
         Ok(summary)
     }
 
-    /// Keeps the rate of the path for later copies: the measured one, what losses have left of it, or what the rules of the
-    /// protocol have found.
+    /// Keeps the rate of the path for later copies: what losses have left of the measured one, or what was found above it.
     fn keep_path(&self, rate: &RateControl) {
         let Transfer { session, path, .. } = self.transfer;
         let memory = self.transfer.settings.known.as_deref();
         if let Some((memory, path)) = memory.zip(path.get()) {
-            let after = rate.after_losses().unwrap_or(path.rate);
+            let found = rate.found().unwrap_or(path.rate);
             let rate = match self.transfer.learned.load() {
                 Learned::Path(memory) if memory.has_started => path.rate_after(memory.rate),
                 Learned::Nothing
                 | Learned::Width(_)
                 | Learned::Path(_)
                 | Learned::Socket(_)
-                | Learned::Room(_) => path.rate.min(after),
+                | Learned::Room(_) => found,
             };
             memory.keep(PathEnds::of(session), KnownPath { rate, ..*path });
         }
@@ -213,9 +212,13 @@ impl<'a> Sending<'a, '_> {
             if let Message::Progress(now) = message {
                 let dropped = now.buffer_drops > progress.buffer_drops;
                 let settings = &self.transfer.settings;
-                let changed = rate.receive_report(clock.now(), dropped, settings);
-                self.transfer.explain(changed);
+                let at = clock.now();
+                self.transfer
+                    .explain(rate.handle_drops(at, dropped, settings));
                 self.take_progress(&now);
+                let counts = self.transfer.monitor.packets();
+                self.transfer
+                    .explain(rate.handle_arrivals(at, counts, settings));
                 progress = now;
             } else if let Message::Result(result) = message {
                 self.await_answers()?;

@@ -72,9 +72,18 @@ impl KnownPath {
     }
 
     /// Returns the rate to keep after a copy that ended at the rate `found`, which swings around that of the path.
+    ///
+    /// A rate far below the kept one counts half. It may be that of a moment, and a copy of a second does not rise far above
+    /// the rate that it starts from. So the kept rate would fall from copy to copy, and never rise.
     pub fn rate_after(&self, found: Rate) -> Rate {
-        let is_near = self.rate.scaled(3, 4) <= found && found <= self.rate.scaled(4, 3);
-        if is_near { self.rate } else { found }
+        if found > self.rate.scaled(4, 3) {
+            found
+        } else if found < self.rate.scaled(3, 4) {
+            let sum = u128::from(self.rate.as_bps()) + u128::from(found.as_bps());
+            Rate::from_bps((sum / 2) as u64).unwrap_or(found)
+        } else {
+            self.rate
+        }
     }
 
     /// Returns true if a copy of `bytes` may rely on the measurement.
@@ -165,11 +174,9 @@ mod tests {
     #[test]
     fn swinging_rate_keeps_the_measured_one() {
         let path = KnownPath::now(Rate::from_mbps(1000), 0);
-        for (found, kept) in [(749, 749), (750, 1000), (1333, 1000), (1334, 1334)] {
-            assert_eq!(
-                path.rate_after(Rate::from_mbps(found)),
-                Rate::from_mbps(kept)
-            );
+        for (found, kept) in [(749, 874), (750, 1000), (1333, 1000), (1334, 1334)] {
+            let after = path.rate_after(Rate::from_mbps(found));
+            assert_eq!(after.as_bps() / 1_000_000, kept);
         }
     }
 

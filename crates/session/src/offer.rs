@@ -263,6 +263,7 @@ pub fn setup(
             + if plain { 0 } else { TAG_LEN },
         rate,
         path_rate: rate,
+        is_remembered: false,
         stream: lane.stream.number(),
         streams: lane.more.len() as u16,
         settle: settle.clamp(SETTLE_MIN, SETTLE_MAX),

@@ -49,6 +49,7 @@ pub enum Mode {
 }
 
 /// Knowledge about a path, from which the sender of the next object starts.
+// fields: state of one set of rules, from one object to the next
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// Rate on the wire in bits per second, headers included. [`Rate::UNLIMITED`] disables pacing, as on a stream.
@@ -59,8 +60,11 @@ pub struct Memory {
     pub busy: Duration,
     /// True if a loss was seen. The flow window is then at its maximum.
     pub has_lost: bool,
-    /// Rate at which the start-up phase ends, if not before ([`Mode::Swift`]).
+    /// Rate up to which the start-up phase doubles the rate each round trip ([`Mode::Swift`]).
     pub start_max: Rate,
+    /// True if `start_max` is a memory, which the path may exceed by now. The start-up phase then continues beyond it, more
+    /// slowly ([`Mode::Swift`]).
+    pub is_remembered: bool,
     /// True if the start-up phase has ended ([`Mode::Swift`]).
     pub has_started: bool,
     /// Time at which the rate was last lowered ([`Mode::Swift`]).
@@ -69,6 +73,23 @@ pub struct Memory {
     pub delay_min: Option<u32>,
     /// Losses of the line, whatever the rate ([`Mode::Swift`]).
     pub line: LossCount,
+    /// SYN intervals without brake, queue or loss ([`Mode::Swift`]).
+    pub calm: u32,
+    /// Jump of the delay that was not judged yet ([`Mode::Swift`]).
+    pub doubt: Option<Doubt>,
+    /// Time by which the route has become longer since the round-trip time was measured ([`Mode::Swift`]).
+    pub longer: Duration,
+}
+
+/// Jump of the delay that may be a longer route and no queue, and the brake after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// Rate before the brake.
+    pub rate: Rate,
+    /// Queueing delay at that time, in microseconds.
+    pub micros: u32,
+    /// End of the pause. Packets that are sent later meet none of their own flow in the queue.
+    pub frozen_till: Instant,
 }
 
 /// Number of packets sent, and of those that were lost.
@@ -98,12 +119,21 @@ impl Memory {
             busy: Duration::ZERO,
             has_lost: false,
             start_max: Rate::UNLIMITED,
+            is_remembered: false,
             has_started: false,
             lowered_at: None,
             delay_min: None,
             line: LossCount { sent: 0, lost: 0 },
+            calm: 0,
+            doubt: None,
+            longer: Duration::ZERO,
         }
     }
+}
+
+/// Returns a rate in bits per second.
+pub(super) fn rate_of(bps: f64) -> Rate {
+    Rate::from_bps((bps as i64).unsigned_abs()).unwrap_or(Rate::UNLIMITED)
 }
 
 /// Lengths of an object and of its packets, with the header of this protocol.

@@ -36,6 +36,14 @@ impl FlowWindow {
         self.packets = self.packets_max;
     }
 
+    /// Changes the maximum. A window at its maximum follows.
+    pub const fn resize(&mut self, packets_max: u64) {
+        if self.is_largest() || self.packets > packets_max {
+            self.packets = packets_max;
+        }
+        self.packets_max = packets_max;
+    }
+
     /// True if one more packet may be sent while `unacked` are in flight.
     pub const fn admits(&self, unacked: u64) -> bool {
         unacked < self.packets
@@ -71,7 +79,12 @@ mod tests {
         let mut window = FlowWindow::new(6, &memory, Mode::Paper);
         window.handle_nak();
         assert!(window.is_largest() && !window.grows());
-        assert!(FlowWindow::new(6, &memory, Mode::Swift).is_largest());
+        let mut swift = FlowWindow::new(6, &memory, Mode::Swift);
+        assert!(swift.is_largest());
+        for packets in [9, 5] {
+            swift.resize(packets);
+            assert!(swift.is_largest() && swift.admits(packets - 1) && !swift.admits(packets));
+        }
         memory.has_lost = true;
         assert!(FlowWindow::new(6, &memory, Mode::Paper).is_largest());
     }

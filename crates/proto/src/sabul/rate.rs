@@ -5,11 +5,12 @@
 //! the last interval weighs 1/16. With a larger weight the rate rises sooner after a loss, and a competing TCP flow keeps
 //! less of its share. [`Mode::Swift`] is in `swift.rs`.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 
-use super::config::{Memory, Mode, SYN};
+use super::config::{Memory, Mode, SYN, rate_of};
 use super::sample::{Interval, Loss};
 use super::swift::Swift;
 use super::wire::Ack;
@@ -28,7 +29,7 @@ pub struct RateControl {
 enum Rules {
     Paper(Paper),
     Fixed,
-    Swift(Swift),
+    Swift(Box<Swift>),
 }
 
 impl RateControl {
@@ -37,7 +38,7 @@ impl RateControl {
         let rules = match mode {
             Mode::Paper => Rules::Paper(Paper::new(packet_bytes)),
             Mode::Fixed => Rules::Fixed,
-            Mode::Swift => Rules::Swift(Swift::new(memory, packet_bytes)),
+            Mode::Swift => Rules::Swift(Box::new(Swift::new(memory, packet_bytes))),
         };
         Self {
             bps: (memory.rate.as_bps() as f64).max(BPS_MIN),
@@ -103,6 +104,14 @@ impl RateControl {
         }
     }
 
+    /// Returns the time by which the route has become longer since its round-trip time was measured.
+    pub fn longer(&self) -> Duration {
+        match &self.rules {
+            Rules::Paper(_) | Rules::Fixed => Duration::ZERO,
+            Rules::Swift(swift) => swift.longer(),
+        }
+    }
+
     fn limited(&self) -> f64 {
         self.bps.min(self.bps_max)
     }
@@ -115,10 +124,6 @@ impl RateControl {
             self.bps = bps.max(BPS_MIN);
         }
     }
-}
-
-fn rate_of(bps: f64) -> Rate {
-    Rate::from_bps((bps as i64).unsigned_abs()).unwrap_or(Rate::UNLIMITED)
 }
 
 /// State of the paper's rules.

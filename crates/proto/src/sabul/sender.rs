@@ -28,6 +28,8 @@ pub struct Sender {
     pacer: Pacer,
     control: RateControl,
     window: FlowWindow,
+    /// Time by which the route was longer when the window was fitted to it.
+    longer: Duration,
     /// True if neither rate nor window limits the sender.
     is_unlimited: bool,
     losses: LossList,
@@ -113,6 +115,7 @@ impl Sender {
             pacer: Pacer::new(now, paced, config.burst, packet_bytes),
             control,
             window: FlowWindow::new(config.window_max, &config.memory, config.mode),
+            longer: config.memory.longer,
             is_unlimited,
             losses: LossList::new(config.ranges_max as usize),
             next: 0,
@@ -223,6 +226,7 @@ impl Sender {
             let freeze = self.control.handle_ack(now, ack);
             self.freeze(now, freeze);
             self.apply_rate(now);
+            self.fit_window();
         }
         (self.acked, self.received) = (till, received);
         self.losses.remove_below(till);
@@ -239,6 +243,19 @@ impl Sender {
         let sample = Duration::from_micros(micros.into());
         if sample <= RTT_MAX {
             self.rtt = (self.rtt * 7 + sample) / 8;
+        }
+    }
+
+    /// Fits the flow window to a route that has become longer, or shorter again, during this object.
+    fn fit_window(&mut self) {
+        let (before, longer) = (self.config.memory.longer, self.control.longer());
+        if longer != self.longer {
+            self.longer = longer;
+            let whole = self.config.memory.rtt + SYN;
+            let more = longer.saturating_sub(before);
+            let packets = u64::from(self.config.window_max);
+            let more = u128::from(packets) * more.as_nanos() / whole.as_nanos();
+            self.window.resize(packets + (more as u64).min(WINDOW_MAX));
         }
     }
 
@@ -517,6 +534,8 @@ impl fmt::Display for PeerMisbehaved {
 
 impl core::error::Error for PeerMisbehaved {}
 
+/// Most packets by which a window grows.
+const WINDOW_MAX: u64 = 1 << 20;
 /// Minimum change of the round-trip time that is sent to the receiver, in addition to an eighth.
 const RTT_STEP: Duration = Duration::from_micros(500);
 /// Bound of events per call: all packets sent, no progress, and completion, with some reserve.

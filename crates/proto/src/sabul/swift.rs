@@ -1,9 +1,10 @@
 //! Second set of rate-control rules, [`super::Mode::Swift`]: fast start, tolerance of random loss, and fairness.
 //!
 //! Like the paper's rules it raises the rate every SYN interval and lowers it ("brakes") on congestion. It differs in
-//! seven points:
+//! nine points:
 //!
 //! - The start-up doubles the rate each round trip until the queue grows, or the measured rate of the path is reached.
+//!   Beyond a rate that is only remembered, it continues by a quarter each round trip.
 //! - The flow window is at its maximum from the start. A window that opens with arriving packets would limit the rate
 //!   without need, and the measured arrival rate would not reflect the path.
 //! - It brakes when the *queueing delay* exceeds a [`target`], not only on loss. The delay is measured by the
@@ -18,21 +19,29 @@
 //!   of 10 ms and more, as much loss as usual at a short queue is random at a longer one, too.
 //! - If braking does not shorten the queue, another flow such as TCP fills it, and the target grows until braking
 //!   helps.
+//! - After seconds without brake, queue or loss, the path is wider than it was. The rate grows by a quarter each round trip
+//!   until one of them appears. Other flows of a full path cause them sooner.
+//! - A delay that jumps farther than any burst of packets could lengthen the queue may be a longer route. If a pause of its
+//!   own length does not shorten it, and it then stays constant, its delay becomes the base, and the rate returns.
 
 use core::time::Duration;
 
 use lighthaul_base::Instant;
 
-use super::config::{LossCount, Memory, SYN};
+use super::config::{Doubt, LossCount, Memory, SYN, rate_of};
 use super::sample::{Interval, Loss};
 use super::wire::{Ack, Clock};
 
 /// State of the rules.
 #[derive(Clone, Debug)]
+// fields: state of one set of rules, which each sample reads and changes
 pub(super) struct Swift {
     packet_bytes: f64,
     is_starting: bool,
     start_bps_max: f64,
+    is_remembered: bool,
+    /// SYN intervals without brake, queue or loss.
+    calm: u32,
     /// Losses lately, and losses of the line.
     recent: RecentLoss,
     line: LossCount,
@@ -46,6 +55,8 @@ pub(super) struct Swift {
     delivery: Delivery,
     arriving: Delivery,
     queue: Queue,
+    /// Jump of the delay that was not judged yet.
+    doubt: Option<Doubt>,
 }
 
 impl Swift {
@@ -54,6 +65,8 @@ impl Swift {
             packet_bytes: f64::from(packet_bytes),
             is_starting: !memory.has_started,
             start_bps_max: memory.start_max.as_bps() as f64,
+            is_remembered: memory.is_remembered,
+            calm: memory.calm,
             recent: RecentLoss::default(),
             line: memory.line,
             lowered_at: memory.lowered_at,
@@ -62,7 +75,8 @@ impl Swift {
             rtt: memory.rtt,
             delivery: Delivery::over(DELIVERY_MICROS, 0),
             arriving: Delivery::over(ARRIVING_MICROS, ARRIVING_PACKETS),
-            queue: Queue::new(memory.delay_min),
+            queue: Queue::new(memory.delay_min, memory.longer),
+            doubt: memory.doubt,
         }
     }
 
@@ -73,8 +87,16 @@ impl Swift {
             lowered_at: self.lowered_at,
             delay_min: self.queue.least,
             line: self.line,
+            calm: self.calm,
+            doubt: self.doubt,
+            longer: self.queue.longer,
             ..memory
         }
+    }
+
+    /// Returns the time by which the route has become longer since its round-trip time was measured.
+    pub(super) const fn longer(&self) -> Duration {
+        self.queue.longer
     }
 
     /// Returns the rate after a SYN interval.
@@ -84,15 +106,25 @@ impl Swift {
         if self.queue.is_short(bps) {
             self.line = self.line.plus(interval.sent, interval.lost);
         }
+        if !self.queue.is_short(bps) || self.recent.ratio() > CALM_LOSS {
+            self.calm = 0;
+        }
         if interval.is_limited_elsewhere {
             return bps;
         }
         let syn = SYN.as_secs_f64();
+        let rounds = syn / interval.rtt.max(ROUND_MIN).as_secs_f64();
         if self.is_starting {
-            let round = interval.rtt.max(ROUND_MIN).as_secs_f64();
-            let raised = bps * (1.0 + core::f64::consts::LN_2 * syn / round);
-            self.is_starting = raised < self.start_bps_max;
+            if bps >= self.start_bps_max && self.is_remembered {
+                return bps * (1.0 + SEARCH * rounds);
+            }
+            let raised = bps * (1.0 + core::f64::consts::LN_2 * rounds);
+            self.is_starting = self.is_remembered || raised < self.start_bps_max;
             return raised.min(self.start_bps_max).max(bps);
+        }
+        self.calm = self.calm.saturating_add(1);
+        if SYN * self.calm >= CALM_MIN.max(interval.rtt * CALM_RTTS) {
+            return bps * (1.0 + SEARCH * rounds);
         }
         let room = 1.0 - self.queue.length().as_secs_f64() / self.target(bps).as_secs_f64();
         let increase = INCREASE * BPS_UNIT * libm::pow(bps / BPS_UNIT, INCREASE_POWER);
@@ -121,7 +153,13 @@ impl Swift {
     pub(super) fn after_ack(&mut self, now: Instant, bps: f64, ack: &Ack) -> (f64, Duration) {
         self.delivery.handle_ack(ack);
         self.arriving.handle_ack(ack);
-        self.queue.handle_ack(now, ack);
+        self.queue.handle_ack(now, bps, ack);
+        if !self.queue.is_short(bps) {
+            self.calm = 0;
+        }
+        if let Some(doubt) = self.doubt {
+            return (self.judge(bps, doubt, ack), Duration::ZERO);
+        }
         if self.queue.length() < target(bps) / 2 {
             self.target_factor = 1.0;
         }
@@ -130,11 +168,42 @@ impl Swift {
         }
         let before = self.lowered_at;
         let braked = self.brake(now, bps);
-        if before != self.lowered_at {
+        if before != self.lowered_at && self.queue.has_jumped() {
+            self.doubt = Some(Doubt {
+                rate: rate_of(bps),
+                micros: self.queue.micros,
+                frozen_till: now + braked.1,
+            });
+        } else if before != self.lowered_at {
             // the previous brake did not help: another flow fills the queue
             self.target_factor = (self.target_factor * TARGET_FACTOR_STEP).min(TARGET_FACTOR_MAX);
         }
         braked
+    }
+
+    /// Judges a jump of the delay by the packets that follow the pause. If all of them have the same delay still, it is that of
+    /// the route. Returns the rate, which is then that of before the brake.
+    fn judge(&mut self, bps: f64, doubt: Doubt, ack: &Ack) -> f64 {
+        let after = ack
+            .sent_at()
+            .since(Clock::at(doubt.frozen_till))
+            .cast_signed();
+        // the acknowledged packets arrived within an interval
+        let [first, last] = [SYN, SYN + WATCH].map(|time| time.as_micros() as i32);
+        if after < first {
+            return bps;
+        }
+        if self.queue.micros.abs_diff(doubt.micros) > doubt.micros / SAME {
+            self.doubt = None;
+            self.queue.jumped = None;
+            return bps;
+        }
+        if after < last {
+            return bps;
+        }
+        self.doubt = None;
+        self.queue.take_as_base(ack.delay);
+        bps.max(doubt.rate.as_bps() as f64)
     }
 
     fn target(&self, bps: f64) -> Duration {
@@ -153,14 +222,24 @@ impl Swift {
         {
             delivered = delivered.max(arriving);
         }
-        // after the start-up, the arrival rate may be low only because little was sent
-        let least = bps
+        // after the start-up, the arrival rate may be low only because little was sent, unless most of it was lost
+        let lately = self.recent.ratio();
+        let left = if lately > LOSS_HEAVY {
+            1.0 - lately
+        } else {
+            1.0
+        };
+        let least = left
+            * bps
             * if self.is_starting {
                 ARRIVED_LEAST_START
             } else {
                 ARRIVED_LEAST
             };
         self.is_starting = false;
+        self.calm = 0;
+        // a route that has only become longer loses nothing
+        self.doubt = None;
         self.lowered_at = Some(now);
         let freeze = self.queue.length().min(FREEZE_MAX);
         // the farther above its target, the deeper; the fastest flow of a queue is the farthest above
@@ -259,19 +338,29 @@ struct Queue {
     present: Option<u32>,
     ends: Instant,
     micros: u32,
+    /// Delay of the latest ACK, with the time at which its packets were sent.
+    latest: Option<(u32, Clock)>,
+    /// After a jump, the length below which it has ended.
+    jumped: Option<u32>,
+    /// Time by which the route has become longer.
+    longer: Duration,
 }
 
 impl Queue {
-    const fn new(least: Option<u32>) -> Self {
+    const fn new(least: Option<u32>, longer: Duration) -> Self {
         Self {
             least,
             present: least,
             ends: Instant::ZERO,
             micros: 0,
+            latest: None,
+            jumped: None,
+            longer,
         }
     }
 
-    fn handle_ack(&mut self, now: Instant, ack: &Ack) {
+    fn handle_ack(&mut self, now: Instant, bps: f64, ack: &Ack) {
+        let before = self.least;
         if now >= self.ends {
             self.least = self.present;
             self.present = None;
@@ -282,6 +371,43 @@ impl Queue {
         let least = self.least.map_or(present, |least| lesser(least, present));
         self.least = Some(least);
         self.micros = ack.delay.wrapping_sub(least);
+        if let Some(before) = before {
+            let shorter = before.wrapping_sub(least).cast_signed().max(0);
+            let shorter = Duration::from_micros(shorter.unsigned_abs().into());
+            self.longer = self.longer.saturating_sub(shorter);
+        }
+        self.look_for_jump(bps, ack);
+    }
+
+    /// Notes a delay that rises faster than a queue can grow. Other flows would have to send a burst of more bytes than they
+    /// have in flight, at a multiple of the line's rate.
+    fn look_for_jump(&mut self, bps: f64, ack: &Ack) {
+        let sent_at = ack.sent_at();
+        if let Some((delay, before)) = self.latest {
+            let rise = ack.delay.wrapping_sub(delay).cast_signed();
+            let time = sent_at.since(before).cast_signed().max(0);
+            let bytes = f64::from(rise) / 1e6 * bps / 8.0;
+            if rise >= JUMP_MIN && bytes >= JUMP_BYTES && rise > time.saturating_mul(JUMP_SLOPE) {
+                self.jumped = Some(self.micros / 2);
+            }
+        }
+        if self.jumped.is_some_and(|short| self.micros < short) {
+            self.jumped = None;
+        }
+        self.latest = Some((ack.delay, sent_at));
+    }
+
+    const fn has_jumped(&self) -> bool {
+        self.jumped.is_some()
+    }
+
+    /// Takes the present delay as that of the route.
+    fn take_as_base(&mut self, delay: u32) {
+        self.longer = (self.longer + self.length()).min(LONGER_MAX);
+        self.least = Some(delay);
+        self.present = Some(delay);
+        self.micros = 0;
+        self.jumped = None;
     }
 
     const fn length(&self) -> Duration {
@@ -323,12 +449,30 @@ const TARGET_FACTOR_MAX: f64 = 1000.0;
 /// Minimum time between two brakes.
 const HOLD_MIN: Duration = Duration::from_millis(500);
 const FREEZE_MAX: Duration = Duration::from_millis(500);
+/// Growth of the rate each round trip in a search (logarithm of 1.25).
+const SEARCH: f64 = 0.223;
+/// Time without brake, queue or loss before a search, at least and in round trips, and the loss that ends it.
+const CALM_MIN: Duration = Duration::from_secs(3);
+const CALM_RTTS: u32 = 30;
+const CALM_LOSS: f64 = 0.001;
+/// Least jump of the delay in microseconds, its multiple of the time between the packets, and the bytes that it has at the
+/// own rate.
+const JUMP_MIN: i32 = 10_000;
+const JUMP_SLOPE: i32 = 4;
+const JUMP_BYTES: f64 = 256_000.0;
+/// Time in which the delay of a longer route stays the same after the pause, within this part of the jump.
+const WATCH: Duration = Duration::from_millis(100);
+const SAME: u32 = 16;
+/// Bound of the time by which a route becomes longer.
+const LONGER_MAX: Duration = Duration::from_secs(10);
 /// Minimum time in which the start-up doubles the rate.
 const ROUND_MIN: Duration = Duration::from_millis(50);
 /// Loss that counts as congestion at any queueing delay. Within short round trips, less counts: flows of TCP that share a small buffer
 /// cause losses of a few percent themselves. The queue is short again before its delay is reported.
 const LOSS_MAX: f64 = 0.05;
 const LOSS_MAX_NEAR: f64 = 0.015;
+/// Loss at which the rate may fall to what arrives at once.
+const LOSS_HEAVY: f64 = 0.55;
 const NEAR: Duration = Duration::from_millis(10);
 const LOSS_WEIGHT: f64 = 1.0 / 32.0;
 /// Factor by which the loss of some hundred milliseconds may exceed the mean by chance.
@@ -344,3 +488,167 @@ const ARRIVING_MICROS: u32 = 5_000;
 const ARRIVING_PACKETS: u32 = 16;
 /// Period of the minimum delay.
 const PERIOD: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lighthaul_base::Rate;
+
+    const RTT: Duration = Duration::from_millis(20);
+    const PACKET_BYTES: u32 = 1500;
+
+    /// Rules at a rate, with an ACK and an interval each 10 ms. The delay is a function of the time.
+    struct Run {
+        swift: Swift,
+        bps: f64,
+        millis: u64,
+        received: u32,
+        frozen_till: Instant,
+    }
+
+    impl Run {
+        fn at(mbps: u64) -> Self {
+            let memory = Memory {
+                has_started: true,
+                ..Memory::new(Rate::from_mbps(mbps), RTT)
+            };
+            Self {
+                swift: Swift::new(&memory, PACKET_BYTES),
+                bps: mbps as f64 * 1e6,
+                millis: 1000,
+                received: 0,
+                frozen_till: Instant::ZERO,
+            }
+        }
+
+        /// Continues until a time. `delay` is the delay in microseconds of packets that arrive at a time, of which the second
+        /// argument is the end of the latest pause.
+        fn till(&mut self, millis: u64, delay: impl Fn(u64, Instant) -> u32) -> &mut Self {
+            while self.millis < millis {
+                self.millis += 10;
+                let now = Instant::ZERO + Duration::from_millis(self.millis);
+                let micros = delay(self.millis, self.frozen_till);
+                let packets = (self.bps * 0.01 / 8.0 / f64::from(PACKET_BYTES)) as i64;
+                self.received += packets.unsigned_abs() as u32;
+                let ack = Ack {
+                    received: self.received,
+                    clock: Clock::at(now),
+                    delay: micros,
+                    ..Ack::default()
+                };
+                let (bps, freeze) = self.swift.after_ack(now, self.bps, &ack);
+                if freeze > Duration::ZERO {
+                    self.frozen_till = now + freeze;
+                }
+                self.bps = self.swift.after_interval(bps, &interval(0));
+            }
+            self
+        }
+
+        fn mbps(&self) -> f64 {
+            self.bps / 1e6
+        }
+    }
+
+    fn interval(lost: u64) -> Interval {
+        Interval {
+            sent: 1000,
+            lost,
+            is_limited_elsewhere: false,
+            rtt: RTT,
+        }
+    }
+
+    fn millis_of(at: Instant) -> u64 {
+        at.since(Instant::ZERO).as_millis() as u64
+    }
+
+    #[test]
+    fn longer_route_becomes_the_base_and_the_rate_returns() {
+        let mut run = Run::at(200);
+        run.till(2000, |_, _| 10_000);
+        let before = run.mbps();
+        run.till(2100, |_, _| 100_000);
+        assert!(run.mbps() < before * 0.95, "{}", run.mbps());
+        assert!(run.swift.doubt.is_some());
+        run.till(2400, |_, _| 100_000);
+        assert!(run.mbps() >= before, "{} after {before}", run.mbps());
+        assert_eq!(run.swift.queue.micros, 0);
+        assert_eq!(run.swift.longer(), Duration::from_millis(90));
+        // the route of before
+        run.till(2500, |_, _| 10_000);
+        assert_eq!(run.swift.longer(), Duration::ZERO);
+    }
+
+    #[test]
+    fn queue_that_a_pause_shortens_is_no_longer_route() {
+        let mut run = Run::at(200);
+        run.till(2000, |_, _| 10_000);
+        // others fill the queue at once, and a pause empties a tenth of it
+        let delay = |millis, paused| match millis_of(paused) {
+            0 => 100_000,
+            till if millis < till => 100_000,
+            _ => 91_000,
+        };
+        run.till(3000, delay);
+        assert!(run.swift.doubt.is_none() && !run.swift.queue.has_jumped());
+        assert_eq!(run.swift.longer(), Duration::ZERO);
+        assert!(run.mbps() < 190.0, "{}", run.mbps());
+    }
+
+    #[test]
+    fn queue_that_grows_is_no_jump() {
+        let mut run = Run::at(200);
+        run.till(2000, |_, _| 10_000);
+        // four times the line's rate arrives
+        run.till(2060, |millis, _| 10_000 + (millis - 2000) as u32 * 750);
+        assert!(!run.swift.queue.has_jumped());
+        // and a burst of 64 KB at a slow rate
+        let mut slow = Run::at(10);
+        slow.till(2000, |_, _| 10_000);
+        slow.till(2010, |_, _| 62_000);
+        assert!(!slow.swift.queue.has_jumped());
+    }
+
+    #[test]
+    fn rate_grows_fast_only_after_seconds_of_calm() {
+        let mut run = Run::at(100);
+        run.till(3900, |_, _| 10_000);
+        let slow = run.mbps();
+        assert!(slow < 240.0, "{slow}");
+        run.till(5000, |_, _| 10_000);
+        let fast = run.mbps();
+        assert!(fast > slow * 5.0, "{fast} after {slow}");
+        // a queue ends the search
+        run.till(5010, |_, _| 10_400);
+        let ended = run.mbps();
+        run.till(5500, |_, _| 10_000);
+        assert!(run.mbps() < ended * 1.2, "{} after {ended}", run.mbps());
+        // so does a loss
+        for lost in [0, 50] {
+            let mut run = Run::at(100);
+            run.till(3800, |_, _| 10_000);
+            for _ in 0..100 {
+                run.bps = run.swift.after_interval(run.bps, &interval(lost));
+            }
+            assert_eq!(run.mbps() > 1000.0, lost == 0, "{}", run.mbps());
+        }
+    }
+
+    #[test]
+    fn start_continues_beyond_a_remembered_rate() {
+        for is_remembered in [false, true] {
+            let memory = Memory {
+                is_remembered,
+                ..Memory::measured(Rate::from_mbps(20), RTT)
+            };
+            let mut run = Run::at(10);
+            run.swift = Swift::new(&memory, PACKET_BYTES);
+            run.till(2000, |_, _| 10_000);
+            assert_eq!(run.mbps() > 200.0, is_remembered, "{}", run.mbps());
+            assert_eq!(run.swift.is_starting, is_remembered);
+            run.till(2050, |_, _| 60_000);
+            assert!(!run.swift.is_starting);
+        }
+    }
+}

@@ -78,6 +78,13 @@ pub struct Ack {
     pub delay: u32,
 }
 
+impl Ack {
+    /// Returns the sender's clock at the transmission of the packets, or an interval later.
+    pub const fn sent_at(&self) -> Clock {
+        Clock(self.clock.0.wrapping_sub(self.delay))
+    }
+}
+
 /// Decoded message of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {

@@ -96,6 +96,17 @@ impl SendMachine {
         each!(self, machine => machine.resent())
     }
 
+    /// Returns the present rate.
+    pub fn rate(&self) -> Rate {
+        match self {
+            Self::Rbudp(machine) => machine.rate(),
+            Self::Stripe(machine) => machine.rate(),
+            Self::Sabul(machine) => machine.rate(),
+            // the circuit's vector determines it
+            Self::Vbtp(_) => Rate::UNLIMITED,
+        }
+    }
+
     /// Returns the number of the current pass, from 1.
     pub fn round(&self) -> u16 {
         match self {

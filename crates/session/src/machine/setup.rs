@@ -31,6 +31,8 @@ pub struct Setup {
     pub rate: Rate,
     /// Rate of the path, or the one to use.
     pub path_rate: Rate,
+    /// True if the sender remembers `path_rate` of an earlier copy.
+    pub is_remembered: bool,
     /// Stream of the messages that must arrive.
     pub stream: u16,
     /// Number of streams after it that share the load.
@@ -87,11 +89,17 @@ impl Setup {
             Learned::Path(memory) => memory,
             // the rest was measured with capacity that may belong to other flows
             Learned::Nothing | Learned::Width(_) | Learned::Socket(_) | Learned::Room(_) => {
-                sabul::Memory::measured(self.path_rate, self.rtt)
+                sabul::Memory {
+                    is_remembered: self.is_remembered,
+                    ..sabul::Memory::measured(self.path_rate, self.rtt)
+                }
             }
         };
-        // enough for the published rules; the swift rules watch the queue, which has room
-        let window = self.rate.bytes_in((SYN + self.rtt) * 2) / u64::from(self.packet_len.max(1));
+        // enough for the published rules; the swift rules watch the queue, which has room. A limit far above the rate must not
+        // make the window so long that it fills a long queue.
+        let used = memory.rate.max(self.path_rate).scaled(2, 1);
+        let time = (SYN + self.rtt + memory.longer.min(sabul::config::RTT_MAX)) * 2;
+        let window = self.rate.min(used).bytes_in(time) / u64::from(self.packet_len.max(1));
         sabul::Config {
             framing: sabul::Framing {
                 object_len: self.object_len,

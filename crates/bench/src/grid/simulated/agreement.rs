@@ -19,6 +19,8 @@ pub(crate) type Shared = Rc<RefCell<Agreement>>;
 pub(crate) struct Agreement {
     /// Object of each lane: its number, and the parameters of its machines.
     pub(crate) objects: Vec<Option<(u8, Setup)>>,
+    /// Datagrams of objects that have arrived.
+    pub(crate) arrived: u64,
     /// Datagrams that the receiving host has dropped, as it reports them.
     pub(crate) host_drops: u64,
     /// Protocol in use.
@@ -27,6 +29,8 @@ pub(crate) struct Agreement {
     pub(crate) measured: Option<Rate>,
     /// Time at which the first data were sent.
     pub(crate) began: Option<Instant>,
+    /// Times at which changes of course began.
+    pub(crate) courses: Vec<Instant>,
     /// Times and values of all rates that were set.
     pub(crate) rates: Vec<(Instant, Rate)>,
     /// Packets sent, and those sent again.

@@ -6,12 +6,13 @@
 use std::time::Duration;
 
 use lighthaul_base::{Body, Endpoint, Head, Instant, Message, Rate, Transmit, Via};
+use lighthaul_parts::transfer_rate::PassBegin;
 use lighthaul_session::machine::{Learned, MachineEvent, SendMachine, Setup};
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::protocol::Protocol;
 
 use super::agreement::{AROUND, Shared, Tag, TransferConfig, next_number, stream};
-use super::rate::{LaneRate, PassBegin};
+use super::rate::LaneRate;
 
 /// Time before the end of a pass at which the next lane may start.
 const AHEAD: Duration = Duration::from_millis(20);
@@ -66,7 +67,7 @@ impl Lanes {
             before: (0, 0),
         };
         shared.borrow_mut().objects = (0..config.lanes).map(|_| None).collect();
-        let rate = LaneRate::new(now, protocol, offered, config.rtt);
+        let rate = LaneRate::new(now, (protocol, offered), &config);
         shared.borrow_mut().rates.push((now, rate.whole()));
         Self {
             config,
@@ -111,6 +112,7 @@ impl Lanes {
             overhead_len: AROUND,
             rate: part,
             path_rate: self.offered,
+            is_remembered: config.known.is_some(),
             stream: stream(lane.number, lane.object),
             streams: 0,
             settle,
@@ -221,6 +223,12 @@ impl Lanes {
             let is_ending = lane.machine.as_ref().is_some_and(|machine| {
                 machine.round() == 1 && machine.is_ending(AHEAD, packet_len)
             });
+            if lane.has_turn
+                && let Some(machine) = &lane.machine
+            {
+                let is_whole = machine.rate() >= self.rate.part().scaled(98, 100);
+                self.rate.handle_use(now, is_whole);
+            }
             if lane.has_turn && is_ending {
                 self.pass_turn(nth);
             }
@@ -281,14 +289,17 @@ impl Lanes {
 
     /// Sets the machines' part of the rate, if it has changed.
     fn set_rates(&mut self, now: Instant) -> bool {
-        let whole = self.rate.whole();
         let mut shared = self.shared.borrow_mut();
-        if shared.rates.last().is_none_or(|(_, last)| *last != whole) {
-            shared.rates.push((now, whole));
-        }
         let counted = self.each.iter().map(Lane::packets);
         (shared.sent, shared.resent) =
             counted.fold((0, 0), |sum, lane| (sum.0 + lane.0, sum.1 + lane.1));
+        if self.rate.courses() > shared.courses.len() as u64 {
+            shared.courses.push(now);
+        }
+        let whole = self.rate.whole();
+        if shared.rates.last().is_none_or(|(_, last)| *last != whole) {
+            shared.rates.push((now, whole));
+        }
         let part = self.rate.part();
         if part == self.told {
             return false;

@@ -1,55 +1,62 @@
-//! Rate of all lanes of a simulated transfer: after losses of the path, and after drops of the
-//! receiving host.
+//! Rate of all lanes of a simulated transfer, by the rules of a copy.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
-use lighthaul_parts::backoff::RateBackoff;
-use lighthaul_parts::loss_rate::{LossRate, Pass};
+use lighthaul_parts::transfer_rate::{PassBegin, RateConfig, Rules, TransferRate};
 use lighthaul_session::protocol::Protocol;
+
+use super::agreement::{AROUND, TransferConfig};
 
 /// Rate that sending lanes share.
 #[derive(Debug)]
 pub(crate) struct LaneRate {
-    most: Rate,
-    losses: Option<LossRate>,
-    backoff: RateBackoff,
-    after_drops: Rate,
-    drops: u64,
+    rate: TransferRate,
     senders: u32,
-}
-
-/// Begin of a pass over an object.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PassBegin {
-    packets: u64,
-    rate: Rate,
-    drops: u64,
+    /// Arrivals that are on their way in reports: the time at which each is there.
+    reports: VecDeque<(Instant, u64)>,
+    arrived: u64,
+    way: Duration,
 }
 
 impl LaneRate {
     /// Starts at the rate of the path.
-    pub(crate) fn new(now: Instant, protocol: Protocol, rate: Rate, rtt: Duration) -> Self {
-        let most = if protocol == Protocol::SabulSwift {
-            rate.scaled(2, 1)
-        } else {
-            rate
+    pub(crate) fn new(
+        now: Instant,
+        (protocol, rate): (Protocol, Rate),
+        config: &TransferConfig,
+    ) -> Self {
+        let rules = match protocol {
+            Protocol::SabulSwift => Rules::Own,
+            Protocol::Rbudp | Protocol::RbudpPlus => Rules::Arrivals,
+            Protocol::Tcp | Protocol::Ptcp | Protocol::Vbtp | Protocol::Sabul => Rules::Given,
         };
-        let has_passes = matches!(protocol, Protocol::Rbudp | Protocol::RbudpPlus);
+        let head_len = protocol.head_len() as u32;
+        let rate_config = RateConfig {
+            rate,
+            rules,
+            is_remembered: config.known.is_some(),
+            rtt: config.rtt,
+            packet_bytes: config.packet_len(protocol) + head_len + AROUND,
+        };
         Self {
-            most,
-            losses: has_passes.then(|| LossRate::new(now, most, rtt)),
-            backoff: RateBackoff::new(now, rate),
-            after_drops: most,
-            drops: 0,
+            rate: TransferRate::new(now, rate_config),
             senders: 0,
+            reports: VecDeque::new(),
+            arrived: 0,
+            way: config.rtt / 2,
         }
     }
 
     /// Returns the rate of all lanes together.
     pub(crate) fn whole(&self) -> Rate {
-        let after_losses = self.losses.as_ref().map_or(self.most, LossRate::rate);
-        after_losses.min(self.after_drops)
+        self.rate.rate()
+    }
+
+    /// Returns the number of changes of course.
+    pub(crate) const fn courses(&self) -> u64 {
+        self.rate.courses()
     }
 
     /// Returns the rate of one sending lane.
@@ -69,31 +76,30 @@ impl LaneRate {
 
     /// Returns the begin of a pass of `packets`.
     pub(crate) fn begin_pass(&self, packets: u64) -> PassBegin {
-        PassBegin {
-            packets,
-            rate: self.whole(),
-            drops: self.drops,
-        }
+        self.rate.begin_pass(packets)
     }
 
     /// Adapts to a pass of which `lost` packets did not arrive.
     pub(crate) fn end_pass(&mut self, now: Instant, begin: PassBegin, lost: u64) {
-        let is_valid = begin.rate == self.whole() && begin.drops == self.drops;
-        if let Some(losses) = self.losses.as_mut().filter(|_| is_valid) {
-            let pass = Pass {
-                rate: begin.rate,
-                sent: begin.packets,
-                lost,
-            };
-            losses.update(now, pass);
-        }
+        self.rate.end_pass(now, begin, lost);
     }
 
-    /// Adapts to a report of the receiving host.
-    pub(crate) fn handle_report(&mut self, now: Instant, dropped: bool) {
-        self.drops += u64::from(dropped);
-        if let Some(rate) = self.backoff.update(now, dropped) {
-            self.after_drops = rate;
+    /// Adapts to whether the protocol uses the whole rate by its own rules.
+    pub(crate) fn handle_use(&mut self, now: Instant, is_whole: bool) {
+        self.rate.handle_use(now, is_whole);
+    }
+
+    /// Adapts to a report of the receiving host about its drops.
+    pub(crate) fn handle_drops(&mut self, now: Instant, dropped: bool) {
+        self.rate.handle_drops(now, dropped);
+    }
+
+    /// Adapts to the packets that have been sent and have arrived by now, once that is reported.
+    pub(crate) fn handle_arrivals(&mut self, now: Instant, sent: u64, arrived: u64) {
+        self.reports.push_back((now + self.way, arrived));
+        while let Some((_, arrived)) = self.reports.pop_front_if(|(at, _)| *at <= now) {
+            self.arrived = arrived;
         }
+        self.rate.handle_arrivals(now, sent, self.arrived);
     }
 }

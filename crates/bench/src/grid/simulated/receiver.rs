@@ -48,6 +48,7 @@ impl TransferReceiver {
         let message = Message { head, ..message };
         match Tag::decode(*tag) {
             Tag::Object(lane, object) => {
+                self.shared.borrow_mut().arrived += 1;
                 let lane = self.lanes.get_mut(usize::from(lane))?;
                 let machine = lane.machine(now, object, &self.shared)?;
                 machine.handle_message(now, message)

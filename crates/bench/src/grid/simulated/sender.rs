@@ -19,8 +19,9 @@ use super::train::{Report, TrainSender};
 
 /// Most connections of parallel TCP.
 const CONNECTIONS_MAX: u8 = 32;
-/// Interval of the receiver's reports about drops of its host.
-const REPORT_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval of the receiver's reports about arrivals, as in a copy, and of those about drops of its host.
+const REPORT_INTERVAL: Duration = Duration::from_millis(50);
+const DROPS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Sending side.
 #[derive(Debug)]
@@ -28,8 +29,10 @@ pub(crate) struct TransferSender {
     config: TransferConfig,
     shared: Shared,
     phase: Phase,
-    /// Time of the next report about drops, and the drops by then.
-    report: (Instant, u64),
+    /// Time of the next report about arrivals.
+    report: Instant,
+    /// Time of the next report about drops, and the drops by the last.
+    drops: (Instant, u64),
 }
 
 #[derive(Debug)]
@@ -47,7 +50,8 @@ impl TransferSender {
             phase: Phase::Exploring(now + config.rtt),
             config,
             shared,
-            report: (now, 0),
+            report: now,
+            drops: (now, 0),
         };
         if let Some(protocol) = config.asked.filter(|asked| !asked.is_datagrams()) {
             // streams need no measurement
@@ -96,17 +100,26 @@ impl TransferSender {
         self.shared.borrow_mut().began.get_or_insert(now);
     }
 
-    /// Takes a report of the receiving host about datagrams that it dropped.
-    fn take_report(&mut self, now: Instant) {
-        let (at, before) = self.report;
-        if now < at {
-            return;
-        }
-        let drops = self.shared.borrow().host_drops;
+    /// Takes the reports of the receiver that are due.
+    fn take_reports(&mut self, now: Instant) {
+        let shared = self.shared.borrow();
+        let (drops, counts) = (shared.host_drops, (shared.sent, shared.arrived));
+        drop(shared);
+        let (at, before) = self.drops;
         if let Phase::Lanes(lanes) = &mut self.phase {
-            lanes.rate.handle_report(now, drops > before);
+            if now >= at {
+                lanes.rate.handle_drops(now, drops > before);
+            }
+            if now >= self.report {
+                lanes.rate.handle_arrivals(now, counts.0, counts.1);
+            }
         }
-        self.report = (now + REPORT_INTERVAL, drops);
+        if now >= at {
+            self.drops = (now + DROPS_INTERVAL, drops);
+        }
+        if now >= self.report {
+            self.report = now + REPORT_INTERVAL;
+        }
     }
 }
 
@@ -129,7 +142,7 @@ impl Endpoint for TransferSender {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.take_report(now);
+        self.take_reports(now);
         match &mut self.phase {
             Phase::Exploring(end) if now >= *end => {
                 if let Some(known) = self.config.known {
@@ -180,7 +193,7 @@ impl Endpoint for TransferSender {
         let due = match &self.phase {
             Phase::Exploring(end) => *end,
             Phase::Measuring(train) => train.due().unwrap_or(Instant::NEVER),
-            Phase::Lanes(lanes) => lanes.due().min(self.report.0),
+            Phase::Lanes(lanes) => lanes.due().min(self.report).min(self.drops.0),
             Phase::Tcp(connections) => connections.due(),
         };
         (due < Instant::NEVER).then_some(Deadline {

@@ -47,6 +47,9 @@ pub(crate) struct Outcome {
     pub(crate) before_data: Duration,
     /// Packets sent again, in percent of those sent.
     pub(crate) resent_percent: f64,
+    /// Times at which changes of course began.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for tests of the controller"))]
+    pub(crate) courses: Vec<Instant>,
     /// Times and values of all rates that were set.
     #[cfg_attr(not(test), expect(dead_code, reason = "for tests of the controller"))]
     pub(crate) rates: Vec<(Instant, Rate)>,
@@ -162,6 +165,7 @@ impl Simulation {
             measured: shared.measured,
             before_data: shared.began.map_or(self.time, |began| began.since(start)),
             resent_percent: shared.resent as f64 * 100.0 / shared.sent.max(1) as f64,
+            courses: shared.courses.clone(),
             rates: shared.rates.clone(),
         }
     }

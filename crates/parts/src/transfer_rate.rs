@@ -1,0 +1,588 @@
+//! Rate of all lanes of a transfer, which follows the path and the receiving host.
+//!
+//! ```text
+//!            most of what is sent does not arrive          nothing is lost for some time, or the rate is remembered
+//!   Reduced <-------------------------------------- Steady ----------------------------------------> Searching
+//!      \---------------- good passes ---------------^  ^---------- what arrives no longer rises -------/
+//! ```
+//!
+//! Losses reduce it ([`LossRate`]). Between these, it searches for a higher rate: it rises in steps while what arrives rises,
+//! too. From its begin to its end, a search is one change of course. Each change of course follows the last by at least ten
+//! round trips. Besides, drops of the receiving host change the rate in small steps ([`RateBackoff`]).
+
+use core::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+
+use super::backoff::RateBackoff;
+use super::flow_meter::{Flow, FlowMeter};
+use super::loss_rate::{LossRate, PACKETS_MIN, Pass};
+
+/// Rules of a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// The user gave the rate. Only drops of the receiving host reduce it.
+    Given,
+    /// The rate follows losses and arrivals, as on a path of one's own.
+    Arrivals,
+    /// The protocol has rules of its own, below twice the rate of the path at first.
+    Own,
+}
+
+/// Parameters of a rate.
+#[derive(Clone, Copy, Debug)]
+pub struct RateConfig {
+    /// Rate of the path at the start.
+    pub rate: Rate,
+    /// Rules that change it.
+    pub rules: Rules,
+    /// True if an earlier transfer measured the rate, so it must be checked.
+    pub is_remembered: bool,
+    /// Round-trip time.
+    pub rtt: Duration,
+    /// Bytes of a packet on the wire.
+    pub packet_bytes: u32,
+}
+
+/// Reason of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The receiving host drops datagrams.
+    Drops,
+    /// The receiving host no longer drops datagrams.
+    NoDrops,
+    /// This part of what was sent did not arrive, in parts per million.
+    Lost(u32),
+    /// The path may carry more than it did.
+    Search,
+    /// The arrivals rose with the rate.
+    Rises,
+    /// The arrivals did not rise with the rate.
+    Found,
+    /// The protocol has used the whole rate for some time.
+    Used,
+}
+
+/// Rate of all lanes.
+#[derive(Clone, Debug)]
+pub struct TransferRate {
+    config: RateConfig,
+    /// Highest rate that was found.
+    most: Rate,
+    losses: Option<LossRate>,
+    backoff: RateBackoff,
+    after_drops: Rate,
+    /// Number of reports with drops.
+    drops: u64,
+    meter: FlowMeter,
+    search: Search,
+    /// Time since which the protocol has used the whole rate, and time of the latest change of course.
+    used_since: Option<Instant>,
+    changed: Instant,
+    /// Time since which the rate is the present one.
+    rated: Instant,
+    /// Number of changes of course.
+    courses: u64,
+}
+
+/// Search for a higher rate.
+#[derive(Clone, Copy, Debug)]
+struct Search {
+    /// Time of the next.
+    next: Instant,
+    /// Time after a search that found nothing.
+    wait: Duration,
+    step: Option<Step>,
+}
+
+/// Step of a search.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    began: Instant,
+    rate: Rate,
+    /// Rate that the path has carried.
+    carried: Rate,
+    is_first: bool,
+}
+
+/// Begin of a pass over an object.
+#[derive(Clone, Copy, Debug)]
+pub struct PassBegin {
+    packets: u64,
+    rate: Rate,
+    drops: u64,
+}
+
+impl TransferRate {
+    /// Starts at the rate of the path.
+    pub fn new(now: Instant, config: RateConfig) -> Self {
+        let RateConfig { rate, rtt, .. } = config;
+        let most = match config.rules {
+            Rules::Own if config.is_remembered => rate.scaled(REMEMBERED_MOST, 1),
+            Rules::Own => rate.scaled(2, 1),
+            Rules::Given | Rules::Arrivals => rate,
+        };
+        let wait = SEARCH_INTERVAL.max(rtt * SEARCH_RTTS);
+        let first = if config.is_remembered {
+            REMEMBERED_INTERVAL.max(rtt * REMEMBERED_RTTS)
+        } else {
+            wait
+        };
+        Self {
+            config,
+            most,
+            losses: (config.rules == Rules::Arrivals).then(|| LossRate::new(most, rtt)),
+            // a host that drops datagrams cannot take more than the measured rate
+            backoff: RateBackoff::new(now, rate),
+            after_drops: most,
+            drops: 0,
+            meter: FlowMeter::new(rtt, WINDOW_MAX.max(rtt)),
+            search: Search {
+                next: now + first,
+                wait,
+                step: None,
+            },
+            used_since: None,
+            changed: now,
+            rated: now,
+            courses: 0,
+        }
+    }
+
+    /// Returns the rate.
+    pub fn rate(&self) -> Rate {
+        if let Some(step) = self.search.step {
+            return step.rate;
+        }
+        let after_losses = self.losses.as_ref().map_or(self.most, LossRate::rate);
+        after_losses.min(self.after_drops)
+    }
+
+    /// Returns the rate that is left after losses, if it follows them.
+    pub fn after_losses(&self) -> Option<Rate> {
+        self.losses.as_ref().map(LossRate::rate)
+    }
+
+    /// Returns the highest rate that was found.
+    pub const fn most(&self) -> Rate {
+        self.most
+    }
+
+    /// Returns the number of changes of course so far.
+    pub const fn courses(&self) -> u64 {
+        self.courses
+    }
+
+    /// Returns the begin of a pass of `packets`.
+    pub fn begin_pass(&self, packets: u64) -> PassBegin {
+        PassBegin {
+            packets,
+            rate: self.rate(),
+            drops: self.drops,
+        }
+    }
+
+    /// Adapts to a pass of which `lost` packets did not arrive. If the rate has changed meanwhile, or the receiving host has
+    /// dropped datagrams, the pass says nothing about the path.
+    pub fn end_pass(&mut self, now: Instant, begin: PassBegin, lost: u64) -> Option<Why> {
+        let is_valid = begin.rate == self.rate() && begin.drops == self.drops;
+        if !is_valid || self.search.step.is_some() || !self.may_change(now) {
+            return None;
+        }
+        let pass = Pass {
+            rate: begin.rate,
+            sent: begin.packets,
+            lost,
+        };
+        self.losses.as_mut()?.update(now, pass)?;
+        Some(self.lose(now, pass))
+    }
+
+    /// Adapts to a report of the receiving host: true if it has dropped datagrams since the last one.
+    pub fn handle_drops(&mut self, now: Instant, dropped: bool) -> Option<Why> {
+        self.drops += u64::from(dropped);
+        if let Some(step) = self.search.step {
+            return dropped.then(|| self.end_search(now, step, step.carried));
+        }
+        self.after_drops = self.backoff.update(now, dropped)?;
+        self.rated = now;
+        Some(if dropped { Why::Drops } else { Why::NoDrops })
+    }
+
+    /// Adapts to the number of packets that have arrived by the latest report. `sent` is the number of those that all lanes have
+    /// sent by now.
+    pub fn handle_arrivals(&mut self, now: Instant, sent: u64, arrived: u64) -> Option<Why> {
+        if self.config.rules != Rules::Arrivals {
+            return None;
+        }
+        self.meter.update(now, sent, arrived);
+        if let Some(step) = self.search.step {
+            return self.judge(now, step);
+        }
+        if let Some(flows) = self.meter.latest_two(self.window(), self.rated)
+            && is_overload(flows)
+            && self.may_change(now)
+        {
+            let pass = Pass {
+                rate: self.rate(),
+                sent: flows[1].sent,
+                lost: flows[1].sent - flows[1].arrived,
+            };
+            self.losses.as_mut()?.update_steady(now, pass)?;
+            return Some(self.lose(now, pass));
+        }
+        let flow = self.meter.latest(self.short_window(), self.rated)?;
+        self.begin_search(now, flow)
+    }
+
+    /// Takes whether the protocol uses the whole rate by its own rules. After ten round trips in which it did, it may have more.
+    pub fn handle_use(&mut self, now: Instant, is_whole: bool) -> Option<Why> {
+        let is_own = self.config.rules == Rules::Own;
+        if !is_own || !is_whole || self.after_drops < self.most {
+            self.used_since = None;
+            return None;
+        }
+        let since = *self.used_since.get_or_insert(now);
+        let is_long = now.since(since) >= USED_TIME.max(self.config.rtt * INTERVAL_RTTS);
+        if !is_long || !self.may_change(now) {
+            return None;
+        }
+        self.used_since = None;
+        self.raise(now, self.most.scaled(2, 1));
+        self.change(now);
+        Some(Why::Used)
+    }
+
+    fn lose(&mut self, now: Instant, pass: Pass) -> Why {
+        self.change(now);
+        let lost = u128::from(pass.lost.min(pass.sent)) * 1_000_000;
+        Why::Lost((lost / u128::from(pass.sent.max(1))) as u32)
+    }
+
+    /// Returns the window in which a step of a search is judged.
+    fn short_window(&self) -> Duration {
+        WINDOW.max(self.config.rtt / 2)
+    }
+
+    /// Returns the window in which losses are judged. It has enough packets, within reason.
+    fn window(&self) -> Duration {
+        let bytes = u64::from(self.config.packet_bytes) * PACKETS_MIN;
+        let time = self.rate().time_for(bytes.saturating_mul(9) / 8);
+        time.clamp(WINDOW, WINDOW_MAX).max(self.config.rtt)
+    }
+
+    /// Begins a search if it is time, and everything arrives at the present rate.
+    fn begin_search(&mut self, now: Instant, flow: Flow) -> Option<Why> {
+        let is_steady = self.after_losses() == Some(self.most) && self.uses_rate(flow);
+        let is_due = now >= self.search.next && self.may_change(now);
+        if !is_steady || !is_due || !arrives(flow) {
+            return None;
+        }
+        let carried = self.rate();
+        self.change(now);
+        self.search.step = Some(Step {
+            began: now,
+            rate: carried.scaled(FIRST_STEP.0, FIRST_STEP.1),
+            carried,
+            is_first: true,
+        });
+        Some(Why::Search)
+    }
+
+    /// Judges a step of a search, when its packets have arrived.
+    fn judge(&mut self, now: Instant, step: Step) -> Option<Why> {
+        let flow = self.meter.latest(self.short_window(), step.began)?;
+        if !self.uses_rate(flow) {
+            // the source or the receiver limits the transfer
+            self.search.wait = self.search.wait.min(WAIT_MAX / 2);
+            return Some(self.end_search(now, step, step.carried));
+        }
+        if arrives(flow) {
+            self.search.step = Some(Step {
+                began: now,
+                rate: step.rate.scaled(STEP.0, STEP.1),
+                carried: step.rate,
+                is_first: false,
+            });
+            return Some(Why::Rises);
+        }
+        let arrived = Rate::of(
+            flow.arrived
+                .saturating_mul(u64::from(self.config.packet_bytes)),
+            flow.time,
+        );
+        let found = arrived.scaled(BELOW.0, BELOW.1);
+        let is_more = found > step.carried.scaled(MORE.0, MORE.1);
+        let found = if is_more {
+            found.min(step.rate)
+        } else {
+            step.carried
+        };
+        Some(self.end_search(now, step, found))
+    }
+
+    fn end_search(&mut self, now: Instant, step: Step, found: Rate) -> Why {
+        let wait = self.search.wait;
+        let is_fruitless = step.is_first && found == step.carried;
+        let next_wait = if is_fruitless {
+            (wait * 2).min(WAIT_MAX)
+        } else {
+            SEARCH_INTERVAL.max(self.config.rtt * SEARCH_RTTS)
+        };
+        self.search = Search {
+            next: now + next_wait,
+            wait: next_wait,
+            step: None,
+        };
+        self.raise(now, found);
+        (self.changed, self.rated) = (now, now);
+        Why::Found
+    }
+
+    /// Allows at least `rate`.
+    fn raise(&mut self, now: Instant, rate: Rate) {
+        self.most = self.most.max(rate);
+        self.after_drops = self.after_drops.max(rate);
+        self.backoff.raise(now, rate);
+        if let Some(losses) = &mut self.losses {
+            losses.raise(now, rate);
+        }
+    }
+
+    /// Reports whether the sender used its rate in the window.
+    fn uses_rate(&self, flow: Flow) -> bool {
+        let bytes = flow
+            .sent
+            .saturating_mul(u64::from(self.config.packet_bytes));
+        Rate::of(bytes, flow.time) >= self.rate().scaled(USED_MIN.0, USED_MIN.1)
+    }
+
+    /// Reports whether a change of course may begin. The first may come at once.
+    fn may_change(&self, now: Instant) -> bool {
+        self.courses == 0 || now.since(self.changed) >= self.config.rtt * INTERVAL_RTTS
+    }
+
+    const fn change(&mut self, now: Instant) {
+        (self.changed, self.rated) = (now, now);
+        self.courses += 1;
+    }
+}
+
+/// Reports whether most packets of two windows were lost, and the others arrived evenly. On a way that became longer, none
+/// arrive for some time.
+fn is_overload(flows: [Flow; 2]) -> bool {
+    let is_lost = |flow: Flow| flow.arrived < flow.sent * ARRIVED_MIN.0 / ARRIVED_MIN.1;
+    let [before, last] = flows.map(|flow| flow.arrived);
+    let is_even = before * 3 <= last * 4 && last * 3 <= before * 4;
+    last > 0 && is_even && flows.into_iter().all(is_lost)
+}
+
+/// Reports whether all that was sent has arrived, within the accuracy of the reports.
+fn arrives(flow: Flow) -> bool {
+    flow.arrived.saturating_mul(100) >= flow.sent.saturating_mul(ARRIVES_PERCENT)
+}
+
+/// Bounds of the window in which arrivals are judged, unless a round trip takes longer.
+const WINDOW: Duration = Duration::from_millis(60);
+const WINDOW_MAX: Duration = Duration::from_millis(500);
+/// Part of what was sent that must arrive, or the rate is reduced before the end of the pass.
+const ARRIVED_MIN: (u64, u64) = (4, 10);
+/// Percentage of what was sent that arrives on a path that carries the rate.
+const ARRIVES_PERCENT: u64 = 93;
+/// Part of the rate that a sender uses if nothing else limits it.
+const USED_MIN: (u32, u32) = (85, 100);
+/// Least time between two changes of course, in round trips.
+const INTERVAL_RTTS: u32 = 10;
+/// Multiple of a remembered rate up to which the rules of a protocol may find the rate.
+const REMEMBERED_MOST: u32 = 64;
+/// Time for which a protocol uses the whole rate before it may have more.
+const USED_TIME: Duration = Duration::from_millis(100);
+/// Time without changes before a search, at least and in round trips; the same at a remembered rate; and the longest.
+const SEARCH_INTERVAL: Duration = Duration::from_millis(2500);
+const SEARCH_RTTS: u32 = 35;
+const REMEMBERED_INTERVAL: Duration = Duration::from_millis(100);
+const REMEMBERED_RTTS: u32 = 2;
+const WAIT_MAX: Duration = Duration::from_mins(1);
+/// First step of a search, which a path of just this rate must bear, and the others.
+const FIRST_STEP: (u32, u32) = (5, 4);
+const STEP: (u32, u32) = (3, 2);
+/// A found rate, as a part of what arrived, and its least multiple of what the path carried before.
+const BELOW: (u32, u32) = (98, 100);
+const MORE: (u32, u32) = (105, 100);
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(20);
+    const TICK: Duration = Duration::from_millis(10);
+    const PACKET_BYTES: u32 = 1250;
+
+    /// Transfer over a path that carries a rate, with reports each 10 ms.
+    struct Transfer {
+        rate: TransferRate,
+        now: Instant,
+        /// Bytes sent and arrived, and the packets of each report.
+        sent: u64,
+        arrived: u64,
+        reports: Vec<u64>,
+        changes: Vec<(Instant, Why)>,
+    }
+
+    impl Transfer {
+        fn new(rules: Rules, mbps: u64, is_remembered: bool) -> Self {
+            let config = RateConfig {
+                rate: Rate::from_mbps(mbps),
+                rules,
+                is_remembered,
+                rtt: RTT,
+                packet_bytes: PACKET_BYTES,
+            };
+            Self {
+                rate: TransferRate::new(Instant::ZERO, config),
+                now: Instant::ZERO,
+                sent: 0,
+                arrived: 0,
+                reports: Vec::new(),
+                changes: Vec::new(),
+            }
+        }
+
+        /// Sends for a time at `used` percent of the rate over a path that carries `mbps`.
+        fn run(&mut self, millis: u32, mbps: u64, used: u32) {
+            for _ in 0..millis / 10 {
+                self.now += TICK;
+                let bytes = |rate: Rate| rate.bytes_in(TICK);
+                let sent = bytes(self.rate.rate().scaled(used, 100));
+                self.sent += sent;
+                self.arrived += sent.min(bytes(Rate::from_mbps(mbps)));
+                self.reports.push(self.arrived / u64::from(PACKET_BYTES));
+                let reported = self.reports.len().checked_sub(3);
+                let arrived = reported.map_or(0, |nth| self.reports[nth]);
+                let why = self.rate.handle_arrivals(
+                    self.now,
+                    self.sent / u64::from(PACKET_BYTES),
+                    arrived,
+                );
+                self.changes.extend(why.map(|why| (self.now, why)));
+            }
+        }
+
+        fn mbps(&self) -> u64 {
+            self.rate.rate().as_bps() / 1_000_000
+        }
+    }
+
+    #[test]
+    fn remembered_rate_rises_to_that_of_the_path_within_a_second() {
+        let mut transfer = Transfer::new(Rules::Arrivals, 20, true);
+        transfer.run(1000, 200, 100);
+        let found = transfer.mbps();
+        assert!(
+            (185..=200).contains(&found),
+            "{found}: {:?}",
+            transfer.changes
+        );
+        assert_eq!(transfer.rate.courses(), 1);
+    }
+
+    #[test]
+    fn remembered_rate_that_is_right_stays() {
+        let mut transfer = Transfer::new(Rules::Arrivals, 200, true);
+        transfer.run(2000, 200, 100);
+        assert_eq!(transfer.mbps(), 200, "{:?}", transfer.changes);
+        assert_eq!(transfer.rate.courses(), 1);
+    }
+
+    #[test]
+    fn rate_that_most_packets_exceed_falls_at_once() {
+        for mbps in [20, 100, 700] {
+            let mut transfer = Transfer::new(Rules::Arrivals, 2000, false);
+            transfer.run(1000, mbps, 100);
+            let found = transfer.mbps();
+            assert!(
+                (mbps * 95 / 100..=mbps).contains(&found),
+                "{found} of {mbps}"
+            );
+        }
+        let mut given = Transfer::new(Rules::Given, 2000, false);
+        given.run(1000, 20, 100);
+        assert_eq!(given.mbps(), 2000);
+    }
+
+    #[test]
+    fn search_ends_if_the_source_limits_the_transfer() {
+        let mut transfer = Transfer::new(Rules::Arrivals, 20, true);
+        transfer.run(300, 2000, 100);
+        assert!(transfer.mbps() > 20);
+        transfer.run(1000, 2000, 40);
+        let last = transfer.changes.last().map(|(_, why)| *why);
+        assert_eq!(last, Some(Why::Found));
+        assert!(transfer.mbps() < 100, "{:?}", transfer.changes);
+        let mut idle = Transfer::new(Rules::Arrivals, 20, true);
+        idle.run(60_000, 2000, 40);
+        assert_eq!(idle.rate.courses(), 0, "{:?}", idle.changes);
+    }
+
+    #[test]
+    fn search_without_success_is_repeated_ever_more_rarely() {
+        let mut transfer = Transfer::new(Rules::Arrivals, 100, false);
+        transfer.run(300_000, 100, 100);
+        assert_eq!(transfer.mbps(), 100);
+        let searches = transfer.rate.courses();
+        assert!((5..=10).contains(&searches), "{searches}");
+    }
+
+    #[test]
+    fn drops_of_the_host_end_a_search() {
+        let mut transfer = Transfer::new(Rules::Arrivals, 20, true);
+        transfer.run(300, 2000, 100);
+        let rate = transfer.mbps();
+        let ended = transfer.rate.handle_drops(transfer.now, true);
+        assert_eq!(ended, Some(Why::Found));
+        assert!(transfer.mbps() < rate);
+        let now = transfer.now + Duration::from_secs(1);
+        assert_eq!(transfer.rate.handle_drops(now, true), Some(Why::Drops));
+    }
+
+    #[test]
+    fn protocol_that_uses_its_whole_rate_gets_more() {
+        let mut rate = Transfer::new(Rules::Own, 20, false).rate;
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        assert_eq!(rate.handle_use(at(0), true), None);
+        assert_eq!(rate.handle_use(at(100), false), None);
+        assert_eq!(rate.handle_use(at(200), true), None);
+        assert_eq!(rate.handle_use(at(399), true), None);
+        assert_eq!(rate.handle_use(at(400), true), Some(Why::Used));
+        assert_eq!(rate.rate(), Rate::from_mbps(80));
+        let remembered = Transfer::new(Rules::Own, 20, true).rate;
+        assert_eq!(remembered.rate(), Rate::from_mbps(20 * 64));
+    }
+
+    proptest! {
+        #[test]
+        fn changes_of_course_are_ten_round_trips_apart(
+            paths in proptest::collection::vec((1_u64..3000, 10_u32..=100, 10_u32..3000), 1..20),
+            is_remembered: bool,
+        ) {
+            let mut transfer = Transfer::new(Rules::Arrivals, 300, is_remembered);
+            let mut courses = Vec::new();
+            for (mbps, used, millis) in paths {
+                for _ in 0..millis / 10 {
+                    let before = transfer.rate.courses();
+                    transfer.run(10, mbps, used);
+                    if transfer.rate.courses() > before {
+                        courses.push(transfer.now);
+                    }
+                    prop_assert!(transfer.rate.rate().as_bps() > 0);
+                }
+            }
+            let close = courses.windows(2).filter(|two| two[1].since(two[0]) < RTT * 10);
+            prop_assert_eq!(close.count(), 0);
+        }
+    }
+}
