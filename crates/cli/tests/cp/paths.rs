@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::far::Far;
 use crate::running::{Outcome, Running, becomes_true};
-use crate::scratch::names;
+use crate::scratch::{look, names};
 use crate::stage::Stage;
 use lighthaul_testkit::allowance;
 
@@ -194,6 +194,66 @@ fn path_mtu_below_the_minimum_falls_back_to_tcp() {
         let (_, _, err) = assert_whole(&far, &file, pull, outcome);
         assert!(falls_back(&err), "{err:?}");
     }
+}
+
+/// A copy remembers the path. The next one must notice that long datagrams, or all, no longer pass.
+#[test]
+fn remembered_path_that_has_changed_is_explored_again() {
+    let name = "remembered_path_that_has_changed_is_explored_again";
+    for (blocked, packet, uses_tcp) in [
+        ("meta length 1350-65535 meta l4proto udp", 1100..1350, false),
+        ("meta l4proto udp", 0..usize::MAX as u64, true),
+    ] {
+        let Some(stage) = Stage::pair(name, "rate = \"200Mb/s\"\nrtt = \"20ms\"") else {
+            return;
+        };
+        let far = Far::start_on("remembered-path", stage);
+        let file = far.near.file("x", 8_000_000);
+        let push = |name: &str| {
+            let outcome = far.push(&["--json"], &[&file], name).assert_succeeded();
+            assert!(
+                look(&far.target.join(name)) == look(&file),
+                "{name} differs"
+            );
+            let events = outcome.events();
+            let start = events.iter().find(|event| event["type"] == "start");
+            (start.unwrap().clone(), outcome)
+        };
+        let (before, _) = push("before");
+        assert!(before["packet_bytes"].as_u64().unwrap() > 1350, "{before}");
+        let known = std::fs::read_to_string(far.near.at("cache/lighthaul/paths"));
+        assert_eq!(known.unwrap().lines().count(), 1, "the path is remembered");
+        let stage = far.near.stage.as_ref().unwrap();
+        stage.block("b", blocked);
+        let (after, outcome) = push("after");
+        assert_eq!(falls_back(&outcome.err), uses_tcp, "{outcome:?}");
+        let len = after["packet_bytes"].as_u64().unwrap();
+        assert!(packet.contains(&len), "{blocked}: packets of {len} bytes");
+        let startup = after["startup_s"].as_f64().unwrap();
+        assert!(
+            startup < allowance(3).as_secs_f64(),
+            "{blocked}: {startup} s"
+        );
+    }
+}
+
+#[test]
+fn path_mtu_that_shrinks_during_a_copy_falls_back_to_tcp() {
+    let name = "path_mtu_that_shrinks_during_a_copy_falls_back_to_tcp";
+    let Some(stage) = Stage::pair(name, "rate = \"100Mb/s\"\nrtt = \"20ms\"") else {
+        return;
+    };
+    let far = Far::start_on("mtu-shrinks", stage);
+    let file = far.near.file("x", 20_000_000);
+    let mut copy = begin(&far, &file, false, &["--rate", "40Mb/s"]);
+    copy.prints("\"type\":\"progress\"");
+    let stage = far.near.stage.as_ref().unwrap();
+    stage.block("b", "meta length 1100-65535 meta l4proto udp");
+    let (_, summary, err) = assert_whole(&far, &file, false, copy.finish());
+    assert!(falls_back(&err), "{err:?}");
+    // at 40 Mb/s all of it takes four seconds
+    let moving = summary["moving_s"].as_f64().unwrap();
+    assert!(moving < allowance(15).as_secs_f64(), "{moving} s");
 }
 
 #[test]
