@@ -301,6 +301,12 @@ pub enum ProgramFault {
         /// End of its standard error.
         tail: String,
     },
+    /// This process has to stop, and waits for the program no longer.
+    #[error("it did not answer before Lighthaul had to stop, and was killed{tail}")]
+    Stopping {
+        /// End of its standard error.
+        tail: String,
+    },
     /// Its output is too long.
     #[error("a line of its output is too long{tail}")]
     Output {
@@ -356,6 +362,7 @@ impl Error {
                 | ProgramFault::Changed
                 | ProgramFault::Resting { .. }
                 | ProgramFault::TimedOut { .. }
+                | ProgramFault::Stopping { .. }
                 | ProgramFault::Output { .. }
                 | ProgramFault::Malformed { .. }
                 | ProgramFault::NoAnswer => Cause::NoAnswer,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
+use lighthaul_io::host::wait::wait;
 
 /// Clock that begins with the first look after a stop was requested.
 static STOPPING: OnceLock<Clock> = OnceLock::new();
@@ -18,12 +19,22 @@ pub(crate) fn is_overdue() -> bool {
     interrupt::is_requested() && STOPPING.get_or_init(Clock::start).now() >= Instant::ZERO + GRACE
 }
 
+/// Waits until `till`. Returns false if the process has to stop before.
+pub(crate) fn pause(clock: Clock, till: Instant) -> bool {
+    while clock.now() < till {
+        if is_overdue() || wait(clock, &mut [], next_look(clock, till)).is_err() {
+            return false;
+        }
+    }
+    true
+}
+
 /// Returns the time of the next look at [`is_overdue`], at most `till`.
 pub(crate) fn next_look(clock: Clock, till: Instant) -> Instant {
     till.min(clock.now() + LOOK)
 }
 
 /// Time for the answers of devices after a stop was requested.
-pub(crate) const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(5);
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(100);

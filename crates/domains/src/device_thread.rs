@@ -143,6 +143,7 @@ fn run(shared: &Shared, mut devices: Box<dyn Devices>, report: &Report, mut cloc
     let mut is_first = true;
     let mut patience = Duration::ZERO;
     let mut repeat_at = Instant::ZERO;
+    let mut next_call = Instant::NEVER;
     while let Some(orders) = shared.orders(patience) {
         for order in orders {
             match order {
@@ -158,7 +159,7 @@ fn run(shared: &Shared, mut devices: Box<dyn Devices>, report: &Report, mut cloc
         let elapsed = Instant::ZERO + clock.elapsed();
         let faults = if is_first {
             devices.reset(now, &changes)
-        } else if changes.is_empty() && elapsed < repeat_at {
+        } else if changes.is_empty() && elapsed < repeat_at.min(next_call) {
             Vec::new()
         } else {
             // without changes, this repeats what failed before
@@ -168,11 +169,16 @@ fn run(shared: &Shared, mut devices: Box<dyn Devices>, report: &Report, mut cloc
             repeat_at = elapsed + LOOK;
         }
         is_first = false;
+        let until_call = devices.next_call();
+        next_call = until_call.map_or(Instant::NEVER, |wait| {
+            Instant::ZERO + clock.elapsed().saturating_add(wait)
+        });
         faults.into_iter().map(DeviceReport::Fault).for_each(report);
         let now = clock.steady_now();
         let next = agent.poll_timeout(now).map(|next| next.since(now));
         // what failed is repeated after this time
         patience = next.map_or(LOOK, |next| next.min(LOOK));
+        patience = until_call.map_or(patience, |wait| wait.min(patience));
     }
 }
 
@@ -241,6 +247,42 @@ mod tests {
         let _thread = DeviceThread::start(orders, devices, report, clock).unwrap();
         let next = || calls.recv_timeout(LOOK * 30);
         assert_eq!([next(), next(), next()], [Ok(1), Ok(0), Ok(0)]);
+    }
+
+    /// Devices with an increase that waits for a short guard time, again and again.
+    #[derive(Debug)]
+    struct Waiting(Sender<usize>);
+
+    impl Devices for Waiting {
+        fn reset(&mut self, at: Instant, rates: &[RateChange]) -> Vec<DeviceFault> {
+            self.apply(at, rates)
+        }
+
+        fn apply(&mut self, _: Instant, changes: &[RateChange]) -> Vec<DeviceFault> {
+            self.0.send(changes.len()).ok();
+            Vec::new()
+        }
+
+        fn next_call(&self) -> Option<Duration> {
+            Some(Duration::from_micros(100))
+        }
+    }
+
+    #[test]
+    fn devices_are_called_at_the_end_of_a_guard_time() {
+        let (sender, calls) = channel();
+        let orders = DeviceOrders::default();
+        let (devices, clock) = (Box::new(Waiting(sender)), WallClock::start(LOOK));
+        let report = Box::new(|_: DeviceReport| ());
+        let thread = DeviceThread::start(orders, devices, report, clock).unwrap();
+        // with looks alone, these calls would take a quarter of an hour
+        let since = lighthaul_io::host::clock::Clock::start();
+        for _ in 0..1000 {
+            assert_eq!(calls.recv_timeout(LOOK * 30), Ok(0));
+        }
+        let took = since.now().since(Instant::ZERO);
+        assert!(took < lighthaul_testkit::allowance(60), "{took:?}");
+        drop(thread);
     }
 
     #[test]

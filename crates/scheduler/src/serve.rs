@@ -19,6 +19,7 @@ use hyper_util::service::TowerToHyperService;
 use lighthaul_booking::books::Books;
 use lighthaul_booking::error::{Result, SetupError};
 use lighthaul_booking_client::https::ServerTrust;
+use lighthaul_io::host::interrupt;
 use lighthaul_io::host::poller::raise_open_file_limit;
 use lighthaul_nsi::provider::Provider;
 use rustls::ServerConfig;
@@ -167,6 +168,8 @@ impl Server {
             let either = std::pin::pin!(terminated.recv());
             let or = std::pin::pin!(interrupted.recv());
             futures_util::future::select(either, or).await;
+            // drivers wait no longer for devices that do not answer
+            interrupt::request();
             Ok::<(), io::Error>(())
         });
         runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);

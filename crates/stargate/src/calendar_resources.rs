@@ -1,6 +1,6 @@
 //! Resources of a domain in a calendar of `lighthaul-calendar`.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -9,6 +9,7 @@ use lighthaul_base::{Instant, Rate};
 use lighthaul_calendar::request::{Detail, Need, Route, Shape};
 use lighthaul_calendar::{Calendar, Id, NodeId, Owner, Path, Request, SavedBooking, path};
 
+use crate::guard;
 use crate::key::{Key, PortId, Segment};
 use crate::offer::{Losses, Offer};
 use crate::refusal::Refusal;
@@ -32,10 +33,10 @@ pub struct CalendarResources {
 /// Bookings of a reservation.
 #[derive(Clone, Debug)]
 struct Booked {
-    /// Time from which they take capacity: the rest of a vector that had begun.
-    from: Instant,
-    /// Bookings, one for each segment.
-    ids: Vec<Id>,
+    /// Bookings, one for each segment, and the time from which each takes capacity: the rest of a vector that had begun.
+    ids: Vec<(Id, Instant)>,
+    /// Start of the vector.
+    start: Instant,
 }
 
 impl CalendarResources {
@@ -69,8 +70,9 @@ impl CalendarResources {
     }
 
     /// Returns the bookings of a reservation, one for each segment.
-    pub fn bookings(&self, key: Key) -> &[Id] {
-        self.bookings.get(&key).map_or(&[], |booked| &booked.ids)
+    pub fn bookings(&self, key: Key) -> impl Iterator<Item = Id> {
+        let booked = self.bookings.get(&key).into_iter();
+        booked.flat_map(|booked| booked.ids.iter().map(|(id, _)| *id))
     }
 
     fn paths(&mut self, segment: Segment) -> Result<Vec<Arc<Path>>, Refusal> {
@@ -91,10 +93,13 @@ impl CalendarResources {
     }
 
     /// Returns the capacity of a path: at each time the lowest one of its links and interfaces.
+    /// What is freed within that time can be used after the guard time of the path.
     fn free_on(&self, path: &Path, from: Instant, till: Instant) -> Option<Offer> {
         let (unit, least) = (path.unit()?, path.least()?);
+        let guard = path.guard();
+        let known = (from - guard).max(self.since);
         let resources = path.resources().map(|resource| {
-            let free = self.calendar.free(resource, self.owner, from, till);
+            let free = self.calendar.free(resource, self.owner, known, till);
             let steps = free.filter_map(|free| {
                 Some(Step {
                     from: free.from,
@@ -105,10 +110,20 @@ impl CalendarResources {
             let steps = steps.take(crate::offer::RANGES_MAX);
             Offer::new(unit, steps.collect())
         });
-        resources.reduce(|one, two| one?.intersect(&two?))?
+        let free = resources.reduce(|one, two| one?.intersect(&two?))??;
+        let mut usable = guard::usable(free.steps(), guard, known, (from, till));
+        usable.truncate(crate::offer::RANGES_MAX);
+        Offer::new(unit, usable)
     }
 
-    fn book(&mut self, now: Instant, segment: Segment, vector: &Trc) -> Result<Id, Refusal> {
+    /// Books a vector on the first path that has its capacity, from a guard time before each increase on. Takes it from
+    /// `now` on, or also the guard time before `now` if the vector has not begun. Returns that time.
+    fn book(
+        &mut self,
+        now: Instant,
+        segment: Segment,
+        vector: &Trc,
+    ) -> Result<(Id, Instant), Refusal> {
         let id = Id(self.next);
         for path in self.paths(segment)? {
             let unit = path.unit().map_or(1, Rate::as_bps);
@@ -118,23 +133,35 @@ impl CalendarResources {
             if !vector.steps().iter().all(fits) {
                 continue;
             }
+            let steps = guard::lead(vector.steps(), path.guard());
+            let start = vector.start() - path.guard();
+            let from = if now <= vector.start() {
+                now.min(start)
+            } else {
+                now
+            };
             let saved = SavedBooking {
                 sequence: id.0,
-                request: self.request(&path, vector),
+                request: self.request(&path, (start, vector.end()), &steps),
                 path,
-                steps: vector.steps().to_vec(),
+                steps,
             };
-            if self.calendar.restore(now, id, saved).is_ok() {
+            if self.calendar.restore(from, id, saved).is_ok() {
                 self.next += 1;
-                return Ok(id);
+                return Ok((id, from));
             }
         }
         Err(Refusal::NoCapacity)
     }
 
-    fn request(&self, path: &Arc<Path>, vector: &Trc) -> Request {
-        let rates = vector.steps().iter().map(|step| step.rate);
-        let time = vector.end().since(vector.start());
+    fn request(
+        &self,
+        path: &Arc<Path>,
+        (start, end): (Instant, Instant),
+        steps: &[Step],
+    ) -> Request {
+        let rates = steps.iter().map(|step| step.rate);
+        let time = end.since(start);
         Request {
             owner: self.owner,
             priority: 0,
@@ -142,7 +169,7 @@ impl CalendarResources {
             need: Need::Hold(time),
             rate_min: None,
             rate_max: rates.max().unwrap_or(Rate::UNLIMITED),
-            from: vector.start(),
+            from: start,
             deadline: None,
             shape: Shape::Varying,
             detail: Detail::Joined,
@@ -187,20 +214,20 @@ impl Resources for CalendarResources {
             // nothing is known about that time
             return Err(Refusal::NoCapacity);
         }
-        let mut ids = BTreeSet::new();
+        let mut ids = Vec::new();
         for segment in segments {
             match self.book(now, *segment, vector) {
-                Ok(id) => ids.insert(id),
+                Ok(booked) => ids.push(booked),
                 Err(refusal) => {
-                    for id in ids {
-                        let _ = self.calendar.release(now, id);
+                    for (id, from) in ids {
+                        let _ = self.calendar.release(from, id);
                     }
                     return Err(refusal);
                 }
-            };
+            }
         }
-        let ids = ids.into_iter().collect();
-        self.bookings.insert(key, Booked { from: now, ids });
+        let start = vector.start();
+        self.bookings.insert(key, Booked { ids, start });
         Ok(())
     }
 
@@ -210,9 +237,13 @@ impl Resources for CalendarResources {
         let Some(booked) = self.bookings.remove(&key) else {
             return;
         };
-        // after the clock was set back, the time before the booking is not part of it
-        let from = now.max(booked.from);
-        for id in booked.ids {
+        for (id, from) in booked.ids {
+            // after the clock was set back, the time before the booking is not part of it
+            let from = if now < booked.start {
+                from
+            } else {
+                now.max(from)
+            };
             let _ = self.calendar.release(from, id);
         }
     }
@@ -263,6 +294,67 @@ mod tests {
         let ports = [(PortId(1), node("a")), (PortId(2), node("b"))].into();
         let calendar = Calendar::new(inside, Config::default()).unwrap();
         CalendarResources::new(calendar, ports, Owner(0), 1)
+    }
+
+    /// Returns a link of 100 Mb/s between two ports, whose device has a guard time of two seconds.
+    fn with_guard() -> CalendarResources {
+        let mut inside = resources().calendar().topology().clone();
+        let (link, _) = inside.links().next().unwrap();
+        inside.attach("eth0", &[link]).unwrap();
+        let limits = Limits {
+            capacity: Rate::from_mbps(100),
+            channel: Rate::from_mbps(1),
+            least: Rate::from_mbps(1),
+            guard: Duration::from_secs(2),
+            packet_bytes: 0,
+            circuits_max: 9,
+        };
+        inside.set_limits("eth0", limits).unwrap();
+        let calendar = Calendar::new(inside, Config::default()).unwrap();
+        CalendarResources::new(calendar, resources().ports, Owner(0), 1)
+    }
+
+    #[test]
+    fn freed_capacity_is_offered_and_booked_after_the_guard_time() {
+        let mut limited = with_guard();
+        hold(&mut limited, 0, 1, "2s-10s 60Mb/s").unwrap();
+        let steps = |limited: &mut CalendarResources, from| {
+            let offer = limited.free(SEGMENT, at(from), at(20)).unwrap();
+            let step = |step: &Step| (step.from, step.till, step.rate.as_bps() / 1_000_000);
+            offer.steps().iter().map(step).collect::<Vec<_>>()
+        };
+        let offered = vec![(at(0), at(12), 40), (at(12), at(20), 100)];
+        assert_eq!(steps(&mut limited, 0), offered);
+        // what was freed just before a window counts too
+        assert_eq!(
+            steps(&mut limited, 11),
+            [(at(11), at(12), 40), (at(12), at(20), 100)]
+        );
+        let early = hold(&mut limited, 0, 2, "11s-20s 41Mb/s");
+        assert_eq!(early, Err(Refusal::NoCapacity));
+        hold(&mut limited, 0, 3, "12s-20s 41Mb/s").unwrap();
+        // no later vector ends in the guard time before an increase
+        let late = hold(&mut limited, 0, 4, "5s-11s 40Mb/s");
+        assert_eq!(late, Err(Refusal::NoCapacity));
+        hold(&mut limited, 0, 5, "5s-10s 40Mb/s").unwrap();
+    }
+
+    #[test]
+    fn guard_time_before_now_is_booked_once() {
+        let mut limited = with_guard();
+        hold(&mut limited, 0, 1, "2s-100s 50Mb/s").unwrap();
+        limited.release(at(50), key(1));
+        // a half was free all the time, and the other one since now
+        hold(&mut limited, 50, 2, "51s-60s 50Mb/s").unwrap();
+        let both = hold(&mut limited, 50, 3, "51s-60s 50Mb/s");
+        assert_eq!(both, Err(Refusal::NoCapacity));
+        // a vector that did not begin has used nothing
+        limited.release(at(50), key(2));
+        hold(&mut limited, 50, 4, "51s-60s 50Mb/s").unwrap();
+        hold(&mut limited, 50, 5, "52s-60s 50Mb/s").unwrap();
+        // after a start, only the rest of a vector is booked
+        let mut again = with_guard();
+        hold(&mut again, 50, 1, "49s-60s 100Mb/s").unwrap();
     }
 
     /// Lets a device with channels of 30 Mb/s, and 90 Mb/s for all, make the circuits of the link.

@@ -17,7 +17,8 @@
 //! - [`message`], [`wire`]: messages and their octets; [`record`]: records of a store; `fields`: parts of both
 //! - [`offer`]: capacity function of a path, and the vector that fits into it; [`request`]: a request and its outcome
 //! - [`topology`]: published links between domains; `routes`: k shortest and disjoint paths over them
-//! - [`resources`]: the local calendar as a trait; [`calendar_resources`]: its implementation over `lighthaul-calendar`
+//! - [`resources`]: the local calendar as a trait; [`calendar_resources`]: its implementation over `lighthaul-calendar`;
+//!   `guard`: guard times of devices in its capacity and its bookings
 //! - [`outbox`]: outputs in write-ahead order; [`domain`]: the machine; [`agent`]: rates of devices, decreases first
 #![no_std]
 extern crate alloc;
@@ -29,6 +30,7 @@ pub mod calendar_resources;
 pub mod config;
 pub mod domain;
 mod fields;
+mod guard;
 pub mod key;
 pub mod message;
 pub mod offer;

@@ -343,24 +343,26 @@ mod tests {
         assert_eq!(offer.fit(&fast, at(0)).unwrap().start(), at(3_000_000_000));
     }
 
-    /// Returns the bytes that a vector carries, tick by tick: an increase of the rate carries nothing in its guard time.
+    /// Returns the bytes that pass a device, tick by tick: an increased rate is in use after a guard time.
     fn carried(steps: &[Step], guard: u64) -> u64 {
         let ticks = steps.last().map_or(0, |step| step.till.as_nanos() / TICK);
-        let (mut before, mut raised, mut bytes) = (0, Vec::new(), 0);
-        for tick in 0..ticks {
-            let rate = rate_at(steps, tick);
-            if rate > before {
-                raised.push((tick + guard, rate - before));
-            }
-            before = rate;
-            let dark: u64 = raised
-                .iter()
-                .filter(|(till, _)| tick < *till)
-                .map(|(_, rate)| rate)
-                .sum();
-            bytes += rate.saturating_sub(dark);
-        }
-        bytes
+        let in_use = |tick: u64| {
+            let since =
+                (0..=guard).map(|ago| tick.checked_sub(ago).map_or(0, |at| rate_at(steps, at)));
+            since.min().unwrap_or(0)
+        };
+        (0..ticks).map(in_use).sum()
+    }
+
+    /// Returns the most bytes that any vector carries: each channel on its own, in each run of ticks that has it.
+    fn most_carried(rates: &[u64], guard: u64) -> u64 {
+        let channels = 1..=rates.iter().copied().max().unwrap_or(0);
+        let of_channel = |channel: u64| -> u64 {
+            let runs = rates.split(|rate| *rate < channel);
+            runs.map(|run| (run.len() as u64).saturating_sub(guard))
+                .sum()
+        };
+        channels.map(of_channel).sum()
     }
 
     proptest! {
@@ -372,7 +374,17 @@ mod tests {
             let losses = Losses { guard: guard_time, packet_bytes: 0 };
             let offer = offer.with_losses(losses).unwrap();
             let demand = Demand { bytes, rate_max: kbps(most).unwrap(), rate_min: kbps(1).unwrap() };
-            let Ok(vector) = offer.fit(&demand, at(0)) else { return Ok(()) };
+            let usable: Vec<u64> = rates.iter().map(|rate| (*rate).min(most)).collect();
+            let most_bytes = most_carried(&usable, guard);
+            let vector = match offer.fit(&demand, at(0)) {
+                Ok(vector) => vector,
+                Err(refusal) => {
+                    prop_assert_eq!(refusal, Refusal::NoCapacity);
+                    prop_assert!(most_bytes < bytes, "refused {} of {}", bytes, most_bytes);
+                    return Ok(());
+                }
+            };
+            prop_assert!(most_bytes >= bytes);
             for tick in 0..40 {
                 let free = rates.get(tick as usize).copied().unwrap_or(0);
                 prop_assert!(rate_at(vector.steps(), tick) <= free.min(most));

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use lighthaul_base::trc::Trc;
 use lighthaul_base::{Instant, Malformed, Reader};
@@ -36,6 +37,8 @@ pub struct StoredReservation {
     pub trace: Vec<DomainId>,
     /// Rates over time.
     pub vector: Trc,
+    /// Time in which an increase carries nothing. Only the source domain knows it; zero elsewhere.
+    pub guard: Duration,
     /// End of the hold.
     pub hold_till: Instant,
     /// Time by which all domains must have committed.
@@ -98,11 +101,12 @@ impl Record {
     /// Decodes a record.
     pub fn decode(octets: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(octets);
-        if reader.u8()? != VERSION {
+        let version = reader.u8()?;
+        if !(VERSION_MIN..=VERSION).contains(&version) {
             return Err(Malformed);
         }
         let record = match reader.u8()? {
-            1 => Self::Put(StoredReservation::read(&mut reader)?),
+            1 => Self::Put(StoredReservation::read(&mut reader, version)?),
             2 => Self::Forget(read_key(&mut reader)?),
             _ => return Err(Malformed),
         };
@@ -131,9 +135,10 @@ impl StoredReservation {
         put_vector(out, &self.vector);
         out.extend(self.hold_till.as_nanos().to_be_bytes());
         out.extend(self.decide_till.as_nanos().to_be_bytes());
+        out.extend((self.guard.as_nanos() as u64).to_be_bytes());
     }
 
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn read(reader: &mut Reader<'_>, version: u8) -> Result<Self, Malformed> {
         let key = read_key(reader)?;
         let stage = match reader.u8()? {
             1 => StoredStage::Holding,
@@ -165,10 +170,17 @@ impl StoredReservation {
             vector: read_vector(reader)?,
             hold_till: Instant::from_nanos(reader.u64()?),
             decide_till: Instant::from_nanos(reader.u64()?),
+            guard: if version == VERSION_MIN {
+                Duration::ZERO
+            } else {
+                Duration::from_nanos(reader.u64()?)
+            },
             stage,
         })
     }
 }
 
 /// Version of the format.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// First version that is read. Its reservations have no guard time.
+const VERSION_MIN: u8 = 1;

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_base::trc::Trc;
@@ -74,6 +75,8 @@ pub enum Outcome {
         vector: Trc,
         /// Paths beyond this domain, one list of hops for each leg.
         legs: Vec<Vec<Hop>>,
+        /// Time in which an increase carries nothing.
+        guard: Duration,
     },
     /// Nothing is reserved.
     Refused(Refusal),

@@ -174,7 +174,8 @@ fn stored() -> impl Strategy<Value = StoredReservation> {
         prop::collection::vec(segment(), 0..3),
         prop::collection::vec(child, 0..4),
     );
-    (first, trace(), vector(), (instant(), instant()), stage).prop_map(
+    let times = (instant(), instant(), any::<u64>());
+    (first, trace(), vector(), times, stage).prop_map(
         |((key, upstream, segments, children), trace, vector, times, stage)| StoredReservation {
             key,
             upstream,
@@ -182,6 +183,7 @@ fn stored() -> impl Strategy<Value = StoredReservation> {
             children,
             trace,
             vector,
+            guard: Duration::from_nanos(times.2),
             hold_till: times.0,
             decide_till: times.1,
             stage,
@@ -207,6 +209,20 @@ proptest! {
             prop_assert_eq!(Record::decode(&octets), Ok(record));
             prop_assert_eq!(Record::decode(&octets[..octets.len() - 1]), Err(Malformed));
         }
+    }
+}
+
+proptest! {
+    #[test]
+    fn records_of_the_first_version_are_read_without_a_guard_time(stored in stored()) {
+        let mut octets = Record::Put(stored.clone()).encode();
+        octets[0] = 1;
+        octets.truncate(octets.len() - 8);
+        let guard = Duration::ZERO;
+        let expected = Record::Put(StoredReservation { guard, ..stored });
+        prop_assert_eq!(Record::decode(&octets), Ok(expected));
+        octets[0] = 3;
+        prop_assert_eq!(Record::decode(&octets), Err(Malformed));
     }
 }
 

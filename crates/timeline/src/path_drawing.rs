@@ -169,6 +169,7 @@ mod tests {
                 hop(3, Some((13, 103))),
             ]],
             steps: vec![step(10, 20, 20), step(30, 40, 10)],
+            guard_ns: 0,
         }
     }
 

@@ -186,16 +186,24 @@ impl Trc {
     /// Returns the capacity that is certain for a clock with an error of at most `by`: at every time the minimum rate
     /// from `by` before to `by` after. Returns `None` if no such capacity exists.
     pub fn narrowed(&self, by: Duration) -> Option<Self> {
+        self.least_around(by, by)
+    }
+
+    /// Returns the capacity that devices carry if an increase takes them `by`: at every time the minimum rate since then.
+    /// The time before zero does not count. Returns `None` if no such capacity exists.
+    pub fn settled(&self, by: Duration) -> Option<Self> {
+        self.least_around(by, Duration::ZERO)
+    }
+
+    /// Returns at every time the minimum rate from `before` earlier to `after` later.
+    fn least_around(&self, before: Duration, after: Duration) -> Option<Self> {
         let ends = self.steps.iter().flat_map(|step| [step.from, step.till]);
-        let mut points: Vec<Instant> = ends
-            .flat_map(|at| [Instant::ZERO + at.since(Instant::ZERO + by), at + by])
-            .collect();
+        let mut points: Vec<Instant> = ends.flat_map(|at| [at - after, at + before]).collect();
         points.sort_unstable();
         points.dedup();
         let steps = points.windows(2).filter_map(|pair| {
             let [from, till] = [pair[0], pair[1]];
-            let before = Instant::ZERO + from.since(Instant::ZERO + by);
-            let rate = self.least_between(before.max(Instant::ZERO), till + by)?;
+            let rate = self.least_between(from - before, till + after)?;
             Some(Step { from, till, rate })
         });
         Self::new(steps.collect()).ok()
@@ -331,6 +339,27 @@ pub(crate) mod tests {
                 prop_assert_eq!(has.map_or(0, Rate::as_bps), least * 1_000_000_000, "at {}", at);
             }
         }
+    }
+
+    #[test]
+    fn settled_vector_increases_later_and_decreases_at_its_time() {
+        let trc: Trc = "1s-3s 1G, 3s-9s 2G, 9s-9.2s 3G, 9.2s-10s 1G"
+            .parse()
+            .unwrap();
+        let settled = trc.settled(Duration::from_millis(500)).unwrap();
+        assert_eq!(
+            settled.to_string(),
+            "1500ms-3s 1Gb/s, 3s-3500ms 1Gb/s, 3500ms-9s 2Gb/s, 9s-9200ms 2Gb/s, 9200ms-9500ms 1Gb/s, 9500ms-9700ms 1Gb/s, 9700ms-10s 1Gb/s"
+        );
+        assert_eq!(trc.settled(Duration::ZERO), Some(trc.clone()));
+        assert_eq!(trc.settled(Duration::from_secs(10)), None);
+        // what was there before zero is not known
+        let begun: Trc = "0s-2s 1G".parse().unwrap();
+        let settled = begun.settled(Duration::from_secs(1)).unwrap();
+        assert_eq!(
+            (settled.start(), settled.end()),
+            (begun.start(), begun.end())
+        );
     }
 
     /// Generates a vector of ticks of 8 ns, and its rates in Gb/s as an array. A rate of 1 Gb/s carries one byte per

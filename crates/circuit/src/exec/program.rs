@@ -160,8 +160,7 @@ impl Program {
                 return Err(ProgramFault::TimedOut { limit, tail });
             }
             if stopping::is_overdue() {
-                let (limit, tail) = (stopping::GRACE, self.tail());
-                return Err(ProgramFault::TimedOut { limit, tail });
+                return Err(ProgramFault::Stopping { tail: self.tail() });
             }
             let is_over = self.transfer(&mut left, stopping::next_look(self.clock, till));
             let is_over = is_over.map_err(|why| self.lost(&why))?;

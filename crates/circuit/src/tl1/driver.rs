@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_io::host::clock::Clock;
-use lighthaul_io::host::wait::pause;
 
 use crate::circuit::CircuitId;
 use crate::driver::{Capabilities, Change, CountedBytes, Driver, InstalledCircuit, Layer};
 use crate::error::{Error, Misuse, Result};
+use crate::stopping;
 use crate::tl1::config::SwitchConfig;
 use crate::tl1::cross_connect::CrossConnect;
 use crate::tl1::fault::SwitchFault;
@@ -214,21 +214,27 @@ impl Tl1 {
         let Some(min_dbm) = self.switch.config().power_min_dbm else {
             return Ok(());
         };
-        let mut power_dbm = self.switch.power_dbm(channel)?;
-        if power_dbm < min_dbm {
-            // the first reading may be from before the light settled
-            pause(self.capabilities.guard().min(SETTLE_MAX));
-            power_dbm = self.switch.power_dbm(channel)?;
+        let clock = self.switch.clock();
+        // a reading may be from before the light has settled
+        let settled = clock.now() + self.capabilities.guard().min(SETTLE_MAX);
+        loop {
+            let is_last = clock.now() >= settled;
+            let power_dbm = self.switch.power_dbm(channel)?;
+            if power_dbm >= min_dbm {
+                return Ok(());
+            }
+            if is_last {
+                let port = channel.to().clone();
+                return Err(SwitchFault::LowPower {
+                    port,
+                    power_dbm,
+                    min_dbm,
+                });
+            }
+            if !stopping::pause(clock, settled.min(clock.now() + READING)) {
+                return Err(SwitchFault::Stopping("reading of the power".to_owned()));
+            }
         }
-        if power_dbm < min_dbm {
-            let port = channel.to().clone();
-            return Err(SwitchFault::LowPower {
-                port,
-                power_dbm,
-                min_dbm,
-            });
-        }
-        Ok(())
     }
 
     /// Contacts the switch, and removes leftovers. Fails if one of `id` remains.
@@ -379,5 +385,7 @@ fn capabilities(config: &SwitchConfig, channels: usize) -> Capabilities {
 
 /// Maximum number of circuits, most of which wait for their time and have no channel.
 const CIRCUITS_MAX: usize = 4096;
-/// Longest pause before the power of light is read again.
-const SETTLE_MAX: Duration = Duration::from_secs(1);
+/// Longest time in which the power of light is read again, whatever the guard time of the switch is.
+const SETTLE_MAX: Duration = Duration::from_secs(10);
+/// Time between two readings.
+const READING: Duration = Duration::from_millis(250);

@@ -29,6 +29,9 @@ pub enum SwitchFault {
         /// Tag of an answer to another command.
         other: Option<String>,
     },
+    /// This process has to stop, and waits for the switch no longer. The text names the command, or the connection.
+    #[error("it did not answer before Lighthaul had to stop ({0})")]
+    Stopping(String),
     /// The answer is not valid TL1.
     #[error("the answer to {command} is malformed: {why}")]
     Malformed {
@@ -92,7 +95,11 @@ impl SwitchFault {
     pub const fn is_contact(&self) -> bool {
         matches!(
             self,
-            Self::Connect(_) | Self::Lost { .. } | Self::Silent { .. } | Self::Malformed { .. }
+            Self::Connect(_)
+                | Self::Lost { .. }
+                | Self::Silent { .. }
+                | Self::Stopping(_)
+                | Self::Malformed { .. }
         )
     }
 }

@@ -3,7 +3,7 @@
 //! - [`config`]: settings of a switch; [`driver`]: the driver of one interface; [`fault`]: faults of a switch
 //! - [`dialect`]: commands and lists of three vendors; [`cross_connect`]: ports and cross-connects
 //! - [`message`]: messages of a switch; [`command`]: messages to it
-//! - `session`: one TCP connection; `switch`: the state of a switch over many of them
+//! - `connecting`, `session`: one TCP connection; `switch`: the state of a switch over many of them
 //! - `record`: the file that names the channels of each circuit
 
 pub mod command;
@@ -14,6 +14,7 @@ pub mod driver;
 pub mod fault;
 pub mod message;
 
+mod connecting;
 mod record;
 mod session;
 mod switch;

@@ -14,11 +14,11 @@ use lighthaul_base::Instant;
 use lighthaul_base::escape::escape;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Watch, wait};
-use lighthaul_io::net::dial;
 
 use crate::stopping;
 use crate::tl1::command::Command;
 use crate::tl1::config::{Limits, SwitchConfig};
+use crate::tl1::connecting::connect;
 use crate::tl1::dialect::Dialect;
 use crate::tl1::fault::SwitchFault;
 use crate::tl1::message::{
@@ -55,7 +55,8 @@ enum Answer {
 impl Session {
     /// Connects and logs in.
     pub(super) fn open(clock: Clock, config: &SwitchConfig) -> Result<Self, SwitchFault> {
-        let stream = connect(config).map_err(|why| SwitchFault::Connect(why.to_string()))?;
+        let place = (config.host.as_str(), config.port);
+        let stream = connect(clock, place, config.limits.command)?;
         let mut session = Self {
             clock,
             stream,
@@ -208,8 +209,11 @@ impl Session {
 
     /// Waits until the connection is ready, or until the time limit of the command.
     fn wait(&self, pending: &Pending<'_>, watch: Watch) -> Result<(), SwitchFault> {
-        if self.clock.now() >= pending.till() || stopping::is_overdue() {
+        if self.clock.now() >= pending.till() {
             return Err(pending.silent());
+        }
+        if stopping::is_overdue() {
+            return Err(SwitchFault::Stopping(pending.title.to_owned()));
         }
         let fd = self.stream.as_raw_fd();
         let till = stopping::next_look(self.clock, pending.till());
@@ -273,22 +277,6 @@ pub(super) fn check(command: &Command, response: &Response) -> Result<(), Switch
             })
         }
     }
-}
-
-/// Connects to the first address that answers.
-fn connect(config: &SwitchConfig) -> io::Result<TcpStream> {
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in dial::resolve(&config.host, config.port)? {
-        match dial::dial(address, config.limits.command) {
-            Ok((stream, _)) => {
-                stream.set_nodelay(true)?;
-                stream.set_nonblocking(true)?;
-                return Ok(stream);
-            }
-            Err(why) => failure = why,
-        }
-    }
-    Err(failure)
 }
 
 /// Returns the response to a command that has none of its own.

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use lighthaul_base::escape::escape;
 use lighthaul_io::host::clock::Clock;
-use lighthaul_io::host::wait::pause;
 
+use crate::stopping;
 use crate::tl1::command::Command;
 use crate::tl1::config::SwitchConfig;
 use crate::tl1::cross_connect::CrossConnect;
@@ -59,6 +59,10 @@ impl Switch {
 
     pub(super) const fn config(&self) -> &SwitchConfig {
         &self.config
+    }
+
+    pub(super) const fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// Begins a call of the driver, in which a connection may be tried again.
@@ -232,7 +236,9 @@ impl Switch {
             if !is_delayed || self.clock.now() >= till {
                 return Ok(false);
             }
-            pause(DELAY_PAUSE);
+            if !stopping::pause(self.clock, self.clock.now() + DELAY_PAUSE) {
+                return Err(SwitchFault::Stopping("list of cross-connects".to_owned()));
+            }
         }
     }
 

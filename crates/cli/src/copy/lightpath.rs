@@ -133,7 +133,7 @@ fn wait(path: &PathView, start: Timestamp, printer: &mut Printer) -> Result<Trc,
     );
     printer.tell(events::event(path), &text);
     let left = Duration::from_nanos(start.0.saturating_sub(unix_nanos()));
-    sleep(left + SETTLE)?;
+    sleep(left + guard(path) + SETTLE)?;
     rates(path).ok_or_else(|| {
         let why = "its steps are too short".to_owned();
         let id = path.id.to_string();
@@ -141,7 +141,12 @@ fn wait(path: &PathView, start: Timestamp, printer: &mut Printer) -> Result<Trc,
     })
 }
 
-/// Returns the rates that a copy uses: four fifths of each, away from the changes.
+/// Returns the time in which an increase of the path carries nothing.
+fn guard(path: &PathView) -> Duration {
+    Duration::from_nanos(path.guard_ns)
+}
+
+/// Returns the rates that a copy uses: four fifths of each, away from the changes, and an increase after its guard time.
 fn rates(path: &PathView) -> Option<Trc> {
     let zero = path.steps.first()?.from;
     let at = |nanos: u64| Instant::from_nanos(nanos - zero);
@@ -153,7 +158,8 @@ fn rates(path: &PathView) -> Option<Trc> {
         })
     });
     let steps: Option<Vec<Step>> = steps.collect();
-    Trc::new(steps?).ok()?.narrowed(SETTLE)
+    let carried = Trc::new(steps?).ok()?.settled(guard(path))?;
+    carried.narrowed(SETTLE)
 }
 
 fn report(id: PathId, released: Result<PathView, Error>, printer: &mut Printer) {
@@ -171,9 +177,47 @@ fn report(id: PathId, released: Result<PathView, Error>, printer: &mut Printer) 
 const PART: u64 = 3;
 /// Time to connect after the start of a path, and for the last answers and writes at its end. What is left is released.
 const SPARE: Duration = Duration::from_secs(6);
-/// Time for clocks that differ and for devices that settle, around each change of a rate.
+/// Time for clocks that differ, around each change of a rate.
 const SETTLE: Duration = Duration::from_millis(200);
 /// Maximum number of requests for a copy.
 const TRIES: u32 = 3;
 /// Default time from now to the latest end: the usual horizon of neighbors.
 const WINDOW: Duration = Duration::from_hours(24 * 30);
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_domains::control::StepView;
+
+    use super::*;
+
+    #[test]
+    fn copy_uses_an_increased_rate_after_the_guard_time_of_the_path() {
+        let step = |from: u64, till: u64, mbps: u64| StepView {
+            from: (50 + from) * 1_000_000_000,
+            till: (50 + till) * 1_000_000_000,
+            rate_bps: mbps * 1_000_000,
+        };
+        let path = |guard_ns| PathView {
+            id: PathId(Handle::new_id()),
+            source: 1,
+            attempt: 0,
+            stage: "committed".to_owned(),
+            legs: Vec::new(),
+            steps: vec![step(0, 10, 10), step(10, 20, 30), step(20, 40, 20)],
+            guard_ns,
+        };
+        let rates_at = |guard_ns, millis: &[u64]| -> Vec<u64> {
+            let trc = rates(&path(guard_ns)).unwrap();
+            let at = |millis: &u64| Instant::ZERO + Duration::from_millis(*millis);
+            let rate = |millis| trc.rate_at(at(millis)).map_or(0, Rate::as_bps) / 1_000_000;
+            millis.iter().map(rate).collect()
+        };
+        let near = [
+            9_900, 10_100, 10_300, 13_100, 13_300, 19_900, 20_100, 39_700, 39_900,
+        ];
+        assert_eq!(rates_at(0, &near), [8, 8, 24, 24, 24, 16, 16, 16, 0]);
+        let guard = 3_000_000_000;
+        assert_eq!(rates_at(guard, &near), [8, 8, 8, 8, 24, 16, 16, 16, 0]);
+        assert_eq!(super::guard(&path(guard)), Duration::from_secs(3));
+    }
+}

@@ -88,6 +88,8 @@ pub struct PathView {
     pub legs: Vec<Vec<HopView>>,
     /// Rates over time; empty for a path that takes no capacity.
     pub steps: Vec<StepView>,
+    /// Time in which an increase carries nothing, in nanoseconds; zero in domains that did not request the path.
+    pub guard_ns: u64,
 }
 
 /// Domain of a path.
@@ -173,6 +175,7 @@ impl PathView {
             stage: stage_name(status.stage).to_owned(),
             legs: legs(config, status),
             steps: steps.collect(),
+            guard_ns: stored.guard.as_nanos() as u64,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Interface to the devices of a domain.
 
 use std::fmt;
+use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_stargate::{Key, RateChange};
@@ -16,6 +17,12 @@ pub trait Devices: fmt::Debug + Send {
     ///
     /// It is called at least every few seconds, with no changes if there are none. Each call repeats what failed before.
     fn apply(&mut self, at: Instant, changes: &[RateChange]) -> Vec<DeviceFault>;
+
+    /// Returns the time after which [`Self::apply`] has to be called again, with or without changes: increases wait for
+    /// a guard time until then.
+    fn next_call(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// Change that a device refused. The path of the circuit is released in all domains.

@@ -9,8 +9,9 @@
 //! reservation 2: 12 -> 100  200 Mb/s /
 //! ```
 //!
-//! Decreases and removals come before increases, with the guard time of the device between them. A circuit whose change
-//! failed is tried again with the next call, and so is a device that could not be cleaned after the start.
+//! Decreases and removals come before increases. An increase that needs their capacity waits for the guard time of its
+//! interface, and is made by a later call. A circuit whose change failed is tried again with the next call, and so is a
+//! device that could not be cleaned after the start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,11 +22,11 @@ use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::{Capabilities, Change, Driver};
 use lighthaul_circuit::flow::Flow;
 use lighthaul_io::host::clock::Clock;
-use lighthaul_io::host::wait::pause;
 use lighthaul_stargate::{Key, RateChange, Segment};
 use tracing::warn;
 
 use super::contract::{DeviceFault, Devices};
+use super::guard_times::GuardTimes;
 
 /// Circuit of a pair of ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,9 +50,12 @@ pub struct DrivenDevices {
     failed: BTreeMap<Segment, String>,
     /// Interfaces that may still have circuits from before the start, and the reasons.
     unclean: BTreeMap<String, String>,
+    /// Circuits whose increase waits for a guard time.
+    waiting: BTreeSet<Segment>,
+    /// Reservations that asked for these increases.
+    waiting_for: BTreeMap<(Key, u8), Segment>,
+    guards: GuardTimes,
     clock: Clock,
-    /// End of the guard time of the last decrease.
-    guard_till: Instant,
 }
 
 impl DrivenDevices {
@@ -78,8 +82,10 @@ impl DrivenDevices {
             present: BTreeMap::new(),
             failed: BTreeMap::new(),
             unclean: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            waiting_for: BTreeMap::new(),
+            guards: GuardTimes::default(),
             clock: Clock::start(),
-            guard_till: Instant::ZERO,
         }
     }
 
@@ -94,6 +100,7 @@ impl DrivenDevices {
     /// Notes the rates of reservations, and returns the circuits to change.
     fn take(&mut self, changes: &[RateChange]) -> BTreeSet<Segment> {
         let mut touched: BTreeSet<Segment> = self.failed.keys().copied().collect();
+        touched.append(&mut self.waiting);
         for change in changes {
             touched.insert(change.segment);
             match change.rate {
@@ -146,7 +153,11 @@ impl DrivenDevices {
     }
 
     /// Sets the rates of circuits, decreases first. Returns the circuits that failed, with the reasons.
-    fn set_all(&mut self, sums: &BTreeMap<Segment, u64>) -> BTreeMap<Segment, String> {
+    fn set_all(
+        &mut self,
+        now: Time<'_>,
+        sums: &BTreeMap<Segment, u64>,
+    ) -> BTreeMap<Segment, String> {
         let mut faults = BTreeMap::new();
         let present =
             |devices: &Self, segment| devices.present.get(segment).map_or(0, |rate| rate.as_bps());
@@ -159,37 +170,87 @@ impl DrivenDevices {
             })
             .partition(|(segment, bps)| present(self, *segment) >= **bps);
         for (segment, bps) in lower {
-            let is_decrease = present(self, segment) > *bps || failed.contains(segment);
+            let freed = if failed.contains(segment) {
+                u64::MAX
+            } else {
+                present(self, segment) - bps
+            };
             if let Err(why) = self.set(*segment, *bps) {
                 faults.insert(*segment, why);
             }
-            if is_decrease {
-                self.begin_guard();
-            }
+            self.begin_guard(now, segment, freed);
         }
-        if !higher.is_empty() {
-            pause(self.clock.until(self.guard_till));
-        }
+        let mut used = self.used(&higher);
         for (segment, bps) in higher {
-            if let Err(why) = self.set(*segment, *bps) {
+            let more = bps - present(self, segment);
+            if !self.has_room(now, segment, more, &mut used) {
+                self.waiting.insert(*segment);
+            } else if let Err(why) = self.set(*segment, *bps) {
                 faults.insert(*segment, why);
             }
         }
         faults
     }
 
-    /// Starts the longest guard time of all devices, in which no rate is increased.
-    fn begin_guard(&mut self) {
-        let guards = self.drivers.values().map(|one| one.capabilities().guard());
-        let guard: Duration = guards.max().unwrap_or_default();
-        self.guard_till = self.clock.now() + guard;
+    /// Starts the guard time of the interface of a circuit, which has freed capacity.
+    fn begin_guard(&mut self, now: Time<'_>, segment: &Segment, freed_bps: u64) {
+        let Some(circuit) = self.circuits.get(segment) else {
+            return;
+        };
+        let interface = &circuit.interface;
+        if let Some(driver) = self.drivers.get(interface) {
+            let guard = driver.capabilities().guard();
+            self.guards.begin(now(), interface, freed_bps, guard);
+        }
+    }
+
+    /// Returns the capacity that is used at the interfaces of these circuits.
+    fn used(&self, increases: &[(&Segment, &u64)]) -> BTreeMap<String, u64> {
+        let interface = |segment: &Segment| Some(&self.circuits.get(segment)?.interface);
+        let asked = increases
+            .iter()
+            .filter_map(|(segment, _)| interface(segment));
+        let mut used: BTreeMap<String, u64> = asked.map(|one| (one.clone(), 0)).collect();
+        for (segment, rate) in &self.present {
+            if let Some(sum) = interface(segment).and_then(|one| used.get_mut(one)) {
+                *sum = sum.saturating_add(rate.as_bps());
+            }
+        }
+        used
+    }
+
+    /// Returns true if an increase needs no capacity that may still be in use, and adds it to the used capacity.
+    fn has_room(
+        &mut self,
+        now: Time<'_>,
+        segment: &Segment,
+        more_bps: u64,
+        used: &mut BTreeMap<String, u64>,
+    ) -> bool {
+        let circuit = self.circuits.get(segment);
+        // a circuit without a device fails when it is set
+        let Some(interface) = circuit.map(|circuit| &circuit.interface) else {
+            return true;
+        };
+        let (Some(driver), Some(used)) = (self.drivers.get(interface), used.get_mut(interface))
+        else {
+            return true;
+        };
+        let freed = self.guards.in_use(now(), interface);
+        let sum = used.saturating_add(more_bps);
+        let most = driver.capabilities().rate_max.as_bps();
+        let has_room = freed == 0 || sum.saturating_add(freed) <= most;
+        if has_room {
+            *used = sum;
+        }
+        has_room
     }
 
     /// Removes circuits that drivers have from before the start, unless their pairs of ports carry data on the same
     /// interface with the same flow. Returns those pairs, whose rates may differ from the present ones. Only interfaces
     /// that are not clean yet are looked at.
-    fn clean(&mut self) -> BTreeSet<Segment> {
-        let (mut kept_all, mut was_changed) = (BTreeSet::new(), false);
+    fn clean(&mut self, now: Time<'_>) -> BTreeSet<Segment> {
+        let mut kept_all = BTreeSet::new();
         let unclean = std::mem::take(&mut self.unclean);
         let wanted: BTreeSet<Segment> = self.wanted.values().map(|(one, _)| *one).collect();
         for (interface, before) in unclean {
@@ -204,7 +265,10 @@ impl DrivenDevices {
             kept_all.extend(kept.values().map(|(segment, _)| *segment));
             let (rates, has_removed, fault) = clean_one(driver.as_mut(), &kept);
             self.present.extend(rates);
-            was_changed |= has_removed;
+            if has_removed {
+                let guard = driver.capabilities().guard();
+                self.guards.begin(now(), &interface, u64::MAX, guard);
+            }
             let Some(why) = fault.map(|why| why.to_string()) else {
                 continue;
             };
@@ -216,9 +280,6 @@ impl DrivenDevices {
                 );
             }
             self.unclean.insert(interface, why);
-        }
-        if was_changed {
-            self.begin_guard();
         }
         kept_all
     }
@@ -254,24 +315,34 @@ fn clean_one(
     (rates, has_removed, fault)
 }
 
-impl Devices for DrivenDevices {
-    fn reset(&mut self, at: Instant, rates: &[RateChange]) -> Vec<DeviceFault> {
+impl DrivenDevices {
+    /// Does what [`Devices::reset`] does, by another clock.
+    fn reset_at(&mut self, now: Time<'_>, rates: &[RateChange]) -> Vec<DeviceFault> {
         self.wanted.clear();
         self.present.clear();
+        self.waiting.clear();
+        self.waiting_for.clear();
         let all = self.drivers.keys();
         self.unclean = all.map(|one| (one.clone(), String::new())).collect();
-        self.apply(at, rates)
+        self.apply_at(now, rates)
     }
 
-    fn apply(&mut self, _at: Instant, changes: &[RateChange]) -> Vec<DeviceFault> {
+    /// Does what [`Devices::apply`] does, by another clock.
+    pub(super) fn apply_at(&mut self, now: Time<'_>, changes: &[RateChange]) -> Vec<DeviceFault> {
+        let mut asked = std::mem::take(&mut self.waiting_for);
+        for change in changes {
+            match change.rate {
+                Some(_) => asked.insert(change.circuit, change.segment),
+                None => asked.remove(&change.circuit),
+            };
+        }
         let mut touched = self.take(changes);
-        touched.extend(self.clean());
+        touched.extend(self.clean(now));
         let sums = self.sums(&touched);
-        let faults = self.set_all(&sums);
-        let changed = changes.iter().filter(|change| change.rate.is_some());
-        let failed = changed.filter_map(|change| {
-            let why = faults.get(&change.segment)?.clone();
-            let circuit = change.circuit;
+        let mut faults = self.set_all(now, &sums);
+        let failed = asked.iter().filter_map(|(circuit, segment)| {
+            let why = faults.get(segment)?.clone();
+            let circuit = *circuit;
             Some(DeviceFault { circuit, why })
         });
         let failed: Vec<DeviceFault> = failed.collect();
@@ -281,10 +352,43 @@ impl Devices for DrivenDevices {
             let (ingress, egress) = (segment.ingress.0, segment.egress.0);
             warn!(ingress, egress, why, "a device did not change a circuit");
         }
+        // the rate of a circuit that waits after a fault stays unknown
+        let unknown = std::mem::take(&mut self.failed).into_iter();
+        faults.extend(unknown.filter(|(segment, _)| self.waiting.contains(segment)));
         self.failed = faults;
+        asked.retain(|_, segment| self.waiting.contains(segment));
+        self.waiting_for = asked;
         failed
     }
+
+    /// Returns the end of the next guard time for which an increase waits.
+    pub(super) fn next_end(&self) -> Option<Instant> {
+        let circuits = self.waiting.iter();
+        let circuits = circuits.filter_map(|segment| self.circuits.get(segment));
+        let ends = circuits.filter_map(|circuit| self.guards.next_end(&circuit.interface));
+        ends.min()
+    }
 }
+
+impl Devices for DrivenDevices {
+    fn reset(&mut self, _at: Instant, rates: &[RateChange]) -> Vec<DeviceFault> {
+        let clock = self.clock;
+        self.reset_at(&|| clock.now(), rates)
+    }
+
+    fn apply(&mut self, _at: Instant, changes: &[RateChange]) -> Vec<DeviceFault> {
+        let clock = self.clock;
+        self.apply_at(&|| clock.now(), changes)
+    }
+
+    fn next_call(&self) -> Option<Duration> {
+        let end = self.next_end()?;
+        Some(end.since(self.clock.now()))
+    }
+}
+
+/// Clock of the guard times.
+pub(super) type Time<'a> = &'a dyn Fn() -> Instant;
 
 /// Returns the identifier of a circuit, which stays the same after a restart.
 fn id_of(segment: Segment) -> CircuitId {
@@ -335,10 +439,10 @@ mod tests {
 
     /// Returns a device of 1 Gb/s with both directions, and its driver.
     fn devices() -> (DrivenDevices, SimDevice) {
-        with_guard(Duration::from_millis(1))
+        with_guard(Duration::ZERO)
     }
 
-    fn with_guard(guard: Duration) -> (DrivenDevices, SimDevice) {
+    fn sim_device(guard: Duration) -> SimDevice {
         let capabilities = Capabilities {
             rate_min: Rate::from_mbps(1),
             rate_max: Rate::from_mbps(1000),
@@ -354,7 +458,11 @@ mod tests {
             latency_max: Duration::ZERO,
             fail_ppb: 0,
         };
-        let device = SimDevice::new(capabilities, model, 1);
+        SimDevice::new(capabilities, model, 1)
+    }
+
+    fn with_guard(guard: Duration) -> (DrivenDevices, SimDevice) {
+        let device = sim_device(guard);
         let circuit = |port: u16| SegmentCircuit {
             interface: "eth1".to_owned(),
             flow: format!("udp 10.0.0.2 {port}").parse().unwrap(),
@@ -467,22 +575,89 @@ mod tests {
         assert_eq!(rates(&device), []);
     }
 
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
     #[test]
-    fn increase_waits_for_the_guard_time_of_an_earlier_decrease_or_removal() {
-        let guard = Duration::from_millis(200);
-        let (mut devices, device) = with_guard(guard);
-        let clock = Clock::start();
-        let at = Instant::ZERO;
+    fn increase_waits_for_the_guard_time_of_the_capacity_that_it_needs() {
+        let (mut devices, device) = with_guard(Duration::from_millis(200));
+        let (one, two) = (id_of(IN).0, id_of(OUT).0);
+        let mut apply = |millis: u64, changes: &[RateChange]| {
+            let faults = devices.apply_at(&|| at(millis), changes);
+            assert_eq!(faults, []);
+            (rates(&device), devices.next_end())
+        };
         let begun = [change(1, IN, 600), change(2, OUT, 200)];
-        assert_eq!(devices.apply(at, &begun), []);
-        for decrease in [change(1, IN, 300), change(1, IN, 0)] {
-            let since = clock.now();
-            assert_eq!(devices.apply(at, &[decrease]), []);
-            let increase = [change(2, OUT, rates(&device).len() as u64 * 300)];
-            assert_eq!(devices.apply(at, &increase), []);
-            assert!(clock.now().since(since) >= guard);
-            assert_eq!(devices.apply(at, &[change(2, OUT, 100)]), []);
-            pause(guard);
-        }
+        assert_eq!(apply(0, &begun), (vec![(one, 600), (two, 200)], None));
+        // 200 Mb/s were free all the time, and are not enough for both
+        let second = [change(1, IN, 500), change(2, OUT, 400)];
+        let waiting = (vec![(one, 500), (two, 200)], Some(at(1200)));
+        assert_eq!(
+            apply(1000, &[change(3, OUT, 0), change(1, IN, 500)]).1,
+            None
+        );
+        assert_eq!(apply(1000, &[change(2, OUT, 450)]), waiting);
+        assert_eq!(apply(1199, &[]), waiting);
+        assert_eq!(apply(1200, &[]), (vec![(one, 500), (two, 450)], None));
+        assert_eq!(
+            apply(2000, &[change(2, OUT, 300)]).0,
+            [(one, 500), (two, 300)]
+        );
+        // what is free carries the increase at once
+        assert_eq!(
+            apply(2001, &[change(1, IN, 550)]),
+            (vec![(one, 550), (two, 300)], None)
+        );
+        assert_eq!(apply(3000, &second).0, [(one, 500), (two, 400)]);
+        assert_eq!(apply(3100, &[change(1, IN, 0)]).0, [(two, 400)]);
+        let removed = |end: u64| (vec![(two, 400)], Some(at(end)));
+        assert_eq!(apply(3150, &[change(2, OUT, 900)]), removed(3200));
+        assert_eq!(apply(3200, &[]), removed(3300));
+        assert_eq!(apply(3300, &[]), (vec![(two, 900)], None));
+    }
+
+    #[test]
+    fn guard_time_of_one_interface_delays_no_other_one() {
+        let (mut devices, slow) = with_guard(Duration::from_secs(9));
+        let fast = sim_device(Duration::from_millis(5));
+        devices
+            .drivers
+            .insert("eth2".to_owned(), Box::new(fast.clone()));
+        let other = segment(3, 4);
+        let circuit = Circuit {
+            id: id_of(other),
+            interface: "eth2".to_owned(),
+            ..devices.circuits[&OUT].clone()
+        };
+        devices.circuits.insert(other, circuit);
+        let mut apply = |millis: u64, changes: &[RateChange]| {
+            assert_eq!(devices.apply_at(&|| at(millis), changes), []);
+            devices.next_end()
+        };
+        let begun = [change(1, IN, 1000), change(2, other, 1000)];
+        assert_eq!(apply(0, &begun), None);
+        let ends = [change(1, IN, 0), change(2, other, 400)];
+        assert_eq!(apply(100, &ends), None);
+        let next = [change(3, OUT, 1000), change(4, other, 600)];
+        assert_eq!(apply(101, &next), Some(at(105)));
+        assert_eq!(apply(105, &[]), Some(at(9100)));
+        assert_eq!(rates(&fast), [(id_of(other).0, 1000)]);
+        assert_eq!(rates(&slow), []);
+        assert_eq!(apply(9100, &[]), None);
+        assert_eq!(rates(&slow), [(id_of(OUT).0, 1000)]);
+    }
+
+    #[test]
+    fn increase_that_fails_after_its_guard_time_is_reported() {
+        let (mut devices, device) = with_guard(Duration::from_millis(200));
+        let mut apply =
+            |millis: u64, changes: &[RateChange]| devices.apply_at(&|| at(millis), changes);
+        assert_eq!(apply(0, &[change(1, IN, 1000)]), []);
+        assert_eq!(apply(10, &[change(1, IN, 0), change(2, OUT, 700)]), []);
+        device.fail_change(SimFault::Refused, 0);
+        let faults = apply(210, &[]);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert_eq!(faults[0].circuit, change(2, OUT, 700).circuit);
     }
 }

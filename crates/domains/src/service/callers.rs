@@ -78,8 +78,11 @@ mod tests {
         callers.report(other, &Outcome::Ended);
         assert_eq!(callers.open(), 1);
         let vector = "0s-2s 100kb/s".parse().unwrap();
-        let legs = Vec::new();
-        let committed = Outcome::Committed { vector, legs };
+        let committed = Outcome::Committed {
+            vector,
+            legs: Vec::new(),
+            guard: std::time::Duration::ZERO,
+        };
         callers.report(id, &committed);
         callers.report(id, &Outcome::Failed(Refusal::DeviceFailed));
         callers.report(id, &Outcome::Ended);
@@ -102,8 +105,12 @@ mod tests {
         }
         assert_eq!(callers.waiting[&id].len(), CALLERS_MAX);
         let vector = "0s-2s 100kb/s".parse().unwrap();
-        let legs = Vec::new();
-        callers.report(id, &Outcome::Committed { vector, legs });
+        let committed = Outcome::Committed {
+            vector,
+            legs: Vec::new(),
+            guard: std::time::Duration::ZERO,
+        };
+        callers.report(id, &committed);
         assert!(callers.waiting.is_empty());
     }
 }

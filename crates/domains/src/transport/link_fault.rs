@@ -56,13 +56,29 @@ pub enum LinkFault {
     /// Greeting with other numbers.
     #[error(
         "neighbor {domain} does not greet as domain {domain} to domain {me}; compare the numbers and keys of both \
-         configurations, and the versions of lighthaul"
+         configurations"
     )]
     Greeting {
         /// Neighbor.
         domain: u32,
         /// Number of this domain.
         me: u32,
+    },
+    /// Greeting of another version of the messages.
+    #[error(
+        "neighbor {domain} speaks version {theirs} of the protocol between domains, and this domain speaks version \
+         {ours}; install a newer lighthaul in domain {older}",
+        older = if theirs < ours { domain } else { me }
+    )]
+    Version {
+        /// Neighbor.
+        domain: u32,
+        /// Number of this domain.
+        me: u32,
+        /// Version of the neighbor.
+        theirs: u8,
+        /// Version of this domain.
+        ours: u8,
     },
     /// Message longer than its limit.
     #[error(

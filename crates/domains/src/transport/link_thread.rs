@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use super::caller::{Backoff, call};
 use super::endpoints::{Deliver, Identification};
-use super::greeting::greeting;
+use super::greeting;
 use super::link::{Connection, KEEPALIVE, Link};
 use super::link_fault::LinkFault;
 use crate::random::random_seed;
@@ -142,10 +142,7 @@ impl LinkThread {
         let (domain, me) = (self.link.neighbor, self.link.me);
         let octets = frame.octets;
         if !is_greeted {
-            if octets != greeting(domain, me) {
-                let (domain, me) = (domain.0, me.0);
-                return Err(LinkFault::Greeting { domain, me });
-            }
+            greeting::check(&octets, domain, me)?;
             self.link.greeted(number);
             self.backoff.reset();
             info!(domain = domain.0, "neighbor connected");

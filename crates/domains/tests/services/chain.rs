@@ -12,7 +12,7 @@ use super::site::{Chain, Folder, PATIENCE, book, request};
 fn path_over_three_domains_is_committed_and_released_everywhere() {
     let chain = Chain::start("path", 3, |text| text);
     let outcome = chain.request(1, |_| ());
-    let Outcome::Committed { vector, legs } = outcome else {
+    let Outcome::Committed { vector, legs, .. } = outcome else {
         panic!("{outcome:?}");
     };
     assert_eq!(legs.len(), 1);

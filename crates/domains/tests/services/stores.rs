@@ -29,6 +29,7 @@ fn put(id: u128, stage: StoredStage) -> Record {
         hold_till: vector.start(),
         decide_till: vector.start() + Duration::from_secs(1),
         vector,
+        guard: Duration::from_millis(7),
         stage,
     })
 }

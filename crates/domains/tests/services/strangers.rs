@@ -168,6 +168,16 @@ fn message_that_is_too_long_or_malformed_ends_the_connection() {
             LinkFault::Greeting { domain, me },
         ),
         (
+            newer(greeting(1, 2)),
+            good.clone(),
+            LinkFault::Version {
+                domain,
+                me,
+                theirs: VERSION + 1,
+                ours: VERSION,
+            },
+        ),
+        (
             greeting(1, 3),
             good.clone(),
             LinkFault::Greeting { domain, me },
@@ -201,6 +211,12 @@ fn message_that_is_too_long_or_malformed_ends_the_connection() {
     let long = vec![0; (256 << 10) + 1];
     stream.send(&Frame::message(long)).unwrap();
     frames(&stream);
+}
+
+/// Returns the greeting of software with the next version.
+fn newer(mut greeting: Frame) -> Frame {
+    greeting.octets[b"lighthaul domains ".len()] += 1;
+    greeting
 }
 
 #[test]

@@ -2,13 +2,15 @@
 //!
 //! Messages of a requester are delivered in their order. A failed delivery is repeated after a
 //! growing pause. After [`ATTEMPTS_MAX`] failures, or if too many messages wait, the oldest message
-//! is given up, and its connection gets a `messageDeliveryTimeout` for later queries.
+//! is given up, and its connection gets a `messageDeliveryTimeout`. That is sent as well, so that a
+//! requester that answers again learns which message it lacks, and is kept for queries.
 
 use lighthaul_booking_client::json::Timestamp;
 use tracing::warn;
 
 use super::outgoing::Outgoing;
 use super::state::{Change, Provider, undelivered};
+use crate::message::Message;
 
 impl Provider {
     /// Returns the first message to a requester, if it is due.
@@ -69,7 +71,18 @@ impl Provider {
             change.delivered.push(outgoing.nth);
         } else if is_last {
             change.delivered.push(outgoing.nth);
-            change.connection = undelivered(&state, &outgoing, now);
+            if let Some((connection, notification)) = undelivered(&state, &outgoing, now) {
+                // the report of a lost report would follow itself without end
+                if outgoing.name != notification.name() {
+                    let report = Message::Notification(Box::new(notification));
+                    let report = self.result(&connection, None, report);
+                    let to = (connection.requester.as_str(), connection.id.as_str());
+                    change
+                        .outgoing
+                        .push(self.outgoing_result(&state, to, &report));
+                }
+                change.connection = Some(connection);
+            }
         } else {
             change.outgoing.push(outgoing);
         }

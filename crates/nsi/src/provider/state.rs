@@ -17,7 +17,7 @@ use super::connection::Connection;
 use super::outgoing::Outgoing;
 use super::resources::Resources;
 use super::store::{Kind, Store};
-use crate::message::{ErrorId, NotificationKind, ServiceException};
+use crate::message::{ErrorId, Notification, NotificationKind, ServiceException};
 
 /// Provider of circuits (an ultimate provider agent).
 ///
@@ -170,7 +170,8 @@ impl Provider {
             let waiting: Vec<&Outgoing> = waiting.collect();
             let is_new = !state.outbox.contains_key(&outgoing.nth);
             if is_new && waiting.len() >= WAITING_MAX && change.connection.is_none() {
-                change.connection = undelivered(state, waiting[0], self.now());
+                let noted = undelivered(state, waiting[0], self.now());
+                change.connection = noted.map(|(connection, _)| connection);
             }
             if is_new && waiting.len() >= WAITING_MAX {
                 change.delivered.push(waiting[0].nth);
@@ -250,17 +251,17 @@ fn text(document: &impl Serialize) -> Option<String> {
     serde_json::to_string(document).ok()
 }
 
-/// Returns the connection of a message that is given up, with a note for queries.
+/// Returns the connection of a message that is given up, with a note for queries, and that note.
 pub(super) fn undelivered(
     state: &State,
     outgoing: &Outgoing,
     now: Timestamp,
-) -> Option<Connection> {
+) -> Option<(Connection, Notification)> {
     let mut connection = state.connections.get(&outgoing.connection_id)?.clone();
     let correlation_id = outgoing.correlation_id.clone();
-    connection.notify(now, NotificationKind::DeliveryTimeout { correlation_id });
+    let note = connection.notify(now, NotificationKind::DeliveryTimeout { correlation_id });
     connection.changed = now;
-    Some(connection)
+    Some((connection, note))
 }
 
 /// Returns a new random UUID (RFC 9562, version 4) as a URN.

@@ -374,7 +374,7 @@ impl Provider {
     }
 
     /// Returns a message with its envelope: an answer to `request`, or a report.
-    fn result(
+    pub(super) fn result(
         &self,
         connection: &Connection,
         request: Option<&Header>,

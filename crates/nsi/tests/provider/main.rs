@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod overtaken;
+mod undelivered;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -227,7 +227,7 @@ impl<R: Resources> Domain<R> {
                 leg: ROOT,
             };
             let parts = (choice.segments, choice.legs);
-            let Err(refusal) = self.reserve(now, key, parts, choice.vector) else {
+            let Err(refusal) = self.reserve(now, key, parts, (choice.vector, choice.guard)) else {
                 return;
             };
             self.change_search(id, |_, search| {

@@ -83,6 +83,7 @@ impl<R: Resources> Domain<R> {
         let outcome = Outcome::Committed {
             vector: stored.vector.clone(),
             legs: legs.collect::<Vec<Vec<Hop>>>(),
+            guard: stored.guard,
         };
         self.outbox.push(Output::Outcome { id, outcome });
     }

@@ -1,6 +1,7 @@
 //! First phase: hold capacity in every domain of a path.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_base::trc::Trc;
@@ -14,8 +15,8 @@ use crate::refusal::Refusal;
 use crate::resources::Resources;
 
 impl<R: Resources> Domain<R> {
-    /// Starts a reservation as source domain with vector and legs that were found before. Returns the reason if the
-    /// local calendar refuses.
+    /// Starts a reservation as source domain with vector, guard time and legs that were found before. Returns the reason
+    /// if the local calendar refuses.
     ///
     /// Each leg is a chain of hops that begins at a neighbor. `segments` are the parts of the paths in this domain.
     pub fn reserve(
@@ -23,7 +24,7 @@ impl<R: Resources> Domain<R> {
         now: Instant,
         key: Key,
         (segments, legs): (Vec<crate::key::Segment>, Vec<Vec<Hop>>),
-        vector: Trc,
+        (vector, guard): (Trc, Duration),
     ) -> Result<(), Refusal> {
         let key = key.root();
         let timing = self.config.timing;
@@ -48,6 +49,7 @@ impl<R: Resources> Domain<R> {
             children: children.ok_or(Refusal::NoPath)?,
             trace: [self.config.me].into(),
             vector,
+            guard,
             hold_till,
             decide_till,
             stage: StoredStage::Holding,
@@ -95,6 +97,7 @@ impl<R: Resources> Domain<R> {
                 children: children.into_iter().collect(),
                 trace,
                 vector,
+                guard: Duration::ZERO,
                 hold_till,
                 decide_till,
                 stage: StoredStage::Holding,
@@ -176,7 +179,7 @@ impl<R: Resources> Domain<R> {
     /// Enters a stage and asks all children.
     pub(crate) fn enter(&mut self, now: Instant, reservation: &mut Reservation, stage: Stage) {
         reservation.enter(stage);
-        reservation.retry_every = core::time::Duration::ZERO;
+        reservation.retry_every = Duration::ZERO;
         self.ask_children(now, reservation);
     }
 

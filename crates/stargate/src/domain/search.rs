@@ -70,6 +70,8 @@ pub(crate) struct Choice {
     pub(crate) segments: Vec<Segment>,
     pub(crate) legs: Vec<Vec<Hop>>,
     pub(crate) vector: Trc,
+    /// Longest guard time of its devices.
+    pub(crate) guard: Duration,
 }
 
 impl Candidate {
@@ -198,6 +200,7 @@ impl Search {
             segments,
             legs,
             vector,
+            guard: all.losses().guard,
         })
     }
 }

@@ -206,7 +206,7 @@ impl State {
             };
             let domain = &mut state.nodes[me as usize].domain;
             domain
-                .reserve(BEGIN, key, parts, scene.vector.clone())
+                .reserve(BEGIN, key, parts, (scene.vector.clone(), Duration::ZERO))
                 .unwrap();
             state.drain(me as usize, true);
         }

@@ -129,7 +129,7 @@ fn chain_and_tree_reserve_the_same_path() {
         };
         world.at(BEGIN, Event::Request(request, A));
         world.run_until(BEGIN + Duration::from_secs(5)).unwrap();
-        let Some(Outcome::Committed { vector, legs }) = outcomes(&world).first() else {
+        let Some(Outcome::Committed { vector, legs, .. }) = outcomes(&world).first() else {
             panic!("{:?}", outcomes(&world));
         };
         let hops: Vec<Hop> = legs.iter().flatten().copied().collect();

@@ -265,7 +265,7 @@ fn silent_neighbor_ends_in_a_refusal_and_frees_the_hold() {
     let vector = Trc::new(vec![step]).unwrap();
     player
         .domain
-        .reserve(player.now, key(), parts, vector)
+        .reserve(player.now, key(), parts, (vector, Duration::ZERO))
         .unwrap();
     assert_eq!(player.held(), 1);
     player.wait(4);

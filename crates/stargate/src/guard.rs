@@ -1,0 +1,174 @@
+//! Guard time of a device between a decrease and an increase that uses the same capacity.
+//!
+//! The device decreases first. The old rate may be in use for a guard time, and only then does the device increase
+//! another rate, which carries nothing for a second guard time:
+//!
+//! ```text
+//! decreased circuit   #########
+//! increased circuit            |-guard-|-guard-##########
+//!                              ^ boundary
+//!                                      ^ increase: `usable` offers the capacity from here on
+//!                                              ^ `Losses::guard` counts until here
+//! ```
+//!
+//! The first guard time is part of the capacity: [`usable`] offers what was free for a guard time, and [`lead`] books
+//! each increase that much earlier. So no later booking ends within it, and capacity that was free costs it no more.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use lighthaul_base::trc::Step;
+use lighthaul_base::{Instant, Rate};
+
+/// Returns the capacity in `from..till` that has been free for a guard time: at each time the lowest rate since then.
+/// The steps are those from `known` on; what was free before is taken for free at `known`.
+pub(crate) fn usable(
+    steps: &[Step],
+    guard: Duration,
+    known: Instant,
+    (from, till): (Instant, Instant),
+) -> Vec<Step> {
+    let pieces = pieces(steps, known);
+    let ends = pieces
+        .iter()
+        .flat_map(|piece| [piece.from, piece.till + guard]);
+    let inside = ends.filter(|at| from < *at && *at < till);
+    let points = sorted(inside.chain([from, till]).collect());
+    let mut found = Vec::new();
+    let mut first = 0;
+    for pair in points.windows(2) {
+        let (from, till) = (pair[0], pair[1]);
+        while pieces
+            .get(first)
+            .is_some_and(|one| one.till + guard <= from)
+        {
+            first += 1;
+        }
+        let near = pieces[first..].iter().take_while(|one| one.from <= from);
+        let least = near.map(|one| one.rate).min().flatten();
+        push(&mut found, from, till, least);
+    }
+    found
+}
+
+/// Returns the steps of a vector with each increase a guard time earlier: at each time the highest rate until then.
+pub(crate) fn lead(steps: &[Step], guard: Duration) -> Vec<Step> {
+    let ends = steps.iter().flat_map(|step| [step.from - guard, step.till]);
+    let points = sorted(ends.collect());
+    let mut found = Vec::new();
+    let mut first = 0;
+    for pair in points.windows(2) {
+        let (from, till) = (pair[0], pair[1]);
+        while steps.get(first).is_some_and(|one| one.till <= from) {
+            first += 1;
+        }
+        let near = steps[first..].iter();
+        let near = near.take_while(|one| one.from - guard <= from);
+        let most = near.map(|one| one.rate).max();
+        push(&mut found, from, till, most);
+    }
+    found
+}
+
+/// Part of a capacity function, perhaps without capacity.
+struct Piece {
+    from: Instant,
+    till: Instant,
+    rate: Option<Rate>,
+}
+
+/// Returns the steps and the gaps between them, from a time on.
+fn pieces(steps: &[Step], known: Instant) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut at = known;
+    for step in steps {
+        if at < step.from {
+            pieces.push(Piece {
+                from: at,
+                till: step.from,
+                rate: None,
+            });
+        }
+        pieces.push(Piece {
+            from: step.from,
+            till: step.till,
+            rate: Some(step.rate),
+        });
+        at = step.till;
+    }
+    pieces.push(Piece {
+        from: at,
+        till: Instant::NEVER,
+        rate: None,
+    });
+    pieces
+}
+
+fn sorted(mut points: Vec<Instant>) -> Vec<Instant> {
+    points.sort_unstable();
+    points.dedup();
+    points
+}
+
+/// Appends a step, merged with the last one if both continue at one rate.
+fn push(steps: &mut Vec<Step>, from: Instant, till: Instant, rate: Option<Rate>) {
+    let Some(rate) = rate else {
+        return;
+    };
+    match steps.last_mut() {
+        Some(last) if last.till == from && last.rate == rate => last.till = till,
+        Some(_) | None => steps.push(Step { from, till, rate }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(tick: usize) -> Instant {
+        Instant::from_nanos(tick as u64)
+    }
+
+    fn steps(rates: &[u64]) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (tick, rate) in rates.iter().enumerate() {
+            push(&mut steps, at(tick), at(tick + 1), Rate::from_bps(*rate));
+        }
+        steps
+    }
+
+    proptest! {
+        #[test]
+        fn usable_capacity_was_free_for_a_guard_time(
+            rates in prop::collection::vec(0_u64..4, 1..30), guard in 0_usize..6, from in 0_usize..8,
+        ) {
+            let till = rates.len().max(from + 1);
+            let known = from.saturating_sub(guard);
+            let seen = steps(&rates[known.min(rates.len())..]);
+            let seen: Vec<Step> = seen.iter().map(|step| Step {
+                from: step.from + Duration::from_nanos(known as u64),
+                till: step.till + Duration::from_nanos(known as u64),
+                rate: step.rate,
+            }).collect();
+            let guard_time = Duration::from_nanos(guard as u64);
+            let expected: Vec<u64> = (0..till).map(|tick| {
+                let window = tick.saturating_sub(guard).max(known)..=tick;
+                let least = window.map(|tick| rates.get(tick).copied().unwrap_or(0)).min();
+                if tick < from { 0 } else { least.unwrap_or(0) }
+            }).collect();
+            prop_assert_eq!(usable(&seen, guard_time, at(known), (at(from), at(till))), steps(&expected));
+        }
+
+        #[test]
+        fn increases_are_booked_a_guard_time_earlier(rates in prop::collection::vec(0_u64..4, 1..30), guard in 0_usize..6) {
+            let guard_time = Duration::from_nanos(guard as u64);
+            let expected: Vec<u64> = (0..rates.len()).map(|tick| {
+                let last = (tick + guard).min(rates.len() - 1);
+                rates[tick..=last].iter().copied().max().unwrap_or(0)
+            }).collect();
+            prop_assert_eq!(lead(&steps(&rates), guard_time), steps(&expected));
+        }
+    }
+}
