@@ -1,6 +1,7 @@
 //! Devices that do not answer while the process has to stop. It is the only test of its process, since a stop cannot
 //! be taken back.
 #![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 use std::fs;
 use std::net::TcpListener;

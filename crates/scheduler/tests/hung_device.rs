@@ -1,6 +1,5 @@
 //! Scheduler that is stopped while its device does not answer.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "set by the other test")]
 
 #[expect(dead_code, reason = "used by other tests")]
 #[path = "../../booking/tests/books/world.rs"]

@@ -332,7 +332,7 @@ mod tests {
         );
         let early = hold(&mut limited, 0, 2, "11s-20s 41Mb/s");
         assert_eq!(early, Err(Refusal::NoCapacity));
-        hold(&mut limited, 0, 3, "12s-20s 41Mb/s").unwrap();
+        hold(&mut limited, 0, 3, "12s-20s 61Mb/s").unwrap();
         // no later vector ends in the guard time before an increase
         let late = hold(&mut limited, 0, 4, "5s-11s 40Mb/s");
         assert_eq!(late, Err(Refusal::NoCapacity));

@@ -1,7 +1,7 @@
 //! Guard time of a device between a decrease and an increase that uses the same capacity.
 //!
-//! The device decreases first. The old rate may be in use for a guard time, and only then does the device increase
-//! another rate, which carries nothing for a second guard time:
+//! The device decreases first. The old rate may be in use for a guard time. Only then does the device increase another
+//! rate, which carries nothing for a second guard time:
 //!
 //! ```text
 //! decreased circuit   #########

@@ -98,7 +98,7 @@ const REACHED: [(&str, &str); 63] = [
     ("crates/circuit/src/tl1/dialect.rs", "tl1_message"),
     ("crates/circuit/src/linux/tc_object.rs", "netlink"),
     ("crates/circuit/src/linux/htb.rs", "netlink"),
-    ("crates/circuit/src/linux/message.rs", "netlink"),
+    ("crates/io/src/net/tc_message.rs", "netlink"),
     ("crates/circuit/src/linux/filter.rs", "netlink"),
     ("crates/files/src/delta/scan.rs", "delta"),
     ("crates/files/src/delta/summer.rs", "delta"),

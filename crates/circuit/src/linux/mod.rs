@@ -7,14 +7,13 @@
 //! - [`tc_object`]: traffic-control objects of an interface
 //! - `filter`: BPF program that selects the packets of a circuit
 //! - `htb`: classes and their rates
-//! - `netlink`: requests to the kernel; `message`: their encoding
+//! - `netlink`: requests to the kernel, encoded by `lighthaul_io::net::tc_message`
 
 pub mod shaper;
 pub mod tc_object;
 
 mod filter;
 mod htb;
-mod message;
 mod netlink;
 
 pub use shaper::Shaper;

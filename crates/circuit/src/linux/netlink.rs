@@ -17,7 +17,7 @@ use rustix::net::{
     socket_with,
 };
 
-use crate::linux::message::{Message, Reply};
+use lighthaul_io::net::tc_message::{Message, Reply};
 
 /// Connection to the kernel of a network namespace.
 #[derive(Debug)]

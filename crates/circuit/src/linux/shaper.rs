@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_io::net::tc_message::{Message, Subject};
 use rustix::io;
 
 use crate::circuit::CircuitId;
@@ -23,7 +24,6 @@ use crate::error::{Error, Misuse, Result, Task};
 use crate::flow::Flow;
 use crate::linux::filter::Label;
 use crate::linux::htb::{self, Class, TCA_KIND, TCA_OPTIONS};
-use crate::linux::message::{Message, Subject};
 use crate::linux::netlink::Netlink;
 use crate::linux::tc_object::{RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, TCA_BPF_OPS, TcObject};
 

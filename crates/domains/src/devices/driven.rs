@@ -178,12 +178,12 @@ impl DrivenDevices {
             if let Err(why) = self.set(*segment, *bps) {
                 faults.insert(*segment, why);
             }
-            self.begin_guard(now, segment, freed);
+            self.begin_guard(now, *segment, freed);
         }
         let mut used = self.used(&higher);
         for (segment, bps) in higher {
             let more = bps - present(self, segment);
-            if !self.has_room(now, segment, more, &mut used) {
+            if !self.has_room(now, *segment, more, &mut used) {
                 self.waiting.insert(*segment);
             } else if let Err(why) = self.set(*segment, *bps) {
                 faults.insert(*segment, why);
@@ -193,8 +193,8 @@ impl DrivenDevices {
     }
 
     /// Starts the guard time of the interface of a circuit, which has freed capacity.
-    fn begin_guard(&mut self, now: Time<'_>, segment: &Segment, freed_bps: u64) {
-        let Some(circuit) = self.circuits.get(segment) else {
+    fn begin_guard(&mut self, now: Time<'_>, segment: Segment, freed_bps: u64) {
+        let Some(circuit) = self.circuits.get(&segment) else {
             return;
         };
         let interface = &circuit.interface;
@@ -223,11 +223,11 @@ impl DrivenDevices {
     fn has_room(
         &mut self,
         now: Time<'_>,
-        segment: &Segment,
+        segment: Segment,
         more_bps: u64,
         used: &mut BTreeMap<String, u64>,
     ) -> bool {
-        let circuit = self.circuits.get(segment);
+        let circuit = self.circuits.get(&segment);
         // a circuit without a device fails when it is set
         let Some(interface) = circuit.map(|circuit| &circuit.interface) else {
             return true;

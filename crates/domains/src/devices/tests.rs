@@ -1,5 +1,5 @@
-//! Plans of a domain beside a device: every vector that is granted carries its bytes, no capacity is used twice within
-//! a guard time, and nothing is refused that a look at each tick would grant.
+//! Plans of a domain beside a device. Every vector that is granted carries its bytes, and no capacity is used twice
+//! within a guard time. Nothing is refused that a look at each tick would grant.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -46,7 +46,7 @@ enum Asked {
     Granted,
     /// A look at each tick refuses it too.
     Refused,
-    /// It starts after the end of the test.
+    /// Vector that starts after the end of the test.
     Late,
 }
 

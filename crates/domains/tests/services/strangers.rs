@@ -131,6 +131,52 @@ fn messages_wait_for_the_greeting_of_the_neighbor() {
     assert_eq!(message.body, body);
 }
 
+/// Returns greetings and messages of domain 1 to domain 2, with the fault of each.
+fn faulty(good: &[u8]) -> [(Frame, Vec<u8>, LinkFault); 7] {
+    let (domain, me) = (1, 2);
+    let (len, most) = (LEN_MAX + 1, LEN_MAX);
+    let mut bad = good.to_vec();
+    bad.push(0);
+    [
+        (
+            greeting(1, 2),
+            vec![1; LEN_MAX + 1],
+            LinkFault::Long { domain, len, most },
+        ),
+        (greeting(1, 2), bad, LinkFault::Malformed { domain }),
+        (
+            greeting(1, 2),
+            vec![VERSION],
+            LinkFault::Malformed { domain },
+        ),
+        (
+            greeting(3, 2),
+            good.to_vec(),
+            LinkFault::Greeting { domain, me },
+        ),
+        (
+            newer(greeting(1, 2)),
+            good.to_vec(),
+            LinkFault::Version {
+                domain,
+                me,
+                theirs: VERSION + 1,
+                ours: VERSION,
+            },
+        ),
+        (
+            greeting(1, 3),
+            good.to_vec(),
+            LinkFault::Greeting { domain, me },
+        ),
+        (
+            Frame::message(good.to_vec()),
+            good.to_vec(),
+            LinkFault::Greeting { domain, me },
+        ),
+    ]
+}
+
 #[test]
 fn message_that_is_too_long_or_malformed_ends_the_connection() {
     let mut chain = Chain::start("frames", 3, |text| text);
@@ -146,48 +192,7 @@ fn message_that_is_too_long_or_malformed_ends_the_connection() {
     let sent = Instant::from_nanos(unix_nanos());
     let body = Body::Commit { key };
     let good = Message { sent, body }.encode();
-    let mut bad = good.clone();
-    bad.push(0);
-    let (domain, me) = (1, 2);
-    let (len, most) = (LEN_MAX + 1, LEN_MAX);
-    for (first, second, expected) in [
-        (
-            greeting(1, 2),
-            vec![1; LEN_MAX + 1],
-            LinkFault::Long { domain, len, most },
-        ),
-        (greeting(1, 2), bad, LinkFault::Malformed { domain }),
-        (
-            greeting(1, 2),
-            vec![VERSION],
-            LinkFault::Malformed { domain },
-        ),
-        (
-            greeting(3, 2),
-            good.clone(),
-            LinkFault::Greeting { domain, me },
-        ),
-        (
-            newer(greeting(1, 2)),
-            good.clone(),
-            LinkFault::Version {
-                domain,
-                me,
-                theirs: VERSION + 1,
-                ours: VERSION,
-            },
-        ),
-        (
-            greeting(1, 3),
-            good.clone(),
-            LinkFault::Greeting { domain, me },
-        ),
-        (
-            Frame::message(good.clone()),
-            good.clone(),
-            LinkFault::Greeting { domain, me },
-        ),
-    ] {
+    for (first, second, expected) in faulty(&good) {
         let (_control, stream) = connect(address, &identity);
         stream.send(&first).unwrap();
         stream.send(&Frame::message(second)).ok();

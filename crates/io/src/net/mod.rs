@@ -2,6 +2,7 @@
 //!
 //! - [`tcp`]: connections; [`udp`]: sockets for [`train`]s of datagrams; [`tun`]: devices of the lab, [`segment`]: their packets
 //! - [`dial`]: connections to single addresses; [`grants`]: limits of the kernel
+//! - [`tc_message`]: messages to the kernel about traffic control
 //! - [`probe`], [`flood`], [`hops`]: measurement of a path
 //! - [`peer_user`]: user at the other end of a Unix socket
 //! - `scatter`: bodies received in place; `sockaddr`, `sockopt`: what the kernel takes
@@ -12,6 +13,7 @@ pub mod hops;
 pub mod peer_user;
 pub mod probe;
 pub mod segment;
+pub mod tc_message;
 pub mod tcp;
 pub mod train;
 pub mod tun;

@@ -11,26 +11,26 @@
 
 /// Object of a message: `struct tcmsg` of rtnetlink(7) without its family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Subject {
+pub struct Subject {
     /// Index of the interface.
-    pub(crate) index: u32,
+    pub index: u32,
     /// Handle of the discipline, class or filter.
-    pub(crate) handle: u32,
+    pub handle: u32,
     /// Parent.
-    pub(crate) parent: u32,
+    pub parent: u32,
     /// Priority and protocol of a filter; discipline of a class.
-    pub(crate) info: u32,
+    pub info: u32,
 }
 
 /// Message to the kernel.
 #[derive(Clone, Debug)]
-pub(crate) struct Message {
+pub struct Message {
     octets: Vec<u8>,
 }
 
 impl Message {
     /// Creates a message of this kind without attributes.
-    pub(crate) fn new(kind: u16, flags: u16, subject: Subject) -> Self {
+    pub fn new(kind: u16, flags: u16, subject: Subject) -> Self {
         let mut octets = vec![0; HEAD];
         octets[4..6].copy_from_slice(&kind.to_ne_bytes());
         octets[6..8].copy_from_slice(&(flags | NLM_F_REQUEST).to_ne_bytes());
@@ -43,7 +43,7 @@ impl Message {
 
     /// Adds an attribute.
     #[must_use]
-    pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Self {
+    pub fn with(mut self, kind: u16, value: &[u8]) -> Self {
         let len = (ATTRIBUTE + value.len()) as u16;
         self.octets.extend(len.to_ne_bytes());
         self.octets.extend(kind.to_ne_bytes());
@@ -54,13 +54,13 @@ impl Message {
 
     /// Adds a text attribute.
     #[must_use]
-    pub(crate) fn with_text(self, kind: u16, text: &str) -> Self {
+    pub fn with_text(self, kind: u16, text: &str) -> Self {
         self.with(kind, &[text.as_bytes(), &[0]].concat())
     }
 
     /// Adds an attribute that contains the attributes of `inner`.
     #[must_use]
-    pub(crate) fn with_nest(mut self, kind: u16, inner: impl FnOnce(Self) -> Self) -> Self {
+    pub fn with_nest(mut self, kind: u16, inner: impl FnOnce(Self) -> Self) -> Self {
         let start = self.octets.len();
         self = inner(self.with(kind, &[]));
         let len = (self.octets.len() - start) as u16;
@@ -69,7 +69,7 @@ impl Message {
     }
 
     /// Encodes the message with its length and this sequence number.
-    pub(crate) fn octets(&self, number: u32) -> Vec<u8> {
+    pub fn octets(&self, number: u32) -> Vec<u8> {
         let mut octets = self.octets.clone();
         let len = octets.len() as u32;
         octets[0..4].copy_from_slice(&len.to_ne_bytes());
@@ -80,16 +80,20 @@ impl Message {
 
 /// Message from the kernel.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reply<'a> {
-    pub(crate) kind: u16,
-    pub(crate) flags: u16,
-    pub(crate) number: u32,
-    pub(crate) body: &'a [u8],
+pub struct Reply<'a> {
+    /// Kind of the message.
+    pub kind: u16,
+    /// Flags of the message.
+    pub flags: u16,
+    /// Number of the request that it answers.
+    pub number: u32,
+    /// Octets after the header.
+    pub body: &'a [u8],
 }
 
 impl<'a> Reply<'a> {
     /// Splits received octets into messages.
-    pub(crate) fn all(mut octets: &'a [u8]) -> impl Iterator<Item = Self> {
+    pub fn all(mut octets: &'a [u8]) -> impl Iterator<Item = Self> {
         std::iter::from_fn(move || {
             let len = word(octets, 0)? as usize;
             let body = octets.get(HEAD..len)?;
@@ -107,12 +111,12 @@ impl<'a> Reply<'a> {
     }
 
     /// Returns the error number; zero is success.
-    pub(crate) fn error(&self) -> i32 {
+    pub fn error(&self) -> i32 {
         word(self.body, 0).map_or(0, u32::cast_signed)
     }
 
     /// Returns the object.
-    pub(crate) fn subject(&self) -> Option<Subject> {
+    pub fn subject(&self) -> Option<Subject> {
         Some(Subject {
             index: word(self.body, 4)?,
             handle: word(self.body, 8)?,
@@ -122,18 +126,18 @@ impl<'a> Reply<'a> {
     }
 
     /// Returns the attributes.
-    pub(crate) fn attributes(&self) -> Attributes<'a> {
+    pub fn attributes(&self) -> Attributes<'a> {
         Attributes(self.body.get(SUBJECT..).unwrap_or_default())
     }
 }
 
 /// Sequence of attributes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Attributes<'a>(&'a [u8]);
+pub struct Attributes<'a>(&'a [u8]);
 
 impl<'a> Attributes<'a> {
     /// Returns the value of the first attribute of this kind.
-    pub(crate) fn find(self, kind: u16) -> Option<&'a [u8]> {
+    pub fn find(self, kind: u16) -> Option<&'a [u8]> {
         let mut octets = self.0;
         loop {
             let len = usize::from(half(octets, 0)?);
@@ -148,12 +152,12 @@ impl<'a> Attributes<'a> {
     }
 
     /// Returns the attributes in the first attribute of this kind.
-    pub(crate) fn nest(self, kind: u16) -> Option<Self> {
+    pub fn nest(self, kind: u16) -> Option<Self> {
         self.find(kind).map(Self)
     }
 
     /// Returns the text of the first attribute of this kind.
-    pub(crate) fn text(self, kind: u16) -> Option<&'a str> {
+    pub fn text(self, kind: u16) -> Option<&'a str> {
         let octets = self.find(kind)?;
         let octets = octets.strip_suffix(&[0]).unwrap_or(octets);
         std::str::from_utf8(octets).ok()
@@ -161,7 +165,7 @@ impl<'a> Attributes<'a> {
 }
 
 /// Decodes the 32-bit number at `at`.
-pub(crate) fn word(octets: &[u8], at: usize) -> Option<u32> {
+pub fn word(octets: &[u8], at: usize) -> Option<u32> {
     let octets = octets.get(at..at + 4)?;
     octets.try_into().ok().map(u32::from_ne_bytes)
 }
