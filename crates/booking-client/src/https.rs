@@ -114,7 +114,7 @@ fn provider() -> Arc<CryptoProvider> {
 struct Verifier {
     known: ServerTrust,
     /// Authorities that this host trusts, read when a server is first verified: there are more than a hundred.
-    system: OnceLock<Option<Arc<WebPkiServerVerifier>>>,
+    system: OnceLock<Arc<WebPkiServerVerifier>>,
     refused: Arc<Mutex<Option<String>>>,
 }
 
@@ -129,13 +129,14 @@ impl Verifier {
 
     /// Returns a verifier of certificates, or none if the host trusts no authority.
     fn system(&self) -> Option<&Arc<WebPkiServerVerifier>> {
-        let load = || {
+        if self.system.get().is_none() {
             let mut roots = RootCertStore::empty();
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             let system = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider());
-            system.build().ok()
-        };
-        self.system.get_or_init(load).as_ref()
+            // a failure, as without a free file, is not kept
+            self.system.set(system.build().ok()?).ok();
+        }
+        self.system.get()
     }
 }
 

@@ -1,9 +1,10 @@
 //! End of waits for devices once the process has to stop.
 //!
-//! A driver may wait minutes for a device. A process that was asked to stop gives all its devices
-//! [`GRACE`] together, and then no request waits any longer.
+//! A driver may wait minutes for a device. A process that was asked to stop waits [`GRACE`] for the next
+//! answer of any device, and at most [`GRACE_MAX`] for all of them. Then no request waits any longer.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
@@ -13,10 +14,23 @@ use lighthaul_io::host::wait::wait;
 
 /// Clock that begins with the first look after a stop was requested.
 static STOPPING: OnceLock<Clock> = OnceLock::new();
+/// Time of the latest answer by this clock, in nanoseconds.
+static ANSWERED: AtomicU64 = AtomicU64::new(0);
 
 /// Returns true if a stop was requested, and the time for answers has ended.
 pub(crate) fn is_overdue() -> bool {
-    interrupt::is_requested() && STOPPING.get_or_init(Clock::start).now() >= Instant::ZERO + GRACE
+    interrupt::is_requested() && {
+        let now = STOPPING.get_or_init(Clock::start).now();
+        let answered = Instant::from_nanos(ANSWERED.load(Ordering::Relaxed));
+        now >= (answered + GRACE).min(Instant::ZERO + GRACE_MAX)
+    }
+}
+
+/// Notes that a device has answered, so that others are waited for again.
+pub(crate) fn answered() {
+    if let Some(clock) = STOPPING.get() {
+        ANSWERED.store(clock.now().as_nanos(), Ordering::Relaxed);
+    }
 }
 
 /// Waits until `till`. Returns false if the process has to stop before.
@@ -34,7 +48,8 @@ pub(crate) fn next_look(clock: Clock, till: Instant) -> Instant {
     till.min(clock.now() + LOOK)
 }
 
-/// Time for the answers of devices after a stop was requested.
+/// Time for the next answer of a device after a stop was requested, and for all of them.
 const GRACE: Duration = Duration::from_secs(5);
+const GRACE_MAX: Duration = Duration::from_mins(1);
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(100);

@@ -123,6 +123,9 @@ pub(crate) enum Fault {
     /// The thread of a link cannot be started.
     #[error("cannot start a link: {0}")]
     LinkStart(io::Error),
+    /// A later connection of the same link replaced the session.
+    #[error("a later connection of the same link has replaced this one")]
+    LinkReplaced,
     /// The link ended before its connection.
     #[error("the link has ended")]
     LinkEnded,
@@ -191,6 +194,7 @@ impl Coded for Fault {
             | Self::Revoked
             | Self::Replaced
             | Self::LinkStart(_)
+            | Self::LinkReplaced
             | Self::LinkEnded
             | Self::Unreachable { .. }
             | Self::Listen(_)

@@ -104,8 +104,10 @@ impl GatewayLinks {
         if known.is_none() && self.draining.load(Ordering::Relaxed) {
             return Err(Fault::Stopping("gateway").into());
         }
+        if !hold.is_latest() {
+            return Err(Fault::LinkReplaced.into());
+        }
         let received = known
-            .filter(|_| hold.is_latest())
             .and_then(|handle| handle.detach())
             .filter(|_| greeting.received.is_some());
         let mut path = explore(&session.dialog(), role, false, 1)?;

@@ -110,6 +110,8 @@ struct Step {
 pub struct PassBegin {
     packets: u64,
     rate: Rate,
+    /// Time since which the rate was this one.
+    rated: Instant,
     drops: u64,
 }
 
@@ -178,6 +180,7 @@ impl TransferRate {
         PassBegin {
             packets,
             rate: self.rate(),
+            rated: self.rated,
             drops: self.drops,
         }
     }
@@ -185,7 +188,9 @@ impl TransferRate {
     /// Adapts to a pass of which `lost` packets did not arrive. If the rate has changed meanwhile, or the receiving host has
     /// dropped datagrams, the pass says nothing about the path.
     pub fn end_pass(&mut self, now: Instant, begin: PassBegin, lost: u64) -> Option<Why> {
-        let is_valid = begin.rate == self.rate() && begin.drops == self.drops;
+        // a search that found nothing ends at the rate at which it began
+        let is_same = begin.rate == self.rate() && begin.rated == self.rated;
+        let is_valid = is_same && begin.drops == self.drops;
         if !is_valid || self.search.step.is_some() || !self.may_change(now) {
             return None;
         }
@@ -201,6 +206,10 @@ impl TransferRate {
     /// Adapts to a report of the receiving host: true if it has dropped datagrams since the last one.
     pub fn handle_drops(&mut self, now: Instant, dropped: bool) -> Option<Why> {
         self.drops += u64::from(dropped);
+        if dropped {
+            // what the host drops says nothing about the path
+            self.rated = now;
+        }
         if let Some(step) = self.search.step {
             return dropped.then(|| self.end_search(now, step, step.carried));
         }
@@ -233,6 +242,12 @@ impl TransferRate {
         }
         let flow = self.meter.latest(self.short_window(), self.rated)?;
         self.begin_search(now, flow)
+    }
+
+    /// Ends a search, since the rate is limited otherwise.
+    pub fn cancel_search(&mut self, now: Instant) -> Option<Why> {
+        let step = self.search.step?;
+        Some(self.end_search(now, step, step.carried))
     }
 
     /// Takes whether the protocol uses the whole rate by its own rules. After ten round trips in which it did, it may have more.
@@ -294,7 +309,6 @@ impl TransferRate {
         let flow = self.meter.latest(self.short_window(), step.began)?;
         if !self.uses_rate(flow) {
             // the source or the receiver limits the transfer
-            self.search.wait = self.search.wait.min(WAIT_MAX / 2);
             return Some(self.end_search(now, step, step.carried));
         }
         if arrives(flow) {
@@ -325,7 +339,7 @@ impl TransferRate {
         let wait = self.search.wait;
         let is_fruitless = step.is_first && found == step.carried;
         let next_wait = if is_fruitless {
-            (wait * 2).min(WAIT_MAX)
+            (wait * 2).min(WAIT_MAX.max(wait))
         } else {
             SEARCH_INTERVAL.max(self.config.rtt * SEARCH_RTTS)
         };
@@ -373,8 +387,9 @@ impl TransferRate {
 fn is_overload(flows: [Flow; 2]) -> bool {
     let is_lost = |flow: Flow| flow.arrived < flow.sent * ARRIVED_MIN.0 / ARRIVED_MIN.1;
     let [before, last] = flows.map(|flow| flow.arrived);
-    let is_even = before * 3 <= last * 4 && last * 3 <= before * 4;
-    last > 0 && is_even && flows.into_iter().all(is_lost)
+    // a lost part bounds the numbers, which the peer chooses
+    let is_even = || before * 3 <= last * 4 && last * 3 <= before * 4;
+    last > 0 && flows.into_iter().all(is_lost) && is_even()
 }
 
 /// Reports whether all that was sent has arrived, within the accuracy of the reports.
@@ -496,6 +511,39 @@ mod tests {
         transfer.run(2000, 200, 100);
         assert_eq!(transfer.mbps(), 200, "{:?}", transfer.changes);
         assert_eq!(transfer.rate.courses(), 1);
+    }
+
+    #[test]
+    fn pass_with_a_search_in_it_says_nothing() {
+        let mut transfer = Transfer::new(Rules::Arrivals, 200, true);
+        let begin = transfer.rate.begin_pass(10_000);
+        transfer.run(2000, 200, 100);
+        assert_eq!(transfer.rate.courses(), 1);
+        assert_eq!(transfer.rate.end_pass(transfer.now, begin, 500), None);
+        let begin = transfer.rate.begin_pass(10_000);
+        assert!(transfer.rate.end_pass(transfer.now, begin, 5000).is_some());
+    }
+
+    #[test]
+    fn search_can_be_canceled() {
+        let mut transfer = Transfer::new(Rules::Arrivals, 20, true);
+        transfer.run(400, 200, 100);
+        assert!(transfer.mbps() > 20, "{:?}", transfer.changes);
+        let why = transfer.rate.cancel_search(transfer.now);
+        assert_eq!(why, Some(Why::Found));
+        assert!(transfer.mbps() < 200, "{:?}", transfer.changes);
+        assert_eq!(transfer.rate.cancel_search(transfer.now), None);
+    }
+
+    #[test]
+    fn any_numbers_of_a_peer_are_survived() {
+        let mut rate = Transfer::new(Rules::Arrivals, 200, false).rate;
+        for nth in 1..1000_u64 {
+            let arrived = if nth % 20 < 10 { 0 } else { u64::MAX };
+            let now = Instant::ZERO + TICK * nth as u32;
+            rate.handle_arrivals(now, nth * 100, arrived);
+            assert!(rate.rate() <= Rate::from_mbps(2000));
+        }
     }
 
     #[test]

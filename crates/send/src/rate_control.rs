@@ -130,7 +130,9 @@ impl RateControl {
         let mut rates = self.lock();
         let rates = rates.as_mut()?;
         if self.share.whole() != rates.rate.rate() {
-            return None;
+            // a limit by the time of day is below what a search wants
+            let why = rates.rate.cancel_search(now)?;
+            return self.set(rates, settings, why);
         }
         let why = rates.rate.handle_arrivals(now, sent, arrived)?;
         self.set(rates, settings, why)

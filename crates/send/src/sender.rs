@@ -146,7 +146,10 @@ impl<'a> Sending<'a, '_> {
         if let Some((memory, path)) = memory.zip(path.get()) {
             let found = rate.found().unwrap_or(path.rate);
             let rate = match self.transfer.learned.load() {
-                Learned::Path(memory) if memory.has_started => path.rate_after(memory.rate),
+                // without a brake, a start that continued beyond a remembered rate has not ended
+                Learned::Path(memory) if memory.has_started || memory.rate > path.rate => {
+                    path.rate_after(memory.rate)
+                }
                 Learned::Nothing
                 | Learned::Width(_)
                 | Learned::Path(_)

@@ -150,6 +150,7 @@ impl Program {
             if left.is_empty()
                 && let Some(found) = found
             {
+                stopping::answered();
                 return Ok(found);
             }
             if self.pending.len() > LINE_MAX {

@@ -66,12 +66,14 @@ fn wait(
 
 fn connect_by(clock: Clock, (host, port): (&str, u16), till: Instant) -> io::Result<TcpStream> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in dial::resolve(host, port)? {
-        let left = till.since(clock.now());
+    let addresses: Vec<_> = dial::resolve(host, port)?.into_iter().collect();
+    for (nth, address) in addresses.iter().enumerate() {
+        // an address that never answers leaves time for the others
+        let left = till.since(clock.now()) / (addresses.len() - nth) as u32;
         if left.is_zero() {
             break;
         }
-        match dial::dial(address, left) {
+        match dial::dial(*address, left) {
             Ok((stream, _)) => {
                 stream.set_nodelay(true)?;
                 stream.set_nonblocking(true)?;

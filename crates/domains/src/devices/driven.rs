@@ -175,10 +175,11 @@ impl DrivenDevices {
             } else {
                 present(self, segment) - bps
             };
-            if let Err(why) = self.set(*segment, *bps) {
-                faults.insert(*segment, why);
+            match self.set(*segment, *bps) {
+                Ok(()) => self.begin_guard(now, *segment, freed),
+                // it counts as present until it has succeeded
+                Err(why) => _ = faults.insert(*segment, why),
             }
-            self.begin_guard(now, *segment, freed);
         }
         let mut used = self.used(&higher);
         for (segment, bps) in higher {
@@ -285,8 +286,8 @@ impl DrivenDevices {
     }
 }
 
-/// Removes the other circuits of a device. Returns the rates of those that are kept, whether there were others, and the
-/// first fault.
+/// Removes the other circuits of a device. Returns the rates of those that are kept, whether others were removed, and
+/// the first fault.
 fn clean_one(
     driver: &mut dyn Driver,
     kept: &BTreeMap<CircuitId, (Segment, Flow)>,
@@ -305,11 +306,10 @@ fn clean_one(
             Some((segment, flow)) if one.flow == Some(*flow) => {
                 rates.extend(one.rate.map(|rate| (*segment, rate)));
             }
-            _ => {
-                has_removed = true;
-                let failed = driver.remove(one.id).err();
-                fault = fault.or(failed);
-            }
+            _ => match driver.remove(one.id) {
+                Ok(()) => has_removed = true,
+                Err(why) => fault = fault.or(Some(why)),
+            },
         }
     }
     (rates, has_removed, fault)

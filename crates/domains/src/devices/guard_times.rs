@@ -37,6 +37,7 @@ impl GuardTimes {
         }
         let till = now + guard;
         let freed = self.freed.entry(interface.to_owned()).or_default();
+        freed.retain(|one| now < one.till);
         freed.push(Freed { bps, till });
     }
 
