@@ -21,9 +21,13 @@ static ANSWERED: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn is_overdue() -> bool {
     interrupt::is_requested() && {
         let now = STOPPING.get_or_init(Clock::start).now();
-        let answered = Instant::from_nanos(ANSWERED.load(Ordering::Relaxed));
-        now >= (answered + GRACE).min(Instant::ZERO + GRACE_MAX)
+        now >= end(Instant::from_nanos(ANSWERED.load(Ordering::Relaxed)))
     }
+}
+
+/// Returns the end of all waits after the latest answer.
+fn end(answered: Instant) -> Instant {
+    (answered + GRACE).min(Instant::ZERO + GRACE_MAX)
 }
 
 /// Notes that a device has answered, so that others are waited for again.
@@ -53,3 +57,16 @@ const GRACE: Duration = Duration::from_secs(5);
 const GRACE_MAX: Duration = Duration::from_mins(1);
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_answer_gives_the_next_one_time_within_a_minute() {
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        for (answered, last) in [(0, 5), (4, 9), (54, 59), (57, 60), (90, 60)] {
+            assert_eq!(end(at(answered)), at(last));
+        }
+    }
+}

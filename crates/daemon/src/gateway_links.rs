@@ -136,7 +136,7 @@ impl GatewayLinks {
             plain,
         };
         // a peer that has only sent a greeting costs no thread
-        let handle = hold.begin(&self.settings).map_err(Fault::LinkStart)?;
+        let handle = hold.begin(&self.settings)?;
         carry(session, &handle, path, &agreed)
     }
 

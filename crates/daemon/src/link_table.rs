@@ -202,21 +202,23 @@ impl LinkHold<'_> {
     }
 
     /// Returns the link, and starts it if it does not run.
-    pub(crate) fn begin(&self, settings: &Arc<Settings>) -> io::Result<LinkHandle> {
+    pub(crate) fn begin(&self, settings: &Arc<Settings>) -> Result<LinkHandle, Fault> {
         let mut entries = self.table.lock();
         let entry = entries
             .get_mut(&self.name)
             .filter(|entry| self.is_of(entry))
             .ok_or_else(|| {
-                io::Error::other("it was ended to make room for links of other gateways")
+                let why = "it was ended to make room for links of other gateways";
+                Fault::LinkStart(io::Error::other(why))
             })?;
         if entry.latest != self.connection {
-            return Err(io::Error::other("a later connection carries it"));
+            return Err(Fault::LinkReplaced);
         }
         if let Some(handle) = entry.handle.clone().filter(|handle| !handle.is_over()) {
             return Ok(handle);
         }
-        let handle = link_thread::start(Arc::new(self.share.of(settings)))?;
+        let settings = Arc::new(self.share.of(settings));
+        let handle = link_thread::start(settings).map_err(Fault::LinkStart)?;
         handle.share_sessions(Arc::clone(&self.share) as Arc<dyn Quota>);
         entry.handle = Some(handle.clone());
         Ok(handle)
@@ -517,8 +519,8 @@ mod tests {
         assert!(slow.is_latest());
         let later = hold(&table, name(1), 1).unwrap();
         assert!(!slow.is_latest() && later.is_latest());
-        let why = slow.begin(&settings).unwrap_err().to_string();
-        assert_eq!(why, "a later connection carries it");
+        let refused = slow.begin(&settings).unwrap_err();
+        assert!(matches!(refused, Fault::LinkReplaced), "{refused}");
         assert!(later.begin(&settings).is_ok());
         assert!(slow.begin(&settings).is_err());
         drop(slow);

@@ -93,7 +93,7 @@ impl CalendarResources {
     }
 
     /// Returns the capacity of a path: at each time the lowest one of its links and interfaces.
-    /// What is freed within that time can be used after the guard time of the path.
+    /// Capacity that is freed within that time can be used after the guard time of the path.
     fn free_on(&self, path: &Path, from: Instant, till: Instant) -> Option<Offer> {
         let (unit, least) = (path.unit()?, path.least()?);
         let guard = path.guard();

@@ -649,6 +649,19 @@ mod tests {
     }
 
     #[test]
+    fn decrease_that_fails_delays_no_increase_of_free_capacity() {
+        let (mut devices, device) = with_guard(Duration::from_millis(200));
+        let (one, two) = (id_of(IN).0, id_of(OUT).0);
+        assert_eq!(devices.apply_at(&|| at(0), &[change(1, IN, 600)]), []);
+        device.fail_change(SimFault::Refused, 0);
+        let changes = [change(1, IN, 300), change(2, OUT, 400)];
+        let faults = devices.apply_at(&|| at(100), &changes);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert_eq!(rates(&device), [(one, 600), (two, 400)]);
+        assert_eq!(devices.next_end(), None);
+    }
+
+    #[test]
     fn increase_that_fails_after_its_guard_time_is_reported() {
         let (mut devices, device) = with_guard(Duration::from_millis(200));
         let mut apply =

@@ -158,7 +158,12 @@ impl Swift {
             self.calm = 0;
         }
         if let Some(doubt) = self.doubt {
-            return (self.judge(bps, doubt, ack), Duration::ZERO);
+            if now < doubt.frozen_till + LONGER_MAX {
+                return (self.judge(bps, doubt, ack), Duration::ZERO);
+            }
+            // no packet that left after the pause was reported: the doubt must not last
+            self.doubt = None;
+            self.queue.jumped = None;
         }
         if self.queue.length() < target(bps) / 2 {
             self.target_factor = 1.0;
@@ -578,6 +583,23 @@ mod tests {
         // the route of before
         run.till(2500, |_, _| 10_000);
         assert_eq!(run.swift.longer(), Duration::ZERO);
+    }
+
+    #[test]
+    fn doubt_ends_without_reports_of_later_packets() {
+        let mut run = Run::at(200);
+        run.till(2000, |_, _| 10_000);
+        // each report is about packets that left before the pause
+        let late = |millis: u64, paused| match millis_of(paused) {
+            0 => 100_000,
+            till => 100_000 + (millis.saturating_sub(till) * 1000) as u32,
+        };
+        run.till(2100, late);
+        assert!(run.swift.doubt.is_some());
+        run.till(9000, late);
+        assert!(run.swift.doubt.is_some());
+        run.till(13_000, late);
+        assert!(run.swift.doubt.is_none());
     }
 
     #[test]
