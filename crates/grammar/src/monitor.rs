@@ -49,7 +49,7 @@ pub struct Monitor {
     /// Do not store samples
     #[arg(long, help_heading = "Output")]
     pub no_store: bool,
-    /// Store samples in this SQLite database [default: monitor.db]
+    /// Store samples in this database of `SQLite` [default: monitor.db]
     ///
     /// It is `$XDG_STATE_HOME/lighthaul/monitor.db` or `~/.local/state/lighthaul/monitor.db`, and
     /// `/var/lib/lighthaul/monitor.db` for root.

@@ -105,7 +105,7 @@ fn full_receive_queue_is_no_silence() {
 fn last_frame_arrives_while_the_peer_still_sends() {
     let (control, mut peer) = start();
     let stream = control.open(0).unwrap();
-    let frame = [&header(60_000, 0, 0, 0)[..], &[7; 60_000]].concat();
+    let frame = [header(60_000, 0, 0, 0), vec![7; 60_000]].concat();
     for _ in 0..40 {
         peer.say(&frame).unwrap();
     }
