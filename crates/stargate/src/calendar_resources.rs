@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use lighthaul_base::trc::{Step, Trc};
 use lighthaul_base::{Instant, Rate};
@@ -24,6 +25,8 @@ pub struct CalendarResources {
     /// Paths that were searched already.
     paths: BTreeMap<Segment, Vec<Arc<Path>>>,
     bookings: BTreeMap<Key, Booked>,
+    /// Bookings of an earlier run whose guard times have no room.
+    unguarded: Vec<Key>,
     /// Number of the next booking.
     next: u64,
     /// Start of the history that the calendar has.
@@ -60,6 +63,7 @@ impl CalendarResources {
             owner,
             paths: BTreeMap::new(),
             bookings: BTreeMap::new(),
+            unguarded: Vec::new(),
             next: first_id,
             since: Instant::ZERO,
         }
@@ -80,6 +84,11 @@ impl CalendarResources {
     pub fn bookings(&self, key: Key) -> impl Iterator<Item = Id> {
         let booked = self.bookings.get(&key).into_iter();
         booked.flat_map(|booked| booked.segments.iter().map(|one| one.id))
+    }
+
+    /// Returns the reservations of an earlier run whose guard times have no room. Their increases may wait at the devices.
+    pub fn unguarded(&self) -> &[Key] {
+        &self.unguarded
     }
 
     fn paths(&mut self, segment: Segment) -> Result<Vec<Arc<Path>>, Refusal> {
@@ -122,13 +131,39 @@ impl CalendarResources {
         Offer::new(unit, usable)
     }
 
-    /// Books a vector on the first path that has its capacity until a guard time after each decrease. The time before
-    /// `now` takes no capacity.
+    /// Books a vector on all segments, or on none.
+    fn book_all(
+        &mut self,
+        now: Instant,
+        (segments, vector): (&[Segment], &Trc),
+        has_guard: bool,
+    ) -> Result<Booked, Refusal> {
+        let mut booked = Booked {
+            vector: vector.clone(),
+            segments: Vec::new(),
+        };
+        for segment in segments {
+            match self.book(now, *segment, vector, has_guard) {
+                Ok(one) => booked.segments.push(one),
+                Err(refusal) => {
+                    for one in booked.segments {
+                        let _ = self.calendar.release(now, one.id);
+                    }
+                    return Err(refusal);
+                }
+            }
+        }
+        Ok(booked)
+    }
+
+    /// Books a vector on the first path that has its capacity, until a guard time after each decrease if it has guard
+    /// times. The time before `now` takes no capacity.
     fn book(
         &mut self,
         now: Instant,
         segment: Segment,
         vector: &Trc,
+        has_guard: bool,
     ) -> Result<BookedSegment, Refusal> {
         for path in self.paths(segment)? {
             let unit = path.unit().map_or(1, Rate::as_bps);
@@ -138,7 +173,12 @@ impl CalendarResources {
             if !vector.steps().iter().all(fits) {
                 continue;
             }
-            let steps = guard::trail(vector.steps(), path.guard());
+            let guard = if has_guard {
+                path.guard()
+            } else {
+                Duration::ZERO
+            };
+            let steps = guard::trail(vector.steps(), guard);
             if let Some(id) = self.take(now, &path, steps) {
                 return Ok(BookedSegment {
                     id,
@@ -163,6 +203,23 @@ impl CalendarResources {
         self.calendar.restore(now, id, saved).ok()?;
         self.next += 1;
         Some(id)
+    }
+
+    /// Adds guard times to a booking. Returns false if they have no room.
+    fn add_guard(&mut self, now: Instant, vector: &Trc, booked: &mut BookedSegment) -> bool {
+        let path = Arc::clone(&booked.path);
+        if path.guard().is_zero() {
+            return true;
+        }
+        let from = now.max(booked.from);
+        let _ = self.calendar.release(from, booked.id);
+        let steps = guard::trail(vector.steps(), path.guard());
+        let guarded = self.take(from, &path, steps);
+        let has_guard = guarded.is_some();
+        let id = guarded.or_else(|| self.take(from, &path, vector.steps().to_vec()));
+        // what was booked has room
+        booked.id = id.unwrap_or(booked.id);
+        has_guard
     }
 
     /// Frees the bookings of a vector from `now` on, except for a guard time after what the devices have begun.
@@ -244,23 +301,35 @@ impl Resources for CalendarResources {
             // nothing is known about that time
             return Err(Refusal::NoCapacity);
         }
-        let mut booked = Booked {
-            vector: vector.clone(),
-            segments: Vec::new(),
-        };
-        for segment in segments {
-            match self.book(now, *segment, vector) {
-                Ok(one) => booked.segments.push(one),
-                Err(refusal) => {
-                    for one in booked.segments {
-                        let _ = self.calendar.release(now, one.id);
-                    }
-                    return Err(refusal);
-                }
-            }
-        }
+        let booked = self.book_all(now, (segments, vector), true)?;
         self.bookings.insert(key, booked);
         Ok(())
+    }
+
+    fn hold_again(
+        &mut self,
+        now: Instant,
+        key: Key,
+        segments: &[Segment],
+        vector: &Trc,
+    ) -> Result<(), Refusal> {
+        let booked = self.book_all(now, (segments, vector), false)?;
+        self.bookings.insert(key, booked);
+        Ok(())
+    }
+
+    fn add_guards(&mut self, now: Instant) {
+        let mut bookings = core::mem::take(&mut self.bookings);
+        for (key, booked) in &mut bookings {
+            let mut has_guard = true;
+            for one in &mut booked.segments {
+                has_guard &= self.add_guard(now, &booked.vector, one);
+            }
+            if !has_guard {
+                self.unguarded.push(*key);
+            }
+        }
+        self.bookings = bookings;
     }
 
     fn commit(&mut self, _now: Instant, _key: Key) {}
@@ -288,7 +357,6 @@ mod tests {
     use alloc::borrow::ToOwned;
     use alloc::format;
     use alloc::vec;
-    use core::time::Duration;
 
     use lighthaul_calendar::{Config, Limits, Link, Topology};
 
