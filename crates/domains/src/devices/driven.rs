@@ -19,7 +19,7 @@ use std::time::Duration;
 use lighthaul_base::trc::{Step, Trc};
 use lighthaul_base::{Instant, Rate};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
-use lighthaul_circuit::driver::{Capabilities, Change, Driver};
+use lighthaul_circuit::driver::{Change, Driver};
 use lighthaul_circuit::flow::Flow;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{Key, RateChange, Segment};
@@ -39,7 +39,7 @@ pub struct SegmentCircuit {
 
 /// Devices behind drivers, one for each interface.
 #[derive(Debug)]
-pub struct DrivenDevices {
+pub(super) struct DrivenDevices {
     drivers: BTreeMap<String, Box<dyn Driver>>,
     circuits: BTreeMap<Segment, Circuit>,
     /// Rates of the reservations.
@@ -63,7 +63,7 @@ pub struct DrivenDevices {
 impl DrivenDevices {
     /// Returns devices with these drivers by their interfaces. Reservations of a pair of ports without a circuit fail
     /// when they start.
-    pub fn new(
+    pub(super) fn new(
         drivers: BTreeMap<String, Box<dyn Driver>>,
         circuits: BTreeMap<Segment, SegmentCircuit>,
     ) -> Self {
@@ -90,14 +90,6 @@ impl DrivenDevices {
             guards: GuardTimes::default(),
             clock: Clock::start(),
         }
-    }
-
-    /// Returns what the devices can do, by their interfaces.
-    pub fn capabilities(&self) -> BTreeMap<String, Capabilities> {
-        let drivers = self.drivers.iter();
-        drivers
-            .map(|(interface, driver)| (interface.clone(), driver.capabilities()))
-            .collect()
     }
 
     /// Notes the rates of reservations, and returns the circuits to change.

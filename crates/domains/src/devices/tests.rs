@@ -14,7 +14,8 @@ use lighthaul_stargate::{
     Agent, CalendarResources, CorrelationId, DomainId, Key, PortId, Resources, Segment,
 };
 
-use super::{DrivenDevices, SegmentCircuit};
+use super::SegmentCircuit;
+use super::driven::DrivenDevices;
 
 #[test]
 fn granted_vectors_are_kept_by_devices_with_guard_times() {
