@@ -185,12 +185,15 @@ mod tests {
     #[test]
     fn paths_that_were_granted_without_guard_times_are_kept() {
         let (first, second) = ("2s-10s 100Mb/s", "10s-20s 100Mb/s");
-        for vectors in [[first, second], [second, first]] {
+        for (vectors, unguarded) in [([first, second], key(1)), ([second, first], key(2))] {
             let domain = restarted(&vectors);
+            assert_eq!(domain.resources().unguarded(), [unguarded]);
             let mut stages = domain.reservations().map(Reservation::stage);
             assert!(stages.all(|stage| stage == Stage::Committed), "{vectors:?}");
         }
         // each has the guard time for which there is room
+        let apart = restarted(&[first, "12s-20s 100Mb/s"]);
+        assert_eq!(apart.resources().unguarded(), []);
         let mut domain = restarted(&[first, "11s-20s 100Mb/s"]);
         let offer = domain.resources_mut().free(SEGMENT, at(5), at(30));
         let offer = offer.unwrap();
