@@ -4,8 +4,10 @@
 #![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
@@ -15,6 +17,7 @@ use lighthaul_circuit::exec::config::Config;
 use lighthaul_circuit::tl1::{SwitchConfig, Tl1};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
+use lighthaul_io::host::wait::pause;
 use lighthaul_testkit::allowance;
 
 #[test]
@@ -39,8 +42,12 @@ fn stop_ends_all_waits_for_devices_and_says_so() {
     let expected = format!("switch {address}: cannot connect: no answer within 1 s");
     assert_eq!(why, expected, "before the stop");
 
+    let mut slow = slow_switch();
+
     interrupt::request();
     let clock = Clock::start();
+    // three answers, each within the time for one
+    assert!(slow.inspect().is_ok());
     let why = hung.inspect().unwrap_err().to_string();
     assert!(
         why.ends_with("it did not answer before Lighthaul had to stop, and was killed"),
@@ -52,6 +59,30 @@ fn stop_ends_all_waits_for_devices_and_says_so() {
     let took = clock.now().since(Instant::ZERO);
     assert!(took < allowance(60), "{took:?}");
     drop((fill, listener));
+}
+
+/// Returns the driver of a switch that completes each command after two seconds.
+fn slow_switch() -> Tl1 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let driver = switch(&listener.local_addr().unwrap().to_string(), "9m");
+    thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let (mut stream, mut command) = (stream, Vec::new());
+        while reader
+            .read_until(b';', &mut command)
+            .is_ok_and(|count| count > 0)
+        {
+            pause(Duration::from_secs(2));
+            let text = String::from_utf8(std::mem::take(&mut command)).unwrap();
+            let tag = text.trim_end_matches(';').split(':').nth(3).unwrap();
+            let response = format!("\r\n\n   SIM 26-11-26 22:52:20\r\nM  {tag} COMPLD\r\n;");
+            if stream.write_all(response.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    driver
 }
 
 /// Returns the driver of a switch with this time limit.

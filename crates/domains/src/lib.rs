@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  callers --> service thread --> store (SQLite, one transaction a turn)
-//!                 |   ^     \---> device thread --> devices
+//!                 |   ^     \---> device thread --> a thread for each interface
 //!                 v   |
 //!              transport: one link for each neighbor, TLS 1.3 with pinned keys
 //! ```
@@ -26,7 +26,7 @@ pub mod transport;
 mod wall_clock;
 
 pub use config::DomainConfig;
-pub use devices::{DeviceFault, Devices, DrivenDevices, RecordingDevices};
+pub use devices::{DeviceFault, Devices, ParallelDevices, RecordingDevices};
 pub use error::Error;
 pub use service::{Handle, Service, Status, Ticket};
 pub use store::RecordStore;

@@ -30,7 +30,7 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     let mut config = DomainConfig::read(&settings.config).map_err(Fault::Domain)?;
     let devices = config.devices.open().map_err(Fault::Domain)?;
     config
-        .add_limits(&devices.capabilities())
+        .add_limits(devices.capabilities())
         .map_err(|why| lighthaul_domains::Error::Config {
             path: settings.config.clone(),
             why,

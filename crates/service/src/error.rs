@@ -210,7 +210,7 @@ pub(crate) fn of_control(why: &ControlError) -> Code {
     match why {
         ControlError::NotRunning { .. } => Code::Open,
         ControlError::Lost { .. } | ControlError::InUse(_) => Code::Network,
-        ControlError::Malformed(_) => Code::Protocol,
+        ControlError::Malformed(_) | ControlError::Version { .. } => Code::Protocol,
         ControlError::Create { .. } => Code::Io,
         ControlError::Problem(problem) => match problem {
             Problem::OtherUser | Problem::OtherSource { .. } => Code::Permission,

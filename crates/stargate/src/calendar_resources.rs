@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use lighthaul_base::trc::{Step, Trc};
 use lighthaul_base::{Instant, Rate};
@@ -24,6 +25,8 @@ pub struct CalendarResources {
     /// Paths that were searched already.
     paths: BTreeMap<Segment, Vec<Arc<Path>>>,
     bookings: BTreeMap<Key, Booked>,
+    /// Bookings of an earlier run whose guard times have no room.
+    unguarded: Vec<Key>,
     /// Number of the next booking.
     next: u64,
     /// Start of the history that the calendar has.
@@ -33,10 +36,17 @@ pub struct CalendarResources {
 /// Bookings of a reservation.
 #[derive(Clone, Debug)]
 struct Booked {
-    /// Bookings, one for each segment, and the time from which each takes capacity: the rest of a vector that had begun.
-    ids: Vec<(Id, Instant)>,
-    /// Start of the vector.
-    start: Instant,
+    vector: Trc,
+    segments: Vec<BookedSegment>,
+}
+
+/// Booking of one segment.
+#[derive(Clone, Debug)]
+struct BookedSegment {
+    id: Id,
+    path: Arc<Path>,
+    /// Time from which it takes capacity: that of the booking, if the vector had begun.
+    from: Instant,
 }
 
 impl CalendarResources {
@@ -53,6 +63,7 @@ impl CalendarResources {
             owner,
             paths: BTreeMap::new(),
             bookings: BTreeMap::new(),
+            unguarded: Vec::new(),
             next: first_id,
             since: Instant::ZERO,
         }
@@ -72,7 +83,12 @@ impl CalendarResources {
     /// Returns the bookings of a reservation, one for each segment.
     pub fn bookings(&self, key: Key) -> impl Iterator<Item = Id> {
         let booked = self.bookings.get(&key).into_iter();
-        booked.flat_map(|booked| booked.ids.iter().map(|(id, _)| *id))
+        booked.flat_map(|booked| booked.segments.iter().map(|one| one.id))
+    }
+
+    /// Returns the reservations of an earlier run whose guard times have no room. Their increases may wait at the devices.
+    pub fn unguarded(&self) -> &[Key] {
+        &self.unguarded
     }
 
     fn paths(&mut self, segment: Segment) -> Result<Vec<Arc<Path>>, Refusal> {
@@ -92,18 +108,17 @@ impl CalendarResources {
         Ok(paths)
     }
 
-    /// Returns the capacity of a path: at each time the lowest one of its links and interfaces.
-    /// Capacity that is freed within that time can be used after the guard time of the path.
+    /// Returns the capacity of a path: at each time the lowest one of its links and interfaces until the end of the
+    /// guard time of the path.
     fn free_on(&self, path: &Path, from: Instant, till: Instant) -> Option<Offer> {
         let (unit, least) = (path.unit()?, path.least()?);
         let guard = path.guard();
-        let known = (from - guard).max(self.since);
         let resources = path.resources().map(|resource| {
-            let free = self.calendar.free(resource, self.owner, known, till);
+            let free = self.calendar.free(resource, self.owner, from, till + guard);
             let steps = free.filter_map(|free| {
                 Some(Step {
                     from: free.from,
-                    till: free.till.min(till),
+                    till: free.till.min(till + guard),
                     rate: Rate::from_bps(free.bps).filter(|rate| *rate >= least)?,
                 })
             });
@@ -111,20 +126,45 @@ impl CalendarResources {
             Offer::new(unit, steps.collect())
         });
         let free = resources.reduce(|one, two| one?.intersect(&two?))??;
-        let mut usable = guard::usable(free.steps(), guard, known, (from, till));
+        let mut usable = guard::usable(free.steps(), guard, (from, till));
         usable.truncate(crate::offer::RANGES_MAX);
         Offer::new(unit, usable)
     }
 
-    /// Books a vector on the first path that has its capacity, from a guard time before each increase on. Takes it from
-    /// `now` on, or also the guard time before `now` if the vector has not begun. Returns that time.
+    /// Books a vector on all segments, or on none.
+    fn book_all(
+        &mut self,
+        now: Instant,
+        (segments, vector): (&[Segment], &Trc),
+        has_guard: bool,
+    ) -> Result<Booked, Refusal> {
+        let mut booked = Booked {
+            vector: vector.clone(),
+            segments: Vec::new(),
+        };
+        for segment in segments {
+            match self.book(now, *segment, vector, has_guard) {
+                Ok(one) => booked.segments.push(one),
+                Err(refusal) => {
+                    for one in booked.segments {
+                        let _ = self.calendar.release(now, one.id);
+                    }
+                    return Err(refusal);
+                }
+            }
+        }
+        Ok(booked)
+    }
+
+    /// Books a vector on the first path that has its capacity, until a guard time after each decrease if it has guard
+    /// times. The time before `now` takes no capacity.
     fn book(
         &mut self,
         now: Instant,
         segment: Segment,
         vector: &Trc,
-    ) -> Result<(Id, Instant), Refusal> {
-        let id = Id(self.next);
+        has_guard: bool,
+    ) -> Result<BookedSegment, Refusal> {
         for path in self.paths(segment)? {
             let unit = path.unit().map_or(1, Rate::as_bps);
             let fits = |step: &Step| {
@@ -133,25 +173,72 @@ impl CalendarResources {
             if !vector.steps().iter().all(fits) {
                 continue;
             }
-            let steps = guard::lead(vector.steps(), path.guard());
-            let start = vector.start() - path.guard();
-            let from = if now <= vector.start() {
-                now.min(start)
+            let guard = if has_guard {
+                path.guard()
             } else {
-                now
+                Duration::ZERO
             };
-            let saved = SavedBooking {
-                sequence: id.0,
-                request: self.request(&path, (start, vector.end()), &steps),
-                path,
-                steps,
-            };
-            if self.calendar.restore(from, id, saved).is_ok() {
-                self.next += 1;
-                return Ok((id, from));
+            let steps = guard::trail(vector.steps(), guard);
+            if let Some(id) = self.take(now, &path, steps) {
+                return Ok(BookedSegment {
+                    id,
+                    path,
+                    from: now,
+                });
             }
         }
         Err(Refusal::NoCapacity)
+    }
+
+    /// Books steps on a path, if it has their capacity.
+    fn take(&mut self, now: Instant, path: &Arc<Path>, steps: Vec<Step>) -> Option<Id> {
+        let id = Id(self.next);
+        let ends = (steps.first()?.from, steps.last()?.till);
+        let saved = SavedBooking {
+            sequence: id.0,
+            request: self.request(path, ends, &steps),
+            path: Arc::clone(path),
+            steps,
+        };
+        self.calendar.restore(now, id, saved).ok()?;
+        self.next += 1;
+        Some(id)
+    }
+
+    /// Adds guard times to a booking. Returns false if they have no room.
+    fn add_guard(&mut self, now: Instant, vector: &Trc, booked: &mut BookedSegment) -> bool {
+        let path = Arc::clone(&booked.path);
+        if path.guard().is_zero() {
+            return true;
+        }
+        let from = now.max(booked.from);
+        let _ = self.calendar.release(from, booked.id);
+        let steps = guard::trail(vector.steps(), path.guard());
+        let guarded = self.take(from, &path, steps);
+        let has_guard = guarded.is_some();
+        let id = guarded.or_else(|| self.take(from, &path, vector.steps().to_vec()));
+        // what was booked has room
+        booked.id = id.unwrap_or(booked.id);
+        has_guard
+    }
+
+    /// Frees the bookings of a vector from `now` on, except for a guard time after what the devices have begun.
+    fn give_back(&mut self, now: Instant, booked: Booked) {
+        let begun = booked.vector.steps().iter();
+        let begun = begun.filter(|step| step.from <= now).map(|step| Step {
+            till: step.till.min(now),
+            ..*step
+        });
+        let begun: Vec<Step> = begun.collect();
+        for BookedSegment { id, path, from } in booked.segments {
+            // after the clock was set back, the time before the booking is not part of it
+            let from = now.max(from);
+            let _ = self.calendar.release(from, id);
+            let steps = guard::trail(&begun, path.guard());
+            if steps.last().is_some_and(|last| from < last.till) {
+                self.take(from, &path, steps);
+            }
+        }
     }
 
     fn request(
@@ -214,37 +301,42 @@ impl Resources for CalendarResources {
             // nothing is known about that time
             return Err(Refusal::NoCapacity);
         }
-        let mut ids = Vec::new();
-        for segment in segments {
-            match self.book(now, *segment, vector) {
-                Ok(booked) => ids.push(booked),
-                Err(refusal) => {
-                    for (id, from) in ids {
-                        let _ = self.calendar.release(from, id);
-                    }
-                    return Err(refusal);
-                }
+        let booked = self.book_all(now, (segments, vector), true)?;
+        self.bookings.insert(key, booked);
+        Ok(())
+    }
+
+    fn hold_again(
+        &mut self,
+        now: Instant,
+        key: Key,
+        segments: &[Segment],
+        vector: &Trc,
+    ) -> Result<(), Refusal> {
+        let booked = self.book_all(now, (segments, vector), false)?;
+        self.bookings.insert(key, booked);
+        Ok(())
+    }
+
+    fn add_guards(&mut self, now: Instant) {
+        let mut bookings = core::mem::take(&mut self.bookings);
+        for (key, booked) in &mut bookings {
+            let mut has_guard = true;
+            for one in &mut booked.segments {
+                has_guard &= self.add_guard(now, &booked.vector, one);
+            }
+            if !has_guard {
+                self.unguarded.push(*key);
             }
         }
-        let start = vector.start();
-        self.bookings.insert(key, Booked { ids, start });
-        Ok(())
+        self.bookings = bookings;
     }
 
     fn commit(&mut self, _now: Instant, _key: Key) {}
 
     fn release(&mut self, now: Instant, key: Key) {
-        let Some(booked) = self.bookings.remove(&key) else {
-            return;
-        };
-        for (id, from) in booked.ids {
-            // after the clock was set back, the time before the booking is not part of it
-            let from = if now < booked.start {
-                from
-            } else {
-                now.max(from)
-            };
-            let _ = self.calendar.release(from, id);
+        if let Some(booked) = self.bookings.remove(&key) {
+            self.give_back(now, booked);
         }
     }
 }
@@ -265,7 +357,6 @@ mod tests {
     use alloc::borrow::ToOwned;
     use alloc::format;
     use alloc::vec;
-    use core::time::Duration;
 
     use lighthaul_calendar::{Config, Limits, Link, Topology};
 
@@ -333,14 +424,14 @@ mod tests {
         let early = hold(&mut limited, 0, 2, "11s-20s 41Mb/s");
         assert_eq!(early, Err(Refusal::NoCapacity));
         hold(&mut limited, 0, 3, "12s-20s 61Mb/s").unwrap();
-        // no later vector ends in the guard time before an increase
+        // no later vector ends less than a guard time before an increase
         let late = hold(&mut limited, 0, 4, "5s-11s 40Mb/s");
         assert_eq!(late, Err(Refusal::NoCapacity));
         hold(&mut limited, 0, 5, "5s-10s 40Mb/s").unwrap();
     }
 
     #[test]
-    fn guard_time_before_now_is_booked_once() {
+    fn released_capacity_is_used_for_a_guard_time_if_the_vector_has_begun() {
         let mut limited = with_guard();
         hold(&mut limited, 0, 1, "2s-100s 50Mb/s").unwrap();
         limited.release(at(50), key(1));
@@ -355,6 +446,81 @@ mod tests {
         // after a start, only the rest of a vector is booked
         let mut again = with_guard();
         hold(&mut again, 50, 1, "49s-60s 100Mb/s").unwrap();
+        // an increase that did not begin is not in use
+        let mut rising = with_guard();
+        hold(&mut rising, 0, 1, "2s-11s 10Mb/s, 11s-60s 100Mb/s").unwrap();
+        rising.release(at(10), key(1));
+        hold(&mut rising, 10, 2, "11s-60s 90Mb/s").unwrap();
+        let early = hold(&mut rising, 10, 3, "11s-60s 10Mb/s");
+        assert_eq!(early, Err(Refusal::NoCapacity));
+        hold(&mut rising, 10, 4, "12s-60s 10Mb/s").unwrap();
+    }
+
+    /// Returns a port of 100 Mb/s that enters a domain, and two that leave it, by interfaces with guard times of nine
+    /// seconds and of two.
+    fn with_two_guards() -> CalendarResources {
+        let names = ["a", "b", "c", "core"].map(ToOwned::to_owned);
+        let link = |from: usize, to: usize| Link {
+            name: format!("{from}-{to}"),
+            from: names[from].clone(),
+            to: names[to].clone(),
+            capacity: Rate::from_mbps(100),
+            channel: Rate::from_mbps(1),
+            guard: Duration::ZERO,
+            cost: 1,
+        };
+        let links = vec![link(0, 3), link(3, 1), link(3, 2)];
+        let mut inside = Topology::new(names.to_vec(), links).unwrap();
+        for (interface, link, seconds) in [("eth0", "3-1", 9), ("eth1", "3-2", 2)] {
+            let link = inside.link(link).unwrap();
+            inside.attach(interface, &[link]).unwrap();
+            let limits = Limits {
+                capacity: Rate::from_mbps(100),
+                channel: Rate::from_mbps(1),
+                least: Rate::from_mbps(1),
+                guard: Duration::from_secs(seconds),
+                packet_bytes: 0,
+                circuits_max: 9,
+            };
+            inside.set_limits(interface, limits).unwrap();
+        }
+        let node = |name| inside.node(name).unwrap();
+        let ports = [
+            (PortId(1), node("a")),
+            (PortId(2), node("b")),
+            (PortId(3), node("c")),
+        ];
+        let ports = ports.into();
+        let calendar = Calendar::new(inside, Config::default()).unwrap();
+        CalendarResources::new(calendar, ports, Owner(0), 1)
+    }
+
+    #[test]
+    fn link_of_two_interfaces_is_used_until_the_guard_time_of_each_circuit() {
+        let slow = SEGMENT;
+        let fast = Segment {
+            egress: PortId(3),
+            ..SEGMENT
+        };
+        let mut shared = with_two_guards();
+        let mut hold =
+            |id, segment, vector: &str| shared.hold(at(0), key(id), &[segment], &vector_of(vector));
+        hold(1, slow, "2s-10s 100Mb/s").unwrap();
+        // the slow device may use the shared link until 19 s
+        let early = hold(2, fast, "18s-30s 1Mb/s");
+        assert_eq!(early, Err(Refusal::NoCapacity));
+        hold(2, fast, "19s-30s 100Mb/s").unwrap();
+        // and the fast one until 32 s
+        let early = hold(3, slow, "31s-40s 1Mb/s");
+        assert_eq!(early, Err(Refusal::NoCapacity));
+        hold(3, slow, "32s-40s 100Mb/s").unwrap();
+        let offer = shared.free(fast, at(0), at(60)).unwrap();
+        let offered: Vec<_> = offer
+            .steps()
+            .iter()
+            .map(|one| (one.from, one.till))
+            .collect();
+        assert_eq!(offered, [(at(49), at(60))]);
     }
 
     /// Lets a device with channels of 30 Mb/s, and 90 Mb/s for all, make the circuits of the link.

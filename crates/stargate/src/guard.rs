@@ -1,18 +1,19 @@
 //! Guard time of a device between a decrease and an increase that uses the same capacity.
 //!
-//! The device decreases first. The old rate may be in use for a guard time. Only then does the device increase another
-//! rate, which carries nothing for a second guard time:
+//! The device decreases first. The old rate may be in use for a guard time. Only then does a device increase another
+//! rate, which carries nothing for the guard time of its own device:
 //!
 //! ```text
-//! decreased circuit   #########
-//! increased circuit            |-guard-|-guard-##########
-//!                              ^ boundary
-//!                                      ^ increase: `usable` offers the capacity from here on
+//! decreased circuit   #########|-guard-|
+//! increased circuit                    |-guard-##########
+//!                              ^ decrease: `trail` books the capacity until the end of the guard time
+//!                                      ^ increase
 //!                                              ^ `Losses::guard` counts until here
 //! ```
 //!
-//! The first guard time is part of the capacity: [`usable`] offers what was free for a guard time, and [`lead`] books
-//! each increase that much earlier. So no later booking ends within it, and capacity that was free costs it no more.
+//! Each circuit books the guard time of its own device after each of its decreases. So the circuits that share a link
+//! can have different guard times, and each one waits for the other. [`usable`] offers what is free for a guard time
+//! longer.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -20,50 +21,46 @@ use core::time::Duration;
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate};
 
-/// Returns the capacity in `from..till` that has been free for a guard time: at each time the lowest rate since then.
-/// The steps are those from `known` on; what was free before is taken for free at `known`.
+/// Returns the capacity in `from..till` that stays free for a guard time: at each time the lowest rate until then.
+/// Nothing is free in gaps between the steps, and after them.
 pub(crate) fn usable(
     steps: &[Step],
     guard: Duration,
-    known: Instant,
     (from, till): (Instant, Instant),
 ) -> Vec<Step> {
-    let pieces = pieces(steps, known);
+    let pieces = pieces(steps, from);
     let ends = pieces
         .iter()
-        .flat_map(|piece| [piece.from, piece.till + guard]);
+        .flat_map(|piece| [piece.from - guard, piece.till]);
     let inside = ends.filter(|at| from < *at && *at < till);
     let points = sorted(inside.chain([from, till]).collect());
     let mut found = Vec::new();
     let mut first = 0;
     for pair in points.windows(2) {
         let (from, till) = (pair[0], pair[1]);
-        while pieces
-            .get(first)
-            .is_some_and(|one| one.till + guard <= from)
-        {
+        while pieces.get(first).is_some_and(|one| one.till <= from) {
             first += 1;
         }
-        let near = pieces[first..].iter().take_while(|one| one.from <= from);
+        let near = pieces[first..].iter();
+        let near = near.take_while(|one| one.from - guard <= from);
         let least = near.map(|one| one.rate).min().flatten();
         push(&mut found, from, till, least);
     }
     found
 }
 
-/// Returns the steps of a vector with each increase a guard time earlier: at each time the highest rate until then.
-pub(crate) fn lead(steps: &[Step], guard: Duration) -> Vec<Step> {
-    let ends = steps.iter().flat_map(|step| [step.from - guard, step.till]);
+/// Returns the steps of a vector with each decrease a guard time later: at each time the highest rate since then.
+pub(crate) fn trail(steps: &[Step], guard: Duration) -> Vec<Step> {
+    let ends = steps.iter().flat_map(|step| [step.from, step.till + guard]);
     let points = sorted(ends.collect());
     let mut found = Vec::new();
     let mut first = 0;
     for pair in points.windows(2) {
         let (from, till) = (pair[0], pair[1]);
-        while steps.get(first).is_some_and(|one| one.till <= from) {
+        while steps.get(first).is_some_and(|one| one.till + guard <= from) {
             first += 1;
         }
-        let near = steps[first..].iter();
-        let near = near.take_while(|one| one.from - guard <= from);
+        let near = steps[first..].iter().take_while(|one| one.from <= from);
         let most = near.map(|one| one.rate).max();
         push(&mut found, from, till, most);
     }
@@ -141,34 +138,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn usable_capacity_was_free_for_a_guard_time(
-            rates in prop::collection::vec(0_u64..4, 1..30), guard in 0_usize..6, from in 0_usize..8,
+        fn usable_capacity_stays_free_for_a_guard_time(
+            rates in prop::collection::vec(0_u64..4, 1..30), guard in 0_usize..6, from in 0_usize..8, ticks in 1_usize..30,
         ) {
-            let till = rates.len().max(from + 1);
-            let known = from.saturating_sub(guard);
-            let seen = steps(&rates[known.min(rates.len())..]);
-            let seen: Vec<Step> = seen.iter().map(|step| Step {
-                from: step.from + Duration::from_nanos(known as u64),
-                till: step.till + Duration::from_nanos(known as u64),
-                rate: step.rate,
-            }).collect();
-            let guard_time = Duration::from_nanos(guard as u64);
+            let till = from + ticks;
+            let known: Vec<u64> = (0..rates.len()).map(|tick| if tick < from { 0 } else { rates[tick] }).collect();
             let expected: Vec<u64> = (0..till).map(|tick| {
-                let window = tick.saturating_sub(guard).max(known)..=tick;
-                let least = window.map(|tick| rates.get(tick).copied().unwrap_or(0)).min();
+                let window = tick..=tick + guard;
+                let least = window.map(|tick| known.get(tick).copied().unwrap_or(0)).min();
                 if tick < from { 0 } else { least.unwrap_or(0) }
             }).collect();
-            prop_assert_eq!(usable(&seen, guard_time, at(known), (at(from), at(till))), steps(&expected));
+            let guard_time = Duration::from_nanos(guard as u64);
+            prop_assert_eq!(usable(&steps(&known), guard_time, (at(from), at(till))), steps(&expected));
         }
 
         #[test]
-        fn increases_are_booked_a_guard_time_earlier(rates in prop::collection::vec(0_u64..4, 1..30), guard in 0_usize..6) {
+        fn decreases_are_booked_a_guard_time_later(rates in prop::collection::vec(0_u64..4, 1..30), guard in 0_usize..6) {
             let guard_time = Duration::from_nanos(guard as u64);
-            let expected: Vec<u64> = (0..rates.len()).map(|tick| {
-                let last = (tick + guard).min(rates.len() - 1);
-                rates[tick..=last].iter().copied().max().unwrap_or(0)
+            let expected: Vec<u64> = (0..rates.len() + guard).map(|tick| {
+                let window = tick.saturating_sub(guard)..=tick;
+                window.map(|tick| rates.get(tick).copied().unwrap_or(0)).max().unwrap_or(0)
             }).collect();
-            prop_assert_eq!(lead(&steps(&rates), guard_time), steps(&expected));
+            prop_assert_eq!(trail(&steps(&rates), guard_time), steps(&expected));
         }
     }
 }

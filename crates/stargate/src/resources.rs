@@ -22,6 +22,20 @@ pub trait Resources {
         vector: &Trc,
     ) -> Result<(), Refusal>;
 
+    /// Books a vector that was granted before a restart, even if its guard times have no room.
+    fn hold_again(
+        &mut self,
+        now: Instant,
+        key: Key,
+        segments: &[Segment],
+        vector: &Trc,
+    ) -> Result<(), Refusal> {
+        self.hold(now, key, segments, vector)
+    }
+
+    /// Adds guard times to the vectors that were booked again, where they have room.
+    fn add_guards(&mut self, _now: Instant) {}
+
     /// Notes that the booking is committed. Held and committed bookings take the same capacity.
     fn commit(&mut self, now: Instant, key: Key);
 

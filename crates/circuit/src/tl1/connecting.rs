@@ -50,7 +50,10 @@ fn wait(
     loop {
         let look = stopping::next_look(clock, till);
         match connected.recv_timeout(look.since(clock.now())) {
-            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Ok(stream)) => {
+                stopping::answered();
+                return Ok(stream);
+            }
             Ok(Err(why)) if is_timeout(&why) => return Err(silent()),
             Ok(Err(why)) => return Err(SwitchFault::Connect(why.to_string())),
             Err(RecvTimeoutError::Disconnected) => return Err(silent()),

@@ -139,20 +139,24 @@ impl Session {
         loop {
             while let Some(message) = self.decoder.pop() {
                 match message {
-                    Message::Acknowledgement { tag, code } if tag == pending.tag => match code {
-                        Acknowledgement::InProgress => {
-                            pending.limit = pending.limit.max(self.limits.list);
+                    Message::Acknowledgement { tag, code } if tag == pending.tag => {
+                        stopping::answered();
+                        match code {
+                            Acknowledgement::InProgress => {
+                                pending.limit = pending.limit.max(self.limits.list);
+                            }
+                            Acknowledgement::AllRight if !pending.is_query => {
+                                return Ok(Answer::Response(empty_response(tag)));
+                            }
+                            Acknowledgement::RepeatLater => return Ok(Answer::Busy),
+                            Acknowledgement::AllRight
+                            | Acknowledgement::PrintoutFollows
+                            | Acknowledgement::NoAcknowledgement
+                            | Acknowledgement::NoGood => return Err(pending.not_accepted(code)),
                         }
-                        Acknowledgement::AllRight if !pending.is_query => {
-                            return Ok(Answer::Response(empty_response(tag)));
-                        }
-                        Acknowledgement::RepeatLater => return Ok(Answer::Busy),
-                        Acknowledgement::AllRight
-                        | Acknowledgement::PrintoutFollows
-                        | Acknowledgement::NoAcknowledgement
-                        | Acknowledgement::NoGood => return Err(pending.not_accepted(code)),
-                    },
+                    }
                     Message::Response(part) if part.tag == pending.tag => {
+                        stopping::answered();
                         size += part.octets();
                         if size > MESSAGE_MAX {
                             return Err(pending.malformed(Malformed::Message));

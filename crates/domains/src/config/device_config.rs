@@ -16,7 +16,7 @@ use lighthaul_stargate::{PortId, Segment};
 use super::fault::ConfigFault;
 use super::network::Network;
 use super::tables::{CircuitTable, DeviceTable};
-use crate::devices::{DrivenDevices, SegmentCircuit};
+use crate::devices::{ParallelDevices, SegmentCircuit};
 use crate::error::Error;
 
 /// Devices by their interfaces, and circuits by their ports.
@@ -86,7 +86,7 @@ impl DeviceConfig {
     }
 
     /// Opens the drivers. Reservations of a pair of ports without a circuit fail when they start.
-    pub fn open(&self) -> Result<DrivenDevices, Error> {
+    pub fn open(&self) -> Result<ParallelDevices, Error> {
         let mut drivers = BTreeMap::new();
         let mut switches = BTreeMap::new();
         for (interface, config) in &self.drivers {
@@ -118,7 +118,7 @@ impl DeviceConfig {
             };
             drivers.insert(interface.clone(), driver);
         }
-        Ok(DrivenDevices::new(drivers, self.circuits.clone()))
+        ParallelDevices::start(drivers, &self.circuits)
     }
 }
 

@@ -118,8 +118,18 @@ fn decode<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, Malformed> {
         .ok_or(Malformed)
 }
 
+/// Returns the version of a line that may not decode.
+pub(super) fn version_of(line: &[u8]) -> Option<u32> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    let read: Versioned = serde_json::from_slice(line).ok()?;
+    Some(read.version)
+}
+
 /// Version of the protocol.
-const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// Maximum length of the line of a question in bytes.
 pub const QUESTION_MAX: usize = 64 << 10;
 /// Maximum length of the line of an answer in bytes.
@@ -171,8 +181,9 @@ mod tests {
     #[test]
     fn other_versions_unknown_fields_and_long_lines_are_malformed() {
         let line = String::from_utf8(Question::Status.encode()).unwrap();
-        let next = line.replace("\"version\":1", "\"version\":2");
-        let more = line.replace("\"version\":1", "\"version\":1,\"more\":1");
+        let version = format!("\"version\":{VERSION}");
+        let next = line.replace(&version, &format!("\"version\":{}", VERSION + 1));
+        let more = line.replace(&version, &format!("{version},\"more\":1"));
         let long = format!("{}{line}", " ".repeat(QUESTION_MAX));
         for wrong in [next.as_str(), &more, &long, "", "[1]"] {
             assert_eq!(Question::decode(wrong.as_bytes()), Err(Malformed));

@@ -112,6 +112,20 @@ pub enum ControlError {
     /// Answer that does not decode.
     #[error("the answer of the service at {} is malformed; use the same version of lighthaul for both", .0.display())]
     Malformed(PathBuf),
+    /// Service of another version.
+    #[error(
+        "the service at {} speaks version {theirs} of the control protocol, and this command version {ours}; restart \
+         the service with the version of lighthaul that this command has",
+        path.display()
+    )]
+    Version {
+        /// Path of the socket.
+        path: PathBuf,
+        /// Version of the service.
+        theirs: u32,
+        /// Version of this program.
+        ours: u32,
+    },
     /// Socket that another service uses.
     #[error("another service listens at {}; stop it, or name another socket with --socket", .0.display())]
     InUse(PathBuf),

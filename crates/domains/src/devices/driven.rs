@@ -19,7 +19,7 @@ use std::time::Duration;
 use lighthaul_base::trc::{Step, Trc};
 use lighthaul_base::{Instant, Rate};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
-use lighthaul_circuit::driver::{Capabilities, Change, Driver};
+use lighthaul_circuit::driver::{Change, Driver};
 use lighthaul_circuit::flow::Flow;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{Key, RateChange, Segment};
@@ -39,7 +39,7 @@ pub struct SegmentCircuit {
 
 /// Devices behind drivers, one for each interface.
 #[derive(Debug)]
-pub struct DrivenDevices {
+pub(super) struct DrivenDevices {
     drivers: BTreeMap<String, Box<dyn Driver>>,
     circuits: BTreeMap<Segment, Circuit>,
     /// Rates of the reservations.
@@ -48,6 +48,8 @@ pub struct DrivenDevices {
     present: BTreeMap<Segment, Rate>,
     /// Circuits whose last change failed, and the reasons.
     failed: BTreeMap<Segment, String>,
+    /// Highest rates in b/s that devices may have set for circuits although the changes failed.
+    uncertain: BTreeMap<Segment, u64>,
     /// Interfaces that may still have circuits from before the start, and the reasons.
     unclean: BTreeMap<String, String>,
     /// Circuits whose increase waits for a guard time.
@@ -61,7 +63,7 @@ pub struct DrivenDevices {
 impl DrivenDevices {
     /// Returns devices with these drivers by their interfaces. Reservations of a pair of ports without a circuit fail
     /// when they start.
-    pub fn new(
+    pub(super) fn new(
         drivers: BTreeMap<String, Box<dyn Driver>>,
         circuits: BTreeMap<Segment, SegmentCircuit>,
     ) -> Self {
@@ -81,20 +83,13 @@ impl DrivenDevices {
             wanted: BTreeMap::new(),
             present: BTreeMap::new(),
             failed: BTreeMap::new(),
+            uncertain: BTreeMap::new(),
             unclean: BTreeMap::new(),
             waiting: BTreeSet::new(),
             waiting_for: BTreeMap::new(),
             guards: GuardTimes::default(),
             clock: Clock::start(),
         }
-    }
-
-    /// Returns what the devices can do, by their interfaces.
-    pub fn capabilities(&self) -> BTreeMap<String, Capabilities> {
-        let drivers = self.drivers.iter();
-        drivers
-            .map(|(interface, driver)| (interface.clone(), driver.capabilities()))
-            .collect()
     }
 
     /// Notes the rates of reservations, and returns the circuits to change.
@@ -170,15 +165,9 @@ impl DrivenDevices {
             })
             .partition(|(segment, bps)| present(self, *segment) >= **bps);
         for (segment, bps) in lower {
-            let freed = if failed.contains(segment) {
-                u64::MAX
-            } else {
-                present(self, segment) - bps
-            };
-            match self.set(*segment, *bps) {
-                Ok(()) => self.begin_guard(now, *segment, freed),
-                // it counts as present until it has succeeded
-                Err(why) => _ = faults.insert(*segment, why),
+            // it counts as present until it has succeeded
+            if let Err(why) = self.change(now, *segment, *bps) {
+                faults.insert(*segment, why);
             }
         }
         let mut used = self.used(&higher);
@@ -186,11 +175,25 @@ impl DrivenDevices {
             let more = bps - present(self, segment);
             if !self.has_room(now, *segment, more, &mut used) {
                 self.waiting.insert(*segment);
-            } else if let Err(why) = self.set(*segment, *bps) {
+            } else if let Err(why) = self.change(now, *segment, *bps) {
                 faults.insert(*segment, why);
             }
         }
         faults
+    }
+
+    /// Sets the rate of a circuit, and starts a guard time for the capacity that this has freed.
+    fn change(&mut self, now: Time<'_>, segment: Segment, bps: u64) -> Result<(), String> {
+        let present = self.present.get(&segment).map_or(0, |rate| rate.as_bps());
+        let uncertain = self.uncertain.remove(&segment).unwrap_or(0);
+        let highest = present.max(uncertain);
+        let changed = self.set(segment, bps);
+        if changed.is_ok() {
+            self.begin_guard(now, segment, highest.saturating_sub(bps));
+        } else {
+            self.uncertain.insert(segment, highest.max(bps));
+        }
+        changed
     }
 
     /// Starts the guard time of the interface of a circuit, which has freed capacity.
@@ -659,6 +662,27 @@ mod tests {
         assert_eq!(faults.len(), 1, "{faults:?}");
         assert_eq!(rates(&device), [(one, 600), (two, 400)]);
         assert_eq!(devices.next_end(), None);
+    }
+
+    #[test]
+    fn failed_increase_blocks_no_capacity_beyond_its_own() {
+        let (mut devices, device) = with_guard(Duration::from_millis(200));
+        let mut apply = |millis: u64, changes: &[RateChange]| {
+            let faults = devices.apply_at(&|| at(millis), changes);
+            (faults.len(), devices.next_end())
+        };
+        // the device may have set the rate before its answer was lost
+        device.fail_change(SimFault::AnswerLost, 0);
+        assert_eq!(apply(0, &[change(1, IN, 600)]), (1, None));
+        assert_eq!(apply(100, &[change(1, IN, 0)]), (0, None));
+        assert_eq!(apply(101, &[change(2, OUT, 400)]), (0, None));
+        assert_eq!(rates(&device), [(id_of(OUT).0, 400)]);
+        // what it may still use waits for a guard time after the removal
+        let more = [change(3, OUT, 1)];
+        assert_eq!(apply(102, &more), (0, Some(at(300))));
+        assert_eq!(rates(&device), [(id_of(OUT).0, 400)]);
+        assert_eq!(apply(300, &[]), (0, None));
+        assert_eq!(rates(&device), [(id_of(OUT).0, 401)]);
     }
 
     #[test]

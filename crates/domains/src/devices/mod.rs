@@ -1,16 +1,19 @@
 //! Devices of a domain: what enforces the rates of its circuits.
 //!
-//! - [`contract`]: the interface; [`driven`]: devices behind the drivers of `lighthaul-circuit`; `guard_times`: capacity
-//!   that may still be in use after a decrease
+//! - [`contract`]: the interface; [`parallel`]: a thread for each interface
+//! - `driven`: devices behind the drivers of `lighthaul-circuit`; `guard_times`: capacity that may still be in use after
+//!   a decrease
 //! - [`recording`]: devices that only record their calls, for tests
 
 pub mod contract;
-pub mod driven;
+mod driven;
 mod guard_times;
+pub mod parallel;
 pub mod recording;
 
 pub use contract::{DeviceFault, Devices};
-pub use driven::{DrivenDevices, SegmentCircuit};
+pub use driven::SegmentCircuit;
+pub use parallel::ParallelDevices;
 pub use recording::{Recorded, RecordingDevices};
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use lighthaul_stargate::{
     Agent, CalendarResources, CorrelationId, DomainId, Key, PortId, Resources, Segment,
 };
 
-use super::{DrivenDevices, SegmentCircuit};
+use super::SegmentCircuit;
+use super::driven::DrivenDevices;
 
 #[test]
 fn granted_vectors_are_kept_by_devices_with_guard_times() {
@@ -207,17 +208,25 @@ impl World {
             // an increase that waits would carry less than was granted
             assert_eq!(rate, planned, "seed {seed}: {segment:?} at {now}");
         }
-        for (name, (device, guard)) in &self.sims {
-            let since = now.since(Instant::ZERO + Duration::from_nanos(guard * TICK));
-            let since = Instant::ZERO + since;
-            let circuits = SEGMENTS.iter().filter(|one| interface_of(**one) == *name);
-            let most: u64 = circuits.map(|one| self.most_since(*one, since)).sum();
+        for (name, (device, _)) in &self.sims {
             let capacity = device.capabilities().rate_max.as_bps();
-            assert!(
-                most <= capacity,
-                "seed {seed}: {most} of {capacity} at {now}"
-            );
+            self.check_use(name, capacity, |one| interface_of(one) == *name);
         }
+        for port in [1, 2] {
+            let name = format!("port {port}");
+            self.check_use(&name, PORT * 1000, |one| one.ingress == PortId(port));
+        }
+    }
+
+    /// Checks that circuits use no capacity twice, each one until a guard time after a decrease.
+    fn check_use(&self, name: &str, capacity: u64, is_here: impl Fn(Segment) -> bool) {
+        let circuits = SEGMENTS.into_iter().filter(|one| is_here(*one));
+        let most: u64 = circuits.map(|one| self.most_recent(one)).sum();
+        let (seed, now) = (self.seed, self.now);
+        assert!(
+            most <= capacity,
+            "seed {seed}: {most} of {capacity} of {name} at {now}"
+        );
     }
 
     /// Returns the present rate of a circuit at its device.
@@ -232,11 +241,13 @@ impl World {
         rate.map_or(0, Rate::as_bps)
     }
 
-    /// Returns the highest rate of a circuit after a time: the last one before it counts while it was in force.
-    fn most_since(&self, segment: Segment, since: Instant) -> u64 {
+    /// Returns the highest rate of a circuit within its guard time.
+    fn most_recent(&self, segment: Segment) -> u64 {
         let Some(log) = self.log.get(&segment) else {
             return 0;
         };
+        let guard = Duration::from_nanos(self.guard_of(segment) * TICK);
+        let since = Instant::ZERO + self.now.since(Instant::ZERO + guard);
         let ends = log.iter().skip(1).map(|(at, _)| *at);
         let ends = ends.chain([Instant::NEVER]);
         let recent = log.iter().zip(ends).filter(|(_, end)| *end > since);
@@ -270,15 +281,12 @@ impl World {
     fn most_carried(&self, segment: Segment, (from, till): (Instant, Instant), most: u64) -> u64 {
         let guard = self.guard_of(segment);
         let last = till.as_nanos() / TICK;
-        let free: Vec<u64> = (0..last).map(|tick| self.free_in(segment, tick)).collect();
         let first = from.as_nanos().div_ceil(TICK);
-        let usable: Vec<u64> = (first..last)
-            .map(|tick| {
-                let known = (from.as_nanos() / TICK).saturating_sub(guard);
-                let since = tick.saturating_sub(guard).max(known);
-                let window = &free[since as usize..=tick as usize];
-                window.iter().copied().min().unwrap_or(0).min(most)
-            })
+        let ticks = first..last + guard;
+        let free: Vec<u64> = ticks.map(|tick| self.free_in(segment, tick)).collect();
+        let windows = free.windows(guard as usize + 1);
+        let usable: Vec<u64> = windows
+            .map(|window| window.iter().copied().min().unwrap_or(0).min(most))
             .collect();
         let of_channel = |channel: u64| -> u64 {
             let runs = usable.split(|rate| *rate < channel);
@@ -288,11 +296,11 @@ impl World {
         (1..=most).map(of_channel).sum()
     }
 
-    /// Returns the free rate in a tick: each other vector needs its highest rate from there to the end of a guard time.
+    /// Returns the free rate in a tick: each other vector has its highest rate since the begin of its guard time.
     fn free_in(&self, segment: Segment, tick: u64) -> u64 {
         let of = |is_here: &dyn Fn(Segment) -> bool, capacity: u64| {
             let others = self.held.values().filter(|one| is_here(one.segment));
-            let used: u64 = others.map(|one| self.needed(one, tick)).sum();
+            let used: u64 = others.map(|one| self.used_in(one, tick)).sum();
             capacity.saturating_sub(used)
         };
         let name = interface_of(segment);
@@ -302,13 +310,14 @@ impl World {
         at_interface.min(at_ingress)
     }
 
-    fn needed(&self, one: &Held, tick: u64) -> u64 {
-        if one.till.is_some_and(|till| till <= at(tick)) {
-            return 0;
-        }
-        let last = at(tick + 1 + self.guard_of(one.segment));
+    fn used_in(&self, one: &Held, tick: u64) -> u64 {
+        let guard = Duration::from_nanos(self.guard_of(one.segment) * TICK);
+        let released = one.till.unwrap_or(Instant::NEVER);
         let steps = one.vector.steps().iter();
-        let near = steps.filter(|step| step.from < last && at(tick) < step.till);
+        let near = steps.filter(|step| {
+            let is_begun = step.from <= released && step.from < at(tick + 1);
+            is_begun && at(tick) < step.till.min(released) + guard
+        });
         near.map(|step| step.rate.as_bps() / 1000)
             .max()
             .unwrap_or(0)

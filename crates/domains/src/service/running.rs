@@ -53,6 +53,13 @@ impl Service {
             config.resources(),
         );
         let domain = Domain::restore(parts, random_seed(), records, wall_now());
+        for key in domain.resources().unguarded() {
+            warn!(
+                id = key.id.0,
+                "a path from before the start has no room for the guard times of its devices; it is kept, and may lose \
+                 data where its rate increases"
+            );
+        }
         let clock = WallClock::start(config.machine.timing.clock_tolerance);
         let (events, received) = sync_channel(EVENTS_MAX);
         let known = Identification {

@@ -1,10 +1,12 @@
 //! Circuits of a configuration at an interface that Linux shapes.
 
 use std::process::Command;
+use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
-use lighthaul_domains::{Devices, DomainConfig};
+use lighthaul_domains::{Devices, DomainConfig, ParallelDevices};
 use lighthaul_io::host::namespace::{Namespace, check};
+use lighthaul_io::host::wait::pause;
 use lighthaul_stargate::{CorrelationId, DomainId, Key, PortId, RateChange, Segment};
 use lighthaul_testkit::lacks;
 
@@ -35,6 +37,14 @@ fn change(id: u128, mbps: u64) -> RateChange {
     }
 }
 
+/// Waits until the thread of the interface has made all changes.
+fn settle(devices: &mut ParallelDevices) {
+    while devices.next_call().is_some() {
+        assert_eq!(devices.apply(Instant::ZERO, &[]), []);
+        pause(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn linux_shapes_the_sum_of_all_reservations_of_two_ports() {
     let test = "linux_shapes_the_sum_of_all_reservations_of_two_ports";
@@ -55,9 +65,10 @@ fn linux_shapes_the_sum_of_all_reservations_of_two_ports() {
     let config = DomainConfig::parse(&config, &folder.0).unwrap();
     let mut devices = host.within(|| Ok(config.devices.open())).unwrap().unwrap();
     let now = Instant::ZERO;
+    assert_eq!(devices.reset(now, &[]), []);
     let mut step = |changes: &[RateChange]| {
-        let faults = host.within(|| Ok(devices.apply(now, changes))).unwrap();
-        assert_eq!(faults, []);
+        assert_eq!(devices.apply(now, changes), []);
+        settle(&mut devices);
         run(&host, "tc", "class show dev wire")
     };
     assert!(step(&[change(1, 300)]).contains("rate 300Mbit"));
@@ -67,8 +78,8 @@ fn linux_shapes_the_sum_of_all_reservations_of_two_ports() {
     step(&[change(1, 400)]);
     // a service that starts again finds the circuit of an earlier one
     let mut devices = host.within(|| Ok(config.devices.open())).unwrap().unwrap();
-    let faults = host.within(|| Ok(devices.reset(now, &[]))).unwrap();
-    assert_eq!(faults, []);
+    assert_eq!(devices.reset(now, &[]), []);
+    settle(&mut devices);
     assert_eq!(run(&host, "tc", "class show dev wire"), "");
     let why = config.devices.open().unwrap_err().to_string();
     assert!(why.contains("wire") && why.contains("[[device]]"), "{why}");

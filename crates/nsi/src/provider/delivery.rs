@@ -1,9 +1,10 @@
 //! Queue of messages to requesters.
 //!
 //! Messages of a requester are delivered in their order. A failed delivery is repeated after a
-//! growing pause. After [`ATTEMPTS_MAX`] failures, or if too many messages wait, the oldest message
-//! is given up, and its connection gets a `messageDeliveryTimeout`. That is sent as well, so that a
-//! requester that answers again learns which message it lacks, and is kept for queries.
+//! growing pause. After [`ATTEMPTS_MAX`] failures the message is given up, and its connection keeps
+//! a `messageDeliveryTimeout` for queries. That is sent as well, so that a requester that answers
+//! again learns which message it lacks. If too many messages wait, the oldest one is given up. Its
+//! connection keeps the same note, which is not sent, since the queue is full.
 
 use lighthaul_booking_client::json::Timestamp;
 use tracing::warn;

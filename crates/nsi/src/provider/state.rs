@@ -11,6 +11,7 @@ use lighthaul_booking_client::json::Timestamp;
 use lighthaul_io::crypto::identity::random_octets;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
 use super::config::{Config, Requester};
 use super::connection::Connection;
@@ -63,6 +64,8 @@ pub(super) struct Answer {
 #[derive(Debug, Default)]
 pub(super) struct Change {
     pub(super) connection: Option<Connection>,
+    /// Other connections, with notes of messages that made room for new ones.
+    pub(super) noted: Vec<Connection>,
     pub(super) answer: Option<Answer>,
     pub(super) outgoing: Vec<Outgoing>,
     /// Numbers of messages that need no delivery any more.
@@ -161,22 +164,7 @@ impl Provider {
 
     /// Writes changes to the store, and then to memory.
     pub(super) fn apply(&self, state: &mut State, mut change: Change) -> rusqlite::Result<()> {
-        for outgoing in &change.outgoing {
-            // the oldest message makes room
-            let waiting = state
-                .outbox
-                .values()
-                .filter(|one| one.requester == outgoing.requester);
-            let waiting: Vec<&Outgoing> = waiting.collect();
-            let is_new = !state.outbox.contains_key(&outgoing.nth);
-            if is_new && waiting.len() >= WAITING_MAX && change.connection.is_none() {
-                let noted = undelivered(state, waiting[0], self.now());
-                change.connection = noted.map(|(connection, _)| connection);
-            }
-            if is_new && waiting.len() >= WAITING_MAX {
-                change.delivered.push(waiting[0].nth);
-            }
-        }
+        self.make_room(state, &mut change);
         let documents = documents(&change);
         state.store.write(&documents)?;
         for id in &change.forgotten {
@@ -188,7 +176,7 @@ impl Provider {
         for nth in &change.delivered {
             state.outbox.remove(nth);
         }
-        let new = change.connection.into_iter();
+        let new = change.connection.into_iter().chain(change.noted);
         state
             .connections
             .extend(new.map(|one| (one.id.clone(), one)));
@@ -197,6 +185,41 @@ impl Provider {
         let new = change.outgoing.into_iter();
         state.outbox.extend(new.map(|one| (one.nth, one)));
         Ok(())
+    }
+
+    /// Gives up the oldest message of a requester for each new one above [`WAITING_MAX`]. Its connection keeps a note.
+    fn make_room(&self, state: &State, change: &mut Change) {
+        let new = change.outgoing.iter();
+        let new = new.filter(|one| !state.outbox.contains_key(&one.nth));
+        let new: Vec<String> = new.map(|one| one.requester.clone()).collect();
+        for (nth, requester) in new.iter().enumerate() {
+            let is_left = |one: &&Outgoing| {
+                one.requester == *requester && !change.delivered.contains(&one.nth)
+            };
+            let waiting: Vec<&Outgoing> = state.outbox.values().filter(is_left).collect();
+            let earlier = new[..nth].iter().filter(|other| *other == requester);
+            if waiting.len() + earlier.count() < WAITING_MAX {
+                continue;
+            }
+            let Some(oldest) = waiting.first() else {
+                continue;
+            };
+            warn!(
+                connection = oldest.connection_id,
+                "{WAITING_MAX} messages wait for {requester}, so the oldest one ({}) is not delivered; check that {} \
+                 receives messages",
+                oldest.name,
+                oldest.url
+            );
+            change.delivered.push(oldest.nth);
+            let here = change.connection.iter_mut().chain(&mut change.noted);
+            let mut here = here.filter(|one| one.id == oldest.connection_id);
+            if let Some(connection) = here.next() {
+                note_undelivered(connection, oldest, self.now());
+            } else if let Some((connection, _)) = undelivered(state, oldest, self.now()) {
+                change.noted.push(connection);
+            }
+        }
     }
 }
 
@@ -234,7 +257,7 @@ fn documents(change: &Change) -> Vec<(Kind, String, Option<String>)> {
     for nth in &change.delivered {
         documents.push((Kind::Outgoing, format!("{nth:020}"), None));
     }
-    if let Some(one) = &change.connection {
+    for one in change.connection.iter().chain(&change.noted) {
         documents.push((Kind::Connection, one.id.clone(), text(one)));
     }
     if let Some(one) = &change.answer {
@@ -258,10 +281,18 @@ pub(super) fn undelivered(
     now: Timestamp,
 ) -> Option<(Connection, Notification)> {
     let mut connection = state.connections.get(&outgoing.connection_id)?.clone();
-    let correlation_id = outgoing.correlation_id.clone();
-    let note = connection.notify(now, NotificationKind::DeliveryTimeout { correlation_id });
-    connection.changed = now;
+    let note = note_undelivered(&mut connection, outgoing, now);
     Some((connection, note))
+}
+
+fn note_undelivered(
+    connection: &mut Connection,
+    outgoing: &Outgoing,
+    now: Timestamp,
+) -> Notification {
+    let correlation_id = outgoing.correlation_id.clone();
+    connection.changed = now;
+    connection.notify(now, NotificationKind::DeliveryTimeout { correlation_id })
 }
 
 /// Returns a new random UUID (RFC 9562, version 4) as a URN.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use lighthaul_nsi::message::body::QueryKind;
+use lighthaul_nsi::message::query::{Query, Range};
 use lighthaul_nsi::message::{Envelope, Message, NotificationKind, Operation};
 
 use super::Run;
@@ -49,4 +51,50 @@ fn message_that_is_given_up_is_reported_once_the_requester_answers() {
         told.kind,
         NotificationKind::DeliveryTimeout { correlation_id }
     );
+}
+
+#[test]
+fn message_that_makes_room_for_another_leaves_a_note() {
+    let mut run = Run::new(Path::new(":memory:"));
+    let first = run.reserve_from("urn:n:a").unwrap();
+    let (correlation_id, _) = run.last.clone().unwrap();
+    run.provider.work();
+    // answers to queries of no connection fill the queue
+    let query = Query {
+        connection_ids: vec!["none".to_owned()],
+        ..Query::default()
+    };
+    for _ in 1..1000 {
+        let asked = run.ask(Message::Query(QueryKind::Summary, query.clone()));
+        assert_eq!(asked, Message::Acknowledgment);
+    }
+    let kinds = |run: &mut Run, id: &str| {
+        let range = Range {
+            connection_id: id.to_owned(),
+            first: None,
+            last: None,
+        };
+        let answer = run.ask(Message::QueryNotification(true, range));
+        let Message::QueryNotificationConfirmed(_, all) = answer else {
+            panic!("{answer:?}");
+        };
+        all.into_iter().map(|one| one.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&mut run, &first), []);
+    let second = run.reserve_from("urn:n:a").unwrap();
+    run.provider.work();
+    let expected = NotificationKind::DeliveryTimeout { correlation_id };
+    assert_eq!(kinds(&mut run, &first), [expected]);
+    assert_eq!(kinds(&mut run, &second), []);
+    // the rest is delivered in its order
+    let mut told = Vec::new();
+    for _ in 0..11 {
+        run.provider.deliver("urn:r", |outgoing| {
+            told.push(outgoing.name.clone());
+            Ok(())
+        });
+    }
+    assert_eq!(told.len(), 1000);
+    assert_eq!(told[0], "querySummaryConfirmed");
+    assert_eq!(told[999], "reserveConfirmed");
 }

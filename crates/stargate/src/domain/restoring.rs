@@ -37,6 +37,7 @@ impl<R: Resources> Domain<R> {
         for (_, stored) in first.into_iter().chain(rest) {
             domain.restore_one(now, stored);
         }
+        domain.resources.add_guards(now);
         domain
     }
 
@@ -105,6 +106,116 @@ impl<R: Resources> Domain<R> {
     fn hold_again(&mut self, now: Instant, reservation: &Reservation) -> Result<(), Refusal> {
         let stored = &reservation.stored;
         self.resources
-            .hold(now, stored.key, &stored.segments, &stored.vector)
+            .hold_again(now, stored.key, &stored.segments, &stored.vector)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::borrow::ToOwned;
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use core::time::Duration;
+
+    use lighthaul_base::Rate;
+    use lighthaul_calendar::{Calendar, Limits, Link, Owner};
+
+    use super::*;
+    use crate::calendar_resources::CalendarResources;
+    use crate::config::Timing;
+    use crate::key::{CorrelationId, DomainId, PortId, Segment};
+
+    /// Returns a link of 100 Mb/s between two ports, whose device has a guard time of two seconds.
+    fn resources() -> CalendarResources {
+        let names = ["a", "b"].map(ToOwned::to_owned);
+        let link = Link {
+            name: "a-b".to_owned(),
+            from: names[0].clone(),
+            to: names[1].clone(),
+            capacity: Rate::from_mbps(100),
+            channel: Rate::from_mbps(1),
+            guard: Duration::ZERO,
+            cost: 1,
+        };
+        let mut inside = lighthaul_calendar::Topology::new(names.to_vec(), vec![link]).unwrap();
+        let link = inside.link("a-b").unwrap();
+        inside.attach("eth0", &[link]).unwrap();
+        let limits = Limits {
+            capacity: Rate::from_mbps(100),
+            channel: Rate::from_mbps(1),
+            least: Rate::from_mbps(1),
+            guard: Duration::from_secs(2),
+            packet_bytes: 0,
+            circuits_max: 9,
+        };
+        inside.set_limits("eth0", limits).unwrap();
+        let node = |name| inside.node(name).unwrap();
+        let ports = [(PortId(1), node("a")), (PortId(2), node("b"))].into();
+        let calendar = Calendar::new(inside, lighthaul_calendar::Config::default()).unwrap();
+        CalendarResources::new(calendar, ports, Owner(0), 1)
+    }
+
+    /// Returns a domain after a restart with these committed vectors, whose keys are in this order.
+    fn restarted(vectors: &[&str]) -> Domain<CalendarResources> {
+        let stored = |(id, vector): (u128, &&str)| {
+            Record::Put(StoredReservation {
+                key: key(id),
+                upstream: None,
+                segments: vec![SEGMENT],
+                children: Vec::new(),
+                trace: Vec::new(),
+                vector: vector.parse().unwrap(),
+                guard: Duration::ZERO,
+                hold_till: Instant::ZERO,
+                decide_till: Instant::ZERO,
+                stage: StoredStage::Committed,
+            })
+        };
+        let config = Config {
+            me: DomainId(1),
+            neighbors: BTreeMap::new(),
+            timing: Timing::default(),
+            paths_max: 4,
+            rounds_max: 3,
+        };
+        let parts = (config, Topology::default(), resources());
+        Domain::restore(parts, 1, (1..).zip(vectors).map(stored), at(5))
+    }
+
+    #[test]
+    fn paths_that_were_granted_without_guard_times_are_kept() {
+        let (first, second) = ("2s-10s 100Mb/s", "10s-20s 100Mb/s");
+        for (vectors, unguarded) in [([first, second], key(1)), ([second, first], key(2))] {
+            let domain = restarted(&vectors);
+            assert_eq!(domain.resources().unguarded(), [unguarded]);
+            let mut stages = domain.reservations().map(Reservation::stage);
+            assert!(stages.all(|stage| stage == Stage::Committed), "{vectors:?}");
+        }
+        // each has the guard time for which there is room
+        let apart = restarted(&[first, "12s-20s 100Mb/s"]);
+        assert_eq!(apart.resources().unguarded(), []);
+        let mut domain = restarted(&[first, "11s-20s 100Mb/s"]);
+        let offer = domain.resources_mut().free(SEGMENT, at(5), at(30));
+        let offer = offer.unwrap();
+        let free: Vec<_> = offer.steps().iter().map(|one| one.from).collect();
+        assert_eq!(free, [at(22)]);
+    }
+
+    fn at(secs: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(secs)
+    }
+
+    const fn key(id: u128) -> Key {
+        Key {
+            source: DomainId(1),
+            id: CorrelationId(id),
+            attempt: 0,
+            leg: 0,
+        }
+    }
+
+    const SEGMENT: Segment = Segment {
+        ingress: PortId(1),
+        egress: PortId(2),
+    };
 }

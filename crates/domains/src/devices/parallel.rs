@@ -1,0 +1,362 @@
+//! Devices that are changed at the same time, so that a slow one delays no other one.
+//!
+//! ```text
+//! thread of the devices --changes--> thread of eth1 --> driver of eth1
+//!                       |          \-faults---------
+//!                       \--changes--> thread of wan  --> driver of a switch, which waits for light
+//! ```
+//!
+//! Each interface has a thread with its driver. A call hands changes to these threads, and returns the faults of earlier
+//! ones. While a driver makes changes, only the latest change of each circuit waits for it.
+
+use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_circuit::driver::{Capabilities, Driver};
+use lighthaul_stargate::{Key, RateChange, Segment};
+
+use super::contract::{DeviceFault, Devices};
+use super::driven::{DrivenDevices, SegmentCircuit};
+use crate::error::Error;
+
+/// Devices with a thread for each interface. The threads end when this is dropped, and the devices keep their rates.
+#[derive(Debug)]
+pub struct ParallelDevices {
+    capabilities: BTreeMap<String, Capabilities>,
+    /// Interfaces of the circuits.
+    interfaces: BTreeMap<Segment, String>,
+    workers: BTreeMap<String, Worker>,
+}
+
+/// Thread of an interface.
+#[derive(Debug)]
+struct Worker {
+    queue: Arc<Queue>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Changes for a thread, and its faults.
+#[derive(Debug, Default)]
+struct Queue {
+    content: Mutex<Content>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Content {
+    /// Latest change of each circuit that waits.
+    changes: BTreeMap<(Key, u8), RateChange>,
+    faults: Vec<DeviceFault>,
+    stage: Stage,
+    /// True while the driver makes changes, or is about to reset.
+    is_busy: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// The reset did not come yet.
+    #[default]
+    New,
+    Running,
+    Stopping,
+}
+
+impl ParallelDevices {
+    /// Starts a thread for each driver. Reservations of a pair of ports without a circuit fail when they start.
+    pub fn start(
+        drivers: BTreeMap<String, Box<dyn Driver>>,
+        circuits: &BTreeMap<Segment, SegmentCircuit>,
+    ) -> Result<Self, Error> {
+        let mut capabilities = BTreeMap::new();
+        let mut workers = BTreeMap::new();
+        for (interface, driver) in drivers {
+            capabilities.insert(interface.clone(), driver.capabilities());
+            let here = circuits
+                .iter()
+                .filter(|(_, one)| one.interface == interface);
+            let here = here.map(|(segment, one)| (*segment, one.clone())).collect();
+            let driver = [(interface.clone(), driver)].into();
+            let worker = Worker::start(DrivenDevices::new(driver, here))?;
+            workers.insert(interface, worker);
+        }
+        let nothing = DrivenDevices::new(BTreeMap::new(), BTreeMap::new());
+        workers.insert(NO_INTERFACE.to_owned(), Worker::start(nothing)?);
+        let interfaces = circuits.iter();
+        let interfaces = interfaces.map(|(segment, one)| (*segment, one.interface.clone()));
+        Ok(Self {
+            capabilities,
+            interfaces: interfaces.collect(),
+            workers,
+        })
+    }
+
+    /// Returns what the devices can do, by their interfaces.
+    pub const fn capabilities(&self) -> &BTreeMap<String, Capabilities> {
+        &self.capabilities
+    }
+
+    /// Gives the changes to the threads.
+    fn hand_over(&self, changes: &[RateChange]) {
+        for change in changes {
+            let interface = self.interfaces.get(&change.segment);
+            let worker = interface.and_then(|interface| self.workers.get(interface));
+            if let Some(worker) = worker.or_else(|| self.workers.get(NO_INTERFACE)) {
+                let mut content = worker.queue.lock();
+                content.changes.insert(change.circuit, *change);
+                worker.queue.changed.notify_one();
+            }
+        }
+    }
+
+    fn take_faults(&mut self) -> Vec<DeviceFault> {
+        let workers = self.workers.values_mut();
+        workers.flat_map(Worker::take_faults).collect()
+    }
+}
+
+impl Devices for ParallelDevices {
+    fn reset(&mut self, _at: Instant, rates: &[RateChange]) -> Vec<DeviceFault> {
+        self.hand_over(rates);
+        for worker in self.workers.values() {
+            let mut content = worker.queue.lock();
+            (content.stage, content.is_busy) = (Stage::Running, true);
+            worker.queue.changed.notify_one();
+        }
+        self.take_faults()
+    }
+
+    fn apply(&mut self, _at: Instant, changes: &[RateChange]) -> Vec<DeviceFault> {
+        self.hand_over(changes);
+        self.take_faults()
+    }
+
+    fn next_call(&self) -> Option<Duration> {
+        let mut workers = self.workers.values();
+        workers
+            .any(|worker| worker.queue.lock().is_active())
+            .then_some(FAULTS)
+    }
+}
+
+impl Worker {
+    fn start(devices: DrivenDevices) -> Result<Self, Error> {
+        let queue = Arc::new(Queue::default());
+        let thread = thread::Builder::new().name("interface".into()).spawn({
+            let queue = Arc::clone(&queue);
+            move || run(&queue, devices)
+        });
+        let thread = thread.map_err(|why| Error::Resources(why.to_string()))?;
+        let thread = Some(thread);
+        Ok(Self { queue, thread })
+    }
+
+    /// Returns the faults since the last call. Panics if the thread did.
+    fn take_faults(&mut self) -> Vec<DeviceFault> {
+        let ended = self.thread.take_if(|thread| thread.is_finished());
+        if let Some(Err(panic)) = ended.map(JoinHandle::join) {
+            resume_unwind(panic);
+        }
+        std::mem::take(&mut self.queue.lock().faults)
+    }
+}
+
+impl Drop for ParallelDevices {
+    fn drop(&mut self) {
+        for worker in self.workers.values() {
+            worker.queue.lock().stage = Stage::Stopping;
+            worker.queue.changed.notify_one();
+        }
+        let threads = self.workers.values_mut();
+        let threads = threads.filter_map(|worker| worker.thread.take());
+        threads.for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `is_idle` is false, at most this long. Returns the changes, or `None` once the thread has to end.
+    fn changes(
+        &self,
+        patience: Duration,
+        is_idle: impl Fn(&mut Content) -> bool,
+    ) -> Option<Vec<RateChange>> {
+        let content = self.lock();
+        let waited = self.changed.wait_timeout_while(content, patience, is_idle);
+        let (mut content, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        content.is_busy = content.stage == Stage::Running;
+        (content.stage != Stage::Stopping).then(|| {
+            let changes = std::mem::take(&mut content.changes);
+            changes.into_values().collect()
+        })
+    }
+
+    fn finish(&self, faults: Vec<DeviceFault>) {
+        let mut content = self.lock();
+        content.faults.extend(faults);
+        content.is_busy = false;
+    }
+}
+
+impl Content {
+    /// Returns true if faults can follow soon.
+    fn is_active(&self) -> bool {
+        self.is_busy || !self.changes.is_empty() || !self.faults.is_empty()
+    }
+}
+
+fn run(queue: &Queue, mut devices: DrivenDevices) {
+    let Some(first) = queue.changes(Duration::MAX, |content| content.stage == Stage::New) else {
+        return;
+    };
+    queue.finish(devices.reset(Instant::ZERO, &first));
+    loop {
+        // without changes, this repeats what failed before
+        let patience = devices.next_call().map_or(LOOK, |wait| wait.min(LOOK));
+        let is_idle =
+            |content: &mut Content| content.changes.is_empty() && content.stage == Stage::Running;
+        let Some(changes) = queue.changes(patience, is_idle) else {
+            return;
+        };
+        queue.finish(devices.apply(Instant::ZERO, &changes));
+    }
+}
+
+/// Name of the thread for reservations without a circuit.
+const NO_INTERFACE: &str = "";
+/// Longest wait between two looks at a device.
+const LOOK: Duration = Duration::from_secs(1);
+/// Time between two looks for faults while a driver makes changes.
+const FAULTS: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use lighthaul_base::Rate;
+    use lighthaul_circuit::circuit::CircuitId;
+    use lighthaul_circuit::driver::{Change, CountedBytes, InstalledCircuit};
+    use lighthaul_circuit::error::Result;
+    use lighthaul_stargate::{CorrelationId, DomainId, PortId};
+    use lighthaul_testkit::allowance;
+
+    use super::*;
+
+    /// Device that reports each change, and that waits for a permission before it returns.
+    #[derive(Debug)]
+    struct Slow {
+        begun: Sender<Option<Rate>>,
+        may_end: Receiver<()>,
+    }
+
+    impl Driver for Slow {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities {
+                rate_min: Rate::from_mbps(1),
+                rate_max: Rate::from_mbps(1000),
+                granularity: Rate::from_mbps(1),
+                reconfiguration: Duration::ZERO,
+                settling: Duration::ZERO,
+                entries_max: 8,
+                is_hitless: true,
+                has_timers: false,
+                counted: CountedBytes::IP,
+            }
+        }
+
+        fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
+            for change in changes {
+                self.begun.send(change.rate).unwrap();
+                self.may_end.recv().unwrap();
+            }
+            vec![Ok(()); changes.len()]
+        }
+
+        fn remove(&mut self, _: CircuitId) -> Result<()> {
+            Ok(())
+        }
+
+        fn inspect(&mut self) -> Result<Vec<InstalledCircuit>> {
+            Ok(Vec::new())
+        }
+    }
+
+    fn segment(egress: u32) -> Segment {
+        Segment {
+            ingress: PortId(1),
+            egress: PortId(egress),
+        }
+    }
+
+    fn change(id: u128, egress: u32, mbps: u64) -> RateChange {
+        let key = Key {
+            source: DomainId(1),
+            id: CorrelationId(id),
+            attempt: 0,
+            leg: 0,
+        };
+        RateChange {
+            circuit: (key, 0),
+            segment: segment(egress),
+            rate: Rate::from_bps(mbps * 1_000_000),
+        }
+    }
+
+    #[test]
+    fn device_that_waits_delays_no_other_one() {
+        let (mut drivers, mut circuits) = (BTreeMap::new(), BTreeMap::new());
+        let mut ends = Vec::new();
+        for (egress, interface) in [(2, "eth1"), (3, "eth2")] {
+            let (begun, has_begun) = channel();
+            let (end, may_end) = channel();
+            let driver: Box<dyn Driver> = Box::new(Slow { begun, may_end });
+            drivers.insert(interface.to_owned(), driver);
+            let circuit = SegmentCircuit {
+                interface: interface.to_owned(),
+                flow: format!("udp 10.0.0.{egress} 1").parse().unwrap(),
+            };
+            circuits.insert(segment(egress), circuit);
+            ends.push((has_begun, end));
+        }
+        let begun = |nth: usize| ends[nth].0.recv_timeout(allowance(30)).unwrap();
+        let mbps = |mbps| Some(Rate::from_mbps(mbps));
+        let mut devices = ParallelDevices::start(drivers, &circuits).unwrap();
+        let at = Instant::ZERO;
+        assert_eq!(devices.reset(at, &[change(1, 2, 100)]), []);
+        assert_eq!(begun(0), mbps(100));
+        // the first device waits, and the second one makes two changes
+        assert_eq!(devices.apply(at, &[change(2, 3, 200)]), []);
+        assert_eq!(begun(1), mbps(200));
+        ends[1].1.send(()).unwrap();
+        assert_eq!(devices.apply(at, &[change(2, 3, 300)]), []);
+        assert_eq!(begun(1), mbps(300));
+        ends[1].1.send(()).unwrap();
+        // what comes meanwhile is made together
+        devices.apply(at, &[change(1, 2, 150)]);
+        devices.apply(at, &[change(1, 2, 170)]);
+        assert!(devices.next_call().is_some());
+        ends[0].1.send(()).unwrap();
+        assert_eq!(begun(0), mbps(170));
+        ends[0].1.send(()).unwrap();
+    }
+
+    #[test]
+    fn fault_of_a_pair_of_ports_without_a_circuit_is_reported() {
+        let mut devices = ParallelDevices::start(BTreeMap::new(), &BTreeMap::new()).unwrap();
+        let at = Instant::ZERO;
+        let mut faults = devices.reset(at, &[change(1, 7, 1)]);
+        while faults.is_empty() {
+            assert!(devices.next_call().is_some());
+            thread::yield_now();
+            faults = devices.apply(at, &[]);
+        }
+        assert_eq!(faults[0].circuit, change(1, 7, 1).circuit);
+        assert!(faults[0].why.contains("[[circuit]]"), "{faults:?}");
+    }
+}
