@@ -225,10 +225,11 @@ fn is_clear(said: &str) -> Result<(), String> {
 
 /// Error messages of the kernel and `SQLite` for a failing device. XFS reports "structure needs
 /// cleaning".
-const CAUSES: [&str; 6] = [
+const CAUSES: [&str; 7] = [
     "input/output error",
     "no space left",
     "disk full",
+    "disk is full",
     "read-only file",
     "structure needs cleaning",
     "disk i/o error",

@@ -112,10 +112,15 @@ pub enum FileAction {
 impl FileError {
     /// Creates the error of an operation on `path` from that of the system.
     pub(crate) fn new(action: FileAction, path: &Path, error: &io::Error) -> Self {
-        let reason = if error.kind() == ErrorKind::CrossesDevices {
-            "it leaves the root".to_owned()
-        } else {
-            plain(error)
+        let reason = match error.kind() {
+            ErrorKind::CrossesDevices => "it leaves the root".to_owned(),
+            ErrorKind::StorageFull => {
+                "the disk is full; free space there and run the same command again".to_owned()
+            }
+            ErrorKind::QuotaExceeded => {
+                "the quota there is used up; free space and run the same command again".to_owned()
+            }
+            _ => plain(error),
         };
         Self {
             action,

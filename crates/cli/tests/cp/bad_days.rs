@@ -161,7 +161,8 @@ fn disk_filled_by_others_is_reported_and_finished_files_are_complete() {
     let copy = begun(&far, &source, "copy", || inside.join("copy/d1/39").exists());
     // until the disk is full
     fs::write(inside.join("other"), vec![0; 80 << 20]).unwrap_err();
-    copy.finish().assert_failed(11, "no space left on device");
+    copy.finish()
+        .assert_failed(11, "the disk is full; free space there");
     let whole = published(&inside.join("copy"));
     assert!((1..600).contains(&whole), "{whole} files");
     for (path, there) in tree(&inside.join("copy")) {

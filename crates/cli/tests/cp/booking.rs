@@ -491,7 +491,7 @@ fn booked_copy_follows_its_reservation_and_releases_the_rest() {
         .assert_failed(40, "the transfer cannot end in time: ask for ");
     let soon = Timestamp(unix_nanos() + 20_000_000_000).to_string();
     let late = copy(&["--book-size", "20GB", "--by", &soon]);
-    let late = late.assert_failed(40, " synced: --deadline ").err.concat();
+    let late = late.assert_failed(40, ": use --deadline ").err.concat();
     let offer = late.split("--deadline ").nth(1).unwrap();
     let offer = offer.split(')').next().unwrap();
     assert!(offer.parse::<Timestamp>().is_ok(), "{late}");

@@ -27,8 +27,9 @@ const STREAMS_MAX: usize = 256;
 
 /// Time that a closing connection has to send its last frames.
 const LINGER: Duration = Duration::from_secs(5);
-/// Longest wait for the peer to close after this side.
+/// Longest wait for the peer to close after this side, and most octets that are discarded meanwhile.
 const FAREWELL: Duration = Duration::from_secs(2);
+const DISCARDED_MAX: usize = 64 << 20;
 /// Time without acknowledgments after which one of many connections is given up
 /// (`TCP_USER_TIMEOUT`).
 const SILENCE_MILLIS: i32 = 10_000;
@@ -90,9 +91,9 @@ impl ConnectionThread {
 
     pub(super) fn run(mut self) {
         let end = panics::catch("connection", || self.carry());
-        let is_closed = matches!(end, Ok(Ok(())));
+        let has_sent_all = matches!(end, Ok(Ok(true)));
         let why = match end {
-            Ok(Ok(())) => End::Network("the connection was closed".to_owned()),
+            Ok(Ok(_)) => End::Network("the connection was closed".to_owned()),
             Ok(Err(error)) => {
                 let peer = self.shared.peer;
                 End::Network(format!("the connection to {peer} was lost: {error}"))
@@ -102,34 +103,27 @@ impl ConnectionThread {
         let mut queues = self.shared.lock();
         queues.ended = Some(why);
         queues.wake_all();
+        // strangers get no thread longer than their request takes
+        let waits = has_sent_all && !queues.unauthorized;
+        if waits && Arc::strong_count(&self.shared) == 1 {
+            queues.incoming.clear();
+        }
         drop(queues);
         self.shared.room.notify_all();
-        if is_closed {
-            self.await_end_of_peer().ok();
+        if waits {
+            // what is attached to the connection counts its socket and thread, until both are gone
+            let (_attachments, tcp, clock) = self.into_socket();
+            await_end_of_peer(tcp, clock).ok();
         }
     }
 
-    /// Discards what the peer sends until it closes, too. A socket that is closed with unread octets
-    /// resets its connection, which can destroy the last frames on their way to the peer.
-    fn await_end_of_peer(&mut self) -> io::Result<()> {
-        self.tcp.shutdown(Shutdown::Write)?;
-        let until = self.clock.now() + FAREWELL;
-        self.came = vec![0; READ_BYTES_UNAUTHORIZED];
-        while self.clock.now() < until {
-            match self.tcp.read(&mut self.came) {
-                Ok(0) => break,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let watch = Watch::read(self.tcp.as_raw_fd());
-                    wait(self.clock, &mut [watch], until)?;
-                }
-                other => drop(other?),
-            }
-        }
-        Ok(())
+    /// Drops all memory of the thread.
+    fn into_socket(self) -> (Arc<Shared>, TcpStream, Clock) {
+        (self.shared, self.tcp, self.clock)
     }
 
-    /// Carries frames until the connection ends.
-    fn carry(&mut self) -> io::Result<()> {
+    /// Carries frames until the connection ends. Returns whether it was closed with nothing unsent.
+    fn carry(&mut self) -> io::Result<bool> {
         let exchanged = self.exchange();
         if exchanged.is_err() {
             // Deliver what the peer sent before the connection failed.
@@ -138,7 +132,7 @@ impl ConnectionThread {
         exchanged
     }
 
-    fn exchange(&mut self) -> io::Result<()> {
+    fn exchange(&mut self) -> io::Result<bool> {
         let clock = self.clock;
         let mut linger = None;
         loop {
@@ -153,7 +147,7 @@ impl ConnectionThread {
                 let until = *linger.get_or_insert_with(|| clock.now() + LINGER);
                 if idle || clock.now() >= until {
                     self.protection.close(&mut self.tcp);
-                    return Ok(());
+                    return Ok(idle);
                 }
             }
             if !paused && self.read_in()? {
@@ -405,4 +399,24 @@ impl ConnectionThread {
             }
         }
     }
+}
+
+/// Discards what the peer sends until it closes, too. A socket that is closed with unread octets resets
+/// its connection, which can destroy the last frames on their way to the peer.
+fn await_end_of_peer(mut tcp: TcpStream, clock: Clock) -> io::Result<()> {
+    tcp.shutdown(Shutdown::Write)?;
+    let until = clock.now() + FAREWELL;
+    let mut came = vec![0; READ_BYTES_UNAUTHORIZED];
+    let mut left = DISCARDED_MAX;
+    while left > 0 && clock.now() < until {
+        match tcp.read(&mut came) {
+            Ok(0) => break,
+            Ok(count) => left = left.saturating_sub(count),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                wait(clock, &mut [Watch::read(tcp.as_raw_fd())], until)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }

@@ -115,7 +115,8 @@ fn last_frame_arrives_while_the_peer_still_sends() {
     drop((stream, control));
     for _ in 0..20 {
         pause(Duration::from_millis(10));
-        peer.say(&frame).unwrap();
+        // a host that stalls for seconds may find the connection closed
+        peer.say(&frame).ok();
     }
     let mut came = Vec::new();
     while peer.tls.read_tls(&mut peer.tcp).unwrap() > 0 {
