@@ -199,12 +199,12 @@ fn exhausted_quota_is_reported_and_finished_files_are_complete() {
     let large = far.near.file("large", 48 << 20);
     for options in [&[][..], &["--no-udp"]] {
         far.push(options, &[&large], "mine/x")
-            .assert_failed(11, "disk quota exceeded");
+            .assert_failed(11, "the quota there is used up; free space");
         assert!(names(inside).is_empty(), "{:?}", names(inside));
     }
     let source = grove(&far.near, 400, 100_000);
     let outcome = far.push(&["--rate", "100Mb/s"], &[&source], "mine/copy");
-    outcome.assert_failed(11, "disk quota exceeded");
+    outcome.assert_failed(11, "the quota there is used up; free space");
     let whole = published(&inside.join("copy"));
     assert!((1..400).contains(&whole), "{whole} files");
     for (path, there) in tree(&inside.join("copy")) {
