@@ -17,6 +17,7 @@ pub mod flow;
 pub mod host;
 pub mod ledger;
 pub mod link;
+pub mod mixed;
 pub mod network;
 pub mod processor;
 pub mod route;
@@ -32,6 +33,7 @@ pub use ledger::Ledger;
 pub use link::{
     BurstLoss, Count, Counters, DropReason, Link, LinkConfig, Policer, Reorder, Verdict,
 };
+pub use mixed::Mixed;
 pub use network::Network;
 pub use processor::{Predictions, Processor};
 pub use route::RouteConfig;

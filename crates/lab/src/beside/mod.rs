@@ -6,5 +6,3 @@ pub mod figures;
 pub mod plan;
 pub mod plot;
 pub mod simulate;
-
-mod endpoint;

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_proto::sabul::{self, Framing, Memory, Mode};
-use lighthaul_sim::{FlowConfig, HostConfig, LinkConfig, Network, RouteConfig, Trace};
+use lighthaul_sim::{FlowConfig, HostConfig, LinkConfig, Mixed, Network, RouteConfig, Trace};
 use lighthaul_workload::tcp;
 
-use super::endpoint::{Left, Right};
 use super::plan::{BesidePlan, Series, Variable};
 use crate::table::{SIMULATION, Table};
+
+/// Machines of the link's ends: those of SABUL, and those of TCP.
+type Left = Mixed<sabul::Sender, tcp::Sender>;
+type Right = Mixed<sabul::Receiver, tcp::Receiver>;
 
 /// Simulates every point of a plan.
 pub fn simulate(plan: &BesidePlan) -> Table {
@@ -91,7 +94,10 @@ fn point(plan: &BesidePlan, series: &Series, value: u64) -> Vec<f64> {
             };
             let sender = tcp::Sender::new(Instant::ZERO, config, u64::from(nth));
             let receiver = tcp::Receiver::new(SEGMENT_LEN);
-            let (left, right) = (Left::Tcp(Box::new(sender)), Right::Tcp(Box::new(receiver)));
+            let (left, right) = (
+                Left::Second(Box::new(sender)),
+                Right::Second(Box::new(receiver)),
+            );
             network.add(left, right, &place(rtt, TCP_OVERHEAD_LEN));
         }
     }
@@ -136,8 +142,8 @@ fn sabul(series: &Series, rtt: Duration, seed: u64) -> (Left, Right) {
     let sender = sabul::Sender::new(Instant::ZERO, config, seed);
     let receiver = sabul::Receiver::new(Instant::ZERO, config, seed);
     (
-        Left::Sabul(Box::new(sender)),
-        Right::Sabul(Box::new(receiver)),
+        Left::First(Box::new(sender)),
+        Right::First(Box::new(receiver)),
     )
 }
 

@@ -8,7 +8,6 @@
 
 mod agreement;
 mod course;
-mod endpoint;
 mod lanes;
 mod neighbor;
 mod rate;

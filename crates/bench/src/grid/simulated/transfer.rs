@@ -4,16 +4,19 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_session::protocol::Protocol;
-use lighthaul_sim::{FlowConfig, HostConfig, LinkConfig, Network, RouteConfig};
+use lighthaul_sim::{FlowConfig, HostConfig, LinkConfig, Mixed, Network, RouteConfig};
 use lighthaul_workload::tcp::{self, Algorithm};
 
 use super::super::point::{Choice, Condition, Point};
 use super::agreement::{OVERHEAD_LEN, Shared, TransferConfig};
 use super::course::{Change, Changed};
-use super::endpoint::{Left, Right};
 use super::neighbor::Neighbor;
 use super::receiver::TransferReceiver;
 use super::sender::TransferSender;
+
+/// Machines of the network's ends: those of the transfer, and those of its neighbors.
+type Left = Mixed<TransferSender, Neighbor>;
+type Right = Mixed<TransferReceiver, tcp::Receiver>;
 
 /// Transfer to simulate.
 #[derive(Clone, Debug)]
@@ -179,10 +182,7 @@ impl Simulation {
         };
         let left = TransferSender::new(start, config, Shared::clone(shared));
         let right = TransferReceiver::new(&config, Shared::clone(shared));
-        let (left, right) = (
-            Left::Transfer(Box::new(left)),
-            Right::Transfer(Box::new(right)),
-        );
+        let (left, right) = (Left::First(Box::new(left)), Right::First(Box::new(right)));
         (left, right, OVERHEAD_LEN)
     }
 
@@ -198,8 +198,8 @@ impl Simulation {
         let sender = Neighbor::new(now, (algorithm, packet_len), turn, seed);
         let receiver = tcp::Receiver::new(packet_len);
         (
-            Left::Neighbor(Box::new(sender)),
-            Right::Neighbor(Box::new(receiver)),
+            Left::Second(Box::new(sender)),
+            Right::Second(Box::new(receiver)),
         )
     }
 
