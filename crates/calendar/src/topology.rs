@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_a_link_surely_cross_an_interface_if_it_is_the_only_one_and_known() {
+    fn single_known_interface_carries_all_link_packets() {
         let mut topology = both_ways();
         topology.attach("eth0", &[LinkId(0)]).unwrap();
         topology.attach("eth1", &[LinkId(1)]).unwrap();

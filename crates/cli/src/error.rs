@@ -90,8 +90,8 @@ pub(crate) enum Fault {
     Interrupted(String),
     /// A refused reservation, whose copy would end later than its data.
     #[error(
-        "{refused} (the copy ends {epilogue:.1} s later, when all files are verified and synced{})",
-        deadline.as_ref().map_or_else(String::new, |by| format!(": --deadline {by}"))
+        "{refused} (verification needs {epilogue:.1} s more{})",
+        deadline.as_ref().map_or_else(String::new, |by| format!(": use --deadline {by}"))
     )]
     LateEnd {
         /// Answer of the scheduler.

@@ -110,8 +110,8 @@ pub(crate) enum Fault {
     },
     /// The resources of the session went to another client.
     #[error(
-        "all resources are in use there and other clients wait: the newest session of the key with the largest share \
-         was ended; try again later"
+        "the daemon ended this session to free resources for other clients: it was the newest of the key with the \
+         largest share; try again later"
     )]
     Revoked,
     /// A newer attempt of the same copy replaced the session.

@@ -179,7 +179,7 @@ const COLUMNS: [Column; 13] = [
     ),
     Column::counter(
         "tokens",
-        "Token of a cluster: received (taken), of these created again after a loss (made)",
+        "Tokens of a cluster: received (taken), and created again after a loss (made)",
         |link| vec![("taken", link.tokens_taken), ("made", link.tokens_made)],
     )
     .by("how"),

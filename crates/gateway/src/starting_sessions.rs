@@ -33,7 +33,7 @@ pub(crate) struct StartingSessions {
 #[derive(Debug)]
 pub(crate) struct Awaiting {
     pub(crate) target: Target,
-    /// Handshake that sends the answer; none for a captured program, which takes itself for connected.
+    /// Handshake that sends the answer; `None` for a captured program, whose `connect()` has already succeeded.
     pub(crate) handshake: Option<Box<dyn Handshake>>,
 }
 

@@ -196,9 +196,9 @@ pub struct RequestArgs {
     /// Lowest useful rate
     #[arg(long, value_name = "RATE", help_heading = "Booking")]
     pub rate_min: Option<Rate>,
-    /// Earliest start, as in 18:30 or 2031-05-01T06:00
+    /// Earliest start, as in 18:30 or 2031-05-01T06:00 [default: now]
     ///
-    /// Local time, or with a UTC offset. The default is now.
+    /// Local time, or with a UTC offset.
     #[arg(long, value_name = "TIME", help_heading = "Booking")]
     pub start: Option<Time>,
     /// Latest end, as in 18:30 or 2031-05-01T06:00
@@ -221,9 +221,9 @@ pub struct RequestArgs {
     /// Interface or switch port where a circuit begins
     #[arg(long, value_name = "NAME", help_heading = "Circuits")]
     pub interface: Option<String>,
-    /// Packets of the circuit, as in 'udp 10.0.0.2 5000'
+    /// Packets of the circuit, as in 'udp 10.0.0.2 5000' [default: all]
     ///
-    /// The default is all packets, which only operators may have.
+    /// Only operators may have all packets.
     #[arg(
         long,
         value_name = "FLOW",

@@ -43,7 +43,7 @@ pub struct Cp {
     pub rate: Option<Rate>,
     /// Transport: rbudp, tcp, ... [default: auto]
     ///
-    /// auto explores the path and chooses; little data go over TCP at once. Through a gateway the default is tcp.
+    /// auto explores the path and chooses; little data go over TCP at once. Through a gateway it chooses tcp.
     #[arg(
         long,
         value_name = "NAME",

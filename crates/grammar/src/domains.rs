@@ -84,7 +84,7 @@ pub struct DomainsStatus {
 pub struct SocketArgs {
     /// Socket of the service [default: this host's domain.sock]
     ///
-    /// Only the user of the service and root can use it. The default is in /run/lighthaul for root, and in
+    /// Only the user of the service and root can use it. Its directory is /run/lighthaul for root, and
     /// `XDG_RUNTIME_DIR` for other users.
     #[arg(
         long,
@@ -146,9 +146,9 @@ pub struct Path {
     /// Lowest useful rate
     #[arg(long, value_name = "RATE", help_heading = "Booking")]
     pub rate_min: Option<Rate>,
-    /// Earliest start, as in 18:30 or 2031-05-01T06:00
+    /// Earliest start, as in 18:30 or 2031-05-01T06:00 [default: now]
     ///
-    /// Local time, or with a UTC offset. The default is now, and no path starts before all domains have decided.
+    /// Local time, or with a UTC offset. No path starts before all domains have decided.
     #[arg(long, value_name = "TIME", help_heading = "Booking")]
     pub start: Option<Time>,
     /// Latest end, as in 18:30 [default: 30 days later]

@@ -186,9 +186,9 @@ pub struct Gateway {
     /// Serve Prometheus metrics, as on 127.0.0.1:9481
     #[arg(long, value_name = "ADDR", help_heading = "Output")]
     pub metrics_listen: Option<SocketAddr>,
-    /// Socket for `lighthaul gateway status`
+    /// Socket for `gateway status` [default: gateway.sock]
     ///
-    /// The default is gateway.sock in /run/lighthaul, or in the user's runtime directory.
+    /// Its directory is /run/lighthaul for root, and `XDG_RUNTIME_DIR` for other users.
     #[arg(
         long,
         value_name = "PATH",
@@ -239,8 +239,8 @@ pub struct LinkArgs {
 pub struct CaptureArgs {
     /// Capture connections that pass this host (root)
     ///
-    /// It needs nft and ip. Those are connections that other hosts route through this one, and with --capture-user connections of programs on
-    /// this host.
+    /// Requires nft and ip. Captures connections that this host routes for others; --capture-user captures those of
+    /// local programs.
     #[arg(long)]
     pub transparent: bool,
     /// Capture only these target ports, as in 5001 or 2811-2820

@@ -183,6 +183,17 @@ mod tests {
     }
 
     #[test]
+    fn defaults_stand_in_brackets() {
+        for (name, command) in commands() {
+            for arg in options(&command) {
+                let long = arg.get_long_help().map(ToString::to_string);
+                let says = long.is_some_and(|help| help.to_lowercase().contains("default is"));
+                assert!(!says, "{name}: {}: write [default: ...]", arg.get_id());
+            }
+        }
+    }
+
+    #[test]
     fn short_help_of_a_long_grammar_names_the_long_help() {
         for (name, mut command) in commands() {
             let has_more = command.get_arguments().any(Arg::is_hide_short_help_set);

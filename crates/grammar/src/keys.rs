@@ -130,7 +130,7 @@ pub struct RightsArgs {
     /// Allow connections through the gateway of this host
     #[arg(long)]
     pub gateway: bool,
-    /// Expire after this long, as in 12h or 30d
+    /// Expire after this long, as in 12h or 30d [default: never]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub expires: Option<Duration>,
 }

@@ -78,7 +78,7 @@ pub struct LabFlags {
     /// Duplicate packets, as in 0.1%
     #[arg(long, help_heading = "Network")]
     pub duplicate: Option<String>,
-    /// wan (emulated) or veth [default: wan]
+    /// Type of the link: wan (emulated) or veth [default: wan]
     ///
     /// A veth link carries as much as the kernel can.
     #[arg(long, help_heading = "Network")]

@@ -14,8 +14,8 @@ use crate::time::positive;
 /// Show the load of this host, and the paths to other hosts
 ///
 /// It samples the counters of the kernel once per interval, without privileges: processors, disks, network and memory. It
-/// also probes the paths that copies have used in the last day. On a terminal, q ends it; elsewhere it prints one line per
-/// interval and probe. It stores both, and --history prints them.
+/// also probes the paths that copies have used in the last day. Press q to quit. Without a
+/// terminal, it prints one line per interval and probe. It stores both, and --history prints them.
 #[derive(Args, Debug)]
 #[command(after_long_help = MONITORS)]
 pub struct Monitor {
@@ -49,9 +49,9 @@ pub struct Monitor {
     /// Do not store samples
     #[arg(long, help_heading = "Output")]
     pub no_store: bool,
-    /// Store samples in this file, a database of `SQLite`
+    /// Store samples in this database of `SQLite` [default: monitor.db]
     ///
-    /// The default is `$XDG_STATE_HOME/lighthaul/monitor.db` or `~/.local/state/lighthaul/monitor.db`, and
+    /// It is `$XDG_STATE_HOME/lighthaul/monitor.db` or `~/.local/state/lighthaul/monitor.db`, and
     /// `/var/lib/lighthaul/monitor.db` for root.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub store: Option<PathBuf>,

@@ -40,7 +40,7 @@ pub struct Probe {
     pub size: Size,
     /// Rate on the wire [default: as fast as possible]
     ///
-    /// The default is 100Gb/s for sabul, sabul-swift and vbtp.
+    /// For sabul, sabul-swift and vbtp, that is 100Gb/s.
     #[arg(long, help_heading = "Network")]
     pub rate: Option<Rate>,
     #[command(flatten)]

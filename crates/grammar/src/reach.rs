@@ -126,10 +126,9 @@ pub struct DaemonArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Network")]
 pub struct KeyArgs {
-    /// Private key of this side, created if missing
+    /// Private key, created if missing [default: ~/.config/lighthaul/key]
     ///
-    /// The default is `~/.config/lighthaul/key`; for a service `/etc/lighthaul/host_key`, or `host_key` in the user's
-    /// directory unless root.
+    /// A service of root uses `/etc/lighthaul/host_key`, that of another user `~/.config/lighthaul/host_key`.
     #[arg(
         long = "key",
         value_name = "FILE",

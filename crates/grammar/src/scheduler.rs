@@ -72,7 +72,7 @@ pub struct Scheduler {
     /// Store: file or postgres:// URL [default: books]
     ///
     /// Several schedulers may share a server of `PostgreSQL`. `?sslmode=verify-full` requires TLS, `&sslrootcert=FILE` names a
-    /// certificate authority. The default is /var/lib/lighthaul/books, or a file of the user unless root.
+    /// certificate authority. For root, `books` is in /var/lib/lighthaul, for other users in `~/.config/lighthaul`.
     #[arg(
         long,
         value_name = "PLACE",
@@ -141,9 +141,9 @@ pub struct Scheduler {
         help_heading = "Network"
     )]
     pub listen: SocketAddr,
-    /// PEM file of certificates, this host's own first
+    /// PEM file of certificates, own first [default: of this host's key]
     ///
-    /// The default is a certificate of this host's key.
+    /// Without it, the scheduler makes a certificate of this host's key.
     #[arg(
         long,
         value_name = "FILE",

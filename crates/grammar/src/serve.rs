@@ -141,9 +141,7 @@ pub struct ServeLimits {
     /// Maximum threads for sessions; one key gets at most half
     #[arg(long, value_name = "N", default_value_t = 8192, env = "LIGHTHAUL_MAX_THREADS", hide_short_help = true, value_parser = value_parser!(u64).range(16..))]
     pub max_threads: u64,
-    /// Maximum open files for sessions; one key gets at most half
-    ///
-    /// The default is what the system allows.
+    /// Open files for sessions, one key at most half [default: system limit]
     #[arg(long, value_name = "N", env = "LIGHTHAUL_MAX_OPEN_FILES", hide_short_help = true, value_parser = value_parser!(u64).range(64..))]
     pub max_open_files: Option<u64>,
 }

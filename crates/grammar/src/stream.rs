@@ -33,9 +33,7 @@ pub struct Stream {
     /// Transport: fec for messages or rbudp for objects
     #[arg(long, value_enum, default_value_t, help_heading = "Protocol")]
     pub protocol: Protocol,
-    /// Framing at both ends: lines, prefixed or fixed
-    ///
-    /// The default is lines for messages and fixed for objects.
+    /// Framing at both ends [default: lines, or fixed for objects]
     #[arg(long, value_enum, help_heading = "Protocol")]
     pub frames: Option<Frames>,
     /// Forward error correction: none, xor:N or rs:N+M

@@ -420,7 +420,7 @@ impl EntryTable {
         self.lock().ended_folders.push_back((number, entry));
     }
 
-    /// Records that `left` more names of the file `entry` may follow.
+    /// Sets the number of hard links to `entry` that are still expected.
     pub(crate) fn begin_links(&self, number: u64, entry: &Entry, left: u64) {
         self.lock().links.begin(number, entry, left);
     }

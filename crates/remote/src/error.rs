@@ -8,7 +8,7 @@ use lighthaul_session::error::{Code, Coded, Error};
 
 /// Fault of a place or of a connection to another host.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// A malformed URL of a daemon.
     #[error("invalid place {0}: write lh://HOST[:PORT]/PATH")]
     DaemonUrl(String),

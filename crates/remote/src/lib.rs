@@ -14,7 +14,7 @@ pub mod credential;
 pub mod daemon;
 pub mod dial;
 pub mod doctor;
-mod error;
+pub mod error;
 pub mod known_paths;
 pub mod notice;
 pub mod paths;

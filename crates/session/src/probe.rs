@@ -1,7 +1,7 @@
 //! Measurements of a path and its hosts.
 //!
-//! They are the network alone, the network with the copy that every transfer needs (the papers'
-//! `app_perf`), RBUDP from memory to memory with each of its receivers, and the other protocols.
+//! The network is measured alone, and with the copy that every transfer needs (the papers'
+//! `app_perf`). RBUDP runs from memory to memory with each of its receivers, as do the other protocols.
 
 use std::thread;
 use std::time::Duration;

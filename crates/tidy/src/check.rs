@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::fault::Fault;
 use crate::sources::Sources;
 use crate::{
-    circles, fields, floors, fuzz, glossary, links, maps, mutants, names, prose, sizes, skips,
-    words,
+    circles, doc_tests, fields, floors, fuzz, glossary, links, maps, mutants, names, prose, sizes,
+    skips, words,
 };
 
 /// Prints all faults. Fails if there is one that must be fixed.
@@ -29,6 +29,7 @@ pub fn run(root: &Path) -> Result<(), String> {
 fn check(sources: &Sources) -> Vec<Fault> {
     let rules = [
         circles::check,
+        doc_tests::check,
         fields::check,
         floors::check,
         fuzz::check,

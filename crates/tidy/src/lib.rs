@@ -16,6 +16,7 @@ mod check;
 mod circles;
 mod code;
 mod decoder;
+mod doc_tests;
 mod fault;
 mod fields;
 mod floors;

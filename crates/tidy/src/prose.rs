@@ -113,7 +113,8 @@ fn paragraphs(file: &Source) -> Vec<Paragraph> {
         // drawings, tables and headings are no sentences
         let is_prose = !is_fenced
             && !was_hidden
-            && !text.starts_with(['#', '|', '`', '<', '['])
+            && !text.starts_with(['#', '|', '<'])
+            && !is_link_definition(text)
             && !text.is_empty();
         if !is_prose {
             is_open = false;
@@ -132,6 +133,11 @@ fn paragraphs(file: &Source) -> Vec<Paragraph> {
         }
     }
     found
+}
+
+/// Returns true for `[name]: target`, the definition of a link.
+fn is_link_definition(text: &str) -> bool {
+    text.starts_with('[') && text.contains("]: ")
 }
 
 /// The text of a line that is a comment, and whether it is a doc comment.

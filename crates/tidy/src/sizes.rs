@@ -8,6 +8,7 @@ use crate::sources::{Source, Sources};
 /// Finds long files and crates, tests excluded.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let mut faults = check_crates(sources);
+    faults.extend(check_pages(sources));
     for file in sources.ending(".rs") {
         let lines = file.lines().count();
         if lines > LINES_MAX {
@@ -16,6 +17,22 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
         } else if lines > LINES_LOOK_AGAIN {
             let text = format!("{lines} lines without tests: consider splitting the file");
             faults.push(Fault::warning(&file.path, text));
+        }
+    }
+    faults
+}
+
+/// Finds front pages that are too long to be read at once.
+fn check_pages(sources: &Sources) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (path, most) in PAGE_LINES_MAX {
+        let page = sources.files.iter().find(|file| file.path == path);
+        let lines = page.map_or(0, |page| page.text.lines().count());
+        if lines > most {
+            faults.push(Fault::new(
+                path,
+                format!("{lines} lines, at most {most}: shorten it"),
+            ));
         }
     }
     faults
@@ -52,6 +69,7 @@ fn crate_of(file: &Source) -> Option<&str> {
 const CRATE_LINES_MAX: usize = 8000;
 const LINES_LOOK_AGAIN: usize = 400;
 const LINES_MAX: usize = 600;
+const PAGE_LINES_MAX: [(&str, usize); 2] = [("README.md", 150), ("ARCHITECTURE.md", 200)];
 
 #[cfg(test)]
 mod tests {
@@ -71,6 +89,16 @@ mod tests {
         let faults = check(&Sources::of(&files));
         assert_eq!(faults.len(), 2);
         assert!(!faults[0].is_warning && faults[1].is_warning);
+    }
+
+    #[test]
+    fn long_front_pages_are_found() {
+        let line = "line\n";
+        for (lines, faults) in [(150, 0), (151, 1)] {
+            let text = line.repeat(lines);
+            let files = [("README.md", text.as_str()), ("ARCHITECTURE.md", &text)];
+            assert_eq!(check(&Sources::of(&files)).len(), faults, "{lines} lines");
+        }
     }
 
     #[test]

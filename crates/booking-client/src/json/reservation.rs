@@ -10,20 +10,20 @@ use super::timestamp::Timestamp;
 /// Capacity that is or was booked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reservation {
-    /// Number.
+    /// Number of the reservation.
     pub id: u64,
     /// Name of the owner.
     pub owner: String,
-    /// State.
+    /// State of the reservation.
     #[schema(value_type = String, example = "committed")]
     pub state: ReservationState,
-    /// Request.
+    /// Request that it grants.
     pub request: NewReservation,
     /// Links of the path.
     pub path: Vec<String>,
     /// Rates over time, one step for each change.
     pub steps: Vec<Step>,
-    /// Promised end.
+    /// Time by which all data are moved, as promised.
     pub promised_end: Timestamp,
     /// Time at which the reservation expires if it is not committed; absent after the commit.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,9 +42,9 @@ pub struct Reservation {
 /// Rate in a range of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Step {
-    /// Start.
+    /// Start of the step.
     pub from: Timestamp,
-    /// End, exclusive.
+    /// End of the step, exclusive.
     pub till: Timestamp,
     /// Rate in bits a second.
     pub rate_bps: u64,
@@ -53,9 +53,9 @@ pub struct Step {
 /// Action on a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JournalLine {
-    /// Time.
+    /// Time of the action.
     pub at: Timestamp,
-    /// Action.
+    /// Action itself.
     #[schema(value_type = String, example = "commit")]
     pub verb: Verb,
     /// State before.
@@ -66,7 +66,7 @@ pub struct JournalLine {
     pub to: ReservationState,
     /// User, device or component that acted.
     pub who: String,
-    /// Reason.
+    /// Reason of the action.
     pub why: String,
 }
 

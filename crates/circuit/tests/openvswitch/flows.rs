@@ -250,8 +250,8 @@ fn packets_continue_in_the_next_table() {
 }
 
 #[test]
-fn answers_that_are_none_are_faults_of_the_switch() {
-    let Some(testbed) = Testbed::start("answers_that_are_none_are_faults_of_the_switch") else {
+fn malformed_reply_is_a_switch_fault() {
+    let Some(testbed) = Testbed::start("malformed_reply_is_a_switch_fault") else {
         return;
     };
     let seed = unix_nanos();

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 
 use lighthaul_booking_client::json::FlowAt;
 use lighthaul_grammar::copy::Cp;
+use lighthaul_remote::error::Fault as RemoteFault;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::Error;
 
@@ -29,7 +30,7 @@ impl Endpoints {
         let far = |place: &Place| args.booked.far_node.clone().unwrap_or_else(|| host(place));
         let (from, to) = match (source, &target) {
             (Place::Here(_), Place::Here(_)) => {
-                return Err(usage("neither side is remote: write one as HOST:PATH"));
+                return Err(RemoteFault::NotRemote.into());
             }
             (Place::Here(_), target) => (here()?, far(target)),
             (source, Place::Here(_)) => (far(source), here()?),

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_have_what_fits() {
+    fn progress_line_drops_parts_that_do_not_fit() {
         let (progress, pace) = state(42);
         let files = files(&["data/run1.h5", &"long/".repeat(30)]);
         let lines = |width, unicode| Form { width, unicode }.lines(&progress, &pace, &files);

@@ -19,6 +19,7 @@ use lighthaul_fs::file_access::FileAccess;
 use lighthaul_grammar::copy::Cp;
 use lighthaul_receive as receive;
 use lighthaul_receive::target_folder::TargetFolder;
+use lighthaul_remote::error::Fault as RemoteFault;
 use lighthaul_remote::known_paths::KnownPaths;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::{Agreement, Reached, Route, open};
@@ -53,9 +54,7 @@ pub(crate) fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
         return Err(usage(text));
     }
     match (from, target) {
-        (Place::Here(_), Place::Here(_)) => {
-            Err(usage("neither side is remote: write one as HOST:PATH"))
-        }
+        (Place::Here(_), Place::Here(_)) => Err(RemoteFault::NotRemote.into()),
         (Place::Here(_), _) => push(args, sources, target, printer),
         (_, Place::Here(_)) => pull(args, sources, target, printer),
         _ => third_party::copy(args, sources, target, printer),

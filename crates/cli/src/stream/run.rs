@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_grammar::stream::{Frames, Late, Protocol, Stream};
+use lighthaul_remote::error::Fault as RemoteFault;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::{Reached, agreed, reach};
 use lighthaul_session::error::Error;
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &Stream) -> Result<(), Error> {
         (Place::Here(near), Place::Ssh { .. } | Place::Daemon { .. }) => (near, &target, true),
         (Place::Ssh { .. } | Place::Daemon { .. }, Place::Here(near)) => (near, &source, false),
         (Place::Here(_), Place::Here(_)) => {
-            return Err(usage("neither side is remote: write one as HOST:PATH"));
+            return Err(RemoteFault::NotRemote.into());
         }
         (_, _) => {
             return Err(usage(

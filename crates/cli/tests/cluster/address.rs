@@ -148,6 +148,10 @@ fn shared_address_spreads_programs_and_keeps_their_sessions() {
     };
     let mut elements: Vec<Running> = (1..=COUNT).map(|nth| stage.element(nth)).collect();
     elements[0].says("this element answers for 10.9.0.100, whose connections go to 3 of 3");
+    // until all know it, two may take the same connection
+    for other in &mut elements[1..] {
+        other.says("element 1 answers for 10.9.0.100, whose connections go to 3 of 3");
+    }
     let mut talks = stage.talk();
     let carried = shares();
     assert_eq!(carried.iter().sum::<u64>(), CALLS as u64);

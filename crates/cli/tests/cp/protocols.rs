@@ -191,18 +191,23 @@ fn ptcp_survives_the_loss_of_a_connection() {
             fs::copy(&file, far.target.join("x")).unwrap();
             paths = [&there, back.to_str().unwrap()];
         }
+        let stage = far.near.stage.as_ref().unwrap();
+        let run = |script: &str| {
+            let status = stage.lab.run("a", &["sh", "-ec", script]).unwrap();
+            assert!(status.success());
+        };
+        // the first connection of a session must stay
+        run("nft add table inet test
+            nft add set inet test first '{ type inet_service; flags dynamic; size 64; }'
+            nft 'add chain inet test out { type filter hook output priority 0; }'
+            nft add rule inet test out tcp flags '& (syn | ack) == syn' limit rate 1/day burst 1 packets add @first '{ tcp sport }'");
         let options = ["--protocol", "ptcp", "--streams", "4", "--json"];
         let mut copy = Running::start(far.copy(&options, &paths));
         copy.prints("\"type\":\"progress\"");
-        let stage = far.near.stage.as_ref().unwrap();
-        // the last connection is not the first one of its session
-        let cut = "port=$(ss -Htn state established | awk '{print $3}' | sed 's/.*://' | sort -n | tail -1)
-            nft add table inet test
-            nft 'add chain inet test out { type filter hook output priority 0; }'
+        run("first=$(nft -j list set inet test first | jq '.nftables[] | .set.elem // empty | .[]')
+            port=$(ss -Htn state established | awk '{print $3}' | sed 's/.*://' | grep -vx $first | head -1)
             nft add rule inet test out tcp sport $port reject with tcp reset
-            nft add rule inet test out tcp sport $port counter drop";
-        let status = stage.lab.run("a", &["sh", "-c", cut]).unwrap();
-        assert!(status.success());
+            nft add rule inet test out tcp sport $port counter drop");
         copy.finish().assert_succeeded();
         let copy = if pull { back } else { far.target.join("x") };
         assert!(fs::read(copy).unwrap() == fs::read(&file).unwrap());

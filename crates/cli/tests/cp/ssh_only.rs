@@ -348,26 +348,33 @@ fn login_shells_that_print_are_understood() {
     }
 }
 
-/// Numbers of the ssh processes below `parent`, oldest first.
+/// Returns the numbers of the ssh processes below `parent`, oldest first.
 fn ssh_processes(parent: u32) -> Vec<u32> {
+    let mut found = started_below(parent);
+    // numbers of processes begin again at their maximum
+    found.sort_unstable();
+    found.into_iter().map(|(_, number)| number).collect()
+}
+
+/// Returns the ssh processes below `parent`: start in ticks, and number.
+fn started_below(parent: u32) -> Vec<(u64, u32)> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // NUMBER (NAME) STATE PARENT ...
-        let Some((start, rest)) = stat.split_once(") ") else {
+        // NUMBER (NAME) STATE PARENT, and 17 others before the start
+        let Some((name, rest)) = stat.split_once(") ") else {
             continue;
         };
-        let above = rest.split(' ').nth(1).unwrap().parse::<u32>().unwrap();
-        if above != parent {
+        let fields: Vec<&str> = rest.split(' ').collect();
+        if fields[1].parse() != Ok(parent) {
             continue;
         }
-        let number = entry.file_name().to_str().unwrap().parse::<u32>().unwrap();
-        if start.ends_with("(ssh") {
-            found.push(number);
+        let number = entry.file_name().to_str().unwrap().parse().unwrap();
+        if name.ends_with("(ssh") {
+            found.push((fields[19].parse().unwrap(), number));
         }
-        found.extend(ssh_processes(number));
+        found.extend(started_below(number));
     }
-    found.sort_unstable();
     found
 }
 

@@ -48,7 +48,8 @@ pub(crate) fn follow(path: &str) {
     for block in &blocks {
         let Block { line, host, .. } = block;
         if let Err(why) = host_named(&mut hosts, host).run(block) {
-            panic!("{path}:{line}, on {host}: {why}");
+            let logs: String = hosts.values().map(Host::service_logs).collect();
+            panic!("{path}:{line}, on {host}: {why}\n{logs}");
         }
     }
 }

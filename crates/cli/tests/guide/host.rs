@@ -11,6 +11,7 @@ use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
 use lighthaul_lab::emulate::Lab;
+use lighthaul_testkit::allowance;
 
 use crate::expected;
 use crate::page::Block;
@@ -105,17 +106,31 @@ impl Host {
             "( . {script} ) </dev/null >{into} 2>&1 &\necho {MARK} 0\n"
         ))?;
         let clock = Clock::start();
+        let patience = allowance(PATIENCE_SECONDS);
         loop {
             let said = fs::read_to_string(&log).unwrap_or_default();
             let lines: Vec<String> = said.lines().map(str::to_owned).collect();
             match expected::missing(&block.output, &lines) {
                 None => return Ok(()),
-                Some(line) if clock.now().since(Instant::ZERO) > PATIENCE => {
+                Some(line) if clock.now().since(Instant::ZERO) > patience => {
                     return Err(format!("nothing like {line:?} in:\n{said}"));
                 }
                 Some(_) => pause(Duration::from_millis(20)),
             }
         }
+    }
+
+    /// Returns the logs of all services of this host, each with its name.
+    pub(crate) fn service_logs(&self) -> String {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut logs: Vec<PathBuf> = files.map(|file| file.path()).collect();
+        logs.retain(|path| path.extension().is_some_and(|end| end == "log"));
+        logs.sort();
+        let show = |path: &PathBuf| {
+            let said = fs::read(path).unwrap_or_default();
+            format!("{}:\n{}", path.display(), String::from_utf8_lossy(&said))
+        };
+        logs.iter().map(show).collect()
     }
 
     /// Sends `words` to the shell. Returns the output up to the mark, and the status in the mark.
@@ -124,12 +139,13 @@ impl Host {
             .write_all(words.as_bytes())
             .map_err(|e| format!("the shell is gone: {e}"))?;
         let mut printed = Vec::new();
+        let patience = allowance(PATIENCE_SECONDS);
         loop {
-            let line = match self.lines.recv_timeout(PATIENCE) {
+            let line = match self.lines.recv_timeout(patience) {
                 Ok(line) => line,
                 Err(RecvTimeoutError::Timeout) => {
                     return Err(format!(
-                        "no end after {PATIENCE:?}:\n{}",
+                        "no end after {patience:?}:\n{}",
                         printed.join("\n")
                     ));
                 }
@@ -154,8 +170,8 @@ impl Drop for Host {
     }
 }
 
-/// The longest time that a block takes.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// The longest time that a block takes on an idle host.
+const PATIENCE_SECONDS: u64 = 60;
 const MARK: &str = "==block-ends==";
 const PATH: &str = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -184,6 +200,7 @@ UsePAM no
 PidFile none
 SetEnv PATH=$PATH
 END
+echo show-error >$HOST/home/.curlrc
 /usr/sbin/sshd -f $HOST/sshd_config
 cd
 "#;

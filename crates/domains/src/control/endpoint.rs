@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_words_and_no_actions() {
+    fn endpoint_name_cannot_be_a_subcommand() {
         assert!(["chicago", "dtn-1.example"].into_iter().all(is_name));
         let long = "x".repeat(NAME_MAX + 1);
         assert!(

@@ -3,7 +3,7 @@
 //! A million empty items are a message of one megabyte, and many megabytes in memory. So each list,
 //! text and row of octets of a message has a bound of its own. A field names it:
 //!
-//! ```ignore
+//! ```text
 //! #[serde(deserialize_with = "bounded::list::<PIECES_MAX, _, _>")]
 //! pieces: Vec<Piece>,
 //! ```

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +27,8 @@ const STREAMS_MAX: usize = 256;
 
 /// Time that a closing connection has to send its last frames.
 const LINGER: Duration = Duration::from_secs(5);
+/// Longest wait for the peer to close after this side.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// Time without acknowledgments after which one of many connections is given up
 /// (`TCP_USER_TIMEOUT`).
 const SILENCE_MILLIS: i32 = 10_000;
@@ -87,7 +89,9 @@ impl ConnectionThread {
     }
 
     pub(super) fn run(mut self) {
-        let why = match panics::catch("connection", || self.carry()) {
+        let end = panics::catch("connection", || self.carry());
+        let is_closed = matches!(end, Ok(Ok(())));
+        let why = match end {
             Ok(Ok(())) => End::Network("the connection was closed".to_owned()),
             Ok(Err(error)) => {
                 let peer = self.shared.peer;
@@ -100,6 +104,28 @@ impl ConnectionThread {
         queues.wake_all();
         drop(queues);
         self.shared.room.notify_all();
+        if is_closed {
+            self.await_end_of_peer().ok();
+        }
+    }
+
+    /// Discards what the peer sends until it closes, too. A socket that is closed with unread octets
+    /// resets its connection, which can destroy the last frames on their way to the peer.
+    fn await_end_of_peer(&mut self) -> io::Result<()> {
+        self.tcp.shutdown(Shutdown::Write)?;
+        let until = self.clock.now() + FAREWELL;
+        self.came = vec![0; READ_BYTES_UNAUTHORIZED];
+        while self.clock.now() < until {
+            match self.tcp.read(&mut self.came) {
+                Ok(0) => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let watch = Watch::read(self.tcp.as_raw_fd());
+                    wait(self.clock, &mut [watch], until)?;
+                }
+                other => drop(other?),
+            }
+        }
+        Ok(())
     }
 
     /// Carries frames until the connection ends.

@@ -1,6 +1,6 @@
 //! Tests of a control connection with a malicious authenticated peer, which can only end it.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -98,6 +98,31 @@ fn full_receive_queue_is_no_silence() {
         let frame = stream.receive(clock, Instant::ZERO + Duration::from_secs(30));
         assert_eq!(frame.unwrap().octets.len(), 1 << 20);
     }
+}
+
+/// A socket that is closed with unread octets resets its connection, which can destroy what it sent last.
+#[test]
+fn last_frame_arrives_while_the_peer_still_sends() {
+    let (control, mut peer) = start();
+    let stream = control.open(0).unwrap();
+    let frame = [header(60_000, 0, 0, 0), vec![7; 60_000]].concat();
+    for _ in 0..40 {
+        peer.say(&frame).unwrap();
+    }
+    stream
+        .send(&Frame::message(b"the verdict".to_vec()))
+        .unwrap();
+    drop((stream, control));
+    for _ in 0..20 {
+        pause(Duration::from_millis(10));
+        peer.say(&frame).unwrap();
+    }
+    let mut came = Vec::new();
+    while peer.tls.read_tls(&mut peer.tcp).unwrap() > 0 {
+        peer.tls.process_new_packets().unwrap();
+        peer.tls.reader().read_to_end(&mut came).ok();
+    }
+    assert!(came.ends_with(b"the verdict"), "{came:?}");
 }
 
 #[test]

@@ -21,8 +21,8 @@ pub(crate) fn read_words(
     Ok(line.map(|(_, words)| words))
 }
 
-/// Reads until the first line that has one of the words `marks`. Returns that word and those after it, or `None` if
-/// `input` ends, or if there are more lines or bytes than a login shell may print.
+/// Reads until the first line that has one of the words `marks`. Returns that word and those after it. Returns
+/// `None` if `input` ends, or if there are more lines or bytes than a login shell may print.
 ///
 /// Octets are read one at a time, since those after the line belong to the session.
 pub fn read_line<'a>(

@@ -10,8 +10,8 @@
 //! again: the provider knows it by its `id`. If the provider ends the lease, the link closes.
 //!
 //! Settings: `id`, a URN that names the lease; `nsa`, `provider`, `url`, `token`, `listen`,
-//! `reply_to`, `source`, `dest`, `capacity_mbps`, `minutes`; and `scheduler`, `scheduler_token`,
-//! `link` for a scheduler that gets the capacity.
+//! `reply_to`, `source`, `dest`, `rate` (`1Gb/s`, in whole Mb/s), `time` (`10h`); and `scheduler`,
+//! `scheduler_token`, `link` for a scheduler that gets the capacity.
 
 #![expect(clippy::disallowed_methods, reason = "a program with a listener")]
 
@@ -24,7 +24,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use std::{env, fmt, fs, thread};
 
-use lighthaul_base::Instant;
+use lighthaul_base::{Instant, Rate, duration};
 use lighthaul_booking_client::client::{Client, ClientError};
 use lighthaul_booking_client::https::ServerTrust;
 use lighthaul_booking_client::json::Timestamp;
@@ -50,8 +50,8 @@ struct Settings {
     reply_to: String,
     source: String,
     dest: String,
-    capacity_mbps: u64,
-    minutes: u64,
+    rate: String,
+    time: String,
     scheduler: Option<String>,
     scheduler_token: Option<String>,
     link: Option<String>,
@@ -249,13 +249,27 @@ fn link(settings: &Settings) -> Result<Option<Link>, Box<dyn Error>> {
     }
 }
 
+/// Returns a rate in Mb/s, the unit of NSI.
+fn whole_mbps(rate: Rate) -> Result<u64, String> {
+    let (mbps, rest) = (rate.as_bps() / 1_000_000, rate.as_bps() % 1_000_000);
+    if mbps == 0 || rest > 0 {
+        return Err(format!("rate: {rate}: NSI needs whole Mb/s, as in 1Gb/s"));
+    }
+    Ok(mbps)
+}
+
 /// Returns the request of the settings.
 fn wanted(settings: &Settings) -> Result<Reserve, Box<dyn Error>> {
-    let long = settings.minutes.checked_mul(60_000_000_000);
-    let end = long.and_then(|long| unix_nanos().checked_add(long));
-    let end = end.ok_or("minutes is too large: give the length of the lease in minutes")?;
+    let long = duration::parse(&settings.time).map_err(|why| format!("time: {why}"))?;
+    let long = u64::try_from(long.as_nanos())?;
+    let end = unix_nanos().checked_add(long);
+    let end = end.ok_or("the lease would end after the year 2554: give a shorter time")?;
+    let rate: Rate = settings
+        .rate
+        .parse()
+        .map_err(|why| format!("rate: {why}"))?;
     let p2p = P2p {
-        capacity_mbps: settings.capacity_mbps,
+        capacity_mbps: whole_mbps(rate)?,
         directionality: Directionality::Bidirectional,
         symmetric_path: None,
         source: settings.source.clone(),

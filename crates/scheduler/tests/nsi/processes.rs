@@ -106,7 +106,7 @@ impl World {
         let settings = format!(
             "id = 'urn:uuid:6e3ab1f4-8c8e-4e61-8b5d-2f0c3f0f7a11'\nnsa = 'urn:r'\nprovider = 'urn:p'\n\
              url = '{}/nsi/v2/provider'\ntoken = 'agg'\nlisten = '{listen}'\nreply_to = 'http://{listen}/'\n\
-             source = 'urn:n:a'\ndest = 'urn:n:c'\ncapacity_mbps = 1000\nminutes = 5\n\
+             source = 'urn:n:a'\ndest = 'urn:n:c'\nrate = '1Gb/s'\ntime = '5m'\n\
              scheduler = '{}'\nscheduler_token = 'olga'\nlink = 'b-c'\n",
             provider.1.url(),
             own.1.url(),
@@ -256,9 +256,7 @@ fn restart_closes_the_link_of_a_lease_that_it_cannot_continue() {
     world.book(1_000_000, None).unwrap();
     lessee.kill();
     // no provider has this rate, so there is no lease any more
-    world.settings = world
-        .settings
-        .replace("capacity_mbps = 1000", "capacity_mbps = 1000000");
+    world.settings = world.settings.replace("1Gb/s", "1Tb/s");
     let mut lessee = world.lease();
     assert!(!lessee.child.wait().unwrap().success());
     assert!(world.has_no_lease(), "the old lease has ended");
