@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use lighthaul_base::trc::{Step, Trc};
 use lighthaul_base::{Instant, Rate};
@@ -44,6 +45,7 @@ struct Booked {
 /// Booking of one segment.
 #[derive(Clone, Debug)]
 struct BookedSegment {
+    segment: Segment,
     id: Id,
     path: Arc<Path>,
     /// Number of the path among those between its border points.
@@ -119,7 +121,7 @@ impl CalendarResources {
         };
         let (from, to) = (node(segment.ingress)?, node(segment.egress)?);
         let topology = self.calendar.topology();
-        let paths = path::shortest(topology, from, to, PATHS_MAX);
+        let paths = path::shortest(topology, from, to, ROUTES_MAX);
         let paths = paths.iter().filter_map(|path| path.with_limits(topology));
         let paths: Vec<_> = paths.collect();
         self.paths.insert(segment, paths.clone());
@@ -196,6 +198,7 @@ impl CalendarResources {
             };
             if let Some(id) = self.take(now, &path, steps) {
                 return Ok(BookedSegment {
+                    segment,
                     id,
                     path,
                     route: nth,
@@ -260,22 +263,48 @@ impl CalendarResources {
         Some(id)
     }
 
-    /// Adds guard times to a booking. Returns false if they have no room.
+    /// Adds guard times to a booking, on another route if only that has room for all of them. Returns false if one has no
+    /// room.
     fn add_guard(&mut self, vector: &Trc, booked: &mut BookedSegment) -> bool {
-        let path = Arc::clone(&booked.path);
-        if booked.has_guard || path.guard().is_zero() {
+        if booked.has_guard || booked.path.guard().is_zero() {
             return true;
         }
-        let from = booked.from;
+        let (from, segment) = (booked.from, booked.segment);
         let _ = self.calendar.release(from, booked.id);
-        let steps = guard::trail(vector.steps(), path.guard());
-        let guarded = self.take(from, &path, steps);
-        let has_guard = guarded.is_some();
-        let id = guarded.or_else(|| self.take(from, &path, vector.steps().to_vec()));
+        for route in [Some(booked.route), None] {
+            if let Ok(guarded) = self.book(from, (segment, route), vector, true) {
+                *booked = guarded;
+                return true;
+            }
+        }
+        self.add_some_guards(vector, booked)
+    }
+
+    /// Books a vector where it was, with each guard time that has room. Returns false if one has none.
+    fn add_some_guards(&mut self, vector: &Trc, booked: &mut BookedSegment) -> bool {
+        let (from, path) = (booked.from, Arc::clone(&booked.path));
+        let steps = vector.steps();
+        let mut guards = alloc::vec![Duration::ZERO; steps.len()];
+        let mut present = steps.to_vec();
         // what was booked has room
-        booked.id = id.unwrap_or(booked.id);
-        booked.has_guard = has_guard;
-        has_guard
+        booked.id = self.take(from, &path, present.clone()).unwrap_or(booked.id);
+        for nth in 0..steps.len() {
+            guards[nth] = path.guard();
+            let more = guard::trail_of(steps, |nth| guards[nth]);
+            if more == present {
+                continue;
+            }
+            let _ = self.calendar.release(from, booked.id);
+            let taken = self.take(from, &path, more.clone());
+            if taken.is_some() {
+                present = more;
+            } else {
+                guards[nth] = Duration::ZERO;
+            }
+            let id = taken.or_else(|| self.take(from, &path, present.clone()));
+            booked.id = id.unwrap_or(booked.id);
+        }
+        !guards.contains(&Duration::ZERO)
     }
 
     /// Frees the bookings of a vector from `now` on, except for a guard time after what the devices have begun.
@@ -416,15 +445,14 @@ const fn losses(path: &Path) -> Losses {
     }
 }
 
-/// Number of paths between two border points that are compared.
-const PATHS_MAX: usize = 4;
+/// Maximum number of routes between two border points.
+pub const ROUTES_MAX: usize = 4;
 
 #[cfg(test)]
 mod tests {
     use alloc::borrow::ToOwned;
     use alloc::format;
     use alloc::vec;
-    use core::time::Duration;
 
     use lighthaul_calendar::{Config, Limits, Link, Topology};
 
@@ -655,6 +683,34 @@ mod tests {
             assert_eq!(after.unguarded(), []);
             assert_eq!(after.routes(key(2)), [1]);
         }
+    }
+
+    #[test]
+    fn guard_times_are_added_where_they_have_room() {
+        let again = |resources: &mut CalendarResources, id, vector: &str| {
+            let held = resources.hold_again(at(5), key(id), &[SEGMENT], &vector_of(vector));
+            assert_eq!(held, Ok(()), "{vector}");
+        };
+        // the other route has room for all of them
+        let mut two = with_two_routes();
+        two.set_routes([(key(1), vec![0]), (key(2), vec![0])].into());
+        again(&mut two, 1, "2s-10s 100Mb/s");
+        again(&mut two, 2, "10s-20s 100Mb/s");
+        two.add_guards();
+        assert_eq!(two.unguarded(), []);
+        assert_eq!([1, 2].map(|id| two.routes(key(id))), [[1], [0]]);
+        // one of two decreases has room
+        let mut one = with_guard();
+        again(&mut one, 1, "2s-10s 60Mb/s, 10s-20s 30Mb/s");
+        again(&mut one, 2, "20s-30s 100Mb/s");
+        one.add_guards();
+        assert_eq!(one.unguarded(), [key(1)]);
+        let offer = one.free(SEGMENT, at(10), at(18)).unwrap();
+        let steps = offer.steps().iter();
+        let steps: Vec<_> = steps
+            .map(|one| (one.from, one.rate.as_bps() / 1_000_000))
+            .collect();
+        assert_eq!(steps, [(at(10), 40), (at(12), 70)]);
     }
 
     #[test]
