@@ -27,7 +27,8 @@ use super::driven::{DrivenDevices, SegmentCircuit};
 use super::link_book::{LinkBook, SharedLink};
 use crate::error::Error;
 
-/// Devices with a thread for each interface. The threads end when this is dropped, and the devices keep their rates.
+/// Devices with a thread for each interface. The threads end when this is dropped, and the devices keep their rates. A
+/// panic waits for no thread.
 #[derive(Debug)]
 pub struct ParallelDevices {
     capabilities: BTreeMap<String, Capabilities>,
@@ -184,6 +185,10 @@ impl Drop for ParallelDevices {
             worker.queue.lock().stage = Stage::Stopping;
             worker.queue.changed.notify_one();
         }
+        if thread::panicking() {
+            // the panic is reported first: another interface may never return
+            return;
+        }
         let threads = self.workers.values_mut();
         let threads = threads.filter_map(|worker| worker.thread.take());
         threads.for_each(|thread| drop(thread.join()));
@@ -257,6 +262,7 @@ mod tests {
     use lighthaul_circuit::circuit::CircuitId;
     use lighthaul_circuit::driver::{Change, CountedBytes, InstalledCircuit};
     use lighthaul_circuit::error::Result;
+    use lighthaul_io::host::panics;
     use lighthaul_stargate::{CorrelationId, DomainId, PortId};
     use lighthaul_testkit::allowance;
 
@@ -400,6 +406,29 @@ mod tests {
         ends[0].1.send(()).unwrap();
         assert_eq!(begun(1), mbps(80));
         ends[1].1.send(()).unwrap();
+    }
+
+    #[test]
+    fn panic_at_one_interface_waits_for_no_other_one() {
+        let (mut devices, mut ends) = two_devices(1000);
+        let both = [change(1, 2, 100), change(2, 3, 100)];
+        assert_eq!(devices.reset(Instant::ZERO, &both), []);
+        for (begun, _) in &ends {
+            begun.recv_timeout(allowance(30)).unwrap();
+        }
+        // the first device panics, and the second one never returns
+        drop(ends.remove(0));
+        let (sender, ended) = channel();
+        thread::spawn(move || {
+            let panicked = panics::catch("devices", || {
+                let mut devices = devices;
+                while devices.apply(Instant::ZERO, &[]).is_empty() {
+                    thread::yield_now();
+                }
+            });
+            sender.send(panicked.is_err()).ok();
+        });
+        assert_eq!(ended.recv_timeout(allowance(30)), Ok(true));
     }
 
     #[test]
