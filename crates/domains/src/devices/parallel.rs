@@ -10,7 +10,7 @@
 //! ones. While a driver makes changes, only the latest change of each circuit waits for it. Circuits of several interfaces
 //! may share a link. There, an increase waits until the decreases that free its capacity were made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -57,6 +57,8 @@ struct Queue {
 struct Content {
     /// Latest change of each circuit that waits.
     changes: BTreeMap<(Key, u8), RateChange>,
+    /// Circuits of reservations that the driver knows.
+    known: BTreeSet<(Key, u8)>,
     faults: Vec<DeviceFault>,
     stage: Stage,
     /// True while the driver makes changes, or is about to reset.
@@ -116,7 +118,7 @@ impl ParallelDevices {
             let worker = interface.and_then(|interface| self.workers.get(interface));
             if let Some(worker) = worker.or_else(|| self.workers.get(NO_INTERFACE)) {
                 let mut content = worker.queue.lock();
-                content.changes.insert(change.circuit, *change);
+                content.put(*change);
                 worker.queue.changed.notify_one();
             }
         }
@@ -149,6 +151,12 @@ impl Devices for ParallelDevices {
         workers
             .any(|worker| worker.queue.lock().is_active())
             .then_some(FAULTS)
+    }
+
+    fn waiting(&self) -> usize {
+        let workers = self.workers.values();
+        let counts = workers.map(|worker| worker.queue.lock().changes.len());
+        counts.sum()
     }
 }
 
@@ -210,10 +218,7 @@ impl Queue {
         let waited = self.changed.wait_timeout_while(content, patience, is_idle);
         let (mut content, _) = waited.unwrap_or_else(PoisonError::into_inner);
         content.is_busy = content.stage == Stage::Running;
-        (content.stage != Stage::Stopping).then(|| {
-            let changes = std::mem::take(&mut content.changes);
-            changes.into_values().collect()
-        })
+        (content.stage != Stage::Stopping).then(|| content.take())
     }
 
     fn finish(&self, faults: Vec<DeviceFault>) {
@@ -224,6 +229,27 @@ impl Queue {
 }
 
 impl Content {
+    /// Adds a change. A circuit that ends before the driver knows it needs none.
+    fn put(&mut self, change: RateChange) {
+        if change.rate.is_none() && !self.known.contains(&change.circuit) {
+            self.changes.remove(&change.circuit);
+        } else {
+            self.changes.insert(change.circuit, change);
+        }
+    }
+
+    fn take(&mut self) -> Vec<RateChange> {
+        let changes = std::mem::take(&mut self.changes);
+        for change in changes.values() {
+            if change.rate.is_some() {
+                self.known.insert(change.circuit);
+            } else {
+                self.known.remove(&change.circuit);
+            }
+        }
+        changes.into_values().collect()
+    }
+
     /// Returns true if faults can follow soon.
     fn is_active(&self) -> bool {
         self.is_busy || !self.changes.is_empty() || !self.faults.is_empty()
@@ -406,6 +432,24 @@ mod tests {
         ends[0].1.send(()).unwrap();
         assert_eq!(begun(1), mbps(80));
         ends[1].1.send(()).unwrap();
+    }
+
+    #[test]
+    fn paths_that_end_while_a_device_waits_are_not_queued() {
+        let (mut devices, ends) = two_devices(1000);
+        let at = Instant::ZERO;
+        let first = [change(1, 2, 10), change(2, 2, 20)];
+        assert_eq!(devices.reset(at, &first), []);
+        ends[0].0.recv_timeout(allowance(30)).unwrap();
+        for id in 3..1000 {
+            devices.apply(at, &[change(id, 2, 10)]);
+            assert_eq!(devices.waiting(), 1);
+            devices.apply(at, &[change(id, 2, 0)]);
+            assert_eq!(devices.waiting(), 0);
+        }
+        // what the device has is removed
+        devices.apply(at, &[change(1, 2, 0), change(2, 2, 0)]);
+        assert_eq!(devices.waiting(), 2);
     }
 
     #[test]
