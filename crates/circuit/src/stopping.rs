@@ -1,10 +1,11 @@
 //! End of waits for devices once the process has to stop.
 //!
-//! A driver may wait minutes for a device. A process that was asked to stop waits [`GRACE`] for the next
-//! answer of any device, and at most [`GRACE_MAX`] for all of them. Then no request waits any longer.
+//! A driver may wait minutes for a device. A process that was asked to stop waits [`GRACE`] for the next answer of a
+//! device, and at most [`GRACE_MAX`] for all of its answers. Each driver has a [`StopLimit`] of its own, so that an answer of
+//! one device prolongs no wait for another one.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
@@ -14,14 +15,39 @@ use lighthaul_io::host::wait::wait;
 
 /// Clock that begins with the first look after a stop was requested.
 static STOPPING: OnceLock<Clock> = OnceLock::new();
-/// Time of the latest answer by this clock, in nanoseconds.
-static ANSWERED: AtomicU64 = AtomicU64::new(0);
 
-/// Returns true if a stop was requested, and the time for answers has ended.
-pub(crate) fn is_overdue() -> bool {
-    interrupt::is_requested() && {
-        let now = STOPPING.get_or_init(Clock::start).now();
-        now >= end(Instant::from_nanos(ANSWERED.load(Ordering::Relaxed)))
+/// Limit of the waits of one driver after a stop. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StopLimit {
+    /// Time of the latest answer since the stop, in nanoseconds.
+    answered: Arc<AtomicU64>,
+}
+
+impl StopLimit {
+    /// Returns true if a stop was requested, and the time for answers has ended.
+    pub(crate) fn is_overdue(&self) -> bool {
+        interrupt::is_requested() && {
+            let now = STOPPING.get_or_init(Clock::start).now();
+            now >= end(Instant::from_nanos(self.answered.load(Ordering::Relaxed)))
+        }
+    }
+
+    /// Notes that the device has answered, so that its next answer has time again.
+    pub(crate) fn renew(&self) {
+        if let Some(clock) = STOPPING.get() {
+            self.answered
+                .store(clock.now().as_nanos(), Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until `till`. Returns false if the process has to stop before.
+    pub(crate) fn pause(&self, clock: Clock, till: Instant) -> bool {
+        while clock.now() < till {
+            if self.is_overdue() || wait(clock, &mut [], next_look(clock, till)).is_err() {
+                return false;
+            }
+        }
+        true
     }
 }
 
@@ -30,29 +56,13 @@ fn end(answered: Instant) -> Instant {
     (answered + GRACE).min(Instant::ZERO + GRACE_MAX)
 }
 
-/// Notes that a device has answered, so that others are waited for again.
-pub(crate) fn answered() {
-    if let Some(clock) = STOPPING.get() {
-        ANSWERED.store(clock.now().as_nanos(), Ordering::Relaxed);
-    }
-}
-
-/// Waits until `till`. Returns false if the process has to stop before.
-pub(crate) fn pause(clock: Clock, till: Instant) -> bool {
-    while clock.now() < till {
-        if is_overdue() || wait(clock, &mut [], next_look(clock, till)).is_err() {
-            return false;
-        }
-    }
-    true
-}
-
-/// Returns the time of the next look at [`is_overdue`], at most `till`.
+/// Returns the time of the next look at a [`StopLimit`], at most `till`.
 pub(crate) fn next_look(clock: Clock, till: Instant) -> Instant {
     till.min(clock.now() + LOOK)
 }
 
-/// Time for the next answer of a device after a stop was requested, and for all of them.
+/// Time for the next answer of a device after a stop was requested, and for all of them. `dist/lighthaul-domain.service`
+/// gives the process longer.
 const GRACE: Duration = Duration::from_secs(5);
 const GRACE_MAX: Duration = Duration::from_mins(1);
 /// Time between two looks.

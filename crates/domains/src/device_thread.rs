@@ -47,6 +47,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Pending {
     orders: Vec<Order>,
+    /// Number of changes that wait for a device.
+    waiting: usize,
     is_stopping: bool,
 }
 
@@ -74,9 +76,11 @@ impl DeviceOrders {
         self.push(Order::KeepOnly(circuits));
     }
 
-    /// Fails if too many orders wait for the thread.
+    /// Fails if too many orders wait for the thread, or changes for a device.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let waiting = self.0.lock().orders.len();
+        let pending = self.0.lock();
+        let waiting = pending.orders.len() + pending.waiting;
+        drop(pending);
         if waiting > ORDERS_MAX {
             return Err(Error::DevicesBehind(waiting));
         }
@@ -169,6 +173,7 @@ fn run(shared: &Shared, mut devices: Box<dyn Devices>, report: &Report, mut cloc
             repeat_at = elapsed + LOOK;
         }
         is_first = false;
+        shared.lock().waiting = devices.waiting();
         let until_call = devices.next_call();
         next_call = until_call.map_or(Instant::NEVER, |wait| {
             Instant::ZERO + clock.elapsed().saturating_add(wait)
@@ -184,7 +189,7 @@ fn run(shared: &Shared, mut devices: Box<dyn Devices>, report: &Report, mut cloc
 
 /// Longest wait between two looks at the devices.
 const LOOK: Duration = Duration::from_secs(1);
-/// Maximum number of orders that wait.
+/// Maximum number of orders and changes that wait.
 const ORDERS_MAX: usize = 1 << 20;
 
 #[cfg(test)]
@@ -282,6 +287,40 @@ mod tests {
         }
         let took = since.now().since(Instant::ZERO);
         assert!(took < lighthaul_testkit::allowance(60), "{took:?}");
+        drop(thread);
+    }
+
+    /// Devices of which one never returns.
+    #[derive(Debug)]
+    struct Hung;
+
+    impl Devices for Hung {
+        fn reset(&mut self, _: Instant, _: &[RateChange]) -> Vec<DeviceFault> {
+            Vec::new()
+        }
+
+        fn apply(&mut self, _: Instant, _: &[RateChange]) -> Vec<DeviceFault> {
+            Vec::new()
+        }
+
+        fn waiting(&self) -> usize {
+            ORDERS_MAX + 1
+        }
+    }
+
+    #[test]
+    fn changes_that_no_device_takes_are_bounded() {
+        let orders = DeviceOrders::default();
+        let clock = WallClock::start(LOOK);
+        let report = Box::new(|_: DeviceReport| ());
+        let thread = DeviceThread::start(orders.clone(), Box::new(Hung), report, clock).unwrap();
+        let why = loop {
+            if let Err(why) = orders.check() {
+                break why;
+            }
+            thread::yield_now();
+        };
+        assert!(matches!(why, Error::DevicesBehind(_)), "{why}");
         drop(thread);
     }
 

@@ -6,6 +6,7 @@
 //!
 //! Each start begins an epoch with the next number, which the log and the status name.
 
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -138,8 +139,12 @@ impl RecordStore {
         Ok((store, records))
     }
 
-    /// Writes records, all of them or none, and returns when they are on disk.
-    pub fn append(&mut self, records: &[Record]) -> Result<(), StoreError> {
+    /// Writes records with the routes of their paths, all of them or none, and returns when they are on disk.
+    pub fn append(
+        &mut self,
+        records: &[Record],
+        routes: &BTreeMap<Key, Vec<u8>>,
+    ) -> Result<(), StoreError> {
         if self.files != self.files_now() {
             return Err(StoreError::Replaced(self.path.clone()));
         }
@@ -157,13 +162,39 @@ impl RecordStore {
                         ])?;
                     }
                     Record::Forget(key) => {
+                        let key = octets_of(*key);
+                        transaction.prepare_cached(DELETE)?.execute(params![key])?;
                         transaction
-                            .prepare_cached(DELETE)?
-                            .execute(params![octets_of(*key)])?;
+                            .prepare_cached(DELETE_ROUTES)?
+                            .execute(params![key])?;
                     }
                 }
             }
+            for (key, routes) in routes {
+                let key = octets_of(*key);
+                transaction
+                    .prepare_cached(UPSERT_ROUTES)?
+                    .execute(params![key, routes])?;
+            }
             transaction.commit()
+        })
+    }
+
+    /// Returns the stored routes of these records. Those of an earlier version have none.
+    pub fn routes(&mut self, records: &[Record]) -> Result<BTreeMap<Key, Vec<u8>>, StoreError> {
+        self.with("read", |connection| {
+            let mut select = connection.prepare(SELECT_ROUTES)?;
+            let mut found = BTreeMap::new();
+            for record in records {
+                let Record::Put(stored) = record else {
+                    continue;
+                };
+                let mut rows = select.query(params![octets_of(stored.key)])?;
+                if let Some(row) = rows.next()? {
+                    found.insert(stored.key, row.get(0)?);
+                }
+            }
+            Ok(found)
         })
     }
 
@@ -333,12 +364,16 @@ fn failed(action: &'static str, path: &Path, why: &rusqlite::Error) -> StoreErro
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS domain (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL, epoch INTEGER NOT NULL);
     CREATE TABLE IF NOT EXISTS records (key BLOB PRIMARY KEY, record BLOB NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS routes (key BLOB PRIMARY KEY, routes BLOB NOT NULL) WITHOUT ROWID;
 ";
 const INSERT_DOMAIN: &str = "INSERT OR IGNORE INTO domain (id, number, epoch) VALUES (1, ?1, 0)";
 const NEXT_EPOCH: &str = "UPDATE domain SET epoch = epoch + 1 WHERE number = ?1";
 const SELECT_DOMAIN: &str = "SELECT number, epoch FROM domain WHERE id = 1";
 const SELECT: &str = "SELECT key, record, sum FROM records ORDER BY key";
 const UPSERT: &str = "INSERT OR REPLACE INTO records (key, record, sum) VALUES (?1, ?2, ?3)";
+const SELECT_ROUTES: &str = "SELECT routes FROM routes WHERE key = ?1";
+const UPSERT_ROUTES: &str = "INSERT OR REPLACE INTO routes (key, routes) VALUES (?1, ?2)";
+const DELETE_ROUTES: &str = "DELETE FROM routes WHERE key = ?1";
 const DELETE: &str = "DELETE FROM records WHERE key = ?1";
 /// Length of the key of a row: source domain, correlation ID, attempt, leg.
 const KEY_LEN: usize = 22;

@@ -25,6 +25,8 @@ pub struct CalendarResources {
     /// Paths that were searched already.
     paths: BTreeMap<Segment, Vec<Arc<Path>>>,
     bookings: BTreeMap<Key, Booked>,
+    /// Routes of an earlier run, by their reservations.
+    routes: BTreeMap<Key, Vec<u8>>,
     /// Bookings of an earlier run whose guard times have no room.
     unguarded: Vec<Key>,
     /// Number of the next booking.
@@ -43,8 +45,13 @@ struct Booked {
 /// Booking of one segment.
 #[derive(Clone, Debug)]
 struct BookedSegment {
+    segment: Segment,
     id: Id,
     path: Arc<Path>,
+    /// Number of the path among those between its border points.
+    route: u8,
+    /// True if its guard times are booked.
+    has_guard: bool,
     /// Time from which it takes capacity: that of the booking, if the vector had begun.
     from: Instant,
 }
@@ -63,6 +70,7 @@ impl CalendarResources {
             owner,
             paths: BTreeMap::new(),
             bookings: BTreeMap::new(),
+            routes: BTreeMap::new(),
             unguarded: Vec::new(),
             next: first_id,
             since: Instant::ZERO,
@@ -86,6 +94,18 @@ impl CalendarResources {
         booked.flat_map(|booked| booked.segments.iter().map(|one| one.id))
     }
 
+    /// Returns the routes of a reservation, one for each segment: their numbers among the paths between its ports.
+    pub fn routes(&self, key: Key) -> Vec<u8> {
+        let booked = self.bookings.get(&key).into_iter();
+        let segments = booked.flat_map(|booked| &booked.segments);
+        segments.map(|one| one.route).collect()
+    }
+
+    /// Notes the routes of an earlier run, so that each vector is booked again where it was.
+    pub fn set_routes(&mut self, routes: BTreeMap<Key, Vec<u8>>) {
+        self.routes = routes;
+    }
+
     /// Returns the reservations of an earlier run whose guard times have no room. Their increases may wait at the devices.
     pub fn unguarded(&self) -> &[Key] {
         &self.unguarded
@@ -101,7 +121,7 @@ impl CalendarResources {
         };
         let (from, to) = (node(segment.ingress)?, node(segment.egress)?);
         let topology = self.calendar.topology();
-        let paths = path::shortest(topology, from, to, PATHS_MAX);
+        let paths = path::shortest(topology, from, to, ROUTES_MAX);
         let paths = paths.iter().filter_map(|path| path.with_limits(topology));
         let paths: Vec<_> = paths.collect();
         self.paths.insert(segment, paths.clone());
@@ -131,19 +151,21 @@ impl CalendarResources {
         Offer::new(unit, usable)
     }
 
-    /// Books a vector on all segments, or on none.
+    /// Books a vector on all segments, or on none: on these routes, or on the first ones that have its capacity.
     fn book_all(
         &mut self,
         now: Instant,
         (segments, vector): (&[Segment], &Trc),
+        routes: Option<&[u8]>,
         has_guard: bool,
     ) -> Result<Booked, Refusal> {
         let mut booked = Booked {
             vector: vector.clone(),
             segments: Vec::new(),
         };
-        for segment in segments {
-            match self.book(now, *segment, vector, has_guard) {
+        for (nth, segment) in segments.iter().enumerate() {
+            let route = routes.map(|routes| routes.get(nth).copied().unwrap_or(u8::MAX));
+            match self.book(now, (*segment, route), vector, has_guard) {
                 Ok(one) => booked.segments.push(one),
                 Err(refusal) => {
                     for one in booked.segments {
@@ -156,38 +178,74 @@ impl CalendarResources {
         Ok(booked)
     }
 
-    /// Books a vector on the first path that has its capacity, until a guard time after each decrease if it has guard
-    /// times. The time before `now` takes no capacity.
+    /// Books a vector on this route, or on the first one that has its capacity. With guard times, each decrease frees
+    /// capacity a guard time later. The time before `now` takes no capacity.
     fn book(
         &mut self,
         now: Instant,
-        segment: Segment,
+        (segment, route): (Segment, Option<u8>),
         vector: &Trc,
         has_guard: bool,
     ) -> Result<BookedSegment, Refusal> {
-        for path in self.paths(segment)? {
-            let unit = path.unit().map_or(1, Rate::as_bps);
-            let fits = |step: &Step| {
-                step.rate.as_bps().is_multiple_of(unit) && Some(step.rate) >= path.least()
-            };
-            if !vector.steps().iter().all(fits) {
+        for (nth, path) in (0..).zip(self.paths(segment)?) {
+            if route.is_some_and(|route| route != nth) || !can_carry(&path, vector) {
                 continue;
             }
-            let guard = if has_guard {
-                path.guard()
+            let steps = if has_guard {
+                guard::trail(vector.steps(), path.guard())
             } else {
-                Duration::ZERO
+                vector.steps().to_vec()
             };
-            let steps = guard::trail(vector.steps(), guard);
             if let Some(id) = self.take(now, &path, steps) {
                 return Ok(BookedSegment {
+                    segment,
                     id,
                     path,
+                    route: nth,
+                    has_guard,
                     from: now,
                 });
             }
         }
         Err(Refusal::NoCapacity)
+    }
+
+    /// Books a vector of an earlier run on its routes of that time. There it has room without guard times. If its routes
+    /// are unknown, guard times lead it to where it was first booked.
+    fn book_again(
+        &mut self,
+        now: Instant,
+        what: (&[Segment], &Trc),
+        routes: Option<&[u8]>,
+    ) -> Result<Booked, Refusal> {
+        if routes.is_some()
+            && let Ok(booked) = self.book_all(now, what, routes, false)
+        {
+            return Ok(booked);
+        }
+        if let Ok(booked) = self.book_all(now, what, None, true) {
+            return Ok(booked);
+        }
+        self.remove_guards();
+        let booked = self.book_all(now, what, routes, false);
+        booked.or_else(|_| self.book_all(now, what, None, false))
+    }
+
+    /// Removes the guard times of all bookings.
+    fn remove_guards(&mut self) {
+        let mut bookings = core::mem::take(&mut self.bookings);
+        for booked in bookings.values_mut() {
+            let steps = booked.vector.steps();
+            for one in booked.segments.iter_mut().filter(|one| one.has_guard) {
+                let _ = self.calendar.release(one.from, one.id);
+                // a part of what was booked has room
+                one.id = self
+                    .take(one.from, &one.path, steps.to_vec())
+                    .unwrap_or(one.id);
+                one.has_guard = false;
+            }
+        }
+        self.bookings = bookings;
     }
 
     /// Books steps on a path, if it has their capacity.
@@ -205,21 +263,48 @@ impl CalendarResources {
         Some(id)
     }
 
-    /// Adds guard times to a booking. Returns false if they have no room.
-    fn add_guard(&mut self, now: Instant, vector: &Trc, booked: &mut BookedSegment) -> bool {
-        let path = Arc::clone(&booked.path);
-        if path.guard().is_zero() {
+    /// Adds guard times to a booking, on another route if only that has room for all of them. Returns false if one has no
+    /// room.
+    fn add_guard(&mut self, vector: &Trc, booked: &mut BookedSegment) -> bool {
+        if booked.has_guard || booked.path.guard().is_zero() {
             return true;
         }
-        let from = now.max(booked.from);
+        let (from, segment) = (booked.from, booked.segment);
         let _ = self.calendar.release(from, booked.id);
-        let steps = guard::trail(vector.steps(), path.guard());
-        let guarded = self.take(from, &path, steps);
-        let has_guard = guarded.is_some();
-        let id = guarded.or_else(|| self.take(from, &path, vector.steps().to_vec()));
+        for route in [Some(booked.route), None] {
+            if let Ok(guarded) = self.book(from, (segment, route), vector, true) {
+                *booked = guarded;
+                return true;
+            }
+        }
+        self.add_some_guards(vector, booked)
+    }
+
+    /// Books a vector where it was, with each guard time that has room. Returns false if one has none.
+    fn add_some_guards(&mut self, vector: &Trc, booked: &mut BookedSegment) -> bool {
+        let (from, path) = (booked.from, Arc::clone(&booked.path));
+        let steps = vector.steps();
+        let mut guards = alloc::vec![Duration::ZERO; steps.len()];
+        let mut present = steps.to_vec();
         // what was booked has room
-        booked.id = id.unwrap_or(booked.id);
-        has_guard
+        booked.id = self.take(from, &path, present.clone()).unwrap_or(booked.id);
+        for nth in 0..steps.len() {
+            guards[nth] = path.guard();
+            let more = guard::trail_of(steps, |nth| guards[nth]);
+            if more == present {
+                continue;
+            }
+            let _ = self.calendar.release(from, booked.id);
+            let taken = self.take(from, &path, more.clone());
+            if taken.is_some() {
+                present = more;
+            } else {
+                guards[nth] = Duration::ZERO;
+            }
+            let id = taken.or_else(|| self.take(from, &path, present.clone()));
+            booked.id = id.unwrap_or(booked.id);
+        }
+        !guards.contains(&Duration::ZERO)
     }
 
     /// Frees the bookings of a vector from `now` on, except for a guard time after what the devices have begun.
@@ -230,7 +315,7 @@ impl CalendarResources {
             ..*step
         });
         let begun: Vec<Step> = begun.collect();
-        for BookedSegment { id, path, from } in booked.segments {
+        for BookedSegment { id, path, from, .. } in booked.segments {
             // after the clock was set back, the time before the booking is not part of it
             let from = now.max(from);
             let _ = self.calendar.release(from, id);
@@ -301,7 +386,7 @@ impl Resources for CalendarResources {
             // nothing is known about that time
             return Err(Refusal::NoCapacity);
         }
-        let booked = self.book_all(now, (segments, vector), true)?;
+        let booked = self.book_all(now, (segments, vector), None, true)?;
         self.bookings.insert(key, booked);
         Ok(())
     }
@@ -313,17 +398,20 @@ impl Resources for CalendarResources {
         segments: &[Segment],
         vector: &Trc,
     ) -> Result<(), Refusal> {
-        let booked = self.book_all(now, (segments, vector), false)?;
+        let routes = self.routes.remove(&key);
+        let booked = self.book_again(now, (segments, vector), routes.as_deref())?;
         self.bookings.insert(key, booked);
         Ok(())
     }
 
-    fn add_guards(&mut self, now: Instant) {
+    fn add_guards(&mut self) {
+        // the restart is complete
+        self.routes.clear();
         let mut bookings = core::mem::take(&mut self.bookings);
         for (key, booked) in &mut bookings {
             let mut has_guard = true;
             for one in &mut booked.segments {
-                has_guard &= self.add_guard(now, &booked.vector, one);
+                has_guard &= self.add_guard(&booked.vector, one);
             }
             if !has_guard {
                 self.unguarded.push(*key);
@@ -341,6 +429,14 @@ impl Resources for CalendarResources {
     }
 }
 
+/// Returns true if a circuit on a path can have all rates of a vector.
+fn can_carry(path: &Path, vector: &Trc) -> bool {
+    let unit = path.unit().map_or(1, Rate::as_bps);
+    let fits =
+        |step: &Step| step.rate.as_bps().is_multiple_of(unit) && Some(step.rate) >= path.least();
+    vector.steps().iter().all(fits)
+}
+
 /// Returns what the devices of a path take from a transfer.
 const fn losses(path: &Path) -> Losses {
     Losses {
@@ -349,8 +445,8 @@ const fn losses(path: &Path) -> Losses {
     }
 }
 
-/// Number of paths between two border points that are compared.
-const PATHS_MAX: usize = 4;
+/// Maximum number of routes between two border points.
+pub const ROUTES_MAX: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -446,6 +542,13 @@ mod tests {
         // after a start, only the rest of a vector is booked
         let mut again = with_guard();
         hold(&mut again, 50, 1, "49s-60s 100Mb/s").unwrap();
+        // a vector may have been set at the time of its release
+        let mut begun = with_guard();
+        hold(&mut begun, 0, 1, "10s-60s 100Mb/s").unwrap();
+        begun.release(at(10), key(1));
+        let early = hold(&mut begun, 10, 2, "11s-60s 1Mb/s");
+        assert_eq!(early, Err(Refusal::NoCapacity));
+        hold(&mut begun, 10, 3, "12s-60s 100Mb/s").unwrap();
         // an increase that did not begin is not in use
         let mut rising = with_guard();
         hold(&mut rising, 0, 1, "2s-11s 10Mb/s, 11s-60s 100Mb/s").unwrap();
@@ -521,6 +624,133 @@ mod tests {
             .map(|one| (one.from, one.till))
             .collect();
         assert_eq!(offered, [(at(49), at(60))]);
+    }
+
+    /// Returns two routes of 100 Mb/s from port 1 to port 2, the first of which ends at port 3. Their devices have guard
+    /// times of two seconds.
+    fn with_two_routes() -> CalendarResources {
+        let names = ["a", "b", "c", "d"].map(ToOwned::to_owned);
+        let link = |from: usize, to: usize, cost| Link {
+            name: format!("{from}-{to}"),
+            from: names[from].clone(),
+            to: names[to].clone(),
+            capacity: Rate::from_mbps(100),
+            channel: Rate::from_mbps(1),
+            guard: Duration::from_secs(2),
+            cost,
+        };
+        let links = vec![link(0, 2, 1), link(2, 1, 1), link(0, 3, 2), link(3, 1, 2)];
+        let inside = Topology::new(names.to_vec(), links).unwrap();
+        let node = |name| inside.node(name).unwrap();
+        let ports = [
+            (PortId(1), node("a")),
+            (PortId(2), node("b")),
+            (PortId(3), node("c")),
+        ];
+        let ports = ports.into();
+        let calendar = Calendar::new(inside, Config::default()).unwrap();
+        CalendarResources::new(calendar, ports, Owner(0), 1)
+    }
+
+    const FIRST_ROUTE: Segment = Segment {
+        ingress: PortId(1),
+        egress: PortId(3),
+    };
+
+    #[test]
+    fn restart_keeps_paths_that_only_a_guard_time_led_to_their_routes() {
+        let held = [
+            (1, SEGMENT, "2s-10s 100Mb/s"),
+            (2, SEGMENT, "10s-20s 100Mb/s"),
+            (3, FIRST_ROUTE, "12s-20s 100Mb/s"),
+        ];
+        let mut before = with_two_routes();
+        for (id, segment, vector) in held {
+            let held = before.hold(at(0), key(id), &[segment], &vector_of(vector));
+            assert_eq!(held, Ok(()));
+        }
+        let routes = held.map(|(id, ..)| (key(id), before.routes(key(id))));
+        assert_eq!(routes.clone().map(|(_, route)| route), [[0], [1], [0]]);
+        // an earlier version has stored no routes
+        for routes in [routes.into(), BTreeMap::new()] {
+            let mut after = with_two_routes();
+            after.set_routes(routes);
+            for (id, segment, vector) in held {
+                let held = after.hold_again(at(0), key(id), &[segment], &vector_of(vector));
+                assert_eq!(held, Ok(()), "{vector}");
+            }
+            after.add_guards();
+            assert_eq!(after.unguarded(), []);
+            assert_eq!(after.routes(key(2)), [1]);
+        }
+    }
+
+    #[test]
+    fn guard_times_are_added_where_they_have_room() {
+        let again = |resources: &mut CalendarResources, id, vector: &str| {
+            let held = resources.hold_again(at(5), key(id), &[SEGMENT], &vector_of(vector));
+            assert_eq!(held, Ok(()), "{vector}");
+        };
+        // the other route has room for all of them
+        let mut two = with_two_routes();
+        two.set_routes([(key(1), vec![0]), (key(2), vec![0])].into());
+        again(&mut two, 1, "2s-10s 100Mb/s");
+        again(&mut two, 2, "10s-20s 100Mb/s");
+        two.add_guards();
+        assert_eq!(two.unguarded(), []);
+        assert_eq!([1, 2].map(|id| two.routes(key(id))), [[1], [0]]);
+        // one of two decreases has room
+        let mut one = with_guard();
+        again(&mut one, 1, "2s-10s 60Mb/s, 10s-20s 30Mb/s");
+        again(&mut one, 2, "20s-30s 100Mb/s");
+        one.add_guards();
+        assert_eq!(one.unguarded(), [key(1)]);
+        let offer = one.free(SEGMENT, at(10), at(18)).unwrap();
+        let steps = offer.steps().iter();
+        let steps: Vec<_> = steps
+            .map(|one| (one.from, one.rate.as_bps() / 1_000_000))
+            .collect();
+        assert_eq!(steps, [(at(10), 40), (at(12), 70)]);
+    }
+
+    #[test]
+    fn restart_never_loses_a_path() {
+        let mut others = 0;
+        for seed in 1..=200 {
+            std::println!("seed {seed}");
+            let mut rng = lighthaul_base::Rng::new(seed);
+            let (mut before, mut held) = (with_two_routes(), BTreeMap::new());
+            let mut now = 0;
+            for id in 0..40 {
+                now += rng.below(3);
+                let segment = [SEGMENT, FIRST_ROUTE][usize::from(rng.below(3) == 0)];
+                let from = now + rng.below(20);
+                let till = from + 1 + rng.below(9);
+                let text = format!("{from}s-{till}s {}Mb/s", 10 + 10 * rng.below(10));
+                let vector = vector_of(&text);
+                if before.hold(at(now), key(id), &[segment], &vector).is_ok() {
+                    held.insert(key(id), (segment, vector));
+                }
+                if rng.below(4) == 0 && !held.is_empty() {
+                    let nth = rng.below(held.len() as u64) as usize;
+                    let released = *held.keys().nth(nth).unwrap();
+                    held.remove(&released);
+                    before.release(at(now), released);
+                }
+            }
+            held.retain(|_, (_, vector)| at(now) < vector.end());
+            let mut after = with_two_routes();
+            after.set_routes(held.keys().map(|key| (*key, before.routes(*key))).collect());
+            for (key, (segment, vector)) in &held {
+                let again = after.hold_again(at(now), *key, &[*segment], vector);
+                assert_eq!(again, Ok(()), "seed {seed}: {vector}");
+                assert_eq!(after.routes(*key), before.routes(*key), "seed {seed}");
+                others += usize::from(after.routes(*key) == [1]);
+            }
+            after.add_guards();
+            assert_eq!(after.unguarded(), [], "seed {seed}");
+        }
+        assert!(others > 100, "{others} on the second route");
     }
 
     /// Lets a device with channels of 30 Mb/s, and 90 Mb/s for all, make the circuits of the link.

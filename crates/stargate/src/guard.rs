@@ -51,17 +51,25 @@ pub(crate) fn usable(
 
 /// Returns the steps of a vector with each decrease a guard time later: at each time the highest rate since then.
 pub(crate) fn trail(steps: &[Step], guard: Duration) -> Vec<Step> {
-    let ends = steps.iter().flat_map(|step| [step.from, step.till + guard]);
+    trail_of(steps, |_| guard)
+}
+
+/// Returns the steps of a vector, each of which is in use for its own guard time longer.
+pub(crate) fn trail_of(steps: &[Step], guard: impl Fn(usize) -> Duration) -> Vec<Step> {
+    let end = |nth: usize| steps[nth].till + guard(nth);
+    let ends = steps.iter().enumerate();
+    let ends = ends.flat_map(|(nth, step)| [step.from, end(nth)]);
     let points = sorted(ends.collect());
     let mut found = Vec::new();
     let mut first = 0;
     for pair in points.windows(2) {
         let (from, till) = (pair[0], pair[1]);
-        while steps.get(first).is_some_and(|one| one.till + guard <= from) {
+        while first < steps.len() && end(first) <= from {
             first += 1;
         }
-        let near = steps[first..].iter().take_while(|one| one.from <= from);
-        let most = near.map(|one| one.rate).max();
+        let near = (first..steps.len()).take_while(|nth| steps[*nth].from <= from);
+        let near = near.filter(|nth| from < end(*nth));
+        let most = near.map(|nth| steps[nth].rate).max();
         push(&mut found, from, till, most);
     }
     found

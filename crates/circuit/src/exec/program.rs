@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use crate::error::ProgramFault;
 use crate::exec::config::Config;
-use crate::stopping;
+use crate::stopping::{self, StopLimit};
 
 type Result<T> = std::result::Result<T, ProgramFault>;
 
@@ -27,6 +27,7 @@ type Result<T> = std::result::Result<T, ProgramFault>;
 #[derive(Debug)]
 pub(super) struct Program {
     clock: Clock,
+    stop_limit: StopLimit,
     child: Child,
     /// Closed at the end, which asks the program to exit.
     input: Option<ChildStdin>,
@@ -93,6 +94,7 @@ impl Program {
         }
         Ok(Self {
             clock,
+            stop_limit: StopLimit::default(),
             child,
             input,
             output,
@@ -150,7 +152,7 @@ impl Program {
             if left.is_empty()
                 && let Some(found) = found
             {
-                stopping::answered();
+                self.stop_limit.renew();
                 return Ok(found);
             }
             if self.pending.len() > LINE_MAX {
@@ -160,7 +162,7 @@ impl Program {
                 let tail = self.tail();
                 return Err(ProgramFault::TimedOut { limit, tail });
             }
-            if stopping::is_overdue() {
+            if self.stop_limit.is_overdue() {
                 return Err(ProgramFault::Stopping { tail: self.tail() });
             }
             let is_over = self.transfer(&mut left, stopping::next_look(self.clock, till));

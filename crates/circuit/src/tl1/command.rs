@@ -9,6 +9,8 @@ pub struct Command {
     pub is_list: bool,
     /// True if the answer must have a response, since its lines are needed.
     pub is_query: bool,
+    /// True if it only waits for an effect, such as light, and is no progress.
+    pub is_reading: bool,
     before: String,
     after: String,
 }
@@ -20,6 +22,7 @@ impl Command {
             title: title.to_owned(),
             is_list: false,
             is_query: false,
+            is_reading: false,
             before,
             after: after.to_owned(),
         }
@@ -37,6 +40,15 @@ impl Command {
         Self {
             is_query: true,
             ..self
+        }
+    }
+
+    /// Returns the same command as a reading that is repeated until it shows an effect.
+    #[must_use]
+    pub fn reading(self) -> Self {
+        Self {
+            is_reading: true,
+            ..self.query()
         }
     }
 

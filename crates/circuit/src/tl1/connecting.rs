@@ -13,7 +13,7 @@ use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::net::dial;
 
-use crate::stopping;
+use crate::stopping::{self, StopLimit};
 use crate::tl1::fault::SwitchFault;
 
 /// Connects to the first address of a host that answers within `limit`.
@@ -21,6 +21,7 @@ pub(super) fn connect(
     clock: Clock,
     (host, port): (&str, u16),
     limit: Duration,
+    stop_limit: &StopLimit,
 ) -> Result<TcpStream, SwitchFault> {
     let till = clock.now() + limit;
     let (sender, connected) = channel();
@@ -29,7 +30,7 @@ pub(super) fn connect(
         .name("switch".to_owned())
         .spawn(move || sender.send(connect_by(clock, (&host, port), till)));
     let thread = thread.map_err(|why| SwitchFault::Connect(why.to_string()))?;
-    let stream = wait(clock, &connected, till, limit);
+    let stream = wait(clock, &connected, (till, limit), stop_limit);
     if stream.is_ok() {
         // it has sent its result
         let _ = thread.join();
@@ -40,8 +41,8 @@ pub(super) fn connect(
 fn wait(
     clock: Clock,
     connected: &Receiver<io::Result<TcpStream>>,
-    till: Instant,
-    limit: Duration,
+    (till, limit): (Instant, Duration),
+    stop_limit: &StopLimit,
 ) -> Result<TcpStream, SwitchFault> {
     let silent = || {
         let seconds = limit.as_secs_f64();
@@ -51,13 +52,13 @@ fn wait(
         let look = stopping::next_look(clock, till);
         match connected.recv_timeout(look.since(clock.now())) {
             Ok(Ok(stream)) => {
-                stopping::answered();
+                stop_limit.renew();
                 return Ok(stream);
             }
             Ok(Err(why)) if is_timeout(&why) => return Err(silent()),
             Ok(Err(why)) => return Err(SwitchFault::Connect(why.to_string())),
             Err(RecvTimeoutError::Disconnected) => return Err(silent()),
-            Err(RecvTimeoutError::Timeout) if stopping::is_overdue() => {
+            Err(RecvTimeoutError::Timeout) if stop_limit.is_overdue() => {
                 let task = "connection".to_owned();
                 return Err(SwitchFault::Stopping(task));
             }

@@ -16,7 +16,6 @@ use lighthaul_io::host::clock::Clock;
 use crate::circuit::CircuitId;
 use crate::driver::{Capabilities, Change, CountedBytes, Driver, InstalledCircuit, Layer};
 use crate::error::{Error, Misuse, Result};
-use crate::stopping;
 use crate::tl1::config::SwitchConfig;
 use crate::tl1::cross_connect::CrossConnect;
 use crate::tl1::fault::SwitchFault;
@@ -231,7 +230,8 @@ impl Tl1 {
                     min_dbm,
                 });
             }
-            if !stopping::pause(clock, settled.min(clock.now() + READING)) {
+            let again = settled.min(clock.now() + READING);
+            if !self.switch.stop_limit().pause(clock, again) {
                 return Err(SwitchFault::Stopping("reading of the power".to_owned()));
             }
         }

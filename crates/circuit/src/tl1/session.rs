@@ -15,7 +15,7 @@ use lighthaul_base::escape::escape;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Watch, wait};
 
-use crate::stopping;
+use crate::stopping::{self, StopLimit};
 use crate::tl1::command::Command;
 use crate::tl1::config::{Limits, SwitchConfig};
 use crate::tl1::connecting::connect;
@@ -32,6 +32,7 @@ pub(super) struct Session {
     stream: TcpStream,
     decoder: Decoder,
     limits: Limits,
+    stop_limit: StopLimit,
     last_tag: u32,
 }
 
@@ -40,6 +41,7 @@ struct Pending<'a> {
     title: &'a str,
     tag: String,
     is_query: bool,
+    is_reading: bool,
     started: Instant,
     limit: Duration,
     /// Tag of an answer to another command.
@@ -54,14 +56,19 @@ enum Answer {
 
 impl Session {
     /// Connects and logs in.
-    pub(super) fn open(clock: Clock, config: &SwitchConfig) -> Result<Self, SwitchFault> {
+    pub(super) fn open(
+        clock: Clock,
+        config: &SwitchConfig,
+        stop_limit: StopLimit,
+    ) -> Result<Self, SwitchFault> {
         let place = (config.host.as_str(), config.port);
-        let stream = connect(clock, place, config.limits.command)?;
+        let stream = connect(clock, place, config.limits.command, &stop_limit)?;
         let mut session = Self {
             clock,
             stream,
             decoder: Decoder::default(),
             limits: config.limits,
+            stop_limit,
             last_tag: 0,
         };
         let login = Dialect::login(&config.login.user, config.login.password.text());
@@ -82,6 +89,7 @@ impl Session {
                 title: &command.title,
                 tag: self.next_tag(),
                 is_query: command.is_query,
+                is_reading: command.is_reading,
                 started,
                 limit: if command.is_list {
                     self.limits.list
@@ -98,7 +106,9 @@ impl Session {
                     if again >= pending.till() {
                         return Err(pending.not_accepted(Acknowledgement::RepeatLater));
                     }
-                    wait(self.clock, &mut [], again).map_err(|why| pending.lost(&why))?;
+                    if !self.stop_limit.pause(self.clock, again) {
+                        return Err(SwitchFault::Stopping(pending.title.to_owned()));
+                    }
                 }
             }
         }
@@ -139,24 +149,25 @@ impl Session {
         loop {
             while let Some(message) = self.decoder.pop() {
                 match message {
-                    Message::Acknowledgement { tag, code } if tag == pending.tag => {
-                        stopping::answered();
-                        match code {
-                            Acknowledgement::InProgress => {
-                                pending.limit = pending.limit.max(self.limits.list);
-                            }
-                            Acknowledgement::AllRight if !pending.is_query => {
-                                return Ok(Answer::Response(empty_response(tag)));
-                            }
-                            Acknowledgement::RepeatLater => return Ok(Answer::Busy),
-                            Acknowledgement::AllRight
-                            | Acknowledgement::PrintoutFollows
-                            | Acknowledgement::NoAcknowledgement
-                            | Acknowledgement::NoGood => return Err(pending.not_accepted(code)),
+                    Message::Acknowledgement { tag, code } if tag == pending.tag => match code {
+                        // no progress: neither it nor a busy switch may delay a stop
+                        Acknowledgement::InProgress => {
+                            pending.limit = pending.limit.max(self.limits.list);
                         }
-                    }
+                        Acknowledgement::AllRight if !pending.is_query => {
+                            self.stop_limit.renew();
+                            return Ok(Answer::Response(empty_response(tag)));
+                        }
+                        Acknowledgement::RepeatLater => return Ok(Answer::Busy),
+                        Acknowledgement::AllRight
+                        | Acknowledgement::PrintoutFollows
+                        | Acknowledgement::NoAcknowledgement
+                        | Acknowledgement::NoGood => return Err(pending.not_accepted(code)),
+                    },
                     Message::Response(part) if part.tag == pending.tag => {
-                        stopping::answered();
+                        if !pending.is_reading {
+                            self.stop_limit.renew();
+                        }
                         size += part.octets();
                         if size > MESSAGE_MAX {
                             return Err(pending.malformed(Malformed::Message));
@@ -216,7 +227,7 @@ impl Session {
         if self.clock.now() >= pending.till() {
             return Err(pending.silent());
         }
-        if stopping::is_overdue() {
+        if self.stop_limit.is_overdue() {
             return Err(SwitchFault::Stopping(pending.title.to_owned()));
         }
         let fd = self.stream.as_raw_fd();

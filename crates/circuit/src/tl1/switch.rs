@@ -10,7 +10,7 @@ use std::time::Duration;
 use lighthaul_base::escape::escape;
 use lighthaul_io::host::clock::Clock;
 
-use crate::stopping;
+use crate::stopping::StopLimit;
 use crate::tl1::command::Command;
 use crate::tl1::config::SwitchConfig;
 use crate::tl1::cross_connect::CrossConnect;
@@ -27,6 +27,7 @@ pub(super) type Result<T> = std::result::Result<T, SwitchFault>;
 pub(super) struct Switch {
     clock: Clock,
     config: SwitchConfig,
+    stop_limit: StopLimit,
     session: Option<Session>,
     found: Vec<CrossConnect>,
     /// Reason why no connection is tried again in this call of the driver.
@@ -47,10 +48,11 @@ struct Sent {
 }
 
 impl Switch {
-    pub(super) const fn new(clock: Clock, config: SwitchConfig) -> Self {
+    pub(super) fn new(clock: Clock, config: SwitchConfig) -> Self {
         Self {
             clock,
             config,
+            stop_limit: StopLimit::default(),
             session: None,
             found: Vec::new(),
             unreachable: None,
@@ -63,6 +65,10 @@ impl Switch {
 
     pub(super) const fn clock(&self) -> Clock {
         self.clock
+    }
+
+    pub(super) const fn stop_limit(&self) -> &StopLimit {
+        &self.stop_limit
     }
 
     /// Begins a call of the driver, in which a connection may be tried again.
@@ -78,10 +84,10 @@ impl Switch {
         if self.session.is_some() {
             return Ok(());
         }
-        let opened = Session::open(self.clock, &self.config);
+        let opened = Session::open(self.clock, &self.config, self.stop_limit.clone());
         let read = opened.and_then(|session| {
             self.session = Some(session);
-            self.list()
+            self.list(&self.config.dialect.list())
         });
         if let Err(why) = &read {
             self.session = None;
@@ -92,8 +98,12 @@ impl Switch {
 
     /// Reads the cross-connects again.
     pub(super) fn read(&mut self) -> Result<()> {
+        self.read_by(&self.config.dialect.list())
+    }
+
+    fn read_by(&mut self, command: &Command) -> Result<()> {
         if self.session.is_some() && self.unreachable.is_none() {
-            match self.list() {
+            match self.list(command) {
                 Err(why) if why.is_contact() => {}
                 read => return read,
             }
@@ -201,10 +211,11 @@ impl Switch {
 
     /// Returns the power of light in dBm at the output of a cross-connect.
     pub(super) fn power_dbm(&mut self, wanted: &CrossConnect) -> Result<f64> {
-        let mut answer = self.entries_of(wanted);
+        let command = self.config.dialect.list_one(wanted).reading();
+        let mut answer = self.entries(&command);
         if answer.as_ref().is_err_and(SwitchFault::is_contact) {
             self.contact()?;
-            answer = self.entries_of(wanted);
+            answer = self.entries(&command);
         }
         let mut entries = answer?.into_iter();
         let entry = entries.find(|entry| entry.cross_connect == *wanted);
@@ -228,15 +239,17 @@ impl Switch {
             }
         );
         let till = self.clock.now() + self.config.limits.list;
+        let command = self.config.dialect.list().reading();
         loop {
-            self.read()?;
+            self.read_by(&command)?;
             if self.has(one) == should_exist {
                 return Ok(true);
             }
             if !is_delayed || self.clock.now() >= till {
                 return Ok(false);
             }
-            if !stopping::pause(self.clock, self.clock.now() + DELAY_PAUSE) {
+            let again = self.clock.now() + DELAY_PAUSE;
+            if !self.stop_limit.pause(self.clock, again) {
                 return Err(SwitchFault::Stopping("list of cross-connects".to_owned()));
             }
         }
@@ -248,7 +261,8 @@ impl Switch {
         if self.has(wanted) {
             return Ok(true);
         }
-        match self.entries_of(wanted) {
+        let command = self.config.dialect.list_one(wanted);
+        match self.entries(&command) {
             Ok(entries) => {
                 let found = entries.into_iter().map(|entry| entry.cross_connect);
                 self.found.extend(found.filter(|found| found == wanted));
@@ -259,15 +273,9 @@ impl Switch {
         }
     }
 
-    fn entries_of(&mut self, wanted: &CrossConnect) -> Result<Vec<Entry>> {
-        let command = self.config.dialect.list_one(wanted);
-        self.entries(&command)
-    }
-
     /// Lists all cross-connects on the current connection.
-    fn list(&mut self) -> Result<()> {
-        let command = self.config.dialect.list();
-        let entries = self.entries(&command)?;
+    fn list(&mut self, command: &Command) -> Result<()> {
+        let entries = self.entries(command)?;
         let mut found: Vec<CrossConnect> = entries
             .into_iter()
             .map(|entry| entry.cross_connect)

@@ -1,10 +1,11 @@
 //! Devices of a domain, and the circuits at them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_calendar::LinkId;
 use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::exec::Exec;
 use lighthaul_circuit::exec::config::Config as ExecConfig;
@@ -16,7 +17,7 @@ use lighthaul_stargate::{PortId, Segment};
 use super::fault::ConfigFault;
 use super::network::Network;
 use super::tables::{CircuitTable, DeviceTable};
-use crate::devices::{ParallelDevices, SegmentCircuit};
+use crate::devices::{ParallelDevices, SegmentCircuit, SharedLink};
 use crate::error::Error;
 
 /// Devices by their interfaces, and circuits by their ports.
@@ -26,6 +27,8 @@ pub struct DeviceConfig {
     pub drivers: BTreeMap<String, DriverConfig>,
     /// Circuit of each pair of ports.
     pub circuits: BTreeMap<Segment, SegmentCircuit>,
+    /// Links that circuits of several interfaces share.
+    pub links: Vec<SharedLink>,
 }
 
 /// Driver of one interface.
@@ -56,7 +59,32 @@ impl DeviceConfig {
         for table in circuits {
             config.add(table, network)?;
         }
+        config.links = config.shared_links(network);
         Ok(config)
+    }
+
+    /// Returns the links that circuits of several interfaces share, whichever routes their paths have.
+    fn shared_links(&self, network: &Network) -> Vec<SharedLink> {
+        let mut users: BTreeMap<LinkId, BTreeSet<Segment>> = BTreeMap::new();
+        for segment in self.circuits.keys() {
+            for link in network.links_of(*segment) {
+                users.entry(link).or_default().insert(*segment);
+            }
+        }
+        let interface = |segment: &Segment| &self.circuits[segment].interface;
+        users.retain(|_, segments| {
+            let interfaces: BTreeSet<_> = segments.iter().map(interface).collect();
+            interfaces.len() > 1
+        });
+        let links = network.topology.links();
+        let shared = links.filter_map(|(id, link)| {
+            Some(SharedLink {
+                name: link.name.clone(),
+                capacity: link.capacity,
+                segments: users.remove(&id)?,
+            })
+        });
+        shared.collect()
     }
 
     fn add(&mut self, table: &CircuitTable, network: &Network) -> Result<(), ConfigFault> {
@@ -118,7 +146,7 @@ impl DeviceConfig {
             };
             drivers.insert(interface.clone(), driver);
         }
-        ParallelDevices::start(drivers, &self.circuits)
+        ParallelDevices::start(drivers, &self.circuits, &self.links)
     }
 }
 

@@ -143,6 +143,19 @@ mod tests {
     }
 
     #[test]
+    fn links_that_circuits_of_several_interfaces_share_are_found() {
+        let shared = |circuits: &[(u32, u32, &str)]| {
+            let links = config(circuits).devices.links.into_iter();
+            let links = links.map(|link| (link.name, link.segments.len()));
+            links.collect::<Vec<_>>()
+        };
+        let expected = [("port 1 in".to_owned(), 2)];
+        assert_eq!(shared(&[(1, 3, "eth1"), (1, 4, "eth2")]), expected);
+        assert_eq!(shared(&[(1, 3, "eth1"), (1, 4, "eth1")]), []);
+        assert_eq!(shared(&[(1, 3, "eth1"), (2, 4, "eth2")]), []);
+    }
+
+    #[test]
     fn interface_limits_the_ports_that_its_circuits_leave_by() {
         let circuits = [(1, 3, "eth1"), (2, 3, "eth1"), (1, 4, "eth2")];
         let both = [("eth1", able(300, 2)), ("eth2", able(500, 1))];

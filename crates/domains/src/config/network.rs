@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_calendar::{Link, LinkId, NodeId, Topology};
-use lighthaul_stargate::PortId;
+use lighthaul_calendar::{Link, LinkId, NodeId, Topology, path};
+use lighthaul_stargate::calendar_resources::ROUTES_MAX;
+use lighthaul_stargate::{PortId, Segment};
 
 use super::fault::ConfigFault;
 use super::tables::{LinkTable, PortTable};
@@ -60,6 +61,21 @@ impl Network {
         });
         let ports = numbers.collect();
         Ok(Self { topology, ports })
+    }
+
+    /// Returns the links that all routes between two ports have.
+    pub(super) fn links_of(&self, segment: Segment) -> BTreeSet<LinkId> {
+        let node = |port| self.ports.get(&port).copied();
+        let (Some(from), Some(to)) = (node(segment.ingress), node(segment.egress)) else {
+            return BTreeSet::new();
+        };
+        let routes = path::shortest(&self.topology, from, to, ROUTES_MAX);
+        let routes = routes
+            .iter()
+            .map(|path| path.links().iter().copied().collect());
+        let common =
+            routes.reduce(|one: BTreeSet<LinkId>, two| one.intersection(&two).copied().collect());
+        common.unwrap_or_default()
     }
 
     /// Returns the link of a port in a direction: `in` or `out`.

@@ -114,9 +114,9 @@ pub enum ControlError {
     Malformed(PathBuf),
     /// Service of another version.
     #[error(
-        "the service at {} speaks version {theirs} of the control protocol, and this command version {ours}; restart \
-         the service with the version of lighthaul that this command has",
-        path.display()
+        "the service at {} speaks version {theirs} of the control protocol, and this command version {ours}; {}",
+        path.display(),
+        remedy(*theirs, *ours)
     )]
     Version {
         /// Path of the socket.
@@ -140,4 +140,28 @@ pub enum ControlError {
     /// Reason that the service answered with.
     #[error("{0}")]
     Problem(Problem),
+}
+
+/// Returns the remedy for a service of another version: the older one of both is replaced.
+const fn remedy(theirs: u32, ours: u32) -> &'static str {
+    if theirs < ours {
+        "restart the service with the version of lighthaul that this command has"
+    } else {
+        "use the version of lighthaul that the service has for this command"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remedy_for_another_version_replaces_the_older_one() {
+        for (theirs, says) in [(1, "restart the service"), (3, "that the service has")] {
+            let path = PathBuf::from("/run/domain");
+            let ours = 2;
+            let why = ControlError::Version { path, theirs, ours }.to_string();
+            assert!(why.contains(says), "{why}");
+        }
+    }
 }

@@ -23,6 +23,11 @@ pub trait Devices: fmt::Debug + Send {
     fn next_call(&self) -> Option<Duration> {
         None
     }
+
+    /// Returns the number of changes that wait for a device.
+    fn waiting(&self) -> usize {
+        0
+    }
 }
 
 /// Change that a device refused. The path of the circuit is released in all domains.

@@ -10,10 +10,13 @@
 //! ```
 //!
 //! Decreases and removals come before increases. An increase that needs their capacity waits for the guard time of its
-//! interface, and is made by a later call. A circuit whose change failed is tried again with the next call, and so is a
+//! interface, and is made by a later call. So does one that needs capacity of a link that circuits of other interfaces
+//! use. A circuit whose change failed is tried again with the next call, and so is a
 //! device that could not be cleaned after the start.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lighthaul_base::trc::{Step, Trc};
@@ -27,6 +30,7 @@ use tracing::warn;
 
 use super::contract::{DeviceFault, Devices};
 use super::guard_times::GuardTimes;
+use super::link_book::LinkBook;
 
 /// Circuit of a pair of ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +43,7 @@ pub struct SegmentCircuit {
 
 /// Devices behind drivers, one for each interface.
 #[derive(Debug)]
+// fields: state of one thread
 pub(super) struct DrivenDevices {
     drivers: BTreeMap<String, Box<dyn Driver>>,
     circuits: BTreeMap<Segment, Circuit>,
@@ -57,7 +62,12 @@ pub(super) struct DrivenDevices {
     /// Reservations that asked for these increases.
     waiting_for: BTreeMap<(Key, u8), Segment>,
     guards: GuardTimes,
+    links: LinkBook,
+    /// True if an increase waits for capacity of a link.
+    is_link_full: bool,
     clock: Clock,
+    /// True once the caller waits for the end of the present call.
+    is_stopping: Arc<AtomicBool>,
 }
 
 impl DrivenDevices {
@@ -88,8 +98,29 @@ impl DrivenDevices {
             waiting: BTreeSet::new(),
             waiting_for: BTreeMap::new(),
             guards: GuardTimes::default(),
+            links: LinkBook::default(),
+            is_link_full: false,
             clock: Clock::start(),
+            is_stopping: Arc::default(),
         }
+    }
+
+    /// Returns the same devices, whose circuits share links with those of others by the same clock.
+    pub(super) fn with_links(self, links: LinkBook, clock: Clock) -> Self {
+        Self {
+            links,
+            clock,
+            ..self
+        }
+    }
+
+    /// Returns a flag that ends a call after the circuit that is being changed.
+    pub(super) fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_stopping)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
     }
 
     /// Notes the rates of reservations, and returns the circuits to change.
@@ -154,6 +185,7 @@ impl DrivenDevices {
         sums: &BTreeMap<Segment, u64>,
     ) -> BTreeMap<Segment, String> {
         let mut faults = BTreeMap::new();
+        self.is_link_full = false;
         let present =
             |devices: &Self, segment| devices.present.get(segment).map_or(0, |rate| rate.as_bps());
         // after a lost answer the device may have another rate than the present one here
@@ -165,6 +197,9 @@ impl DrivenDevices {
             })
             .partition(|(segment, bps)| present(self, *segment) >= **bps);
         for (segment, bps) in lower {
+            if self.is_stopping() {
+                return faults;
+            }
             // it counts as present until it has succeeded
             if let Err(why) = self.change(now, *segment, *bps) {
                 faults.insert(*segment, why);
@@ -172,9 +207,15 @@ impl DrivenDevices {
         }
         let mut used = self.used(&higher);
         for (segment, bps) in higher {
+            if self.is_stopping() {
+                return faults;
+            }
             let more = bps - present(self, segment);
             if !self.has_room(now, *segment, more, &mut used) {
                 self.waiting.insert(*segment);
+            } else if !self.links.take(now(), *segment, *bps) {
+                self.waiting.insert(*segment);
+                self.is_link_full = true;
             } else if let Err(why) = self.change(now, *segment, *bps) {
                 faults.insert(*segment, why);
             }
@@ -189,23 +230,24 @@ impl DrivenDevices {
         let highest = present.max(uncertain);
         let changed = self.set(segment, bps);
         if changed.is_ok() {
-            self.begin_guard(now, segment, highest.saturating_sub(bps));
+            let freed = (highest.saturating_sub(bps), self.guard_of(segment));
+            if let Some(circuit) = self.circuits.get(&segment) {
+                self.guards
+                    .begin(now(), &circuit.interface, freed.0, freed.1);
+            }
+            self.links.set(now(), segment, bps, freed);
         } else {
             self.uncertain.insert(segment, highest.max(bps));
+            self.links.raise(segment, bps);
         }
         changed
     }
 
-    /// Starts the guard time of the interface of a circuit, which has freed capacity.
-    fn begin_guard(&mut self, now: Time<'_>, segment: Segment, freed_bps: u64) {
-        let Some(circuit) = self.circuits.get(&segment) else {
-            return;
-        };
-        let interface = &circuit.interface;
-        if let Some(driver) = self.drivers.get(interface) {
-            let guard = driver.capabilities().guard();
-            self.guards.begin(now(), interface, freed_bps, guard);
-        }
+    /// Returns the guard time of the device of a circuit.
+    fn guard_of(&self, segment: Segment) -> Duration {
+        let circuit = self.circuits.get(&segment);
+        let driver = circuit.and_then(|circuit| self.drivers.get(&circuit.interface));
+        driver.map_or(Duration::ZERO, |driver| driver.capabilities().guard())
     }
 
     /// Returns the capacity that is used at the interfaces of these circuits.
@@ -267,8 +309,11 @@ impl DrivenDevices {
             });
             let kept: BTreeMap<CircuitId, (Segment, Flow)> = kept.collect();
             kept_all.extend(kept.values().map(|(segment, _)| *segment));
-            let (rates, has_removed, fault) = clean_one(driver.as_mut(), &kept);
-            self.present.extend(rates);
+            let (rates, has_removed, fault) = clean_one(driver.as_mut(), &kept, &self.is_stopping);
+            for (segment, rate) in rates {
+                self.links.raise(segment, rate.as_bps());
+                self.present.insert(segment, rate);
+            }
             if has_removed {
                 let guard = driver.capabilities().guard();
                 self.guards.begin(now(), &interface, u64::MAX, guard);
@@ -294,6 +339,7 @@ impl DrivenDevices {
 fn clean_one(
     driver: &mut dyn Driver,
     kept: &BTreeMap<CircuitId, (Segment, Flow)>,
+    is_stopping: &AtomicBool,
 ) -> (
     Vec<(Segment, Rate)>,
     bool,
@@ -305,6 +351,9 @@ fn clean_one(
     };
     let (mut rates, mut has_removed, mut fault) = (Vec::new(), false, None);
     for one in installed {
+        if is_stopping.load(Ordering::Relaxed) {
+            break;
+        }
         match kept.get(&one.id) {
             Some((segment, flow)) if one.flow == Some(*flow) => {
                 rates.extend(one.rate.map(|rate| (*segment, rate)));
@@ -366,9 +415,11 @@ impl DrivenDevices {
 
     /// Returns the end of the next guard time for which an increase waits.
     pub(super) fn next_end(&self) -> Option<Instant> {
-        let circuits = self.waiting.iter();
-        let circuits = circuits.filter_map(|segment| self.circuits.get(segment));
-        let ends = circuits.filter_map(|circuit| self.guards.next_end(&circuit.interface));
+        let ends = self.waiting.iter().flat_map(|segment| {
+            let circuit = self.circuits.get(segment);
+            let end = circuit.and_then(|circuit| self.guards.next_end(&circuit.interface));
+            end.into_iter().chain(self.links.next_end(*segment))
+        });
         ends.min()
     }
 }
@@ -385,10 +436,17 @@ impl Devices for DrivenDevices {
     }
 
     fn next_call(&self) -> Option<Duration> {
-        let end = self.next_end()?;
-        Some(end.since(self.clock.now()))
+        let end = self.next_end();
+        let wait = end.map(|end| end.since(self.clock.now()));
+        // another interface may free capacity at any time; what failed is repeated less often
+        let is_soon = self.is_link_full && self.failed.is_empty();
+        let look = is_soon.then_some(LINKS);
+        wait.into_iter().chain(look).min()
     }
 }
+
+/// Time between two looks at links without capacity.
+const LINKS: Duration = Duration::from_millis(10);
 
 /// Clock of the guard times.
 pub(super) type Time<'a> = &'a dyn Fn() -> Instant;
@@ -683,6 +741,22 @@ mod tests {
         assert_eq!(rates(&device), [(id_of(OUT).0, 400)]);
         assert_eq!(apply(300, &[]), (0, None));
         assert_eq!(rates(&device), [(id_of(OUT).0, 401)]);
+    }
+
+    #[test]
+    fn increase_below_one_that_failed_may_free_capacity() {
+        let (mut devices, device) = with_guard(Duration::from_millis(200));
+        let mut apply = |millis: u64, changes: &[RateChange]| {
+            let faults = devices.apply_at(&|| at(millis), changes);
+            (faults.len(), devices.next_end())
+        };
+        assert_eq!(apply(0, &[change(1, IN, 300)]), (0, None));
+        device.fail_change(SimFault::AnswerLost, 0);
+        assert_eq!(apply(10, &[change(2, IN, 600)]), (1, None));
+        // more than the rate that is known, and less than the one that the device may have
+        assert_eq!(apply(20, &[change(2, IN, 200)]), (0, None));
+        assert_eq!(apply(30, &[change(3, OUT, 101)]), (0, Some(at(220))));
+        assert_eq!(apply(220, &[]), (0, None));
     }
 
     #[test]

@@ -7,23 +7,28 @@
 //! ```
 //!
 //! Each interface has a thread with its driver. A call hands changes to these threads, and returns the faults of earlier
-//! ones. While a driver makes changes, only the latest change of each circuit waits for it.
+//! ones. While a driver makes changes, only the latest change of each circuit waits for it. Circuits of several interfaces
+//! may share a link. There, an increase waits until the decreases that free its capacity were made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_circuit::driver::{Capabilities, Driver};
+use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{Key, RateChange, Segment};
 
 use super::contract::{DeviceFault, Devices};
 use super::driven::{DrivenDevices, SegmentCircuit};
+use super::link_book::{LinkBook, SharedLink};
 use crate::error::Error;
 
-/// Devices with a thread for each interface. The threads end when this is dropped, and the devices keep their rates.
+/// Devices with a thread for each interface. The threads end when this is dropped, and the devices keep their rates. A
+/// panic waits for no thread.
 #[derive(Debug)]
 pub struct ParallelDevices {
     capabilities: BTreeMap<String, Capabilities>,
@@ -36,6 +41,8 @@ pub struct ParallelDevices {
 #[derive(Debug)]
 struct Worker {
     queue: Arc<Queue>,
+    /// Ends a call of the driver after the present circuit.
+    stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -50,6 +57,8 @@ struct Queue {
 struct Content {
     /// Latest change of each circuit that waits.
     changes: BTreeMap<(Key, u8), RateChange>,
+    /// Circuits of reservations that the driver knows.
+    known: BTreeSet<(Key, u8)>,
     faults: Vec<DeviceFault>,
     stage: Stage,
     /// True while the driver makes changes, or is about to reset.
@@ -70,7 +79,9 @@ impl ParallelDevices {
     pub fn start(
         drivers: BTreeMap<String, Box<dyn Driver>>,
         circuits: &BTreeMap<Segment, SegmentCircuit>,
+        links: &[SharedLink],
     ) -> Result<Self, Error> {
+        let (links, clock) = (LinkBook::new(links), Clock::start());
         let mut capabilities = BTreeMap::new();
         let mut workers = BTreeMap::new();
         for (interface, driver) in drivers {
@@ -80,7 +91,8 @@ impl ParallelDevices {
                 .filter(|(_, one)| one.interface == interface);
             let here = here.map(|(segment, one)| (*segment, one.clone())).collect();
             let driver = [(interface.clone(), driver)].into();
-            let worker = Worker::start(DrivenDevices::new(driver, here))?;
+            let devices = DrivenDevices::new(driver, here).with_links(links.clone(), clock);
+            let worker = Worker::start(devices)?;
             workers.insert(interface, worker);
         }
         let nothing = DrivenDevices::new(BTreeMap::new(), BTreeMap::new());
@@ -106,7 +118,7 @@ impl ParallelDevices {
             let worker = interface.and_then(|interface| self.workers.get(interface));
             if let Some(worker) = worker.or_else(|| self.workers.get(NO_INTERFACE)) {
                 let mut content = worker.queue.lock();
-                content.changes.insert(change.circuit, *change);
+                content.put(*change);
                 worker.queue.changed.notify_one();
             }
         }
@@ -140,18 +152,28 @@ impl Devices for ParallelDevices {
             .any(|worker| worker.queue.lock().is_active())
             .then_some(FAULTS)
     }
+
+    fn waiting(&self) -> usize {
+        let workers = self.workers.values();
+        let counts = workers.map(|worker| worker.queue.lock().changes.len());
+        counts.sum()
+    }
 }
 
 impl Worker {
     fn start(devices: DrivenDevices) -> Result<Self, Error> {
-        let queue = Arc::new(Queue::default());
+        let (queue, stop) = (Arc::new(Queue::default()), devices.stop_flag());
         let thread = thread::Builder::new().name("interface".into()).spawn({
             let queue = Arc::clone(&queue);
             move || run(&queue, devices)
         });
         let thread = thread.map_err(|why| Error::Resources(why.to_string()))?;
         let thread = Some(thread);
-        Ok(Self { queue, thread })
+        Ok(Self {
+            queue,
+            stop,
+            thread,
+        })
     }
 
     /// Returns the faults since the last call. Panics if the thread did.
@@ -167,8 +189,13 @@ impl Worker {
 impl Drop for ParallelDevices {
     fn drop(&mut self) {
         for worker in self.workers.values() {
+            worker.stop.store(true, Ordering::Relaxed);
             worker.queue.lock().stage = Stage::Stopping;
             worker.queue.changed.notify_one();
+        }
+        if thread::panicking() {
+            // the panic is reported first: another interface may never return
+            return;
         }
         let threads = self.workers.values_mut();
         let threads = threads.filter_map(|worker| worker.thread.take());
@@ -191,10 +218,7 @@ impl Queue {
         let waited = self.changed.wait_timeout_while(content, patience, is_idle);
         let (mut content, _) = waited.unwrap_or_else(PoisonError::into_inner);
         content.is_busy = content.stage == Stage::Running;
-        (content.stage != Stage::Stopping).then(|| {
-            let changes = std::mem::take(&mut content.changes);
-            changes.into_values().collect()
-        })
+        (content.stage != Stage::Stopping).then(|| content.take())
     }
 
     fn finish(&self, faults: Vec<DeviceFault>) {
@@ -205,6 +229,27 @@ impl Queue {
 }
 
 impl Content {
+    /// Adds a change. A circuit that ends before the driver knows it needs none.
+    fn put(&mut self, change: RateChange) {
+        if change.rate.is_none() && !self.known.contains(&change.circuit) {
+            self.changes.remove(&change.circuit);
+        } else {
+            self.changes.insert(change.circuit, change);
+        }
+    }
+
+    fn take(&mut self) -> Vec<RateChange> {
+        let changes = std::mem::take(&mut self.changes);
+        for change in changes.values() {
+            if change.rate.is_some() {
+                self.known.insert(change.circuit);
+            } else {
+                self.known.remove(&change.circuit);
+            }
+        }
+        changes.into_values().collect()
+    }
+
     /// Returns true if faults can follow soon.
     fn is_active(&self) -> bool {
         self.is_busy || !self.changes.is_empty() || !self.faults.is_empty()
@@ -243,6 +288,7 @@ mod tests {
     use lighthaul_circuit::circuit::CircuitId;
     use lighthaul_circuit::driver::{Change, CountedBytes, InstalledCircuit};
     use lighthaul_circuit::error::Result;
+    use lighthaul_io::host::panics;
     use lighthaul_stargate::{CorrelationId, DomainId, PortId};
     use lighthaul_testkit::allowance;
 
@@ -308,8 +354,12 @@ mod tests {
         }
     }
 
-    #[test]
-    fn device_that_waits_delays_no_other_one() {
+    /// Ends of the channels of a device: begins of its changes, and permissions to end them.
+    type Ends = (Receiver<Option<Rate>>, Sender<()>);
+
+    /// Returns two devices, whose circuits share a link of this capacity. The ends must be dropped first: a thread that
+    /// waits for a permission ends then.
+    fn two_devices(mbps: u64) -> (ParallelDevices, Vec<Ends>) {
         let (mut drivers, mut circuits) = (BTreeMap::new(), BTreeMap::new());
         let mut ends = Vec::new();
         for (egress, interface) in [(2, "eth1"), (3, "eth2")] {
@@ -324,9 +374,20 @@ mod tests {
             circuits.insert(segment(egress), circuit);
             ends.push((has_begun, end));
         }
+        let link = SharedLink {
+            name: "port 1 in".to_owned(),
+            capacity: Rate::from_mbps(mbps),
+            segments: [segment(2), segment(3)].into(),
+        };
+        let devices = ParallelDevices::start(drivers, &circuits, &[link]).unwrap();
+        (devices, ends)
+    }
+
+    #[test]
+    fn device_that_waits_delays_no_other_one() {
+        let (mut devices, ends) = two_devices(1000);
         let begun = |nth: usize| ends[nth].0.recv_timeout(allowance(30)).unwrap();
         let mbps = |mbps| Some(Rate::from_mbps(mbps));
-        let mut devices = ParallelDevices::start(drivers, &circuits).unwrap();
         let at = Instant::ZERO;
         assert_eq!(devices.reset(at, &[change(1, 2, 100)]), []);
         assert_eq!(begun(0), mbps(100));
@@ -347,8 +408,76 @@ mod tests {
     }
 
     #[test]
+    fn increase_waits_for_the_decrease_at_another_interface_of_its_link() {
+        let (mut devices, ends) = two_devices(100);
+        let begun = |nth: usize| ends[nth].0.recv_timeout(allowance(30)).unwrap();
+        let mbps = |mbps| Some(Rate::from_mbps(mbps));
+        let at = Instant::ZERO;
+        let first = [change(1, 2, 80), change(2, 3, 10)];
+        assert_eq!(devices.reset(at, &first), []);
+        for (nth, rate) in [(0, 80), (1, 10)] {
+            assert_eq!(begun(nth), mbps(rate));
+            ends[nth].1.send(()).unwrap();
+        }
+        let second = [change(1, 2, 20), change(2, 3, 80), change(3, 3, 0)];
+        assert_eq!(devices.apply(at, &second), []);
+        assert_eq!(begun(0), mbps(20));
+        // the decrease does not end, and what is free is used
+        devices.apply(at, &[change(2, 3, 20)]);
+        assert_eq!(begun(1), mbps(20));
+        ends[1].1.send(()).unwrap();
+        devices.apply(at, &[change(2, 3, 80)]);
+        let early = ends[1].0.recv_timeout(Duration::from_millis(300));
+        assert!(early.is_err(), "{early:?}");
+        ends[0].1.send(()).unwrap();
+        assert_eq!(begun(1), mbps(80));
+        ends[1].1.send(()).unwrap();
+    }
+
+    #[test]
+    fn paths_that_end_while_a_device_waits_are_not_queued() {
+        let (mut devices, ends) = two_devices(1000);
+        let at = Instant::ZERO;
+        let first = [change(1, 2, 10), change(2, 2, 20)];
+        assert_eq!(devices.reset(at, &first), []);
+        ends[0].0.recv_timeout(allowance(30)).unwrap();
+        for id in 3..1000 {
+            devices.apply(at, &[change(id, 2, 10)]);
+            assert_eq!(devices.waiting(), 1);
+            devices.apply(at, &[change(id, 2, 0)]);
+            assert_eq!(devices.waiting(), 0);
+        }
+        // what the device has is removed
+        devices.apply(at, &[change(1, 2, 0), change(2, 2, 0)]);
+        assert_eq!(devices.waiting(), 2);
+    }
+
+    #[test]
+    fn panic_at_one_interface_waits_for_no_other_one() {
+        let (mut devices, mut ends) = two_devices(1000);
+        let both = [change(1, 2, 100), change(2, 3, 100)];
+        assert_eq!(devices.reset(Instant::ZERO, &both), []);
+        for (begun, _) in &ends {
+            begun.recv_timeout(allowance(30)).unwrap();
+        }
+        // the first device panics, and the second one never returns
+        drop(ends.remove(0));
+        let (sender, ended) = channel();
+        thread::spawn(move || {
+            let panicked = panics::catch("devices", || {
+                let mut devices = devices;
+                while devices.apply(Instant::ZERO, &[]).is_empty() {
+                    thread::yield_now();
+                }
+            });
+            sender.send(panicked.is_err()).ok();
+        });
+        assert_eq!(ended.recv_timeout(allowance(30)), Ok(true));
+    }
+
+    #[test]
     fn fault_of_a_pair_of_ports_without_a_circuit_is_reported() {
-        let mut devices = ParallelDevices::start(BTreeMap::new(), &BTreeMap::new()).unwrap();
+        let mut devices = ParallelDevices::start(BTreeMap::new(), &BTreeMap::new(), &[]).unwrap();
         let at = Instant::ZERO;
         let mut faults = devices.reset(at, &[change(1, 7, 1)]);
         while faults.is_empty() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::crypto::identity::Fingerprint;
-use lighthaul_stargate::{CalendarResources, Domain, Output, Reservation};
+use lighthaul_stargate::{CalendarResources, Domain, Output, Record, Reservation};
 use tracing::debug;
 
 use super::callers::Callers;
@@ -131,7 +131,15 @@ impl Driver {
             if records.is_empty() {
                 return Ok(());
             }
-            self.store.append(&records)?;
+            let routes = records.iter().filter_map(|record| match record {
+                Record::Put(stored) => {
+                    Some((stored.key, self.domain.resources().routes(stored.key)))
+                }
+                Record::Forget(_) => None,
+            });
+            // a path that is closed has none any more
+            let routes = routes.filter(|(_, routes)| !routes.is_empty()).collect();
+            self.store.append(&records, &routes)?;
             self.domain.handle_persisted(last);
         }
     }

@@ -1,5 +1,6 @@
 //! Start and end of a service.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::host::panics;
-use lighthaul_stargate::Domain;
+use lighthaul_stargate::{CalendarResources, Domain, Key};
 use tracing::{error, info, warn};
 
 use super::callers::Callers;
@@ -45,13 +46,11 @@ impl Service {
             why: why.to_string(),
         })?;
         let key = Fingerprint::of_public(&identity.public());
-        let (store, records) = RecordStore::open(&config.store, config.me())?;
+        let (mut store, records) = RecordStore::open(&config.store, config.me())?;
         let count = records.len();
-        let parts = (
-            config.machine.clone(),
-            config.topology.clone(),
-            config.resources(),
-        );
+        let mut resources = config.resources();
+        resources.set_routes(store.routes(&records)?);
+        let parts = (config.machine.clone(), config.topology.clone(), resources);
         let domain = Domain::restore(parts, random_seed(), records, wall_now());
         for key in domain.resources().unguarded() {
             warn!(
@@ -60,6 +59,7 @@ impl Service {
                  data where its rate increases"
             );
         }
+        store.append(&[], &routes_of(&domain))?;
         let clock = WallClock::start(config.machine.timing.clock_tolerance);
         let (events, received) = sync_channel(EVENTS_MAX);
         let known = Identification {
@@ -173,6 +173,13 @@ impl Drop for Service {
     }
 }
 
+/// Returns the routes of all paths. An earlier version has stored none.
+fn routes_of(domain: &Domain<CalendarResources>) -> BTreeMap<Key, Vec<u8>> {
+    let keys = domain.reservations().map(|one| one.stored().key);
+    let routes = keys.map(|key| (key, domain.resources().routes(key)));
+    routes.filter(|(_, routes)| !routes.is_empty()).collect()
+}
+
 /// Returns the receiver of messages, which waits while the queue is full.
 fn deliver(events: &SyncSender<Event>) -> Deliver {
     let events = events.clone();
@@ -214,12 +221,11 @@ const EVENTS_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::mpsc::channel;
 
     use lighthaul_base::Instant;
     use lighthaul_io::host::wait::pause;
-    use lighthaul_stargate::{Body, CorrelationId, DomainId, Key, Message};
+    use lighthaul_stargate::{Body, CorrelationId, DomainId, Message};
 
     use super::*;
     use crate::config::Neighbor;

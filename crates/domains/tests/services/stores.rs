@@ -1,5 +1,6 @@
 //! Store files that are damaged, foreign, or in use.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
@@ -50,19 +51,23 @@ fn latest_records_are_read_back_and_forgotten_ones_are_not() {
     let (mut store, found) = RecordStore::open(&path, ME).unwrap();
     assert_eq!((found, store.epoch()), (Vec::new(), 1));
     let first = [put(1, StoredStage::Holding), put(2, StoredStage::Holding)];
-    store.append(&first).unwrap();
+    let routes = [(key(1), vec![0, 3]), (key(2), vec![1])].into();
+    store.append(&first, &routes).unwrap();
+    assert_eq!(store.routes(&first).unwrap(), routes);
     let second = [
         put(1, StoredStage::Committed),
         Record::Forget(key(2)),
         put(3, StoredStage::Closing),
         Record::Forget(key(9)),
     ];
-    store.append(&second).unwrap();
+    store.append(&second, &BTreeMap::new()).unwrap();
     drop(store);
-    let (store, found) = RecordStore::open(&path, ME).unwrap();
+    let (mut store, found) = RecordStore::open(&path, ME).unwrap();
     assert_eq!(store.epoch(), 2);
     let expected = [put(1, StoredStage::Committed), put(3, StoredStage::Closing)];
     assert_eq!(found, expected);
+    let routes = store.routes(&first).unwrap();
+    assert_eq!(routes, [(key(1), vec![0, 3])].into());
 }
 
 #[test]
@@ -74,7 +79,9 @@ fn faulty_files_are_refused_with_the_remedy_and_stay_unchanged() {
             fs::remove_file(folder.0.join(format!("4.db{end}"))).ok();
         }
         let (mut store, _) = RecordStore::open(&path, ME).unwrap();
-        store.append(&[put(1, StoredStage::Committed)]).unwrap();
+        store
+            .append(&[put(1, StoredStage::Committed)], &BTreeMap::new())
+            .unwrap();
         drop(store);
         let connection = Connection::open(&path).unwrap();
         connection.execute_batch(change).unwrap();
@@ -117,7 +124,9 @@ fn file_of_a_running_service_is_locked_and_noticed_when_it_is_replaced() {
     let why = RecordStore::open(&path, ME).unwrap_err();
     assert!(matches!(why, StoreError::Locked(_)), "{why}");
     fs::rename(&path, folder.0.join("elsewhere")).unwrap();
-    let why = store.append(&[put(1, StoredStage::Holding)]).unwrap_err();
+    let why = store
+        .append(&[put(1, StoredStage::Holding)], &BTreeMap::new())
+        .unwrap_err();
     assert!(matches!(why, StoreError::Replaced(_)), "{why}");
     drop(store);
     assert_eq!(records(&path, 4), []);
@@ -128,8 +137,12 @@ fn removed_log_of_the_file_is_noticed() {
     let folder = Folder::new("log");
     let path = folder.store(4);
     let (mut store, _) = RecordStore::open(&path, ME).unwrap();
-    store.append(&[put(1, StoredStage::Holding)]).unwrap();
+    store
+        .append(&[put(1, StoredStage::Holding)], &BTreeMap::new())
+        .unwrap();
     fs::remove_file(folder.0.join("4.db-wal")).unwrap();
-    let why = store.append(&[put(2, StoredStage::Holding)]).unwrap_err();
+    let why = store
+        .append(&[put(2, StoredStage::Holding)], &BTreeMap::new())
+        .unwrap_err();
     assert!(matches!(why, StoreError::Replaced(_)), "{why}");
 }

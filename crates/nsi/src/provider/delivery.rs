@@ -10,14 +10,17 @@ use lighthaul_booking_client::json::Timestamp;
 use tracing::warn;
 
 use super::outgoing::Outgoing;
-use super::state::{Change, Provider, undelivered};
+use super::state::{Change, Provider, State, undelivered};
 use crate::message::Message;
 
 impl Provider {
     /// Returns the first message to a requester, if it is due.
     pub fn outgoing(&self, requester: &str) -> Option<Outgoing> {
+        self.first_due(&self.lock(), requester)
+    }
+
+    fn first_due(&self, state: &State, requester: &str) -> Option<Outgoing> {
         let now = self.now();
-        let state = self.lock();
         let mut waiting = state.outbox.values();
         let first = waiting.find(|one| one.requester == requester);
         // a message that is due after more than the longest pause was queued before the clock was set
@@ -25,6 +28,14 @@ impl Provider {
         let latest = now.0.saturating_add(PAUSE << PAUSE_SHIFT_MAX);
         let is_due = |one: &&Outgoing| one.next <= now || one.next.0 > latest;
         first.filter(is_due).cloned()
+    }
+
+    /// Returns the first message to a requester, if it is due. It keeps its place until it is settled.
+    fn begin(&self, requester: &str) -> Option<Outgoing> {
+        let mut state = self.lock();
+        let outgoing = self.first_due(&state, requester)?;
+        state.sending.insert(outgoing.nth);
+        Some(outgoing)
     }
 
     /// Delivers the messages to a requester that are due, with `send`, which returns the reason of a
@@ -41,7 +52,7 @@ impl Provider {
         requester: &str,
         send: impl FnOnce(&Outgoing) -> Result<(), String>,
     ) -> bool {
-        let Some(outgoing) = self.outgoing(requester) else {
+        let Some(outgoing) = self.begin(requester) else {
             return false;
         };
         let known = self.config.requesters.iter();
@@ -60,6 +71,11 @@ impl Provider {
     fn settle(&self, mut outgoing: Outgoing, sent: &Result<(), String>, is_last: bool) -> bool {
         let now = self.now();
         let mut state = self.lock();
+        state.sending.remove(&outgoing.nth);
+        if state.outbox.get(&outgoing.nth) != Some(&outgoing) {
+            // another delivery has settled it
+            return sent.is_ok();
+        }
         let mut change = Change::default();
         if let Err(why) = sent {
             let Outgoing { name, url, .. } = &outgoing;

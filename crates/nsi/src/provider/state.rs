@@ -1,6 +1,6 @@
 //! Provider and its connections.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -42,6 +42,8 @@ pub(super) struct State {
     /// Answers by requester and correlation.
     pub(super) answers: BTreeMap<String, Answer>,
     pub(super) outbox: BTreeMap<u64, Outgoing>,
+    /// Numbers of the messages that are being sent.
+    pub(super) sending: BTreeSet<u64>,
 }
 
 /// Answer to a request, for its repetition.
@@ -115,6 +117,7 @@ impl Provider {
                 .map(|one| (one.key.clone(), one))
                 .collect(),
             outbox: outbox.into_iter().map(|one| (one.nth, one)).collect(),
+            sending: BTreeSet::new(),
         };
         Ok(Self {
             config,
@@ -187,7 +190,8 @@ impl Provider {
         Ok(())
     }
 
-    /// Gives up the oldest message of a requester for each new one above [`WAITING_MAX`]. Its connection keeps a note.
+    /// Gives up the oldest message of a requester for each new one above [`WAITING_MAX`]. Its connection keeps a note. A
+    /// message that is being sent is kept, since the requester may receive it.
     fn make_room(&self, state: &State, change: &mut Change) {
         let new = change.outgoing.iter();
         let new = new.filter(|one| !state.outbox.contains_key(&one.nth));
@@ -201,7 +205,8 @@ impl Provider {
             if waiting.len() + earlier.count() < WAITING_MAX {
                 continue;
             }
-            let Some(oldest) = waiting.first() else {
+            let mut idle = waiting.iter();
+            let Some(oldest) = idle.find(|one| !state.sending.contains(&one.nth)) else {
                 continue;
             };
             warn!(

@@ -1,6 +1,7 @@
 //! Messages to a requester that does not answer for a while.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use lighthaul_nsi::message::body::QueryKind;
 use lighthaul_nsi::message::query::{Query, Range};
@@ -59,27 +60,7 @@ fn message_that_makes_room_for_another_leaves_a_note() {
     let first = run.reserve_from("urn:n:a").unwrap();
     let (correlation_id, _) = run.last.clone().unwrap();
     run.provider.work();
-    // answers to queries of no connection fill the queue
-    let query = Query {
-        connection_ids: vec!["none".to_owned()],
-        ..Query::default()
-    };
-    for _ in 1..1000 {
-        let asked = run.ask(Message::Query(QueryKind::Summary, query.clone()));
-        assert_eq!(asked, Message::Acknowledgment);
-    }
-    let kinds = |run: &mut Run, id: &str| {
-        let range = Range {
-            connection_id: id.to_owned(),
-            first: None,
-            last: None,
-        };
-        let answer = run.ask(Message::QueryNotification(true, range));
-        let Message::QueryNotificationConfirmed(_, all) = answer else {
-            panic!("{answer:?}");
-        };
-        all.into_iter().map(|one| one.kind).collect::<Vec<_>>()
-    };
+    fill(&mut run);
     assert_eq!(kinds(&mut run, &first), []);
     let second = run.reserve_from("urn:n:a").unwrap();
     run.provider.work();
@@ -97,4 +78,63 @@ fn message_that_makes_room_for_another_leaves_a_note() {
     assert_eq!(told.len(), 1000);
     assert_eq!(told[0], "querySummaryConfirmed");
     assert_eq!(told[999], "reserveConfirmed");
+}
+
+/// Fills a queue in which one message waits with answers to queries of no connection.
+fn fill(run: &mut Run) {
+    for _ in 1..1000 {
+        let asked = run.ask(summary());
+        assert_eq!(asked, Message::Acknowledgment);
+    }
+}
+
+/// Returns the notifications of a connection.
+fn kinds(run: &mut Run, id: &str) -> Vec<NotificationKind> {
+    let range = Range {
+        connection_id: id.to_owned(),
+        first: None,
+        last: None,
+    };
+    let answer = run.ask(Message::QueryNotification(true, range));
+    let Message::QueryNotificationConfirmed(_, all) = answer else {
+        panic!("{answer:?}");
+    };
+    all.into_iter().map(|one| one.kind).collect()
+}
+
+fn summary() -> Message {
+    let query = Query {
+        connection_ids: vec!["none".to_owned()],
+        ..Query::default()
+    };
+    Message::Query(QueryKind::Summary, query)
+}
+
+#[test]
+fn message_that_is_being_sent_makes_room_for_no_other() {
+    let mut run = Run::new(Path::new(":memory:"));
+    let id = run.reserve_from("urn:n:a").unwrap();
+    run.provider.work();
+    fill(&mut run);
+    let provider = Arc::clone(&run.provider);
+    let mut told = Vec::new();
+    let is_next = provider.deliver_next("urn:r", |outgoing| {
+        told.push(outgoing.name.clone());
+        // it makes room in the full queue
+        assert_eq!(run.ask(summary()), Message::Acknowledgment);
+        Err("it does not answer".to_owned())
+    });
+    assert!(!is_next);
+    run.pass(40);
+    for _ in 0..11 {
+        run.provider.deliver("urn:r", |outgoing| {
+            told.push(outgoing.name.clone());
+            Ok(())
+        });
+    }
+    // the failed message is repeated, and only the one after it was given up
+    assert_eq!(kinds(&mut run, &id), []);
+    assert_eq!(told.len(), 1001);
+    assert_eq!(told[..2], ["reserveConfirmed"; 2]);
+    assert_eq!(told[2], "querySummaryConfirmed");
 }

@@ -1,0 +1,111 @@
+//! Capacity of links that circuits of several interfaces share.
+//!
+//! ```text
+//! port 1 in: 100 Mb/s   -- circuit 1 -> 2 at eth1: 100 Mb/s, then 10 Mb/s
+//!                       \- circuit 1 -> 3 at eth2: waits until eth1 has made the change, then 90 Mb/s
+//! ```
+//!
+//! Each interface has a thread, and a device may be slow. So a decrease frees capacity of its links only when it was
+//! made, and after the guard time of its device. An increase waits until all its links have capacity for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_stargate::Segment;
+
+use super::guard_times::GuardTimes;
+
+/// Link that circuits of several interfaces share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedLink {
+    /// Name.
+    pub name: String,
+    /// Capacity.
+    pub capacity: Rate,
+    /// Pairs of ports all of whose data cross it.
+    pub segments: BTreeSet<Segment>,
+}
+
+/// Use of the shared links. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LinkBook(Arc<Mutex<Content>>);
+
+#[derive(Debug, Default)]
+struct Content {
+    links: Vec<SharedLink>,
+    /// Highest rates in b/s that devices may have set.
+    rates: BTreeMap<Segment, u64>,
+    guards: GuardTimes,
+}
+
+impl LinkBook {
+    pub(super) fn new(links: &[SharedLink]) -> Self {
+        let links = links.to_vec();
+        let content = Content {
+            links,
+            ..Content::default()
+        };
+        Self(Arc::new(Mutex::new(content)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Content> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the capacity of an increase to `bps` on all links of a circuit. Returns false if one has too little.
+    pub(super) fn take(&self, now: Instant, segment: Segment, bps: u64) -> bool {
+        let mut content = self.lock();
+        let Content {
+            links,
+            rates,
+            guards,
+        } = &mut *content;
+        let mut here = links.iter().filter(|link| link.segments.contains(&segment));
+        let has_room = here.all(|link| {
+            let rate = |one: &Segment| {
+                let rate = rates.get(one).copied().unwrap_or(0);
+                if *one == segment { rate.max(bps) } else { rate }
+            };
+            let in_use = guards.in_use(now, &link.name);
+            let sum = link.segments.iter().map(rate);
+            sum.fold(in_use, u64::saturating_add) <= link.capacity.as_bps()
+        });
+        if has_room {
+            content.raise(segment, bps);
+        }
+        has_room
+    }
+
+    /// Notes that a device may have a rate.
+    pub(super) fn raise(&self, segment: Segment, bps: u64) {
+        self.lock().raise(segment, bps);
+    }
+
+    /// Notes that a device has set a rate, and how much may still be in use for its guard time.
+    pub(super) fn set(&self, now: Instant, segment: Segment, bps: u64, freed: (u64, Duration)) {
+        let mut content = self.lock();
+        content.rates.insert(segment, bps);
+        let Content { links, guards, .. } = &mut *content;
+        for link in links.iter().filter(|link| link.segments.contains(&segment)) {
+            guards.begin(now, &link.name, freed.0, freed.1);
+        }
+    }
+
+    /// Returns the earliest end of a guard time of the links of a circuit.
+    pub(super) fn next_end(&self, segment: Segment) -> Option<Instant> {
+        let content = self.lock();
+        let links = content.links.iter();
+        let here = links.filter(|link| link.segments.contains(&segment));
+        here.filter_map(|link| content.guards.next_end(&link.name))
+            .min()
+    }
+}
+
+impl Content {
+    fn raise(&mut self, segment: Segment, bps: u64) {
+        let rate = self.rates.entry(segment).or_default();
+        *rate = bps.max(*rate);
+    }
+}
