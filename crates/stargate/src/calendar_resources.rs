@@ -206,12 +206,12 @@ impl CalendarResources {
     }
 
     /// Adds guard times to a booking. Returns false if they have no room.
-    fn add_guard(&mut self, now: Instant, vector: &Trc, booked: &mut BookedSegment) -> bool {
+    fn add_guard(&mut self, vector: &Trc, booked: &mut BookedSegment) -> bool {
         let path = Arc::clone(&booked.path);
         if path.guard().is_zero() {
             return true;
         }
-        let from = now.max(booked.from);
+        let from = booked.from;
         let _ = self.calendar.release(from, booked.id);
         let steps = guard::trail(vector.steps(), path.guard());
         let guarded = self.take(from, &path, steps);
@@ -318,12 +318,12 @@ impl Resources for CalendarResources {
         Ok(())
     }
 
-    fn add_guards(&mut self, now: Instant) {
+    fn add_guards(&mut self) {
         let mut bookings = core::mem::take(&mut self.bookings);
         for (key, booked) in &mut bookings {
             let mut has_guard = true;
             for one in &mut booked.segments {
-                has_guard &= self.add_guard(now, &booked.vector, one);
+                has_guard &= self.add_guard(&booked.vector, one);
             }
             if !has_guard {
                 self.unguarded.push(*key);
@@ -446,6 +446,13 @@ mod tests {
         // after a start, only the rest of a vector is booked
         let mut again = with_guard();
         hold(&mut again, 50, 1, "49s-60s 100Mb/s").unwrap();
+        // a vector may have been set at the time of its release
+        let mut begun = with_guard();
+        hold(&mut begun, 0, 1, "10s-60s 100Mb/s").unwrap();
+        begun.release(at(10), key(1));
+        let early = hold(&mut begun, 10, 2, "11s-60s 1Mb/s");
+        assert_eq!(early, Err(Refusal::NoCapacity));
+        hold(&mut begun, 10, 3, "12s-60s 100Mb/s").unwrap();
         // an increase that did not begin is not in use
         let mut rising = with_guard();
         hold(&mut rising, 0, 1, "2s-11s 10Mb/s, 11s-60s 100Mb/s").unwrap();

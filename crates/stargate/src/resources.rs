@@ -34,7 +34,7 @@ pub trait Resources {
     }
 
     /// Adds guard times to the vectors that were booked again, where they have room.
-    fn add_guards(&mut self, _now: Instant) {}
+    fn add_guards(&mut self) {}
 
     /// Notes that the booking is committed. Held and committed bookings take the same capacity.
     fn commit(&mut self, now: Instant, key: Key);

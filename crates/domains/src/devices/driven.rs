@@ -686,6 +686,22 @@ mod tests {
     }
 
     #[test]
+    fn increase_below_one_that_failed_may_free_capacity() {
+        let (mut devices, device) = with_guard(Duration::from_millis(200));
+        let mut apply = |millis: u64, changes: &[RateChange]| {
+            let faults = devices.apply_at(&|| at(millis), changes);
+            (faults.len(), devices.next_end())
+        };
+        assert_eq!(apply(0, &[change(1, IN, 300)]), (0, None));
+        device.fail_change(SimFault::AnswerLost, 0);
+        assert_eq!(apply(10, &[change(2, IN, 600)]), (1, None));
+        // more than the rate that is known, and less than the one that the device may have
+        assert_eq!(apply(20, &[change(2, IN, 200)]), (0, None));
+        assert_eq!(apply(30, &[change(3, OUT, 101)]), (0, Some(at(220))));
+        assert_eq!(apply(220, &[]), (0, None));
+    }
+
+    #[test]
     fn increase_that_fails_after_its_guard_time_is_reported() {
         let (mut devices, device) = with_guard(Duration::from_millis(200));
         let mut apply =

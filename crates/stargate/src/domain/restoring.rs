@@ -37,7 +37,7 @@ impl<R: Resources> Domain<R> {
         for (_, stored) in first.into_iter().chain(rest) {
             domain.restore_one(now, stored);
         }
-        domain.resources.add_guards(now);
+        domain.resources.add_guards();
         domain
     }
 
