@@ -179,7 +179,7 @@ pub struct Path {
     pub exclude_link: Vec<u32>,
     /// Reserve a second path without common domains or links
     ///
-    /// Both have the same rates over time. Both are reserved, or none is.
+    /// Both have the same rates over time. Both are reserved, or none is. If one fails later, the other carries on.
     #[arg(long, help_heading = "Booking")]
     pub protect: bool,
     #[command(flatten)]

@@ -52,7 +52,7 @@ pub enum Protection {
     #[default]
     None,
     /// Two paths with the same vector, with no link and no domain between the ends in common. Both are committed, or
-    /// none is.
+    /// none is. If one fails later, the other carries on.
     Disjoint,
 }
 
@@ -66,7 +66,8 @@ pub enum Signaling {
     Tree,
 }
 
-/// Result of a request. The first one is `Committed` or `Refused`. A committed request then has one of the others.
+/// Result of a request. The first one is `Committed` or `Refused`. A committed request then has one of the
+/// others, perhaps after `LegLost`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All domains have committed the vector.
@@ -77,6 +78,13 @@ pub enum Outcome {
         legs: Vec<Vec<Hop>>,
         /// Time in which an increase carries nothing.
         guard: Duration,
+    },
+    /// One leg of a protected path has failed and is released. The other carries the vector.
+    LegLost {
+        /// Index of the leg.
+        leg: u8,
+        /// Reason.
+        refusal: Refusal,
     },
     /// Nothing is reserved.
     Refused(Refusal),

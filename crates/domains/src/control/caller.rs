@@ -96,11 +96,11 @@ impl Caller {
             .request(request)
             .map_err(|why| no_outcome(&why))?;
         match self.wait(&ticket, stream)? {
-            Outcome::Committed { .. } if has_left(stream) => {
+            Outcome::Committed { .. } | Outcome::LegLost { .. } if has_left(stream) => {
                 self.give_up(id);
                 Err(left())
             }
-            Outcome::Committed { .. } => {
+            Outcome::Committed { .. } | Outcome::LegLost { .. } => {
                 let path = self.find(id)?.filter(PathView::is_held);
                 path.ok_or_else(|| Problem::Over("it was released".to_owned()))
             }
@@ -126,7 +126,13 @@ impl Caller {
         }
         let ticket = self.handle.watch(id.0).map_err(|why| no_outcome(&why))?;
         self.handle.release(id.0).map_err(|why| no_outcome(&why))?;
-        match self.wait(&ticket, stream) {
+        let ended = loop {
+            match self.wait(&ticket, stream) {
+                Ok(Outcome::LegLost { .. }) => {}
+                ended => break ended,
+            }
+        };
+        match ended {
             Ok(_) => {}
             Err(why @ Problem::NoOutcome(_)) => {
                 // a path that has ended meanwhile is released as well

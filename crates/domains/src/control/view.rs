@@ -88,8 +88,20 @@ pub struct PathView {
     pub legs: Vec<Vec<HopView>>,
     /// Rates over time; empty for a path that takes no capacity.
     pub steps: Vec<StepView>,
+    /// Leg of a protected path that has failed; the other one carries the data.
+    pub lost: Option<LostLegView>,
     /// Time in which an increase carries nothing, in nanoseconds; zero in domains that did not request the path.
     pub guard_ns: u64,
+}
+
+/// Leg of a protected path that has failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LostLegView {
+    /// Index of the leg.
+    pub leg: u8,
+    /// Reason.
+    pub why: String,
 }
 
 /// Domain of a path.
@@ -175,6 +187,10 @@ impl PathView {
             stage: stage_name(status.stage).to_owned(),
             legs: legs(config, status),
             steps: steps.collect(),
+            lost: stored.lost.map(|lost| LostLegView {
+                leg: lost.leg,
+                why: lost.refusal.to_string(),
+            }),
             guard_ns: stored.guard.as_nanos() as u64,
         }
     }
@@ -191,12 +207,9 @@ fn legs(config: &DomainConfig, status: &ReservationStatus) -> Vec<Vec<HopView>> 
     let before = stored.trace.iter().filter(|domain| **domain != config.me());
     let before = before.map(|domain| hop(config, *domain, None));
     let before: Vec<HopView> = before.collect();
-    let has_one = stored.segments.len() == 1;
     let legs = stored.segments.iter().enumerate().map(|(nth, segment)| {
         let own = hop(config, config.me(), Some((segment.ingress, segment.egress)));
-        // one segment has all children: the next domain, or in a tree each domain in order
-        let children = stored.children.iter().enumerate();
-        let children = children.filter(|(child, _)| has_one || *child == nth);
+        let children = stored.legs().filter(|(leg, _)| *leg == nth);
         let hops = children.flat_map(|(_, child)| &child.hops);
         let after = hops.map(|Hop { domain, segment }| {
             hop(config, *domain, Some((segment.ingress, segment.egress)))

@@ -46,7 +46,7 @@ impl Callers {
             Err(TrySendError::Disconnected(_)) => false,
         });
         let is_last = match outcome {
-            Outcome::Committed { .. } => false,
+            Outcome::Committed { .. } | Outcome::LegLost { .. } => false,
             Outcome::Refused(_) | Outcome::Failed(_) | Outcome::Released | Outcome::Ended => true,
         };
         if is_last || callers.is_empty() {

@@ -18,8 +18,8 @@ pub(super) enum Event {
     Watch(CorrelationId, SyncSender<Outcome>),
     /// Release of a request.
     Release(CorrelationId),
-    /// Fault of a device.
-    DeviceFault(Key),
+    /// Fault of a device at a segment of a reservation.
+    DeviceFault(Key, u8),
     /// Message of a thread that has ended by a panic.
     Panicked(String),
     /// Question for the status.

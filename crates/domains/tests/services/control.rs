@@ -24,7 +24,7 @@ use lighthaul_testkit::{Ordinary, lacks_root};
 use super::site::{Chain, PATIENCE};
 
 /// Opens the control socket of a domain. The names `here` and `there` are the ends of the chain.
-fn open(chain: &Chain, me: u32) -> (ControlSocket, PathBuf) {
+pub(crate) fn open(chain: &Chain, me: u32) -> (ControlSocket, PathBuf) {
     let path = chain.folder.0.join(format!("{me}.sock"));
     let names = [("here", 1), ("there", chain.count)];
     let names = names.map(|(name, domain)| {
@@ -61,7 +61,7 @@ fn status(socket: &Path) -> StatusView {
     }
 }
 
-fn path(socket: &Path, question: &Question) -> Result<PathView, Problem> {
+pub(crate) fn path(socket: &Path, question: &Question) -> Result<PathView, Problem> {
     match ask(socket, question) {
         Ok(Answer::Path(path)) => Ok(path),
         Err(ControlError::Problem(problem)) => Err(problem),

@@ -7,13 +7,13 @@ use lighthaul_base::Instant;
 
 use super::machine::{Domain, Timer};
 use super::reservation::Stage;
-use super::search::{Candidate, Phase, Search};
+use super::search::{Candidate, Leg, Phase, Search};
 use crate::key::{CorrelationId, DomainId, Key, QueryId, ROOT};
 use crate::message::Body;
 use crate::offer::Offer;
 use crate::outbox::Output;
 use crate::refusal::Refusal;
-use crate::request::{Outcome, Request};
+use crate::request::{Outcome, Protection, Request};
 use crate::resources::Resources;
 use crate::routes::candidates;
 
@@ -119,6 +119,7 @@ impl<R: Resources> Domain<R> {
     /// Sends all queries without an answer.
     fn send_queries(&mut self, now: Instant, search: &mut Search) {
         let from = search.start_min.max(search.request.from);
+        let has_two = search.request.protection == Protection::Disjoint;
         let open = search.candidates.iter().filter(|one| one.is_open);
         let legs = open.flat_map(|one| &one.legs);
         for leg in legs.filter(|leg| leg.offer.is_none()) {
@@ -132,6 +133,7 @@ impl<R: Resources> Domain<R> {
                 trace: [self.config.me].into(),
                 from,
                 till: search.request.till,
+                is_protected: has_two && ends_in(leg, search.request.to),
             };
             self.send(now, leg.hops[0].domain, body);
         }
@@ -259,4 +261,8 @@ impl<R: Resources> Domain<R> {
             self.refuse(id, refusal);
         }
     }
+}
+
+fn ends_in(leg: &Leg, domain: DomainId) -> bool {
+    leg.hops.last().is_some_and(|hop| hop.domain == domain)
 }

@@ -53,6 +53,7 @@ impl<R: Resources> Domain<R> {
             hold_till,
             decide_till,
             stage: StoredStage::Holding,
+            lost: None,
         };
         self.begin(now, stored)
     }
@@ -101,6 +102,7 @@ impl<R: Resources> Domain<R> {
                 hold_till,
                 decide_till,
                 stage: StoredStage::Holding,
+                lost: None,
             };
             self.begin(now, stored)
         });
@@ -140,16 +142,16 @@ impl<R: Resources> Domain<R> {
 
     /// Sends the request of the present stage to all children that have not answered, and sets the retry timer.
     pub(crate) fn ask_children(&mut self, now: Instant, reservation: &mut Reservation) {
-        let children = reservation
-            .stored
-            .children
-            .iter()
-            .zip(&reservation.answered);
+        let stored = &reservation.stored;
+        let children = stored.legs().zip(&reservation.answered);
         let children = children.filter(|(_, answered)| !**answered);
-        let children: Vec<Child> = children.map(|(child, _)| child.clone()).collect();
-        for child in children {
+        let children = children.map(|((leg, child), _)| (stored.has_lost(leg), child.clone()));
+        let children: Vec<(bool, Child)> = children.collect();
+        let has_lost = children.iter().any(|(is_lost, _)| *is_lost);
+        for (is_lost, child) in children {
             let key = reservation.key().with_leg(child.leg);
             let body = match reservation.stage {
+                Stage::Committed if is_lost => Body::Release { key },
                 Stage::Holding => Body::Hold {
                     key,
                     hops: child.hops,
@@ -167,10 +169,13 @@ impl<R: Resources> Domain<R> {
         }
         let timing = self.config.timing;
         let every = match reservation.stage {
-            Stage::Committed => timing.refresh,
-            Stage::Holding | Stage::Held | Stage::Committing | Stage::Closing | Stage::Closed => {
-                (reservation.retry_every * 2).clamp(timing.retry, timing.retry_max)
-            }
+            Stage::Committed if !has_lost => timing.refresh,
+            Stage::Holding
+            | Stage::Held
+            | Stage::Committing
+            | Stage::Committed
+            | Stage::Closing
+            | Stage::Closed => (reservation.retry_every * 2).clamp(timing.retry, timing.retry_max),
         };
         reservation.retry_every = every;
         reservation.retry_at = now + every;
@@ -233,10 +238,16 @@ impl<R: Resources> Domain<R> {
                 self.check_committed(now, reservation);
             }
             (Stage::Holding, Answer::Refused(refusal))
-            | (
-                Stage::Holding | Stage::Held | Stage::Committing | Stage::Committed,
-                Answer::Gone(refusal),
-            ) => self.close(now, reservation, refusal),
+            | (Stage::Holding | Stage::Held | Stage::Committing, Answer::Gone(refusal)) => {
+                self.close(now, reservation, refusal);
+            }
+            (Stage::Committed, Answer::Gone(refusal)) => {
+                let leg = reservation.stored.legs().nth(nth).map_or(0, |(leg, _)| leg);
+                self.lose(now, reservation, leg, refusal);
+                if reservation.stored.has_lost(leg) {
+                    reservation.answered[nth] = true;
+                }
+            }
             (Stage::Closing, Answer::Gone(_)) => {
                 reservation.answered[nth] = true;
                 reservation.check_closed(now);

@@ -181,7 +181,12 @@ impl Search {
         for nth in group {
             let candidate = &self.candidates[*nth];
             let segment = candidate.hops[0].segment;
-            offers.push(resources.free(segment, from, self.request.till)?);
+            let till = self.request.till;
+            offers.push(if group.len() > 1 {
+                resources.free_twice(segment, (from, till), self.request.ingress)?
+            } else {
+                resources.free(segment, from, till)?
+            });
             segments.push(segment);
             for leg in &candidate.legs {
                 offers.extend(leg.offer.clone());
