@@ -67,6 +67,7 @@ fn call(
     *now += Duration::from_millis(u64::from(wait) * u64::from(wait));
     let from = DomainId(1 + u32::from(kind >> 7));
     match kind % 32 {
+        0 if detail & 128 == 128 => domain.preview(*now, request(*now, detail)),
         0 => domain.request(*now, request(*now, detail)),
         1 => domain.release(*now, CorrelationId(u128::from(detail % 4))),
         2 => domain.fail(*now, (key(detail), detail >> 7)),

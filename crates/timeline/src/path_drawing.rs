@@ -16,10 +16,14 @@ use crate::label::rate;
 /// Returns one line about a path.
 pub fn headline(path: &PathView) -> String {
     let end = path.steps.last().map(|step| end_of(step.till));
-    let ends = match end {
+    let ends = match &end {
         Some(end) if path.is_held() && path.stage != "released" => format!(", ends by {end}"),
         Some(_) | None => String::new(),
     };
+    if path.is_offered() {
+        let end = end.unwrap_or_default();
+        return format!("a path is possible, ends by {end}; nothing is reserved");
+    }
     let lost = path.lost.as_ref().map(|_| ", without protection");
     let lost = lost.unwrap_or_default();
     plain(&format!("path {} is {}{ends}{lost}", path.id, path.stage))
@@ -193,6 +197,19 @@ mod tests {
             .map(|line| line.matches('█').count())
             .collect();
         assert_eq!(bars, [20, 0, 10]);
+    }
+
+    #[test]
+    fn preview_is_marked_as_not_reserved() {
+        let mut path = path();
+        path.stage = "offered".to_owned();
+        let lines = draw(&path, 100);
+        assert!(
+            lines[0].starts_with("a path is possible, ends by "),
+            "{lines:#?}"
+        );
+        assert!(lines[0].ends_with("; nothing is reserved"), "{lines:#?}");
+        assert_eq!(lines.len(), 5);
     }
 
     #[test]

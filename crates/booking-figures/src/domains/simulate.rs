@@ -112,7 +112,8 @@ fn run(plan: &Blocking, series: &BlockingSeries, load: f64, seed: u64) -> [f64; 
     let outcomes = Network::new(shape).run(requests.clone());
     let vector = |id: &CorrelationId| match &outcomes.get(id)?.1 {
         Outcome::Committed { vector, .. } => Some(vector),
-        Outcome::LegLost { .. }
+        Outcome::Offered(_)
+        | Outcome::LegLost { .. }
         | Outcome::Refused(_)
         | Outcome::Failed(_)
         | Outcome::Released

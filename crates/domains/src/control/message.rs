@@ -17,6 +17,8 @@ pub enum Question {
     Find(String),
     /// Requests a path. The answer comes when it is committed or refused.
     Path(PathRequest),
+    /// Asks for the best path that could be reserved. Nothing is reserved.
+    Preview(PathRequest),
     /// Releases a path of this domain.
     Release(PathId),
 }
@@ -55,7 +57,7 @@ pub struct PathRequest {
 pub enum Answer {
     /// Domain, its links and its paths.
     Status(StatusView),
-    /// Path that is committed or released.
+    /// Path that is committed, released or offered.
     Path(PathView),
     /// Reason for which there is no answer.
     Problem(Problem),
@@ -164,6 +166,7 @@ mod tests {
             Question::Status,
             Question::Find("0c5e".to_owned()),
             Question::Path(request()),
+            Question::Preview(request()),
             Question::Release(id),
         ] {
             let line = question.encode();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lighthaul_stargate::{DomainId, Hop, PortId, Stage};
+use lighthaul_stargate::{DomainId, Hop, PortId, Stage, StoredReservation};
 use serde::{Deserialize, Serialize};
 
 use super::endpoint::Endpoint;
@@ -195,9 +195,26 @@ impl PathView {
         }
     }
 
+    /// Returns the data of a path that could be reserved.
+    pub(super) fn offered(config: &DomainConfig, planned: StoredReservation) -> Self {
+        let status = ReservationStatus {
+            stage: Stage::Holding,
+            stored: planned,
+        };
+        Self {
+            stage: OFFERED.to_owned(),
+            ..Self::new(config, &status)
+        }
+    }
+
+    /// Returns true if the path is a preview, which is not reserved.
+    pub fn is_offered(&self) -> bool {
+        self.stage == OFFERED
+    }
+
     /// Returns true if the path takes capacity.
     pub fn is_held(&self) -> bool {
-        !["closing", "closed"].contains(&self.stage.as_str())
+        !["closing", "closed", OFFERED].contains(&self.stage.as_str())
     }
 }
 
@@ -246,3 +263,6 @@ const fn stage_name(stage: Stage) -> &'static str {
         Stage::Closed => "closed",
     }
 }
+
+/// Stage of a preview.
+const OFFERED: &str = "offered";

@@ -47,7 +47,11 @@ impl Callers {
         });
         let is_last = match outcome {
             Outcome::Committed { .. } | Outcome::LegLost { .. } => false,
-            Outcome::Refused(_) | Outcome::Failed(_) | Outcome::Released | Outcome::Ended => true,
+            Outcome::Offered(_)
+            | Outcome::Refused(_)
+            | Outcome::Failed(_)
+            | Outcome::Released
+            | Outcome::Ended => true,
         };
         if is_last || callers.is_empty() {
             self.waiting.remove(&id);

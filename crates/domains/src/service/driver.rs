@@ -86,6 +86,12 @@ impl Driver {
                     self.domain.request(now, *request);
                 }
             }
+            Event::Preview(request, caller) => {
+                if self.callers.open() < self.config.requests_max {
+                    self.callers.begin(request.id, caller);
+                    self.domain.preview(now, *request);
+                }
+            }
             Event::Watch(id, caller) => {
                 if self.domain.has_further_outcome(id) {
                     self.callers.watch(id, caller);

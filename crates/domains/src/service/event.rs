@@ -14,6 +14,8 @@ pub(super) enum Event {
     Message(DomainId, Message),
     /// Request of a caller, and the receiver of its outcomes.
     Request(Box<Request>, SyncSender<Outcome>),
+    /// Preview for a caller, and the receiver of its outcome.
+    Preview(Box<Request>, SyncSender<Outcome>),
     /// Caller that waits for further outcomes of a request.
     Watch(CorrelationId, SyncSender<Outcome>),
     /// Release of a request.

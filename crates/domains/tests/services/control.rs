@@ -165,6 +165,30 @@ fn path_is_set_up_shown_and_released_over_the_socket() {
 }
 
 #[test]
+fn preview_reserves_nothing_and_equals_the_path_that_follows() {
+    let chain = Chain::start("control-preview", 3, |text| text);
+    let (socket, at) = open(&chain, 1);
+    let mut request = wanted("here", "there");
+    request.earliest += Duration::from_mins(5).as_nanos() as u64;
+    let shown = path(&at, &Question::Preview(request.clone())).unwrap();
+    assert!(shown.is_offered() && !shown.is_held(), "{shown:?}");
+    for status in chain.statuses().values() {
+        assert_eq!((status.reservations.len(), status.requests), (0, 0));
+    }
+    let made = path(&at, &Question::Path(request.clone())).unwrap();
+    assert_eq!((&shown.legs, &shown.steps), (&made.legs, &made.steps));
+    path(&at, &Question::Release(made.id)).unwrap();
+    let late = PathRequest {
+        latest: request.earliest + 1,
+        ..request
+    };
+    let refused = path(&at, &Question::Preview(late));
+    assert!(matches!(refused, Err(Problem::Refused(_))), "{refused:?}");
+    drop(socket);
+    chain.assert_released();
+}
+
+#[test]
 fn requests_that_cannot_be_are_refused_with_their_fault() {
     let chain = Chain::start("control-faults", 2, |text| text);
     let (_open, socket) = open(&chain, 1);

@@ -1,5 +1,6 @@
 //! Source side of a request: query all candidates, reserve the best one, and try the next if it is refused.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::key::{CorrelationId, DomainId, Key, QueryId, ROOT};
 use crate::message::Body;
 use crate::offer::Offer;
 use crate::outbox::Output;
+use crate::record::StoredReservation;
 use crate::refusal::Refusal;
 use crate::request::{Outcome, Protection, Request};
 use crate::resources::Resources;
@@ -21,6 +23,15 @@ impl<R: Resources> Domain<R> {
     /// Starts a request of the local caller. A request with a known correlation ID is answered with its outcome, or
     /// ignored while it has none.
     pub fn request(&mut self, now: Instant, request: Request) {
+        self.search(now, request, false);
+    }
+
+    /// Searches the path of a request of the local caller, and reserves nothing. The outcome is the best offer.
+    pub fn preview(&mut self, now: Instant, request: Request) {
+        self.search(now, request, true);
+    }
+
+    fn search(&mut self, now: Instant, request: Request, is_preview: bool) {
         let id = request.id;
         if self.searches.contains_key(&id) || self.answer_known(id) {
             return;
@@ -38,7 +49,11 @@ impl<R: Resources> Domain<R> {
             self.refuse(id, Refusal::NoPath);
             return;
         }
-        self.searches.insert(id, Search::new(request, paths));
+        let search = Search {
+            is_preview,
+            ..Search::new(request, paths)
+        };
+        self.searches.insert(id, search);
         self.begin_round(now, id);
     }
 
@@ -229,7 +244,15 @@ impl<R: Resources> Domain<R> {
                 leg: ROOT,
             };
             let parts = (choice.segments, choice.legs);
-            let Err(refusal) = self.reserve(now, key, parts, (choice.vector, choice.guard)) else {
+            let fitted = (choice.vector, choice.guard);
+            let is_preview = self.searches.get(&id).is_some_and(|one| one.is_preview);
+            let tried = if is_preview {
+                self.planned(now, key, parts, fitted)
+                    .map(|planned| self.show(id, planned))
+            } else {
+                self.reserve(now, key, parts, fitted)
+            };
+            let Err(refusal) = tried else {
                 return;
             };
             self.change_search(id, |_, search| {
@@ -239,6 +262,13 @@ impl<R: Resources> Domain<R> {
                 search.refusal = refusal;
             });
         }
+    }
+
+    /// Ends a preview with its best offer.
+    fn show(&mut self, id: CorrelationId, planned: StoredReservation) {
+        self.forget_search(id);
+        let outcome = Outcome::Offered(Box::new(planned));
+        self.outbox.push(Output::Outcome { id, outcome });
     }
 
     fn next_round(&mut self, now: Instant, id: CorrelationId) {

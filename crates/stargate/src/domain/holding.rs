@@ -8,7 +8,7 @@ use lighthaul_base::trc::Trc;
 
 use super::machine::{Answer, Domain};
 use super::reservation::{Reservation, Stage};
-use crate::key::{DomainId, Hop, Key};
+use crate::key::{DomainId, Hop, Key, Segment};
 use crate::message::Body;
 use crate::record::{Child, StoredReservation, StoredStage};
 use crate::refusal::Refusal;
@@ -23,9 +23,21 @@ impl<R: Resources> Domain<R> {
         &mut self,
         now: Instant,
         key: Key,
-        (segments, legs): (Vec<crate::key::Segment>, Vec<Vec<Hop>>),
+        (segments, legs): (Vec<Segment>, Vec<Vec<Hop>>),
         (vector, guard): (Trc, Duration),
     ) -> Result<(), Refusal> {
+        let stored = self.planned(now, key, (segments, legs), (vector, guard))?;
+        self.begin(now, stored)
+    }
+
+    /// Returns the reservation of a source domain before it is held.
+    pub(crate) fn planned(
+        &self,
+        now: Instant,
+        key: Key,
+        (segments, legs): (Vec<Segment>, Vec<Vec<Hop>>),
+        (vector, guard): (Trc, Duration),
+    ) -> Result<StoredReservation, Refusal> {
         let key = key.root();
         let timing = self.config.timing;
         let hold_till = now + timing.hold;
@@ -42,7 +54,7 @@ impl<R: Resources> Domain<R> {
             })
         };
         let children: Option<Vec<Child>> = (0..).zip(legs).map(child).collect();
-        let stored = StoredReservation {
+        Ok(StoredReservation {
             key,
             upstream: None,
             segments,
@@ -54,8 +66,7 @@ impl<R: Resources> Domain<R> {
             decide_till,
             stage: StoredStage::Holding,
             lost: None,
-        };
-        self.begin(now, stored)
+        })
     }
 
     pub(crate) fn handle_hold(&mut self, now: Instant, sender: (DomainId, Instant), body: Body) {

@@ -14,10 +14,13 @@ use crate::resources::Resources;
 use crate::routes::is_disjoint;
 
 /// Search of a path for one request.
+// fields: the request, its candidates, and the state of the search
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Search {
     pub(crate) request: Request,
     pub(crate) candidates: Vec<Candidate>,
+    /// True if nothing is reserved.
+    pub(crate) is_preview: bool,
     /// Candidates of the present attempt.
     pub(crate) used: Vec<usize>,
     pub(crate) phase: Phase,
@@ -109,6 +112,7 @@ impl Search {
         Self {
             request,
             candidates,
+            is_preview: false,
             used: Vec::new(),
             phase: Phase::Querying,
             start_min: Instant::ZERO,

@@ -8,6 +8,7 @@ mod lost_contact;
 mod misbehavior;
 mod network;
 mod node;
+mod offers;
 mod plan;
 mod protected;
 

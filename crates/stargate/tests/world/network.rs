@@ -497,7 +497,7 @@ impl World {
             Outcome::LegLost { .. } => self.counts.lost_legs += 1,
             Outcome::Failed(_) => self.counts.failed += 1,
             Outcome::Released => self.counts.released += 1,
-            Outcome::Committed { .. } | Outcome::Ended => {}
+            Outcome::Committed { .. } | Outcome::Offered(_) | Outcome::Ended => {}
         }
         let asked = self.asked.get_mut(&id).ok_or("an outcome of no request")?;
         if asked.outcomes.last() != Some(&outcome) {
