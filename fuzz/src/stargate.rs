@@ -67,9 +67,10 @@ fn call(
     *now += Duration::from_millis(u64::from(wait) * u64::from(wait));
     let from = DomainId(1 + u32::from(kind >> 7));
     match kind % 32 {
+        0 if detail & 128 == 128 => domain.preview(*now, request(*now, detail)),
         0 => domain.request(*now, request(*now, detail)),
         1 => domain.release(*now, CorrelationId(u128::from(detail % 4))),
-        2 => domain.fail(*now, key(detail)),
+        2 => domain.fail(*now, (key(detail), detail >> 7)),
         3 => {
             let len = usize::from(detail);
             if let Ok(message) = Message::decode(reader.take(len)?) {
@@ -101,6 +102,7 @@ fn body(kind: u8, detail: u8, now: Instant) -> Body {
             trace,
             from: now,
             till: now + Duration::from_mins(1),
+            is_protected: detail & 8 == 8,
         },
         1 => Body::Offer {
             query,
@@ -175,7 +177,11 @@ fn request(now: Instant, detail: u8) -> Request {
         from: now,
         till: now + Duration::from_mins(10),
         excludes: Excludes::default(),
-        protection: Protection::None,
+        protection: if detail & 64 == 64 {
+            Protection::Disjoint
+        } else {
+            Protection::None
+        },
         signaling: if detail & 32 == 32 {
             Signaling::Tree
         } else {
@@ -234,6 +240,8 @@ impl Resources for Channel {
             "a reservation is committed that is not held"
         );
     }
+
+    fn release_segment(&mut self, _: Instant, _: Key, _: Segment) {}
 
     fn release(&mut self, _: Instant, key: Key) {
         self.held.remove(&key);

@@ -35,7 +35,7 @@ proptest! {
         id in "[0-9a-f-]{30,40}",
     ) {
         let path = format!(
-            "{{\"version\":2,\"body\":{{\"path\":{{\"id\":\"{id}\",\"from\":\"{name}\",\"to\":\"1:{number}\",\
+            "{{\"version\":3,\"body\":{{\"path\":{{\"id\":\"{id}\",\"from\":\"{name}\",\"to\":\"1:{number}\",\
              \"bytes\":{number},\"rate_max_bps\":{number},\"rate_min_bps\":null,\"earliest\":0,\"latest\":{number},\
              \"exclude_domains\":[{number}],\"exclude_links\":[],\"protect\":false}}}}}}"
         );
@@ -44,7 +44,7 @@ proptest! {
         assert_harmless(domains::endpoint, format!("{name}{number}").as_bytes());
         let release = format!("{{\"version\":{number},\"body\":{{\"release\":\"{id}\"}}}}");
         assert_harmless(domains::message, release.as_bytes());
-        let answer = format!("{{\"version\":2,\"body\":{{\"problem\":{{\"{name}\":\"{id}\"}}}}}}");
+        let answer = format!("{{\"version\":3,\"body\":{{\"problem\":{{\"{name}\":\"{id}\"}}}}}}");
         assert_harmless(domains::message, answer.as_bytes());
     }
 }

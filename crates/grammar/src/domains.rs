@@ -112,6 +112,7 @@ pub struct SocketArgs {
   lighthaul path chicago amsterdam --size 1.2TB --by 18:00
   lighthaul path 64500:100 64502:103 --rate 10Gb/s --hold 2h --start 2031-05-01T06:00
   lighthaul path chicago amsterdam --size 1.2TB --exclude-domain 64501 --json | jq -r .id
+  lighthaul path chicago amsterdam --size 1.2TB --when
   lighthaul path list
   lighthaul path cancel 0c5e"
 )]
@@ -179,9 +180,12 @@ pub struct Path {
     pub exclude_link: Vec<u32>,
     /// Reserve a second path without common domains or links
     ///
-    /// Both have the same rates over time. Both are reserved, or none is.
+    /// Both have the same rates over time. Both are reserved, or none is. If one fails later, the other carries on.
     #[arg(long, help_heading = "Booking")]
     pub protect: bool,
+    /// Show when the path could be had, and reserve nothing
+    #[arg(long, help_heading = "Booking")]
+    pub when: bool,
     #[command(flatten)]
     pub at: SocketArgs,
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! Resources of a domain in a calendar of `lighthaul-calendar`.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -8,7 +8,7 @@ use core::time::Duration;
 use lighthaul_base::trc::{Step, Trc};
 use lighthaul_base::{Instant, Rate};
 use lighthaul_calendar::request::{Detail, Need, Route, Shape};
-use lighthaul_calendar::{Calendar, Id, NodeId, Owner, Path, Request, SavedBooking, path};
+use lighthaul_calendar::{Calendar, Id, LinkId, NodeId, Owner, Path, Request, SavedBooking, path};
 
 use crate::guard;
 use crate::key::{Key, PortId, Segment};
@@ -128,18 +128,48 @@ impl CalendarResources {
         Ok(paths)
     }
 
+    /// Returns the links and interfaces of a path that only one leg uses, if two legs share one port of the segment.
+    fn unshared(&self, path: &Path, segment: Segment, port: PortId) -> BTreeSet<LinkId> {
+        let links = path.links();
+        let own = if port == segment.ingress {
+            links.last()
+        } else {
+            links.first()
+        };
+        let Some(own) = own.filter(|_| links.len() > 1) else {
+            return BTreeSet::new();
+        };
+        let topology = self.calendar.topology();
+        let named = topology.interfaces().iter();
+        let interfaces = named.filter_map(|one| topology.interface(&one.name));
+        let interfaces = interfaces.filter(|(_, interface)| {
+            let mut shared = links.iter().filter(|link| *link != own);
+            !shared.any(|link| interface.links.contains(link))
+        });
+        interfaces.map(|(id, _)| id).chain([*own]).collect()
+    }
+
     /// Returns the capacity of a path: at each time the lowest one of its links and interfaces until the end of the
-    /// guard time of the path.
-    fn free_on(&self, path: &Path, from: Instant, till: Instant) -> Option<Offer> {
+    /// guard time of the path. Two legs that share a port have half of what both use.
+    fn free_on(
+        &self,
+        path: &Path,
+        segment: Segment,
+        (from, till): (Instant, Instant),
+        shared: Option<PortId>,
+    ) -> Option<Offer> {
         let (unit, least) = (path.unit()?, path.least()?);
         let guard = path.guard();
+        let unshared = shared.map(|port| self.unshared(path, segment, port));
         let resources = path.resources().map(|resource| {
+            let is_whole = unshared.as_ref().is_none_or(|own| own.contains(&resource));
+            let legs = if is_whole { 1 } else { 2 };
             let free = self.calendar.free(resource, self.owner, from, till + guard);
             let steps = free.filter_map(|free| {
                 Some(Step {
                     from: free.from,
                     till: free.till.min(till + guard),
-                    rate: Rate::from_bps(free.bps).filter(|rate| *rate >= least)?,
+                    rate: Rate::from_bps(free.bps / legs).filter(|rate| *rate >= least)?,
                 })
             });
             let steps = steps.take(crate::offer::RANGES_MAX);
@@ -349,8 +379,13 @@ impl CalendarResources {
     }
 }
 
-impl Resources for CalendarResources {
-    fn free(&mut self, segment: Segment, from: Instant, till: Instant) -> Result<Offer, Refusal> {
+impl CalendarResources {
+    fn offer(
+        &mut self,
+        segment: Segment,
+        (from, till): (Instant, Instant),
+        shared: Option<PortId>,
+    ) -> Result<Offer, Refusal> {
         let paths = self.paths(segment)?;
         let from = from.max(self.since);
         if from >= till {
@@ -358,7 +393,7 @@ impl Resources for CalendarResources {
         }
         let offers = paths
             .iter()
-            .filter_map(|path| self.free_on(path, from, till));
+            .filter_map(|path| self.free_on(path, segment, (from, till), shared));
         let volume = |offer: &Offer| -> u128 {
             let steps = offer.steps().iter();
             let work = steps.map(|s| s.till.since(s.from).as_nanos() * u128::from(s.rate.as_bps()));
@@ -370,6 +405,21 @@ impl Resources for CalendarResources {
         let losses = losses.fold(Losses::default(), Losses::max);
         let offer = offer.and_then(|offer| offer.with_losses(losses));
         offer.ok_or(Refusal::NoCapacity)
+    }
+}
+
+impl Resources for CalendarResources {
+    fn free(&mut self, segment: Segment, from: Instant, till: Instant) -> Result<Offer, Refusal> {
+        self.offer(segment, (from, till), None)
+    }
+
+    fn free_twice(
+        &mut self,
+        segment: Segment,
+        window: (Instant, Instant),
+        port: PortId,
+    ) -> Result<Offer, Refusal> {
+        self.offer(segment, window, Some(port))
     }
 
     fn hold(
@@ -421,6 +471,14 @@ impl Resources for CalendarResources {
     }
 
     fn commit(&mut self, _now: Instant, _key: Key) {}
+
+    fn release_segment(&mut self, now: Instant, key: Key, segment: Segment) {
+        if let Some(booked) = self.bookings.get_mut(&key) {
+            let segments = booked.segments.extract_if(.., |one| one.segment == segment);
+            let (segments, vector) = (segments.collect(), booked.vector.clone());
+            self.give_back(now, Booked { vector, segments });
+        }
+    }
 
     fn release(&mut self, now: Instant, key: Key) {
         if let Some(booked) = self.bookings.remove(&key) {

@@ -8,6 +8,7 @@ use lighthaul_base::{Instant, Malformed, Rate, Reader};
 
 use crate::key::{CorrelationId, DomainId, HOPS_MAX, Hop, Key, PortId, QueryId, Segment};
 use crate::offer::RANGES_MAX;
+use crate::refusal::Refusal;
 
 pub(crate) fn put_key(out: &mut Vec<u8>, key: Key) {
     out.extend(key.source.0.to_be_bytes());
@@ -118,6 +119,59 @@ pub(crate) fn read_steps(reader: &mut Reader<'_>) -> Result<Vec<Step>, Malformed
     Ok(steps)
 }
 
+/// Appends the number of a refusal and its eight octets of detail.
+pub(crate) fn put_refusal(out: &mut Vec<u8>, refusal: Refusal) {
+    let (kind, detail) = match refusal {
+        Refusal::UnknownPort(port) => (1, u64::from(port.0)),
+        Refusal::UnknownNeighbor(domain) => (2, u64::from(domain.0)),
+        Refusal::Loop(domain) => (3, u64::from(domain.0)),
+        Refusal::ClockOffset(nanos) => (4, nanos.cast_unsigned()),
+        Refusal::NoCapacity
+        | Refusal::Misrouted
+        | Refusal::Expired
+        | Refusal::Times
+        | Refusal::Horizon
+        | Refusal::RateLimit
+        | Refusal::Quota
+        | Refusal::NoTransit
+        | Refusal::TooLarge
+        | Refusal::Unknown
+        | Refusal::Restarted
+        | Refusal::Undecided
+        | Refusal::Aborted
+        | Refusal::Released
+        | Refusal::DeviceFailed
+        | Refusal::NoPath
+        | Refusal::NoAnswer
+        | Refusal::MissesDeadline => (plain_number(refusal), 0),
+    };
+    out.push(kind);
+    out.extend(detail.to_be_bytes());
+}
+
+/// Takes the number of a refusal and its detail.
+pub(crate) fn read_refusal(reader: &mut Reader<'_>) -> Result<Refusal, Malformed> {
+    let (kind, detail) = (reader.u8()?, reader.u64()?);
+    let number = || u32::try_from(detail).map_err(|_| Malformed);
+    Ok(match kind {
+        1 => Refusal::UnknownPort(PortId(number()?)),
+        2 => Refusal::UnknownNeighbor(DomainId(number()?)),
+        3 => Refusal::Loop(DomainId(number()?)),
+        4 => Refusal::ClockOffset(detail.cast_signed()),
+        _ => {
+            let nth = usize::from(kind).checked_sub(PLAIN_FROM).ok_or(Malformed)?;
+            let plain = PLAIN.get(nth).filter(|_| detail == 0);
+            *plain.ok_or(Malformed)?
+        }
+    })
+}
+
+fn plain_number(refusal: Refusal) -> u8 {
+    let nth = PLAIN.iter().position(|plain| *plain == refusal);
+    // a refusal that is missing below is sent as the last one
+    (PLAIN_FROM + nth.unwrap_or(PLAIN.len() - 1)) as u8
+}
+
 /// Takes a count in one octet.
 pub(crate) fn read_count(reader: &mut Reader<'_>, most: usize) -> Result<usize, Malformed> {
     let count = usize::from(reader.u8()?);
@@ -135,3 +189,27 @@ fn read_segment(reader: &mut Reader<'_>) -> Result<Segment, Malformed> {
         egress: PortId(reader.u32()?),
     })
 }
+
+/// Refusals without details, in the order of their numbers.
+const PLAIN: [Refusal; 18] = [
+    Refusal::NoCapacity,
+    Refusal::Misrouted,
+    Refusal::Expired,
+    Refusal::Times,
+    Refusal::Horizon,
+    Refusal::RateLimit,
+    Refusal::Quota,
+    Refusal::NoTransit,
+    Refusal::TooLarge,
+    Refusal::Unknown,
+    Refusal::Restarted,
+    Refusal::Undecided,
+    Refusal::Released,
+    Refusal::DeviceFailed,
+    Refusal::NoPath,
+    Refusal::NoAnswer,
+    Refusal::MissesDeadline,
+    Refusal::Aborted,
+];
+/// Number of the first of them.
+const PLAIN_FROM: usize = 8;

@@ -51,7 +51,7 @@ pub use key::{CorrelationId, DomainId, Hop, Key, PortId, QueryId, Segment};
 pub use message::{Body, Message};
 pub use offer::Offer;
 pub use outbox::{Outbox, Output};
-pub use record::{Child, Record, StoredReservation, StoredStage};
+pub use record::{Child, LostLeg, Record, StoredReservation, StoredStage};
 pub use refusal::Refusal;
 pub use request::{Outcome, Protection, Request, Signaling};
 pub use resources::Resources;

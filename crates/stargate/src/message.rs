@@ -33,6 +33,8 @@ pub enum Body {
         from: Instant,
         /// End of the window.
         till: Instant,
+        /// True if a second leg of the path ends at the same port.
+        is_protected: bool,
     },
     /// Capacity function of the rest of the path, all its domains intersected.
     Offer {

@@ -108,6 +108,16 @@ impl Offer {
         })
     }
 
+    /// Returns half of the capacity at each time. Returns `None` if the steps are invalid then.
+    pub fn halved(&self) -> Option<Self> {
+        let half = |step: &Step| {
+            let rate = Rate::from_bps(step.rate.as_bps() / 2)?;
+            Some(Step { rate, ..*step }).filter(|_| rate >= self.unit)
+        };
+        let steps = self.steps.iter().filter_map(half).collect();
+        Self::new(self.unit, steps)?.with_losses(self.losses)
+    }
+
     /// Returns the vector of a transfer that starts at `from` or later: the VBLS discipline, the free rate up to the
     /// highest one at each time (VBLS paper, section 3). An increase that would not outlast its guard time is skipped.
     pub fn fit(&self, demand: &Demand, from: Instant) -> Result<Trc, Refusal> {

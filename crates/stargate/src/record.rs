@@ -8,10 +8,11 @@ use lighthaul_base::trc::Trc;
 use lighthaul_base::{Instant, Malformed, Reader};
 
 use crate::fields::{
-    put_hops, put_key, put_segments, put_trace, put_vector, read_count, read_hops, read_key,
-    read_segments, read_trace, read_vector,
+    put_hops, put_key, put_refusal, put_segments, put_trace, put_vector, read_count, read_hops,
+    read_key, read_refusal, read_segments, read_trace, read_vector,
 };
 use crate::key::{DomainId, HOPS_MAX, Hop, Key, Segment};
+use crate::refusal::Refusal;
 
 /// Record of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,17 @@ pub struct StoredReservation {
     pub decide_till: Instant,
     /// Stage.
     pub stage: StoredStage,
+    /// Leg of a protected path that has failed and is released.
+    pub lost: Option<LostLeg>,
+}
+
+/// Leg of a protected path that has failed after the decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LostLeg {
+    /// Index of its segment.
+    pub leg: u8,
+    /// Reason.
+    pub refusal: Refusal,
 }
 
 /// Neighbor that was asked for the rest of a path.
@@ -116,6 +128,30 @@ impl Record {
 }
 
 impl StoredReservation {
+    /// Returns the children, each with its leg: the index of the segment that leads to it.
+    pub fn legs(&self) -> impl Iterator<Item = (usize, &Child)> {
+        let mut leg = 0;
+        self.children.iter().map(move |child| {
+            let ingress = child.hops.first().map(|hop| hop.segment.ingress);
+            let next = self.segments.get(leg + 1).map(|segment| segment.egress);
+            if next.is_some() && next == ingress {
+                leg += 1;
+            }
+            (leg, child)
+        })
+    }
+
+    /// Returns the segments that are reserved, with their indexes: all but that of a lost leg.
+    pub fn kept(&self) -> impl Iterator<Item = (u8, Segment)> {
+        let all = (0..).zip(self.segments.iter().copied());
+        all.filter(|(leg, _)| !self.has_lost((*leg).into()))
+    }
+
+    /// Returns true if a leg has failed.
+    pub fn has_lost(&self, leg: usize) -> bool {
+        self.lost.is_some_and(|lost| usize::from(lost.leg) == leg)
+    }
+
     fn put(&self, out: &mut Vec<u8>) {
         put_key(out, self.key);
         out.push(match self.stage {
@@ -136,6 +172,11 @@ impl StoredReservation {
         out.extend(self.hold_till.as_nanos().to_be_bytes());
         out.extend(self.decide_till.as_nanos().to_be_bytes());
         out.extend((self.guard.as_nanos() as u64).to_be_bytes());
+        out.push(u8::from(self.lost.is_some()));
+        if let Some(lost) = self.lost {
+            out.push(lost.leg);
+            put_refusal(out, lost.refusal);
+        }
     }
 
     fn read(reader: &mut Reader<'_>, version: u8) -> Result<Self, Malformed> {
@@ -170,17 +211,35 @@ impl StoredReservation {
             vector: read_vector(reader)?,
             hold_till: Instant::from_nanos(reader.u64()?),
             decide_till: Instant::from_nanos(reader.u64()?),
-            guard: if version == VERSION_MIN {
+            guard: if version < 2 {
                 Duration::ZERO
             } else {
                 Duration::from_nanos(reader.u64()?)
+            },
+            lost: if version < 3 {
+                None
+            } else {
+                LostLeg::read(reader)?
             },
             stage,
         })
     }
 }
 
+impl LostLeg {
+    fn read(reader: &mut Reader<'_>) -> Result<Option<Self>, Malformed> {
+        match reader.u8()? {
+            0 => Ok(None),
+            1 => Ok(Some(Self {
+                leg: reader.u8()?,
+                refusal: read_refusal(reader)?,
+            })),
+            _ => Err(Malformed),
+        }
+    }
+}
+
 /// Version of the format.
-const VERSION: u8 = 2;
-/// First version that is read. Its reservations have no guard time.
+const VERSION: u8 = 3;
+/// First version that is read. Its reservations have no guard time, and until version 3 no lost leg.
 const VERSION_MIN: u8 = 1;

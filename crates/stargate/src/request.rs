@@ -1,5 +1,6 @@
 //! Request of a local caller for a path through several domains, and its outcome.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -9,6 +10,7 @@ use lighthaul_base::trc::Trc;
 
 use crate::key::{CorrelationId, DomainId, Hop, PortId};
 use crate::offer::Demand;
+use crate::record::StoredReservation;
 use crate::refusal::Refusal;
 
 /// Request for a path from a port of this domain to a port of any domain.
@@ -52,7 +54,7 @@ pub enum Protection {
     #[default]
     None,
     /// Two paths with the same vector, with no link and no domain between the ends in common. Both are committed, or
-    /// none is.
+    /// none is. If one fails later, the other carries on.
     Disjoint,
 }
 
@@ -66,7 +68,8 @@ pub enum Signaling {
     Tree,
 }
 
-/// Result of a request. The first one is `Committed` or `Refused`. A committed request then has one of the others.
+/// Result of a request. The first one is `Committed` or `Refused`, and for a preview `Offered` or `Refused`. A committed request then has one of the
+/// others, perhaps after `LegLost`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All domains have committed the vector.
@@ -77,6 +80,15 @@ pub enum Outcome {
         legs: Vec<Vec<Hop>>,
         /// Time in which an increase carries nothing.
         guard: Duration,
+    },
+    /// A path with this vector could be reserved. Nothing is reserved.
+    Offered(Box<StoredReservation>),
+    /// One leg of a protected path has failed and is released. The other carries the vector.
+    LegLost {
+        /// Index of the leg.
+        leg: u8,
+        /// Reason.
+        refusal: Refusal,
     },
     /// Nothing is reserved.
     Refused(Refusal),

@@ -3,7 +3,7 @@
 use lighthaul_base::Instant;
 use lighthaul_base::trc::Trc;
 
-use crate::key::{Key, Segment};
+use crate::key::{Key, PortId, Segment};
 use crate::offer::Offer;
 use crate::refusal::Refusal;
 
@@ -12,6 +12,18 @@ use crate::refusal::Refusal;
 pub trait Resources {
     /// Returns the capacity function between two border points in `from..till`.
     fn free(&mut self, segment: Segment, from: Instant, till: Instant) -> Result<Offer, Refusal>;
+
+    /// Returns the capacity function for two legs of one path, each of which may have it. Both use this port of the
+    /// segment.
+    fn free_twice(
+        &mut self,
+        segment: Segment,
+        (from, till): (Instant, Instant),
+        _port: PortId,
+    ) -> Result<Offer, Refusal> {
+        let offer = self.free(segment, from, till)?;
+        offer.halved().ok_or(Refusal::NoCapacity)
+    }
 
     /// Books a vector on all segments, or on none.
     fn hold(
@@ -38,6 +50,9 @@ pub trait Resources {
 
     /// Notes that the booking is committed. Held and committed bookings take the same capacity.
     fn commit(&mut self, now: Instant, key: Key);
+
+    /// Frees the capacity of one segment of a booking from now on.
+    fn release_segment(&mut self, now: Instant, key: Key, segment: Segment);
 
     /// Frees the capacity of a booking from now on. An unknown key is ignored.
     fn release(&mut self, now: Instant, key: Key);

@@ -9,13 +9,11 @@ use lighthaul_base::codec::put_varint;
 use lighthaul_base::{Instant, Malformed, Rate, Reader};
 
 use crate::fields::{
-    put_hops, put_key, put_query, put_steps, put_trace, put_vector, read_hops, read_key,
-    read_query, read_steps, read_trace, read_vector,
+    put_hops, put_key, put_query, put_refusal, put_steps, put_trace, put_vector, read_hops,
+    read_key, read_query, read_refusal, read_steps, read_trace, read_vector,
 };
-use crate::key::{DomainId, PortId};
 use crate::message::{Body, Message};
 use crate::offer::{Losses, Offer};
-use crate::refusal::Refusal;
 
 impl Message {
     /// Returns the octets of the message, at most [`LEN_MAX`].
@@ -69,12 +67,14 @@ impl Body {
                 trace,
                 from,
                 till,
+                is_protected,
             } => {
                 put_query(out, *query);
                 put_hops(out, hops);
                 put_trace(out, trace);
                 put_time(out, *from);
                 put_time(out, *till);
+                out.push(u8::from(*is_protected));
             }
             Self::Offer { query, offer } => {
                 put_query(out, *query);
@@ -173,6 +173,11 @@ impl Body {
                 trace: read_trace(reader)?,
                 from: read_time(reader)?,
                 till: read_time(reader)?,
+                is_protected: match reader.u8()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(Malformed),
+                },
             },
             2 => {
                 let unit = Rate::from_bps(reader.u64()?).ok_or(Malformed)?;
@@ -204,82 +209,7 @@ fn read_time(reader: &mut Reader<'_>) -> Result<Instant, Malformed> {
     reader.u64().map(Instant::from_nanos)
 }
 
-/// Appends the number of a refusal and its eight octets of detail.
-fn put_refusal(out: &mut Vec<u8>, refusal: Refusal) {
-    let (kind, detail) = match refusal {
-        Refusal::UnknownPort(port) => (1, u64::from(port.0)),
-        Refusal::UnknownNeighbor(domain) => (2, u64::from(domain.0)),
-        Refusal::Loop(domain) => (3, u64::from(domain.0)),
-        Refusal::ClockOffset(nanos) => (4, nanos.cast_unsigned()),
-        Refusal::NoCapacity
-        | Refusal::Misrouted
-        | Refusal::Expired
-        | Refusal::Times
-        | Refusal::Horizon
-        | Refusal::RateLimit
-        | Refusal::Quota
-        | Refusal::NoTransit
-        | Refusal::TooLarge
-        | Refusal::Unknown
-        | Refusal::Restarted
-        | Refusal::Undecided
-        | Refusal::Aborted
-        | Refusal::Released
-        | Refusal::DeviceFailed
-        | Refusal::NoPath
-        | Refusal::NoAnswer
-        | Refusal::MissesDeadline => (plain_number(refusal), 0),
-    };
-    out.push(kind);
-    out.extend(detail.to_be_bytes());
-}
-
-fn read_refusal(reader: &mut Reader<'_>) -> Result<Refusal, Malformed> {
-    let (kind, detail) = (reader.u8()?, reader.u64()?);
-    let number = || u32::try_from(detail).map_err(|_| Malformed);
-    Ok(match kind {
-        1 => Refusal::UnknownPort(PortId(number()?)),
-        2 => Refusal::UnknownNeighbor(DomainId(number()?)),
-        3 => Refusal::Loop(DomainId(number()?)),
-        4 => Refusal::ClockOffset(detail.cast_signed()),
-        _ => {
-            let nth = usize::from(kind).checked_sub(PLAIN_FROM).ok_or(Malformed)?;
-            let plain = PLAIN.get(nth).filter(|_| detail == 0);
-            *plain.ok_or(Malformed)?
-        }
-    })
-}
-
-fn plain_number(refusal: Refusal) -> u8 {
-    let nth = PLAIN.iter().position(|plain| *plain == refusal);
-    // a refusal that is missing below is sent as the last one
-    (PLAIN_FROM + nth.unwrap_or(PLAIN.len() - 1)) as u8
-}
-
-/// Refusals without details, in the order of their numbers.
-const PLAIN: [Refusal; 18] = [
-    Refusal::NoCapacity,
-    Refusal::Misrouted,
-    Refusal::Expired,
-    Refusal::Times,
-    Refusal::Horizon,
-    Refusal::RateLimit,
-    Refusal::Quota,
-    Refusal::NoTransit,
-    Refusal::TooLarge,
-    Refusal::Unknown,
-    Refusal::Restarted,
-    Refusal::Undecided,
-    Refusal::Released,
-    Refusal::DeviceFailed,
-    Refusal::NoPath,
-    Refusal::NoAnswer,
-    Refusal::MissesDeadline,
-    Refusal::Aborted,
-];
-/// Number of the first of them.
-const PLAIN_FROM: usize = 8;
 /// Version of the wire format.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// Maximum length of a message in octets.
 pub const LEN_MAX: usize = 1 << 15;

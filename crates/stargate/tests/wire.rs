@@ -7,8 +7,8 @@ use lighthaul_base::{Instant, Malformed, Rate};
 use lighthaul_stargate::offer::{GUARD_MAX, Losses, RANGES_MAX};
 use lighthaul_stargate::wire::LEN_MAX;
 use lighthaul_stargate::{
-    Body, Child, CorrelationId, DomainId, Hop, Key, Message, Offer, PortId, QueryId, Record,
-    Refusal, Segment, StoredReservation, StoredStage,
+    Body, Child, CorrelationId, DomainId, Hop, Key, LostLeg, Message, Offer, PortId, QueryId,
+    Record, Refusal, Segment, StoredReservation, StoredStage,
 };
 use proptest::prelude::*;
 
@@ -118,15 +118,22 @@ fn query() -> impl Strategy<Value = QueryId> {
 
 fn body() -> impl Strategy<Value = Body> {
     let long = prop_oneof![
-        (query(), hops(), trace(), instant(), instant()).prop_map(
-            |(query, hops, trace, from, till)| Body::Query {
-                query,
-                hops,
-                trace,
-                from,
-                till
-            }
-        ),
+        (
+            query(),
+            hops(),
+            trace(),
+            (instant(), instant(), any::<bool>())
+        )
+            .prop_map(
+                |(query, hops, trace, (from, till, is_protected))| Body::Query {
+                    query,
+                    hops,
+                    trace,
+                    from,
+                    till,
+                    is_protected,
+                }
+            ),
         (query(), offer()).prop_map(|(query, offer)| Body::Offer { query, offer }),
         (query(), refusal()).prop_map(|(query, refusal)| Body::NoOffer { query, refusal }),
         (key(), hops(), trace(), vector(), instant(), instant()).prop_map(
@@ -175,6 +182,8 @@ fn stored() -> impl Strategy<Value = StoredReservation> {
         prop::collection::vec(child, 0..4),
     );
     let times = (instant(), instant(), any::<u64>());
+    let lost = (any::<u8>(), refusal()).prop_map(|(leg, refusal)| LostLeg { leg, refusal });
+    let stage = (stage, prop::option::of(lost));
     (first, trace(), vector(), times, stage).prop_map(
         |((key, upstream, segments, children), trace, vector, times, stage)| StoredReservation {
             key,
@@ -186,7 +195,8 @@ fn stored() -> impl Strategy<Value = StoredReservation> {
             guard: Duration::from_nanos(times.2),
             hold_till: times.0,
             decide_till: times.1,
-            stage,
+            stage: stage.0,
+            lost: stage.1,
         },
     )
 }
@@ -214,14 +224,18 @@ proptest! {
 
 proptest! {
     #[test]
-    fn records_of_the_first_version_are_read_without_a_guard_time(stored in stored()) {
+    fn records_of_earlier_versions_are_read_without_guard_time_and_lost_leg(stored in stored()) {
+        let stored = StoredReservation { lost: None, ..stored };
         let mut octets = Record::Put(stored.clone()).encode();
+        octets[0] = 2;
+        octets.pop();
+        prop_assert_eq!(Record::decode(&octets), Ok(Record::Put(stored.clone())));
         octets[0] = 1;
         octets.truncate(octets.len() - 8);
         let guard = Duration::ZERO;
         let expected = Record::Put(StoredReservation { guard, ..stored });
         prop_assert_eq!(Record::decode(&octets), Ok(expected));
-        octets[0] = 3;
+        octets[0] = 4;
         prop_assert_eq!(Record::decode(&octets), Err(Malformed));
     }
 }

@@ -16,18 +16,26 @@ use crate::label::rate;
 /// Returns one line about a path.
 pub fn headline(path: &PathView) -> String {
     let end = path.steps.last().map(|step| end_of(step.till));
-    let ends = match end {
+    let ends = match &end {
         Some(end) if path.is_held() && path.stage != "released" => format!(", ends by {end}"),
         Some(_) | None => String::new(),
     };
-    plain(&format!("path {} is {}{ends}", path.id, path.stage))
+    if path.is_offered() {
+        let end = end.unwrap_or_default();
+        return format!("a path is possible, ends by {end}; nothing is reserved");
+    }
+    let lost = path.lost.as_ref().map(|_| ", without protection");
+    let lost = lost.unwrap_or_default();
+    plain(&format!("path {} is {}{ends}{lost}", path.id, path.stage))
 }
 
 /// Returns the drawing of a path for a terminal of `width` columns.
 pub fn draw(path: &PathView, width: usize) -> Vec<String> {
     let mut lines = vec![headline(path)];
-    for leg in &path.legs {
+    for (nth, leg) in path.legs.iter().enumerate() {
         lines.extend(chain(leg, width));
+        let lost = path.lost.iter().find(|lost| usize::from(lost.leg) == nth);
+        lines.extend(lost.map(|lost| plain(&format!("    failed: {}", lost.why))));
     }
     let most = path.steps.iter().map(|step| step.rate_bps).max();
     let steps = path.steps.iter().take(STEPS_SHOWN);
@@ -138,7 +146,7 @@ const BAR: u128 = 20;
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_domains::control::PathId;
+    use lighthaul_domains::control::{LostLegView, PathId};
     use lighthaul_stargate::CorrelationId;
 
     use super::*;
@@ -169,6 +177,7 @@ mod tests {
                 hop(3, Some((13, 103))),
             ]],
             steps: vec![step(10, 20, 20), step(30, 40, 10)],
+            lost: None,
             guard_ns: 0,
         }
     }
@@ -188,6 +197,34 @@ mod tests {
             .map(|line| line.matches('█').count())
             .collect();
         assert_eq!(bars, [20, 0, 10]);
+    }
+
+    #[test]
+    fn preview_is_marked_as_not_reserved() {
+        let mut path = path();
+        path.stage = "offered".to_owned();
+        let lines = draw(&path, 100);
+        assert!(
+            lines[0].starts_with("a path is possible, ends by "),
+            "{lines:#?}"
+        );
+        assert!(lines[0].ends_with("; nothing is reserved"), "{lines:#?}");
+        assert_eq!(lines.len(), 5);
+    }
+
+    #[test]
+    fn failed_leg_is_marked_with_its_reason() {
+        let mut path = path();
+        path.legs
+            .push(vec![hop(1, Some((101, 14))), hop(3, Some((14, 103)))]);
+        path.lost = Some(LostLegView {
+            leg: 0,
+            why: "a device failed".to_owned(),
+        });
+        let lines = draw(&path, 100);
+        assert!(lines[0].ends_with(", without protection"), "{lines:#?}");
+        assert_eq!(lines[2], "    failed: a device failed");
+        assert!(lines[3].starts_with("  101 --[ 1 ]-- 14"), "{lines:#?}");
     }
 
     #[test]

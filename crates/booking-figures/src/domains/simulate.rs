@@ -112,7 +112,12 @@ fn run(plan: &Blocking, series: &BlockingSeries, load: f64, seed: u64) -> [f64; 
     let outcomes = Network::new(shape).run(requests.clone());
     let vector = |id: &CorrelationId| match &outcomes.get(id)?.1 {
         Outcome::Committed { vector, .. } => Some(vector),
-        Outcome::Refused(_) | Outcome::Failed(_) | Outcome::Released | Outcome::Ended => None,
+        Outcome::Offered(_)
+        | Outcome::LegLost { .. }
+        | Outcome::Refused(_)
+        | Outcome::Failed(_)
+        | Outcome::Released
+        | Outcome::Ended => None,
     };
     let middle = plan.domains / 2;
     let across = requests

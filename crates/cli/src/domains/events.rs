@@ -53,5 +53,6 @@ fn path_of(path: &PathView) -> Value {
         "stage": path.stage,
         "legs": path.legs,
         "steps": steps.collect::<Vec<_>>(),
+        "lost": path.lost,
     })
 }

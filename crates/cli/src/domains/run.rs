@@ -28,7 +28,7 @@ pub(crate) fn domains(args: &Domains) -> Result<(), Error> {
     }
 }
 
-/// Sets up a path, or acts on paths.
+/// Sets up a path or shows its preview, or acts on paths.
 pub(crate) fn path(args: &Path) -> Result<(), Error> {
     match &args.action {
         Some(PathAction::List(list)) => show_list(&status(&list.at)?, list.output),
@@ -49,7 +49,12 @@ pub(crate) fn path(args: &Path) -> Result<(), Error> {
             }
         }
         None => {
-            let question = Question::Path(request::request(args)?);
+            let request = request::request(args)?;
+            let question = if args.when {
+                Question::Preview(request)
+            } else {
+                Question::Path(request)
+            };
             show_path(&ask_path(&args.at, &question)?, args.output);
         }
     }

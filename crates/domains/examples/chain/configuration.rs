@@ -1,5 +1,5 @@
-//! Configurations of domains in a chain: `1 - 2 - 3`. Port `n` leads from domain `n` to the next one and back; programs
-//! are at port `100 + n`. Examples and tests share this file.
+//! Configurations of domains in a chain, `1 - 2 - 3`, or in a ring, which joins its ends. Port `n` leads from domain `n`
+//! to the next one and back; programs are at port `100 + n`. Examples and tests share this file.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -9,11 +9,12 @@ use lighthaul_io::crypto::identity::Fingerprint;
 /// Neighbor in a configuration: number, address, key.
 pub(crate) type Pinned = (u32, Option<SocketAddr>, Fingerprint);
 
-/// Domain of a chain.
+/// Domain of a chain or a ring.
 pub(crate) struct Member<'a> {
     pub(crate) me: u32,
     /// Number of domains.
     pub(crate) count: u32,
+    pub(crate) is_ring: bool,
     pub(crate) listen: SocketAddr,
     /// Capacity of each port.
     pub(crate) capacity: &'a str,
@@ -33,9 +34,12 @@ impl Member<'_> {
             "domain = {me}\nname = \"domain {me}\"\nlisten = \"{listen}\"\nkey = \"{me}.key\"\nstore = \"{me}.db\"\n{}",
             self.timing
         );
-        let links = [me - 1, me];
-        let links = links.into_iter().filter(|link| (1..count).contains(link));
-        for port in links.chain([100 + me]) {
+        let links = (1..count).chain(self.is_ring.then_some(count));
+        let links = links.map(|port| (port, port, port % count + 1));
+        let own = links
+            .clone()
+            .filter(|(_, from, to)| [from, to].contains(&&me));
+        for port in own.map(|(port, _, _)| port).chain([100 + me]) {
             let capacity = self.capacity;
             write!(
                 text,
@@ -54,11 +58,10 @@ impl Member<'_> {
                 writeln!(text, "address = \"{address}\"").unwrap();
             }
         }
-        for link in 1..count {
-            let next = link + 1;
+        for (port, from, to) in links {
             write!(
                 text,
-                "[[domain_link]]\nport = {link}\nfrom = {link}\nto = {next}\nboth = true\n"
+                "[[domain_link]]\nport = {port}\nfrom = {from}\nto = {to}\nboth = true\n"
             )
             .unwrap();
         }

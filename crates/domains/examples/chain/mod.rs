@@ -44,6 +44,7 @@ pub(crate) fn start(
         let member = Member {
             me,
             count,
+            is_ring: false,
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             capacity,
             timing: "",

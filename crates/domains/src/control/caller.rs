@@ -76,7 +76,12 @@ impl Caller {
                 *requested = Some(wanted.id.0);
                 let place = Place::take(&self.waiting, WAITING_MAX);
                 let _place = place.ok_or(Problem::Busy)?;
-                self.path(&wanted, stream).map(Answer::Path)
+                self.path(&wanted, false, stream).map(Answer::Path)
+            }
+            Question::Preview(wanted) => {
+                let place = Place::take(&self.waiting, WAITING_MAX);
+                let _place = place.ok_or(Problem::Busy)?;
+                self.path(&wanted, true, stream).map(Answer::Path)
             }
             Question::Release(id) => self.release(id, stream).map(Answer::Path),
         }
@@ -87,20 +92,28 @@ impl Caller {
         Ok(StatusView::new(&self.config, &status))
     }
 
-    /// Requests a path and waits for its outcome.
-    fn path(&self, wanted: &PathRequest, stream: &UnixStream) -> Result<PathView, Problem> {
+    /// Requests a path or its preview, and waits for the outcome.
+    fn path(
+        &self,
+        wanted: &PathRequest,
+        is_preview: bool,
+        stream: &UnixStream,
+    ) -> Result<PathView, Problem> {
         let request = self.request(wanted)?;
         let id = request.id;
-        let ticket = self
-            .handle
-            .request(request)
-            .map_err(|why| no_outcome(&why))?;
+        let ticket = if is_preview {
+            self.handle.preview(request)
+        } else {
+            self.handle.request(request)
+        };
+        let ticket = ticket.map_err(|why| no_outcome(&why))?;
         match self.wait(&ticket, stream)? {
-            Outcome::Committed { .. } if has_left(stream) => {
+            Outcome::Offered(planned) => Ok(PathView::offered(&self.config, *planned)),
+            Outcome::Committed { .. } | Outcome::LegLost { .. } if has_left(stream) => {
                 self.give_up(id);
                 Err(left())
             }
-            Outcome::Committed { .. } => {
+            Outcome::Committed { .. } | Outcome::LegLost { .. } => {
                 let path = self.find(id)?.filter(PathView::is_held);
                 path.ok_or_else(|| Problem::Over("it was released".to_owned()))
             }
@@ -126,7 +139,13 @@ impl Caller {
         }
         let ticket = self.handle.watch(id.0).map_err(|why| no_outcome(&why))?;
         self.handle.release(id.0).map_err(|why| no_outcome(&why))?;
-        match self.wait(&ticket, stream) {
+        let ended = loop {
+            match self.wait(&ticket, stream) {
+                Ok(Outcome::LegLost { .. }) => {}
+                ended => break ended,
+            }
+        };
+        match ended {
             Ok(_) => {}
             Err(why @ Problem::NoOutcome(_)) => {
                 // a path that has ended meanwhile is released as well

@@ -17,6 +17,8 @@ pub enum Question {
     Find(String),
     /// Requests a path. The answer comes when it is committed or refused.
     Path(PathRequest),
+    /// Asks for the best path that could be reserved. Nothing is reserved.
+    Preview(PathRequest),
     /// Releases a path of this domain.
     Release(PathId),
 }
@@ -55,7 +57,7 @@ pub struct PathRequest {
 pub enum Answer {
     /// Domain, its links and its paths.
     Status(StatusView),
-    /// Path that is committed or released.
+    /// Path that is committed, released or offered.
     Path(PathView),
     /// Reason for which there is no answer.
     Problem(Problem),
@@ -129,7 +131,7 @@ pub(super) fn version_of(line: &[u8]) -> Option<u32> {
 }
 
 /// Version of the protocol.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 /// Maximum length of the line of a question in bytes.
 pub const QUESTION_MAX: usize = 64 << 10;
 /// Maximum length of the line of an answer in bytes.
@@ -164,6 +166,7 @@ mod tests {
             Question::Status,
             Question::Find("0c5e".to_owned()),
             Question::Path(request()),
+            Question::Preview(request()),
             Question::Release(id),
         ] {
             let line = question.encode();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lighthaul_stargate::{DomainId, Hop, PortId, Stage};
+use lighthaul_stargate::{DomainId, Hop, PortId, Stage, StoredReservation};
 use serde::{Deserialize, Serialize};
 
 use super::endpoint::Endpoint;
@@ -88,8 +88,20 @@ pub struct PathView {
     pub legs: Vec<Vec<HopView>>,
     /// Rates over time; empty for a path that takes no capacity.
     pub steps: Vec<StepView>,
+    /// Leg of a protected path that has failed; the other one carries the data.
+    pub lost: Option<LostLegView>,
     /// Time in which an increase carries nothing, in nanoseconds; zero in domains that did not request the path.
     pub guard_ns: u64,
+}
+
+/// Leg of a protected path that has failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LostLegView {
+    /// Index of the leg.
+    pub leg: u8,
+    /// Reason.
+    pub why: String,
 }
 
 /// Domain of a path.
@@ -175,13 +187,34 @@ impl PathView {
             stage: stage_name(status.stage).to_owned(),
             legs: legs(config, status),
             steps: steps.collect(),
+            lost: stored.lost.map(|lost| LostLegView {
+                leg: lost.leg,
+                why: lost.refusal.to_string(),
+            }),
             guard_ns: stored.guard.as_nanos() as u64,
         }
     }
 
+    /// Returns the data of a path that could be reserved.
+    pub(super) fn offered(config: &DomainConfig, planned: StoredReservation) -> Self {
+        let status = ReservationStatus {
+            stage: Stage::Holding,
+            stored: planned,
+        };
+        Self {
+            stage: OFFERED.to_owned(),
+            ..Self::new(config, &status)
+        }
+    }
+
+    /// Returns true if the path is a preview, which is not reserved.
+    pub fn is_offered(&self) -> bool {
+        self.stage == OFFERED
+    }
+
     /// Returns true if the path takes capacity.
     pub fn is_held(&self) -> bool {
-        !["closing", "closed"].contains(&self.stage.as_str())
+        !["closing", "closed", OFFERED].contains(&self.stage.as_str())
     }
 }
 
@@ -191,12 +224,9 @@ fn legs(config: &DomainConfig, status: &ReservationStatus) -> Vec<Vec<HopView>> 
     let before = stored.trace.iter().filter(|domain| **domain != config.me());
     let before = before.map(|domain| hop(config, *domain, None));
     let before: Vec<HopView> = before.collect();
-    let has_one = stored.segments.len() == 1;
     let legs = stored.segments.iter().enumerate().map(|(nth, segment)| {
         let own = hop(config, config.me(), Some((segment.ingress, segment.egress)));
-        // one segment has all children: the next domain, or in a tree each domain in order
-        let children = stored.children.iter().enumerate();
-        let children = children.filter(|(child, _)| has_one || *child == nth);
+        let children = stored.legs().filter(|(leg, _)| *leg == nth);
         let hops = children.flat_map(|(_, child)| &child.hops);
         let after = hops.map(|Hop { domain, segment }| {
             hop(config, *domain, Some((segment.ingress, segment.egress)))
@@ -233,3 +263,6 @@ const fn stage_name(stage: Stage) -> &'static str {
         Stage::Closed => "closed",
     }
 }
+
+/// Stage of a preview.
+const OFFERED: &str = "offered";

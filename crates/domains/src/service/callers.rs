@@ -46,8 +46,12 @@ impl Callers {
             Err(TrySendError::Disconnected(_)) => false,
         });
         let is_last = match outcome {
-            Outcome::Committed { .. } => false,
-            Outcome::Refused(_) | Outcome::Failed(_) | Outcome::Released | Outcome::Ended => true,
+            Outcome::Committed { .. } | Outcome::LegLost { .. } => false,
+            Outcome::Offered(_)
+            | Outcome::Refused(_)
+            | Outcome::Failed(_)
+            | Outcome::Released
+            | Outcome::Ended => true,
         };
         if is_last || callers.is_empty() {
             self.waiting.remove(&id);

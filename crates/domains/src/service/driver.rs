@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::crypto::identity::Fingerprint;
-use lighthaul_stargate::{CalendarResources, Domain, Output, Record, Reservation};
-use tracing::debug;
+use lighthaul_stargate::{CalendarResources, Domain, Outcome, Output, Record, Reservation};
+use tracing::{debug, warn};
 
 use super::callers::Callers;
 use super::event::Event;
@@ -86,13 +86,19 @@ impl Driver {
                     self.domain.request(now, *request);
                 }
             }
+            Event::Preview(request, caller) => {
+                if self.callers.open() < self.config.requests_max {
+                    self.callers.begin(request.id, caller);
+                    self.domain.preview(now, *request);
+                }
+            }
             Event::Watch(id, caller) => {
                 if self.domain.has_further_outcome(id) {
                     self.callers.watch(id, caller);
                 }
             }
             Event::Release(id) => self.domain.release(now, id),
-            Event::DeviceFault(key) => self.domain.fail(now, key),
+            Event::DeviceFault(key, nth) => self.domain.fail(now, (key, nth)),
             // a caller that has left needs no answer
             Event::Status(answer) => drop(answer.send(self.status(transport))),
             Event::Find(prefix, answer) => drop(answer.send(self.find(prefix))),
@@ -122,7 +128,12 @@ impl Driver {
                     } => self.devices.program((key, nth), segment, vector),
                     Output::KeepOnly { circuits } => self.devices.keep_only(circuits),
                     Output::Unprogram { key, nth } => self.devices.unprogram((key, nth)),
-                    Output::Outcome { id, outcome } => self.callers.report(id, &outcome),
+                    Output::Outcome { id, outcome } => {
+                        if let Outcome::LegLost { leg, refusal } = &outcome {
+                            warn!(id = id.0, leg, why = %refusal, "one leg of a protected path has failed; the other carries the data");
+                        }
+                        self.callers.report(id, &outcome);
+                    }
                     Output::RangeDone { key, range } => {
                         debug!(id = key.id.0, leg = key.leg, range, "a range has ended");
                     }

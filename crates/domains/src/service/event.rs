@@ -14,12 +14,14 @@ pub(super) enum Event {
     Message(DomainId, Message),
     /// Request of a caller, and the receiver of its outcomes.
     Request(Box<Request>, SyncSender<Outcome>),
+    /// Preview for a caller, and the receiver of its outcome.
+    Preview(Box<Request>, SyncSender<Outcome>),
     /// Caller that waits for further outcomes of a request.
     Watch(CorrelationId, SyncSender<Outcome>),
     /// Release of a request.
     Release(CorrelationId),
-    /// Fault of a device.
-    DeviceFault(Key),
+    /// Fault of a device at a segment of a reservation.
+    DeviceFault(Key, u8),
     /// Message of a thread that has ended by a panic.
     Panicked(String),
     /// Question for the status.

@@ -39,6 +39,12 @@ impl Handle {
         self.with_ticket(id, |caller| Event::Request(Box::new(request), caller))
     }
 
+    /// Searches a path and reserves nothing. The outcome is the best offer.
+    pub fn preview(&self, request: Request) -> Result<Ticket, Error> {
+        let id = request.id;
+        self.with_ticket(id, |caller| Event::Preview(Box::new(request), caller))
+    }
+
     /// Waits for further outcomes of a request, for example after a restart of the caller. The ticket of an unknown
     /// request fails.
     pub fn watch(&self, id: CorrelationId) -> Result<Ticket, Error> {

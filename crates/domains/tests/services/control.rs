@@ -24,7 +24,7 @@ use lighthaul_testkit::{Ordinary, lacks_root};
 use super::site::{Chain, PATIENCE};
 
 /// Opens the control socket of a domain. The names `here` and `there` are the ends of the chain.
-fn open(chain: &Chain, me: u32) -> (ControlSocket, PathBuf) {
+pub(crate) fn open(chain: &Chain, me: u32) -> (ControlSocket, PathBuf) {
     let path = chain.folder.0.join(format!("{me}.sock"));
     let names = [("here", 1), ("there", chain.count)];
     let names = names.map(|(name, domain)| {
@@ -61,7 +61,7 @@ fn status(socket: &Path) -> StatusView {
     }
 }
 
-fn path(socket: &Path, question: &Question) -> Result<PathView, Problem> {
+pub(crate) fn path(socket: &Path, question: &Question) -> Result<PathView, Problem> {
     match ask(socket, question) {
         Ok(Answer::Path(path)) => Ok(path),
         Err(ControlError::Problem(problem)) => Err(problem),
@@ -161,6 +161,30 @@ fn path_is_set_up_shown_and_released_over_the_socket() {
     let again = path(socket(1), &Question::Release(made.id));
     assert!(matches!(again, Err(Problem::UnknownPath(_))), "{again:?}");
     drop(sockets);
+    chain.assert_released();
+}
+
+#[test]
+fn preview_reserves_nothing_and_equals_the_path_that_follows() {
+    let chain = Chain::start("control-preview", 3, |text| text);
+    let (socket, at) = open(&chain, 1);
+    let mut request = wanted("here", "there");
+    request.earliest += Duration::from_mins(5).as_nanos() as u64;
+    let shown = path(&at, &Question::Preview(request.clone())).unwrap();
+    assert!(shown.is_offered() && !shown.is_held(), "{shown:?}");
+    for status in chain.statuses().values() {
+        assert_eq!((status.reservations.len(), status.requests), (0, 0));
+    }
+    let made = path(&at, &Question::Path(request.clone())).unwrap();
+    assert_eq!((&shown.legs, &shown.steps), (&made.legs, &made.steps));
+    path(&at, &Question::Release(made.id)).unwrap();
+    let late = PathRequest {
+        latest: request.earliest + 1,
+        ..request
+    };
+    let refused = path(&at, &Question::Preview(late));
+    assert!(matches!(refused, Err(Problem::Refused(_))), "{refused:?}");
+    drop(socket);
     chain.assert_released();
 }
 

@@ -9,6 +9,7 @@ mod control;
 mod ends;
 mod kill;
 mod peer;
+mod protected;
 mod restart;
 mod shaper;
 mod site;

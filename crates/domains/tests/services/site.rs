@@ -1,4 +1,4 @@
-//! Domains in a chain: `1 - 2 - 3`. Link `n` connects the domains `n` and `n + 1`; domain `n` has the access port `100 + n`.
+//! Domains in a chain, `1 - 2 - 3`, or in a ring. Link `n` connects the domains `n` and `n + 1`; domain `n` has the access port `100 + n`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -61,9 +61,18 @@ impl Drop for Folder {
 
 /// Returns the configuration of a domain in a chain of `count`.
 pub(crate) fn text(me: u32, count: u32, listen: SocketAddr, neighbors: &[Pinned]) -> String {
+    member_text((me, count, false), listen, neighbors)
+}
+
+fn member_text(
+    (me, count, is_ring): (u32, u32, bool),
+    listen: SocketAddr,
+    neighbors: &[Pinned],
+) -> String {
     let member = Member {
         me,
         count,
+        is_ring,
         listen,
         capacity: "10Gb/s",
         timing: "[timing]\nquery = \"1s\"\nhold = \"3s\"\ndecide = \"1s\"\nretry = \"100ms\"\n\
@@ -73,7 +82,7 @@ pub(crate) fn text(me: u32, count: u32, listen: SocketAddr, neighbors: &[Pinned]
     member.text(neighbors)
 }
 
-/// Running domains of a chain, by their numbers.
+/// Running domains of a chain or a ring, by their numbers.
 pub(crate) struct Chain {
     pub(crate) folder: Folder,
     pub(crate) count: u32,
@@ -85,6 +94,19 @@ pub(crate) struct Chain {
 impl Chain {
     /// Starts all domains. Each connects to the one before it.
     pub(crate) fn start(name: &str, count: u32, change: impl Fn(String) -> String) -> Self {
+        Self::launch_all(name, (count, false), change)
+    }
+
+    /// Starts all domains of a ring.
+    pub(crate) fn ring(name: &str, count: u32) -> Self {
+        Self::launch_all(name, (count, true), |text| text)
+    }
+
+    fn launch_all(
+        name: &str,
+        (count, is_ring): (u32, bool),
+        change: impl Fn(String) -> String,
+    ) -> Self {
         let mut chain = Self {
             folder: Folder::new(name),
             count,
@@ -92,22 +114,22 @@ impl Chain {
             devices: BTreeMap::new(),
             services: BTreeMap::new(),
         };
-        let mut before = None;
         for me in 1..=count {
-            let neighbors = [(me - 1, before), (me + 1, None)];
-            let neighbors = neighbors
-                .into_iter()
-                .filter(|(number, _)| (1..=count).contains(number))
-                .map(|(number, address)| (number, address, chain.folder.key(number)));
+            let around = |end: u32| is_ring.then_some(1 + count - end);
+            let before = if me > 1 { Some(me - 1) } else { around(me) };
+            let after = if me < count { Some(me + 1) } else { around(me) };
+            let neighbors = before.into_iter().chain(after).map(|number| {
+                let running = chain.services.get(&number).map(Service::local);
+                (number, running, chain.folder.key(number))
+            });
             let neighbors: Vec<Pinned> = neighbors.collect();
-            let text = change(text(me, count, any_port(), &neighbors));
+            let text = change(member_text((me, count, is_ring), any_port(), &neighbors));
             let text = chain.launch(me, &text);
-            before = Some(chain.services[&me].local());
             chain.configs.insert(me, text);
         }
         chain.wait_until("all links are up", |statuses| {
             let links = statuses.values().flat_map(|status| status.links.values());
-            links.clone().count() == 2 * (count as usize - 1)
+            links.clone().count() == 2 * (count as usize - usize::from(!is_ring))
                 && links.clone().all(|one| one.is_connected)
         });
         chain

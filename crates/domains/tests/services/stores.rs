@@ -32,6 +32,7 @@ fn put(id: u128, stage: StoredStage) -> Record {
         vector,
         guard: Duration::from_millis(7),
         stage,
+        lost: None,
     })
 }
 

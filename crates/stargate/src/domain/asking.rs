@@ -1,5 +1,6 @@
 //! Source side of a request: query all candidates, reserve the best one, and try the next if it is refused.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -7,13 +8,14 @@ use lighthaul_base::Instant;
 
 use super::machine::{Domain, Timer};
 use super::reservation::Stage;
-use super::search::{Candidate, Phase, Search};
+use super::search::{Candidate, Leg, Phase, Search};
 use crate::key::{CorrelationId, DomainId, Key, QueryId, ROOT};
 use crate::message::Body;
 use crate::offer::Offer;
 use crate::outbox::Output;
+use crate::record::StoredReservation;
 use crate::refusal::Refusal;
-use crate::request::{Outcome, Request};
+use crate::request::{Outcome, Protection, Request};
 use crate::resources::Resources;
 use crate::routes::candidates;
 
@@ -21,6 +23,15 @@ impl<R: Resources> Domain<R> {
     /// Starts a request of the local caller. A request with a known correlation ID is answered with its outcome, or
     /// ignored while it has none.
     pub fn request(&mut self, now: Instant, request: Request) {
+        self.search(now, request, false);
+    }
+
+    /// Searches the path of a request of the local caller, and reserves nothing. The outcome is the best offer.
+    pub fn preview(&mut self, now: Instant, request: Request) {
+        self.search(now, request, true);
+    }
+
+    fn search(&mut self, now: Instant, request: Request, is_preview: bool) {
         let id = request.id;
         if self.searches.contains_key(&id) || self.answer_known(id) {
             return;
@@ -38,7 +49,11 @@ impl<R: Resources> Domain<R> {
             self.refuse(id, Refusal::NoPath);
             return;
         }
-        self.searches.insert(id, Search::new(request, paths));
+        let search = Search {
+            is_preview,
+            ..Search::new(request, paths)
+        };
+        self.searches.insert(id, search);
         self.begin_round(now, id);
     }
 
@@ -119,6 +134,7 @@ impl<R: Resources> Domain<R> {
     /// Sends all queries without an answer.
     fn send_queries(&mut self, now: Instant, search: &mut Search) {
         let from = search.start_min.max(search.request.from);
+        let has_two = search.request.protection == Protection::Disjoint;
         let open = search.candidates.iter().filter(|one| one.is_open);
         let legs = open.flat_map(|one| &one.legs);
         for leg in legs.filter(|leg| leg.offer.is_none()) {
@@ -132,6 +148,7 @@ impl<R: Resources> Domain<R> {
                 trace: [self.config.me].into(),
                 from,
                 till: search.request.till,
+                is_protected: has_two && ends_in(leg, search.request.to),
             };
             self.send(now, leg.hops[0].domain, body);
         }
@@ -227,7 +244,15 @@ impl<R: Resources> Domain<R> {
                 leg: ROOT,
             };
             let parts = (choice.segments, choice.legs);
-            let Err(refusal) = self.reserve(now, key, parts, (choice.vector, choice.guard)) else {
+            let fitted = (choice.vector, choice.guard);
+            let is_preview = self.searches.get(&id).is_some_and(|one| one.is_preview);
+            let tried = if is_preview {
+                self.planned(now, key, parts, fitted)
+                    .map(|planned| self.show(id, planned))
+            } else {
+                self.reserve(now, key, parts, fitted)
+            };
+            let Err(refusal) = tried else {
                 return;
             };
             self.change_search(id, |_, search| {
@@ -237,6 +262,13 @@ impl<R: Resources> Domain<R> {
                 search.refusal = refusal;
             });
         }
+    }
+
+    /// Ends a preview with its best offer.
+    fn show(&mut self, id: CorrelationId, planned: StoredReservation) {
+        self.forget_search(id);
+        let outcome = Outcome::Offered(Box::new(planned));
+        self.outbox.push(Output::Outcome { id, outcome });
     }
 
     fn next_round(&mut self, now: Instant, id: CorrelationId) {
@@ -259,4 +291,8 @@ impl<R: Resources> Domain<R> {
             self.refuse(id, refusal);
         }
     }
+}
+
+fn ends_in(leg: &Leg, domain: DomainId) -> bool {
+    leg.hops.last().is_some_and(|hop| hop.domain == domain)
 }

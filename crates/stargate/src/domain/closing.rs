@@ -9,6 +9,7 @@ use super::reservation::{Reservation, Stage};
 use crate::key::{CorrelationId, DomainId, Key};
 use crate::message::Body;
 use crate::outbox::Output;
+use crate::record::LostLeg;
 use crate::refusal::Refusal;
 use crate::request::Outcome;
 use crate::resources::Resources;
@@ -33,13 +34,47 @@ impl<R: Resources> Domain<R> {
         }
     }
 
-    /// Gives a reservation up since a device of this domain failed. Its neighbors are notified.
-    pub fn fail(&mut self, now: Instant, key: Key) {
-        self.change(key, |domain, reservation| {
-            if reservation.is_held() {
-                domain.close(now, reservation, Refusal::DeviceFailed);
+    /// Gives a reservation up since a device of this domain failed at one of its segments. Its neighbors are notified.
+    /// A protected path keeps its other leg.
+    pub fn fail(&mut self, now: Instant, (key, nth): (Key, u8)) {
+        let refusal = Refusal::DeviceFailed;
+        self.change(key, |domain, reservation| match reservation.stage {
+            Stage::Committed => domain.lose(now, reservation, nth.into(), refusal),
+            Stage::Holding | Stage::Held | Stage::Committing => {
+                domain.close(now, reservation, refusal);
             }
+            Stage::Closing | Stage::Closed => {}
         });
+    }
+
+    /// Releases a leg of a committed path that has failed. A path without another leg is given up.
+    pub(crate) fn lose(
+        &mut self,
+        now: Instant,
+        reservation: &mut Reservation,
+        leg: usize,
+        refusal: Refusal,
+    ) {
+        let (key, stored) = (reservation.key(), &mut reservation.stored);
+        if stored.has_lost(leg) {
+            return;
+        }
+        let segment = stored.segments.get(leg).copied();
+        let Some(segment) = segment.filter(|_| stored.kept().count() > 1) else {
+            self.close(now, reservation, refusal);
+            return;
+        };
+        let nth = leg as u8;
+        stored.lost = Some(LostLeg { leg: nth, refusal });
+        self.resources.release_segment(now, key, segment);
+        self.persist(reservation);
+        self.outbox.push(Output::Unprogram { key, nth });
+        let outcome = Outcome::LegLost { leg: nth, refusal };
+        self.outbox.push(Output::Outcome {
+            id: key.id,
+            outcome,
+        });
+        self.enter(now, reservation, Stage::Committed);
     }
 
     /// Handles `Abort` or `Release` of the parent, and answers as soon as the end is durable.
@@ -93,7 +128,7 @@ impl<R: Resources> Domain<R> {
         reservation.enter(Stage::Closing);
         self.persist(reservation);
         if was_committed {
-            for (nth, _) in (0..).zip(&reservation.stored.segments) {
+            for (nth, _) in reservation.stored.kept() {
                 self.outbox.push(Output::Unprogram { key, nth });
             }
         }

@@ -9,6 +9,7 @@ use super::reservation::{Reservation, Stage};
 use crate::key::{DomainId, Hop, Key};
 use crate::message::Body;
 use crate::outbox::Output;
+use crate::record::LostLeg;
 use crate::refusal::Refusal;
 use crate::request::Outcome;
 use crate::resources::Resources;
@@ -65,11 +66,11 @@ impl<R: Resources> Domain<R> {
     /// Gives the whole vector to the devices.
     pub(crate) fn program(&mut self, reservation: &Reservation) {
         let stored = &reservation.stored;
-        for (nth, segment) in (0..).zip(&stored.segments) {
+        for (nth, segment) in stored.kept() {
             self.outbox.push(Output::Program {
                 key: stored.key,
                 nth,
-                segment: *segment,
+                segment,
                 vector: stored.vector.clone(),
             });
         }
@@ -79,27 +80,36 @@ impl<R: Resources> Domain<R> {
         let stored = &reservation.stored;
         let id = stored.key.id;
         self.forget_search(id);
-        let legs = stored.children.iter().map(|child| child.hops.clone());
+        let legs = stored.legs().filter(|(leg, _)| !stored.has_lost(*leg));
+        let legs = legs.map(|(_, child)| child.hops.clone());
         let outcome = Outcome::Committed {
             vector: stored.vector.clone(),
             legs: legs.collect::<Vec<Vec<Hop>>>(),
             guard: stored.guard,
         };
         self.outbox.push(Output::Outcome { id, outcome });
+        if let Some(LostLeg { leg, refusal }) = stored.lost {
+            let outcome = Outcome::LegLost { leg, refusal };
+            self.outbox.push(Output::Outcome { id, outcome });
+        }
     }
 
     /// Answers a child that asks if its path is still committed.
     pub(crate) fn handle_ask(&mut self, now: Instant, from: DomainId, key: Key) {
         let known = self.reservations.get(&self.parent_key(key));
-        let stage = known.map(|known| (known.stage, known.child(from, key.leg)));
+        let stage = known.map(|known| {
+            let nth = known.child(from, key.leg);
+            let leg = nth.and_then(|nth| known.stored.legs().nth(nth));
+            (known.stage, leg.map(|(leg, _)| known.stored.has_lost(leg)))
+        });
         match stage {
             Some((_, None)) => self.ignored += 1,
             // this domain does not know yet
             Some((Stage::Holding | Stage::Held, Some(_))) => {}
-            Some((Stage::Committing | Stage::Committed, Some(_))) => {
+            Some((Stage::Committing | Stage::Committed, Some(false))) => {
                 self.send(now, from, Body::Commit { key });
             }
-            Some((Stage::Closing | Stage::Closed, Some(_))) | None => {
+            Some((_, Some(true)) | (Stage::Closing | Stage::Closed, Some(_))) | None => {
                 self.send(now, from, Body::Release { key });
             }
         }

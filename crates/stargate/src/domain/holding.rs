@@ -8,7 +8,7 @@ use lighthaul_base::trc::Trc;
 
 use super::machine::{Answer, Domain};
 use super::reservation::{Reservation, Stage};
-use crate::key::{DomainId, Hop, Key};
+use crate::key::{DomainId, Hop, Key, Segment};
 use crate::message::Body;
 use crate::record::{Child, StoredReservation, StoredStage};
 use crate::refusal::Refusal;
@@ -23,9 +23,21 @@ impl<R: Resources> Domain<R> {
         &mut self,
         now: Instant,
         key: Key,
-        (segments, legs): (Vec<crate::key::Segment>, Vec<Vec<Hop>>),
+        (segments, legs): (Vec<Segment>, Vec<Vec<Hop>>),
         (vector, guard): (Trc, Duration),
     ) -> Result<(), Refusal> {
+        let stored = self.planned(now, key, (segments, legs), (vector, guard))?;
+        self.begin(now, stored)
+    }
+
+    /// Returns the reservation of a source domain before it is held.
+    pub(crate) fn planned(
+        &self,
+        now: Instant,
+        key: Key,
+        (segments, legs): (Vec<Segment>, Vec<Vec<Hop>>),
+        (vector, guard): (Trc, Duration),
+    ) -> Result<StoredReservation, Refusal> {
         let key = key.root();
         let timing = self.config.timing;
         let hold_till = now + timing.hold;
@@ -42,7 +54,7 @@ impl<R: Resources> Domain<R> {
             })
         };
         let children: Option<Vec<Child>> = (0..).zip(legs).map(child).collect();
-        let stored = StoredReservation {
+        Ok(StoredReservation {
             key,
             upstream: None,
             segments,
@@ -53,8 +65,8 @@ impl<R: Resources> Domain<R> {
             hold_till,
             decide_till,
             stage: StoredStage::Holding,
-        };
-        self.begin(now, stored)
+            lost: None,
+        })
     }
 
     pub(crate) fn handle_hold(&mut self, now: Instant, sender: (DomainId, Instant), body: Body) {
@@ -101,6 +113,7 @@ impl<R: Resources> Domain<R> {
                 hold_till,
                 decide_till,
                 stage: StoredStage::Holding,
+                lost: None,
             };
             self.begin(now, stored)
         });
@@ -140,16 +153,16 @@ impl<R: Resources> Domain<R> {
 
     /// Sends the request of the present stage to all children that have not answered, and sets the retry timer.
     pub(crate) fn ask_children(&mut self, now: Instant, reservation: &mut Reservation) {
-        let children = reservation
-            .stored
-            .children
-            .iter()
-            .zip(&reservation.answered);
+        let stored = &reservation.stored;
+        let children = stored.legs().zip(&reservation.answered);
         let children = children.filter(|(_, answered)| !**answered);
-        let children: Vec<Child> = children.map(|(child, _)| child.clone()).collect();
-        for child in children {
+        let children = children.map(|((leg, child), _)| (stored.has_lost(leg), child.clone()));
+        let children: Vec<(bool, Child)> = children.collect();
+        let has_lost = children.iter().any(|(is_lost, _)| *is_lost);
+        for (is_lost, child) in children {
             let key = reservation.key().with_leg(child.leg);
             let body = match reservation.stage {
+                Stage::Committed if is_lost => Body::Release { key },
                 Stage::Holding => Body::Hold {
                     key,
                     hops: child.hops,
@@ -167,10 +180,13 @@ impl<R: Resources> Domain<R> {
         }
         let timing = self.config.timing;
         let every = match reservation.stage {
-            Stage::Committed => timing.refresh,
-            Stage::Holding | Stage::Held | Stage::Committing | Stage::Closing | Stage::Closed => {
-                (reservation.retry_every * 2).clamp(timing.retry, timing.retry_max)
-            }
+            Stage::Committed if !has_lost => timing.refresh,
+            Stage::Holding
+            | Stage::Held
+            | Stage::Committing
+            | Stage::Committed
+            | Stage::Closing
+            | Stage::Closed => (reservation.retry_every * 2).clamp(timing.retry, timing.retry_max),
         };
         reservation.retry_every = every;
         reservation.retry_at = now + every;
@@ -233,10 +249,16 @@ impl<R: Resources> Domain<R> {
                 self.check_committed(now, reservation);
             }
             (Stage::Holding, Answer::Refused(refusal))
-            | (
-                Stage::Holding | Stage::Held | Stage::Committing | Stage::Committed,
-                Answer::Gone(refusal),
-            ) => self.close(now, reservation, refusal),
+            | (Stage::Holding | Stage::Held | Stage::Committing, Answer::Gone(refusal)) => {
+                self.close(now, reservation, refusal);
+            }
+            (Stage::Committed, Answer::Gone(refusal)) => {
+                let leg = reservation.stored.legs().nth(nth).map_or(0, |(leg, _)| leg);
+                self.lose(now, reservation, leg, refusal);
+                if reservation.stored.has_lost(leg) {
+                    reservation.answered[nth] = true;
+                }
+            }
             (Stage::Closing, Answer::Gone(_)) => {
                 reservation.answered[nth] = true;
                 reservation.check_closed(now);

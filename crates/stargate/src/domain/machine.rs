@@ -19,7 +19,7 @@ use crate::topology::Topology;
 
 /// Signaling of one domain.
 ///
-/// After each `handle_*` call, and after [`Domain::request`], [`Domain::release`] and [`Domain::fail`], the driver calls
+/// After each `handle_*` call, and after [`Domain::request`], [`Domain::preview`], [`Domain::release`] and [`Domain::fail`], the driver calls
 /// [`Domain::poll_output`] until it returns `None`. It calls [`Domain::handle_persisted`] as soon as a record is durable.
 #[derive(Clone, Debug)]
 pub struct Domain<R> {

@@ -5,7 +5,7 @@ use lighthaul_base::trc::Step;
 
 use super::machine::{Domain, Timer};
 use super::relay::Relay;
-use crate::key::{DomainId, QueryId};
+use crate::key::{DomainId, PortId, QueryId, Segment};
 use crate::message::Body;
 use crate::offer::Offer;
 use crate::refusal::Refusal;
@@ -19,6 +19,7 @@ impl<R: Resources> Domain<R> {
             mut trace,
             from,
             till,
+            is_protected,
         } = body
         else {
             return;
@@ -31,7 +32,10 @@ impl<R: Resources> Domain<R> {
         });
         let found = next.and_then(|next| {
             let segment = hops[0].segment;
-            let offer = self.limited_offer(now, upstream, segment, (from, till))?;
+            let shared = segment.egress;
+            let shared = (is_protected && next.is_none()).then_some(shared);
+            let window = (from, till);
+            let offer = self.limited_offer(now, upstream, (segment, shared), window)?;
             Ok((next, offer))
         });
         let (next, offer) = match found {
@@ -61,16 +65,17 @@ impl<R: Resources> Domain<R> {
             trace,
             from,
             till,
+            is_protected,
         };
         self.send(now, next, body);
     }
 
-    /// Returns the capacity that a neighbor may have in a window.
+    /// Returns the capacity that a neighbor may have in a window. Two legs of a protected path may share a port.
     fn limited_offer(
         &mut self,
         now: Instant,
         upstream: DomainId,
-        segment: crate::key::Segment,
+        (segment, shared): (Segment, Option<PortId>),
         (from, till): (Instant, Instant),
     ) -> Result<Offer, Refusal> {
         let policy = self.config.neighbors.get(&upstream);
@@ -79,7 +84,10 @@ impl<R: Resources> Domain<R> {
         if from >= till {
             return Err(Refusal::Horizon);
         }
-        let offer = self.resources.free(segment, from, till)?;
+        let offer = match shared {
+            Some(port) => self.resources.free_twice(segment, (from, till), port)?,
+            None => self.resources.free(segment, from, till)?,
+        };
         let limited = offer.steps().iter().map(|step| Step {
             rate: step.rate.min(policy.rate_max),
             ..*step

@@ -1,13 +1,14 @@
 //! Restart of a domain from its records.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use lighthaul_base::Instant;
 
 use super::machine::Domain;
 use super::reservation::{Reservation, Stage};
 use crate::config::Config;
-use crate::key::Key;
+use crate::key::{Key, Segment};
 use crate::outbox::Output;
 use crate::record::{Record, StoredReservation, StoredStage};
 use crate::refusal::Refusal;
@@ -46,7 +47,7 @@ impl<R: Resources> Domain<R> {
         let running = stored
             .values()
             .filter(|one| one.stage == StoredStage::Committed && now < one.vector.end())
-            .flat_map(|one| (0..one.segments.len()).map(|nth| (one.key, nth as u8)));
+            .flat_map(|one| one.kept().map(|(nth, _)| (one.key, nth)));
         let circuits = running.collect();
         self.outbox.push(Output::KeepOnly { circuits });
     }
@@ -105,8 +106,9 @@ impl<R: Resources> Domain<R> {
 
     fn hold_again(&mut self, now: Instant, reservation: &Reservation) -> Result<(), Refusal> {
         let stored = &reservation.stored;
+        let segments: Vec<Segment> = stored.kept().map(|(_, segment)| segment).collect();
         self.resources
-            .hold_again(now, stored.key, &stored.segments, &stored.vector)
+            .hold_again(now, stored.key, &segments, &stored.vector)
     }
 }
 
@@ -114,7 +116,6 @@ impl<R: Resources> Domain<R> {
 mod tests {
     use alloc::borrow::ToOwned;
     use alloc::vec;
-    use alloc::vec::Vec;
     use core::time::Duration;
 
     use lighthaul_base::Rate;
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
     use crate::calendar_resources::CalendarResources;
     use crate::config::Timing;
-    use crate::key::{CorrelationId, DomainId, PortId, Segment};
+    use crate::key::{CorrelationId, DomainId, PortId};
 
     /// Returns a link of 100 Mb/s between two ports, whose device has a guard time of two seconds.
     fn resources() -> CalendarResources {
@@ -169,6 +170,7 @@ mod tests {
                 hold_till: Instant::ZERO,
                 decide_till: Instant::ZERO,
                 stage: StoredStage::Committed,
+                lost: None,
             })
         };
         let config = Config {

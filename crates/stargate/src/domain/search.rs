@@ -14,10 +14,13 @@ use crate::resources::Resources;
 use crate::routes::is_disjoint;
 
 /// Search of a path for one request.
+// fields: the request, its candidates, and the state of the search
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Search {
     pub(crate) request: Request,
     pub(crate) candidates: Vec<Candidate>,
+    /// True if nothing is reserved.
+    pub(crate) is_preview: bool,
     /// Candidates of the present attempt.
     pub(crate) used: Vec<usize>,
     pub(crate) phase: Phase,
@@ -109,6 +112,7 @@ impl Search {
         Self {
             request,
             candidates,
+            is_preview: false,
             used: Vec::new(),
             phase: Phase::Querying,
             start_min: Instant::ZERO,
@@ -181,7 +185,12 @@ impl Search {
         for nth in group {
             let candidate = &self.candidates[*nth];
             let segment = candidate.hops[0].segment;
-            offers.push(resources.free(segment, from, self.request.till)?);
+            let till = self.request.till;
+            offers.push(if group.len() > 1 {
+                resources.free_twice(segment, (from, till), self.request.ingress)?
+            } else {
+                resources.free(segment, from, till)?
+            });
             segments.push(segment);
             for leg in &candidate.legs {
                 offers.extend(leg.offer.clone());

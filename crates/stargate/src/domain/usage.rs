@@ -70,6 +70,7 @@ mod tests {
             hold_till: Instant::ZERO,
             decide_till: Instant::ZERO,
             stage: StoredStage::Holding,
+            lost: None,
         };
         Reservation::new(stored, stage)
     }

@@ -74,6 +74,8 @@ impl Resources for Channels {
         assert!(self.held.contains(&key));
     }
 
+    fn release_segment(&mut self, _: Instant, _: Key, _: Segment) {}
+
     fn release(&mut self, _: Instant, key: Key) {
         self.held.remove(&key);
     }

@@ -4,19 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lighthaul_stargate::{
-    CorrelationId, Domain, DomainId, Hop, Key, Outcome, Stage, StoredReservation, StoredStage,
+    CorrelationId, Domain, DomainId, Key, Stage, StoredReservation, StoredStage,
 };
 
-use crate::network::World;
+use crate::network::{World, is_carried};
 
 impl World {
     /// A path that is reported as committed is durable in every domain.
-    pub(crate) fn check_decision(
-        &self,
-        me: DomainId,
-        id: CorrelationId,
-        legs: &[Vec<Hop>],
-    ) -> Result<(), String> {
+    pub(crate) fn check_decision(&self, me: DomainId, id: CorrelationId) -> Result<(), String> {
         let domain = self.nodes[&me].domain.as_ref().unwrap();
         let mut own = domain.reservations();
         let own = own.find(|one| one.key().id == id && one.stage() == Stage::Committed);
@@ -24,9 +19,11 @@ impl World {
         let Some(own) = own else {
             return Ok(());
         };
-        let children = own.stored().children.iter();
-        for (hops, child) in legs.iter().zip(children) {
-            for hop in hops {
+        for (leg, child) in own.stored().legs() {
+            if own.stored().has_lost(leg) {
+                continue;
+            }
+            for hop in &child.hops {
                 let key = own.key().with_leg(child.leg);
                 let stored = self.nodes[&hop.domain].store.get(&key);
                 let is_committed = |stored: &StoredReservation| {
@@ -72,7 +69,8 @@ impl World {
                 }
                 if one.stage() == Stage::Committed && stored.upstream.is_none() {
                     wanted.insert((key, node.me));
-                    for child in &stored.children {
+                    let kept = stored.legs().filter(|(leg, _)| !stored.has_lost(*leg));
+                    for (_, child) in kept {
                         let key = key.with_leg(child.leg);
                         wanted.extend(child.hops.iter().map(|hop| (key, hop.domain)));
                     }
@@ -146,8 +144,7 @@ impl World {
             }
         }
         for (id, asked) in &self.asked {
-            let committed = |outcome: &Outcome| matches!(outcome, Outcome::Committed { .. });
-            let is_open = asked.outcomes.last().is_some_and(committed);
+            let is_open = asked.outcomes.last().is_some_and(is_carried);
             if is_open && !asked.was_interrupted && !self.has_left(asked.from) {
                 return Err(format!("{id:?} never ended"));
             }

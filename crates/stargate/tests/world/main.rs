@@ -8,7 +8,9 @@ mod lost_contact;
 mod misbehavior;
 mod network;
 mod node;
+mod offers;
 mod plan;
+mod protected;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,6 +49,7 @@ fn paths_of_random_worlds_are_committed_everywhere_or_nowhere() {
         (all.undecided, worlds / 200),
         (all.released, worlds / 10),
         (all.failed, worlds / 100),
+        (all.lost_legs, worlds / 500),
         (all.leavers, worlds / 50),
     ] {
         assert!(count >= least.min(worlds.saturating_sub(99)), "{all:#?}");

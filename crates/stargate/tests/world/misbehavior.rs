@@ -63,15 +63,15 @@ pub(crate) fn request(to: DomainId, secs: u64) -> Request {
 }
 
 /// One domain whose neighbors are played by the test.
-struct Player {
-    domain: Domain<CalendarResources>,
-    now: Instant,
-    sent: Vec<(DomainId, Body)>,
-    outcomes: Vec<Outcome>,
+pub(crate) struct Player {
+    pub(crate) domain: Domain<CalendarResources>,
+    pub(crate) now: Instant,
+    pub(crate) sent: Vec<(DomainId, Body)>,
+    pub(crate) outcomes: Vec<Outcome>,
 }
 
 impl Player {
-    fn new(plan: &Plan, me: DomainId) -> Self {
+    pub(crate) fn new(plan: &Plan, me: DomainId) -> Self {
         Self {
             domain: Domain::new(plan.config(me), plan.topology(), plan.resources(me), 3),
             now: BEGIN,
@@ -80,7 +80,7 @@ impl Player {
         }
     }
 
-    fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         while let Some(output) = self.domain.poll_output() {
             match output {
                 Output::Persist { sequence, .. } => self.domain.handle_persisted(sequence),
@@ -95,7 +95,7 @@ impl Player {
     }
 
     /// Hands a message of a neighbor over, and returns the answers.
-    fn hear(&mut self, from: DomainId, body: Body) -> Vec<(DomainId, Body)> {
+    pub(crate) fn hear(&mut self, from: DomainId, body: Body) -> Vec<(DomainId, Body)> {
         self.hear_at(from, self.now, body)
     }
 
@@ -107,7 +107,7 @@ impl Player {
         self.sent.clone()
     }
 
-    fn wait(&mut self, secs: u64) {
+    pub(crate) fn wait(&mut self, secs: u64) {
         self.now += Duration::from_secs(secs);
         self.domain.handle_timeout(self.now);
         self.drain();
@@ -119,7 +119,7 @@ impl Player {
     }
 }
 
-fn key() -> Key {
+pub(crate) fn key() -> Key {
     Key {
         source: A,
         id: CorrelationId(9),
@@ -136,7 +136,7 @@ fn port_of(plan: &Plan, from: DomainId, to: DomainId) -> PortId {
 }
 
 /// Returns a hold from A for B alone, or for B and C.
-fn hold(plan: &Plan, now: Instant, ends_in: DomainId) -> Body {
+pub(crate) fn hold(plan: &Plan, now: Instant, ends_in: DomainId) -> Body {
     let port = |from, to| port_of(plan, from, to);
     let hop = |domain, ingress, egress| Hop {
         domain,
@@ -165,7 +165,7 @@ fn hold(plan: &Plan, now: Instant, ends_in: DomainId) -> Body {
     }
 }
 
-fn refusal(answers: &[(DomainId, Body)]) -> Option<Refusal> {
+pub(crate) fn refusal(answers: &[(DomainId, Body)]) -> Option<Refusal> {
     answers.iter().find_map(|(_, body)| {
         if let Body::Refused { refusal, .. }
         | Body::Aborted { refusal, .. }

@@ -25,6 +25,7 @@ pub(crate) struct Counts {
     pub(crate) undecided: u64,
     pub(crate) released: u64,
     pub(crate) failed: u64,
+    pub(crate) lost_legs: u64,
     pub(crate) tree: u64,
     pub(crate) protected: u64,
     pub(crate) leavers: u64,
@@ -45,6 +46,7 @@ impl Counts {
             undecided: self.undecided + other.undecided,
             released: self.released + other.released,
             failed: self.failed + other.failed,
+            lost_legs: self.lost_legs + other.lost_legs,
             tree: self.tree + other.tree,
             protected: self.protected + other.protected,
             leavers: self.leavers + other.leavers,
@@ -61,7 +63,8 @@ pub(crate) enum Event {
     Restart(DomainId),
     Request(Request, DomainId),
     Release(CorrelationId, DomainId),
-    Fail(DomainId),
+    /// Failure of a device, with a number that selects it.
+    Fail(DomainId, u64),
 }
 
 impl Event {
@@ -74,7 +77,7 @@ impl Event {
             | Self::Restart(me)
             | Self::Request(_, me)
             | Self::Release(_, me)
-            | Self::Fail(me) => *me,
+            | Self::Fail(me, _) => *me,
         }
     }
 }
@@ -213,10 +216,11 @@ impl World {
             }
             self.at(at, Event::Request(request, from));
         }
-        if self.rng.below(8) == 0 {
+        for _ in 0..self.rng.below(3) {
             let domain = self.any_domain();
             let at = self.moment();
-            self.at(at, Event::Fail(domain));
+            let nth = self.rng.next_u64();
+            self.at(at, Event::Fail(domain, nth));
         }
     }
 
@@ -306,27 +310,35 @@ impl World {
                     domain.release(local, id);
                 }
             }
-            Event::Fail(_) => self.fail(me, local),
+            Event::Fail(_, nth) => self.fail(me, local, nth),
         }
         self.drain(me)
     }
 
-    /// Fails a device of a reservation that was decided, so that the check at the decision stays exact.
-    fn fail(&mut self, me: DomainId, local: Instant) {
+    /// Fails a device of a reservation that was decided, so that the check at the decision stays exact. Protected
+    /// paths come first.
+    fn fail(&mut self, me: DomainId, local: Instant, nth: u64) {
+        let asked = |id| -> Option<&Asked> { self.asked.get(&id) };
         let decided = |id| {
-            let asked: Option<&Asked> = self.asked.get(&id);
-            asked.is_some_and(|asked| asked.outcomes.len() == 1)
+            let outcomes = asked(id).map_or(&[][..], |asked| &asked.outcomes);
+            outcomes.last().is_some_and(is_carried)
         };
+        let is_plain = |id| asked(id).is_none_or(|asked| !asked.is_protected);
         let node = self.nodes.get_mut(&me).unwrap();
         let Some(domain) = &mut node.domain else {
             return;
         };
-        let key = domain
-            .reservations()
-            .find(|one| one.stage() == Stage::Committed && decided(one.key().id))
-            .map(lighthaul_stargate::Reservation::key);
-        if let Some(key) = key {
-            domain.fail(local, key);
+        let all = domain.reservations();
+        let all = all.filter(|one| one.stage() == Stage::Committed && decided(one.key().id));
+        let all = all.flat_map(|one| one.stored().kept().map(|(nth, _)| (one.key(), nth)));
+        let (plain, protected): (Vec<_>, Vec<_>) = all.partition(|(key, _)| is_plain(key.id));
+        let first = if protected.is_empty() {
+            plain
+        } else {
+            protected
+        };
+        if let Some(nth) = nth.checked_rem(first.len() as u64) {
+            domain.fail(local, first[nth as usize]);
         }
     }
 
@@ -472,7 +484,7 @@ impl World {
         if let Outcome::Committed { legs, .. } = &outcome
             && self.asked[&id].outcomes.is_empty()
         {
-            self.check_decision(me, id, legs)?;
+            self.check_decision(me, id)?;
             self.counts.committed += 1;
             self.counts.hops += legs.iter().map(Vec::len).sum::<usize>() as u64;
             self.counts.protected += u64::from(self.asked[&id].is_protected);
@@ -482,9 +494,10 @@ impl World {
                 self.counts.refused += 1;
                 self.counts.undecided += u64::from(*refusal == Refusal::Undecided);
             }
+            Outcome::LegLost { .. } => self.counts.lost_legs += 1,
             Outcome::Failed(_) => self.counts.failed += 1,
             Outcome::Released => self.counts.released += 1,
-            Outcome::Committed { .. } | Outcome::Ended => {}
+            Outcome::Committed { .. } | Outcome::Offered(_) | Outcome::Ended => {}
         }
         let asked = self.asked.get_mut(&id).ok_or("an outcome of no request")?;
         if asked.outcomes.last() != Some(&outcome) {
@@ -492,4 +505,9 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// Returns true after an outcome with which a path carries data.
+pub(crate) const fn is_carried(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Committed { .. } | Outcome::LegLost { .. })
 }

@@ -55,7 +55,7 @@ impl Node {
             let mut sums: BTreeMap<(bool, PortId), u64> = BTreeMap::new();
             for one in &held {
                 let rate = one.stored().vector.rate_at(at).map_or(0, Rate::as_bps);
-                for segment in &one.stored().segments {
+                for (_, segment) in one.stored().kept() {
                     *sums.entry((false, segment.ingress)).or_default() += rate;
                     *sums.entry((true, segment.egress)).or_default() += rate;
                 }
