@@ -37,7 +37,7 @@ proptest! {
         let path = format!(
             "{{\"version\":3,\"body\":{{\"path\":{{\"id\":\"{id}\",\"from\":\"{name}\",\"to\":\"1:{number}\",\
              \"bytes\":{number},\"rate_max_bps\":{number},\"rate_min_bps\":null,\"earliest\":0,\"latest\":{number},\
-             \"exclude_domains\":[{number}],\"exclude_links\":[],\"protect\":false}}}}}}"
+             \"exclude_domains\":[{number}],\"exclude_links\":[],\"protect\":false,\"tree\":true}}}}}}"
         );
         assert_harmless(domains::message, path.as_bytes());
         assert_harmless(domains::path_id, id.as_bytes());

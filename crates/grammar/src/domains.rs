@@ -183,6 +183,11 @@ pub struct Path {
     /// Both have the same rates over time. Both are reserved, or none is. If one fails later, the other carries on.
     #[arg(long, help_heading = "Booking")]
     pub protect: bool,
+    /// Ask each domain of the path directly, not from domain to domain
+    ///
+    /// All of them must be neighbors of this domain.
+    #[arg(long, hide_short_help = true, help_heading = "Booking")]
+    pub tree: bool,
     /// Show when the path could be had, and reserve nothing
     #[arg(long, help_heading = "Booking")]
     pub when: bool,

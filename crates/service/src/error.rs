@@ -220,6 +220,7 @@ pub(crate) fn of_control(why: &ControlError) -> Code {
             Problem::UnknownEndpoint(_)
             | Problem::Elsewhere { .. }
             | Problem::UnknownPort { .. }
+            | Problem::NoNeighbors(_)
             | Problem::OutOfRange(_)
             | Problem::UnknownPath(_)
             | Problem::NoPath(_)

@@ -27,6 +27,8 @@ pub struct Config {
 pub struct Policy {
     /// Highest rate of one reservation.
     pub rate_max: Rate,
+    /// Highest sum of the rates of all reservations that are held or committed, at each time.
+    pub rate_total_max: Rate,
     /// Maximum number of reservations that are held or committed, and of open queries.
     pub reservations_max: usize,
     /// Time ahead of now by which a reservation must end.
@@ -73,6 +75,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             rate_max: Rate::UNLIMITED,
+            rate_total_max: Rate::UNLIMITED,
             reservations_max: 1000,
             horizon: Duration::from_hours(24 * 30),
             transit: true,

@@ -55,4 +55,5 @@ pub use record::{Child, LostLeg, Record, StoredReservation, StoredStage};
 pub use refusal::Refusal;
 pub use request::{Outcome, Protection, Request, Signaling};
 pub use resources::Resources;
+pub use routes::strangers;
 pub use topology::{DomainLink, Topology};

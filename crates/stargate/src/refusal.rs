@@ -91,7 +91,9 @@ impl fmt::Display for Refusal {
             Self::Horizon => {
                 "the reservation ends beyond the horizon of this neighbor: request an earlier end"
             }
-            Self::RateLimit => "the rate exceeds the limit of this neighbor: request a lower one",
+            Self::RateLimit => {
+                "the rate exceeds the limits of this neighbor: request a lower rate, or a later path"
+            }
             Self::Quota => {
                 "the neighbor has too many reservations or queries: cancel some, or request the path later"
             }

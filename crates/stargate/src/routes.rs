@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use crate::config::Config;
 use crate::key::{DomainId, HOPS_MAX, Hop, PortId, Segment};
 use crate::request::{Excludes, Request};
 use crate::topology::{DomainLink, Topology};
@@ -30,6 +31,23 @@ pub(crate) fn candidates(
     }
     let hops = paths.iter().map(|path| hops(me, request, path));
     hops.filter(|hops| hops.len() <= HOPS_MAX).collect()
+}
+
+/// Returns the domains of the cheapest path that the source domain cannot ask itself, since they are no neighbors.
+/// Returns none if it can ask all domains of another candidate path.
+pub fn strangers(config: &Config, topology: &Topology, request: &Request) -> BTreeSet<DomainId> {
+    let paths = candidates(topology, config.me, request, config.paths_max);
+    let strangers = |hops: &Vec<Hop>| -> BTreeSet<DomainId> {
+        let domains = hops.iter().skip(1).map(|hop| hop.domain);
+        let others = domains.filter(|domain| !config.neighbors.contains_key(domain));
+        others.collect()
+    };
+    let mut all = paths.iter().map(strangers);
+    let first = all.next().unwrap_or_default();
+    if all.any(|others| others.is_empty()) {
+        return BTreeSet::new();
+    }
+    first
 }
 
 /// Returns true if two paths have no link and no domain between the ends in common.

@@ -87,6 +87,7 @@ fn request(args: &Cp, ends: &Endpoints, bytes: u64) -> PathRequest {
         exclude_domains: Vec::new(),
         exclude_links: Vec::new(),
         protect: false,
+        tree: false,
     }
 }
 

@@ -33,6 +33,7 @@ pub(super) fn request(args: &Path) -> Result<PathRequest, Error> {
         exclude_domains: args.exclude_domain.clone(),
         exclude_links: args.exclude_link.clone(),
         protect: args.protect,
+        tree: args.tree,
     })
 }
 
@@ -76,6 +77,7 @@ mod tests {
             "--exclude-domain=5,6",
             "--exclude-link=7",
             "--protect",
+            "--tree",
         ];
         let found = parsed(&all);
         let hour = Duration::from_hours(1).as_nanos() as u64;
@@ -91,6 +93,7 @@ mod tests {
             exclude_domains: vec![5, 6],
             exclude_links: vec![7],
             protect: true,
+            tree: true,
         };
         assert_eq!(found, expected);
         let held = parsed(&["--rate=8Mb/s", "--hold=2s"]);

@@ -222,6 +222,7 @@ fn neighbors(me: DomainId, tables: &[NeighborTable]) -> Result<Neighbors, Config
         let usual = Policy::default();
         let policy = Policy {
             rate_max: table.rate_max.unwrap_or(usual.rate_max),
+            rate_total_max: table.rate_total_max.unwrap_or(usual.rate_total_max),
             reservations_max: table.reservations_max.unwrap_or(usual.reservations_max),
             horizon: table.horizon.map_or(usual.horizon, |time| time.0),
             transit: table.transit.unwrap_or(usual.transit),

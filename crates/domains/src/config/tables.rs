@@ -106,6 +106,8 @@ pub(super) struct NeighborTable {
     pub(super) expires: Option<u64>,
     #[serde(default, deserialize_with = "optional_rate")]
     pub(super) rate_max: Option<Rate>,
+    #[serde(default, deserialize_with = "optional_rate")]
+    pub(super) rate_total_max: Option<Rate>,
     pub(super) reservations_max: Option<usize>,
     pub(super) horizon: Option<Time>,
     pub(super) transit: Option<bool>,

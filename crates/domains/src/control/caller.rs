@@ -13,7 +13,7 @@ use lighthaul_io::net::peer_user::peer_user;
 use lighthaul_stargate::offer::Demand;
 use lighthaul_stargate::request::Excludes;
 use lighthaul_stargate::{
-    CorrelationId, DomainId, Outcome, PortId, Protection, Request, Signaling,
+    CorrelationId, DomainId, Outcome, PortId, Protection, Request, Signaling, strangers,
 };
 use tracing::debug;
 
@@ -233,7 +233,7 @@ impl Caller {
         let latest = Instant::from_nanos(wanted.latest);
         let domains = wanted.exclude_domains.iter().map(|one| DomainId(*one));
         let links = wanted.exclude_links.iter().map(|one| PortId(*one));
-        Ok(Request {
+        let request = Request {
             id: wanted.id.0,
             ingress: from.port,
             to: to.domain,
@@ -250,8 +250,26 @@ impl Caller {
             } else {
                 Protection::None
             },
-            signaling: Signaling::Chain,
-        })
+            signaling: if wanted.tree {
+                Signaling::Tree
+            } else {
+                Signaling::Chain
+            },
+        };
+        if wanted.tree {
+            self.check_neighbors(&request)?;
+        }
+        Ok(request)
+    }
+
+    /// Checks that this domain can ask each domain of a tree.
+    fn check_neighbors(&self, request: &Request) -> Result<(), Problem> {
+        let strangers = strangers(&self.config.machine, &self.config.topology, request);
+        let numbers: Vec<String> = strangers.iter().map(|one| one.0.to_string()).collect();
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        Err(Problem::NoNeighbors(numbers.join(", ")))
     }
 
     fn check_port(&self, at: Endpoint) -> Result<(), Problem> {

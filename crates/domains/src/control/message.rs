@@ -49,6 +49,8 @@ pub struct PathRequest {
     pub exclude_links: Vec<u32>,
     /// True for two disjoint paths.
     pub protect: bool,
+    /// True if this domain asks each domain of the path itself.
+    pub tree: bool,
 }
 
 /// Answer of a service.
@@ -156,6 +158,7 @@ mod tests {
             exclude_domains: vec![64_501],
             exclude_links: vec![12, 13],
             protect: true,
+            tree: true,
         }
     }
 

@@ -50,6 +50,12 @@ pub enum Problem {
         /// Known ports.
         known: String,
     },
+    /// Tree over domains that are no neighbors.
+    #[error(
+        "--tree needs each domain of the path as a neighbor of this one, and these are none: {0}; add a [[neighbor]] for \
+         each of them, or request the path without --tree"
+    )]
+    NoNeighbors(String),
     /// Amount or rate of zero, or out of range.
     #[error(
         "{0} is out of range; use at least 1 byte, and rates of 1 b/s to 9.2 Eb/s with the lower one first"

@@ -43,6 +43,7 @@ fn documented_form_is_read_with_units_paths_and_defaults() {
     assert_eq!(two.expires.as_nanos(), 1_935_381_600_000_000_000);
     let policy = config.machine.neighbors[&DomainId(2)];
     assert_eq!(policy.rate_max, Rate::from_mbps(1000));
+    assert_eq!(policy.rate_total_max, Rate::from_mbps(5000));
     assert_eq!((policy.reservations_max, policy.transit), (100, false));
     assert_eq!(policy.horizon, Duration::from_hours(2));
     assert!(config.machine.neighbors[&DomainId(3)].transit);
@@ -245,6 +246,7 @@ address = "backbone.example:7450"
 key = "KEY2"
 expires = "2031-05-01T06:00:00Z"
 rate_max = "1Gb/s"
+rate_total_max = "5Gb/s"
 reservations_max = 100
 horizon = "2h"
 transit = false

@@ -51,6 +51,7 @@ fn wanted(from: &str, to: &str) -> PathRequest {
         exclude_domains: Vec::new(),
         exclude_links: Vec::new(),
         protect: false,
+        tree: false,
     }
 }
 
@@ -186,6 +187,42 @@ fn preview_reserves_nothing_and_equals_the_path_that_follows() {
     assert!(matches!(refused, Err(Problem::Refused(_))), "{refused:?}");
     drop(socket);
     chain.assert_released();
+}
+
+#[test]
+fn tree_asks_each_domain_from_the_source() {
+    let mesh = Chain::ring("control-tree", 3);
+    let (socket, at) = open(&mesh, 1);
+    let request = PathRequest {
+        tree: true,
+        // the path over domain 2
+        exclude_links: vec![3],
+        ..wanted("here", "there")
+    };
+    let made = path(&at, &Question::Path(request)).unwrap();
+    let domains: Vec<u32> = made.legs[0].iter().map(|hop| hop.domain).collect();
+    assert_eq!((made.legs.len(), domains.as_slice()), (1, &[1, 2, 3][..]));
+    for me in [2, 3] {
+        let status = mesh.services[&me].handle().status().unwrap();
+        let stored = &status.reservations[0].stored;
+        assert_eq!(stored.upstream, Some(lighthaul_stargate::DomainId(1)));
+        assert_eq!(stored.children, []);
+    }
+    path(&at, &Question::Release(made.id)).unwrap();
+    drop(socket);
+    mesh.assert_released();
+}
+
+#[test]
+fn tree_over_domains_that_are_no_neighbors_is_refused_with_their_numbers() {
+    let chain = Chain::start("control-tree-far", 4, |text| text);
+    let (_open, at) = open(&chain, 1);
+    let request = PathRequest {
+        tree: true,
+        ..wanted("here", "there")
+    };
+    let refused = path(&at, &Question::Path(request));
+    assert_eq!(refused, Err(Problem::NoNeighbors("3, 4".to_owned())));
 }
 
 #[test]

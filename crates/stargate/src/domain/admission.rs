@@ -2,8 +2,8 @@
 
 use alloc::collections::BTreeSet;
 
-use lighthaul_base::Instant;
 use lighthaul_base::trc::Trc;
+use lighthaul_base::{Instant, Rate};
 
 use super::machine::Domain;
 use crate::key::{DomainId, HOPS_MAX, Hop, Segment};
@@ -112,6 +112,10 @@ impl<R: Resources> Domain<R> {
             .iter()
             .any(|step| step.rate > policy.rate_max)
         {
+            return Err(Refusal::RateLimit);
+        }
+        let total = policy.rate_total_max;
+        if total < Rate::UNLIMITED && !self.usage.has_left(from, total, vector) {
             return Err(Refusal::RateLimit);
         }
         let (all, held) = self.usage.of(from);

@@ -1,13 +1,13 @@
 //! Queries of neighbors: answered with the own capacity, intersected with that of the rest of the path.
 
-use lighthaul_base::Instant;
 use lighthaul_base::trc::Step;
+use lighthaul_base::{Instant, Rate};
 
 use super::machine::{Domain, Timer};
 use super::relay::Relay;
 use crate::key::{DomainId, PortId, QueryId, Segment};
 use crate::message::Body;
-use crate::offer::Offer;
+use crate::offer::{Offer, RANGES_MAX};
 use crate::refusal::Refusal;
 use crate::resources::Resources;
 
@@ -94,7 +94,25 @@ impl<R: Resources> Domain<R> {
         });
         let limited = Offer::new(offer.unit(), limited.collect());
         let limited = limited.and_then(|limited| limited.with_losses(offer.losses()));
-        limited.ok_or(Refusal::TooLarge)
+        let limited = limited.ok_or(Refusal::TooLarge)?;
+        if policy.rate_total_max == Rate::UNLIMITED {
+            return Ok(limited);
+        }
+        let mut left = self
+            .usage
+            .left(upstream, policy.rate_total_max, (from, till));
+        left.retain(|step| step.rate >= offer.unit());
+        left.truncate(RANGES_MAX);
+        let left = Offer::new(offer.unit(), left);
+        // both legs may come from this neighbor
+        let left = if shared.is_some() {
+            left.and_then(|left| left.halved())
+        } else {
+            left
+        };
+        let within = left.and_then(|left| limited.intersect(&left));
+        let within = within.filter(|within| !within.steps().is_empty());
+        within.ok_or(Refusal::RateLimit)
     }
 
     fn is_full(&self, upstream: DomainId, query: QueryId) -> bool {

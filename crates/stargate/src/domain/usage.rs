@@ -1,24 +1,42 @@
-//! Numbers of reservations of each neighbor, so that a check of its quota looks at none of them.
+//! Numbers and rates of the reservations of each neighbor, so that a check of its quota looks at none of them.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use lighthaul_base::trc::{Step, Trc};
+use lighthaul_base::{Instant, Rate};
 
 use super::reservation::Reservation;
 use crate::key::DomainId;
 
-/// Numbers of reservations of each neighbor.
+/// Numbers and rates of the reservations of each neighbor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// All that are remembered, and those of them that take capacity.
-    counts: BTreeMap<DomainId, (usize, usize)>,
+    accounts: BTreeMap<DomainId, Account>,
+}
+
+/// Reservations of one neighbor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Account {
+    /// All that are remembered.
+    all: usize,
+    /// Those that take capacity.
+    held: usize,
+    /// Changes of the sum of their rates, in bits per second.
+    changes: BTreeMap<Instant, i128>,
 }
 
 impl Usage {
     /// Counts a reservation.
     pub(crate) fn enter(&mut self, reservation: &Reservation) {
         if let Some(upstream) = reservation.stored.upstream {
-            let (all, held) = self.counts.entry(upstream).or_default();
-            *all += 1;
-            *held += usize::from(reservation.is_held());
+            let account = self.accounts.entry(upstream).or_default();
+            account.all += 1;
+            if reservation.is_held() {
+                account.held += 1;
+                account.add(&reservation.stored.vector, 1);
+            }
         }
     }
 
@@ -27,27 +45,84 @@ impl Usage {
         let Some(upstream) = reservation.stored.upstream else {
             return;
         };
-        if let Some((all, held)) = self.counts.get_mut(&upstream) {
-            *all -= 1;
-            *held -= usize::from(reservation.is_held());
-            if *all == 0 {
-                self.counts.remove(&upstream);
+        if let Some(account) = self.accounts.get_mut(&upstream) {
+            account.all -= 1;
+            if reservation.is_held() {
+                account.held -= 1;
+                account.add(&reservation.stored.vector, -1);
+            }
+            if account.all == 0 {
+                self.accounts.remove(&upstream);
             }
         }
     }
 
     /// Returns the number of reservations of a neighbor that are remembered, and of those that take capacity.
     pub(crate) fn of(&self, neighbor: DomainId) -> (usize, usize) {
-        self.counts.get(&neighbor).copied().unwrap_or_default()
+        let account = self.accounts.get(&neighbor);
+        account.map_or((0, 0), |account| (account.all, account.held))
+    }
+
+    /// Returns what the reservations of a neighbor leave of a total rate in `from..till`.
+    pub(crate) fn left(
+        &self,
+        neighbor: DomainId,
+        total: Rate,
+        (from, till): (Instant, Instant),
+    ) -> Vec<Step> {
+        let account = self.accounts.get(&neighbor);
+        let changes = account.into_iter().flat_map(|account| &account.changes);
+        let mut steps: Vec<Step> = Vec::new();
+        let (mut sum, mut since) = (0, from);
+        for (at, change) in changes
+            .map(|(at, change)| (*at, *change))
+            .chain([(till, 0)])
+        {
+            let at = at.min(till);
+            let left = i128::from(total.as_bps()) - sum;
+            let rate = u64::try_from(left).ok().and_then(Rate::from_bps);
+            if let Some(rate) = rate.filter(|_| since < at) {
+                steps.push(Step {
+                    from: since,
+                    till: at,
+                    rate,
+                });
+            }
+            since = since.max(at);
+            sum += change;
+        }
+        steps
+    }
+
+    /// Returns true if a vector is within what is left of a total rate.
+    pub(crate) fn has_left(&self, neighbor: DomainId, total: Rate, vector: &Trc) -> bool {
+        vector.steps().iter().all(|step| {
+            let left = self.left(neighbor, total, (step.from, step.till));
+            let is_enough = left.iter().all(|left| left.rate >= step.rate);
+            let spans = left.iter().map(|left| left.till.since(left.from));
+            is_enough && spans.sum::<Duration>() == step.till.since(step.from)
+        })
+    }
+}
+
+impl Account {
+    /// Adds the rates of a vector, or removes them.
+    fn add(&mut self, vector: &Trc, sign: i128) {
+        for step in vector.steps() {
+            let rate = sign * i128::from(step.rate.as_bps());
+            for (at, change) in [(step.from, rate), (step.till, -rate)] {
+                let entry = self.changes.entry(at).or_default();
+                *entry += change;
+                if *entry == 0 {
+                    self.changes.remove(&at);
+                }
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
-    use lighthaul_base::Instant;
-
     use super::*;
     use crate::domain::reservation::Stage;
     use crate::key::{CorrelationId, Key};
@@ -94,6 +169,52 @@ mod tests {
         usage.leave(&held);
         usage.leave(&closed);
         usage.leave(&reservation(4, Some(3), Stage::Committed));
+        assert_eq!(usage, Usage::default());
+    }
+
+    #[test]
+    fn rates_are_those_of_a_sum_over_all_held_reservations() {
+        let seed = 11;
+        let mut rng = lighthaul_base::Rng::new(seed);
+        let at = |tick: u64| Instant::from_nanos(tick);
+        let total = Rate::from_bps(5000).unwrap();
+        let (mut usage, mut known) = (Usage::default(), Vec::<Reservation>::new());
+        for nth in 0..400 {
+            if rng.below(3) == 0 && !known.is_empty() {
+                let index = rng.below(known.len() as u64) as usize;
+                usage.leave(&known.swap_remove(index));
+            } else {
+                let from = rng.below(40);
+                let stage = [Stage::Held, Stage::Committed, Stage::Closed][rng.below(3) as usize];
+                let mut one = reservation(nth, Some(2), stage);
+                let step = Step {
+                    from: at(from),
+                    till: at(from + 1 + rng.below(9)),
+                    rate: Rate::from_bps(1000 * (1 + rng.below(3))).unwrap(),
+                };
+                one.stored.vector = Trc::new([step].into()).unwrap();
+                let is_within = usage.has_left(DomainId(2), total, &one.stored.vector);
+                let most = |tick: u64| -> u64 {
+                    let held = known.iter().filter(|one| one.is_held());
+                    let rates = held.filter_map(|one| one.stored.vector.rate_at(at(tick)));
+                    rates.map(Rate::as_bps).sum()
+                };
+                let mut ticks = step.from.as_nanos()..step.till.as_nanos();
+                let fits = ticks.all(|tick| most(tick) + step.rate.as_bps() <= total.as_bps());
+                assert_eq!(is_within, fits, "seed {seed}");
+                for left in usage.left(DomainId(2), total, (at(3), at(45))) {
+                    let expected = total.as_bps() - most(left.from.as_nanos());
+                    assert_eq!(left.rate.as_bps(), expected, "seed {seed}");
+                }
+                if is_within || !one.is_held() {
+                    usage.enter(&one);
+                    known.push(one);
+                }
+            }
+        }
+        for one in known {
+            usage.leave(&one);
+        }
         assert_eq!(usage, Usage::default());
     }
 }

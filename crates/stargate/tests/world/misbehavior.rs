@@ -25,6 +25,7 @@ pub(crate) fn plan(count: u32, is_ring: bool) -> Plan {
         links: Vec::new(),
         ports: BTreeMap::new(),
         is_tree: false,
+        policies: BTreeMap::new(),
     };
     for nth in 0..count {
         let ports = BTreeMap::from([(access(DomainId(nth)), 4)]);
@@ -522,6 +523,10 @@ fn quota_horizon_rate_and_transit_of_a_neighbor_are_limits() {
     let rate = CHANNEL.scaled(1, 2);
     assert_eq!(
         with(&|policy| policy.rate_max = rate),
+        Some(Refusal::RateLimit)
+    );
+    assert_eq!(
+        with(&|policy| policy.rate_total_max = rate),
         Some(Refusal::RateLimit)
     );
 }

@@ -384,6 +384,7 @@ impl World {
         let node = &self.nodes[&me];
         if has_changed {
             node.check_capacity(&self.plan.ports[&me], CHANNEL.as_bps())?;
+            node.check_totals(&self.plan)?;
         }
         self.plan_wake(me);
         Ok(())

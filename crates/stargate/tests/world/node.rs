@@ -8,6 +8,8 @@ use lighthaul_stargate::{
     Agent, CalendarResources, Domain, DomainId, Key, PortId, Record, Segment, StoredReservation,
 };
 
+use crate::plan::Plan;
+
 /// Domain of a world. The store, the devices and the clock survive a crash.
 pub(crate) struct Node {
     pub(crate) me: DomainId,
@@ -66,6 +68,28 @@ impl Node {
                         "{:?} exceeds its capacity at {port:?} ({is_out}) at {at}: {sum}",
                         self.me
                     ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no neighbor has more than its total rate, at the start of each range.
+    pub(crate) fn check_totals(&self, plan: &Plan) -> Result<(), String> {
+        let reservations = self.domain.iter().flat_map(Domain::reservations);
+        let held: Vec<_> = reservations.filter(|one| one.is_held()).collect();
+        for one in &held {
+            let Some(upstream) = one.stored().upstream else {
+                continue;
+            };
+            let total = plan.policy(self.me, upstream).rate_total_max;
+            for step in one.stored().vector.steps() {
+                let same = held.iter().map(|one| one.stored());
+                let same = same.filter(|stored| stored.upstream == Some(upstream));
+                let rates = same.filter_map(|stored| stored.vector.rate_at(step.from));
+                let sum: u64 = rates.map(Rate::as_bps).sum();
+                if sum > total.as_bps() {
+                    return Err(format!("{upstream:?} has {sum} b/s at {:?}", self.me));
                 }
             }
         }

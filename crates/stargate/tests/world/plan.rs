@@ -21,6 +21,8 @@ pub(crate) struct Plan {
     /// For each domain: capacity of each port, in channels.
     pub(crate) ports: BTreeMap<DomainId, BTreeMap<PortId, u64>>,
     pub(crate) is_tree: bool,
+    /// Policies that differ from the default.
+    pub(crate) policies: BTreeMap<(DomainId, DomainId), Policy>,
 }
 
 pub(crate) const fn access(domain: DomainId) -> PortId {
@@ -48,6 +50,7 @@ impl Plan {
             links: Vec::new(),
             ports: BTreeMap::new(),
             is_tree: rng.below(4) == 0,
+            policies: BTreeMap::new(),
         };
         for nth in 0..count {
             plan.add_port(DomainId(nth), access(DomainId(nth)), 1 + rng.below(5));
@@ -62,7 +65,21 @@ impl Plan {
                 plan.join(DomainId(one as u32), DomainId(two as u32), rng);
             }
         }
+        plan.limit(rng);
         plan
+    }
+
+    /// Limits some neighbors.
+    fn limit(&mut self, rng: &mut Rng) {
+        let count = self.ports.len() as u64;
+        for _ in 0..rng.below(count) {
+            let pair = [rng.below(count), rng.below(count)].map(|one| DomainId(one as u32));
+            let policy = Policy {
+                rate_total_max: CHANNEL.scaled(1 + rng.below(4) as u32, 1),
+                ..Policy::default()
+            };
+            self.policies.insert(pair.into(), policy);
+        }
     }
 
     fn add_port(&mut self, domain: DomainId, port: PortId, channels: u64) {
@@ -103,11 +120,19 @@ impl Plan {
         let neighbors = others.filter(|other| self.is_tree || joined(*other));
         Config {
             me,
-            neighbors: neighbors.map(|other| (other, Policy::default())).collect(),
+            neighbors: neighbors
+                .map(|other| (other, self.policy(me, other)))
+                .collect(),
             timing: timing(),
             paths_max: 3,
             rounds_max: 2,
         }
+    }
+
+    /// Returns the policy of a domain for a neighbor.
+    pub(crate) fn policy(&self, me: DomainId, other: DomainId) -> Policy {
+        let policy = self.policies.get(&(me, other));
+        policy.copied().unwrap_or_default()
     }
 
     /// Returns an empty calendar of a domain: a star whose center is joined to each port in both directions.
