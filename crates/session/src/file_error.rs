@@ -112,16 +112,8 @@ pub enum FileAction {
 impl FileError {
     /// Creates the error of an operation on `path` from that of the system.
     pub(crate) fn new(action: FileAction, path: &Path, error: &io::Error) -> Self {
-        let reason = match error.kind() {
-            ErrorKind::CrossesDevices => "it leaves the root".to_owned(),
-            ErrorKind::StorageFull => {
-                "the disk is full; free space there and run the same command again".to_owned()
-            }
-            ErrorKind::QuotaExceeded => {
-                "the quota there is used up; free space and run the same command again".to_owned()
-            }
-            _ => plain(error),
-        };
+        let known = KNOWN.iter().find(|(kind, _)| *kind == error.kind());
+        let reason = known.map_or_else(|| plain(error), |(_, text)| (*text).to_owned());
         Self {
             action,
             path: path.to_owned(),
@@ -207,6 +199,19 @@ impl FileAction {
         }
     }
 }
+
+/// Errors of the system that say too little to users.
+const KNOWN: [(ErrorKind, &str); 3] = [
+    (ErrorKind::CrossesDevices, "it leaves the root"),
+    (
+        ErrorKind::StorageFull,
+        "the disk is full; free space there and run the same command again",
+    ),
+    (
+        ErrorKind::QuotaExceeded,
+        "the quota there is used up; free space and run the same command again",
+    ),
+];
 
 /// Returns the system's error text in lower case, without its number.
 fn plain(error: &io::Error) -> String {

@@ -73,7 +73,7 @@ fn packets_of_a_copy_cross_the_boundaries_of_ranges() {
     });
     show(
         &domains,
-        &["path", "a", "b", "--rate", "40Mb/s", "--hold", "1s"],
+        &["path", "a", "b", "--rate", "40Mb/s", "--hold", "3s"],
     );
     let has = |rate, patches| {
         domains.program_rates() == [rate]

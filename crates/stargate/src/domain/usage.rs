@@ -141,7 +141,7 @@ mod tests {
             children: Vec::new(),
             trace: Vec::new(),
             vector: "0s-2s 100kb/s".parse().unwrap(),
-            guard: core::time::Duration::ZERO,
+            guard: Duration::ZERO,
             hold_till: Instant::ZERO,
             decide_till: Instant::ZERO,
             stage: StoredStage::Holding,

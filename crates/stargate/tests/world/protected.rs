@@ -175,7 +175,9 @@ fn shared_access_port_has_room_for_both_legs() {
             }
             // no offer was more than both legs can hold
             let all = world.nodes.values().flat_map(|node| &node.domain);
-            let mut keys = all.flat_map(Domain::reservations).map(|one| one.key());
+            let mut keys = all
+                .flat_map(Domain::reservations)
+                .map(lighthaul_stargate::Reservation::key);
             assert!(keys.all(|key| key.attempt == 0), "{case}");
         }
     }
