@@ -58,87 +58,93 @@ fn copy_crosses_three_domains_one_of_which_is_killed() {
     stop(domains);
 }
 
-/// A second path between the same ports changes the rate of their circuit twice, at each of three devices.
-#[test]
-fn packets_of_a_copy_cross_the_boundaries_of_ranges() {
-    let Some(domains) = Domains::start("packets_of_a_copy_cross_the_boundaries_of_ranges") else {
-        return;
-    };
-    let first = ["path", "a", "b", "--rate", "40Mb/s", "--hold", "60s"];
-    let id = id_of(&show(&domains, &first));
-    becomes_true("the path is open", || domains.is_open());
-    let copy = start_copy(&domains);
-    becomes_true("the copy is on its way", || {
-        class_bytes(&domains) > BYTES / 16
-    });
-    show(
-        &domains,
-        &["path", "a", "b", "--rate", "40Mb/s", "--hold", "3s"],
-    );
-    let has = |rate, patches| {
-        domains.program_rates() == [rate]
-            && domains.switch.patches().len() == patches
-            && has_class(&domains, rate)
-    };
-    becomes_true("all devices carry both paths", || has(80_000_000, 4));
-    becomes_true("all devices carry one path", || has(40_000_000, 2));
-    let done = copy.finish().assert_succeeded();
-    let summary = event(done.out.last().unwrap());
-    let count = |name: &str| summary[name].as_u64().unwrap();
-    let (sent, resent) = (count("packets"), count("packets_resent"));
-    let dropped = count("buffer_drops");
-    println!(
-        "{sent} packets sent while the rate rose and fell, {resent} of them again; the receiving host dropped {dropped}"
-    );
-    assert!(sent > 20_000, "{summary}");
-    assert!(
-        resent <= dropped,
-        "packets were lost on the path: {summary}"
-    );
-    assert_eq!(domains.gate.closings(), 0, "the light went out");
-    show(&domains, &["path", "cancel", &id]);
-    assert_freed(&domains);
-    stop(domains);
-}
+/// Copies that must keep up with the time of their path.
+mod alone {
+    use super::*;
 
-/// No packet passes from `a` to `b` before the copy has its path.
-#[test]
-fn copy_books_its_own_path_and_releases_it() {
-    let Some(mut domains) = Domains::start("copy_books_its_own_path_and_releases_it") else {
-        return;
-    };
-    let memory = InMemory::new();
-    domains.far.target.clone_from(&memory.0);
-    assert!(!domains.is_open(), "packets pass without a path");
-    let source = domains.far.near.file("source", BYTES);
-    let place = domains.far.place("copy");
-    let socket = domains.socket("one");
-    let options = [
-        "--book-path",
-        "--domain-socket",
-        socket.to_str().unwrap(),
-        "--node",
-        "a",
-        "--far-node",
-        "b",
-        "--rate",
-        "40Mb/s",
-        "--json",
-    ];
-    let copy = domains
-        .far
-        .copy(&options, &[source.to_str().unwrap(), &place]);
-    let done = Running::start(copy).finish().assert_succeeded();
-    let events: Vec<_> = done.out.iter().map(|line| event(line)).collect();
-    let stages = events.iter().filter(|one| one["type"] == "path");
-    let stages: Vec<_> = stages.map(|one| one["stage"].as_str().unwrap()).collect();
-    assert_eq!(stages, ["committed", "released"]);
-    let start = events.iter().find(|one| one["type"] == "start").unwrap();
-    assert_eq!(start["protocol"], "vbtp");
-    let copied = fs::read(domains.far.target.join("copy")).unwrap();
-    assert!(copied == fs::read(&source).unwrap(), "the copy differs");
-    assert_freed(&domains);
-    stop(domains);
+    /// A second path between the same ports changes the rate of their circuit twice, at each of three devices.
+    #[test]
+    fn packets_of_a_copy_cross_the_boundaries_of_ranges() {
+        let Some(domains) = Domains::start("packets_of_a_copy_cross_the_boundaries_of_ranges")
+        else {
+            return;
+        };
+        let first = ["path", "a", "b", "--rate", "40Mb/s", "--hold", "60s"];
+        let id = id_of(&show(&domains, &first));
+        becomes_true("the path is open", || domains.is_open());
+        let copy = start_copy(&domains);
+        becomes_true("the copy is on its way", || {
+            class_bytes(&domains) > BYTES / 16
+        });
+        show(
+            &domains,
+            &["path", "a", "b", "--rate", "40Mb/s", "--hold", "3s"],
+        );
+        let has = |rate, patches| {
+            domains.program_rates() == [rate]
+                && domains.switch.patches().len() == patches
+                && has_class(&domains, rate)
+        };
+        becomes_true("all devices carry both paths", || has(80_000_000, 4));
+        becomes_true("all devices carry one path", || has(40_000_000, 2));
+        let done = copy.finish().assert_succeeded();
+        let summary = event(done.out.last().unwrap());
+        let count = |name: &str| summary[name].as_u64().unwrap();
+        let (sent, resent) = (count("packets"), count("packets_resent"));
+        let dropped = count("buffer_drops");
+        println!(
+            "{sent} packets sent while the rate rose and fell, {resent} of them again; the receiving host dropped {dropped}"
+        );
+        assert!(sent > 20_000, "{summary}");
+        assert!(
+            resent <= dropped,
+            "packets were lost on the path: {summary}"
+        );
+        assert_eq!(domains.gate.closings(), 0, "the light went out");
+        show(&domains, &["path", "cancel", &id]);
+        assert_freed(&domains);
+        stop(domains);
+    }
+
+    /// No packet passes from `a` to `b` before the copy has its path.
+    #[test]
+    fn copy_books_its_own_path_and_releases_it() {
+        let Some(mut domains) = Domains::start("copy_books_its_own_path_and_releases_it") else {
+            return;
+        };
+        let memory = InMemory::new();
+        domains.far.target.clone_from(&memory.0);
+        assert!(!domains.is_open(), "packets pass without a path");
+        let source = domains.far.near.file("source", BYTES);
+        let place = domains.far.place("copy");
+        let socket = domains.socket("one");
+        let options = [
+            "--book-path",
+            "--domain-socket",
+            socket.to_str().unwrap(),
+            "--node",
+            "a",
+            "--far-node",
+            "b",
+            "--rate",
+            "40Mb/s",
+            "--json",
+        ];
+        let copy = domains
+            .far
+            .copy(&options, &[source.to_str().unwrap(), &place]);
+        let done = Running::start(copy).finish().assert_succeeded();
+        let events: Vec<_> = done.out.iter().map(|line| event(line)).collect();
+        let stages = events.iter().filter(|one| one["type"] == "path");
+        let stages: Vec<_> = stages.map(|one| one["stage"].as_str().unwrap()).collect();
+        assert_eq!(stages, ["committed", "released"]);
+        let start = events.iter().find(|one| one["type"] == "start").unwrap();
+        assert_eq!(start["protocol"], "vbtp");
+        let copied = fs::read(domains.far.target.join("copy")).unwrap();
+        assert!(copied == fs::read(&source).unwrap(), "the copy differs");
+        assert_freed(&domains);
+        stop(domains);
+    }
 }
 
 /// Directory in memory. A loaded disk may sync a copy after the end of its path.
