@@ -3,7 +3,6 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use lighthaul_base::trc::{Step, Trc};
 use lighthaul_base::{Instant, Rate};
@@ -19,16 +18,16 @@ use crate::resources::Resources;
 /// Calendar of a domain, with the nodes of its border points.
 #[derive(Clone, Debug)]
 pub struct CalendarResources {
-    calendar: Calendar,
+    pub(crate) calendar: Calendar,
     ports: BTreeMap<PortId, NodeId>,
     owner: Owner,
     /// Paths that were searched already.
     paths: BTreeMap<Segment, Vec<Arc<Path>>>,
-    bookings: BTreeMap<Key, Booked>,
+    pub(crate) bookings: BTreeMap<Key, Booked>,
     /// Routes of an earlier run, by their reservations.
-    routes: BTreeMap<Key, Vec<u8>>,
+    pub(crate) routes: BTreeMap<Key, Vec<u8>>,
     /// Bookings of an earlier run whose guard times have no room.
-    unguarded: Vec<Key>,
+    pub(crate) unguarded: Vec<Key>,
     /// Number of the next booking.
     next: u64,
     /// Start of the history that the calendar has.
@@ -37,23 +36,23 @@ pub struct CalendarResources {
 
 /// Bookings of a reservation.
 #[derive(Clone, Debug)]
-struct Booked {
-    vector: Trc,
-    segments: Vec<BookedSegment>,
+pub(crate) struct Booked {
+    pub(crate) vector: Trc,
+    pub(crate) segments: Vec<BookedSegment>,
 }
 
 /// Booking of one segment.
 #[derive(Clone, Debug)]
-struct BookedSegment {
-    segment: Segment,
-    id: Id,
-    path: Arc<Path>,
+pub(crate) struct BookedSegment {
+    pub(crate) segment: Segment,
+    pub(crate) id: Id,
+    pub(crate) path: Arc<Path>,
     /// Number of the path among those between its border points.
-    route: u8,
+    pub(crate) route: u8,
     /// True if its guard times are booked.
-    has_guard: bool,
+    pub(crate) has_guard: bool,
     /// Time from which it takes capacity: that of the booking, if the vector had begun.
-    from: Instant,
+    pub(crate) from: Instant,
 }
 
 impl CalendarResources {
@@ -92,23 +91,6 @@ impl CalendarResources {
     pub fn bookings(&self, key: Key) -> impl Iterator<Item = Id> {
         let booked = self.bookings.get(&key).into_iter();
         booked.flat_map(|booked| booked.segments.iter().map(|one| one.id))
-    }
-
-    /// Returns the routes of a reservation, one for each segment: their numbers among the paths between its ports.
-    pub fn routes(&self, key: Key) -> Vec<u8> {
-        let booked = self.bookings.get(&key).into_iter();
-        let segments = booked.flat_map(|booked| &booked.segments);
-        segments.map(|one| one.route).collect()
-    }
-
-    /// Notes the routes of an earlier run, so that each vector is booked again where it was.
-    pub fn set_routes(&mut self, routes: BTreeMap<Key, Vec<u8>>) {
-        self.routes = routes;
-    }
-
-    /// Returns the reservations of an earlier run whose guard times have no room. Their increases may wait at the devices.
-    pub fn unguarded(&self) -> &[Key] {
-        &self.unguarded
     }
 
     fn paths(&mut self, segment: Segment) -> Result<Vec<Arc<Path>>, Refusal> {
@@ -182,7 +164,7 @@ impl CalendarResources {
     }
 
     /// Books a vector on all segments, or on none: on these routes, or on the first ones that have its capacity.
-    fn book_all(
+    pub(crate) fn book_all(
         &mut self,
         now: Instant,
         (segments, vector): (&[Segment], &Trc),
@@ -210,7 +192,7 @@ impl CalendarResources {
 
     /// Books a vector on this route, or on the first one that has its capacity. With guard times, each decrease frees
     /// capacity a guard time later. The time before `now` takes no capacity.
-    fn book(
+    pub(crate) fn book(
         &mut self,
         now: Instant,
         (segment, route): (Segment, Option<u8>),
@@ -240,46 +222,8 @@ impl CalendarResources {
         Err(Refusal::NoCapacity)
     }
 
-    /// Books a vector of an earlier run on its routes of that time. There it has room without guard times. If its routes
-    /// are unknown, guard times lead it to where it was first booked.
-    fn book_again(
-        &mut self,
-        now: Instant,
-        what: (&[Segment], &Trc),
-        routes: Option<&[u8]>,
-    ) -> Result<Booked, Refusal> {
-        if routes.is_some()
-            && let Ok(booked) = self.book_all(now, what, routes, false)
-        {
-            return Ok(booked);
-        }
-        if let Ok(booked) = self.book_all(now, what, None, true) {
-            return Ok(booked);
-        }
-        self.remove_guards();
-        let booked = self.book_all(now, what, routes, false);
-        booked.or_else(|_| self.book_all(now, what, None, false))
-    }
-
-    /// Removes the guard times of all bookings.
-    fn remove_guards(&mut self) {
-        let mut bookings = core::mem::take(&mut self.bookings);
-        for booked in bookings.values_mut() {
-            let steps = booked.vector.steps();
-            for one in booked.segments.iter_mut().filter(|one| one.has_guard) {
-                let _ = self.calendar.release(one.from, one.id);
-                // a part of what was booked has room
-                one.id = self
-                    .take(one.from, &one.path, steps.to_vec())
-                    .unwrap_or(one.id);
-                one.has_guard = false;
-            }
-        }
-        self.bookings = bookings;
-    }
-
     /// Books steps on a path, if it has their capacity.
-    fn take(&mut self, now: Instant, path: &Arc<Path>, steps: Vec<Step>) -> Option<Id> {
+    pub(crate) fn take(&mut self, now: Instant, path: &Arc<Path>, steps: Vec<Step>) -> Option<Id> {
         let id = Id(self.next);
         let ends = (steps.first()?.from, steps.last()?.till);
         let saved = SavedBooking {
@@ -291,50 +235,6 @@ impl CalendarResources {
         self.calendar.restore(now, id, saved).ok()?;
         self.next += 1;
         Some(id)
-    }
-
-    /// Adds guard times to a booking, on another route if only that has room for all of them. Returns false if one has no
-    /// room.
-    fn add_guard(&mut self, vector: &Trc, booked: &mut BookedSegment) -> bool {
-        if booked.has_guard || booked.path.guard().is_zero() {
-            return true;
-        }
-        let (from, segment) = (booked.from, booked.segment);
-        let _ = self.calendar.release(from, booked.id);
-        for route in [Some(booked.route), None] {
-            if let Ok(guarded) = self.book(from, (segment, route), vector, true) {
-                *booked = guarded;
-                return true;
-            }
-        }
-        self.add_some_guards(vector, booked)
-    }
-
-    /// Books a vector where it was, with each guard time that has room. Returns false if one has none.
-    fn add_some_guards(&mut self, vector: &Trc, booked: &mut BookedSegment) -> bool {
-        let (from, path) = (booked.from, Arc::clone(&booked.path));
-        let steps = vector.steps();
-        let mut guards = alloc::vec![Duration::ZERO; steps.len()];
-        let mut present = steps.to_vec();
-        // what was booked has room
-        booked.id = self.take(from, &path, present.clone()).unwrap_or(booked.id);
-        for nth in 0..steps.len() {
-            guards[nth] = path.guard();
-            let more = guard::trail_of(steps, |nth| guards[nth]);
-            if more == present {
-                continue;
-            }
-            let _ = self.calendar.release(from, booked.id);
-            let taken = self.take(from, &path, more.clone());
-            if taken.is_some() {
-                present = more;
-            } else {
-                guards[nth] = Duration::ZERO;
-            }
-            let id = taken.or_else(|| self.take(from, &path, present.clone()));
-            booked.id = id.unwrap_or(booked.id);
-        }
-        !guards.contains(&Duration::ZERO)
     }
 
     /// Frees the bookings of a vector from `now` on, except for a guard time after what the devices have begun.
@@ -455,19 +355,7 @@ impl Resources for CalendarResources {
     }
 
     fn add_guards(&mut self) {
-        // the restart is complete
-        self.routes.clear();
-        let mut bookings = core::mem::take(&mut self.bookings);
-        for (key, booked) in &mut bookings {
-            let mut has_guard = true;
-            for one in &mut booked.segments {
-                has_guard &= self.add_guard(&booked.vector, one);
-            }
-            if !has_guard {
-                self.unguarded.push(*key);
-            }
-        }
-        self.bookings = bookings;
+        self.add_all_guards();
     }
 
     fn commit(&mut self, _now: Instant, _key: Key) {}
@@ -511,6 +399,7 @@ mod tests {
     use alloc::borrow::ToOwned;
     use alloc::format;
     use alloc::vec;
+    use core::time::Duration;
 
     use lighthaul_calendar::{Config, Limits, Link, Topology};
 

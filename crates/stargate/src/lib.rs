@@ -35,6 +35,7 @@ pub mod key;
 pub mod message;
 pub mod offer;
 pub mod outbox;
+mod rebooking;
 pub mod record;
 pub mod refusal;
 pub mod request;

@@ -468,35 +468,13 @@ fn unread() -> Trc {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::devices::example::{change, segment};
     use lighthaul_circuit::driver::{Capabilities, CountedBytes, InstalledCircuit};
     use lighthaul_circuit::sim_device::{FaultModel, SimDevice, SimFault};
-    use lighthaul_stargate::{CorrelationId, DomainId, PortId};
-
-    use super::*;
 
     const IN: Segment = segment(1, 2);
     const OUT: Segment = segment(2, 1);
-
-    const fn segment(ingress: u32, egress: u32) -> Segment {
-        Segment {
-            ingress: PortId(ingress),
-            egress: PortId(egress),
-        }
-    }
-
-    fn change(id: u128, segment: Segment, mbps: u64) -> RateChange {
-        let key = Key {
-            source: DomainId(1),
-            id: CorrelationId(id),
-            attempt: 0,
-            leg: 0,
-        };
-        RateChange {
-            circuit: (key, 0),
-            segment,
-            rate: Rate::from_bps(mbps * 1_000_000),
-        }
-    }
 
     /// Returns a device of 1 Gb/s with both directions, and its driver.
     fn devices() -> (DrivenDevices, SimDevice) {

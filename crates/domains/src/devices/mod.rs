@@ -19,4 +19,6 @@ pub use parallel::ParallelDevices;
 pub use recording::{Recorded, RecordingDevices};
 
 #[cfg(test)]
+mod example;
+#[cfg(test)]
 mod tests;

@@ -289,10 +289,10 @@ mod tests {
     use lighthaul_circuit::driver::{Change, CountedBytes, InstalledCircuit};
     use lighthaul_circuit::error::Result;
     use lighthaul_io::host::panics;
-    use lighthaul_stargate::{CorrelationId, DomainId, PortId};
     use lighthaul_testkit::allowance;
 
     use super::*;
+    use crate::devices::example;
 
     /// Device that reports each change, and that waits for a permission before it returns.
     #[derive(Debug)]
@@ -334,24 +334,11 @@ mod tests {
     }
 
     fn segment(egress: u32) -> Segment {
-        Segment {
-            ingress: PortId(1),
-            egress: PortId(egress),
-        }
+        example::segment(1, egress)
     }
 
     fn change(id: u128, egress: u32, mbps: u64) -> RateChange {
-        let key = Key {
-            source: DomainId(1),
-            id: CorrelationId(id),
-            attempt: 0,
-            leg: 0,
-        };
-        RateChange {
-            circuit: (key, 0),
-            segment: segment(egress),
-            rate: Rate::from_bps(mbps * 1_000_000),
-        }
+        example::change(id, segment(egress), mbps)
     }
 
     /// Ends of the channels of a device: begins of its changes, and permissions to end them.

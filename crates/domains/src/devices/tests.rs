@@ -10,12 +10,11 @@ use lighthaul_calendar::{Calendar, Config, Link, Owner, Topology};
 use lighthaul_circuit::driver::{Capabilities, CountedBytes, Driver};
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_stargate::offer::Demand;
-use lighthaul_stargate::{
-    Agent, CalendarResources, CorrelationId, DomainId, Key, PortId, Resources, Segment,
-};
+use lighthaul_stargate::{Agent, CalendarResources, PortId, Resources, Segment};
 
 use super::SegmentCircuit;
 use super::driven::DrivenDevices;
+use super::example::{key, segment};
 
 #[test]
 fn granted_vectors_are_kept_by_devices_with_guard_times() {
@@ -387,22 +386,6 @@ fn kbps(number: u64) -> Option<Rate> {
 
 fn at(tick: u64) -> Instant {
     Instant::from_nanos(tick * TICK)
-}
-
-const fn key(id: u128) -> Key {
-    Key {
-        source: DomainId(1),
-        id: CorrelationId(id),
-        attempt: 0,
-        leg: 0,
-    }
-}
-
-const fn segment(ingress: u32, egress: u32) -> Segment {
-    Segment {
-        ingress: PortId(ingress),
-        egress: PortId(egress),
-    }
 }
 
 const INTERFACES: [&str; 2] = ["eth1", "eth2"];

@@ -1,0 +1,136 @@
+//! Bookings of an earlier run, made again after a restart.
+//!
+//! All vectors are booked first, without guard times and where they were, so that none is lost. Then each gets the guard
+//! times that have room.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_base::trc::Trc;
+
+use crate::calendar_resources::{Booked, BookedSegment, CalendarResources};
+use crate::guard;
+use crate::key::{Key, Segment};
+use crate::refusal::Refusal;
+
+impl CalendarResources {
+    /// Returns the routes of a reservation, one for each segment: their numbers among the paths between its ports.
+    pub fn routes(&self, key: Key) -> Vec<u8> {
+        let booked = self.bookings.get(&key).into_iter();
+        let segments = booked.flat_map(|booked| &booked.segments);
+        segments.map(|one| one.route).collect()
+    }
+
+    /// Notes the routes of an earlier run, so that each vector is booked again where it was.
+    pub fn set_routes(&mut self, routes: BTreeMap<Key, Vec<u8>>) {
+        self.routes = routes;
+    }
+
+    /// Returns the reservations of an earlier run whose guard times have no room. Their increases may wait at the devices.
+    pub fn unguarded(&self) -> &[Key] {
+        &self.unguarded
+    }
+
+    /// Books a vector of an earlier run on its routes of that time. There it has room without guard times. If its routes
+    /// are unknown, guard times lead it to where it was first booked.
+    pub(crate) fn book_again(
+        &mut self,
+        now: Instant,
+        what: (&[Segment], &Trc),
+        routes: Option<&[u8]>,
+    ) -> Result<Booked, Refusal> {
+        if routes.is_some()
+            && let Ok(booked) = self.book_all(now, what, routes, false)
+        {
+            return Ok(booked);
+        }
+        if let Ok(booked) = self.book_all(now, what, None, true) {
+            return Ok(booked);
+        }
+        self.remove_guards();
+        let booked = self.book_all(now, what, routes, false);
+        booked.or_else(|_| self.book_all(now, what, None, false))
+    }
+
+    /// Removes the guard times of all bookings.
+    fn remove_guards(&mut self) {
+        let mut bookings = core::mem::take(&mut self.bookings);
+        for booked in bookings.values_mut() {
+            let steps = booked.vector.steps();
+            for one in booked.segments.iter_mut().filter(|one| one.has_guard) {
+                let _ = self.calendar.release(one.from, one.id);
+                // a part of what was booked has room
+                one.id = self
+                    .take(one.from, &one.path, steps.to_vec())
+                    .unwrap_or(one.id);
+                one.has_guard = false;
+            }
+        }
+        self.bookings = bookings;
+    }
+
+    /// Adds guard times to a booking, on another route if only that has room for all of them. Returns false if one has no
+    /// room.
+    fn add_guard(&mut self, vector: &Trc, booked: &mut BookedSegment) -> bool {
+        if booked.has_guard || booked.path.guard().is_zero() {
+            return true;
+        }
+        let (from, segment) = (booked.from, booked.segment);
+        let _ = self.calendar.release(from, booked.id);
+        for route in [Some(booked.route), None] {
+            if let Ok(guarded) = self.book(from, (segment, route), vector, true) {
+                *booked = guarded;
+                return true;
+            }
+        }
+        self.add_some_guards(vector, booked)
+    }
+
+    /// Books a vector where it was, with each guard time that has room. Returns false if one has none.
+    fn add_some_guards(&mut self, vector: &Trc, booked: &mut BookedSegment) -> bool {
+        let (from, path) = (booked.from, Arc::clone(&booked.path));
+        let steps = vector.steps();
+        let mut guards = vec![Duration::ZERO; steps.len()];
+        let mut present = steps.to_vec();
+        // what was booked has room
+        booked.id = self.take(from, &path, present.clone()).unwrap_or(booked.id);
+        for nth in 0..steps.len() {
+            guards[nth] = path.guard();
+            let more = guard::trail_of(steps, |nth| guards[nth]);
+            if more == present {
+                continue;
+            }
+            let _ = self.calendar.release(from, booked.id);
+            let taken = self.take(from, &path, more.clone());
+            if taken.is_some() {
+                present = more;
+            } else {
+                guards[nth] = Duration::ZERO;
+            }
+            let id = taken.or_else(|| self.take(from, &path, present.clone()));
+            booked.id = id.unwrap_or(booked.id);
+        }
+        !guards.contains(&Duration::ZERO)
+    }
+
+    /// Adds the guard times of all bookings of an earlier run that have room.
+    pub(crate) fn add_all_guards(&mut self) {
+        // the restart is complete
+        self.routes.clear();
+        let mut bookings = core::mem::take(&mut self.bookings);
+        for (key, booked) in &mut bookings {
+            let mut has_guard = true;
+            for one in &mut booked.segments {
+                has_guard &= self.add_guard(&booked.vector, one);
+            }
+            if !has_guard {
+                self.unguarded.push(*key);
+            }
+        }
+        self.bookings = bookings;
+    }
+}
