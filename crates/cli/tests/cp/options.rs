@@ -183,7 +183,7 @@ fn write_error_on_standard_output_is_a_failure() {
         let text = String::from_utf8_lossy(&outcome.stderr);
         assert_eq!(outcome.status.code(), Some(11), "{options:?}: {text}");
         assert!(
-            text.contains("cannot write standard output: no space left"),
+            text.contains("cannot write standard output: the disk is full"),
             "{options:?}: {text}"
         );
     }
@@ -203,7 +203,7 @@ fn write_error_on_standard_output_is_a_failure() {
         let text = String::from_utf8_lossy(&outcome.stderr);
         assert_eq!(outcome.status.code(), Some(11), "{words:?}: {text}");
         assert!(
-            text.starts_with("lighthaul: cannot write standard output: no space left"),
+            text.starts_with("lighthaul: cannot write standard output: the disk is full"),
             "{words:?}: {text}"
         );
     }

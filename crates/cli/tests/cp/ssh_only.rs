@@ -359,23 +359,25 @@ fn ssh_processes(parent: u32) -> Vec<u32> {
 /// Returns the ssh processes below `parent`: start in ticks, and number.
 fn started_below(parent: u32) -> Vec<(u64, u32)> {
     let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // NUMBER (NAME) STATE PARENT, and 17 others before the start
-        let Some((name, rest)) = stat.split_once(") ") else {
-            continue;
-        };
-        let fields: Vec<&str> = rest.split(' ').collect();
-        if fields[1].parse() != Ok(parent) {
-            continue;
+    let tasks = fs::read_dir(format!("/proc/{parent}/task"));
+    for task in tasks.into_iter().flatten().flatten() {
+        let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for child in children.split_whitespace() {
+            let number = child.parse().unwrap();
+            found.extend(start_of_ssh(number).map(|start| (start, number)));
+            found.extend(started_below(number));
         }
-        let number = entry.file_name().to_str().unwrap().parse().unwrap();
-        if name.ends_with("(ssh") {
-            found.push((fields[19].parse().unwrap(), number));
-        }
-        found.extend(started_below(number));
     }
     found
+}
+
+/// Returns the start of a process in ticks, if it is ssh.
+fn start_of_ssh(number: u32) -> Option<u64> {
+    // NUMBER (NAME) STATE PARENT, and 17 others before the start
+    let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    let (name, rest) = stat.split_once(") ")?;
+    let start = rest.split(' ').nth(19)?;
+    name.ends_with("(ssh").then(|| start.parse().unwrap())
 }
 
 #[test]
