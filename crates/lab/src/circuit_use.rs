@@ -12,7 +12,7 @@ use lighthaul_plot::curve::Curve;
 use lighthaul_plot::panel::{Axis, Panel};
 use lighthaul_plot::sheet::Sheet;
 use lighthaul_proto::vbtp::{Config, Framing};
-use lighthaul_sim::{LinkConfig, World, WorldConfig};
+use lighthaul_sim::{LinkConfig, PathConfig, Simulation};
 use lighthaul_workload::circuit::{CircuitCopy, CircuitReceiver, CircuitSender, TAG_LEN};
 use serde::Deserialize;
 
@@ -34,7 +34,7 @@ pub struct CircuitPlan {
     margin_percent: u32,
     rate: Rate,
     config: Config,
-    path: WorldConfig,
+    path: PathConfig,
     series: Vec<Series>,
 }
 
@@ -112,7 +112,7 @@ impl CircuitPlan {
         let mut path = self.path;
         path.there.loss_ppb = series.loss_ppb;
         let sender = CircuitSender::new(Instant::ZERO, copy, trc.clone());
-        let mut world = World::new(sender, CircuitReceiver::new(copy), &path, SEED);
+        let mut world = Simulation::new(sender, CircuitReceiver::new(copy), &path, SEED);
         world.run(Instant::from_nanos(u64::MAX / 2), |_, _| ());
         assert!(world.left().is_complete(), "a simulated copy completes");
         let carried = trc.bytes_between(trc.start(), trc.end());
@@ -189,7 +189,7 @@ impl Settings {
                 "`overhead` must be at least {TAG_LEN}, and `object` above zero"
             ));
         }
-        let path = WorldConfig {
+        let path = PathConfig {
             there: LinkConfig {
                 rate: Some(rate),
                 delay: rtt / 2,
@@ -199,7 +199,7 @@ impl Settings {
             stream_delay: rtt / 2,
             stream_rate: Some(rate),
             overhead_len: self.packet.overhead - TAG_LEN,
-            ..WorldConfig::default()
+            ..PathConfig::default()
         };
         Ok(CircuitPlan {
             name: name.into(),

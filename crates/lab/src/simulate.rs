@@ -5,7 +5,7 @@ use lighthaul_base::{Instant, Rate};
 use lighthaul_proto::rbudp::model::{self, Path};
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
 use lighthaul_proto::rbudp::{Config, FeedbackConfig, Framing, Receiver, Sender};
-use lighthaul_sim::{HostConfig, LinkConfig, Predictions, World, WorldConfig};
+use lighthaul_sim::{HostConfig, LinkConfig, PathConfig, Predictions, Simulation};
 
 use crate::plan::{Case, Plan, Series};
 use crate::table::{EMULATION, EXPECTED, MODEL, SIMULATION, Table};
@@ -112,7 +112,7 @@ fn run(case: &Case, seed: u64) -> (f64, Predictions) {
         loss_ppb: case.loss_ppb,
         ..LinkConfig::default()
     };
-    let world = WorldConfig {
+    let world = PathConfig {
         there,
         stream_delay: delay,
         stream_rate: Some(case.link),
@@ -124,11 +124,11 @@ fn run(case: &Case, seed: u64) -> (f64, Predictions) {
             nice: case.nice,
             arrival: case.arrival,
         },
-        ..WorldConfig::default()
+        ..PathConfig::default()
     };
     let sender = Sender::new(Instant::ZERO, config, seed);
     let receiver = Receiver::new(Instant::ZERO, config, seed);
-    let mut world = World::new(sender, receiver, &world, seed);
+    let mut world = Simulation::new(sender, receiver, &world, seed);
     let end = world.run(Instant::from_nanos(u64::MAX / 2), |_, _| ());
     assert_eq!(world.left().missing(), 0, "a simulated transfer completes");
     (end.as_secs_f64(), world.host().predictions())

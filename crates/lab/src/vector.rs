@@ -13,7 +13,7 @@ use lighthaul_plot::panel::{Axis, Panel};
 use lighthaul_plot::sheet::Sheet;
 use lighthaul_proto::vbtp::wire::HEAD_LEN;
 use lighthaul_proto::vbtp::{Config, Framing, Receiver, Sender};
-use lighthaul_sim::{LinkConfig, World, WorldConfig};
+use lighthaul_sim::{LinkConfig, PathConfig, Simulation};
 use serde::Deserialize;
 
 use crate::error::Result;
@@ -33,7 +33,7 @@ pub struct VectorPlan {
     /// Time span of a point.
     bin: Duration,
     config: Config,
-    path: WorldConfig,
+    path: PathConfig,
     series: Vec<Series>,
 }
 
@@ -112,7 +112,7 @@ impl VectorPlan {
             sent: vec![[0; 2]; count],
         };
         let receiver = Receiver::new(Instant::ZERO, self.config, SEED);
-        let mut world = World::new(sender, receiver, &path, SEED);
+        let mut world = Simulation::new(sender, receiver, &path, SEED);
         world.run(Instant::from_nanos(u64::MAX / 2), |_, _| ());
         assert_eq!(
             world.left().sender.missing(),
@@ -212,7 +212,7 @@ impl Settings {
             rtt,
             object_len(&trc, self.margin, &self.packet),
         )?;
-        let path = WorldConfig {
+        let path = PathConfig {
             there: LinkConfig {
                 rate: Some(rate),
                 delay: rtt / 2,
@@ -222,7 +222,7 @@ impl Settings {
             stream_delay: rtt / 2,
             stream_rate: Some(rate),
             overhead_len: self.packet.overhead,
-            ..WorldConfig::default()
+            ..PathConfig::default()
         };
         let series = self.series.into_iter().map(|series| {
             Ok(Series {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant as Stopwatch};
 
 use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Via};
 use lighthaul_proto::rbudp::{Config, Framing, Receiver, Sender};
-use lighthaul_sim::{LinkConfig, World, WorldConfig};
+use lighthaul_sim::{LinkConfig, PathConfig, Simulation};
 
 fn main() {
     if std::env::args().any(|arg| arg == "--test") {
@@ -69,15 +69,15 @@ fn simulation() {
         loss_ppb: 1_000_000,
         ..LinkConfig::default()
     };
-    let world = WorldConfig {
+    let world = PathConfig {
         there,
         stream_delay: delay,
         overhead_len: 28,
-        ..WorldConfig::default()
+        ..PathConfig::default()
     };
     let sender = Sender::new(Instant::ZERO, config, 1);
     let receiver = Receiver::new(Instant::ZERO, config, 1);
-    let mut world = World::new(sender, receiver, &world, 1);
+    let mut world = Simulation::new(sender, receiver, &world, 1);
     let watch = Stopwatch::now();
     let end = world.run(Instant::from_nanos(u64::MAX / 2), |_, _| ());
     let wall = watch.elapsed();

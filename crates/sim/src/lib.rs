@@ -4,7 +4,7 @@
 //! - [`host`]: a receiving host of limited speed
 //! - [`processor`]: the processor of such a host, scheduled as by Linux 2.6
 //! - [`event_queue`]: the queue of future events
-//! - [`network`]: many [`flow`]s over shared links, each along its [`route`]; [`world`]: a network of one flow
+//! - [`network`]: many [`flow`]s over shared links, each along its [`route`]; [`simulation`]: a network of one flow
 //! - [`trace`]: goodput of each flow over time
 //! - [`ledger`]: proof that every byte was placed once and at its own offset
 #![no_std]
@@ -21,8 +21,8 @@ pub mod mixed;
 pub mod network;
 pub mod processor;
 pub mod route;
+pub mod simulation;
 pub mod trace;
-pub mod world;
 
 mod machine;
 
@@ -37,5 +37,5 @@ pub use mixed::Mixed;
 pub use network::Network;
 pub use processor::{Predictions, Processor};
 pub use route::RouteConfig;
+pub use simulation::{PathConfig, Simulation};
 pub use trace::Trace;
-pub use world::{World, WorldConfig};

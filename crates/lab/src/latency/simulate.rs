@@ -16,7 +16,7 @@ use lighthaul_proto::fec::{self, Code, Late};
 use lighthaul_proto::rbudp::plan::StreamDemand;
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
 use lighthaul_proto::rbudp::{Config, Framing, Receiver, ReceiverEvent, Sender, SenderEvent};
-use lighthaul_sim::{FlowEvent, LinkConfig, World, WorldConfig};
+use lighthaul_sim::{FlowEvent, LinkConfig, PathConfig, Simulation};
 use lighthaul_workload::feed::Feed;
 
 use super::plan::{Carrier, LatencyPlan, Series};
@@ -84,7 +84,7 @@ pub fn point(plan: &LatencyPlan, series: &Series, loss_ppb: u64) -> Result<Outco
     })
 }
 
-fn world(plan: &LatencyPlan, loss_ppb: u64) -> WorldConfig {
+fn world(plan: &LatencyPlan, loss_ppb: u64) -> PathConfig {
     let there = LinkConfig {
         rate: Some(plan.link),
         delay: plan.rtt / 2,
@@ -92,11 +92,11 @@ fn world(plan: &LatencyPlan, loss_ppb: u64) -> WorldConfig {
         loss_ppb,
         ..LinkConfig::default()
     };
-    WorldConfig {
+    PathConfig {
         there,
         stream_delay: plan.rtt / 2,
         overhead_len: OVERHEAD_LEN,
-        ..WorldConfig::default()
+        ..PathConfig::default()
     }
 }
 
@@ -119,7 +119,7 @@ fn messages(plan: &LatencyPlan, code: Code, linger: Duration, loss_ppb: u64) -> 
     let feed = Feed::new(config, plan.every, plan.messages, len..=len);
     let receiver = fec::Receiver::new(Instant::ZERO, config, SEED);
     let mut latencies = Vec::new();
-    let mut world = World::new(feed, receiver, &world(plan, loss_ppb), SEED);
+    let mut world = Simulation::new(feed, receiver, &world(plan, loss_ppb), SEED);
     world.run(FOR_EVER, |now, heard| {
         if let FlowEvent::Right(fec::ReceiverEvent::Message(arrived)) = heard {
             latencies.push(now.since(arrived.since));
@@ -168,7 +168,7 @@ fn payloads(
         let begin = free.max(first + each);
         let sender = Sender::new(Instant::ZERO, config, payload);
         let receiver = Receiver::new(Instant::ZERO, config, payload);
-        let mut world = World::new(sender, receiver, &world(plan, loss_ppb), SEED + payload);
+        let mut world = Simulation::new(sender, receiver, &world(plan, loss_ppb), SEED + payload);
         let (mut came, mut done) = (Duration::ZERO, Duration::ZERO);
         world.run(FOR_EVER, |now, heard| match heard {
             FlowEvent::Right(ReceiverEvent::Complete) => came = now.since(Instant::ZERO),

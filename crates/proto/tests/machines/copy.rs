@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use lighthaul_base::{Endpoint, Instant};
-use lighthaul_sim::{FlowEvent, World, WorldConfig};
+use lighthaul_sim::{FlowEvent, PathConfig, Simulation};
 
 /// Events of both machines, in order.
 pub(crate) type Story<L, R> = Vec<FlowEvent<<L as Endpoint>::Event, <R as Endpoint>::Event>>;
@@ -12,10 +12,10 @@ pub(crate) type Story<L, R> = Vec<FlowEvent<<L as Endpoint>::Event, <R as Endpoi
 pub(crate) fn run<L: Endpoint, R: Endpoint>(
     left: L,
     right: R,
-    path: &WorldConfig,
+    path: &PathConfig,
     seed: u64,
-) -> (World<L, R>, Story<L, R>) {
-    let mut world = World::new(left, right, path, seed).with_ledger();
+) -> (Simulation<L, R>, Story<L, R>) {
+    let mut world = Simulation::new(left, right, path, seed).with_ledger();
     let mut story = Vec::new();
     world.run(Instant::from_nanos(u64::MAX / 2), |_, event| {
         story.push(event);
@@ -25,7 +25,7 @@ pub(crate) fn run<L: Endpoint, R: Endpoint>(
 
 /// Asserts that every byte was placed, and that both owners were notified.
 pub(crate) fn assert_whole<L: Endpoint, R: Endpoint>(
-    world: &World<L, R>,
+    world: &Simulation<L, R>,
     story: &[FlowEvent<L::Event, R::Event>],
     object_len: u64,
     ends: (L::Event, R::Event),

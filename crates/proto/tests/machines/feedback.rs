@@ -7,7 +7,7 @@ use lighthaul_base::{Absence, Endpoint, Instant, Load, Message, Rate};
 use lighthaul_proto::rbudp::pause::{Pause, PauseMessage};
 use lighthaul_proto::rbudp::wire::pause_message;
 use lighthaul_proto::rbudp::{Config, FeedbackConfig, Framing, Receiver, Sender, SenderEvent};
-use lighthaul_sim::{HostConfig, World, WorldConfig};
+use lighthaul_sim::{HostConfig, PathConfig, Simulation};
 use proptest::prelude::*;
 
 use crate::path::gigabit;
@@ -34,8 +34,8 @@ fn config(object_len: u64, rtt: Duration) -> Config {
     }
 }
 
-fn path(rtt: Duration, host: HostConfig) -> WorldConfig {
-    WorldConfig {
+fn path(rtt: Duration, host: HostConfig) -> PathConfig {
+    PathConfig {
         host,
         ..gigabit(rtt / 2)
     }
@@ -50,14 +50,14 @@ fn busy(competitors: u32) -> HostConfig {
     }
 }
 
-fn world(config: Config, world: &WorldConfig, seed: u64) -> World<Sender, Receiver> {
+fn world(config: Config, world: &PathConfig, seed: u64) -> Simulation<Sender, Receiver> {
     let sender = Sender::new(Instant::ZERO, config, seed);
     let receiver = Receiver::new(Instant::ZERO, config, seed);
-    World::new(sender, receiver, world, seed).with_ledger()
+    Simulation::new(sender, receiver, world, seed).with_ledger()
 }
 
 /// Runs a transfer to its end. Returns its world and the duration in seconds.
-fn run(config: Config, path: &WorldConfig, seed: u64) -> (World<Sender, Receiver>, f64) {
+fn run(config: Config, path: &PathConfig, seed: u64) -> (Simulation<Sender, Receiver>, f64) {
     let mut world = world(config, path, seed);
     let end = world.run(Instant::from_nanos(u64::MAX / 2), |_, _| ());
     assert!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_proto::rbudp::model::{self, Path};
 use lighthaul_proto::rbudp::{Config, Framing, Receiver, Sender};
-use lighthaul_sim::World;
+use lighthaul_sim::Simulation;
 
 use crate::path::gigabit;
 
@@ -35,7 +35,7 @@ fn simulate(total: u64, mbps: u64, loss_ppb: u64, seeds: u64) -> f64 {
     let run = |seed| {
         let sender = Sender::new(Instant::ZERO, config, seed);
         let receiver = Receiver::new(Instant::ZERO, config, seed);
-        let mut world = World::new(sender, receiver, &world, seed);
+        let mut world = Simulation::new(sender, receiver, &world, seed);
         let end = world.run(Instant::from_nanos(u64::MAX / 2), |_, _| ());
         assert_eq!(world.left().missing(), 0);
         end.as_secs_f64()

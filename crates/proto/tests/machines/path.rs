@@ -3,27 +3,27 @@
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_sim::{BurstLoss, LinkConfig, Reorder, WorldConfig};
+use lighthaul_sim::{BurstLoss, LinkConfig, PathConfig, Reorder};
 use proptest::prelude::*;
 
 /// Returns a path of 1 Gb/s with a queue of 1 MiB.
-pub(crate) fn gigabit(delay: Duration) -> WorldConfig {
+pub(crate) fn gigabit(delay: Duration) -> PathConfig {
     let there = LinkConfig {
         rate: Some(Rate::from_mbps(1000)),
         delay,
         queue_bytes_max: 1 << 20,
         ..LinkConfig::default()
     };
-    WorldConfig {
+    PathConfig {
         there,
         stream_delay: delay,
         overhead_len: 28,
-        ..WorldConfig::default()
+        ..PathConfig::default()
     }
 }
 
 /// Generates the same path with any mixture of datagram faults.
-pub(crate) fn any_path() -> impl Strategy<Value = WorldConfig> {
+pub(crate) fn any_path() -> impl Strategy<Value = PathConfig> {
     let delay = (0_u64..60_000).prop_map(Duration::from_micros);
     let late = (0_u64..200_000_000, 0_u64..20_000);
     let bad = (
@@ -48,6 +48,6 @@ pub(crate) fn any_path() -> impl Strategy<Value = WorldConfig> {
             duplicate_ppb,
             ..path.there
         };
-        WorldConfig { there, ..path }
+        PathConfig { there, ..path }
     })
 }

@@ -6,7 +6,7 @@ use lighthaul_base::{Endpoint, Instant, Load, Rate, Span};
 use lighthaul_proto::rbudp::{
     Config, Framing, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
-use lighthaul_sim::{FlowEvent, HostConfig, World, WorldConfig};
+use lighthaul_sim::{FlowEvent, HostConfig, PathConfig, Simulation};
 use proptest::prelude::*;
 
 use crate::copy;
@@ -32,13 +32,13 @@ fn config(object_len: u64) -> Config {
 }
 
 /// Runs a transfer to its end. Returns its world and the events.
-fn run(config: Config, path: &WorldConfig, seed: u64) -> (World<Sender, Receiver>, Vec<Event>) {
+fn run(config: Config, path: &PathConfig, seed: u64) -> (Simulation<Sender, Receiver>, Vec<Event>) {
     let sender = Sender::new(Instant::ZERO, config, seed);
     let receiver = Receiver::new(Instant::ZERO, config, seed);
     copy::run(sender, receiver, path, seed)
 }
 
-fn assert_whole(world: &World<Sender, Receiver>, heard: &[Event], object_len: u64) {
+fn assert_whole(world: &Simulation<Sender, Receiver>, heard: &[Event], object_len: u64) {
     let ends = (SenderEvent::Complete, ReceiverEvent::Complete);
     copy::assert_whole(world, heard, object_len, ends);
 }
@@ -113,7 +113,7 @@ fn dead_path_reports_barren_blasts() {
     world.there.loss_ppb = 1_000_000_000;
     let config = config(100_000);
     let sender = Sender::new(Instant::ZERO, config, 1);
-    let mut world = World::new(sender, Receiver::new(Instant::ZERO, config, 1), &world, 1);
+    let mut world = Simulation::new(sender, Receiver::new(Instant::ZERO, config, 1), &world, 1);
     let mut barren = 0;
     world.run(Instant::from_nanos(1_000_000_000), |_, event| {
         barren += u16::from(matches!(event, FlowEvent::Left(SenderEvent::Barren { .. })));
@@ -127,7 +127,7 @@ fn full_backlog_stops_sender_and_empty_one_resumes_it() {
     let config = config(5_000_000);
     let sender = Sender::new(Instant::ZERO, config, 1);
     let receiver = Receiver::new(Instant::ZERO, config, 1);
-    let mut world = World::new(sender, receiver, &gigabit(Duration::from_millis(5)), 1);
+    let mut world = Simulation::new(sender, receiver, &gigabit(Duration::from_millis(5)), 1);
     let load = |backlog_bytes| Load {
         backlog_bytes,
         backlog_bytes_max: 100,
@@ -160,7 +160,7 @@ fn new_rate_applies_within_a_blast() {
     let config = config(50_000_000);
     let sender = Sender::new(Instant::ZERO, config, 1);
     let receiver = Receiver::new(Instant::ZERO, config, 1);
-    let mut world = World::new(sender, receiver, &gigabit(Duration::from_millis(1)), 1);
+    let mut world = Simulation::new(sender, receiver, &gigabit(Duration::from_millis(1)), 1);
     world.run(Instant::from_nanos(100_000_000), |_, _| ());
     let sent = world.left().sent();
     world.handle_rate(
@@ -190,7 +190,7 @@ fn differing_object_lengths_fail() {
     for (left, right) in [(10_000, 20_000), (20_000, 10_000)] {
         let sender = Sender::new(Instant::ZERO, config(left), 1);
         let receiver = Receiver::new(Instant::ZERO, config(right), 1);
-        let mut world = World::new(sender, receiver, &gigabit(Duration::from_millis(5)), 1);
+        let mut world = Simulation::new(sender, receiver, &gigabit(Duration::from_millis(5)), 1);
         let mut failed = false;
         world.run(Instant::from_nanos(10_000_000_000), |_, event| {
             failed |= matches!(

@@ -7,7 +7,7 @@ use lighthaul_proto::sabul::{
     Config, Framing, Memory, Mode, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
 use lighthaul_sim::{
-    FlowConfig, FlowEvent, LinkConfig, Network, RouteConfig, Trace, World, WorldConfig,
+    FlowConfig, FlowEvent, LinkConfig, Network, PathConfig, RouteConfig, Simulation, Trace,
 };
 use proptest::prelude::*;
 
@@ -35,13 +35,13 @@ fn config(object_len: u64, delay: Duration) -> Config {
 }
 
 /// Runs a transfer to its end. Returns its world and the events.
-fn run(config: Config, path: &WorldConfig, seed: u64) -> (World<Sender, Receiver>, Vec<Event>) {
+fn run(config: Config, path: &PathConfig, seed: u64) -> (Simulation<Sender, Receiver>, Vec<Event>) {
     let sender = Sender::new(Instant::ZERO, config, seed);
     let receiver = Receiver::new(Instant::ZERO, config, seed);
     copy::run(sender, receiver, path, seed)
 }
 
-fn assert_whole(world: &World<Sender, Receiver>, heard: &[Event], object_len: u64) {
+fn assert_whole(world: &Simulation<Sender, Receiver>, heard: &[Event], object_len: u64) {
     let ends = (SenderEvent::Complete, ReceiverEvent::Complete);
     copy::assert_whole(world, heard, object_len, ends);
 }
@@ -111,7 +111,7 @@ fn dead_path_is_barren_until_traffic_is_diverted() {
     path.there.loss_ppb = 1_000_000_000;
     let config = config(100_000, delay);
     let sender = Sender::new(Instant::ZERO, config, 1);
-    let mut world = World::new(sender, Receiver::new(Instant::ZERO, config, 1), &path, 1);
+    let mut world = Simulation::new(sender, Receiver::new(Instant::ZERO, config, 1), &path, 1);
     let mut barren = 0;
     let till = Instant::from_nanos(2_000_000_000);
     world.run(till, |_, event| {
@@ -138,7 +138,7 @@ fn full_backlog_stops_sender_and_empty_one_resumes_it() {
     let config = config(5_000_000, delay);
     let sender = Sender::new(Instant::ZERO, config, 1);
     let receiver = Receiver::new(Instant::ZERO, config, 1);
-    let mut world = World::new(sender, receiver, &gigabit(delay), 1);
+    let mut world = Simulation::new(sender, receiver, &gigabit(delay), 1);
     let load = |backlog_bytes| Load {
         backlog_bytes,
         backlog_bytes_max: 100,
@@ -242,7 +242,7 @@ fn differing_object_lengths_fail() {
     let delay = Duration::from_millis(5);
     let sender = Sender::new(Instant::ZERO, config(20_000, delay), 1);
     let receiver = Receiver::new(Instant::ZERO, config(10_000, delay), 1);
-    let mut world = World::new(sender, receiver, &gigabit(delay), 1);
+    let mut world = Simulation::new(sender, receiver, &gigabit(delay), 1);
     let mut failed = false;
     world.run(Instant::from_nanos(10_000_000_000), |_, event| {
         let beyond = |why| matches!(why, PeerMisbehaved::SentBeyond(_));

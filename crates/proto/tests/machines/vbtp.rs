@@ -7,7 +7,7 @@ use lighthaul_proto::vbtp::wire;
 use lighthaul_proto::vbtp::{
     Config, Framing, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
-use lighthaul_sim::{FlowEvent, World, WorldConfig};
+use lighthaul_sim::{FlowEvent, PathConfig, Simulation};
 use proptest::prelude::*;
 
 use crate::object::any_object;
@@ -293,7 +293,7 @@ fn full_backlog_stops_sender_and_empty_one_resumes_it() {
         1,
     ));
     let receiver = Watched::new(Receiver::new(Instant::ZERO, config, 1));
-    let mut world = World::new(sender, receiver, &circuit(0), 1);
+    let mut world = Simulation::new(sender, receiver, &circuit(0), 1);
     let load = |backlog_bytes| Load {
         backlog_bytes,
         backlog_bytes_max: 100,
@@ -316,7 +316,7 @@ fn driver_without_circuit_gets_everything_on_the_stream() {
     let config = config(1_000_000);
     let sender = Watched::new(Sender::new(Instant::ZERO, config, steps("1h-2h 1Gb/s"), 1));
     let receiver = Watched::new(Receiver::new(Instant::ZERO, config, 1));
-    let mut world = World::new(sender, receiver, &circuit(0), 1).with_ledger();
+    let mut world = Simulation::new(sender, receiver, &circuit(0), 1).with_ledger();
     world.handle_rate(Instant::ZERO, Rate::from_mbps(1), |_, _| ());
     assert!(
         world.left().machine.is_on_circuit(),
@@ -396,7 +396,7 @@ fn differing_object_lengths_fail() {
     for (left, right) in [(10_000, 20_000), (20_000, 10_000)] {
         let sender = Sender::new(Instant::ZERO, config(left), trc.clone(), 1);
         let receiver = Receiver::new(Instant::ZERO, config(right), 1);
-        let mut world = World::new(sender, receiver, &circuit(0), 1);
+        let mut world = Simulation::new(sender, receiver, &circuit(0), 1);
         let mut complete = false;
         let mut failed = false;
         world.run(millis(10_000), |_, event| {
@@ -445,7 +445,7 @@ proptest! {
             ..config(object_len)
         };
         let stream_rate = path.there.rate;
-        let path = WorldConfig { stream_delay, stream_rate, ..path };
+        let path = PathConfig { stream_delay, stream_rate, ..path };
         let run = Run::through(config, &trc, &path, seed);
         run.assert_whole(&config);
         let burst = trc.steps().iter().map(|step| step.rate.bytes_in(Duration::from_millis(1)));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Rate, Span, Transmit, Trc, Via};
 use lighthaul_proto::vbtp::{Config, Framing, Receiver, ReceiverEvent, Sender, SenderEvent};
-use lighthaul_sim::{FlowEvent, World, WorldConfig};
+use lighthaul_sim::{FlowEvent, PathConfig, Simulation};
 
 use crate::path::gigabit;
 
@@ -115,7 +115,7 @@ impl<E: Endpoint> Endpoint for Watched<E> {
     }
 }
 
-pub(crate) type Pair = World<Watched<Sender>, Watched<Receiver>>;
+pub(crate) type Pair = Simulation<Watched<Sender>, Watched<Receiver>>;
 pub(crate) type Event = FlowEvent<SenderEvent, ReceiverEvent>;
 
 /// Transfer, its vector, and the times of its events.
@@ -129,7 +129,7 @@ impl Run {
         Self::through(config, trc, &circuit(loss_ppb), seed)
     }
 
-    pub(crate) fn through(config: Config, trc: &Trc, world: &WorldConfig, seed: u64) -> Self {
+    pub(crate) fn through(config: Config, trc: &Trc, world: &PathConfig, seed: u64) -> Self {
         let sender = Watched::new(Sender::new(Instant::ZERO, config, trc.clone(), seed));
         let receiver = Watched::new(Receiver::new(Instant::ZERO, config, seed));
         Self::between(sender, receiver, world, seed)
@@ -138,10 +138,10 @@ impl Run {
     pub(crate) fn between(
         left: Watched<Sender>,
         right: Watched<Receiver>,
-        world: &WorldConfig,
+        world: &PathConfig,
         seed: u64,
     ) -> Self {
-        let mut world = World::new(left, right, world, seed).with_ledger();
+        let mut world = Simulation::new(left, right, world, seed).with_ledger();
         let mut heard = Vec::new();
         world.run(Instant::from_nanos(u64::MAX / 2), |now, event| {
             heard.push((now, event));
@@ -200,7 +200,7 @@ impl Run {
 }
 
 /// Returns a circuit of 1 Gb/s without loss on its streams.
-pub(crate) fn circuit(loss_ppb: u64) -> WorldConfig {
+pub(crate) fn circuit(loss_ppb: u64) -> PathConfig {
     let mut path = gigabit(RTT / 2);
     path.there.queue_bytes_max = 256 << 10;
     path.there.loss_ppb = loss_ppb;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Rate, Span, Transmit, Trc, Via};
 use lighthaul_proto::vbtp::{Config, Framing};
-use lighthaul_sim::{FlowEvent, LinkConfig, World, WorldConfig};
+use lighthaul_sim::{FlowEvent, LinkConfig, PathConfig, Simulation};
 use lighthaul_workload::circuit::{
     CircuitCopy, CircuitEvent, CircuitReceiver, CircuitSender, TAG_LEN,
 };
@@ -58,7 +58,7 @@ impl Endpoint for Recorded {
 
 /// Copy that has ended.
 struct Run {
-    world: World<Recorded, CircuitReceiver>,
+    world: Simulation<Recorded, CircuitReceiver>,
     /// Times at which the last byte left the circuit, and at which the receiver had all.
     released: Instant,
     arrived: Instant,
@@ -66,7 +66,7 @@ struct Run {
 
 fn run(copy: CircuitCopy, trc: &Trc, rtt: Duration, loss_ppb: u64, seed: u64) -> Run {
     let peak = trc.steps().iter().map(|step| step.rate).max();
-    let path = WorldConfig {
+    let path = PathConfig {
         there: LinkConfig {
             rate: peak,
             delay: rtt / 2,
@@ -77,14 +77,14 @@ fn run(copy: CircuitCopy, trc: &Trc, rtt: Duration, loss_ppb: u64, seed: u64) ->
         stream_delay: rtt / 2,
         stream_rate: peak,
         overhead_len: OVERHEAD_LEN - TAG_LEN,
-        ..WorldConfig::default()
+        ..PathConfig::default()
     };
     let sender = CircuitSender::new(Instant::ZERO, copy, trc.clone());
     let left = Recorded {
         sender,
         sent: Vec::new(),
     };
-    let mut world = World::new(left, CircuitReceiver::new(copy), &path, seed).with_ledger();
+    let mut world = Simulation::new(left, CircuitReceiver::new(copy), &path, seed).with_ledger();
     let mut events = Vec::new();
     world.run(Instant::from_nanos(u64::MAX / 2), |now, event| {
         events.push((now, event));

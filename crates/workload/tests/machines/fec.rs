@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Message, Rate};
 use lighthaul_proto::fec::{Code, Config, Late, Receiver, ReceiverEvent, Sender, SenderEvent};
-use lighthaul_sim::{BurstLoss, FlowEvent, Reorder, World, WorldConfig};
+use lighthaul_sim::{BurstLoss, FlowEvent, PathConfig, Reorder, Simulation};
 use lighthaul_workload::feed::Feed;
 use proptest::prelude::*;
 
@@ -29,7 +29,7 @@ fn config(code: Code) -> Config {
     }
 }
 
-fn path(delay: Duration, loss_ppb: u64) -> WorldConfig {
+fn path(delay: Duration, loss_ppb: u64) -> PathConfig {
     let mut path = gigabit(delay);
     path.there.loss_ppb = loss_ppb;
     path.overhead_len = 52;
@@ -39,7 +39,7 @@ fn path(delay: Duration, loss_ppb: u64) -> WorldConfig {
 /// Outcome of a run: the age of each message, and whether it was restored.
 struct Outcome {
     ages: BTreeMap<(u64, u8), (Duration, bool)>,
-    world: World<Feed, Receiver>,
+    world: Simulation<Feed, Receiver>,
 }
 
 impl Outcome {
@@ -57,10 +57,10 @@ impl Outcome {
     }
 }
 
-fn run(config: Config, every: Duration, messages: u64, path: &WorldConfig, seed: u64) -> Outcome {
+fn run(config: Config, every: Duration, messages: u64, path: &PathConfig, seed: u64) -> Outcome {
     let feed = Feed::new(config, every, messages, 1..=MESSAGE_LEN);
     let receiver = Receiver::new(Instant::ZERO, config, seed);
-    let mut world = World::new(feed, receiver, path, seed);
+    let mut world = Simulation::new(feed, receiver, path, seed);
     let (mut ages, mut ends) = (BTreeMap::new(), 0);
     world.run(
         Instant::from_nanos(u64::MAX / 2),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Transmit, Trc, Via};
-use lighthaul_sim::{FlowEvent, LinkConfig, World, WorldConfig};
+use lighthaul_sim::{FlowEvent, LinkConfig, PathConfig, Simulation};
 use lighthaul_slabs::{Config, Link, SessionId};
 use lighthaul_workload::station::{Program, Station, StationEvent};
 use proptest::prelude::*;
@@ -33,17 +33,17 @@ fn station(config: Config, rate: Rate, programs: Vec<Program>) -> Station {
 }
 
 /// Returns a channel in both directions, whose queue holds the bursts of its own pacing.
-fn channel(delay: Duration, loss_ppb: u64) -> WorldConfig {
+fn channel(delay: Duration, loss_ppb: u64) -> PathConfig {
     let there = LinkConfig {
         loss_ppb,
         ..gigabit(delay).there
     };
-    WorldConfig {
+    PathConfig {
         there,
         back: there,
         stream_delay: delay,
         overhead_len: 52,
-        ..WorldConfig::default()
+        ..PathConfig::default()
     }
 }
 
@@ -51,11 +51,11 @@ fn channel(delay: Duration, loss_ppb: u64) -> WorldConfig {
 struct Story {
     ended: BTreeMap<SessionId, Instant>,
     reached: Vec<(Instant, SessionId, u64)>,
-    world: World<Station, Station>,
+    world: Simulation<Station, Station>,
 }
 
-fn tell(left: Station, right: Station, path: &WorldConfig, till: Instant, seed: u64) -> Story {
-    let mut world = World::new(left, right, path, seed);
+fn tell(left: Station, right: Station, path: &PathConfig, till: Instant, seed: u64) -> Story {
+    let mut world = Simulation::new(left, right, path, seed);
     let (mut ended, mut reached) = (BTreeMap::new(), Vec::new());
     world.run(till, |now, heard| match heard {
         FlowEvent::Left(told) | FlowEvent::Right(told) => match told {
@@ -119,7 +119,7 @@ fn total_datagram_loss_is_reported_within_3_seconds() {
     let left = station(CONFIG, rate, [program].into());
     let right = station(CONFIG, rate, Vec::new());
     let path = channel(Duration::from_millis(50), 1_000_000_000);
-    let mut world = World::new(left, right, &path, 1);
+    let mut world = Simulation::new(left, right, &path, 1);
     let mut noticed = Vec::new();
     world.run(secs(10.0), |now, heard| match heard {
         FlowEvent::Left(StationEvent::Dark) => noticed.push(now),
@@ -215,7 +215,7 @@ proptest! {
             age: Duration::from_micros(age_us),
             ..CONFIG
         };
-        let path = WorldConfig { back: path.there, ..path };
+        let path = PathConfig { back: path.there, ..path };
         let program = |(number, (bytes, mbps, start)): (u8, &(u64, u64, u64))| {
             let start = Instant::ZERO + Duration::from_millis(*start);
             Program::new(number, start, *bytes, Rate::from_mbps(*mbps))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Load, Rate, Rng};
 use lighthaul_parts::TRAIN_BYTES_MAX;
-use lighthaul_sim::{FlowEvent, World};
+use lighthaul_sim::{FlowEvent, Simulation};
 
 use super::worlds::Scene;
 
@@ -51,7 +51,7 @@ fn run_machines<L: Endpoint, R: Endpoint>(
     (left, right): (L, R),
     checks: &MachineChecks<L, R>,
 ) -> Result<RunResult, String> {
-    let mut world = World::new(left, right, &scene.world, scene.seed).with_ledger();
+    let mut world = Simulation::new(left, right, &scene.world, scene.seed).with_ledger();
     let mut rng = Rng::new(scene.seed);
     let (mut complete, mut stalled) = (0, false);
     let mut at = Instant::ZERO;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rng};
 use lighthaul_proto::fec::receiver::DeliveredMessage;
 use lighthaul_proto::fec::{Code, Config, Late, Receiver, ReceiverEvent, SenderEvent};
-use lighthaul_sim::{FlowEvent, World};
+use lighthaul_sim::{FlowEvent, Simulation};
 use lighthaul_workload::feed::Feed;
 
 use super::checks::in_trains;
@@ -25,7 +25,7 @@ pub(super) fn run_fec(scene: &Scene) -> Result<u64, String> {
     let messages = 1 + rng.below(5000);
     let feed = Feed::new(config, every, messages, 1..=config.message_len);
     let receiver = Receiver::new(Instant::ZERO, config, scene.seed);
-    let mut world = World::new(feed, receiver, &scene.world, scene.seed);
+    let mut world = Simulation::new(feed, receiver, &scene.world, scene.seed);
     let mut check = EventCheck::new(config, scene.world.there.delay);
     let mut at = Instant::ZERO;
     while !(check.is_sent && check.is_over) {
@@ -142,7 +142,7 @@ impl EventCheck {
     }
 
     /// Checks the counters of both sides.
-    fn sum_up(&self, world: &World<Feed, Receiver>, messages: u64) -> Result<(), String> {
+    fn sum_up(&self, world: &Simulation<Feed, Receiver>, messages: u64) -> Result<(), String> {
         let (sender, receiver) = (world.left().sender(), world.right());
         let counts = receiver.counts();
         let sent = sender.offered() - sender.dropped();

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng, Trc};
-use lighthaul_sim::{FlowEvent, LinkConfig, World, WorldConfig};
+use lighthaul_sim::{FlowEvent, LinkConfig, PathConfig, Simulation};
 use lighthaul_slabs::{Config, Link, SessionId};
 use lighthaul_workload::station::{Program, Station, StationEvent};
 
@@ -29,7 +29,7 @@ pub(super) fn run_slabs(scene: &Scene) -> Result<u64, String> {
         Station::new(link, programs.collect(), MEMORY)
     };
     let path = path(scene);
-    let mut world = World::new(side(1), side(101), &path, scene.seed);
+    let mut world = Simulation::new(side(1), side(101), &path, scene.seed);
     let mut check = SessionCheck::default();
     let mut at = Instant::ZERO;
     while check.ended.len() < 2 * usize::from(sessions) || !is_done(&world) {
@@ -61,7 +61,7 @@ pub(super) fn run_slabs(scene: &Scene) -> Result<u64, String> {
 }
 
 /// Returns the datagrams that both sides have sent.
-fn packets(world: &World<Station, Station>) -> u64 {
+fn packets(world: &Simulation<Station, Station>) -> u64 {
     let links = [world.there(), world.back()];
     links
         .iter()
@@ -104,21 +104,21 @@ fn program(scene: &Scene, rng: &mut Rng, number: u8) -> Program {
 }
 
 /// Returns the scene's line in both directions.
-fn path(scene: &Scene) -> WorldConfig {
+fn path(scene: &Scene) -> PathConfig {
     let back = LinkConfig {
         ..scene.world.there
     };
-    WorldConfig {
+    PathConfig {
         back,
         ..scene.world
     }
 }
 
-fn is_done(world: &World<Station, Station>) -> bool {
+fn is_done(world: &Simulation<Station, Station>) -> bool {
     world.left().is_done() && world.right().is_done()
 }
 
-fn offered(world: &World<Station, Station>) -> [u64; 2] {
+fn offered(world: &Simulation<Station, Station>) -> [u64; 2] {
     [world.there(), world.back()].map(|link| link.counters().offered.bytes)
 }
 
@@ -149,7 +149,7 @@ impl SessionCheck {
 }
 
 /// Checks the state after the end of all sessions.
-fn sum_up(world: &World<Station, Station>, config: Config) -> Result<(), String> {
+fn sum_up(world: &Simulation<Station, Station>, config: Config) -> Result<(), String> {
     let memory = u64::from(config.pages_max) * u64::from(config.page_len());
     for station in [world.left(), world.right()] {
         if station.link.sessions() > 0 {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng};
-use lighthaul_sim::{BurstLoss, HostConfig, LinkConfig, Reorder, WorldConfig};
+use lighthaul_sim::{BurstLoss, HostConfig, LinkConfig, PathConfig, Reorder};
 
 /// Transfer, with its simulated network and hosts.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ pub(super) struct Scene {
     /// Limit of the sender's rate.
     pub(super) rate: Rate,
     /// Network between the machines.
-    pub(super) world: WorldConfig,
+    pub(super) world: PathConfig,
     /// Probability that the receiving host stalls at a check, in parts per thousand.
     pub(super) stalls: u64,
     /// Time at which both hosts crash, if they do. New machines then transfer the missing bytes.
@@ -64,12 +64,12 @@ impl Scene {
             object_len: packets * u64::from(packet_len) + rng.below(u64::from(packet_len)),
             packet_len,
             rate: rate.unwrap_or(Rate::UNLIMITED),
-            world: WorldConfig {
+            world: PathConfig {
                 there,
                 stream_delay: rtt / 2,
                 overhead_len: 28,
                 host,
-                ..WorldConfig::default()
+                ..PathConfig::default()
             },
             stalls: if rng.below(3) == 0 { rng.below(100) } else { 0 },
             crash_at: (rng.below(3) == 0)

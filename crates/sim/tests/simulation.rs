@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
-use lighthaul_sim::{FlowEvent, HostConfig, LinkConfig, World, WorldConfig};
+use lighthaul_sim::{FlowEvent, HostConfig, LinkConfig, PathConfig, Simulation};
 
 /// Test endpoint that sends each planned message at its time, and reports received messages with the time of arrival.
 #[derive(Debug, Default)]
@@ -56,12 +56,12 @@ impl Endpoint for Toy {
 
 const STREAM: Via = Via::Stream(3);
 
-fn run(plan: &[(u64, Via, u8, u32)], config: &WorldConfig) -> Vec<(u64, Via, u8)> {
+fn run(plan: &[(u64, Via, u8, u32)], config: &PathConfig) -> Vec<(u64, Via, u8)> {
     let left = Toy {
         plan: plan.iter().copied().collect(),
         ..Toy::default()
     };
-    let mut world = World::new(left, Toy::default(), config, 1).with_ledger();
+    let mut world = Simulation::new(left, Toy::default(), config, 1).with_ledger();
     let mut heard = Vec::new();
     let end = world.run(Instant::from_nanos(1_000_000_000), |now, event| {
         if let FlowEvent::Right(event) = event {
@@ -73,8 +73,8 @@ fn run(plan: &[(u64, Via, u8, u32)], config: &WorldConfig) -> Vec<(u64, Via, u8)
     heard
 }
 
-fn config() -> WorldConfig {
-    WorldConfig {
+fn config() -> PathConfig {
+    PathConfig {
         there: LinkConfig {
             rate: Some(Rate::from_mbps(8)),
             delay: Duration::from_micros(10),
@@ -83,7 +83,7 @@ fn config() -> WorldConfig {
         stream_delay: Duration::from_micros(5),
         stream_rate: Some(Rate::from_mbps(80)),
         overhead_len: 28,
-        ..WorldConfig::default()
+        ..PathConfig::default()
     }
 }
 
@@ -114,7 +114,7 @@ fn slow_host_receives_late() {
         ..HostConfig::default()
     };
     let plan = [(0, Via::Datagram, 1, 971), (0, Via::Datagram, 2, 971)];
-    let heard = run(&plan, &WorldConfig { host, ..config() });
+    let heard = run(&plan, &PathConfig { host, ..config() });
     let expected = [(3_010_000, Via::Datagram, 1), (5_010_000, Via::Datagram, 2)];
     assert_eq!(heard, expected);
 }
@@ -125,7 +125,7 @@ fn world_stops_at_requested_time() {
         plan: [(50, STREAM, 1, 0), (200, STREAM, 2, 0)].into(),
         ..Toy::default()
     };
-    let mut world = World::new(left, Toy::default(), &WorldConfig::default(), 1);
+    let mut world = Simulation::new(left, Toy::default(), &PathConfig::default(), 1);
     let mut heard = 0;
     assert_eq!(
         world.run(Instant::from_nanos(100), |_, _| heard += 1),

@@ -13,7 +13,7 @@ use crate::route::RouteConfig;
 
 /// Path between the left and the right machine.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct WorldConfig {
+pub struct PathConfig {
     /// Link for datagrams from left to right.
     pub there: LinkConfig,
     /// Link for datagrams from right to left.
@@ -30,13 +30,13 @@ pub struct WorldConfig {
 
 /// Network of one flow with one link in each direction.
 #[derive(Debug)]
-pub struct World<L, R> {
+pub struct Simulation<L, R> {
     network: Network<L, R>,
 }
 
-impl<L: Endpoint, R: Endpoint> World<L, R> {
+impl<L: Endpoint, R: Endpoint> Simulation<L, R> {
     /// Returns a simulation at time zero. All random numbers derive from `seed`.
-    pub fn new(left: L, right: R, config: &WorldConfig, seed: u64) -> Self {
+    pub fn new(left: L, right: R, config: &PathConfig, seed: u64) -> Self {
         let mut network = Network::new([config.there, config.back], seed);
         let route = |link| RouteConfig {
             access: Duration::ZERO,
@@ -56,7 +56,7 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
         Self { network }
     }
 
-    /// Makes [`World::run`] panic if a body does not reach the right machine exactly once, at its own offset.
+    /// Makes [`Simulation::run`] panic if a body does not reach the right machine exactly once, at its own offset.
     #[must_use]
     pub fn with_ledger(self) -> Self {
         let network = self.network.with_ledgers();
@@ -125,7 +125,7 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
         self.flow().host()
     }
 
-    /// Returns the placed bytes if [`World::with_ledger`] was called.
+    /// Returns the placed bytes if [`Simulation::with_ledger`] was called.
     pub fn ledger(&self) -> Option<&Ledger> {
         self.flow().ledger()
     }
