@@ -102,7 +102,8 @@ class Flow:
         for field, value, mask in match:
             for version, (_, name) in ETH_TYPES.items():
                 if field == name:
-                    target = ipaddress.ip_network((value, mask.bit_count()), strict=False)
+                    network = ipaddress.IPv4Network if version == 4 else ipaddress.IPv6Network
+                    target = network((value, mask.bit_count()), strict=False)
             # a prefix of no bits has no field
             if field == of.ETH_TYPE and target is None:
                 target = {0x0800: ipaddress.ip_network("0.0.0.0/0"), 0x86DD: ipaddress.ip_network("::/0")}.get(value)

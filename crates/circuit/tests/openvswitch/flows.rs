@@ -145,7 +145,12 @@ fn flows_are_read_back_as_they_were_set() {
     println!("seed {seed}");
     let mut rng = Rng::new(seed);
     for nth in 0..60 {
-        let text = random_flow(&mut rng);
+        // the number of this network is small enough for an address of IPv4
+        let text = if nth == 0 {
+            "::/5".to_owned()
+        } else {
+            random_flow(&mut rng)
+        };
         let wanted = circuit(rng.next_u64(), &text);
         for mbps in [nth % 2, 1 + rng.below(900), 0] {
             set(&mut driver, &wanted, mbps).unwrap();

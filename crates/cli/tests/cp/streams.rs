@@ -139,15 +139,16 @@ fn key_without_the_right_streams_to_and_from_pipes_but_not_devices() {
     stream(&far, &options, &there("null"), "-").assert_failed(13, why);
     let pipe = far.target.join("pipe");
     mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
-    let (written, read) = (pipe.clone(), pipe);
-    let reader = thread::spawn(|| fs::read_to_string(read).unwrap());
+    let reader = thread::spawn(|| fs::read_to_string(pipe).unwrap());
     stream(&far, &options, text(&source), &there("pipe")).assert_succeeded();
     assert_eq!(reader.join().unwrap(), lines(20));
-    // a process of its own: one that another test starts meanwhile could inherit the pipe, so that it never ended
+    // a pipe and a process of their own: processes that other tests start meanwhile could inherit the first pipe
     let more = far.near.at("more");
     fs::write(&more, lines(30)).unwrap();
-    let mut writer = Command::new("cp").args([more, written]).spawn().unwrap();
-    let pulled = stream(&far, &options, &there("pipe"), "-").assert_succeeded();
+    let other = far.target.join("other");
+    mkfifoat(CWD, &other, Mode::RUSR | Mode::WUSR).unwrap();
+    let mut writer = Command::new("cp").args([more, other]).spawn().unwrap();
+    let pulled = stream(&far, &options, &there("other"), "-").assert_succeeded();
     assert!(writer.wait().unwrap().success());
     assert_eq!(pulled.out.join("\n") + "\n", lines(30));
     allow(&far, &["--special"]);
