@@ -74,6 +74,9 @@ pub enum FileAction {
     /// Write a file.
     #[error("cannot write")]
     Write,
+    /// Print on standard output. That may be a device, so a full one need not be a full disk.
+    #[error("cannot write")]
+    Print,
     /// Write the journal of a file.
     #[error("cannot write the journal of")]
     WriteJournal,
@@ -113,6 +116,7 @@ impl FileError {
     /// Creates the error of an operation on `path` from that of the system.
     pub(crate) fn new(action: FileAction, path: &Path, error: &io::Error) -> Self {
         let known = KNOWN.iter().find(|(kind, _)| *kind == error.kind());
+        let known = known.filter(|_| action != FileAction::Print);
         let reason = known.map_or_else(|| plain(error), |(_, text)| (*text).to_owned());
         Self {
             action,
@@ -186,6 +190,7 @@ impl FileAction {
             | Self::SetMetadata
             | Self::ReadSpace
             | Self::Write
+            | Self::Print
             | Self::WriteJournal
             | Self::Publish
             | Self::Sync

@@ -27,7 +27,7 @@ pub(super) fn follow<T: Send>(
     release: impl FnOnce() -> T + Send,
 ) -> (Result<Summary, Error>, Option<T>) {
     let ordinary = ordinary(args);
-    let end = start.0.saturating_add(vector.end().as_nanos());
+    let end = Timestamp(start.0.saturating_add(vector.end().as_nanos()));
     let booked = Cp {
         trc: Some(vector.to_string()),
         vector_at: Some(start),
@@ -45,8 +45,7 @@ pub(super) fn follow<T: Send>(
         printer.signal_release(Some(signal));
         let run = AssertUnwindSafe(|| {
             retry::run(args, printer, |_, printer| {
-                let is_over = unix_nanos().saturating_add(CALL.as_nanos() as u64) >= end;
-                let is_over = is_over || is_free.load(Relaxed);
+                let is_over = is_late(unix_nanos(), start, end) || is_free.load(Relaxed);
                 copy(if is_over { &ordinary } else { &booked }, printer)
             })
         });
@@ -66,5 +65,31 @@ pub(super) fn ordinary(args: &Cp) -> Cp {
     }
 }
 
+/// Returns true if an attempt that begins now may move no data before the end. Before the start, an attempt is never
+/// late: it connects in the time that was planned for that, however short the vector is.
+const fn is_late(now: u64, start: Timestamp, end: Timestamp) -> bool {
+    now >= start.0 && now.saturating_add(CALL.as_nanos() as u64) >= end.0
+}
+
 /// Time until a retried copy moves data.
 const CALL: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempt_before_the_start_of_a_short_vector_follows_it() {
+        let at = |millis: u64| Timestamp(millis * 1_000_000);
+        let is_late = |now, end| is_late(at(now).0, at(5000), at(end));
+        for (now, end, late) in [
+            (4000, 5260, false),
+            (4999, 5001, false),
+            (5000, 5260, true),
+            (5000, 6001, false),
+            (6000, 7000, true),
+        ] {
+            assert_eq!(is_late(now, end), late, "at {now} of 5000..{end} ms");
+        }
+    }
+}

@@ -51,7 +51,7 @@ static UNPRINTED: OnceLock<io::Error> = OnceLock::new();
 pub(crate) fn output_failed(error: io::Error) -> Error {
     let is_closed = error.kind() == io::ErrorKind::BrokenPipe;
     HAS_NO_READER.store(is_closed, Relaxed);
-    let failed = Error::file(FileAction::Write, Path::new("standard output"), &error);
+    let failed = Error::file(FileAction::Print, Path::new("standard output"), &error);
     record(Err(error));
     failed
 }
@@ -69,7 +69,7 @@ pub(crate) fn unprinted() -> Option<Error> {
     let flushed = stdout().flush().err();
     let error = UNPRINTED.get().or(flushed.as_ref())?;
     let is_loss = error.kind() != io::ErrorKind::BrokenPipe;
-    is_loss.then(|| Error::file(FileAction::Write, Path::new("standard output"), error))
+    is_loss.then(|| Error::file(FileAction::Print, Path::new("standard output"), error))
 }
 
 /// Prints a JSON object as one line; hidden characters in it are escaped as JSON allows.

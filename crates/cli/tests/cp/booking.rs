@@ -10,7 +10,7 @@ use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_testkit::drawing;
 use serde_json::Value;
 
-use crate::far::{Far, Near};
+use crate::far::{Far, Near, free_port};
 use crate::running::{Outcome, Running, event};
 use crate::schema::assert_valid;
 
@@ -45,7 +45,8 @@ impl Booking {
 
     /// A scheduler of the topology in this file.
     pub(crate) fn over(near: Near, topology: &Path, options: &[&str]) -> Self {
-        let mut serve = near.lighthaul(&["scheduler", "--listen", "127.0.0.1:0"]);
+        let listen = format!("127.0.0.1:{}", free_port());
+        let mut serve = near.lighthaul(&["scheduler", "--listen", &listen]);
         serve.arg("--topology").arg(topology);
         if !options.contains(&"--store") {
             serve.arg("--store").arg(near.at("books"));

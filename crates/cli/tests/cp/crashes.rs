@@ -17,16 +17,16 @@ use lighthaul_testkit::allowance;
 
 /// A copy that has begun, and would take some seconds more.
 fn begun(far: &Far, source: &str, target: &str) -> Running {
-    let options = ["--json", "--rate", "20Mb/s"];
+    let options = ["--json", "--rate", "5Mb/s"];
     let mut copy = Running::start(far.copy(&options, &[source, target]));
     copy.prints("\"type\":\"progress\"");
     copy
 }
 
-/// A daemon and a file of ten seconds on both sides.
+/// A daemon and a file of ten seconds on both sides, too small for a journal: an end of the copy leaves nothing of it.
 fn start(name: &str) -> (Far, String) {
     let far = Far::start(name, &[]);
-    let file = far.near.file("large", 25_000_000);
+    let file = far.near.file("large", 7_000_000);
     fs::create_dir(far.target.join("in")).unwrap();
     fs::hard_link(&file, far.target.join("large")).unwrap();
     (far, file.to_str().unwrap().to_owned())
@@ -173,11 +173,11 @@ fn killed_ssh_copy_ends_the_remote_program() {
         .status()
         .unwrap();
     assert!(status.success());
-    let file = near.file("large", 25_000_000);
+    let file = near.file("large", 7_000_000);
     let mut copy = near.cp(&[
         "--json",
         "--rate",
-        "20Mb/s",
+        "5Mb/s",
         "--remote",
         crate::far::PROGRAM,
         "-e",
@@ -261,8 +261,25 @@ fn copy_killed_at_any_time_is_completed_by_the_same_command() {
         let counters = far.near.stage.as_ref().unwrap().lab.counters();
         counters.link("a", "b").unwrap().seen.delivered.bytes
     };
+    // a busy host receives some of them too late for its buffers
+    let dropped = |far: &Far| {
+        let lab = &far.near.stage.as_ref().unwrap().lab;
+        let counters = lab
+            .command("b", "cat")
+            .unwrap()
+            .arg("/proc/net/snmp")
+            .output();
+        let counters = String::from_utf8(counters.unwrap().stdout).unwrap();
+        let lines: Vec<_> = counters
+            .lines()
+            .filter(|line| line.starts_with("Udp: "))
+            .collect();
+        let mut fields = lines[0].split(' ').zip(lines[1].split(' '));
+        let (_, count) = fields.find(|(name, _)| *name == "RcvbufErrors").unwrap();
+        count.parse::<u64>().unwrap() * 1500
+    };
     for run in 0..3 {
-        let before = delivered(&far);
+        let before = delivered(&far) - dropped(&far);
         let place = far.place("copy");
         let paths = [source.to_str().unwrap(), place.as_str()];
         let options = ["--json", "--rate", "200Mb/s"];
@@ -272,7 +289,11 @@ fn copy_killed_at_any_time_is_completed_by_the_same_command() {
         pause(time);
         if run % 2 == 0 {
             far.daemon.kill();
-            copy.finish().assert_failed(10, "the connection to 10.77.");
+            let outcome = copy.finish();
+            // a busy host may kill it too late
+            if outcome.code != Some(0) {
+                outcome.assert_failed(10, "the connection to 10.77.");
+            }
             far.restart();
         } else {
             copy.kill();
@@ -286,7 +307,7 @@ fn copy_killed_at_any_time_is_completed_by_the_same_command() {
         );
         assert_eq!(far.names(), ["copy"], "after {time:?}");
         // headers, probes and losses are one twentieth
-        let crossed = (delivered(&far) - before) * 20 / 21;
+        let crossed = (delivered(&far) - dropped(&far) - before) * 20 / 21;
         let again = crossed.saturating_sub(BYTES);
         println!("killed after {time:?}: {again} bytes crossed again");
         assert!(

@@ -127,7 +127,7 @@ fn interrupted_delta_resumes_with_a_delta_of_the_rest() {
     let file = copied(&far, 60 * MIB);
     // more new data than a slow path carries at once
     replace(&file, 10 * MIB, 30 * MIB);
-    let mut copy = begun(&far, &file);
+    let mut copy = begun(&far, &file, "40Mb/s");
     becomes_true("new data is proved", || proved(&far.target) > 31 * MIB);
     copy.kill();
     let outcome = far.push(&ALWAYS, &[&file], "x").assert_succeeded();
@@ -163,7 +163,7 @@ fn summary_of_a_reconnected_copy_counts_the_deltas_of_all_attempts() {
 }
 
 /// Returns the bytes in the records of the journal in `folder`.
-fn proved(folder: &Path) -> u64 {
+pub(crate) fn proved(folder: &Path) -> u64 {
     let names = names(folder);
     let journal = names.iter().find(|name| name.ends_with(".journal"));
     let octets = journal.map(|name| fs::read(folder.join(name)).unwrap_or_default());
@@ -176,12 +176,13 @@ fn proved(folder: &Path) -> u64 {
     lens.sum()
 }
 
-/// Returns a slow copy of a file with much new data, once data arrive.
-fn begun(far: &Far, file: &Path) -> Running {
-    let options = [&SLOWLY[..], &["--delta", "always"]].concat();
+/// Returns a copy of a file with much new data at this rate, once its temporary file exists.
+fn begun(far: &Far, file: &Path, rate: &str) -> Running {
+    let options = ["--json", "--delta", "always", "--rate", rate];
     let paths = [file.to_str().unwrap(), &far.place("x")];
     let mut copy = Running::start(far.copy(&options, &paths));
-    copy.prints("\"type\":\"progress\"");
+    copy.prints("\"type\":\"start\"");
+    becomes_true("the copy has begun", || names(&far.target).len() > 1);
     copy
 }
 
@@ -192,7 +193,7 @@ fn old_version_that_changes_during_the_copy_costs_only_sending() {
     for change in [truncate, overwrite, remove] {
         let file = copied(&far, 20 * MIB);
         replace(&file, MIB, 6 * MIB);
-        let copy = begun(&far, &file);
+        let copy = begun(&far, &file, "20Mb/s");
         change(&there);
         delta(copy.finish());
         assert!(look(&there) == look(&file));
@@ -221,8 +222,8 @@ fn source_that_changes_during_the_copy_is_not_published() {
     let far = Far::start("delta-changed", &[]);
     let file = copied(&far, 20 * MIB);
     let before = look(&far.target.join("x"));
-    replace(&file, MIB, 12 * MIB);
-    let copy = begun(&far, &file);
+    replace(&file, MIB, 6 * MIB);
+    let copy = begun(&far, &file, "20Mb/s");
     replace(&file, 15 * MIB, 10);
     copy.finish().assert_failed(24, "changed");
     assert!(look(&far.target.join("x")) == before);

@@ -1,11 +1,16 @@
 //! Two sides: a client with its own configuration, and a daemon.
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::ops::Deref;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 
 use crate::running::{Outcome, Running};
 use crate::scratch::{Scratch, names};
@@ -106,7 +111,7 @@ impl Far {
     /// Starts a daemon on this host, with `options` of `serve`, in which `ROOT` stands for its directory
     /// and `TOKENS` for its file of tokens.
     pub(crate) fn start(name: &str, options: &[&str]) -> Self {
-        Self::start_at(name, "127.0.0.1:0", options)
+        Self::start_at(name, &format!("127.0.0.1:{}", free_port()), options)
     }
 
     /// The same, where the daemon listens at `address`.
@@ -266,9 +271,53 @@ impl Far {
         self.run(options, &paths)
     }
 
+    /// Copies until datagrams carry the data. A busy host may answer too late those that explore the path, and then TCP
+    /// carries the data.
+    pub(crate) fn by_datagrams(&self, copy: impl Fn() -> Outcome) -> Outcome {
+        let mut outcomes = (0..5).map(|_| {
+            // what is known of the path
+            fs::remove_dir_all(self.near.at("cache")).ok();
+            copy().assert_succeeded()
+        });
+        let is_direct = |outcome: &Outcome| !outcome.said("TCP carries the data");
+        outcomes.find(is_direct).unwrap()
+    }
+
     /// Returns the names in the target directory, hidden files included.
     pub(crate) fn names(&self) -> Vec<String> {
         names(&self.target)
+    }
+}
+
+/// Returns a free port below those that the system gives to clients, so that a daemon which is started again finds it
+/// free.
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let nth = std::process::id().wrapping_mul(997) + NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 10_000 + (nth % 20_000) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// A port on which no process listens, and which no other process gets.
+#[derive(Debug)]
+pub(crate) struct ClosedPort(OwnedFd);
+
+impl ClosedPort {
+    /// Takes a free port.
+    pub(crate) fn new() -> Self {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+        Self(socket)
+    }
+
+    /// Returns the number of the port.
+    pub(crate) fn number(&self) -> u16 {
+        let address = getsockname(&self.0).unwrap();
+        SocketAddrV4::try_from(address).unwrap().port()
     }
 }
 

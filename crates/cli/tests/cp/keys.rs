@@ -129,22 +129,19 @@ fn denied_or_expired_key_ends_running_sessions() {
         let key = far.near.lighthaul(&["key", "--key", key.to_str().unwrap()]);
         let key = far.near.run(key).assert_succeeded().out.concat();
         let file = far.near.file("x", 60 << 20);
-        if expires {
-            let mut allow = far.near.lighthaul(&["allow", &key, "--expires", "3s"]);
-            allow.arg("--allowed").arg(far.near.allowed());
-            far.near.run(allow).assert_succeeded();
-        }
         let options = ["--json", "--rate", "20Mb/s"];
         let place = far.place("x");
         let mut copy = Running::start(far.copy(&options, &[file.to_str().unwrap(), &place]));
         copy.prints("\"type\":\"progress\"");
-        let mut words = "your rights there have expired";
-        if !expires {
-            words = "your key is not allowed there";
-            let mut deny = far.near.lighthaul(&["deny", &key, "left us", "--allowed"]);
-            deny.arg(far.near.allowed());
-            far.near.run(deny).assert_succeeded();
-        }
+        let (mut change, words) = if expires {
+            let soon = ["allow", &key, "--owners", "--special", "--expires", "3s"];
+            (far.near.lighthaul(&soon), "your rights there have expired")
+        } else {
+            let deny = far.near.lighthaul(&["deny", &key, "left us"]);
+            (deny, "your key is not allowed there")
+        };
+        change.arg("--allowed").arg(far.near.allowed());
+        far.near.run(change).assert_succeeded();
         let outcome = copy.finish().assert_failed(13, words);
         assert!(
             outcome.time < allowance(if expires { 8 } else { 5 }),

@@ -109,10 +109,10 @@ fn directory_gets_a_new_name_with_no_target_directory() {
 fn interrupted_copy_of_a_directory_resumes_in_its_place() {
     let mut far = Far::start("landing-resume", &[]);
     let folder = far.near.folder("dir");
-    far.near.file("dir/large", 40 << 20);
+    far.near.file("dir/large", 20 << 20);
     let place = far.place("t");
     let words = [folder.to_str().unwrap(), &place];
-    let copy = far.usual_copy(&["--json", "--rate", "200Mb/s"], &words);
+    let copy = far.usual_copy(&["--json", "--rate", "60Mb/s"], &words);
     let mut copy = crate::running::Running::start(copy);
     copy.prints("\"type\":\"progress\"");
     far.daemon.kill();

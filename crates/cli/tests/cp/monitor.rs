@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use lighthaul_testkit::lacks_tool;
 use serde_json::Value;
 
-use crate::far::{Far, Near};
+use crate::far::{ClosedPort, Far, Near};
 use crate::running::{Ends, Outcome, Running, becomes_true, event};
 use crate::schema::assert_valid;
 use crate::stage::Stage;
@@ -190,12 +190,11 @@ fn probe_measures_the_path_to_a_daemon_and_costs_little() {
 fn daemons_that_cannot_be_probed_are_reported_and_delay_nothing() {
     let far = Far::start("monitor-unknown", &[]);
     let unknown = format!("127.0.0.1:{}", far.port);
-    // a port that was free a moment ago
-    let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
-    let closed = address(&TcpListener::bind("127.0.0.1:0").unwrap());
+    let port = ClosedPort::new();
+    let closed = format!("127.0.0.1:{}", port.number());
     // a listener that never answers
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let silent = address(&listener);
+    let silent = listener.local_addr().unwrap().to_string();
     let probes = ["--probe", &unknown, "--probe", &closed, "--probe", &silent];
     let words = [["--json", "--interval", "100ms"].as_slice(), &probes].concat();
     let mut monitor = Running::start(command(&far.near, &words));
@@ -218,8 +217,8 @@ fn daemons_that_cannot_be_probed_are_reported_and_delay_nothing() {
 #[test]
 fn metrics_of_host_and_paths_are_served() {
     let near = Near::new("monitor-metrics", None);
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
-    let closed = closed.unwrap().to_string();
+    let port = ClosedPort::new();
+    let closed = format!("127.0.0.1:{}", port.number());
     let listen = ["--metrics-listen", "127.0.0.1:0", "--probe", &closed];
     let words = [["--json", "--interval", "100ms"].as_slice(), &listen].concat();
     let mut monitor = Running::start(command(&near, &words));

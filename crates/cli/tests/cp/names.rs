@@ -120,7 +120,7 @@ fn hard_links_of_a_failed_file_fail() {
     fs::hard_link(folder.join("a-large"), folder.join("b-large")).unwrap();
     fs::write(folder.join("c"), "c").unwrap();
     let place = far.place("copy");
-    let options = ["--json", "-H", "--rate", "300Mb/s"];
+    let options = ["--json", "-H", "--rate", "150Mb/s"];
     let copy = far.copy(&options, &[folder.to_str().unwrap(), &place]);
     let mut copy = Running::start(copy);
     copy.prints("\"type\":\"start\"");

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use lighthaul_base::Instant;
+use lighthaul_io::host::clock::Clock;
 use serde_json::Value;
 
 use crate::far::Far;
@@ -22,6 +24,16 @@ fn begin(far: &Far, file: &Path, pull: bool, options: &[&str]) -> Running {
     };
     let options = [&["--json"], options].concat();
     Running::start(far.copy(&options, &[&paths[0], &paths[1]]))
+}
+
+/// Makes a push or a pull whose data are carried by datagrams.
+fn by_datagrams(far: &Far, file: &Path, pull: bool, options: &[&str]) -> Outcome {
+    far.by_datagrams(|| {
+        for copy in [far.near.at("copy"), far.target.join("copy")] {
+            std::fs::remove_file(copy).ok();
+        }
+        begin(far, file, pull, options).finish()
+    })
 }
 
 /// Asserts that the copy is complete. Returns its first and its last event.
@@ -64,9 +76,8 @@ fn lossy_reordering_duplicating_path_delivers_all_data() {
     let far = Far::start_on("harm", stage);
     let file = far.near.file("x", 10_000_001);
     for pull in [false, true] {
-        let outcome = begin(&far, &file, pull, &["--rate", "150Mb/s"]).finish();
-        let (_, summary, err) = assert_whole(&far, &file, pull, outcome);
-        assert!(!falls_back(&err), "{err:?}");
+        let outcome = by_datagrams(&far, &file, pull, &["--rate", "150Mb/s"]);
+        let (_, summary, _) = assert_whole(&far, &file, pull, outcome);
         assert!(
             summary["packets_resent"].as_u64().unwrap() > 20,
             "{summary}"
@@ -109,7 +120,7 @@ fn blocked_udp_falls_back_to_tcp_with_a_warning() {
         );
         let startup = start["startup_s"].as_f64().unwrap();
         assert!(
-            startup < 3.0,
+            startup < allowance(3).as_secs_f64(),
             "{host} {pull}: TCP took over after {startup} s"
         );
     }
@@ -132,7 +143,8 @@ fn udp_blocked_during_a_copy_falls_back_to_tcp() {
         // a remote sender reports it there
         assert!(falls_back(&err) || pull, "{err:?}");
         // at 40 Mb/s the rest alone would have taken six seconds more
-        assert!(summary["moving_s"].as_f64().unwrap() < 40.0, "{summary}");
+        let moving = summary["moving_s"].as_f64().unwrap();
+        assert!(moving < allowance(40).as_secs_f64(), "{summary}");
     }
 }
 
@@ -169,9 +181,8 @@ fn path_mtu_below_the_device_mtu_is_detected() {
         let far = Far::start_on("narrow", stage);
         let file = far.near.file("x", 3_000_000);
         for pull in [false, true] {
-            let outcome = begin(&far, &file, pull, &[]).finish();
-            let (start, _, err) = assert_whole(&far, &file, pull, outcome);
-            assert!(!falls_back(&err), "{narrow}: {err:?}");
+            let outcome = by_datagrams(&far, &file, pull, &[]);
+            let (start, ..) = assert_whole(&far, &file, pull, outcome);
             let len = start["packet_bytes"].as_u64().unwrap();
             assert!(
                 packet.contains(&len),
@@ -262,17 +273,19 @@ fn silent_path_times_out_and_leaves_nothing() {
     let Some(stage) = Stage::pair(name, "rate = \"100Mb/s\"\nrtt = \"20ms\"") else {
         return;
     };
-    let mut far = Far::start_on("silent", stage);
+    let mut far = Far::start_on("silent-path", stage);
     let file = far.near.file("x", 40_000_000);
     // of 8 MiB and more, what has arrived is kept for a later copy
     let mut copy = begin(&far, &file, false, &["--rate", "5Mb/s"]);
     copy.prints("\"type\":\"progress\"");
     becomes_true("something has arrived", || !names(&far.target).is_empty());
     let stage = far.near.stage.as_ref().unwrap();
+    let clock = Clock::start();
     for host in ["a", "b"] {
         stage.block(host, "ip saddr 10.77.0.0/16");
     }
     let outcome = copy.finish();
+    let silent = clock.now().since(Instant::ZERO);
     assert_eq!(outcome.code, Some(30), "{outcome:?}");
     // all lanes move to TCP, which is said once
     let warnings = outcome
@@ -281,7 +294,6 @@ fn silent_path_times_out_and_leaves_nothing() {
         .filter(|line| line.ends_with("TCP carries the data from now on"));
     assert_eq!(warnings.count(), 1, "{outcome:?}");
     // a silent peer is given up after twenty seconds, unless --stall-timeout is given
-    let silent = outcome.time;
     let limits = Duration::from_secs(18)..allowance(30);
     assert!(limits.contains(&silent), "given up after {silent:?}");
     far.daemon.says("no data from the sender for");

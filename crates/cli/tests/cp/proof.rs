@@ -128,7 +128,7 @@ fn resume_detects_a_replaced_source_of_equal_size_and_time() {
 
 #[test]
 fn source_that_changes_during_a_copy_is_not_published() {
-    // ready before the copy begins, which takes at most five seconds
+    // the bytes and the other file are ready before the copy begins, which takes at most five seconds
     let bytes = noise(LEN, 78);
     let rewrite = |file: &Path| {
         let time = fs::metadata(file).unwrap().modified().unwrap();
@@ -136,13 +136,7 @@ fn source_that_changes_during_a_copy_is_not_published() {
         open.write_all_at(&bytes, 0).unwrap();
         set_time(file, time);
     };
-    let replace = |file: &Path| {
-        let other = file.with_extension("other");
-        fs::copy(file, &other).unwrap();
-        set_time(&other, fs::metadata(file).unwrap().modified().unwrap());
-        rewrite(&other);
-        fs::rename(&other, file).unwrap();
-    };
+    let replace = |file: &Path| fs::rename(file.with_extension("other"), file).unwrap();
     for (what, change) in [
         ("replaced", &replace as &dyn Fn(&Path)),
         ("rewritten", &rewrite),
@@ -150,6 +144,10 @@ fn source_that_changes_during_a_copy_is_not_published() {
         for protocol in ["rbudp", "tcp"] {
             let far = Far::start(&format!("proof-during-{what}-{protocol}"), &[]);
             let source = far.near.file("x", LEN);
+            let other = source.with_extension("other");
+            fs::copy(&source, &other).unwrap();
+            set_time(&other, fs::metadata(&source).unwrap().modified().unwrap());
+            rewrite(&other);
             let options = [&SLOWLY[..], &["--protocol", protocol]].concat();
             let paths = [source.to_str().unwrap(), &far.place("x")];
             let copy = stopped_at(&far, &options, &paths, &far.target);

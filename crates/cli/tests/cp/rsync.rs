@@ -434,10 +434,10 @@ fn source_that_changes_after_it_was_read_is_not_removed() {
     let far = Far::start("rsync-remove-changed", &[]);
     let folder = far.near.folder("dir");
     far.near.file("dir/first", 1000);
-    far.near.file("dir/large", 40 << 20);
+    far.near.file("dir/large", 20 << 20);
     let from = format!("{}/", folder.display());
     let place = far.place("t");
-    let options = ["--json", "--remove-source-files", "--rate", "200Mb/s"];
+    let options = ["--json", "--remove-source-files", "--rate", "60Mb/s"];
     let copy = far.usual_copy(&options, &[&from, &place]);
     let mut copy = crate::running::Running::start(copy);
     copy.prints("\"type\":\"progress\"");
@@ -449,7 +449,7 @@ fn source_that_changes_after_it_was_read_is_not_removed() {
     assert_eq!(fs::read(folder.join("first")).unwrap(), b"changed");
     assert_eq!(
         fs::metadata(far.target.join("t/large")).unwrap().len(),
-        40 << 20
+        20 << 20
     );
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
-use lighthaul_testkit::report;
+use lighthaul_testkit::{allowance, report};
 use serde_json::Value;
 
 /// A process. It is killed when this value is dropped.
@@ -94,9 +94,9 @@ impl Running {
         self.child.wait().unwrap();
     }
 
-    /// Waits until it has ended, a minute at most.
+    /// Waits until it has ended, a minute at most, or longer on a busy host.
     pub(crate) fn finish(self) -> Outcome {
-        self.finish_within(PATIENCE)
+        self.finish_within(patience())
     }
 
     /// Waits until it has ended, at most this long.
@@ -199,7 +199,7 @@ impl Voice {
 
     /// Waits for a line that is new.
     fn next(&mut self) -> String {
-        let line = self.lines.recv_timeout(PATIENCE);
+        let line = self.lines.recv_timeout(patience());
         let line = line.unwrap_or_else(|why| panic!("no line ({why}) after {:?}", self.said));
         self.said.push(line.clone());
         line
@@ -207,7 +207,7 @@ impl Voice {
 
     /// Waits for a line that has one of these words in it.
     fn wait_for(&mut self, words: &[&str]) -> String {
-        let clock = Clock::start();
+        let (clock, limit) = (Clock::start(), Instant::ZERO + patience());
         let mut looked = 0;
         loop {
             while let Some(line) = self.said.get(looked) {
@@ -216,10 +216,7 @@ impl Voice {
                 }
                 looked += 1;
             }
-            match self
-                .lines
-                .recv_timeout(clock.until(Instant::ZERO + PATIENCE))
-            {
+            match self.lines.recv_timeout(clock.until(limit)) {
                 Ok(line) => self.said.push(line),
                 Err(why) => panic!("{words:?} was never said ({why}), but {:?}", self.said),
             }
@@ -248,20 +245,19 @@ pub(crate) fn event(line: &str) -> Value {
     event
 }
 
-/// Waits until the condition is true, at most a minute.
+/// Waits until the condition is true, at most a minute, or longer on a busy host.
 pub(crate) fn becomes_true(what: &str, mut look: impl FnMut() -> bool) {
-    let clock = Clock::start();
+    let (clock, limit) = (Clock::start(), Instant::ZERO + patience());
     while !look() {
-        assert!(
-            clock.now() < Instant::ZERO + PATIENCE,
-            "it never came to be that {what}"
-        );
+        assert!(clock.now() < limit, "it never came to be that {what}");
         pause(Duration::from_millis(5));
     }
 }
 
-/// Timeout of every wait.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Returns the timeout of every wait: a minute, and longer on a busy host.
+fn patience() -> Duration {
+    allowance(60)
+}
 
 /// Ends an attack when it is dropped, so that a failing test does not wait for it.
 pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);

@@ -1,11 +1,12 @@
 //! Temporary directories of tests, and their files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use lighthaul_base::Rng;
@@ -16,10 +17,12 @@ use ring::digest;
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A directory for the test `name`.
+    /// A directory for the test `name`. No two tests that run at the same time may have the same.
     pub(crate) fn new(name: &str) -> Self {
         let name = format!("{name}-{}", std::process::id());
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let is_new = IN_USE.lock().unwrap().insert(path.clone());
+        assert!(is_new, "another test uses {}", path.display());
         fs::remove_dir_all(&path).ok();
         fs::create_dir_all(&path).unwrap();
         Self(path)
@@ -58,8 +61,12 @@ impl Drop for Scratch {
         if !std::thread::panicking() {
             fs::remove_dir_all(&self.0).ok();
         }
+        IN_USE.lock().unwrap().remove(&self.0);
     }
 }
+
+/// Directories of tests that run.
+static IN_USE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Returns random bytes.
 pub(crate) fn noise(len: u64, seed: u64) -> Vec<u8> {
@@ -80,11 +87,14 @@ pub(crate) struct Look {
 
 /// Returns the metadata of `path`.
 pub(crate) fn look(path: &Path) -> Look {
-    let meta = fs::symlink_metadata(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let mut meta = fs::symlink_metadata(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let content = if meta.is_symlink() {
         fs::read_link(path).unwrap().as_os_str().as_bytes().to_vec()
     } else if meta.is_file() {
-        content(path, meta.len())
+        let file = File::open(path).unwrap();
+        // of the same file, if another one gets its name now
+        meta = file.metadata().unwrap();
+        content(file, meta.len())
     } else {
         Vec::new()
     };
@@ -98,11 +108,12 @@ pub(crate) fn look(path: &Path) -> Look {
 }
 
 /// Returns the bytes of a file, or the digest of many.
-fn content(path: &Path, len: u64) -> Vec<u8> {
+fn content(mut file: File, len: u64) -> Vec<u8> {
     if len <= PART as u64 {
-        return fs::read(path).unwrap();
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).unwrap();
+        return bytes;
     }
-    let mut file = File::open(path).unwrap();
     let mut context = digest::Context::new(&digest::SHA256);
     let mut part = vec![0; PART];
     loop {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::far::Far;
+use crate::far::{ClosedPort, Far};
 use crate::running::Outcome;
 use crate::scratch::{look, names, noise, tree};
 use crate::stage::is_skipped;
@@ -55,11 +55,8 @@ fn unreachable_host_is_reported() {
     let far = Far::start("unreachable", &[]);
     let file = far.near.file("x", 10);
     let file = file.to_str().unwrap();
-    // no process listens on a port that was just closed
-    let port = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap().port()
-    };
+    let closed = ClosedPort::new();
+    let port = closed.number();
     far.run(&[], &[file, &format!("lh://127.0.0.1:{port}/x")])
         .assert_failed(10, "cannot reach");
     far.run(&[], &[file, "lh://no-such-host.invalid/x"])
@@ -221,20 +218,24 @@ fn changed_source_is_reported_and_not_published() {
             std::os::unix::fs::FileExt::write_all_at(&file, b"other", 45 << 20).unwrap();
         }),
     ];
-    for (name, change) in changes {
+    // more than is read ahead, so that its end is not read yet when the blast begins
+    let bytes = noise(48 << 20, 1);
+    let copies = changes.map(|(name, change)| {
         let folder = far.near.folder(name);
         fs::write(folder.join("steady"), "steady").unwrap();
         let large = folder.join("very-large");
-        // more than is read ahead, so that its end is not read yet when the blast begins
-        fs::write(&large, noise(48 << 20, 1)).unwrap();
+        fs::write(&large, &bytes).unwrap();
         let place = far.place(name);
         let copy = far.copy(
-            &["--json", "--rate", "300Mb/s"],
+            &["--json", "--rate", "100Mb/s"],
             &[folder.to_str().unwrap(), &place],
         );
         let mut copy = crate::running::Running::start(copy);
         copy.prints("\"type\":\"start\"");
         change(&large);
+        (name, copy)
+    });
+    for (name, copy) in copies {
         let outcome = copy.finish();
         assert_eq!(outcome.code, Some(24), "{name}: {outcome:?}");
         assert!(outcome.said("very-large: it "), "{name}: {outcome:?}");
@@ -244,7 +245,6 @@ fn changed_source_is_reported_and_not_published() {
             (&summary["verified"], &summary["entries"]),
             (&false.into(), &2.into())
         );
-        fs::remove_dir_all(folder).unwrap();
     }
 }
 
@@ -257,7 +257,7 @@ fn vanished_source_is_reported_and_the_rest_is_copied() {
     fs::write(folder.join("c-small"), noise(5000, 4)).unwrap();
     let place = far.place("copy");
     let copy = far.copy(
-        &["--json", "--rate", "300Mb/s"],
+        &["--json", "--rate", "150Mb/s"],
         &[folder.to_str().unwrap(), &place],
     );
     let mut copy = crate::running::Running::start(copy);
