@@ -284,7 +284,7 @@ fn udp(sample: &Sample) -> Family {
 }
 
 fn softnet(sample: &Sample) -> Family {
-    let help = "Packets that the processors dropped on arrival";
+    let help = "Received packets that the kernel dropped because the backlog queue of a processor was full";
     let mut family = counter("host_softnet_dropped", "", help);
     if !sample.softnet_drops.is_empty() {
         let sum = sample.softnet_drops.iter().copied();

@@ -263,7 +263,7 @@ fn advice(address: SocketAddr, kind: ErrorKind) -> String {
             format!("a firewall of this host rejects it: allow TCP port {port} there")
         }
         ErrorKind::NetworkUnreachable => {
-            "this host has no route there: see `ip route`, and its IPv6 if that is an IPv6 address"
+            "this host has no route there: see `ip route`, or `ip -6 route` for an IPv6 address"
                 .to_owned()
         }
         _ => format!(
