@@ -348,7 +348,7 @@ fn every_one(books: &Books) -> Vec<Reservation> {
     all
 }
 
-/// Returns the calendar from a time on.
+/// Returns the calendar without the time before `now`.
 fn ahead(mut calendar: Calendar, now: Timestamp) -> Calendar {
     calendar.forget(now.instant());
     calendar

@@ -116,10 +116,10 @@ pub struct Options {
 /// Files of which only the changes are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeltaMode {
-    /// Those for which that is likely faster.
+    /// Files for which a delta is likely faster.
     #[default]
     Auto,
-    /// All that have an old version at the target.
+    /// All files that have an old version at the target.
     Always,
     /// None.
     Never,

@@ -66,7 +66,7 @@ const STEP_MAX: u32 = 50;
 /// Bounds of the good passes that a step up needs.
 const NEEDED_MIN: u32 = 2;
 const NEEDED_MAX: u32 = 64;
-/// All of something, in parts per million.
+/// One, in parts per million.
 const WHOLE: u32 = 1_000_000;
 
 impl LossRate {

@@ -51,7 +51,7 @@ pub enum Why {
     Drops,
     /// The receiving host no longer drops datagrams.
     NoDrops,
-    /// This part of what was sent did not arrive, in parts per million.
+    /// Part of the sent packets that did not arrive, in parts per million.
     Lost(u32),
     /// The path may carry more than it did.
     Search,
@@ -250,7 +250,8 @@ impl TransferRate {
         Some(self.end_search(now, step, step.carried))
     }
 
-    /// Takes whether the protocol uses the whole rate by its own rules. After ten round trips in which it did, it may have more.
+    /// Records whether the protocol uses the whole rate by its own rules. After ten round trips in which it did, it may
+    /// have more.
     pub fn handle_use(&mut self, now: Instant, is_whole: bool) -> Option<Why> {
         let is_own = self.config.rules == Rules::Own;
         if !is_own || !is_whole || self.after_drops < self.most {

@@ -45,7 +45,7 @@ pub enum Start {
     Near,
     /// Smallest value of the data, with a margin.
     Data,
-    /// This value.
+    /// Given value.
     At(f64),
 }
 

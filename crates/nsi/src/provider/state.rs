@@ -66,7 +66,7 @@ pub(super) struct Answer {
 #[derive(Debug, Default)]
 pub(super) struct Change {
     pub(super) connection: Option<Connection>,
-    /// Other connections, with notes of messages that made room for new ones.
+    /// Other connections, each with a note of a message that was dropped for a newer one.
     pub(super) noted: Vec<Connection>,
     pub(super) answer: Option<Answer>,
     pub(super) outgoing: Vec<Outgoing>,
@@ -140,7 +140,7 @@ impl Provider {
         self.changed.notify_all();
     }
 
-    /// Waits for news, at most this long.
+    /// Waits for a change, at most this long.
     pub fn wait(&self, longest: Duration) {
         let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
@@ -190,7 +190,7 @@ impl Provider {
         Ok(())
     }
 
-    /// Gives up the oldest message of a requester for each new one above [`WAITING_MAX`]. Its connection keeps a note. A
+    /// Drops the oldest message of a requester for each new one above [`WAITING_MAX`]. Its connection keeps a note. A
     /// message that is being sent is kept, since the requester may receive it.
     fn make_room(&self, state: &State, change: &mut Change) {
         let new = change.outgoing.iter();

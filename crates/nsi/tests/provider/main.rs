@@ -377,7 +377,7 @@ impl Run {
         }
     }
 
-    /// Does all that is left, and checks what must hold then.
+    /// Completes all pending work, and checks the invariants.
     fn finish(mut self) {
         for _ in 0..8 {
             self.work();

@@ -31,7 +31,7 @@ fn usual(condition: Condition) -> Simulation {
     Simulation::of(&point, Choice::Auto, TIME, 1)
 }
 
-/// Returns both transfers: one that was told that the path is dedicated, and one that was not.
+/// Returns both transfers: one that knows that the path is dedicated, and one that does not.
 fn both() -> [Simulation; 2] {
     [Condition::Alone, Condition::Untold].map(usual)
 }
@@ -130,8 +130,8 @@ fn remembered_rate_that_is_too_low_rises_to_that_of_the_path() {
     }
 }
 
-/// Returns the bound for a path of one's own, or the one for rules that watch the delay. Transfers
-/// use the latter unless they were told that the path is their own.
+/// Returns the bound for a dedicated path, or the one for rules that react to delay. Transfers use the latter unless
+/// they know that the path is dedicated.
 fn of(simulation: &Simulation, own: f64, watching: f64) -> f64 {
     let is_own = simulation
         .transfer
