@@ -1,8 +1,8 @@
 //! Provider under random requests, times and restarts, with a network of one link in memory.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-mod overtaken;
-mod undelivered;
+mod delivery;
+mod races;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

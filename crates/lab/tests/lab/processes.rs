@@ -115,7 +115,12 @@ fn killed_lab_leaves_no_processes_or_namespaces() {
     }
     let _turn = Turn::beside_others();
     let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "cell::hold_a_lab", "--ignored", "--nocapture"])
+        .args([
+            "--exact",
+            "processes::hold_a_lab",
+            "--ignored",
+            "--nocapture",
+        ])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -12,7 +12,7 @@ use rustix::net::sockopt::set_socket_recv_buffer_size;
 use crate::pair::{Pair, SOCKS, inner};
 use crate::programs::{Ends, assert_reset, hear, socks, tell};
 use crate::running::becomes_true;
-use crate::watching::shown;
+use crate::status::shown;
 
 #[test]
 fn lost_host_ends_its_sessions() {
