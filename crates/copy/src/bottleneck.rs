@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn short_copy_has_none() {
+    fn short_copy_has_no_bottleneck() {
         let mut short = summary(|motion| motion.source_wait = 900_000_000);
         short.moving = Duration::from_millis(999);
         assert_eq!(bottleneck(&short, (None, false), &busy(100)), None);

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_looked_at_once_a_second_and_late_looks_end_a_transfer_too() {
+    fn work_is_sampled_once_a_second_and_late_samples_end_a_transfer_too() {
         let (work, millis) = (Work::default(), Duration::from_millis);
         let mut stall = Stall::new(Instant::ZERO, 20);
         stall.check(Instant::ZERO, &work, 5).unwrap();

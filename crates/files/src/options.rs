@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silent_peer_is_given_up_after_20_s_or_the_requested_time() {
+    fn silent_peer_ends_the_session_after_20_s_or_the_requested_time() {
         let patience = |stall| {
             let options = Options {
                 stall,

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn short_and_old_passes_say_nothing() {
+    fn short_and_old_passes_are_not_evaluated() {
         let mut control = LossRate::new(MOST, RTT);
         let pass = |rate, sent| Pass {
             rate,

@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn remembered_rate_that_is_right_stays() {
+    fn correct_remembered_rate_is_kept() {
         let mut transfer = Transfer::new(Rules::Arrivals, 200, true);
         transfer.run(2000, 200, 100);
         assert_eq!(transfer.mbps(), 200, "{:?}", transfer.changes);
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn pass_with_a_search_in_it_says_nothing() {
+    fn pass_during_a_search_is_not_evaluated() {
         let mut transfer = Transfer::new(Rules::Arrivals, 200, true);
         let begin = transfer.rate.begin_pass(10_000);
         transfer.run(2000, 200, 100);
@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn any_numbers_of_a_peer_are_survived() {
+    fn arbitrary_numbers_of_a_peer_cause_no_panic() {
         let mut rate = Transfer::new(Rules::Arrivals, 200, false).rate;
         for nth in 1..1000_u64 {
             let arrived = if nth % 20 < 10 { 0 } else { u64::MAX };
@@ -614,7 +614,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn changes_of_course_are_ten_round_trips_apart(
+        fn rate_changes_are_ten_round_trips_apart(
             paths in proptest::collection::vec((1_u64..3000, 10_u32..=100, 10_u32..3000), 1..20),
             is_remembered: bool,
         ) {

@@ -559,7 +559,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spent_connection_is_reported_once() {
+    fn exhausted_connection_is_reported_once() {
         let now = Instant::ZERO;
         let mut link = Link::new(now, EXAMPLE, None);
         let spent = |link: &mut Link| {

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_cut_short_or_lie_are_read_without_panic() {
+    fn truncated_and_inconsistent_files_are_read_without_panic() {
         let file = program();
         for len in 0..file.len() {
             elf(&file[..len]);

@@ -89,7 +89,7 @@ fn rises(rates: &[(Instant, Rate)]) -> Vec<Instant> {
 }
 
 #[test]
-fn rises_after_falls_are_found() {
+fn rate_increases_after_decreases_are_found() {
     let rates = [100, 105, 150, 200, 190, 90, 95, 80, 100, 99, 120];
     let at = |nth: u32| Instant::ZERO + MS * nth;
     let rates: Vec<_> = (0..)
@@ -165,7 +165,7 @@ fn host(rate: Rate) -> HostConfig {
 }
 
 #[test]
-fn receiver_that_becomes_ten_times_slower_gets_what_it_takes() {
+fn rate_follows_a_receiver_that_becomes_ten_times_slower() {
     for simulation in both() {
         let slow = Changed::Host(host(RATE.scaled(1, 10)));
         let simulation = Simulation {
@@ -194,7 +194,7 @@ fn receiver_that_becomes_ten_times_faster_gets_more_within_two_seconds() {
 }
 
 #[test]
-fn route_that_becomes_ten_times_longer_is_used_on() {
+fn transfer_continues_on_a_route_ten_times_longer() {
     for simulation in both() {
         let longer = LinkConfig {
             delay: MS * 190,
@@ -211,7 +211,7 @@ fn route_that_becomes_ten_times_longer_is_used_on() {
 }
 
 #[test]
-fn policer_is_met_at_its_rate() {
+fn transfer_settles_at_the_rate_of_a_policer() {
     for simulation in both() {
         for burst_bytes in [64_000, 1_000_000] {
             let policer = Policer {
