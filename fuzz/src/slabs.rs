@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Message, Rate, Reader, Transmit, Trc, Via};
-use lighthaul_slabs::receiver::Whole;
+use lighthaul_slabs::receiver::CompleteRecord;
 use lighthaul_slabs::wire::{Control, Packet};
 use lighthaul_slabs::{Config, Event, Link, SessionId};
 
@@ -68,7 +68,7 @@ struct End {
     link: Link,
     /// Known sessions, with true after the last data of a session.
     sessions: BTreeMap<SessionId, bool>,
-    whole: VecDeque<Whole>,
+    whole: VecDeque<CompleteRecord>,
     /// Pages in the custody of this end.
     custody: u64,
     turns: BTreeSet<Vec<u8>>,
@@ -139,13 +139,13 @@ impl End {
             Event::Reset(session, _) => {
                 self.sessions.remove(&session);
             }
-            Event::Whole(whole) => self.whole.push_back(whole),
+            Event::Complete(whole) => self.whole.push_back(whole),
             Event::Kept(parts) => assert!(!parts.is_empty()),
             Event::Widened(_)
-            | Event::Ripe
-            | Event::Dark
+            | Event::SlabReady
+            | Event::DatagramsLost
             | Event::Silent
-            | Event::Spent
+            | Event::Exhausted
             | Event::Failed(_) => {}
         }
     }

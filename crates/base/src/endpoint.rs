@@ -31,7 +31,7 @@ pub trait Endpoint {
     fn handle_message(&mut self, now: Instant, message: Message<'_>) -> Option<Span>;
     /// Advances the time to `now` and runs expired timers.
     fn handle_timeout(&mut self, now: Instant);
-    /// Takes a load sample of the machine's own host.
+    /// Handles a load sample of the machine's own host.
     fn handle_load(&mut self, _now: Instant, _load: Load) {}
     /// Sets the sending rate that the owner wants from now on.
     fn handle_rate(&mut self, _now: Instant, _rate: Rate) {}

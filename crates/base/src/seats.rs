@@ -54,9 +54,9 @@ pub enum Within {
     Identity,
     /// The holders that its authority vouches for.
     Authority,
-    /// Those on its host.
+    /// The holders on its host.
     Host,
-    /// Those at its site.
+    /// The holders at its site.
     Site,
     /// All holders.
     All,
@@ -271,7 +271,7 @@ impl<I: Clone + Ord, const N: usize> Seats<I, N> {
         held.map(|(_, holder)| holder.uses[resource]).sum()
     }
 
-    /// The seat in a full group that makes room for a newcomer, if one has to.
+    /// Returns the seat in a full group that is revoked for a newcomer, if one must be.
     fn victim(
         &self,
         (resource, wanted): (usize, u64),
@@ -355,7 +355,7 @@ impl<I: Ord> Group<'_, I> {
 }
 
 impl<I, const N: usize> Holder<I, N> {
-    /// Its largest place.
+    /// Returns its site: the largest of its prefixes.
     const fn site(&self) -> Prefix {
         self.places[2]
     }

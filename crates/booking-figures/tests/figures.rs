@@ -6,7 +6,7 @@ use std::path::Path;
 use lighthaul_booking_figures::calendars::arrivals::CLASSES;
 use lighthaul_booking_figures::calendars::example::Example;
 use lighthaul_booking_figures::calendars::{self, delay};
-use lighthaul_booking_figures::domains::{self, plan::Kind};
+use lighthaul_booking_figures::domains::{self, plan::DomainsFigure};
 use lighthaul_booking_figures::figures::figures;
 use lighthaul_lab::figure::{Source, accepted, faults};
 use lighthaul_lab::table::Table;
@@ -37,7 +37,7 @@ fn simulated_paths_across_domains_match_the_accepted_tables() {
         let accepted = accepted(dir, &plan.name).unwrap();
         let accepted = accepted.expect("a figure has an accepted table");
         // `make figures` simulates all loads.
-        if let Kind::Blocking(blocking) = &mut plan.kind {
+        if let DomainsFigure::Blocking(blocking) = &mut plan.kind {
             blocking.loads.retain(|load| (*load - 0.8).abs() < 0.01);
             assert_eq!(blocking.loads.len(), 1);
         }

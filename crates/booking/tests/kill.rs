@@ -84,7 +84,7 @@ fn killed_scheduler_loses_no_answer_and_books_nothing_twice() {
 /// Process that the test above kills. It books and releases, and reports each answer.
 #[test]
 #[ignore = "it is started by another test"]
-fn booker() {
+fn child_books_until_it_is_killed() {
     #[expect(clippy::disallowed_methods, reason = "set by the other test")]
     let (Ok(file), Ok(seed)) = (env::var(FILE), env::var(SEED)) else {
         return;
@@ -160,7 +160,7 @@ fn restored_books_are_refused_after_a_kill_or_a_stop() {
 /// Process that the test above ends. It books once, and again for each line that it reads.
 #[test]
 #[ignore = "it is started by another test"]
-fn one_and_one_more() {
+fn child_books_one_reservation_and_one_more() {
     #[expect(clippy::disallowed_methods, reason = "set by the other test")]
     let Ok(file) = env::var(FILE) else {
         return;
@@ -189,7 +189,7 @@ enum End {
     Kill,
 }
 
-/// Process that runs `one_and_one_more`.
+/// Process that runs `child_books_one_reservation_and_one_more`.
 struct OneAndOneMore {
     child: Child,
     said: BufReader<ChildStdout>,
@@ -199,7 +199,12 @@ struct OneAndOneMore {
 impl OneAndOneMore {
     fn start(file: &Path) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["one_and_one_more", "--exact", "--ignored", "--nocapture"]);
+        command.args([
+            "child_books_one_reservation_and_one_more",
+            "--exact",
+            "--ignored",
+            "--nocapture",
+        ]);
         let command = command.env(FILE, file).stdin(Stdio::piped());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         Self {
@@ -279,7 +284,12 @@ struct Booker {
 impl Booker {
     fn start(file: &Path, seed: u64) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["booker", "--exact", "--ignored", "--nocapture"]);
+        command.args([
+            "child_books_until_it_is_killed",
+            "--exact",
+            "--ignored",
+            "--nocapture",
+        ]);
         command
             .env(FILE, file)
             .env(SEED, seed.to_string())
@@ -348,7 +358,7 @@ fn every_one(books: &Books) -> Vec<Reservation> {
     all
 }
 
-/// Returns the calendar from a time on.
+/// Returns the calendar without the time before `now`.
 fn ahead(mut calendar: Calendar, now: Timestamp) -> Calendar {
     calendar.forget(now.instant());
     calendar

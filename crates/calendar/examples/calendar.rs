@@ -56,7 +56,7 @@ enum Load {
 }
 
 fn one_link(load: Load, size: u64) {
-    let mut world = World::new(single(), load, size);
+    let mut world = TestCalendar::new(single(), load, size);
     let link = world.calendar.topology().link("link").unwrap();
     let path = Path::new(world.calendar.topology(), vec![link]).unwrap();
     let list = if load == Load::Ahead {
@@ -77,7 +77,7 @@ fn many_links(size: u64) {
         .map(|nth| topology.node(&nth.to_string()).unwrap())
         .collect();
     // a path has two to four links, so that a hundred links carry about 25 times as much as one
-    let mut world = World::new(topology, Load::Ahead, size / 25);
+    let mut world = TestCalendar::new(topology, Load::Ahead, size / 25);
     world.size = size;
     let route = |rng: &mut Rng| {
         let from = rng.below(RING);
@@ -87,7 +87,7 @@ fn many_links(size: u64) {
     world.run("100 | Ahead", &route, "");
 }
 
-struct World {
+struct TestCalendar {
     calendar: Calendar,
     load: Load,
     size: u64,
@@ -98,7 +98,7 @@ struct World {
     outstanding: Vec<Id>,
 }
 
-impl World {
+impl TestCalendar {
     fn new(topology: Topology, load: Load, size: u64) -> Self {
         let part = if load == Load::Fixed { 0.9 } else { 0.7 };
         let long = (size as f64 * MEAN_BYTES * 8.0 / (part * 1e12) * 1e9) as u64;
@@ -229,7 +229,7 @@ impl World {
 }
 
 /// Measures the list of change points in the paper, which each request walks from its beginning.
-fn list(world: &mut World, size: u64) -> String {
+fn list(world: &mut TestCalendar, size: u64) -> String {
     let mut points = vec![(0, 100 * CHANNEL)];
     // filling the list itself would take hours, so its points come from a capacity function
     let mut capacity = lighthaul_calendar::Capacity::new(100 * CHANNEL);

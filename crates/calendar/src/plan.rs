@@ -39,9 +39,9 @@ pub(crate) struct Search {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
-    /// This much work at varying rates.
+    /// Amount of work at varying rates.
     Carry(u128),
-    /// This much work at one rate.
+    /// Amount of work at one rate.
     Fixed(u128),
     /// At least the lowest rate for this long.
     Hold(Duration),
@@ -157,7 +157,7 @@ impl<'a> Planner<'a> {
         best.ok_or(refusal)
     }
 
-    /// Returns the capacity of an owner on a path from a time on.
+    /// Returns the capacity that an owner can use on a path, from `at` on.
     pub(crate) fn view(&self, owner: Owner, path: &Path, at: Instant) -> View<'a> {
         let mut legs = Vec::with_capacity(path.links().len() + 2);
         legs.extend(self.limit.map(|RateLimit { left, less }| Leg::Reduced {

@@ -78,7 +78,7 @@ impl Resource {
         }
     }
 
-    /// Adds the capacity of an owner from a time on to the legs of a view.
+    /// Adds the capacity that an owner can use from `at` on, as legs of a view.
     pub(crate) fn legs<'a>(&'a self, owner: Owner, at: Instant, legs: &mut Vec<Leg<'a>>) {
         let open = self.open.cursor(at);
         legs.push(match self.shares.get(&owner) {

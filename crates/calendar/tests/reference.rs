@@ -16,8 +16,8 @@ use proptest::prelude::*;
 
 /// One call of the calendar.
 #[derive(Clone, Debug)]
-enum Act {
-    Book(Wish),
+enum CalendarCall {
+    Book(WantedBooking),
     Release(usize),
     Extend(usize, u64),
     Shrink(usize, u64),
@@ -29,7 +29,7 @@ enum Act {
 
 /// A request in small numbers.
 #[derive(Clone, Debug)]
-struct Wish {
+struct WantedBooking {
     route: usize,
     amount: u64,
     kind: u8,
@@ -40,11 +40,11 @@ struct Wish {
     priority: u8,
 }
 
-fn wishes() -> impl Strategy<Value = Wish> {
+fn wishes() -> impl Strategy<Value = WantedBooking> {
     let numbers = (0..ROUTES.len(), 1_u64..120, 0_u8..4, 1_u64..3, 0_u64..4);
     let times = (0_u64..300, prop::option::weighted(0.3, 1_u64..300), 0_u8..3);
     (numbers, times).prop_map(
-        |((route, amount, kind, least, more), (after, by, priority))| Wish {
+        |((route, amount, kind, least, more), (after, by, priority))| WantedBooking {
             route,
             amount,
             kind,
@@ -57,16 +57,16 @@ fn wishes() -> impl Strategy<Value = Wish> {
     )
 }
 
-fn acts() -> impl Strategy<Value = Vec<Act>> {
+fn acts() -> impl Strategy<Value = Vec<CalendarCall>> {
     let act = prop_oneof![
-        12 => wishes().prop_map(Act::Book),
-        3 => any::<usize>().prop_map(Act::Release),
-        2 => (any::<usize>(), 1_u64..60).prop_map(|(nth, by)| Act::Extend(nth, by)),
-        2 => (any::<usize>(), 1_u64..60).prop_map(|(nth, by)| Act::Shrink(nth, by)),
-        2 => any::<bool>().prop_map(Act::Repack),
-        1 => (0..LINKS.len(), 0_u64..400, 1_u64..60).prop_map(|(link, from, len)| Act::Outage(link, from, len)),
-        1 => any::<usize>().prop_map(Act::Lift),
-        3 => (1_u64..40).prop_map(Act::Wait),
+        12 => wishes().prop_map(CalendarCall::Book),
+        3 => any::<usize>().prop_map(CalendarCall::Release),
+        2 => (any::<usize>(), 1_u64..60).prop_map(|(nth, by)| CalendarCall::Extend(nth, by)),
+        2 => (any::<usize>(), 1_u64..60).prop_map(|(nth, by)| CalendarCall::Shrink(nth, by)),
+        2 => any::<bool>().prop_map(CalendarCall::Repack),
+        1 => (0..LINKS.len(), 0_u64..400, 1_u64..60).prop_map(|(link, from, len)| CalendarCall::Outage(link, from, len)),
+        1 => any::<usize>().prop_map(CalendarCall::Lift),
+        3 => (1_u64..40).prop_map(CalendarCall::Wait),
     ];
     prop::collection::vec(act, 1..60)
 }
@@ -101,7 +101,7 @@ fn calendar(slot: u64) -> Calendar {
     Calendar::new(topology(), config).unwrap()
 }
 
-fn request(wish: &Wish, now: u64) -> Request {
+fn request(wish: &WantedBooking, now: u64) -> Request {
     let topology = topology();
     let (from, to) = ROUTES[wish.route];
     let is_hold = wish.kind == 3;
@@ -202,7 +202,7 @@ fn assert_allocations(calendar: &Calendar, link: LinkId, from: Instant, till: In
 
 /// Returns the rate at each nanosecond from the start on that a request would get on a path, by a
 /// simple reference algorithm.
-fn plan(free: &[&Vec<u64>], wish: &Wish, now: u64, slot: u64) -> Option<Vec<u64>> {
+fn plan(free: &[&Vec<u64>], wish: &WantedBooking, now: u64, slot: u64) -> Option<Vec<u64>> {
     let free: Vec<u64> = (0..END)
         .map(|moment| free.iter().map(|free| free[moment]).min().unwrap())
         .collect();
@@ -279,7 +279,12 @@ fn widest(route: usize) -> Rate {
 }
 
 /// Returns the start and the rates of the best path, by the array.
-fn expected(calendar: &Calendar, wish: &Wish, now: u64, slot: u64) -> Option<(u64, Vec<u64>)> {
+fn expected(
+    calendar: &Calendar,
+    wish: &WantedBooking,
+    now: u64,
+    slot: u64,
+) -> Option<(u64, Vec<u64>)> {
     let free = free(calendar);
     let mut best: Option<Vec<u64>> = None;
     for path in paths(wish.route) {
@@ -363,7 +368,7 @@ impl Trial {
         }
     }
 
-    fn act(&mut self, act: &Act) {
+    fn act(&mut self, act: &CalendarCall) {
         let now = at(self.now);
         let before = self.calendar.clone();
         let nth = |nth: usize| {
@@ -372,21 +377,21 @@ impl Trial {
                 .nth(nth % before.bookings().count().max(1))
         };
         let refused = match *act {
-            Act::Book(ref wish) => {
+            CalendarCall::Book(ref wish) => {
                 self.book(wish);
                 false
             }
-            Act::Release(which) => {
+            CalendarCall::Release(which) => {
                 nth(which).is_some_and(|(id, _)| self.calendar.release(now, id).is_err())
             }
-            Act::Extend(which, by) => nth(which).is_some_and(|(id, booking)| {
+            CalendarCall::Extend(which, by) => nth(which).is_some_and(|(id, booking)| {
                 let need = changed(booking.request().need, |amount| amount + by);
                 self.calendar.extend(now, id, need).is_err() || {
                     self.assert_carries(id);
                     false
                 }
             }),
-            Act::Shrink(which, by) => nth(which).is_some_and(|(id, booking)| {
+            CalendarCall::Shrink(which, by) => nth(which).is_some_and(|(id, booking)| {
                 let need = changed(booking.request().need, |amount| amount.saturating_sub(by));
                 self.calendar.shrink(now, id, need).is_err() || {
                     let end = self.calendar.booking(id).unwrap().grant().end();
@@ -395,7 +400,7 @@ impl Trial {
                     false
                 }
             }),
-            Act::Repack(all) => {
+            CalendarCall::Repack(all) => {
                 let scope = if all { Scope::All } else { Scope::Waiting };
                 self.calendar.repack(now, scope, RepackLimits::NONE);
                 for (id, booking) in before.bookings() {
@@ -404,12 +409,12 @@ impl Trial {
                 }
                 false
             }
-            Act::Outage(link, from, len) => self.outage(link, from, len).is_err(),
-            Act::Lift(which) => {
+            CalendarCall::Outage(link, from, len) => self.outage(link, from, len).is_err(),
+            CalendarCall::Lift(which) => {
                 let ids: Vec<Id> = before.outages().map(|(id, _)| id).collect();
                 !ids.is_empty() && self.calendar.lift(ids[which % ids.len()]).is_err()
             }
-            Act::Wait(time) => {
+            CalendarCall::Wait(time) => {
                 self.now += time;
                 false
             }
@@ -420,7 +425,7 @@ impl Trial {
         assert_sound(&self.calendar, self.now.next_multiple_of(self.slot));
     }
 
-    fn book(&mut self, wish: &Wish) {
+    fn book(&mut self, wish: &WantedBooking) {
         let request = request(wish, self.now);
         let (now, id) = (at(self.now), Id(self.next));
         self.next += 1;

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_a_shell_takes_apart_are_not_completed() {
+    fn names_that_a_shell_would_split_are_not_completed() {
         for name in ["run1.h5", "far:data/ü", "lh://[::1]:7000/a-b_c+d,e=f@g%h/"] {
             assert!(is_plain(OsStr::new(name)), "{name}");
         }

@@ -29,10 +29,8 @@ pub(crate) enum Fault {
     /// A status of a gateway that does not parse.
     #[error("the status of the gateway is malformed")]
     Status,
-    /// An answer of a domain to another question.
-    #[error(
-        "the service of the domain answers another question; use the same version of lighthaul for both"
-    )]
+    /// An answer of a domain service to another request.
+    #[error("the domain service answered another request; install the same version on both sides")]
     Answer,
     /// Stored samples that cannot be read or written.
     #[error(transparent)]

@@ -44,7 +44,7 @@ const STALL_SHARE: u64 = 50;
 const INTERFACE_SHARE: u64 = 1;
 /// Most share of the time that programs wait for a disk that does not limit a copy, in percent.
 const IDLE_STALL: u64 = 10;
-/// Most share of the time that such a disk is busy, in percent.
+/// Maximum share of the time in which an idle disk is busy, in percent.
 const IDLE_DISK: u64 = 50;
 
 /// Load of this host while the data moved, in percent.
@@ -170,7 +170,7 @@ fn used(summary: &Summary, rate: Option<Rate>, asked: bool) -> Option<Bottleneck
     (used >= PATH_SHARE).then_some(limit)
 }
 
-/// Returns what may limit a copy that nothing else does: full processors, or other programs.
+/// Returns the bottleneck of a copy that no other stage limits: full processors, or other programs.
 fn remaining(host: &HostLoad) -> Option<Bottleneck> {
     if host.is_full() {
         return Some(host.processors());
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn short_copy_has_none() {
+    fn short_copy_has_no_bottleneck() {
         let mut short = summary(|motion| motion.source_wait = 900_000_000);
         short.moving = Duration::from_millis(999);
         assert_eq!(bottleneck(&short, (None, false), &busy(100)), None);

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn time_does_not_jump_when_the_rate_does() {
+    fn remaining_time_is_smooth_when_the_rate_jumps() {
         // half a second at three times the rate of the next
         let left = left_over(400, |tick| if tick % 5 < 2 { 3_000_000 } else { 1_000_000 });
         for pair in left[50..].windows(2) {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn stalled_copy_has_no_end() {
+    fn stalled_copy_has_no_remaining_time() {
         let mut pace = Pace::default();
         let progress = CopyProgress {
             total: 100,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_seconds() {
+    fn rate_history_has_one_value_a_second() {
         let mut pace = Pace::default();
         let progress = CopyProgress::default();
         for tick in 0..100 {

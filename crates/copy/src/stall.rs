@@ -1,4 +1,4 @@
-//! End of transfers in which neither side does anything, however often the peer says that it is there.
+//! Timeout of transfers in which neither side makes progress, even if the peer sends keepalives.
 //!
 //! ```text
 //! seen here: bytes, entries, own steps ----------+
@@ -17,7 +17,7 @@ use crate::work::{Activity, Sampler, Work};
 
 /// Time without any work after which a transfer ends, unless the client asks for less.
 const STALL: Duration = Duration::from_mins(10);
-/// Time that a side adds to the limit, since the peer tells of its work once a second.
+/// Time that a side adds to the limit, since the peer reports its work once a second.
 const GRACE: Duration = Duration::from_secs(4);
 /// Time for which a peer's word alone keeps a transfer, in which neither bytes nor entries arrive: enough to read a file
 /// of some TB for its digest.
@@ -35,7 +35,7 @@ pub struct Stall {
     looks_at: Instant,
     /// Time of the last work that this side saw.
     seen_at: Instant,
-    /// Time of the last work that the peer told of, and its counter.
+    /// Time of the last work that the peer reported, and its counter.
     told_at: Instant,
     told: u64,
 }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_looked_at_once_a_second_and_late_looks_end_a_transfer_too() {
+    fn work_is_sampled_once_a_second_and_late_samples_end_a_transfer_too() {
         let (work, millis) = (Work::default(), Duration::from_millis);
         let mut stall = Stall::new(Instant::ZERO, 20);
         stall.check(Instant::ZERO, &work, 5).unwrap();

@@ -20,7 +20,7 @@ pub const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub struct ThreadGroup {
     stopped: AtomicBool,
     failure: Mutex<Option<Error>>,
-    /// Work of this side.
+    /// Counter of the work that this side does.
     pub work: Arc<Work>,
     #[cfg(feature = "broken-parts")]
     broken: crate::broken_part::BrokenPart,
@@ -76,8 +76,8 @@ impl ThreadGroup {
         }
     }
 
-    /// Sends a message of these octets on `stream` once there is room for it. A peer that reads nothing keeps the thread
-    /// here, but this is no work of this side.
+    /// Sends a message of these octets on `stream` once there is room for it. A peer that reads nothing blocks the
+    /// thread. This wait does not count as work of this side.
     pub fn send(&self, stream: &Stream, octets: Vec<u8>) -> Result<(), Error> {
         if !stream.wait_for_room(Duration::ZERO) {
             let _pause = self.work.pause();

@@ -46,7 +46,7 @@ const SLOT_FREED: u64 = 1;
 pub(crate) struct AcceptQueue {
     poller: Poller,
     handshakes: Arc<Handshakes>,
-    known: Known,
+    known: HostRecords,
     /// Connections by number; a lower number came earlier.
     waiting: BTreeMap<u64, Pending>,
     next: u64,
@@ -60,7 +60,7 @@ pub(crate) struct AcceptQueue {
 
 /// Hosts and sites that come first and last.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct HostRecords {
     pub(crate) recent_hosts: Arc<RecentHosts>,
     pub(crate) failed_sites: Arc<FailedSites>,
 }
@@ -121,7 +121,7 @@ impl Standing {
     }
 }
 
-impl Known {
+impl HostRecords {
     fn standing(&self, address: IpAddr, now: Instant) -> Standing {
         if self.recent_hosts.contains(address, unix_seconds()) {
             Standing::Recent
@@ -138,7 +138,7 @@ impl AcceptQueue {
     pub(crate) fn new(
         listener: &TcpListener,
         handshakes: Arc<Handshakes>,
-        known: Known,
+        known: HostRecords,
         most: u64,
     ) -> io::Result<Self> {
         let poller = Poller::new()?;
@@ -378,7 +378,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let handshakes = Handshakes::start(99).unwrap();
-        let queue = AcceptQueue::new(&listener, handshakes, Known::default(), most).unwrap();
+        let queue = AcceptQueue::new(&listener, handshakes, HostRecords::default(), most).unwrap();
         (queue, listener, Clock::start())
     }
 

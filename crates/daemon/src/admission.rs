@@ -44,7 +44,7 @@ pub(crate) struct AdmittedClient {
 /// Reason for the admission of a client.
 #[derive(Debug)]
 pub(crate) enum AdmittedBy {
-    /// Its key is listed, or it showed this credential.
+    /// Client whose key is listed, or that presented this credential.
     Own(Option<Credential>),
     /// An admitted client invited its key.
     Invited(Box<Invitation>),

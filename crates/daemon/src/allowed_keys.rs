@@ -20,7 +20,7 @@ use crate::rights::{NotRights, Rights};
 #[derive(Clone, Debug, Default)]
 pub struct AllowedKeys {
     entries: Vec<Entry>,
-    /// Keys in malformed lines. They are denied, whatever other lines say.
+    /// Keys in malformed lines. They are denied, even if other lines allow them.
     barred: Vec<Fingerprint>,
     /// Faults of the file, each with its line number.
     pub faults: Vec<String>,
@@ -41,7 +41,7 @@ enum LineKind {
     Key,
     /// The key may sign statements for other keys.
     Authority,
-    /// The key may not call, whatever other lines say.
+    /// The key is denied, even if other lines allow it.
     Denied,
 }
 

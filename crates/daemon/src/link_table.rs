@@ -193,8 +193,8 @@ impl LinkHold<'_> {
         (!handle.is_over()).then_some(handle)
     }
 
-    /// Returns true if no later connection of the link has come. An earlier one may still be negotiated by a slow host
-    /// when its peer has long called again, and must not take the link back.
+    /// Returns true if no later connection of the link has arrived. An earlier one may still be negotiated by a slow
+    /// host when its peer has long called again, and must not take the link back.
     pub(crate) fn is_latest(&self) -> bool {
         let entries = self.table.lock();
         let entry = entries.get(&self.name);

@@ -129,7 +129,7 @@ impl Rights {
         self.expires.is_none_or(|end| now < end)
     }
 
-    /// Returns these rights beneath the daemon's own `root`. A relative root is a directory of that one.
+    /// Returns these rights below the daemon's own `root`. A relative root becomes a directory below it.
     #[must_use]
     pub fn beneath(mut self, root: Option<&Path>) -> Self {
         self.root = match (self.root, root) {

@@ -31,7 +31,7 @@ use lighthaul_io::net::udp::Udp;
 use lighthaul_session::error::Error;
 use tracing::{debug, field, info, info_span, warn};
 
-use crate::accept_queue::{self, AcceptQueue, Incoming, Known};
+use crate::accept_queue::{self, AcceptQueue, HostRecords, Incoming};
 use crate::admission::{AdmittedClient, CLOSE_TIMEOUT, NotAdmitted, admit};
 use crate::attempts::Attempts;
 use crate::authorizer::Authorizer;
@@ -130,7 +130,7 @@ impl Server {
                 limits.of_resources(files)
             }
         };
-        let known = Known::default();
+        let known = HostRecords::default();
         if let Some(file) = settings.recent_hosts() {
             match known.recent_hosts.load(&file, unix_seconds()) {
                 Ok(true) => {}

@@ -9,7 +9,7 @@ use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::known_path::Paths;
 
-use crate::accept_queue::Known;
+use crate::accept_queue::HostRecords;
 use crate::attempts::Attempts;
 use crate::authorizer::Authorizer;
 use crate::error::Fault;
@@ -35,7 +35,7 @@ pub(crate) struct Service {
     pub(crate) attempts: Attempts,
     pub(crate) authorizer: Authorizer,
     pub(crate) pool: Arc<ResourcePool>,
-    pub(crate) known: Known,
+    pub(crate) known: HostRecords,
     pub(crate) handshakes: Arc<Handshakes>,
     pub(crate) refused_keys: RefusedKeys,
     pub(crate) clock: Clock,

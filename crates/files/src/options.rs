@@ -116,10 +116,10 @@ pub struct Options {
 /// Files of which only the changes are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeltaMode {
-    /// Those for which that is likely faster.
+    /// Files for which a delta is likely faster.
     #[default]
     Auto,
-    /// All that have an old version at the target.
+    /// All files that have an old version at the target.
     Always,
     /// None.
     Never,
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silent_peer_is_given_up_after_20_s_or_the_requested_time() {
+    fn silent_peer_ends_the_session_after_20_s_or_the_requested_time() {
         let patience = |stall| {
             let options = Options {
                 stall,

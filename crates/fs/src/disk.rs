@@ -503,7 +503,7 @@ fn version(file: &File) -> io::Result<Version> {
     })
 }
 
-/// Most files of one name that are locked in vain, because their holders have removed them.
+/// Maximum number of attempts to lock a file that its holder removes meanwhile.
 const LOCK_ATTEMPTS_MAX: usize = 100;
 
 /// Returns timestamps whose access and modification times are the same moment.

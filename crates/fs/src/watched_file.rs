@@ -23,14 +23,15 @@ pub struct WatchedFile<T> {
 
 #[derive(Debug)]
 struct Read<T> {
-    look: Look,
+    look: FileState,
     /// The file had not changed for a while when it was read, so a later change cannot look the same.
     is_settled: bool,
     parsed: Arc<T>,
 }
 
-/// Device, inode, size, and the times of the last change of bytes and of anything, in nanoseconds; nothing of a missing file.
-type Look = Option<(u64, u64, u64, i128, i128)>;
+/// State of a file: device, inode, size, modification time and change time in nanoseconds. It is `None` for a missing
+/// file.
+type FileState = Option<(u64, u64, u64, i128, i128)>;
 
 impl<T> WatchedFile<T> {
     /// Returns the file at `path`, which is not read yet.
@@ -98,7 +99,7 @@ impl<T> WatchedFile<T> {
     }
 }
 
-fn look(path: &Path) -> io::Result<Look> {
+fn look(path: &Path) -> io::Result<FileState> {
     let meta = match fs::metadata(path) {
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
         meta => meta?,
@@ -114,7 +115,7 @@ fn look(path: &Path) -> io::Result<Look> {
 }
 
 /// Returns true if the last change is so long ago that another one would have another time.
-fn is_settled(look: Look) -> bool {
+fn is_settled(look: FileState) -> bool {
     look.is_none_or(|(.., changed)| i128::from(unix_nanos()) - changed > STEP)
 }
 

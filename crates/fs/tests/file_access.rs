@@ -14,9 +14,9 @@ use lighthaul_base::Rng;
 use lighthaul_fs::file_access::FileAccess;
 
 /// Root directory, and files beside it that must be unreachable.
-struct World(PathBuf);
+struct TestTree(PathBuf);
 
-impl World {
+impl TestTree {
     fn new(name: &str) -> Self {
         let place =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
@@ -41,7 +41,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for TestTree {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.0).ok();
     }
@@ -57,7 +57,7 @@ fn read(access: &FileAccess, path: &str) -> std::io::Result<Vec<u8>> {
 
 #[test]
 fn paths_beneath_the_root_open_and_others_are_refused() {
-    let world = World::new("beneath");
+    let world = TestTree::new("beneath");
     let at = |path: &str| world.0.join("root").join(path);
     symlink(world.0.join("out"), at("absolute")).unwrap();
     symlink("../out", at("upward")).unwrap();
@@ -123,7 +123,7 @@ fn while_swapped(folder: &Path, something: impl FnOnce(&AtomicU64)) -> u64 {
 
 #[test]
 fn parent_paths_resolve_during_renames_elsewhere() {
-    let world = World::new("elsewhere");
+    let world = TestTree::new("elsewhere");
     let busy = world.0.join("busy");
     fs::create_dir_all(busy.join("a")).unwrap();
     fs::create_dir_all(busy.join("s")).unwrap();
@@ -192,7 +192,7 @@ fn folders_replaced_by_links_never_lead_outside() {
     /// Attempts: at least the first number, then more until both outcomes were frequent.
     const ATTEMPTS: std::ops::Range<u64> = 10_000..400_000;
     println!("seed {SEED}");
-    let world = World::new("swapped");
+    let world = TestTree::new("swapped");
     let place = world.0.join("root");
     symlink(world.0.join("out"), place.join("s")).unwrap();
     let (mut let_in, mut refused) = (0, 0);

@@ -21,7 +21,7 @@ use lighthaul_io::drive::{Next, Owner};
 use lighthaul_io::error::Error;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Watch, wait};
-use lighthaul_slabs::receiver::Whole;
+use lighthaul_slabs::receiver::CompleteRecord;
 use lighthaul_slabs::sender::RecordPages;
 use lighthaul_slabs::{Event, Link, SessionId};
 use socket2::Socket;
@@ -358,7 +358,7 @@ impl Multiplexer {
     }
 
     /// Passes a complete record to its program, if its checksum is right.
-    fn take(&mut self, link: &mut Link, whole: &Whole) {
+    fn take(&mut self, link: &mut Link, whole: &CompleteRecord) {
         let RecordPages { record, pages } = &whole.part;
         let count = pages.end - pages.start;
         let mut pool = self.pool.borrow_mut();
@@ -495,14 +495,14 @@ impl Owner<Link> for Multiplexer {
                     self.remove(link, token);
                 }
             }
-            Event::Whole(whole) => self.take(link, &whole),
+            Event::Complete(whole) => self.take(link, &whole),
             Event::Kept(parts) => self.release_pages(&parts),
             Event::Widened(id) => self.sessions.busy.extend(self.sessions.token(id)),
-            Event::Ripe => {
+            Event::SlabReady => {
                 self.launch(link, now);
                 self.report_demand(link);
             }
-            Event::Dark => {
+            Event::DatagramsLost => {
                 warn!(
                     "no datagram reaches the other gateway: all bytes cross the TCP connection from now on"
                 );
@@ -514,7 +514,7 @@ impl Owner<Link> for Multiplexer {
                     "no data from the other gateway for 5 s".into(),
                 ));
             }
-            Event::Spent => {
+            Event::Exhausted => {
                 return Err(Error::TimedOut(
                     "the packet numbers of the connection to the other gateway are used up; it is replaced"
                         .into(),

@@ -137,7 +137,7 @@ impl Session {
         matches!(error, Some(Ok(Some(_)) | Err(_)))
     }
 
-    /// Writes to the program before the bytes of the other side.
+    /// Writes octets of the gateway itself to the program, before the bytes of the other side.
     pub(crate) fn say(&mut self, octets: &[u8]) {
         if let Some(socket) = &mut self.socket
             && let Err(error) = socket.write_all(octets)

@@ -98,7 +98,7 @@ impl SpliceProxy {
     pub(crate) fn run(mut self) {
         while !(self.draining && self.is_idle()) {
             if let Err(error) = self.turn() {
-                warn!("cannot reach near targets any longer: {error}");
+                warn!("direct connections to targets have stopped: {error}");
                 return;
             }
         }

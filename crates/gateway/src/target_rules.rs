@@ -38,7 +38,7 @@ pub struct TargetRule {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Hosts {
-    /// Every host, without naming one.
+    /// Every host (`*`).
     All,
     /// Hosts with these addresses, by name or by address.
     Prefix(Prefix),

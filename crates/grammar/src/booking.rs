@@ -44,7 +44,7 @@ pub struct SchedulerArgs {
 /// Scheduler to ask, and its identity.
 #[derive(Args, Clone, Debug)]
 pub struct ClientArgs {
-    /// Scheduler
+    /// URL of the scheduler
     #[arg(
         long,
         value_name = "URL",
@@ -187,7 +187,7 @@ pub struct RequestArgs {
     /// Bytes to move, as in 1.2TB
     #[arg(long, help_heading = "Booking")]
     pub size: Option<Bytes>,
-    /// Duration, whatever the amount of data, as in 2h
+    /// Duration, independent of the amount of data, as in 2h
     #[arg(long, value_name = "DURATION", conflicts_with = "size", value_parser = duration::parse, help_heading = "Booking")]
     pub hold: Option<Duration>,
     /// Highest useful rate [default: capacity of the path]
@@ -204,10 +204,10 @@ pub struct RequestArgs {
     /// Latest end, as in 18:30 or 2031-05-01T06:00
     #[arg(long, value_name = "TIME", help_heading = "Booking")]
     pub by: Option<Time>,
-    /// Constant rate instead of the free rate at each time
+    /// Book a constant rate instead of a varying one
     #[arg(long, help_heading = "Booking")]
     pub fixed: bool,
-    /// Addition to the size for headers and retransmissions, percent
+    /// Percent added to the size for headers and retransmissions
     #[arg(long, value_name = "PERCENT", default_value_t = 3, value_parser = value_parser!(u8).range(0..=100), hide_short_help = true, help_heading = "Booking")]
     pub margin: u8,
     /// Priority when capacity is freed (higher first) [default: 0]
@@ -341,12 +341,12 @@ pub struct Cancel {
   lighthaul calendar chicago-newyork --for 2h
   lighthaul calendar chicago-newyork --plot busy.svg")]
 pub struct Calendar {
-    /// Links [default: all]
+    /// Names of the links to draw [default: all]
     pub links: Vec<String>,
-    /// Start, as in 18:30 or 2031-05-01T06:00 [default: now]
+    /// Start of the drawn time, as in 18:30 or 2031-05-01T06:00 [default: now]
     #[arg(long, value_name = "TIME", help_heading = "Selection")]
     pub from: Option<Time>,
-    /// Duration
+    /// Length of the drawn time
     #[arg(long = "for", value_name = "DURATION", default_value = "24h", value_parser = duration::parse, help_heading = "Selection")]
     pub lasting: Duration,
     /// Write a picture to FILE.svg or FILE.png

@@ -42,7 +42,7 @@ pub struct ChangeArgs {
     pub one_file_system: bool,
     /// Delete at most N items
     ///
-    /// If more would be deleted, the command ends with status 25. Such a copy is not retried by itself.
+    /// If more would be deleted, the command ends with status 25. Such a copy is not retried automatically.
     #[arg(
         long,
         value_name = "N",

@@ -70,7 +70,7 @@ pub struct FileArgs {
     pub atimes: bool,
     /// Write holes where files have runs of zeros
     ///
-    /// Holes of the source are preserved with and without it.
+    /// Holes of the source are always preserved.
     #[arg(short = 'S', long, help_heading = "Metadata", hide_short_help = true)]
     pub sparse: bool,
     /// Replace and delete devices, FIFOs and sockets at the target like files
@@ -143,7 +143,7 @@ pub struct FileArgs {
     pub inplace: bool,
     /// Name of a staging directory beside each file
     ///
-    /// Files are in it until they are complete. It is created and removed as needed, and never copied.
+    /// It holds files until they are complete. It is created and removed as needed, and never copied.
     #[arg(
         long,
         value_name = "DIR",
@@ -154,15 +154,15 @@ pub struct FileArgs {
     pub partial_dir: Option<PathBuf>,
 }
 
-/// Files of which only the changes are sent.
+/// Choice of the files of which only the changes are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DeltaChoice {
-    /// Those for which that is likely faster
+    /// Files for which a delta is likely faster
     #[default]
     Auto,
-    /// All that have an old version at the target
+    /// All files that have an old version at the target
     Always,
-    /// None
+    /// No files
     Never,
 }
 
@@ -172,7 +172,7 @@ pub enum Verify {
     /// Digest of the bytes that were read and of those that were written
     #[default]
     Transfer,
-    /// The same, and a digest of the file as the disk returns it, past the page cache
+    /// Digest as with transfer, and that of the file as the disk returns it, past the page cache
     Disk,
     /// No verification
     None,

@@ -43,7 +43,7 @@ pub struct Cp {
     pub rate: Option<Rate>,
     /// Transport: rbudp, tcp, ... [default: auto]
     ///
-    /// auto explores the path and chooses; little data go over TCP at once. Through a gateway it chooses tcp.
+    /// auto explores the path and chooses; up to 256 KiB go over TCP at once. Through a gateway, it chooses tcp.
     #[arg(
         long,
         value_name = "NAME",
@@ -67,9 +67,9 @@ pub struct Cp {
         hide_short_help = true
     )]
     pub trc: Option<String>,
-    /// Use all of a path without other traffic
+    /// Fill the path, which must carry no other traffic
     ///
-    /// Without it, the choice is between protocols that leave other flows their share.
+    /// Without it, auto chooses only protocols that leave other flows their share.
     #[arg(
         long,
         env = "LIGHTHAUL_DEDICATED",
@@ -126,9 +126,9 @@ pub struct Cp {
     pub no_sync: bool,
     #[command(flatten)]
     pub progress: ProgressArgs,
-    /// Show progress, on a terminal or not
+    /// Show progress, even without a terminal
     ///
-    /// As in rsync, but partial files are always kept, also without -P.
+    /// Unlike in rsync, partial files are always kept, also without -P.
     #[arg(short = 'P', help_heading = "Output", hide_short_help = true)]
     pub partial_progress: bool,
     /// Print the path of each entry that is copied

@@ -135,10 +135,10 @@ pub struct Path {
         help_heading = "Booking"
     )]
     pub size: Option<Bytes>,
-    /// Duration of the path at the rate of --rate, as in 2h
+    /// Duration of the path at the rate --rate, as in 2h
     #[arg(long, value_name = "DURATION", requires = "rate", value_parser = positive, help_heading = "Booking")]
     pub hold: Option<Duration>,
-    /// Constant rate
+    /// Reserve a constant rate
     #[arg(long, value_name = "RATE", conflicts_with_all = ["rate_max", "rate_min"], help_heading = "Booking")]
     pub rate: Option<Rate>,
     /// Highest useful rate [default: capacity of the path]
@@ -149,13 +149,13 @@ pub struct Path {
     pub rate_min: Option<Rate>,
     /// Earliest start, as in 18:30 or 2031-05-01T06:00 [default: now]
     ///
-    /// Local time, or with a UTC offset. No path starts before all domains have decided.
+    /// Local time, or with a UTC offset. A path starts after all domains have committed it.
     #[arg(long, value_name = "TIME", help_heading = "Booking")]
     pub start: Option<Time>,
     /// Latest end, as in 18:30 [default: 30 days later]
     #[arg(long, value_name = "TIME", help_heading = "Booking")]
     pub by: Option<Time>,
-    /// Addition to the size for headers and retransmissions, percent
+    /// Percent added to the size for headers and retransmissions
     #[arg(long, value_name = "PERCENT", default_value_t = 3, value_parser = value_parser!(u8).range(0..=100), hide_short_help = true, help_heading = "Booking")]
     pub margin: u8,
     /// Avoid these domains
@@ -188,7 +188,7 @@ pub struct Path {
     /// All of them must be neighbors of this domain.
     #[arg(long, hide_short_help = true, help_heading = "Booking")]
     pub tree: bool,
-    /// Show when the path could be had, and reserve nothing
+    /// Show when the path is available, and reserve nothing
     #[arg(long, help_heading = "Booking")]
     pub when: bool,
     #[command(flatten)]

@@ -8,8 +8,8 @@ use crate::reach::RemoteArgs;
 /// List a directory here or on another host
 ///
 /// PLACE is `lh://HOST[:PORT]/PATH`, HOST:PATH (over ssh) or a local path. A link to a directory is followed if it stays
-/// below the root. Directories of up to 10000 entries are sorted by name; larger ones have the order of the disk. Names
-/// that are not valid text are shown with \xHH, and \ as \\.
+/// below the root. Directories of up to 10000 entries are sorted by name; larger ones are listed in the order of the
+/// disk. Names that are not valid text are shown with \xHH, and \ as \\.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul ls lh://far.example.org/results/
@@ -24,7 +24,7 @@ pub struct Ls {
     /// Show names that begin with a dot
     #[arg(short, long, help_heading = "Selection")]
     pub all: bool,
-    /// List the contents of all directories below, with their paths
+    /// List all subdirectories and their contents, with paths
     #[arg(short = 'R', long, help_heading = "Selection")]
     pub recursive: bool,
     #[command(flatten)]
@@ -39,17 +39,17 @@ pub struct Ls {
     pub output: OutputArgs,
 }
 
-/// Show how many bytes and files directories hold
+/// Show the size of directories, and the number of their files
 ///
 /// It adds the sizes of all files below each place, hidden ones included. Links are not followed. A file with several
-/// names counts once for each. Sizes have units; --json has bytes.
+/// hard links counts once for each. Sizes have units; --json has bytes.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul du lh://far.example.org/results
   lighthaul du -d 1 alice@far.example.org:/data
   lighthaul du --json /data | jq 'select(.path).bytes'")]
 pub struct Du {
-    /// Show directories below, too, down to this depth
+    /// Show subdirectories, too, down to this depth
     #[arg(
         short = 'd',
         long,
@@ -101,7 +101,7 @@ pub struct Rm {
   lighthaul mkdir lh://far.example.org/results
   lighthaul mkdir -p far.example.org:/data/2026/november")]
 pub struct Mkdir {
-    /// Create parent directories; existing ones are no error
+    /// Create parent directories; no error if the directory exists
     #[arg(short, long, help_heading = "Selection")]
     pub parents: bool,
     #[command(flatten)]

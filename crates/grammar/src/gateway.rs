@@ -109,7 +109,7 @@ pub struct Gateway {
         hide_short_help = true
     )]
     pub allowed: Option<PathBuf>,
-    /// Neighbor gateways to the peer, as in 10.0.0.2:1080
+    /// Alternative gateways to the peer, as in 10.0.0.2:1080
     ///
     /// While the peer cannot be reached directly, sessions continue through one of them, which accepts SOCKS5 at this
     /// address. The peer must --allow its own address.
@@ -296,7 +296,7 @@ pub enum Action {
   lighthaul gateway status
   lighthaul gateway status --once --json | jq .links")]
 pub struct Status {
-    /// Socket of the gateway, if it has another --status-socket
+    /// Status socket of the gateway [default: gateway.sock]
     #[arg(long, value_name = "PATH", help_heading = "Selection")]
     pub socket: Option<PathBuf>,
     /// Show the links once

@@ -14,12 +14,9 @@ use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 /// Exit statuses and their meanings, as the guide lists them.
 const STATUSES: [(&str, &str); 16] = [
-    ("0", "everything is there and verified"),
+    ("0", "everything is at the target, and verified"),
     ("1", "the command line is invalid"),
-    (
-        "2",
-        "the two sides do not understand each other: protocol or version",
-    ),
+    ("2", "the two sides have different versions or protocols"),
     ("3", "a source or target cannot be opened"),
     ("10", "the network failed; try again"),
     ("11", "reading or writing failed, for example a full disk"),
@@ -34,7 +31,7 @@ const STATUSES: [(&str, &str); 16] = [
     ("25", "`--max-delete` was reached"),
     (
         "30",
-        "a timeout: no answer for too long, or `--stop-at` has come",
+        "a timeout: no answer for too long, or the time of `--stop-at`",
     ),
     ("40", "a deadline cannot be promised, or a path is refused"),
     (
@@ -51,7 +48,7 @@ const STATUSES: [(&str, &str); 16] = [
 const FILES: [(&str, &str); 10] = [
     (
         "~/.config/lighthaul/config.toml, /etc/lighthaul/config.toml",
-        "options, in a section for each command; those of the user count more",
+        "options, in a section for each command; those of the user have priority",
     ),
     (
         "~/.config/lighthaul/key",
@@ -81,7 +78,7 @@ const FILES: [(&str, &str); 10] = [
     ("/var/lib/lighthaul/books", "reservations of the scheduler"),
     (
         "~/.local/state/lighthaul/monitor.db, /var/lib/lighthaul/monitor.db",
-        "samples that the monitor has stored; root has the latter",
+        "samples that the monitor has stored; the second path is that of root",
     ),
 ];
 

@@ -24,7 +24,7 @@ pub struct Completions {
   lighthaul config
   lighthaul config --all | grep -A 20 '^.cp'")]
 pub struct Config {
-    /// Print the other options and their defaults, too
+    /// Print the options that are not set, too, with their defaults
     #[arg(short, long, help_heading = "Selection")]
     pub all: bool,
 }

@@ -55,10 +55,10 @@ pub struct Monitor {
     /// `/var/lib/lighthaul/monitor.db` for root.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub store: Option<PathBuf>,
-    /// Drop stored samples after this long
+    /// Delete stored samples after this long
     #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = positive, help_heading = "Output")]
     pub keep: Duration,
-    /// Drop the oldest samples of a larger file
+    /// Maximum size of the database of samples
     #[arg(
         long,
         value_name = "SIZE",
@@ -84,7 +84,7 @@ pub struct ProbeArgs {
     /// Time between two probes of a path, from 10s to 1d
     ///
     /// Each probe is a session with the daemon, with ten round trips and a hundred datagrams of 64 bytes. Every tenth also
-    /// measures the longest packet and the rate. The time is longer where --probe-limit needs it.
+    /// measures the longest packet and the rate. The time is longer if --probe-limit requires it.
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = probe_interval, conflicts_with = "history", help_heading = "Network")]
     pub probe_interval: Duration,
     /// Budget of all probes together, in both directions

@@ -27,10 +27,10 @@ pub struct ProgressArgs {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Progress {
-    /// A bar if standard error is a terminal, otherwise one line every 10 seconds
+    /// Progress bar if standard error is a terminal, otherwise one line every 10 seconds
     #[default]
     Auto,
-    /// A bar, and the files in transfer
+    /// Progress bar, and the files in transfer
     Bar,
     /// One line per second
     Plain,

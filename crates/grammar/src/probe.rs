@@ -65,17 +65,17 @@ pub enum What {
     Place,
     /// RBUDP; the receiver predicts the place of each packet
     Scatter,
-    /// RBUDP with encryption; the receiver copies
+    /// Same as place, but with encryption
     Sealed,
-    /// RBUDP with encryption; the receiver predicts
+    /// Same as scatter, but with encryption
     SealedScatter,
-    /// RBUDP+; the receiver copies
+    /// Same as place, but with RBUDP+
     Plus,
     /// SABUL with the rate control of its paper
     Sabul,
     /// SABUL with the rate control of this project
     SabulSwift,
-    /// VBTP on a circuit of the rate of --rate
+    /// VBTP on a circuit with the rate of --rate
     Vbtp,
     /// One TCP connection with encryption
     Tcp,

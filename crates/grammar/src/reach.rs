@@ -59,7 +59,7 @@ pub struct RemoteArgs {
 pub struct GatewayArgs {
     /// Connect through this gateway, as in 127.0.0.1:1080
     ///
-    /// The address is where the gateway takes SOCKS5. Data crosses by TCP, since no datagram passes a gateway. If the
+    /// The gateway accepts SOCKS5 at this address. Data crosses by TCP, since no datagram passes a gateway. If the
     /// gateway asks for a password, write NAME:PASSWORD@HOST:PORT, preferably in `LIGHTHAUL_GATEWAY`, which other users
     /// of this host cannot read.
     #[arg(
@@ -85,7 +85,7 @@ impl GatewayArgs {
 pub struct DaemonArgs {
     /// Require this key of the daemon (sha256:...)
     ///
-    /// Without it the key must be the one in `known_hosts`, or the first that the daemon shows.
+    /// Without it, the key must be the one in `known_hosts`. The key of a daemon that is not listed yet is added there.
     #[arg(
         long,
         value_name = "KEY",
@@ -95,7 +95,7 @@ pub struct DaemonArgs {
     pub pin: Option<String>,
     /// Refuse a daemon whose key is not in `known_hosts`
     ///
-    /// Without it the key of a daemon that is called for the first time is added there.
+    /// Without it, the key of a daemon that is not listed yet is added there.
     #[arg(long, env = "LIGHTHAUL_STRICT", hide_short_help = true)]
     pub strict: bool,
     /// File with the token for the daemon
@@ -128,7 +128,7 @@ pub struct DaemonArgs {
 pub struct KeyArgs {
     /// Private key, created if missing [default: ~/.config/lighthaul/key]
     ///
-    /// A service of root uses `/etc/lighthaul/host_key`, that of another user `~/.config/lighthaul/host_key`.
+    /// A service uses `/etc/lighthaul/host_key` if root runs it, and `~/.config/lighthaul/host_key` otherwise.
     #[arg(
         long = "key",
         value_name = "FILE",

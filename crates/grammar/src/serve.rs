@@ -56,7 +56,7 @@ pub struct Serve {
         help_heading = "Network"
     )]
     pub listen: String,
-    /// Ports to take one from if --listen has port 0, as in 5000-5009
+    /// Range of ports to choose from if --listen has port 0, as in 5000-5009
     #[arg(
         long,
         value_name = "FROM-TO",

@@ -15,7 +15,7 @@ use crate::reach::RemoteArgs;
 ///
 /// Messages (fec) are small. Each leaves at once in a datagram, and repair symbols that follow restore lost ones without
 /// a round trip. Restored messages arrive out of order, and messages that cannot be restored are lost. Objects (rbudp)
-/// are larger and come at a known rate. Objects of one --delay cross together, and none is lost.
+/// are larger and come at a known rate. Objects that are read within one --delay are sent together, and none is lost.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   tracker | lighthaul stream --deadline 50ms --late drop - lh://far.example.org/poses
@@ -119,9 +119,9 @@ pub enum Frames {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Late {
-    /// Deliver them
+    /// Deliver late messages
     #[default]
     Deliver,
-    /// Drop them
+    /// Drop late messages
     Drop,
 }

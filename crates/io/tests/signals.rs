@@ -16,12 +16,12 @@ const APART: Duration = TOGETHER.saturating_mul(2);
 
 #[test]
 fn signals_that_come_together_count_as_one() {
-    assert_eq!(status_of("inside_two_signals_at_once").code(), Some(0));
+    assert_eq!(status_of("child_gets_two_signals_at_once").code(), Some(0));
 }
 
 #[test]
 #[ignore = "called by signals_that_come_together_count_as_one"]
-fn inside_two_signals_at_once() {
+fn child_gets_two_signals_at_once() {
     handle_signals().unwrap();
     raise(Signal::SIGINT);
     raise(Signal::SIGTERM);
@@ -32,7 +32,7 @@ fn inside_two_signals_at_once() {
 #[test]
 fn signals_that_come_together_on_two_threads_count_as_one() {
     for run in 0..RUNS {
-        let status = status_of("inside_two_signals_on_two_threads");
+        let status = status_of("child_gets_two_signals_on_two_threads");
         assert_eq!(status.code(), Some(0), "run {run}");
     }
 }
@@ -42,7 +42,7 @@ const RUNS: u32 = 500;
 
 #[test]
 #[ignore = "called by signals_that_come_together_on_two_threads_count_as_one"]
-fn inside_two_signals_on_two_threads() {
+fn child_gets_two_signals_on_two_threads() {
     handle_signals().unwrap();
     let waiting = AtomicU32::new(2);
     let meet = |signal| {
@@ -61,12 +61,12 @@ fn inside_two_signals_on_two_threads() {
 
 #[test]
 fn second_signal_ends_a_program() {
-    assert_eq!(status_of("inside_two_signals").code(), Some(130));
+    assert_eq!(status_of("child_gets_two_signals").code(), Some(130));
 }
 
 #[test]
 #[ignore = "called by second_signal_ends_a_program"]
-fn inside_two_signals() {
+fn child_gets_two_signals() {
     handle_signals().unwrap();
     raise(Signal::SIGTERM);
     assert!(is_requested());
@@ -76,12 +76,12 @@ fn inside_two_signals() {
 
 #[test]
 fn gentle_end_takes_three_signals() {
-    assert_eq!(status_of("inside_gentle_end").code(), Some(143));
+    assert_eq!(status_of("child_ends_gently").code(), Some(143));
 }
 
 #[test]
 #[ignore = "called by gentle_end_takes_three_signals"]
-fn inside_gentle_end() {
+fn child_ends_gently() {
     handle_signals_gracefully().unwrap();
     raise(Signal::SIGTERM);
     raise(Signal::SIGTERM);

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 /// Properties of a program file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elf {
-    /// Its class, order of octets and machine.
+    /// Class, byte order and machine of the program.
     pub(crate) kind: (u8, u8, u64),
     /// True if a dynamic linker starts it.
     pub(crate) has_interpreter: bool,

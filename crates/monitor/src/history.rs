@@ -70,7 +70,7 @@ pub enum HistoryError {
     Newer {
         /// Path of the file.
         path: PathBuf,
-        /// Its format.
+        /// Format of the file.
         found: i32,
     },
     /// A database of another program.

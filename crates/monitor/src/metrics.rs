@@ -24,10 +24,10 @@ use crate::sample::udp::UdpCounters;
 
 /// Last sample of this host, and the states of its paths.
 #[derive(Debug, Default)]
-pub struct MonitorMetrics(Mutex<State>);
+pub struct MonitorMetrics(Mutex<MonitorState>);
 
 #[derive(Clone, Debug, Default)]
-struct State {
+struct MonitorState {
     sample: Sample,
     paths: PathTable,
 }
@@ -57,7 +57,7 @@ pub struct Point {
 }
 
 impl MonitorMetrics {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MonitorState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -86,7 +86,7 @@ impl MonitorMetrics {
 
     /// Returns all metrics that there may be, without values.
     pub fn descriptions() -> Vec<Family> {
-        all(&State::default())
+        all(&MonitorState::default())
     }
 
     /// Returns all metrics in the format of `OpenMetrics`.
@@ -178,7 +178,7 @@ fn build() -> Family {
     family
 }
 
-fn all(state: &State) -> Vec<Family> {
+fn all(state: &MonitorState) -> Vec<Family> {
     let mut families = host(&state.sample);
     families.extend(paths(&state.paths));
     families
@@ -284,7 +284,7 @@ fn udp(sample: &Sample) -> Family {
 }
 
 fn softnet(sample: &Sample) -> Family {
-    let help = "Packets that the processors dropped on arrival";
+    let help = "Received packets that the kernel dropped because the backlog queue of a processor was full";
     let mut family = counter("host_softnet_dropped", "", help);
     if !sample.softnet_drops.is_empty() {
         let sum = sample.softnet_drops.iter().copied();

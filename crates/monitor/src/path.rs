@@ -42,7 +42,7 @@ pub struct PathMeasures {
     pub jitter_s: f64,
     /// Datagrams that were sent to the daemon.
     pub sent: u32,
-    /// Those of them that did not arrive.
+    /// Datagrams that did not arrive.
     pub lost: u32,
     /// Longest packet that passes; 0 if no datagram does, none if this probe did not measure it.
     pub mtu_bytes: Option<u32>,

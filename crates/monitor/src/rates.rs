@@ -26,7 +26,7 @@ pub struct Rates {
     pub interval_s: f64,
     /// Mean of all processors.
     pub cpu: CpuShares,
-    /// Each processor.
+    /// Shares of time of each processor.
     pub cores: Vec<CoreShares>,
     /// Fraction of the time in which this process could run that it waited for a processor.
     pub run_delay: Option<f64>,
@@ -34,9 +34,9 @@ pub struct Rates {
     pub pressure: PressureShares,
     /// Memory at the end of the interval.
     pub memory: Option<Memory>,
-    /// Each disk.
+    /// Rates of each disk.
     pub disks: Vec<DiskRates>,
-    /// Each network interface.
+    /// Rates of each network interface.
     pub interfaces: Vec<InterfaceRates>,
     /// Lost UDP datagrams over IPv4.
     pub udp: Option<UdpRates>,

@@ -66,7 +66,7 @@ const STEP_MAX: u32 = 50;
 /// Bounds of the good passes that a step up needs.
 const NEEDED_MIN: u32 = 2;
 const NEEDED_MAX: u32 = 64;
-/// All of something, in parts per million.
+/// One, in parts per million.
 const WHOLE: u32 = 1_000_000;
 
 impl LossRate {
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn short_and_old_passes_say_nothing() {
+    fn short_and_old_passes_are_not_evaluated() {
         let mut control = LossRate::new(MOST, RTT);
         let pass = |rate, sent| Pass {
             rate,

@@ -51,7 +51,7 @@ pub enum Why {
     Drops,
     /// The receiving host no longer drops datagrams.
     NoDrops,
-    /// This part of what was sent did not arrive, in parts per million.
+    /// Part of the sent packets that did not arrive, in parts per million.
     Lost(u32),
     /// The path may carry more than it did.
     Search,
@@ -250,7 +250,8 @@ impl TransferRate {
         Some(self.end_search(now, step, step.carried))
     }
 
-    /// Takes whether the protocol uses the whole rate by its own rules. After ten round trips in which it did, it may have more.
+    /// Records whether the protocol uses the whole rate by its own rules. After ten round trips in which it did, it may
+    /// have more.
     pub fn handle_use(&mut self, now: Instant, is_whole: bool) -> Option<Why> {
         let is_own = self.config.rules == Rules::Own;
         if !is_own || !is_whole || self.after_drops < self.most {
@@ -506,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn remembered_rate_that_is_right_stays() {
+    fn correct_remembered_rate_is_kept() {
         let mut transfer = Transfer::new(Rules::Arrivals, 200, true);
         transfer.run(2000, 200, 100);
         assert_eq!(transfer.mbps(), 200, "{:?}", transfer.changes);
@@ -514,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn pass_with_a_search_in_it_says_nothing() {
+    fn pass_during_a_search_is_not_evaluated() {
         let mut transfer = Transfer::new(Rules::Arrivals, 200, true);
         let begin = transfer.rate.begin_pass(10_000);
         transfer.run(2000, 200, 100);
@@ -536,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn any_numbers_of_a_peer_are_survived() {
+    fn arbitrary_numbers_of_a_peer_cause_no_panic() {
         let mut rate = Transfer::new(Rules::Arrivals, 200, false).rate;
         for nth in 1..1000_u64 {
             let arrived = if nth % 20 < 10 { 0 } else { u64::MAX };
@@ -613,7 +614,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn changes_of_course_are_ten_round_trips_apart(
+        fn rate_changes_are_ten_round_trips_apart(
             paths in proptest::collection::vec((1_u64..3000, 10_u32..=100, 10_u32..3000), 1..20),
             is_remembered: bool,
         ) {

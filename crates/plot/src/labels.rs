@@ -2,7 +2,7 @@
 
 /// Label beside a curve: the place at which it would be, and its height.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Wish {
+pub(crate) struct LabelPosition {
     /// Vertical position of the curve's end.
     pub(crate) at: f32,
     /// Height of the label.
@@ -12,13 +12,13 @@ pub(crate) struct Wish {
 /// Returns the middle of each label: as near to its wish as others allow, between `top` and `bottom` where they fit.
 ///
 /// Labels keep the order of their wishes. Neighbors that would overlap form a block around their mean wish.
-pub(crate) fn spread(wishes: &[Wish], (top, bottom): (f32, f32)) -> Vec<f32> {
+pub(crate) fn spread(wishes: &[LabelPosition], (top, bottom): (f32, f32)) -> Vec<f32> {
     let mut order: Vec<usize> = (0..wishes.len()).collect();
     order.sort_by(|one, other| wishes[*one].at.total_cmp(&wishes[*other].at));
     // block: labels, their height, and the sum of the tops that they wish for the block
     let mut blocks: Vec<(Vec<usize>, f32, f32)> = Vec::new();
     for nth in order {
-        let Wish { at, height } = wishes[nth];
+        let LabelPosition { at, height } = wishes[nth];
         let mut block = (vec![nth], height, at - height / 2.0);
         while let Some(above) = blocks.pop() {
             let end = above.2 / above.0.len() as f32 + above.1;
@@ -80,8 +80,8 @@ pub(crate) fn wrap(text: &str, most: f32, width: impl Fn(&str) -> f32) -> Vec<St
 mod tests {
     use super::*;
 
-    fn wishes(places: &[f32]) -> Vec<Wish> {
-        let wish = |at: &f32| Wish {
+    fn wishes(places: &[f32]) -> Vec<LabelPosition> {
+        let wish = |at: &f32| LabelPosition {
             at: *at,
             height: 20.0,
         };

@@ -5,7 +5,7 @@
 use crate::axis::{GRID, MARK, Scale, number};
 use crate::canvas::{Anchor, Canvas, INK};
 use crate::curve::{Curve, Line, Mark};
-use crate::labels::{Wish, spread, wrap};
+use crate::labels::{LabelPosition, spread, wrap};
 
 /// Curves over one pair of axes.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,7 @@ pub enum Start {
     Near,
     /// Smallest value of the data, with a margin.
     Data,
-    /// This value.
+    /// Given value.
     At(f64),
 }
 
@@ -298,11 +298,14 @@ impl Panel {
         let ends: Vec<_> = named.map(of_curve).chain(levels).collect();
         let texts = ends.iter().map(|(curve, _)| lines(canvas, &curve.label));
         let texts: Vec<Vec<String>> = texts.collect();
-        let wishes = ends.iter().zip(&texts).map(|((_, end), text)| Wish {
-            at: end.map_or(frame.bottom, |end| end.1),
-            height: text.len() as f32 * LINE + 5.0,
-        });
-        let wishes: Vec<Wish> = wishes.collect();
+        let wishes = ends
+            .iter()
+            .zip(&texts)
+            .map(|((_, end), text)| LabelPosition {
+                at: end.map_or(frame.bottom, |end| end.1),
+                height: text.len() as f32 * LINE + 5.0,
+            });
+        let wishes: Vec<LabelPosition> = wishes.collect();
         let places = spread(&wishes, (frame.top - 16.0, frame.bottom + 16.0));
         for (((curve, end), text), at) in ends.iter().zip(&texts).zip(places) {
             let start = right + LEADER;

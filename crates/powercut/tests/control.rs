@@ -76,14 +76,19 @@ fn only_a_program_that_syncs_survives_cuts() {
         return;
     }
     let mut inside = sandbox::command(&std::env::current_exe().unwrap(), 120);
-    inside.args(["inside", "--exact", "--ignored", "--nocapture"]);
+    inside.args([
+        "child_runs_in_a_sandbox",
+        "--exact",
+        "--ignored",
+        "--nocapture",
+    ]);
     assert!(inside.status().unwrap().success());
 }
 
 /// Body of the test above, in its sandbox.
 #[test]
 #[ignore = "started by another test"]
-fn inside() {
+fn child_runs_in_a_sandbox() {
     let folder =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("control-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();

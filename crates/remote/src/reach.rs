@@ -195,7 +195,7 @@ pub fn ask<M: Topic>(via: &Route, place: &Place, request: &M::Request) -> Result
 /// Time at which a request counts as accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreement {
-    /// After the answer of the far side.
+    /// Answer of the far side.
     Awaited,
     /// At once, since a refusal arrives with the next messages. A program that ssh has started
     /// still answers first, so that another one can be started if ssh dies.

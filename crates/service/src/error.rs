@@ -105,7 +105,7 @@ pub(crate) enum Fault {
     LogFilter {
         /// Name of the variable.
         name: &'static str,
-        /// Its value.
+        /// Value of the variable.
         value: String,
         /// Fault of the value.
         why: String,

@@ -78,7 +78,7 @@ pub struct DriverProgram {
     pub device: String,
     /// Absolute path of the program.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<String>,
 }
 

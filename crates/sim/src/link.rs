@@ -167,7 +167,7 @@ impl Link {
         self.carry(now, len, false)
     }
 
-    /// Does the same for a packet that is exempt from random loss.
+    /// Takes a packet that is exempt from random loss, like [`Self::offer`].
     pub fn offer_without_loss(&mut self, now: Instant, len: u32) -> Verdict {
         self.carry(now, len, true)
     }

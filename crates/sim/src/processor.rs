@@ -422,7 +422,7 @@ mod tests {
 
     /// Figure 3: competitors at the receiver's priority less delta or better run when its slice ends.
     #[test]
-    fn receiver_that_stays_active_is_told_of_competitors_up_to_delta() {
+    fn active_receiver_predicts_competitors_within_delta() {
         // a receiver that has slept has priority 15, and 16 after its slice; these tasks have 16, 17 and 19
         for (nice, foreseen, runs) in [(-9, true, true), (-8, true, false), (-6, false, false)] {
             let mut processor = Processor::new(1, nice, 5);
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn receiver_is_away_while_others_run() {
+    fn receiver_is_descheduled_while_others_run() {
         let mut processor = Processor::new(1, 0, 1);
         processor.run(at(0), MS * 2000);
         let away = (0..1900)

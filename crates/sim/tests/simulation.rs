@@ -120,7 +120,7 @@ fn slow_host_receives_late() {
 }
 
 #[test]
-fn world_stops_at_requested_time() {
+fn simulation_stops_at_requested_time() {
     let left = Toy {
         plan: [(50, STREAM, 1, 0), (200, STREAM, 2, 0)].into(),
         ..Toy::default()

@@ -2,7 +2,7 @@
 //!
 //! It joins a [`Sender`], a [`Receiver`], a [`Flow`] for each session, and a [`MessageQueue`] that survives the loss of
 //! the connection. The owner provides the bytes, checks them, and connects again after [`Event::Silent`] and
-//! [`Event::Spent`]. After [`Event::Failed`] the link stays unusable.
+//! [`Event::Exhausted`]. After [`Event::Failed`] the link stays unusable.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use lighthaul_base::{
 use super::flow::Flow;
 use super::form::{Plan, SlabFormer, Slot};
 use super::message_queue::MessageQueue;
-use super::receiver::{Receiver, Whole};
+use super::receiver::{CompleteRecord, Receiver};
 use super::sender::{RecordPages, Sender};
 use super::wire::{Control, Record, SessionId};
 use super::{Config, PeerMisbehaved};
@@ -66,19 +66,19 @@ pub enum Event {
     /// The peer has reset a session, for the reason that the owner encoded.
     Reset(SessionId, Vec<u8>),
     /// All bytes of a record have arrived. The owner must check them and call [`Link::judge`].
-    Whole(Whole),
+    Complete(CompleteRecord),
     /// The peer has taken custody of these records, and their pages are free.
     Kept(Vec<RecordPages>),
     /// The peer has enlarged the window of a session.
     Widened(SessionId),
     /// A slab can be formed.
-    Ripe,
+    SlabReady,
     /// No datagram has reached the peer for a while, although its stream works. Datagrams should use the stream, too.
-    Dark,
+    DatagramsLost,
     /// The peer has been silent for [`Config::patience`].
     Silent,
     /// The connection has used up its turns. The link must continue on a new one.
-    Spent,
+    Exhausted,
     /// The peer violated the protocol. The link neither sends nor receives anything more.
     Failed(PeerMisbehaved),
 }
@@ -266,7 +266,7 @@ impl Link {
     }
 
     /// Takes the owner's verdict on a complete record: custody (`good`), or a CRC mismatch.
-    pub fn judge(&mut self, whole: &Whole, good: bool) {
+    pub fn judge(&mut self, whole: &CompleteRecord, good: bool) {
         let is_last = self.receiver.judge(whole.slab, whole.nth, good);
         let slab = whole.slab;
         if !good {
@@ -370,7 +370,7 @@ impl Link {
     fn check_dark(&mut self, now: Instant) {
         if self.sender.is_dark(now) && !self.reported.dark {
             self.reported.dark = true;
-            self.events.push_back(Event::Dark);
+            self.events.push_back(Event::DatagramsLost);
         }
     }
 
@@ -403,7 +403,7 @@ impl Link {
             }
         }
         let events = &mut self.events;
-        let mut whole = |whole| events.push_back(Event::Whole(whole));
+        let mut whole = |whole| events.push_back(Event::Complete(whole));
         self.receiver.handle_slab(slab, page, records, &mut whole)
     }
 
@@ -456,7 +456,7 @@ impl Endpoint for Link {
         match message.via {
             Via::Datagram => {
                 let events = &mut self.events;
-                let mut whole = |whole| events.push_back(Event::Whole(whole));
+                let mut whole = |whole| events.push_back(Event::Complete(whole));
                 let (head, len) = (message.head, message.len);
                 return self.receiver.handle_datagram(now, head, len, &mut whole);
             }
@@ -506,7 +506,7 @@ impl Endpoint for Link {
         }
         if self.sender.is_spent() && !self.reported.spent {
             self.reported.spent = true;
-            self.events.push_back(Event::Spent);
+            self.events.push_back(Event::Exhausted);
         }
         let turns = self.sender.poll_question()?;
         self.messages.push(&Control::Question { turns });
@@ -523,7 +523,7 @@ impl Endpoint for Link {
             return None;
         }
         self.reported.due = true;
-        Some(Event::Ripe)
+        Some(Event::SlabReady)
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
@@ -559,13 +559,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spent_connection_is_reported_once() {
+    fn exhausted_connection_is_reported_once() {
         let now = Instant::ZERO;
         let mut link = Link::new(now, EXAMPLE, None);
         let spent = |link: &mut Link| {
             while link.poll_transmit(now).is_some() {}
             core::iter::from_fn(|| link.poll_event())
-                .filter(|event| *event == Event::Spent)
+                .filter(|event| *event == Event::Exhausted)
                 .count()
         };
         link.resume(now, 0).unwrap();

@@ -1,7 +1,7 @@
 //! Receiving side of one direction: [`Receiver`] records arriving packets, losses, and complete records.
 //!
 //! Packets may arrive before their slab is announced. A record whose packets have all arrived is passed to the owner as
-//! [`Whole`]. A slab is in custody when the owner has accepted all of its records. Credit grows as pages are freed.
+//! [`CompleteRecord`]. A slab is in custody when the owner has accepted all of its records. Credit grows as pages are freed.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -54,12 +54,12 @@ struct Page {
     /// Bit mask of the packets that have arrived.
     came: u64,
     /// Slab, record and length of the page; `None` before the slab is announced.
-    known: Option<Known>,
+    known: Option<KnownPage>,
     kept: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct KnownPage {
     slab: u64,
     nth: u32,
     len: u32,
@@ -84,7 +84,7 @@ struct Question {
 
 /// Record whose bytes have all arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Whole {
+pub struct CompleteRecord {
     /// Slab number.
     pub slab: u64,
     /// Index of the record in the slab.
@@ -161,7 +161,7 @@ impl Receiver {
         now: Instant,
         head: &[u8],
         len: u32,
-        whole: &mut impl FnMut(Whole),
+        whole: &mut impl FnMut(CompleteRecord),
     ) -> Option<Span> {
         self.datagrams += 1;
         let first = self.first * PAGE_PACKETS;
@@ -177,7 +177,7 @@ impl Receiver {
             return None;
         }
         let most = self.config.packet_len;
-        let fits = |known: Known| len == packet_len(known.len, bit as u32, most);
+        let fits = |known: KnownPage| len == packet_len(known.len, bit as u32, most);
         let Some(state) = self.page(page) else {
             self.duplicates += 1;
             return None;
@@ -203,7 +203,7 @@ impl Receiver {
         slab: u64,
         first: u64,
         records: Vec<Record>,
-        whole: &mut impl FnMut(Whole),
+        whole: &mut impl FnMut(CompleteRecord),
     ) -> Result<(), PeerMisbehaved> {
         let wrong = PeerMisbehaved::Slab(slab);
         if slab != self.next_slab || first != self.next_page {
@@ -392,12 +392,18 @@ impl Receiver {
         Some(&mut self.pages[nth]).filter(|page| !page.kept)
     }
 
-    fn announce(&mut self, slab: u64, nth: u32, part: &RecordPages, whole: &mut impl FnMut(Whole)) {
+    fn announce(
+        &mut self,
+        slab: u64,
+        nth: u32,
+        part: &RecordPages,
+        whole: &mut impl FnMut(CompleteRecord),
+    ) {
         let mut left = part.record.len;
         for page in part.pages.clone() {
             let len = left.min(self.config.page_len());
             left -= len;
-            let known = Known { slab, nth, len };
+            let known = KnownPage { slab, nth, len };
             let all = full(self.config.packets_in(len));
             if let Some(state) = self.page(page) {
                 state.known = Some(known);
@@ -407,7 +413,7 @@ impl Receiver {
             }
         }
         if part.pages.is_empty() {
-            whole(Whole {
+            whole(CompleteRecord {
                 slab,
                 nth,
                 part: part.clone(),
@@ -416,7 +422,7 @@ impl Receiver {
     }
 
     /// Reports a record whose last page is complete.
-    fn look(&mut self, page: u64, known: Known, whole: &mut impl FnMut(Whole)) {
+    fn look(&mut self, page: u64, known: KnownPage, whole: &mut impl FnMut(CompleteRecord)) {
         let all = full(self.config.packets_in(known.len));
         if self.page(page).is_none_or(|state| state.came != all) {
             return;
@@ -427,7 +433,7 @@ impl Receiver {
         let missing = &mut slab.missing[known.nth as usize];
         *missing -= 1;
         if *missing == 0 {
-            whole(Whole {
+            whole(CompleteRecord {
                 slab: known.slab,
                 nth: known.nth,
                 part: slab.parts[known.nth as usize].clone(),

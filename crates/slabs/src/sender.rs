@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_is_spent_before_turns_repeat() {
+    fn connection_is_exhausted_before_turns_repeat() {
         let mut sender = sender(0);
         sender.turns_end = 3;
         let left = core::iter::from_fn(|| sender.poll_datagram(Instant::ZERO));
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn complaints_stop_at_twice_the_packets_that_are_held() {
+    fn fourth_rejection_of_a_record_fails_the_link() {
         let mut sender = sent(&[44_000; 3], None);
         for _ in 0..3 {
             assert_eq!(sender.handle_verdict(0, &[0]), Ok(Vec::new()));
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn channel_is_kept_to_and_filled() {
+    fn channel_rate_is_used_and_not_exceeded() {
         let mut sender = sent(&[44_000; 200], Some("0s-10s 80Mb/s"));
         assert_eq!(sender.rate(), Some(Rate::from_mbps(80)));
         let (mut now, mut bytes) = (Instant::ZERO, 0);
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn next_slab_is_wanted_two_milliseconds_before_the_end_of_the_last() {
+    fn next_slab_is_requested_two_milliseconds_before_the_last_one_ends() {
         let hungry = |lens: &[u32], trc| {
             let trc: Trc = str::parse(trc).unwrap();
             let mut sender = Sender::new(Instant::ZERO, EXAMPLE, Some(trc));
@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn path_is_dark_once_all_is_lost_for_two_seconds() {
+    fn datagrams_count_as_blocked_after_two_seconds_without_arrivals() {
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
         let mut sender = sent(&[44_000], None);
         let lost = sender.handle_report(at(1000), 0, &[1..20, 20..32]);

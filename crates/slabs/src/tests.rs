@@ -14,7 +14,7 @@ use lighthaul_base::{Body, Instant, Rng, Span, Transmit};
 use proptest::prelude::*;
 
 use super::config::{EXAMPLE, PAGE_PACKETS};
-use super::receiver::Whole;
+use super::receiver::CompleteRecord;
 use super::sender::RecordPages;
 use super::wire::Packet;
 use super::{Config, PeerMisbehaved, Receiver, Record, Sender, SessionId};
@@ -288,7 +288,7 @@ struct Theirs {
     heard: BTreeSet<u64>,
     lost: BTreeSet<u64>,
     /// Whole records that were not judged.
-    open: Vec<Whole>,
+    open: Vec<CompleteRecord>,
 }
 
 impl Theirs {
@@ -383,14 +383,14 @@ impl Theirs {
     }
 
     /// Checks that the receiver reports exactly the records that have just become whole.
-    fn expect_whole(&mut self, told: Vec<Whole>) {
+    fn expect_whole(&mut self, told: Vec<CompleteRecord>) {
         let mut expected = Vec::new();
         for (slab, parts) in (0..).zip(&self.slabs) {
             for (nth, part) in (0..).zip(parts) {
                 let came = self.packets(part).all(|packet| self.came.contains(&packet));
                 if came && self.whole.insert((slab, nth)) {
                     let part = part.clone();
-                    expected.push(Whole { slab, nth, part });
+                    expected.push(CompleteRecord { slab, nth, part });
                 }
             }
         }
@@ -401,7 +401,8 @@ impl Theirs {
     /// Judges one of the whole records; some of them are damaged.
     fn judge(&mut self, rng: &mut Rng) -> Option<Sent> {
         let nth = rng.below(self.open.len() as u64 + 1) as usize;
-        let Whole { slab, nth, part } = (nth < self.open.len()).then(|| self.open.remove(nth))?;
+        let CompleteRecord { slab, nth, part } =
+            (nth < self.open.len()).then(|| self.open.remove(nth))?;
         let good = part.pages.is_empty() || rng.below(5) > 0;
         if good {
             self.taken.insert((slab, nth));

@@ -114,7 +114,7 @@ pub struct Report {
     pub messages: u64,
     /// Messages or objects that the receiver wrote.
     pub delivered: u64,
-    /// Bytes of these.
+    /// Bytes of the delivered messages or objects.
     pub bytes: u64,
     /// Messages or objects that were late, whether dropped or not.
     pub late: u64,

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_of_imports_are_read() {
+    fn nested_imports_are_read() {
         let text = "pub(in crate::z) use crate::a::{self, b as c, d::{E, F}};\nuse super::g::*;\n\
                     fn f() -> impl A + use<'a> { use h; }\nuse ::i::j;\n";
         let expected = [

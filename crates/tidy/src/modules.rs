@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_that_name_each_other_end() {
+    fn circular_imports_terminate() {
         let files = [
             ("x/lib.rs", "pub use a::b;\nmod a;\nmod c;\n"),
             ("x/a.rs", "pub use crate::b;\n"),

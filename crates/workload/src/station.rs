@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Message, Rate, Span, Transmit};
-use lighthaul_slabs::receiver::Whole;
+use lighthaul_slabs::receiver::CompleteRecord;
 use lighthaul_slabs::{Event, Link, PeerMisbehaved, SessionId};
 
 /// One side of a link, with programs that send to the other side.
@@ -64,7 +64,7 @@ pub enum StationEvent {
     /// A session has arrived completely, and its end is consistent.
     Ended(SessionId),
     /// No datagram reaches the peer.
-    Dark,
+    DatagramsLost,
     /// The link failed.
     Failed(PeerMisbehaved),
     /// The data of a session differs from what was sent.
@@ -203,21 +203,21 @@ impl Station {
                     // the programs here only receive
                     self.link.finish(session, 0);
                 }
-                Event::Whole(whole) => self.take(&whole),
-                Event::Ripe => self.launch(self.seen),
+                Event::Complete(whole) => self.take(&whole),
+                Event::SlabReady => self.launch(self.seen),
                 Event::Failed(why) => self.events.push_back(StationEvent::Failed(why)),
-                Event::Dark => self.events.push_back(StationEvent::Dark),
+                Event::DatagramsLost => self.events.push_back(StationEvent::DatagramsLost),
                 Event::Answered(..)
                 | Event::Reset(..)
                 | Event::Kept(_)
                 | Event::Widened(_)
                 | Event::Silent
-                | Event::Spent => {}
+                | Event::Exhausted => {}
             }
         }
     }
 
-    fn take(&mut self, whole: &Whole) {
+    fn take(&mut self, whole: &CompleteRecord) {
         let record = whole.part.record;
         let pages = whole.part.pages.end - whole.part.pages.start;
         self.link.judge(whole, record.crc == record.len);

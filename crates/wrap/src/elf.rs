@@ -132,7 +132,7 @@ mod tests {
         })
     }
 
-    /// A program of two segments and one section, none of which is anything yet.
+    /// Returns a program with two empty segments and one empty section.
     fn program() -> Vec<u8> {
         let mut file = vec![0; SECTION + 64];
         file[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_cut_short_or_lie_are_read_without_panic() {
+    fn truncated_and_inconsistent_files_are_read_without_panic() {
         let file = program();
         for len in 0..file.len() {
             elf(&file[..len]);

@@ -145,7 +145,7 @@ impl Trc {
         self.time_for_work(u128::from(bytes) * WORK_PER_BYTE, from)
     }
 
-    /// Does the same for an amount in the unit of [`Trc::work_between`].
+    /// Returns the earliest time by which an amount of work is done, in the unit of [`Trc::work_between`].
     fn time_for_work(&self, mut left: u128, from: Instant) -> Option<Instant> {
         if left == 0 {
             return Some(from);

@@ -9,14 +9,14 @@ use super::reason::Reason;
 use super::table::{Row, Table};
 use super::verdict::Verdict;
 
-/// World in which the points were measured.
+/// Environment in which the points were measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum World {
+pub(crate) enum Environment {
     Simulated,
     Emulated,
 }
 
-impl World {
+impl Environment {
     /// Returns the name of its files.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -27,7 +27,7 @@ impl World {
 }
 
 /// Writes the part of the page about one world.
-pub(crate) fn write(world: World, plan: &GridPlan, axes: &Axes, table: &Table) -> String {
+pub(crate) fn write(world: Environment, plan: &GridPlan, axes: &Axes, table: &Table) -> String {
     let name = world.name();
     let judged = table.rows.iter();
     let judged: Vec<(&Row, Verdict)> = judged

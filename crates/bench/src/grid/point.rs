@@ -22,9 +22,9 @@ pub(crate) struct Point {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Condition {
-    /// Nothing else. The transfer was told that the path is dedicated.
+    /// No other traffic; the transfer knows that the path is dedicated.
     Alone,
-    /// Nothing else, but the transfer was not told that.
+    /// No other traffic, but the transfer does not know that.
     Untold,
     /// A flow of TCP with CUBIC.
     Cubic,
@@ -153,7 +153,7 @@ impl fmt::Display for Point {
     }
 }
 
-/// Protocols for a path of one's own. VBTP is missing, as it needs a reservation.
+/// Protocols for a dedicated path. VBTP is missing, as it needs a reservation.
 const ALL: &[Protocol] = &[
     Protocol::Tcp,
     Protocol::Ptcp,

@@ -11,7 +11,7 @@ use lighthaul_io::host::clock::Clock;
 
 use super::super::args::GridArgs;
 use super::emulated;
-use super::page::{self, World};
+use super::page::{self, Environment};
 use super::picture;
 use super::plan::{Axes, GridPlan};
 use super::point::{Choice, Condition, Point};
@@ -23,16 +23,16 @@ use super::table::{Column, Row, Table};
 pub(crate) fn run(args: &GridArgs, quick: bool, lighthaul: &Path) -> io::Result<()> {
     let plan = GridPlan::read(&args.grid_dir.join("grid.toml")).map_err(io::Error::other)?;
     let mut text = page::HEAD.to_owned();
-    for world in [World::Simulated, World::Emulated] {
+    for world in [Environment::Simulated, Environment::Emulated] {
         // few points can be emulated, as a real path takes real time
-        let is_quick = quick || world == World::Emulated;
+        let is_quick = quick || world == Environment::Emulated;
         let points = plan.points(is_quick);
         let file = args.grid_dir.join(world.name()).with_extension("csv");
         let mut results = Results::read(&file, &points)?;
         match world {
-            World::Simulated if !args.emulate => simulate(&plan, &mut results, args.jobs)?,
-            World::Emulated if args.emulate => emulated::run(&plan, &mut results, lighthaul)?,
-            World::Simulated | World::Emulated => {}
+            Environment::Simulated if !args.emulate => simulate(&plan, &mut results, args.jobs)?,
+            Environment::Emulated if args.emulate => emulated::run(&plan, &mut results, lighthaul)?,
+            Environment::Simulated | Environment::Emulated => {}
         }
         let table = results.table;
         if table.rows.is_empty() {
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &GridArgs, quick: bool, lighthaul: &Path) -> io::Result<
 }
 
 /// Draws the table of a world. Returns a PNG image.
-fn draw(world: World, axes: &Axes, table: &Table) -> Result<Vec<u8>, String> {
+fn draw(world: Environment, axes: &Axes, table: &Table) -> Result<Vec<u8>, String> {
     let title = format!("auto beside the best fixed choice, {}", world.name());
     picture::draw(&title, axes, table)
 }
@@ -182,7 +182,7 @@ mod tests {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/grid"));
         let plan = GridPlan::read(&folder.join("grid.toml")).unwrap();
         let table = Table::read(&folder.join("simulated.csv")).unwrap();
-        let part = page::write(World::Simulated, &plan, plan.axes(false), &table);
+        let part = page::write(Environment::Simulated, &plan, plan.axes(false), &table);
         let text = fs::read_to_string(folder.join("README.md")).unwrap();
         assert!(text.starts_with(page::HEAD), "run the grid again");
         assert!(text.contains(&part), "run the grid again");
@@ -193,7 +193,7 @@ mod tests {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/grid"));
         let plan = GridPlan::read(&folder.join("grid.toml")).unwrap();
         let table = Table::read(&folder.join("simulated.csv")).unwrap();
-        let png = draw(World::Simulated, plan.axes(false), &table).unwrap();
+        let png = draw(Environment::Simulated, plan.axes(false), &table).unwrap();
         let fault = picture_fault(&folder.join("simulated.png"), io::Cursor::new(&png));
         assert_eq!(fault, None, "run the grid again");
     }

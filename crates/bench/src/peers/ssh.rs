@@ -32,7 +32,7 @@ pub(crate) const RSYNC: OverSsh = OverSsh::new("ssh-rsync", "rsync", rsync);
 /// `lighthaul cp` that starts its far side over ssh.
 pub(crate) const LIGHTHAUL: OverSsh = OverSsh::new("ssh-lighthaul", "openssh-client", lighthaul);
 
-/// The same without encryption of its own.
+/// `lighthaul cp` over ssh, without encryption of its own.
 pub(crate) const LIGHTHAUL_PLAIN: OverSsh =
     OverSsh::new("ssh-lighthaul-plain", "openssh-client", lighthaul_plain);
 

@@ -1,6 +1,6 @@
 //! Plans of figures of domains.
 //!
-//! A [`DomainsPlan`] has the points of one of two figures ([`Kind`]): set-up times against the number of domains, or
+//! A [`DomainsPlan`] has the points of one of two figures ([`DomainsFigure`]): set-up times against the number of domains, or
 //! blocked requests against the load. [`DomainsPlan::parse`] reads TOML and refuses values out of range.
 
 use std::time::Duration;
@@ -21,12 +21,12 @@ pub struct DomainsPlan {
     /// Title of the figure.
     pub title: String,
     /// Points and curves.
-    pub kind: Kind,
+    pub kind: DomainsFigure,
 }
 
 /// Points and curves of a figure.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub enum DomainsFigure {
     /// Time from the request to the outcome, against the number of domains in a chain.
     SetUp(Vec<u32>, Vec<SetUpSeries>),
     /// Requests that were refused, and utilization, against the load.
@@ -139,7 +139,7 @@ impl DomainsPlan {
         let settings: Settings = file::settings(text)?;
         let kind = match (settings.set_up, settings.blocking) {
             (Some(set_up), None) => set_up.check()?,
-            (None, Some(blocking)) => Kind::Blocking(blocking.check()?),
+            (None, Some(blocking)) => DomainsFigure::Blocking(blocking.check()?),
             (None, None) | (Some(_), Some(_)) => {
                 return Err("a plan needs either `set_up` or `blocking`".into());
             }
@@ -153,7 +153,7 @@ impl DomainsPlan {
 }
 
 impl SetUpSettings {
-    fn check(self) -> Result<Kind, String> {
+    fn check(self) -> Result<DomainsFigure, String> {
         let sane =
             self.domains.is_sorted() && self.domains.iter().all(|count| DOMAINS.contains(count));
         if !sane || self.domains.is_empty() || self.series.is_empty() {
@@ -173,7 +173,7 @@ impl SetUpSettings {
                 label: one.label,
             })
         });
-        Ok(Kind::SetUp(
+        Ok(DomainsFigure::SetUp(
             self.domains,
             series.collect::<Result<_, String>>()?,
         ))
@@ -258,9 +258,9 @@ mod tests {
 
     #[test]
     fn plans_are_parsed_and_values_out_of_range_are_refused() {
-        let is_set_up = |plan: DomainsPlan| matches!(plan.kind, Kind::SetUp(..));
+        let is_set_up = |plan: DomainsPlan| matches!(plan.kind, DomainsFigure::SetUp(..));
         assert!(DomainsPlan::parse("p", SET_UP).is_ok_and(is_set_up));
-        let is_blocking = |plan: DomainsPlan| matches!(plan.kind, Kind::Blocking(_));
+        let is_blocking = |plan: DomainsPlan| matches!(plan.kind, DomainsFigure::Blocking(_));
         assert!(DomainsPlan::parse("p", BLOCKING).is_ok_and(is_blocking));
         for (text, from, to) in [
             (SET_UP, "[2, 30]", "[30, 2]"),

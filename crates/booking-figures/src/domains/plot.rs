@@ -5,7 +5,7 @@ use lighthaul_plot::panel::{Axis, Panel};
 use lighthaul_plot::sheet::Sheet;
 use lighthaul_stargate::Signaling;
 
-use super::plan::{Blocking, DomainsPlan, Kind, SetUpSeries};
+use super::plan::{Blocking, DomainsFigure, DomainsPlan, SetUpSeries};
 use lighthaul_lab::error::Result;
 use lighthaul_lab::plot::misuse;
 use lighthaul_lab::table::{SIMULATION, Table};
@@ -13,8 +13,8 @@ use lighthaul_lab::table::{SIMULATION, Table};
 /// Draws the table of a plan. Returns a PNG image.
 pub fn plot(plan: &DomainsPlan, table: &Table) -> Result<Vec<u8>> {
     let sheet = match &plan.kind {
-        Kind::SetUp(_, series) => Sheet::new(&plan.title, vec![set_ups(series, table)]),
-        Kind::Blocking(blocking) => {
+        DomainsFigure::SetUp(_, series) => Sheet::new(&plan.title, vec![set_ups(series, table)]),
+        DomainsFigure::Blocking(blocking) => {
             let panels = PANELS.map(|panel| blocked(blocking, panel, table));
             Sheet {
                 title: plan.title.clone(),

@@ -10,7 +10,7 @@ use lighthaul_stargate::{
 };
 
 use super::network::{Network, Shape, access};
-use super::plan::{Blocking, BlockingSeries, DomainsPlan, Kind, SetUpSeries};
+use super::plan::{Blocking, BlockingSeries, DomainsFigure, DomainsPlan, SetUpSeries};
 use crate::calendars::arrivals::part;
 use crate::calendars::delay::{interval, rounded};
 use lighthaul_lab::table::{SIMULATION, Table};
@@ -22,7 +22,7 @@ use lighthaul_lab::table::{SIMULATION, Table};
 /// request to the end of its path in seconds.
 pub fn simulate(plan: &DomainsPlan) -> Table {
     match &plan.kind {
-        Kind::SetUp(domains, series) => {
+        DomainsFigure::SetUp(domains, series) => {
             let columns = series.iter().map(|one| format!("{}{SIMULATION}", one.name));
             let row = |count: &u32| {
                 let times = series.iter().map(|one| Some(rounded(set_up(*count, one))));
@@ -35,7 +35,7 @@ pub fn simulate(plan: &DomainsPlan) -> Table {
                 rows: domains.iter().map(row).collect(),
             }
         }
-        Kind::Blocking(plan) => {
+        DomainsFigure::Blocking(plan) => {
             let names = plan
                 .series
                 .iter()

@@ -153,7 +153,7 @@ mod tests {
         assert!(!repack.is_due);
     }
 
-    /// It would begin with the same bookings again, and never get further.
+    /// The next attempt would begin with the same bookings, and never reach the others.
     #[test]
     fn attempt_for_which_the_maximum_is_too_small_does_not_continue() {
         let mut repack = due(STEPS_MAX);

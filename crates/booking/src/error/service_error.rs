@@ -39,7 +39,7 @@ pub enum Error {
     NotFound {
         /// Type of the object.
         what: &'static str,
-        /// Its number.
+        /// Number of the object.
         id: u64,
     },
     /// The topology has no link of this name.

@@ -1,15 +1,15 @@
 //! Tests of the books: rights, limits, persistence, and failures.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-mod asked;
-mod backwards;
-mod bounds;
-mod follow;
-mod freed;
-mod kept;
-mod life;
-mod moved;
+mod freed_capacity;
+mod instances;
+mod lifecycle;
+mod moves;
+mod older_store;
+mod queries;
 mod rate_limits;
-mod resized;
+mod resizing;
+mod retention;
 mod shared_store;
+mod validation;
 mod world;

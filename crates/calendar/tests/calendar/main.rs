@@ -1,12 +1,12 @@
 //! Tests of the public interface of a calendar.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-mod changed;
-mod fair;
-mod granted;
-mod kept;
-mod moved;
-mod refused;
+mod changes;
+mod grants;
+mod properties;
+mod refusals;
+mod repacking;
+mod shares;
 
 use std::sync::Arc;
 use std::time::Duration;

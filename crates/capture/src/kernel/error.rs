@@ -40,7 +40,7 @@ pub enum Error {
         task: Task,
         /// Program.
         tool: &'static str,
-        /// Its standard error.
+        /// Standard error of the program.
         why: String,
     },
     /// A call of the kernel failed.

@@ -38,7 +38,7 @@ pub(super) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summar
     let bytes = match args.booked.book_size {
         Some(size) => size.0,
         None => here(args, &ends.sources)?.ok_or_else(|| {
-            usage("the size of files on another host is unknown before the path is there: give it with --book-size")
+            usage("the size of files on another host is unknown before the path starts: give it with --book-size")
         })?,
     };
     if bytes == 0 {

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn sentence_counts_what_would_be_done() {
+    fn dry_run_summary_counts_each_kind_of_change() {
         let many = [
             (Action::Create, 1 << 20),
             (Action::Replace, 1 << 20),

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_line_has_all() {
+    fn plain_progress_line_has_all_parts() {
         let (mut progress, pace) = state(42);
         progress.held = true;
         assert_eq!(

@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_of_the_host_become_its_load() {
+    fn host_load_is_computed_from_rates() {
         let shares = |user| CpuShares {
             user,
             idle: 1.0 - user,

@@ -1,6 +1,6 @@
 //! Command `lighthaul gateway status`: status of a running gateway, as a table or as JSON.
 //!
-//! The gateway writes its status as one line of JSON to each client of its status socket. `Look` is
+//! The gateway writes its status as one line of JSON to each client of its status socket. `StatusReading` is
 //! the status at one time. Without `--once`, the command asks once a second. Columns `OUT/S` and
 //! `IN/S` are rates between two looks at the same link, and `-` at the first. A narrow terminal
 //! shows fewer columns.
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Status) -> Result<(), Error> {
     let mut before = None;
     loop {
         let line = ask(&path)?;
-        let look = Look::read(clock.now(), &line)?;
+        let look = StatusReading::read(clock.now(), &line)?;
         if args.output.json {
             print(line.trim_end());
         } else {
@@ -56,12 +56,12 @@ fn ask(path: &Path) -> Result<String, Error> {
 
 /// Status at one time.
 #[derive(Debug)]
-struct Look {
+struct StatusReading {
     at: Instant,
     links: Vec<Value>,
 }
 
-impl Look {
+impl StatusReading {
     fn read(at: Instant, line: &str) -> Result<Self, Error> {
         let unclear = || Error::from(Fault::Status);
         let event: Value = serde_json::from_str(line).map_err(|_| unclear())?;
@@ -175,9 +175,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn look(link: &Value) -> Look {
+    fn look(link: &Value) -> StatusReading {
         let line = json!({ "links": [link] }).to_string();
-        Look::read(Instant::ZERO, &line).unwrap()
+        StatusReading::read(Instant::ZERO, &line).unwrap()
     }
 
     #[test]

@@ -28,4 +28,4 @@ mod scratch;
 #[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/stage.rs"]
 mod stage;
-mod three;
+mod three_domains;

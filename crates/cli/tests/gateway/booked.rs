@@ -10,7 +10,7 @@ use crate::programs::{hear, tell};
 use crate::running::{Running, becomes_true, event};
 use crate::scratch::{Scratch, noise};
 use crate::stage::Stage;
-use crate::watching::shown;
+use crate::status::shown;
 
 /// Two gateways, and a scheduler near the first of them.
 struct Booked {

@@ -28,7 +28,7 @@ impl Site {
         Self::start_with(name, &[])
     }
 
-    /// The same, with further options for the gateway near the caller.
+    /// Starts a site with further options for the gateway near the caller.
     fn start_with(name: &str, ingress: &[&str]) -> Option<Self> {
         let pair = Pair::start_with(name, ingress, &[])?;
         let at = |name: &str| pair.scratch.at(name).to_str().unwrap().to_owned();

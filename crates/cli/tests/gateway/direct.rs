@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpListener};
 use crate::pair::Pair;
 use crate::programs::{Ends, Talk, assert_reset, hear, reset};
 use crate::running::becomes_true;
-use crate::watching::links;
+use crate::status::links;
 
 /// A pair whose ingress connects directly to targets on its own host, and a listener there.
 fn start(name: &str) -> Option<(Pair, TcpListener)> {

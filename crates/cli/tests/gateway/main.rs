@@ -8,15 +8,13 @@ mod alone {
 }
 mod booked;
 mod copies;
-mod crowds;
-mod damage;
-mod detours;
+mod corruption;
 mod direct;
 mod draining;
-mod edges;
 mod killed;
 mod outages;
 mod pair;
+mod path_failover;
 mod programs;
 mod refusals;
 mod resets;
@@ -27,8 +25,10 @@ mod running;
 mod schema;
 #[path = "../cp/scratch.rs"]
 mod scratch;
+mod short_sessions;
 #[path = "../cp/stage.rs"]
 mod stage;
+mod status;
+mod transfers;
 mod transparent;
-mod watching;
-mod whole;
+mod unresponsive_hosts;

@@ -47,19 +47,19 @@ impl Pair {
         Self::start_with(name, &[], &[])
     }
 
-    /// The same, with further options for the ingress and for the egress.
+    /// Starts a pair with further options for the ingress and for the egress.
     pub(crate) fn start_with(name: &str, ingress: &[&str], egress: &[&str]) -> Option<Self> {
         let stage = Stage::pair(name, PATH)?;
         Some(Self::start_on(stage, Scratch::new(name), ingress, egress))
     }
 
-    /// Does the same while no other lab runs, for a test that measures times.
+    /// Starts a pair while no other lab runs, for a test that measures times.
     pub(crate) fn start_alone(name: &str, ingress: &[&str], egress: &[&str]) -> Option<Self> {
         let stage = Stage::pair_alone(name, PATH)?;
         Some(Self::start_on(stage, Scratch::new(name), ingress, egress))
     }
 
-    /// The same on a stage that is there already.
+    /// Starts a pair on an existing stage.
     pub(crate) fn start_on(
         stage: Stage,
         scratch: Scratch,

@@ -10,7 +10,7 @@ use lighthaul_io::host::clock::Clock;
 use crate::pair::{B, CONNECT, Pair, SOCKS, gateway, inner, say, signal};
 use crate::programs::socks;
 use crate::running::{Running, becomes_true};
-use crate::watching::shown;
+use crate::status::shown;
 use lighthaul_testkit::allowance;
 
 /// A test that measures the time until a revoked right has its effect.

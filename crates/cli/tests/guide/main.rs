@@ -12,7 +12,6 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod expected;
-mod follow;
 mod host;
 #[path = "../wrap/library.rs"]
 mod library;
@@ -20,6 +19,7 @@ mod not_run;
 mod options;
 mod page;
 mod rules;
+mod runner;
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ macro_rules! pages {
         $(
             #[test]
             fn $test() {
-                follow::follow($path);
+                runner::follow($path);
             }
         )*
     };

@@ -59,7 +59,7 @@ fn every_metric_of_rules_and_dashboard_is_registered() {
 }
 
 #[test]
-fn the_dashboard_has_a_query_in_every_panel() {
+fn every_panel_of_the_dashboard_has_a_query() {
     let text = fs::read_to_string(project().join(DASHBOARD)).unwrap();
     let dashboard: Value = serde_json::from_str(&text).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();

@@ -80,7 +80,12 @@ fn start(test: &str, what: &str, names: &str) {
     let seed = env::var(SEED).unwrap_or_else(|_| unix_nanos().to_string());
     println!("repeat with {SEED}={seed}");
     let mut inside = sandbox::command(&env::current_exe().unwrap(), 300);
-    inside.args(["inside", "--exact", "--ignored", "--nocapture"]);
+    inside.args([
+        "child_runs_scenarios_in_a_sandbox",
+        "--exact",
+        "--ignored",
+        "--nocapture",
+    ]);
     inside.env(SEED, seed).env(WHAT, what).env(NAMES, names);
     let output = inside.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
@@ -92,7 +97,7 @@ fn start(test: &str, what: &str, names: &str) {
 /// Runs one test.
 #[test]
 #[ignore = "it is started by other tests"]
-fn inside() {
+fn child_runs_scenarios_in_a_sandbox() {
     let (Ok(seed), Ok(what), Ok(names)) = (env::var(SEED), env::var(WHAT), env::var(NAMES)) else {
         return;
     };

@@ -9,9 +9,9 @@ use std::process::Command;
 
 use lighthaul_testkit::{lacks_root, lacks_tool};
 
+use crate::command::{LIBRARY, LIGHTHAUL, run, wrap};
 use crate::gateway::Gateway;
-use crate::refused::Scratch;
-use crate::wrapping::{LIBRARY, LIGHTHAUL, run, wrap};
+use crate::refusals::Scratch;
 
 /// A bash command that prints the data of another host.
 const HEAR: &str = "exec 3<>/dev/tcp/203.0.113.7/80 && cat <&3";

@@ -2,8 +2,8 @@
 
 use lighthaul_testkit::{lacks_tool, skip};
 
+use crate::command::{assert_curl_is_captured, run, wrap};
 use crate::gateway::Gateway;
-use crate::wrapping::{assert_curl_is_captured, run, wrap};
 
 /// Runs a Python program whose `s` is a socket and `far` another host. It prints the data that it receives.
 fn run_python(gateway: &Gateway, connect: &str) -> (Option<i32>, String, String) {

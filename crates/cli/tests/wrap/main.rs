@@ -2,10 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
-mod captured;
+mod capture;
 mod children;
+mod command;
 mod fast_open;
 mod gateway;
 mod library;
-mod refused;
-mod wrapping;
+mod refusals;

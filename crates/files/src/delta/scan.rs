@@ -26,7 +26,7 @@ const GAPS_MAX: usize = 1 << 15;
 const STRIDE: u64 = 256 << 10;
 /// Bytes of a gap that are searched at once while nothing else can be sent.
 const EAGER: u64 = STRETCH_MAX;
-/// Most bytes that are hashed in vain: a number for the file, and one for each byte of the source.
+/// Maximum number of bytes that are hashed without a match: a constant, and a multiple of the bytes of the source.
 const HASHED_MAX: u64 = 64 << 20;
 const HASHED_FOR_EACH: u64 = 8;
 
@@ -62,7 +62,7 @@ pub struct Scan<'a, E> {
     window: Window,
     /// Long gaps, which are searched with all sums.
     gaps: Vec<Span>,
-    /// Bytes at which all sums were compared, and bytes that were hashed there in vain.
+    /// Bytes at which all sums were compared, and bytes that were hashed there without a match.
     searched: u64,
     hashed: u64,
 }

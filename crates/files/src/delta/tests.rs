@@ -284,7 +284,7 @@ proptest! {
 }
 
 #[test]
-fn changes_are_sent_at_once_while_nothing_else_can_be() {
+fn changes_are_sent_immediately_while_the_sender_is_idle() {
     let (basis, other) = (random(1, 24 << 20), random(2, 24 << 20));
     let blocks = basis.len() / BLOCK_MIN as usize;
     for (source, is_idle, most) in [

@@ -77,7 +77,7 @@ impl Extras {
     }
 }
 
-/// Same fields, before their bounds are checked.
+/// Fields of [`Extras`] before their bounds are checked.
 #[derive(Serialize, Deserialize)]
 struct Plain {
     mode: Option<u32>,

@@ -86,7 +86,7 @@ pub(super) struct Queues {
 pub(super) enum End {
     /// Either side closed it, or it broke.
     Network(String),
-    /// Its thread panicked.
+    /// The thread of the connection panicked.
     Panic(Panic),
 }
 

@@ -70,7 +70,7 @@ pub struct Cell<'a> {
     pub namespace: &'a Namespace,
     /// Content of its `/etc/hosts`.
     pub hosts: &'a str,
-    /// Namespaces that the command can enter, each by the file of this name in [`NAMESPACES`].
+    /// Namespaces that the command can enter, each with the name of its file in [`NAMESPACES`].
     pub namespaces: Vec<(&'a str, &'a Namespace)>,
     /// Pipe whose closing, at its other end, ends all processes in the cell.
     pub lifeline: RawFd,

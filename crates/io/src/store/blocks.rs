@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_of_any_packets_works_with_a_few_mebibytes() {
+    fn receiver_needs_a_few_mebibytes_for_any_packet_length() {
         for packet_len in [32, 1408, 8928, 65_536] {
             let mut blocks = Blocks::start(NullSink { is_broken: false }, packet_len, 0).unwrap();
             let len = 64 << 20;

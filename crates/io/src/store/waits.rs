@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_waiting_counts() {
+    fn only_waiting_time_is_counted() {
         let waits = Waits::default();
         let (sender, receiver) = channel();
         sender.send(1).unwrap();

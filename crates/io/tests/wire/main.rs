@@ -2,9 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "tests use the real system")]
 
+mod after_tls;
 mod control;
 mod lanes;
-mod left;
 mod pair;
 mod peers;
 mod relay;

@@ -155,7 +155,7 @@ impl ArrivalLog {
                 self.note(at, *session, bytes);
             }
             // A channel that only has a full queue causes no errors.
-            StationEvent::Dark => panic!("datagrams do pass"),
+            StationEvent::DatagramsLost => panic!("datagrams do pass"),
             StationEvent::Failed(why) => panic!("{why}"),
             StationEvent::Wrong(session) => panic!("session {session} delivered wrong bytes"),
         }

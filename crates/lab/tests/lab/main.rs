@@ -7,6 +7,6 @@ mod alone {
     mod accuracy;
     mod contest;
 }
-mod cell;
+mod processes;
 mod start;
 mod traffic;

@@ -89,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rise_never_overflows(before: u64, after: u64) {
+        fn counter_difference_never_overflows(before: u64, after: u64) {
             prop_assert!(risen(before, after) <= after);
             risen_32(before, after);
         }

@@ -48,7 +48,7 @@ pub struct CpuShares {
 pub struct CoreShares {
     /// Number of the processor.
     pub core: u32,
-    /// Its fractions.
+    /// Fractions of its time by mode.
     #[serde(flatten)]
     pub shares: CpuShares,
 }

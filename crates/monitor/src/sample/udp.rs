@@ -2,7 +2,7 @@
 //!
 //! `/proc/net/snmp` and, for IPv6, `/proc/net/snmp6` count those that no socket took, for example because its buffer was
 //! full.
-//! `/proc/net/softnet_stat` counts packets that no processor took from the queue of arrivals.
+//! `/proc/net/softnet_stat` counts packets that the kernel dropped because the backlog queue of a processor was full.
 
 use std::time::Duration;
 

@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn many_processors_are_digits() {
+    fn many_processors_are_shown_as_digits() {
         let none = PathTable::default();
         let text = frame(&rates(100, 0), &none, &form(80, 24, false)).join("\n");
         assert!(text.contains(&"7".repeat(74)), "{text}");

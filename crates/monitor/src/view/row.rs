@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_have_at_most_four_letters() {
+    fn sizes_have_at_most_four_characters() {
         for (count, text) in [
             (0.0, "0"),
             (999.0, "999"),

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn circuit_goes_round_and_permits_no_other_order() {
+    fn provision_states_cycle_and_refuse_any_other_order() {
         use ProvisionEvent as Event;
         let round = [
             (Event::Provision, ProvisionState::Provisioning),

@@ -52,7 +52,7 @@ pub struct P2p {
 /// Number of directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Directionality {
-    /// Both.
+    /// Both directions.
     #[default]
     Bidirectional,
     /// From the source to the destination.

@@ -17,7 +17,7 @@ use super::config::{Config, Requester};
 use super::connection::Connection;
 use super::outgoing::Outgoing;
 use super::resources::Resources;
-use super::store::{Kind, Store};
+use super::store::{DocumentKind, Store};
 use crate::message::{ErrorId, Notification, NotificationKind, ServiceException};
 
 /// Provider of circuits (an ultimate provider agent).
@@ -66,7 +66,7 @@ pub(super) struct Answer {
 #[derive(Debug, Default)]
 pub(super) struct Change {
     pub(super) connection: Option<Connection>,
-    /// Other connections, with notes of messages that made room for new ones.
+    /// Other connections, each with a note of a message that was dropped for a newer one.
     pub(super) noted: Vec<Connection>,
     pub(super) answer: Option<Answer>,
     pub(super) outgoing: Vec<Outgoing>,
@@ -103,9 +103,9 @@ impl Provider {
     ) -> Result<Self, OpenError> {
         let failed = |why: &dyn fmt::Display| OpenError(why.to_string());
         let store = Store::open(store).map_err(|why| failed(&why))?;
-        let connections: Vec<Connection> = read(&store, Kind::Connection)?;
-        let answers: Vec<Answer> = read(&store, Kind::Answer)?;
-        let outbox: Vec<Outgoing> = read(&store, Kind::Outgoing)?;
+        let connections: Vec<Connection> = read(&store, DocumentKind::Connection)?;
+        let answers: Vec<Answer> = read(&store, DocumentKind::Answer)?;
+        let outbox: Vec<Outgoing> = read(&store, DocumentKind::Outgoing)?;
         let state = State {
             store,
             connections: connections
@@ -140,7 +140,7 @@ impl Provider {
         self.changed.notify_all();
     }
 
-    /// Waits for news, at most this long.
+    /// Waits for a change, at most this long.
     pub fn wait(&self, longest: Duration) {
         let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
@@ -190,7 +190,7 @@ impl Provider {
         Ok(())
     }
 
-    /// Gives up the oldest message of a requester for each new one above [`WAITING_MAX`]. Its connection keeps a note. A
+    /// Drops the oldest message of a requester for each new one above [`WAITING_MAX`]. Its connection keeps a note. A
     /// message that is being sent is kept, since the requester may receive it.
     fn make_room(&self, state: &State, change: &mut Change) {
         let new = change.outgoing.iter();
@@ -243,7 +243,7 @@ impl fmt::Debug for Provider {
     }
 }
 
-fn read<T: DeserializeOwned>(store: &Store, kind: Kind) -> Result<Vec<T>, OpenError> {
+fn read<T: DeserializeOwned>(store: &Store, kind: DocumentKind) -> Result<Vec<T>, OpenError> {
     let all = store.all(kind).map_err(|why| OpenError(why.to_string()))?;
     let all = all.iter().map(|document| serde_json::from_str(document));
     let all: serde_json::Result<Vec<T>> = all.collect();
@@ -251,25 +251,25 @@ fn read<T: DeserializeOwned>(store: &Store, kind: Kind) -> Result<Vec<T>, OpenEr
 }
 
 /// Returns the documents of changes.
-fn documents(change: &Change) -> Vec<(Kind, String, Option<String>)> {
+fn documents(change: &Change) -> Vec<(DocumentKind, String, Option<String>)> {
     let mut documents = Vec::new();
     for id in &change.forgotten {
-        documents.push((Kind::Connection, id.clone(), None));
+        documents.push((DocumentKind::Connection, id.clone(), None));
     }
     for key in &change.outdated {
-        documents.push((Kind::Answer, key.clone(), None));
+        documents.push((DocumentKind::Answer, key.clone(), None));
     }
     for nth in &change.delivered {
-        documents.push((Kind::Outgoing, format!("{nth:020}"), None));
+        documents.push((DocumentKind::Outgoing, format!("{nth:020}"), None));
     }
     for one in change.connection.iter().chain(&change.noted) {
-        documents.push((Kind::Connection, one.id.clone(), text(one)));
+        documents.push((DocumentKind::Connection, one.id.clone(), text(one)));
     }
     if let Some(one) = &change.answer {
-        documents.push((Kind::Answer, one.key.clone(), text(one)));
+        documents.push((DocumentKind::Answer, one.key.clone(), text(one)));
     }
     for one in &change.outgoing {
-        documents.push((Kind::Outgoing, one.key(), text(one)));
+        documents.push((DocumentKind::Outgoing, one.key(), text(one)));
     }
     documents
 }

@@ -11,11 +11,11 @@ use rusqlite::{Connection as Database, TransactionBehavior, params};
 pub(super) struct Store(Database);
 
 /// Changes that are written together: kind, key, and the document unless it is deleted.
-pub(super) type Changes = Vec<(Kind, String, Option<String>)>;
+pub(super) type Changes = Vec<(DocumentKind, String, Option<String>)>;
 
 /// Kind of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DocumentKind {
     /// Connection.
     Connection,
     /// Answer to a request.
@@ -24,7 +24,7 @@ pub(super) enum Kind {
     Outgoing,
 }
 
-impl Kind {
+impl DocumentKind {
     const fn name(self) -> &'static str {
         match self {
             Self::Connection => "connection",
@@ -48,7 +48,7 @@ impl Store {
     }
 
     /// Returns the documents of a kind.
-    pub(super) fn all(&self, kind: Kind) -> rusqlite::Result<Vec<String>> {
+    pub(super) fn all(&self, kind: DocumentKind) -> rusqlite::Result<Vec<String>> {
         let mut rows = self
             .0
             .prepare("SELECT document FROM nsi WHERE kind = ?1 ORDER BY key")?;

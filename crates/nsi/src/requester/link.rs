@@ -49,7 +49,7 @@ fn plan(
         link: link.to_owned(),
         from: Some(from),
         till,
-        why: "no lease of NSI".to_owned(),
+        why: "no NSI lease".to_owned(),
     };
     scheduler.outage(&outage).map(drop)
 }

@@ -1,7 +1,7 @@
 //! Messages that are written and read again, and documents that are wrong.
 
 mod generated;
-mod wrong;
+mod malformed;
 
 use lighthaul_nsi::message::Envelope;
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
 //! Provider under random requests, times and restarts, with a network of one link in memory.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-mod overtaken;
-mod undelivered;
+mod delivery;
+mod races;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -377,7 +377,7 @@ impl Run {
         }
     }
 
-    /// Does all that is left, and checks what must hold then.
+    /// Completes all pending work, and checks the invariants.
     fn finish(mut self) {
         for _ in 0..8 {
             self.work();

@@ -116,7 +116,7 @@ pub struct Coder {
 impl Coder {
     /// Returns a coder. Panics unless [`Code::is_possible`].
     pub fn new(code: Code) -> Self {
-        assert!(code.is_possible(), "the code must be possible");
+        assert!(code.is_possible(), "the code must be valid");
         Self {
             code,
             encoder: None,

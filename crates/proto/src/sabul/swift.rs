@@ -488,7 +488,7 @@ const LINE_PACKETS: u64 = 1 << 16;
 const SHORT: u32 = 8;
 /// Averaging window of the arrival rate.
 const DELIVERY_MICROS: u32 = 95_000;
-/// The same in the start-up: a single ACK interval, if it covers enough packets.
+/// Averaging window in the start-up: a single ACK interval, if it covers enough packets.
 const ARRIVING_MICROS: u32 = 5_000;
 const ARRIVING_PACKETS: u32 = 16;
 /// Period of the minimum delay.

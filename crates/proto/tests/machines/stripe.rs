@@ -25,7 +25,7 @@ struct Line {
 }
 
 /// Both machines, and the streams between them.
-struct World {
+struct TestNetwork {
     now: Instant,
     lines: Vec<Line>,
     /// Time at which each stream has sent its data.
@@ -40,7 +40,7 @@ struct World {
     heard: Vec<SenderEvent>,
 }
 
-impl World {
+impl TestNetwork {
     fn new(object_len: u64, lines: &[Line], width: Width) -> Self {
         let config = config(object_len, lines.len() as u16);
         Self {
@@ -191,7 +191,7 @@ fn fixed(lines: &[Line]) -> Width {
 fn slow_stream_does_not_delay_the_transfer() {
     // 300 and 1 bytes per millisecond: with half of the object each, the slow stream would take 1000 s
     let lines = [line(100), line(100), line(100), line(1)];
-    let world = World::new(2_000_000, &lines, fixed(&lines)).run();
+    let world = TestNetwork::new(2_000_000, &lines, fixed(&lines)).run();
     assert_eq!(world.placed.len(), 2000);
     let took = world.now.as_secs_f64();
     // the time at the total rate, and of the first data on the slow stream
@@ -204,7 +204,7 @@ fn slow_stream_does_not_delay_the_transfer() {
 fn packets_of_a_broken_stream_are_resent_on_others() {
     let mut lines = [line(100), line(100), line(100)];
     lines[1].breaks = Some(Instant::ZERO + Duration::from_secs(1));
-    let world = World::new(600_000, &lines, fixed(&lines)).run();
+    let world = TestNetwork::new(600_000, &lines, fixed(&lines)).run();
     assert_eq!(world.placed.len(), 600);
     let had = world.sender.resent();
     assert!((1..200).contains(&had), "{had}");
@@ -217,9 +217,9 @@ fn first_stream_takes_over_when_all_others_break() {
         breaks,
         ..line(rate)
     });
-    let world = World::new(100_000, &lines, fixed(&lines)).run();
+    let world = TestNetwork::new(100_000, &lines, fixed(&lines)).run();
     assert_eq!(world.placed.len(), 100);
-    let alone = World::new(100_000, &[], Width::fixed(0)).run();
+    let alone = TestNetwork::new(100_000, &[], Width::fixed(0)).run();
     assert_eq!(alone.placed.len(), 100);
 }
 
@@ -227,7 +227,7 @@ fn first_stream_takes_over_when_all_others_break() {
 fn small_objects_are_transferred() {
     for object_len in [0, 1, 999, 1000, 1001] {
         let lines = [line(100), line(10)];
-        let world = World::new(object_len, &lines, fixed(&lines)).run();
+        let world = TestNetwork::new(object_len, &lines, fixed(&lines)).run();
         let packets = object_len.div_ceil(PACKET.into());
         assert_eq!(world.placed.len() as u64, packets, "{object_len}");
         let asked = world.heard.contains(&SenderEvent::Asked { round: 1 });
@@ -243,7 +243,7 @@ fn rate_limit_is_kept() {
         ..config(500_000, 1)
     };
     let lines = [line(1000)];
-    let mut world = World::new(500_000, &lines, fixed(&lines));
+    let mut world = TestNetwork::new(500_000, &lines, fixed(&lines));
     world.sender = Sender::new(Instant::ZERO, with(rate), fixed(&lines));
     let took = world.run().now.as_secs_f64();
     assert!((0.5..0.56).contains(&took), "{took} s");
@@ -321,7 +321,7 @@ proptest! {
         } else {
             fixed(&lines)
         };
-        let world = World::new(object_len, &lines, width).run();
+        let world = TestNetwork::new(object_len, &lines, width).run();
         let last = world.placed.last().copied().unwrap_or(0);
         prop_assert_eq!(world.placed.len() as u64, object_len.div_ceil(PACKET.into()));
         prop_assert!(last < object_len.max(1));

@@ -17,7 +17,7 @@ use super::settings::Doctor;
 
 /// Route by which a session reaches the other host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum SessionRoute {
     Direct,
     Gateway,
     Ssh,
@@ -27,10 +27,10 @@ pub(super) enum Way {
 pub(super) fn examine(
     doctor: &Doctor,
     session: &Session,
-    (way, device_mtu): (Way, Option<u32>),
+    (way, device_mtu): (SessionRoute, Option<u32>),
     report: &mut Report<'_>,
 ) {
-    let checkup = match ask(session, way == Way::Direct) {
+    let checkup = match ask(session, way == SessionRoute::Direct) {
         Ok(checkup) => checkup,
         Err(error) => {
             let advice = "try again; if it fails again, install the same version on both sides";
@@ -41,9 +41,9 @@ pub(super) fn examine(
     version(&checkup, report);
     clocks(&checkup, report);
     let through = match way {
-        Way::Direct => None,
-        Way::Gateway => Some("a gateway"),
-        Way::Ssh => Some("ssh"),
+        SessionRoute::Direct => None,
+        SessionRoute::Gateway => Some("a gateway"),
+        SessionRoute::Ssh => Some("ssh"),
     };
     if let Some(through) = through {
         round_trip(&checkup, None, report);

@@ -7,7 +7,7 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Hello;
 use lighthaul_session::session::Session;
 
-use super::path::{self, Way};
+use super::path::{self, SessionRoute};
 use super::report::Report;
 use super::settings::Doctor;
 use crate::place::Place;
@@ -89,11 +89,11 @@ pub(super) fn examine(doctor: &Doctor, ssh: Ssh, report: &mut Report<'_>) -> Res
         None => {
             let text = format!("{} port {} answers", started.host, started.port);
             report.fine("tcp", &text);
-            Way::Direct
+            SessionRoute::Direct
         }
         Some((_, closed)) => {
             closed_port(&started, &closed.text(), doctor, report);
-            Way::Ssh
+            SessionRoute::Ssh
         }
     };
     if is_welcome(&found.session, report) {

@@ -36,7 +36,7 @@ use crate::paths;
 use crate::place::Place;
 use crate::reach::agreed;
 
-use super::path::{self, Way};
+use super::path::{self, SessionRoute};
 use super::report::{Check, Diagnosis, Report};
 use super::settings::Doctor;
 use super::ssh;
@@ -65,8 +65,8 @@ pub fn examine(doctor: &Doctor, tell: &mut dyn FnMut(Check<'_>)) -> Result<Diagn
     };
     if let Some(session) = steps.session()? {
         let way = match doctor.gateway {
-            Some(_) => Way::Gateway,
-            None => Way::Direct,
+            Some(_) => SessionRoute::Gateway,
+            None => SessionRoute::Direct,
         };
         let (mtu, report) = (steps.device_mtu, &mut steps.report);
         path::examine(doctor, &session, (way, mtu), report);
@@ -263,7 +263,7 @@ fn advice(address: SocketAddr, kind: ErrorKind) -> String {
             format!("a firewall of this host rejects it: allow TCP port {port} there")
         }
         ErrorKind::NetworkUnreachable => {
-            "this host has no route there: see `ip route`, and its IPv6 if that is an IPv6 address"
+            "this host has no route there: see `ip route`, or `ip -6 route` for an IPv6 address"
                 .to_owned()
         }
         _ => format!(

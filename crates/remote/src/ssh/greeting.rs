@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn line_is_found_behind_the_noise_of_a_shell() {
+    fn greeting_is_found_after_other_output_of_a_shell() {
         let wanted = Some(vec!["7".to_owned(), "key".to_owned()]);
         assert_eq!(words(b"lighthaul-1 7 key\nx"), (wanted.clone(), 1));
         let noise = b"\xff\xfe\nhello\r\n\n$ lighthaul-1 7 key\r\n";
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_noise_ends() {
+    fn endless_shell_output_is_refused() {
         let (found, left) = words(&vec![b'x'; 1 << 20]);
         assert_eq!((found, left), (None, (1 << 20) - BYTES_MAX));
         let (found, left) = words(&b"x\n".repeat(5000));

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn installed_program_of_another_protocol_is_passed_over() {
+    fn installed_program_of_another_protocol_is_skipped() {
         let home = Home::new("copy-other");
         let (copy, program) = program(&home);
         let installed = home.0.join("lighthaul");

@@ -69,7 +69,7 @@ impl System {
     }
 }
 
-/// First word of such a line.
+/// First word of a report line.
 pub const REPORT: &str = "lighthaul-start";
 /// Most characters of a foreign text in a message.
 pub const TEXT_MAX: usize = 200;

@@ -86,7 +86,7 @@ impl Drop for Started {
 /// Program to start on another host.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// Its name or path there.
+    /// Name or path of the program on that host.
     pub program: &'a str,
     /// Ports to listen on.
     pub ports: Option<PortRange>,

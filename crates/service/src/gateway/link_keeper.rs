@@ -46,7 +46,7 @@ struct PathFailures {
 
 /// Path to the other gateway.
 #[derive(Debug)]
-struct Way {
+struct PeerPath {
     host: String,
     port: u16,
     /// Through a neighbor gateway.
@@ -73,7 +73,7 @@ impl LinkKeeper {
         }))
     }
 
-    fn run(&self, ways: &[Way]) {
+    fn run(&self, ways: &[PeerPath]) {
         let mut failures: Vec<PathFailures> =
             ways.iter().map(|_| PathFailures::default()).collect();
         for at in (0..ways.len()).cycle() {
@@ -105,13 +105,13 @@ impl LinkKeeper {
     }
 
     /// Runs one connection to the other gateway until it ends.
-    fn connect(&self, way: &Way) -> Result<(), Error> {
+    fn connect(&self, way: &PeerPath) -> Result<(), Error> {
         let session = self.dial(way)?;
         self.carry(&session, way)
     }
 
     /// Runs one connection through a neighbor gateway, until it ends or the direct path works again.
-    fn detour(&self, way: &Way, ways: &[Way]) -> Result<(), Error> {
+    fn detour(&self, way: &PeerPath, ways: &[PeerPath]) -> Result<(), Error> {
         let session = self.dial(way)?;
         thread::scope(|scope| {
             let carry = || caught("link", || self.carry(&session, way));
@@ -136,11 +136,11 @@ impl LinkKeeper {
         })
     }
 
-    fn dial(&self, way: &Way) -> Result<Session, Error> {
+    fn dial(&self, way: &PeerPath) -> Result<Session, Error> {
         dial(&self.far, way.via.as_ref(), &way.host, way.port)
     }
 
-    fn carry(&self, session: &Session, way: &Way) -> Result<(), Error> {
+    fn carry(&self, session: &Session, way: &PeerPath) -> Result<(), Error> {
         let result = self.outgoing.run(session, || {
             info!("connected to {}", way.name());
             self.carried.store(true, Relaxed);
@@ -190,7 +190,7 @@ impl PathFailures {
     }
 }
 
-impl Way {
+impl PeerPath {
     fn name(&self) -> String {
         let Self { host, port, via } = self;
         match via {
@@ -201,7 +201,7 @@ impl Way {
 }
 
 /// Returns all paths, the direct ones first.
-fn ways(peers: &[String], via: &[ProxyAddress]) -> Result<Vec<Way>, Error> {
+fn ways(peers: &[String], via: &[ProxyAddress]) -> Result<Vec<PeerPath>, Error> {
     let from_here = std::iter::once(None);
     let through = via.iter().cloned().map(Some);
     let mut ways = Vec::new();
@@ -209,7 +209,7 @@ fn ways(peers: &[String], via: &[ProxyAddress]) -> Result<Vec<Way>, Error> {
         for peer in peers {
             let (host, port) = address(peer)?;
             let via = via.clone();
-            ways.push(Way { host, port, via });
+            ways.push(PeerPath { host, port, via });
         }
     }
     Ok(ways)

@@ -32,11 +32,11 @@ pub struct Settings {
 /// Other gateway, with the paths to it and the listeners for programs.
 #[derive(Debug)]
 pub struct Peer {
-    /// Its addresses, each HOST or HOST:PORT.
+    /// Addresses of that gateway, each HOST or HOST:PORT.
     pub addresses: Vec<String>,
     /// Neighbor gateways, through which it can also be reached.
     pub via: Vec<ProxyAddress>,
-    /// Its identity, and credentials for it.
+    /// Identity of that gateway, and credentials for it.
     pub daemon: Daemon,
     /// True if datagrams of the link may be unencrypted.
     pub plain: bool,

@@ -56,8 +56,8 @@ impl Config {
         self.fresh + self.slot + self.guard
     }
 
-    /// Returns the time without news of the token after which a new one is proposed. It exceeds the time after which
-    /// other elements agree.
+    /// Returns the time without a report of the token after which a new one is proposed. It exceeds the time after
+    /// which other elements agree.
     pub fn silence(&self) -> Duration {
         self.life() + self.beat * 3
     }

@@ -6,7 +6,7 @@
 //!    ^--------------------- news that the next element has the token -------------------------/
 //! ```
 //!
-//! Without news of a token for too long, the lowest living element proposes a new generation.
+//! If no report of a token arrives for too long, the lowest living element proposes a new generation.
 
 use alloc::collections::VecDeque;
 use lighthaul_base::Instant;
@@ -24,7 +24,7 @@ pub struct Element {
     seen: Instant,
     /// Lowest generation of a token that this element takes.
     generation_min: Generation,
-    /// Newest mark heard of, and the time of the latest news about it.
+    /// Newest mark that was received, and the time of the latest report of it.
     best: Mark,
     news_at: Instant,
     wants: bool,
@@ -62,7 +62,7 @@ struct Hold {
     passed: bool,
 }
 
-/// Token that was passed on, until its arrival is confirmed by news of it.
+/// Token that was passed on, until a report confirms its arrival.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     mark: Mark,
@@ -312,7 +312,7 @@ impl Element {
         self.beat(now);
     }
 
-    /// Handles news of the token at another element.
+    /// Handles the report of another element that it has the token.
     fn handle_mark(&mut self, now: Instant, mark: Mark) {
         if mark < self.best {
             return;

@@ -64,7 +64,7 @@ fn tell(left: Station, right: Station, path: &PathConfig, till: Instant, seed: u
                 assert!(ended.insert(session, now).is_none(), "a session ends once");
             }
             // a sufficiently bad path may look dead for a while
-            StationEvent::Dark => {}
+            StationEvent::DatagramsLost => {}
             StationEvent::Failed(why) => panic!("{why}"),
             StationEvent::Wrong(session) => {
                 panic!("the data of {session} differs from what was sent")
@@ -122,7 +122,7 @@ fn total_datagram_loss_is_reported_within_3_seconds() {
     let mut world = Simulation::new(left, right, &path, 1);
     let mut noticed = Vec::new();
     world.run(secs(10.0), |now, heard| match heard {
-        FlowEvent::Left(StationEvent::Dark) => noticed.push(now),
+        FlowEvent::Left(StationEvent::DatagramsLost) => noticed.push(now),
         FlowEvent::Left(told) | FlowEvent::Right(told) => panic!("{told:?}"),
     });
     let [once] = noticed[..] else {
@@ -323,7 +323,7 @@ impl Pair {
             match told {
                 StationEvent::Ended(session) => self.ended.push(session),
                 StationEvent::Reached(..) => {}
-                StationEvent::Dark => panic!("datagrams do pass"),
+                StationEvent::DatagramsLost => panic!("datagrams do pass"),
                 StationEvent::Failed(why) => panic!("{why}"),
                 StationEvent::Wrong(session) => {
                     panic!("the data of {session} differs from what was sent")

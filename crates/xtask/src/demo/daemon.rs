@@ -87,7 +87,7 @@ pub(crate) fn start(serve: &mut Command, says: &str) -> Result<Running, String> 
         .0
         .stderr
         .take()
-        .ok_or("a server has no standard error")?;
+        .ok_or("the standard error of a server is not captured")?;
     let mut lines = BufReader::new(pipe).lines().map_while(Result::ok);
     let mut said = String::new();
     for line in lines.by_ref() {

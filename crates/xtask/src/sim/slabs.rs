@@ -142,7 +142,9 @@ impl SessionCheck {
             StationEvent::Failed(why) => why.to_string(),
             StationEvent::Wrong(session) => format!("session {session} delivered wrong bytes"),
             // A bad path may cause this for a while.
-            StationEvent::Ended(_) | StationEvent::Reached(..) | StationEvent::Dark => return,
+            StationEvent::Ended(_) | StationEvent::Reached(..) | StationEvent::DatagramsLost => {
+                return;
+            }
         };
         self.wrong.get_or_insert(wrong);
     }

@@ -31,7 +31,7 @@ fn usual(condition: Condition) -> Simulation {
     Simulation::of(&point, Choice::Auto, TIME, 1)
 }
 
-/// Returns both transfers: one that was told that the path is dedicated, and one that was not.
+/// Returns both transfers: one that knows that the path is dedicated, and one that does not.
 fn both() -> [Simulation; 2] {
     [Condition::Alone, Condition::Untold].map(usual)
 }
@@ -89,7 +89,7 @@ fn rises(rates: &[(Instant, Rate)]) -> Vec<Instant> {
 }
 
 #[test]
-fn rises_after_falls_are_found() {
+fn rate_increases_after_decreases_are_found() {
     let rates = [100, 105, 150, 200, 190, 90, 95, 80, 100, 99, 120];
     let at = |nth: u32| Instant::ZERO + MS * nth;
     let rates: Vec<_> = (0..)
@@ -130,8 +130,8 @@ fn remembered_rate_that_is_too_low_rises_to_that_of_the_path() {
     }
 }
 
-/// Returns the bound for a path of one's own, or the one for rules that watch the delay. Transfers
-/// use the latter unless they were told that the path is their own.
+/// Returns the bound for a dedicated path, or the one for rules that react to delay. Transfers use the latter unless
+/// they know that the path is dedicated.
 fn of(simulation: &Simulation, own: f64, watching: f64) -> f64 {
     let is_own = simulation
         .transfer
@@ -165,7 +165,7 @@ fn host(rate: Rate) -> HostConfig {
 }
 
 #[test]
-fn receiver_that_becomes_ten_times_slower_gets_what_it_takes() {
+fn rate_follows_a_receiver_that_becomes_ten_times_slower() {
     for simulation in both() {
         let slow = Changed::Host(host(RATE.scaled(1, 10)));
         let simulation = Simulation {
@@ -194,7 +194,7 @@ fn receiver_that_becomes_ten_times_faster_gets_more_within_two_seconds() {
 }
 
 #[test]
-fn route_that_becomes_ten_times_longer_is_used_on() {
+fn transfer_continues_on_a_route_ten_times_longer() {
     for simulation in both() {
         let longer = LinkConfig {
             delay: MS * 190,
@@ -211,7 +211,7 @@ fn route_that_becomes_ten_times_longer_is_used_on() {
 }
 
 #[test]
-fn policer_is_met_at_its_rate() {
+fn transfer_settles_at_the_rate_of_a_policer() {
     for simulation in both() {
         for burst_bytes in [64_000, 1_000_000] {
             let policer = Policer {

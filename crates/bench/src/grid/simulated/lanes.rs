@@ -33,7 +33,7 @@ pub(crate) struct Lanes {
     each: Vec<Lane>,
     /// Announcements of objects. Only those of RBUDP+ are of use, whose sender may wait for the receiver.
     announced: Vec<u16>,
-    /// Part of the rate that each machine was told.
+    /// Share of the rate that each machine was given.
     told: Rate,
 }
 

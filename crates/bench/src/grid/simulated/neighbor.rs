@@ -1,11 +1,11 @@
-//! Flow of TCP beside a transfer, without end or in turns of work and rest.
+//! TCP flow that competes with a transfer, without end or in alternating periods of sending and silence.
 
 use std::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Message, Span, Transmit};
 use lighthaul_workload::tcp::{Algorithm, Config, Sender};
 
-/// Sender of such a flow.
+/// Sender of a competing TCP flow.
 #[derive(Debug)]
 pub(crate) struct Neighbor {
     sender: Sender,

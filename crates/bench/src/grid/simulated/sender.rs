@@ -232,7 +232,7 @@ impl Connections {
         connections
     }
 
-    /// Lets as many connections send as are of use.
+    /// Permits as many connections to send as increase the goodput.
     fn allow(&mut self) {
         let used = usize::from(self.width.streams());
         for (nth, sender) in self.senders.iter_mut().enumerate() {

@@ -17,7 +17,7 @@ use crate::programs::echo;
 use crate::running::{Running, becomes_true};
 use crate::scratch::Scratch;
 use crate::stage::Stage;
-use crate::watching::{links, links_at};
+use crate::status::{links, links_at};
 
 /// Gateways near programs, each with an address and a network of its own.
 const INGRESSES: usize = 64;

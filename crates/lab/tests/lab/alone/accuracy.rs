@@ -14,13 +14,13 @@ use crate::start::{Alone, pair, start};
 use crate::traffic::{Blaster, Counter, ping};
 
 #[test]
-fn a_link_has_its_rate() {
+fn link_carries_its_rate() {
     for mbps in [100, 1000] {
         let description = pair(&format!(
             "rate = \"{mbps}Mb/s\"\nrtt = \"10ms\"\nqueue = \"20MB\""
         ));
         let (offered, time) = (Rate::from_mbps(mbps * 5 / 4), Duration::from_millis(1500));
-        let measured = untroubled("a_link_has_its_rate", &description, |lab| {
+        let measured = untroubled("link_carries_its_rate", &description, |lab| {
             blast(lab, 1500, offered, time)
         });
         let Some((_alone, counter)) = measured else {
@@ -32,9 +32,9 @@ fn a_link_has_its_rate() {
 }
 
 #[test]
-fn a_link_has_its_delay() {
+fn link_adds_its_delay() {
     let description = pair("rate = \"1Gb/s\"\nrtt = \"40ms\"");
-    let Some(alone) = start("a_link_has_its_delay", &description) else {
+    let Some(alone) = start("link_adds_its_delay", &description) else {
         return;
     };
     assert_has_delay(&alone.lab, ("a", "b"), 0.020);
@@ -73,10 +73,10 @@ fn losses_are_single_at_the_requested_rate() {
 }
 
 #[test]
-fn a_full_queue_drops_its_tail() {
+fn full_queue_drops_new_packets() {
     // twelve milliseconds a packet: what leaves during the burst is nothing or nearly so
     let description = pair("rate = \"1Mb/s\"\nqueue = \"150000B\"");
-    let Some(alone) = start("a_full_queue_drops_its_tail", &description) else {
+    let Some(alone) = start("full_queue_drops_new_packets", &description) else {
         return;
     };
     let counter = Counter::new(&alone.lab, "b", Clock::start());
@@ -102,9 +102,9 @@ fn a_full_queue_drops_its_tail() {
 }
 
 #[test]
-fn some_packets_are_late_and_some_come_twice() {
+fn packets_are_reordered_and_duplicated() {
     let harm = "rate = \"100Mb/s\"\nreorder = \"5% by 2ms\"\nduplicate = \"3%\"";
-    let name = "some_packets_are_late_and_some_come_twice";
+    let name = "packets_are_reordered_and_duplicated";
     let measured = untroubled(name, &pair(harm), |lab| {
         blast(lab, 1000, Rate::from_mbps(80), Duration::from_secs(1))
     });

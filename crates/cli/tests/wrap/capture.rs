@@ -5,8 +5,8 @@ use std::net::{TcpListener, UdpSocket};
 
 use lighthaul_testkit::{lacks, lacks_tool};
 
+use crate::command::{assert_curl_is_captured, run, wrap, wrap_as};
 use crate::gateway::Gateway;
-use crate::wrapping::{assert_curl_is_captured, run, wrap, wrap_as};
 
 /// Returns the bash command that reads from a host and port.
 fn hear(place: &str) -> [String; 3] {

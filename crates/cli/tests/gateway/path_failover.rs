@@ -8,7 +8,7 @@ use crate::programs::{Talk, hear, tell};
 use crate::running::{Running, becomes_true};
 use crate::scratch::{Scratch, noise};
 use crate::stage::Stage;
-use crate::watching::shown;
+use crate::status::shown;
 
 /// Programs and two elements on `a` and `c`, targets and the gateway near them on `b`.
 const SITES: &str = r#"

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use crate::pair::{LONG, Pair, inner};
 use crate::programs::echo;
 use crate::running::becomes_true;
-use crate::watching::shown;
+use crate::status::shown;
 
 #[test]
 fn short_sessions_are_neither_lost_nor_leaked() {

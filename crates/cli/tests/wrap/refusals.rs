@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use lighthaul_testkit::lacks;
 
-use crate::wrapping::{LIGHTHAUL, run, wrap};
+use crate::command::{LIGHTHAUL, run, wrap};
 
 const NOBODY: &str = "127.0.0.1:9";
 

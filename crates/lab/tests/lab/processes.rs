@@ -92,8 +92,8 @@ fn command_runs_in_its_host_and_returns_its_status() {
 }
 
 #[test]
-fn orphans_of_a_command_die_with_it() {
-    let name = "orphans_of_a_command_die_with_it";
+fn orphans_of_a_command_are_killed_with_it() {
+    let name = "orphans_of_a_command_are_killed_with_it";
     let Some(alone) = start_beside(name, &pair("")) else {
         return;
     };
@@ -115,7 +115,12 @@ fn killed_lab_leaves_no_processes_or_namespaces() {
     }
     let _turn = Turn::beside_others();
     let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "cell::hold_a_lab", "--ignored", "--nocapture"])
+        .args([
+            "--exact",
+            "processes::child_holds_a_lab",
+            "--ignored",
+            "--nocapture",
+        ])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -145,7 +150,7 @@ fn killed_lab_leaves_no_processes_or_namespaces() {
 /// Lab in a process of its own, which the test above kills.
 #[test]
 #[ignore = "run by another test"]
-fn hold_a_lab() {
+fn child_holds_a_lab() {
     let description = Description::parse(&pair("rtt = \"2ms\"")).unwrap();
     let lab = Lab::start(&description).unwrap();
     let script = "readlink /proc/self/ns/net; exec sleep 60.314159";

@@ -248,7 +248,7 @@ fn class_bytes(domains: &Domains) -> u64 {
     sent.max().unwrap_or(0)
 }
 
-/// Waits until no device and no book has anything of a path.
+/// Waits until no device has a circuit of a path, and no domain a reservation.
 fn assert_freed(domains: &Domains) {
     becomes_true("all books are empty", || {
         DOMAINS

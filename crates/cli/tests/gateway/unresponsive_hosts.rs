@@ -12,7 +12,7 @@ use rustix::net::sockopt::set_socket_recv_buffer_size;
 use crate::pair::{Pair, SOCKS, inner};
 use crate::programs::{Ends, assert_reset, hear, socks, tell};
 use crate::running::becomes_true;
-use crate::watching::shown;
+use crate::status::shown;
 
 #[test]
 fn lost_host_ends_its_sessions() {
@@ -119,7 +119,7 @@ fn least_time_to_hear(pair: &Pair) -> Duration {
     (0..3).map(|_| time_to_hear(pair)).min().unwrap()
 }
 
-/// Returns the duration of a transfer whose reader reads.
+/// Returns the duration of a transfer whose reader does not stall.
 fn time_to_hear(pair: &Pair) -> Duration {
     let mut ends = pair.session();
     let clock = Clock::start();
@@ -149,7 +149,7 @@ fn status(id: u32, what: &str) -> u64 {
     number.parse().unwrap()
 }
 
-/// Readers that do not read.
+/// Number of stalled readers.
 const SLOW: usize = 4;
 const MANY: usize = 500;
 

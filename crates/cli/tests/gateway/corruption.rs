@@ -4,7 +4,7 @@ use crate::pair::Pair;
 use crate::programs::{hear, tell};
 use crate::running::becomes_true;
 use crate::scratch::noise;
-use crate::watching::shown;
+use crate::status::shown;
 
 /// Sends enough data that some of it is damaged on the path, and asserts that it arrives unchanged.
 fn carry_damaged(name: &str, every: u32, options: &[&str]) -> Option<Pair> {

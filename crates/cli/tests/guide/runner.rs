@@ -107,7 +107,7 @@ const TOOLS: [&str; 9] = [
 /// Hosts that pages name.
 const HOSTS_NAMED: [&str; 3] = ["here", "far", "other"];
 
-/// The same as a lab has them, 10 ms from each other.
+/// Description of the lab with these hosts, 10 ms from each other.
 const HOSTS: &str = r#"
 host = [{ name = "here" }, { name = "far" }, { name = "other" }]
 router = [{ name = "net" }]
