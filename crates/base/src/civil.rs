@@ -83,7 +83,7 @@ const fn days_of_month(year: u16, month: u8) -> u8 {
 /// Error for text that is not a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseCivilTimeError {
-    /// The text has another form.
+    /// The text does not have the form of a time.
     Form,
     /// The calendar does not have the day.
     NoSuchDay,

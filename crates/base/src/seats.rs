@@ -95,7 +95,7 @@ pub struct Seats<I, const N: usize> {
 
 #[derive(Clone, Debug)]
 struct Holder<I, const N: usize> {
-    /// `None` for a stranger.
+    /// Identity of the holder; `None` for an unknown client.
     identity: Option<I>,
     /// Authority that vouches for the identity.
     authority: Option<I>,

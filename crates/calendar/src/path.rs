@@ -258,7 +258,7 @@ fn least_common_multiple(a: u64, b: u64) -> Option<u64> {
 
 /// Maximum number of links in a path.
 pub const HOPS_MAX: usize = 64;
-/// Most paths that a search passes over because they cannot be used, which bounds its time.
+/// Maximum number of paths that a search passes over because they cannot be used, which bounds its time.
 const UNUSABLE_MAX: usize = 64;
 
 #[cfg(test)]

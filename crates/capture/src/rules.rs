@@ -2,8 +2,8 @@
 //! redirection for those of programs on this host.
 //!
 //! All rules carry a mark: the name of the nftables table, and the protocol number of routing rules and routes. So the
-//! next gateway finds and removes rules of a killed one, whatever they capture. Until then, arriving connections are
-//! forwarded as usual because there is no listener, and those of programs on this host are refused.
+//! next gateway finds and removes rules of a killed one, independent of what they capture. Until then, arriving
+//! connections are forwarded as usual because there is no listener, and those of programs on this host are refused.
 
 use std::path::Path;
 

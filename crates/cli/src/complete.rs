@@ -29,7 +29,7 @@ use crate::error::usage;
 const VARIABLE: &str = "LIGHTHAUL_COMPLETE";
 /// Longest wait for another host.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Most octets of its answer that are read.
+/// Maximum number of octets of its answer that are read.
 const ANSWER_MAX: u64 = 1 << 20;
 
 /// Prints the completions and ends the program, if a shell has called it for these.

@@ -27,22 +27,22 @@ use crate::watch::Summary;
 
 /// Shortest time of moving data from which a bottleneck can be inferred.
 const MOVING_MIN: Duration = Duration::from_secs(1);
-/// Least share of the time that lanes wait for a disk that limits them, in percent.
+/// Minimum share of the time that lanes wait for a disk that limits them, in percent.
 const DISK_SHARE: u64 = 25;
-/// Least load of the processors that limits a copy, in percent.
+/// Minimum load of the processors that limits a copy, in percent.
 const PROCESSOR_SHARE: u64 = 85;
-/// Least share of datagrams that a slow receiving host drops, in percent.
+/// Minimum share of datagrams that a slow receiving host drops, in percent.
 const DROPPED_SHARE: u64 = 1;
-/// Least share of the rate that a limiting path or rate is used to, in percent.
+/// Minimum share of the rate that a limiting path or rate is used to, in percent.
 const PATH_SHARE: u64 = 80;
 
-/// Least load of one processor that may limit a copy, in percent.
+/// Minimum load of one processor that may limit a copy, in percent.
 const CORE_SHARE: u64 = 95;
-/// Least share of the time that some program waits for a processor of a host that is too busy, in percent.
+/// Minimum share of the time that some program waits for a processor of a host that is too busy, in percent.
 const STALL_SHARE: u64 = 50;
-/// Least share of packets that an interface drops and that matters, in percent.
+/// Minimum share of packets that an interface drops and that matters, in percent.
 const INTERFACE_SHARE: u64 = 1;
-/// Most share of the time that programs wait for a disk that does not limit a copy, in percent.
+/// Maximum share of the time that programs wait for a disk that does not limit a copy, in percent.
 const IDLE_STALL: u64 = 10;
 /// Maximum share of the time in which an idle disk is busy, in percent.
 const IDLE_DISK: u64 = 50;

@@ -14,7 +14,7 @@ use lighthaul_io::host::clock::Clock;
 
 use crate::thread_group::{CHECK_INTERVAL, ThreadGroup};
 
-/// Most resources that one copy may hold.
+/// Maximum number of resources that one copy may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Bytes that wait to be sent, or to be written.
@@ -107,9 +107,9 @@ impl Slots {
     }
 }
 
-/// Least number of blocks of deltas, for which any budget has enough memory.
+/// Minimum number of blocks of deltas, for which any budget has enough memory.
 const BLOCKS_MIN: usize = 1 << 13;
-/// Most files with data that are useful for a lane.
+/// Maximum number of files with data that are useful for a lane.
 const OPEN_MAX: usize = 64;
 /// Longest wait until another large file is complete.
 const PATIENCE: Duration = Duration::from_secs(10);

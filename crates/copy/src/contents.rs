@@ -7,9 +7,9 @@ use lighthaul_files::digest::Digest;
 use lighthaul_io::control::bounded;
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of all contents: they fit, with the list, in what TCP sends at once on a new connection.
+/// Maximum number of bytes of all contents: they fit, with the list, in what TCP sends at once on a new connection.
 pub const BYTES_MAX: usize = 12 << 10;
-/// Most files with contents.
+/// Maximum number of files with contents.
 pub const FILES_MAX: usize = 64;
 
 /// Content of a file.

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::Report;
 
-/// Most bases whose sums were requested and have not ended.
+/// Maximum number of bases whose sums were requested and have not ended.
 pub const BASES_MAX: usize = 64;
 
 /// Request of the sender for the sums of a basis.

@@ -109,7 +109,7 @@ pub enum Fault {
     DeleteLimit {
         /// Number of deleted items.
         done: u64,
-        /// Least number of items that stay.
+        /// Minimum number of items that stay.
         spared: u64,
     },
     /// Bytes without an object.

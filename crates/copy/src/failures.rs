@@ -7,11 +7,11 @@ use lighthaul_session::error::Error;
 use crate::error::Fault;
 use crate::watch::Failed;
 
-/// Most octets of reasons that a copy holds, enough for about a hundred thousand files.
+/// Maximum number of octets of reasons that a copy holds, enough for about a hundred thousand files.
 const REASONS_MAX: usize = 8 << 20;
-/// Most octets of paths of failed entries. A hundred thousand usual paths take a tenth of that.
+/// Maximum number of octets of paths of failed entries. A hundred thousand usual paths take a tenth of that.
 const PATHS_MAX: usize = 128 << 20;
-/// Most failures after which a transfer continues.
+/// Maximum number of failures after which a transfer continues.
 const FAILURES_MAX: usize = 1 << 17;
 /// Text in place of a reason that is left out.
 const LEFT_OUT: &str = "reason omitted after too many others";

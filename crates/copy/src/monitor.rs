@@ -20,7 +20,7 @@ use lighthaul_session::session::Session;
 use crate::failures::Reasons;
 use crate::watch::{CURRENT_MAX, CopyEvent, CopyProgress, CurrentFile, DeltaTotals, Start};
 
-/// Most bytes of events that wait for the observer: about four thousand events.
+/// Maximum number of bytes of events that wait for the observer: about four thousand events.
 const BYTES_MAX: usize = 4 << 20;
 /// Approximate bytes of an event, without its lists.
 const EVENT_BYTES: usize = 1 << 10;

@@ -19,8 +19,8 @@ use crate::work::{Activity, Sampler, Work};
 const STALL: Duration = Duration::from_mins(10);
 /// Time that a side adds to the limit, since the peer reports its work once a second.
 const GRACE: Duration = Duration::from_secs(4);
-/// Time for which a peer's word alone keeps a transfer, in which neither bytes nor entries arrive: enough to read a file
-/// of some TB for its digest.
+/// Time for which reports of the peer alone keep a transfer in which neither bytes nor entries arrive: enough to read a
+/// file of some TB for its digest.
 const TOLD_MAX: Duration = Duration::from_hours(2);
 /// Time for which a planned wait of this side keeps a transfer.
 const WAITS_MAX: Duration = Duration::from_hours(24);

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::message::Failure;
 
-/// Most files that are shown as moving.
+/// Maximum number of files that are shown as moving.
 pub(crate) const CURRENT_MAX: usize = 4;
 
 /// Event of a copy.

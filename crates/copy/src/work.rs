@@ -40,7 +40,7 @@ pub struct Sampler {
     open: BTreeSet<u64>,
 }
 
-/// Result of a look at a side's work.
+/// Result of a sample of a side's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// A step was finished, or the same step has been under way since the last look.

@@ -58,7 +58,7 @@ pub(crate) struct AcceptQueue {
     dropped: Dropped,
 }
 
-/// Hosts and sites that come first and last.
+/// Records of recent hosts, which come first, and of sites that failed, which come last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HostRecords {
     pub(crate) recent_hosts: Arc<RecentHosts>,

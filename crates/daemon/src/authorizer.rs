@@ -1,7 +1,7 @@
 //! Rights of a client by the current lists of keys and tokens. All checks of rights are here.
 //!
 //! An `Authorizer` reads the lists again when their files change, so that a removed key loses its
-//! rights. A denied key has none, whatever its credential. A listed key has its own rights;
+//! rights. A denied key has none, even with a credential. A listed key has its own rights;
 //! otherwise a token or a signed statement gives them. Statements never give more than their
 //! authority has. Each answer also names the identity whose share of the daemon is used. If a list
 //! cannot be read, clients that need it are refused with a `NotAllowed`.

@@ -1,8 +1,8 @@
 //! Resources that each kind of session uses: memory, threads and files.
 //!
-//! Each figure is the maximum for such a session, whatever its peer sends. It includes an unfinished frame and the queues
-//! of the connection: 1 MiB in each direction until a request is accepted, then [`Cost::queues`]. A copy is faster with
-//! more memory and open files. It gets more than its minimum where resources are free.
+//! Each figure is the maximum for such a session, for any messages of its peer. It includes an unfinished frame and the
+//! queues of the connection: 1 MiB in each direction until a request is accepted, then [`Cost::queues`]. A copy is
+//! faster with more memory and open files. It gets more than its minimum where resources are free.
 
 use lighthaul_copy::budget::Budget;
 use lighthaul_files::request::FileRequest;

@@ -398,7 +398,7 @@ pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(),
 fn bind_within(ports: PortRange, ip: IpAddr) -> io::Result<(TcpListener, Udp)> {
     // daemons that start at the same time try different ports first
     let seed = u64::from_ne_bytes(random_octets());
-    let mut last = io::Error::other("no port was tried");
+    let mut last = io::Error::other("the range has no port");
     for port in ports.ports_from(seed) {
         match bind_both(SocketAddr::from((ip, port))) {
             Ok(bound) => return Ok(bound),
@@ -421,7 +421,7 @@ fn described(summary: &Summary) -> String {
 
 /// Binds a listener and a UDP socket to one port; port 0 takes one that is free for both.
 fn bind_both(address: SocketAddr) -> io::Result<(TcpListener, Udp)> {
-    let mut last = io::Error::other("no port was tried");
+    let mut last = io::Error::other("the range has no port");
     for _ in 0..16 {
         let listener = tcp::listen(address).or_else(|error| {
             // without IPv6 there is no address for both families

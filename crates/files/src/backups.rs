@@ -23,7 +23,7 @@ use crate::temp_names::Writer;
 
 /// First number for temporary names of backups, beyond the numbers of entries.
 const NUMBERS: u64 = 1 << 62;
-/// Most listed paths with the suffix of backups that are remembered. A backup may replace others,
+/// Maximum number of listed paths with the suffix of backups that are remembered. A backup may replace others,
 /// as in rsync.
 const LISTED_MAX: usize = 1 << 20;
 

@@ -92,9 +92,9 @@ pub enum Fault {
         "too many filter rules: at most {rules} rules and {kib} KiB; merge some with wildcards"
     )]
     TooManyRules {
-        /// Most rules.
+        /// Maximum number of rules.
         rules: usize,
-        /// Most KiB of all rules.
+        /// Maximum number of KiB of all rules.
         kib: usize,
     },
     /// A malformed rule.

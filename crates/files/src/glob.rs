@@ -17,7 +17,7 @@ use crate::filter::Pattern;
 use crate::manifest::PLACES_MAX;
 use crate::temp_names::is_hidden;
 
-/// Most names that one expansion compares with patterns.
+/// Maximum number of names that one expansion compares with patterns.
 const NAMES_MAX: usize = 1 << 20;
 /// Names of a directory that are read at a time.
 const BATCH: usize = 1 << 14;

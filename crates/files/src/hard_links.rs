@@ -70,7 +70,7 @@ impl HardLinks {
     }
 }
 
-/// Most files in the table, which take about 60 MiB.
+/// Maximum number of files in the table, which take about 60 MiB.
 const WAITING_MAX: usize = 1 << 20;
 
 #[cfg(test)]

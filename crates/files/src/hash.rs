@@ -65,7 +65,7 @@ fn digits<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<(HashKind, String)>, D
 
 /// Digits of the longest hash.
 const DIGITS_MAX: usize = 64;
-/// Most hashes in a request: a few times as many as there are functions.
+/// Maximum number of hashes in a request: a few times as many as there are functions.
 pub(crate) const HASHES_MAX: usize = 32;
 
 /// Computation of several hashes of one file.

@@ -15,11 +15,11 @@ use lighthaul_session::fault::PeerFault;
 use crate::error::Fault;
 use crate::manifest::{PATH_MAX, safe};
 
-/// Most paths in one page. With [`PATH_MAX`] octets each, they fit in a message.
+/// Maximum number of paths in one page. With [`PATH_MAX`] octets each, they fit in a message.
 pub const NAMES_MAX: usize = 200;
 /// Octets of a path that is too long in its error message.
 const NAME_SHOWN: usize = 100;
-/// Most pages that are requested ahead.
+/// Maximum number of pages that are requested ahead.
 const PAGES_MAX: usize = 64;
 
 /// Paths of a list. The lock lets threads share settings that contain the list.

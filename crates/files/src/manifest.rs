@@ -19,20 +19,20 @@ use crate::digest::Digest;
 use crate::error::Fault;
 use crate::object::Span;
 
-/// Most octets of a part of the manifest when it is unpacked.
+/// Maximum number of octets of a part of the manifest when it is unpacked.
 const CHUNK_MAX: usize = 4 << 20;
 /// Entries in one part of the manifest.
 pub const PAGE: usize = 1000;
-/// Most octets of a path.
+/// Maximum number of octets of a path.
 pub const PATH_MAX: usize = 4096;
-/// Most octets of a path in messages: the longest path of a directory, and a name in it.
+/// Maximum number of octets of a path in messages: the longest path of a directory, and a name in it.
 pub const PATH_SHOWN_MAX: usize = 2 * PATH_MAX;
-/// Most places in one request. Few command lines have more, since the system limits their length.
+/// Maximum number of places in one request. Few command lines have more, since the system limits their length.
 pub const PLACES_MAX: usize = 1 << 14;
-/// Most ranges of data of a file with holes.
+/// Maximum number of ranges of data of a file with holes.
 pub const PARTS_MAX: usize = 1 << 13;
 
-/// Most entries that may be listed before the receiver has completed them.
+/// Maximum number of entries that may be listed before the receiver has completed them.
 pub const WINDOW: u64 = 1 << 17;
 
 /// Entry of a transfer: a file, directory or link.

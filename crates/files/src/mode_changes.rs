@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Fault;
 
-/// Most changes of one copy.
+/// Maximum number of changes of one copy.
 const CHANGES_MAX: usize = 64;
 /// Permission, set-ID and sticky bits.
 const BITS: u32 = 0o7777;

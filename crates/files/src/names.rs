@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Most names in memory, about 128 MiB. Further names are not compared.
+/// Maximum number of names in memory, about 128 MiB. Further names are not compared.
 const NAMES_MAX: usize = 1 << 22;
 
 /// Fault of the name at the end of a path.

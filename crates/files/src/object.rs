@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 pub const LARGE: u64 = 1 << 20;
 /// Alignment of large pieces.
 pub const PAGE: u64 = 4096;
-/// Most pieces of an object.
+/// Maximum number of pieces of an object.
 pub const PIECES_MAX: usize = 1 << 14;
-/// Most bytes of an object.
+/// Maximum number of bytes of an object.
 pub const OBJECT_MAX: u64 = 1 << 36;
 
 /// Range of bytes in a file: begin and end.

@@ -28,9 +28,9 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(20);
 /// Octets of a circuit's vector: the largest number of steps fits, each a table of TOML.
 const TRC_MAX: usize = 512 << 10;
 
-/// Most directories with files to link to, as in rsync.
+/// Maximum number of directories with files to link to, as in rsync.
 pub const REFERENCES_MAX: usize = 20;
-/// Most octets of a suffix: no name is longer.
+/// Maximum number of octets of a suffix: no name is longer.
 pub const SUFFIX_MAX: usize = 255;
 
 /// Options of a copy.
@@ -57,7 +57,7 @@ pub struct Options {
     pub update: bool,
     /// Deletes files at the target that the source does not have.
     pub delete: bool,
-    /// Most items that are deleted; none without a limit.
+    /// Maximum number of items that are deleted; none without a limit.
     pub max_delete: Option<u64>,
     /// Entries that stay as they are at the target.
     pub skip: Skip,

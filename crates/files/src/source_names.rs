@@ -9,7 +9,7 @@ use lighthaul_session::fault::PeerFault;
 use crate::manifest::{Entry, EntryKind};
 use crate::temp_names::PREFIX;
 
-/// Most directories whose contents were not listed, until their ends.
+/// Maximum number of directories whose contents were not listed, until their ends.
 const UNLISTED_MAX: usize = 1 << 12;
 
 /// Names at the source, for each directory of the list that has not ended.

@@ -34,7 +34,7 @@ pub struct NewSession {
     pub socket: Socket,
     /// Requested target.
     pub target: Target,
-    /// Handshake that sends the result; none for a captured program, which takes itself for connected.
+    /// Handshake that sends the result; none for a captured program, for which the connection is already open.
     pub handshake: Option<Box<dyn Handshake>>,
     /// Bytes that followed the handshake.
     pub rest: Vec<u8>,

@@ -91,7 +91,7 @@ pub struct BookingArgs {
     /// The service of this host's domain reserves it, as `lighthaul path` does. --node and --far-node are the end points.
     #[arg(long, conflicts_with_all = ["book", "circuit", "trc", "limit"], hide_short_help = true)]
     pub book_path: bool,
-    /// Socket of that service [default: this host's domain.sock]
+    /// Socket of the domain service [default: this host's domain.sock]
     #[arg(
         long,
         value_name = "PATH",

@@ -94,7 +94,7 @@ pub struct Gateway {
         help_heading = "Network"
     )]
     pub allow: Vec<TargetRule>,
-    /// Rate of the channel with headers [default: measured]
+    /// Rate of the channel, headers included [default: measured]
     #[arg(long, value_name = "RATE", help_heading = "Network")]
     pub rate: Option<Rate>,
     /// Do not encrypt data between gateways; both must agree

@@ -63,7 +63,7 @@ pub struct Token {
     pub name: String,
     #[command(flatten)]
     pub rights: RightsArgs,
-    /// Role at the scheduler: user, operator or admin
+    /// Create a token for the scheduler, with this role: user, operator or admin
     #[arg(long, conflicts_with_all = ["root", "read_only", "owners", "special", "gateway"], help_heading = "Access")]
     pub role: Option<Role>,
     /// List of tokens to change [default: `tokens`]

@@ -77,7 +77,7 @@ pub struct Serve {
     pub once: bool,
     /// Serve Prometheus metrics, as on 127.0.0.1:9481
     ///
-    /// Without it there are none.
+    /// Without it, no metrics are served.
     #[arg(
         long,
         value_name = "ADDR",

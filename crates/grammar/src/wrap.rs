@@ -23,7 +23,7 @@ Exit status: that of the command; 127 if the command does not exist; 126 if it
 cannot be captured (static linking, Go, or another user's rights); 125 if the
 library is missing.
 
-Child processes are captured, whatever their environment. A child that cannot be
+Child processes are captured, independent of their environment. A child that cannot be
 captured is not started. Without a gateway, connections to other hosts fail.
 System calls that bypass libc are not captured: syscall(), and connect by
 io_uring. To capture those, or Go programs, run the program as a separate user

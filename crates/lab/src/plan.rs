@@ -212,7 +212,7 @@ impl Settings {
             return Err(format!("`spread` must be from 2 to {RUNS_MAX} seeds"));
         }
         if self.draws_time && (self.vary == Variable::Object || self.spread.is_some()) {
-            return Err("times are drawn over rates, and without `spread`".into());
+            return Err("a figure of times needs rates as its variable, and no `spread`".into());
         }
         if values.is_empty() || !values.is_sorted() || values[0] == 0 {
             return Err("`values` must be above zero and in ascending order".into());

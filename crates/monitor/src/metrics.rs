@@ -61,12 +61,12 @@ impl MonitorMetrics {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a sample of the host.
+    /// Stores a sample of the host.
     pub fn set_sample(&self, sample: &Sample) {
         self.lock().sample = sample.clone();
     }
 
-    /// Takes the result of a probe.
+    /// Stores the result of a probe.
     pub fn add_path(&self, sample: &PathSample) {
         self.lock().paths.add(sample);
     }

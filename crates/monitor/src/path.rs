@@ -134,7 +134,7 @@ impl PathTable {
 
 /// Probes of which the loss is the sum.
 pub const RECENT: usize = 10;
-/// Most paths of a table.
+/// Maximum number of paths of a table.
 pub const PATHS_MAX: usize = 256;
 
 #[cfg(test)]

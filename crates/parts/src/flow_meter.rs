@@ -105,7 +105,7 @@ impl FlowMeter {
     }
 }
 
-/// Least time between two samples, and the most samples.
+/// Minimum time between two samples, and the most samples.
 const SPACING_MIN: Duration = Duration::from_millis(5);
 const SAMPLES_MAX: usize = 128;
 

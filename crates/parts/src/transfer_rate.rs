@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Losses reduce it ([`LossRate`]). Between these, it searches for a higher rate: it rises in steps while what arrives rises,
-//! too. From its begin to its end, a search is one change of course. Each change of course follows the last by at least ten
+//! too. From its begin to its end, a search is one rate change. Each rate change follows the last by at least ten
 //! round trips. Besides, drops of the receiving host change the rate in small steps ([`RateBackoff`]).
 
 use core::time::Duration;
@@ -76,12 +76,12 @@ pub struct TransferRate {
     drops: u64,
     meter: FlowMeter,
     search: Search,
-    /// Time since which the protocol has used the whole rate, and time of the latest change of course.
+    /// Time since which the protocol has used the whole rate, and time of the latest rate change.
     used_since: Option<Instant>,
     changed: Instant,
     /// Time since which the rate is the present one.
     rated: Instant,
-    /// Number of changes of course.
+    /// Number of rate changes.
     courses: u64,
 }
 
@@ -170,7 +170,7 @@ impl TransferRate {
         self.most
     }
 
-    /// Returns the number of changes of course so far.
+    /// Returns the number of rate changes so far.
     pub const fn courses(&self) -> u64 {
         self.courses
     }
@@ -372,7 +372,7 @@ impl TransferRate {
         Rate::of(bytes, flow.time) >= self.rate().scaled(USED_MIN.0, USED_MIN.1)
     }
 
-    /// Reports whether a change of course may begin. The first may come at once.
+    /// Reports whether a rate change may begin. The first may come at once.
     fn may_change(&self, now: Instant) -> bool {
         self.courses == 0 || now.since(self.changed) >= self.config.rtt * INTERVAL_RTTS
     }
@@ -407,7 +407,7 @@ const ARRIVED_MIN: (u64, u64) = (4, 10);
 const ARRIVES_PERCENT: u64 = 93;
 /// Part of the rate that a sender uses if nothing else limits it.
 const USED_MIN: (u32, u32) = (85, 100);
-/// Least time between two changes of course, in round trips.
+/// Minimum time between two rate changes, in round trips.
 const INTERVAL_RTTS: u32 = 10;
 /// Multiple of a remembered rate up to which the rules of a protocol may find the rate.
 const REMEMBERED_MOST: u32 = 64;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use lighthaul_io::host::durable;
 
-/// Most octets of a file that are read: more than all lines that are kept take.
+/// Maximum number of octets of a file that are read: more than all lines that are kept take.
 const FILE_MAX: u64 = 64 << 10;
 
 /// Returns the text of a file, which is empty if there is none.

@@ -34,7 +34,7 @@ pub struct LinkConfig {
 pub struct Policer {
     /// Rate at which tokens arrive.
     pub rate: Rate,
-    /// Most bytes that pass at once.
+    /// Maximum number of bytes that pass at once.
     pub burst_bytes: u64,
 }
 

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::frames::Frames;
 
-/// Most objects of a payload: as many as one message can announce.
+/// Maximum number of objects of a payload: as many as one message can announce.
 pub const OBJECTS_MAX: usize = 1 << 16;
-/// Most octets of the path of a pipe or file.
+/// Maximum number of octets of the path of a pipe or file.
 const PATH_MAX: usize = 4096;
 
 /// Stream that a client requests.
@@ -70,7 +70,7 @@ pub enum Message {
     Begin {
         /// Parameters for objects.
         offer: Offer,
-        /// Most bytes of a message of the stream.
+        /// Maximum number of bytes of a message of the stream.
         message_len: u32,
     },
     /// Request of the receiver for the sender's clock, or the answer.

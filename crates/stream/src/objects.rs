@@ -251,7 +251,7 @@ impl<E: Endpoint<Event = MachineEvent>> Owner<E> for Carrier<'_> {
     }
 }
 
-/// Most bytes of a payload, which both sides keep in memory.
+/// Maximum number of bytes of a payload, which both sides keep in memory.
 const PAYLOAD_LEN_MAX: u64 = 256 << 20;
 /// Bytes of objects that wait for the reader of the pipe. A larger object waits alone.
 const AHEAD: usize = 16 << 20;

@@ -18,7 +18,7 @@ pub(crate) struct Ready<'a> {
     pub(crate) wanted: &'a StreamRequest,
     pub(crate) offer: Offer,
     pub(crate) plain: bool,
-    /// Most bytes of a message.
+    /// Maximum number of bytes of a message.
     pub(crate) message_len: u32,
     /// Nanoseconds by which the receiver's clock is ahead; zero on the sender.
     pub(crate) ahead_nanos: i64,

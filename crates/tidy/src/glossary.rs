@@ -39,7 +39,7 @@ fn terms_of(line: &str) -> impl Iterator<Item = &str> {
     terms.filter(|term| !term.is_empty() && *term != "word" && !term.starts_with('-'))
 }
 
-/// Most terms that a newcomer can learn.
+/// Maximum number of terms that a newcomer can learn.
 const TERMS_MAX: usize = 60;
 
 #[cfg(test)]

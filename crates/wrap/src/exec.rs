@@ -1,5 +1,5 @@
 //! Replacements for libc's `exec` family, `posix_spawn`, `clearenv` and `unsetenv`. A program that this one starts is
-//! captured, too, whatever its environment. If it cannot be captured, it is not started.
+//! captured, too, independent of its environment. If it cannot be captured, it is not started.
 //!
 //! `execl`, `execlp` and `execle`, which take any number of arguments, are in `exec_list`; the functions that start a
 //! shell are in `shell`.

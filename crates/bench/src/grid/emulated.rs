@@ -320,7 +320,7 @@ impl Drop for Folder {
     }
 }
 
-/// Writes bytes that no side can shorten.
+/// Writes incompressible bytes.
 fn noise(file: &Path, bytes: u64) -> io::Result<()> {
     let mut rng = lighthaul_base::Rng::new(bytes);
     let block: Vec<u8> = (0..NOISE_LEN / 8)

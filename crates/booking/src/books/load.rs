@@ -41,7 +41,7 @@ impl Unplaced {
 }
 
 impl Ledger {
-    /// Loads the changes of a store. Existing grants are kept, whatever would be granted now.
+    /// Loads the changes of a store. Existing grants are kept, even if the same requests would get other grants now.
     pub(super) fn load(&mut self, now: Timestamp, batch: Batch) -> Result<Unplaced> {
         let at = now.instant();
         let (mut records, mut outages) = (Vec::new(), Vec::new());

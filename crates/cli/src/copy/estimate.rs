@@ -181,7 +181,7 @@ const REACH_MAX: Duration = Duration::from_secs(10);
 const ANSWERS_MIN: Duration = Duration::from_millis(500);
 /// Bytes of a file per byte of packet headers: 1440 in a packet of 1500.
 const HEADS: u64 = 24;
-/// Least and largest margin, in percent.
+/// Minimum and maximum margin, in percent.
 const RESERVE: u8 = 2;
 const MARGIN_MAX: u8 = 50;
 /// Size of the largest object; an object is synced when it is complete.

@@ -14,7 +14,7 @@ use lighthaul_copy::pace::{Pace, SAMPLES_MAX, whole};
 
 /// Width of a terminal that does not tell its own.
 const WIDTH: usize = 80;
-/// Least and most width of the bar.
+/// Minimum and maximum width of the bar.
 const BAR: (usize, usize) = (8, 40);
 /// Width of the part of a file's line beside its name.
 const BESIDE_NAME: usize = 24;

@@ -32,7 +32,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Most bytes of memory for each block: 8 for its sum, 4 for the growth of the list of sums,
+    /// Maximum number of bytes of memory for each block: 8 for its sum, 4 for the growth of the list of sums,
     /// 10 for 2.5 slots, and 4 for the filter.
     pub const BYTES_A_BLOCK: usize = 8 + 4 + 10 + 4;
 

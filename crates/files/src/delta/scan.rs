@@ -20,7 +20,7 @@ use crate::object::Span;
 
 /// Longest gap that is not searched, in bytes.
 const GAP: u64 = 16 << 10;
-/// Most long gaps. Others are not searched.
+/// Maximum number of long gaps. Others are not searched.
 const GAPS_MAX: usize = 1 << 15;
 /// Bytes that are searched between two reads of the source.
 const STRIDE: u64 = 256 << 10;

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::object::Span;
 
-/// Most bytes of a stretch with copies. If its digest differs, all of its copies are sent.
+/// Maximum number of bytes of a stretch with copies. If its digest differs, all of its copies are sent.
 pub const STRETCH_MAX: u64 = 4 << 20;
-/// Most copies of a stretch.
+/// Maximum number of copies of a stretch.
 pub const COPIES_MAX: usize = 1 << 10;
 
 /// Part of a file that its basis has.

@@ -194,7 +194,7 @@ impl Record {
     }
 }
 
-/// Most octets of a line: a path of 4096 octets in hexadecimal and a sentence fit.
+/// Maximum number of octets of a line: a path of 4096 octets in hexadecimal and a sentence fit.
 const LINE_MAX: u64 = 64 << 10;
 
 #[cfg(test)]

@@ -89,12 +89,12 @@ pub enum Decision<'a> {
 }
 
 impl Rules {
-    /// Most rules. Each is matched with each path, and includes up to a hundred times its encoded
+    /// Maximum number of rules. Each is matched with each path, and includes up to a hundred times its encoded
     /// size in memory.
     pub const RULES_MAX: usize = 4096;
-    /// Most octets of all patterns together. They take up to sixteen times as much when parsed.
+    /// Maximum number of octets of all patterns together. They take up to sixteen times as much when parsed.
     pub const OCTETS_MAX: usize = 64 << 10;
-    /// Most octets of a pattern: no path is longer.
+    /// Maximum number of octets of a pattern: no path is longer.
     pub const PATTERN_MAX: usize = PATH_MAX;
 
     /// Parses filter options, and the files that they name.

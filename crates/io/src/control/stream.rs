@@ -23,7 +23,7 @@ use crate::host::wait::{Waker, Watch, wait};
 /// Interval at which a waiting thread checks for a signal that another thread has received.
 const LISTEN: Duration = Duration::from_millis(100);
 
-/// Most octets of a head that a body follows.
+/// Maximum number of octets of a head that a body follows.
 const HEAD_MAX: usize = 255;
 
 /// Stream of a control connection, which sends and receives frames.

@@ -69,7 +69,7 @@ impl Train {
     /// Adds a datagram, sealed if there is a `key`. Panics if the train is full: check
     /// [`Train::admits`] first.
     pub(crate) fn push(&mut self, connection: u64, head: &Head, body: &[u8], key: Option<&Key>) {
-        assert!(self.count < TRAIN_DATAGRAMS_MAX, "the train admits it");
+        assert!(self.count < TRAIN_DATAGRAMS_MAX, "the train must have room");
         let len = datagram_len(head.as_slice().len(), body.len(), key.is_some());
         if let Some(key) = key {
             let datagram = &mut self.sealed[self.len..self.len + len];

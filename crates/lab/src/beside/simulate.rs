@@ -170,7 +170,7 @@ const PACKET_LEN: u32 = 1460;
 const SEGMENT_LEN: u32 = 1448;
 /// Bytes that IP and TCP add to a segment, less the simulated head.
 const TCP_OVERHEAD_LEN: u32 = 52 - tcp::HEAD_LEN as u32;
-/// Least length of a queue that holds the bandwidth-delay product.
+/// Minimum length of a queue that holds the bandwidth-delay product.
 const QUEUE_PACKETS_MIN: u64 = 50;
 const INTERVAL: Duration = Duration::from_millis(500);
 const SEED: u64 = 1;

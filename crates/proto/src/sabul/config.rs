@@ -41,8 +41,8 @@ pub struct Config {
 pub enum Mode {
     /// The paper's rules.
     Paper,
-    /// The initial rate, whatever is lost, as in the experiments of section 4.1 of the VBLS paper. Everything else is as
-    /// in the paper.
+    /// The initial rate, regardless of losses, as in the experiments of section 4.1 of the VBLS paper. Everything else
+    /// is as in the paper.
     Fixed,
     /// Rules with a faster start and recovery, and fairness between flows of different start rate or round-trip time.
     Swift,
@@ -71,7 +71,7 @@ pub struct Memory {
     pub lowered_at: Option<Instant>,
     /// Minimum one-way delay plus clock offset, in microseconds ([`Mode::Swift`]).
     pub delay_min: Option<u32>,
-    /// Losses of the line, whatever the rate ([`Mode::Swift`]).
+    /// Losses of the line, which do not depend on the rate ([`Mode::Swift`]).
     pub line: LossCount,
     /// SYN intervals without brake, queue or loss ([`Mode::Swift`]).
     pub calm: u32,

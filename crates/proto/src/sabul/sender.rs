@@ -534,7 +534,7 @@ impl fmt::Display for PeerMisbehaved {
 
 impl core::error::Error for PeerMisbehaved {}
 
-/// Most packets by which a window grows.
+/// Maximum number of packets by which a window grows.
 const WINDOW_MAX: u64 = 1 << 20;
 /// Minimum change of the round-trip time that is sent to the receiver, in addition to an eighth.
 const RTT_STEP: Duration = Duration::from_micros(500);

@@ -460,8 +460,8 @@ const SEARCH: f64 = 0.223;
 const CALM_MIN: Duration = Duration::from_secs(3);
 const CALM_RTTS: u32 = 30;
 const CALM_LOSS: f64 = 0.001;
-/// Least jump of the delay in microseconds, its multiple of the time between the packets, and the bytes that it has at the
-/// own rate.
+/// Minimum jump of the delay in microseconds, its multiple of the time between the packets, and the bytes that it has
+/// at the own rate.
 const JUMP_MIN: i32 = 10_000;
 const JUMP_SLOPE: i32 = 4;
 const JUMP_BYTES: f64 = 256_000.0;

@@ -145,15 +145,15 @@ impl Schedule {
     }
 }
 
-/// Most probes at a time.
+/// Maximum number of probes at a time.
 pub const RUNNING_MAX: usize = 4;
 /// Brief intervals from one full probe to the next.
 const BRIEF_PER_FULL: u32 = 10;
-/// Most bytes that brief probes use at once.
+/// Maximum number of bytes that brief probes use at once.
 const BRIEF_MAX: u64 = RUNNING_MAX as u64 * Depth::Brief.bytes();
-/// Most doublings of the interval of a path that fails.
+/// Maximum number of doublings of the interval of a path that fails.
 const DOUBLINGS_MAX: u32 = 3;
-/// Most paths that are probed.
+/// Maximum number of paths that are probed.
 const PATHS_MAX: usize = 256;
 
 #[cfg(test)]

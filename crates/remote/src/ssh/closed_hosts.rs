@@ -17,7 +17,7 @@ use crate::ssh::program_copy::ProgramCopy;
 
 /// Age from which a line does not count: firewalls change.
 const AGE_MAX: u64 = 7 * 86_400;
-/// Most hosts that are kept.
+/// Maximum number of hosts that are kept.
 const HOSTS_MAX: usize = 200;
 
 /// File with hosts of which only the port of ssh is open, and to which further logins work.

@@ -57,7 +57,7 @@ fn read_port() -> Result<u16, Error> {
     port.ok_or_else(|| Fault::NoPort.into())
 }
 
-/// Most digits of a port.
+/// Maximum number of digits of a port.
 const PORT_DIGITS_MAX: usize = 5;
 
 fn connect(port: u16) -> io::Result<TcpStream> {

@@ -195,5 +195,5 @@ fn send(input: &mut impl Write) -> io::Result<()> {
 const NOT_EXECUTABLE: i32 = 126;
 /// Time for the script to report that a program was silent.
 pub(super) const MARGIN: Duration = Duration::from_secs(2);
-/// Most lines of the script before the greeting: it prints four.
+/// Maximum number of lines of the script before the greeting: it prints four.
 const LINES_MAX: usize = 8;

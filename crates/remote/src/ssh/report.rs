@@ -71,7 +71,7 @@ impl System {
 
 /// First word of a report line.
 pub const REPORT: &str = "lighthaul-start";
-/// Most characters of a foreign text in a message.
+/// Maximum number of characters of a foreign text in a message.
 pub const TEXT_MAX: usize = 200;
 
 #[cfg(test)]

@@ -239,7 +239,7 @@ const PAST: Step = Step {
 };
 /// Interval at which the backlog is examined.
 const LOOK: Duration = Duration::from_millis(100);
-/// Time from the request of a window to its first step.
+/// Time from the request of a reservation to its first step.
 const LEAD: Duration = Duration::from_millis(300);
 /// Duration of traffic that must be reserved in advance.
 const AHEAD: Duration = Duration::from_millis(700);

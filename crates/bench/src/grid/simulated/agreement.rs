@@ -29,7 +29,7 @@ pub(crate) struct Agreement {
     pub(crate) measured: Option<Rate>,
     /// Time at which the first data were sent.
     pub(crate) began: Option<Instant>,
-    /// Times at which changes of course began.
+    /// Times at which rate changes began.
     pub(crate) courses: Vec<Instant>,
     /// Times and values of all rates that were set.
     pub(crate) rates: Vec<(Instant, Rate)>,

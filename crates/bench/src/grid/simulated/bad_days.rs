@@ -1,7 +1,7 @@
 //! Bad days of a simulated transfer: a path, a memory or a receiver that is not what it was.
 //!
 //! Each test says what the transfer must still carry. All of them check that the controller does
-//! not oscillate: it changes its course at most once in ten round trips, by its own count and by the
+//! not oscillate: it changes the rate at most once in ten round trips, by its own count and by the
 //! rates that it set.
 
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn both() -> [Simulation; 2] {
     [Condition::Alone, Condition::Untold].map(usual)
 }
 
-/// Runs a simulation, and checks its goodput in Mb/s and its changes of course.
+/// Runs a simulation, and checks its goodput in Mb/s and its rate changes.
 fn assert_carries(what: &str, simulation: &Simulation, least: f64) -> Outcome {
     let outcome = simulation.run();
     let protocol = outcome.protocol.map_or("none", |protocol| protocol.name());
@@ -44,14 +44,14 @@ fn assert_carries(what: &str, simulation: &Simulation, least: f64) -> Outcome {
     let (resent, changes) = (outcome.resent_percent, outcome.courses.len());
     println!(
         "{what}: {protocol} at {goodput:.1} Mb/s, at least {least:.1}; \
-         {resent:.1} % sent again, {changes} changes of course"
+         {resent:.1} % sent again, {changes} rate changes"
     );
     assert!(goodput >= least, "{what}: {protocol} at {goodput:.1} Mb/s");
     assert_steady(what, &outcome, simulation.rtt);
     outcome
 }
 
-/// Checks that each change of course follows the last by ten round trips. The rates must agree. A
+/// Checks that each rate change follows the last by ten round trips. The rates must agree. A
 /// search rises in steps, and falls to what it found. So a second rise is another change.
 fn assert_steady(what: &str, outcome: &Outcome, rtt: Duration) {
     for two in outcome.courses.windows(2) {

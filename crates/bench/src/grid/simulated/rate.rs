@@ -54,7 +54,7 @@ impl LaneRate {
         self.rate.rate()
     }
 
-    /// Returns the number of changes of course.
+    /// Returns the number of rate changes.
     pub(crate) const fn courses(&self) -> u64 {
         self.rate.courses()
     }

@@ -17,7 +17,7 @@ use super::agreement::{REPORTS, Shared, Tag, TransferConfig};
 use super::lanes::{Lanes, tagged};
 use super::train::{Report, TrainSender};
 
-/// Most connections of parallel TCP.
+/// Maximum number of connections of parallel TCP.
 const CONNECTIONS_MAX: u8 = 32;
 /// Interval of the receiver's reports about arrivals, as in a copy, and of those about drops of its host.
 const REPORT_INTERVAL: Duration = Duration::from_millis(50);

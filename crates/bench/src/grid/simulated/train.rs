@@ -138,7 +138,7 @@ struct Arrivals {
     /// Bytes after the first datagram, and all datagrams.
     bytes: u64,
     datagrams: u64,
-    /// Least and greatest index.
+    /// Minimum and maximum index.
     indexes: (u32, u32),
     is_whole: bool,
 }

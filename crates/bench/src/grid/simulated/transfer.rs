@@ -50,7 +50,7 @@ pub(crate) struct Outcome {
     pub(crate) before_data: Duration,
     /// Packets sent again, in percent of those sent.
     pub(crate) resent_percent: f64,
-    /// Times at which changes of course began.
+    /// Times at which rate changes began.
     #[cfg_attr(not(test), expect(dead_code, reason = "for tests of the controller"))]
     pub(crate) courses: Vec<Instant>,
     /// Times and values of all rates that were set.
