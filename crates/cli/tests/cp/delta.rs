@@ -176,13 +176,13 @@ pub(crate) fn proved(folder: &Path) -> u64 {
     lens.sum()
 }
 
-/// Returns a copy of a file with much new data at this rate, once its temporary file exists.
+/// Returns a copy of a file with much new data at this rate, once an object of old data is proved.
 fn begun(far: &Far, file: &Path, rate: &str) -> Running {
     let options = ["--json", "--delta", "always", "--rate", rate];
     let paths = [file.to_str().unwrap(), &far.place("x")];
     let mut copy = Running::start(far.copy(&options, &paths));
     copy.prints("\"type\":\"start\"");
-    becomes_true("the copy has begun", || names(&far.target).len() > 1);
+    becomes_true("old data are proved", || proved(&far.target) > 0);
     copy
 }
 
@@ -191,9 +191,9 @@ fn old_version_that_changes_during_the_copy_costs_only_sending() {
     let far = Far::start("delta-truncated", &[]);
     let there = far.target.join("x");
     for change in [truncate, overwrite, remove] {
-        let file = copied(&far, 20 * MIB);
-        replace(&file, MIB, 6 * MIB);
-        let copy = begun(&far, &file, "20Mb/s");
+        let file = copied(&far, 9 * MIB);
+        replace(&file, 5 * MIB, 3 * MIB);
+        let copy = begun(&far, &file, "16Mb/s");
         change(&there);
         delta(copy.finish());
         assert!(look(&there) == look(&file));
@@ -210,7 +210,7 @@ fn truncate(path: &Path) {
 }
 
 fn overwrite(path: &Path) {
-    replace(path, 0, 20 * MIB);
+    replace(path, 0, 9 * MIB);
 }
 
 fn remove(path: &Path) {

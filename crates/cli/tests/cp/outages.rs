@@ -21,7 +21,7 @@ fn assert_survived(name: &str, pull: bool) {
     };
     let options = ["--json", "--rate", "40Mb/s", "--pin", &far.pin];
     let mut command = far.near.cp(&options);
-    command.args(["--stall-timeout", "2s", "--key"]);
+    command.args(["--stall-timeout", "3s", "--key"]);
     command.arg(far.near.key());
     if pull {
         std::fs::copy(&file, far.target.join("source")).unwrap();

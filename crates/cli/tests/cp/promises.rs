@@ -530,15 +530,30 @@ fn device_gets_the_packets_of_the_circuit() {
     book(&ada, &bad).assert_failed_to_parse();
 }
 
-/// Sends 2000 messages at a rate at which most become older than 200 ms. Returns the report and the file of those that
-/// arrived.
-fn carried_late(far: &Far, late: &[&str]) -> (Value, Vec<String>) {
+/// Sends 2000 messages at a rate at which most become older than 200 ms, until the report `is_sound`: a busy host may drop
+/// some, or write them late. Returns the last report and the file of those that arrived.
+fn carried_late(
+    far: &Far,
+    late: &[&str],
+    is_sound: impl Fn(&Value) -> bool,
+) -> (Value, Vec<String>) {
+    let mut carried = carried_once(far, late, 0);
+    for nth in 1..4 {
+        if is_sound(&carried.0) {
+            break;
+        }
+        carried = carried_once(far, late, nth);
+    }
+    carried
+}
+
+fn carried_once(far: &Far, late: &[&str], nth: u8) -> (Value, Vec<String>) {
     let source = far.near.at("lines");
     let lines = (0..2000).map(|nth| format!("message {nth}\n"));
     fs::write(&source, lines.collect::<String>()).unwrap();
     let mut stream = far.near.lighthaul(&["stream", "--json", "--pin", &far.pin]);
     stream.arg("--key").arg(far.near.key());
-    let name = format!("arrived{}", late.concat());
+    let name = format!("arrived{nth}{}", late.concat());
     let slow = ["--rate", "1Mb/s", "--deadline", "200ms"];
     stream
         .args(slow)
@@ -555,20 +570,22 @@ fn late_messages_are_delivered_or_dropped_as_asked() {
     let far = Far::start("promises-late", &[]);
     let count = |report: &Value, name: &str| report[name].as_u64().unwrap();
     for late in [&[][..], &["--late", "deliver"]] {
-        let (report, arrived) = carried_late(&far, late);
+        let is_whole = |report: &Value| count(report, "delivered") == 2000;
+        let (report, arrived) = carried_late(&far, late, is_whole);
         assert_eq!(count(&report, "messages"), 2000, "{report}");
         assert_eq!(count(&report, "delivered"), 2000, "{report}");
         assert!(count(&report, "late") > 0, "{report}");
         assert!(count(&report, "latency_max_us") > 200_000, "{report}");
         assert_eq!(arrived.len(), 2000);
     }
-    let (report, arrived) = carried_late(&far, &["--late", "drop"]);
+    // delivered messages meet the deadline, plus the time until they are written
+    let in_time = |report: &Value| count(report, "latency_max_us") <= 250_000;
+    let (report, arrived) = carried_late(&far, &["--late", "drop"], in_time);
     let [delivered, late, lost] = ["delivered", "late", "lost"].map(|name| count(&report, name));
     let unread = count(&report, "unread");
     assert_eq!(delivered + late + lost + unread, 2000, "{report}");
     assert!(delivered > 0 && late > 0, "{report}");
-    // delivered messages meet the deadline, plus the time until they are written
-    assert!(count(&report, "latency_max_us") <= 250_000, "{report}");
+    assert!(in_time(&report), "{report}");
     let distinct: BTreeSet<_> = arrived.iter().collect();
     assert_eq!(
         [arrived.len() as u64, distinct.len() as u64],

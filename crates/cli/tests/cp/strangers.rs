@@ -17,7 +17,7 @@ use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::Code;
 use lighthaul_session::message::{Hello, Message, VERSION};
 use lighthaul_session::session::Session;
-use lighthaul_testkit::report;
+use lighthaul_testkit::{allowance, report};
 
 use crate::far::{Far, Near};
 use crate::running::{Running, becomes_true};
@@ -114,7 +114,7 @@ fn slow_handshake_is_timed_out() {
             break;
         }
         assert!(
-            clock.now() < Instant::ZERO + Duration::from_secs(15),
+            clock.now() < Instant::ZERO + allowance(15),
             "it is still served"
         );
     }
@@ -141,8 +141,9 @@ fn port_scans_and_garbage_do_not_disturb_a_copy() {
         let mut tcp = TcpStream::connect(("127.0.0.1", far.port)).unwrap();
         match rng.next_u64() % 4 {
             0 => drop(tcp),
-            1 => tcp.shutdown(Shutdown::Write).unwrap(),
-            2 => tcp.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap(),
+            // the daemon may have ended the connection
+            1 => _ = tcp.shutdown(Shutdown::Write),
+            2 => _ = tcp.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
             // data that begins like a TLS greeting and is none
             _ => {
                 let mut hello = noise(300, nth);
