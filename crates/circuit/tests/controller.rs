@@ -27,8 +27,6 @@ fn capabilities() -> Capabilities {
         reconfiguration: Duration::ZERO,
         settling: Duration::ZERO,
         entries_max: 10,
-        is_hitless: true,
-        has_timers: false,
         counted: CountedBytes::IP,
     }
 }

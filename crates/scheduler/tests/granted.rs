@@ -516,8 +516,6 @@ fn topology(rng: &mut Rng) -> (Topology, BTreeMap<String, Capabilities>) {
             reconfiguration: Duration::from_secs(rng.below(3)),
             settling: Duration::from_secs(rng.below(2)),
             entries_max: 1 + rng.below(6) as usize,
-            is_hitless: rng.below(2) == 0,
-            has_timers: false,
             counted: CountedBytes::IP,
         };
         ports.insert(name.to_owned(), can);

@@ -325,8 +325,6 @@ impl Driver for Shaper {
             reconfiguration: Duration::ZERO,
             settling: Duration::ZERO,
             entries_max: CIRCUITS_MAX,
-            is_hitless: true,
-            has_timers: false,
             counted: CountedBytes {
                 layer: Layer::Link,
                 overhead_bytes: 0,

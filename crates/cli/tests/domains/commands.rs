@@ -210,7 +210,7 @@ while read -r line; do
     seq=${seq%%[,\}]*}
     case $line in
     *'"hello"'*)
-        echo '{"seq":'"$seq"',"version":1,"capabilities":{"rate_min_bps":1000000,"rate_max_bps":1000000000,"granularity_bps":1000000,"reconfiguration_ns":1000,"settling_ns":0,"circuits_max":9,"is_hitless":false,"has_timers":false,"counted":{"layer":"ip","overhead_bytes":0}}}' ;;
+        echo '{"seq":'"$seq"',"version":1,"capabilities":{"rate_min_bps":1000000,"rate_max_bps":1000000000,"granularity_bps":1000000,"reconfiguration_ns":1000,"settling_ns":0,"circuits_max":9,"counted":{"layer":"ip","overhead_bytes":0}}}' ;;
     *'"inspect"'*) echo '{"seq":'"$seq"',"circuits":[]}' ;;
     *) echo $$ >"$hung.new" && mv "$hung.new" "$hung" && exec sleep 1000 ;;
     esac

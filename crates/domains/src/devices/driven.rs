@@ -489,8 +489,6 @@ mod tests {
             reconfiguration: guard,
             settling: Duration::ZERO,
             entries_max: 8,
-            is_hitless: true,
-            has_timers: false,
             counted: CountedBytes::IP,
         };
         let model = FaultModel {

@@ -310,8 +310,6 @@ mod tests {
                 reconfiguration: Duration::ZERO,
                 settling: Duration::ZERO,
                 entries_max: 8,
-                is_hitless: true,
-                has_timers: false,
                 counted: CountedBytes::IP,
             }
         }
