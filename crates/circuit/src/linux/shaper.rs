@@ -20,7 +20,7 @@ use rustix::io;
 
 use crate::circuit::CircuitId;
 use crate::driver::{Capabilities, Change, CountedBytes, Driver, InstalledCircuit, Layer};
-use crate::error::{Error, Misuse, Result, Task};
+use crate::error::{Conflict, Error, Misuse, Result, Task};
 use crate::flow::Flow;
 use crate::linux::filter::Label;
 use crate::linux::htb::{self, Class, TCA_KIND, TCA_OPTIONS};
@@ -307,6 +307,30 @@ impl Shaper {
         (MINOR_FIRST..MINOR_LAST).filter(move |minor| !taken.contains(minor))
     }
 
+    /// Makes all changes. After a failure they are repeated, once: another program may have changed the interface.
+    fn apply_all(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
+        let mut answers = self.send(changes);
+        let failed: Vec<usize> = (0..changes.len())
+            .filter(|nth| answers[*nth].is_err())
+            .collect();
+        if !failed.is_empty() {
+            if let Err(why) = self.refresh() {
+                let answers = answers.into_iter();
+                return answers
+                    .map(|answer| answer.map_err(|_| why.clone()))
+                    .collect();
+            }
+            let again: Vec<Change<'_>> = failed.iter().map(|nth| changes[*nth]).collect();
+            for (nth, answer) in failed.into_iter().zip(self.send(&again)) {
+                answers[nth] = answer;
+            }
+        }
+        let answers = changes.iter().zip(answers);
+        answers
+            .map(|(change, answer)| answer.map_err(self.refusal(change.circuit.id)))
+            .collect()
+    }
+
     fn refusal(&self, circuit: CircuitId) -> impl FnOnce(io::Errno) -> Error {
         let interface = self.interface.clone();
         Error::kernel(Task::Keep {
@@ -333,29 +357,22 @@ impl Driver for Shaper {
     }
 
     fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
-        let mut answers = self.send(changes);
-        let failed: Vec<usize> = (0..changes.len())
-            .filter(|nth| answers[*nth].is_err())
-            .collect();
-        // another program may have changed the interface: read it again, once
-        if !failed.is_empty() {
-            if let Err(why) = self.refresh() {
-                let answers = answers.into_iter();
-                return answers
-                    .map(|answer| answer.map_err(|_| why.clone()))
-                    .collect();
-            }
-            let again: Vec<Change<'_>> = failed.iter().map(|nth| changes[*nth]).collect();
-            for (nth, answer) in failed.into_iter().zip(self.send(&again)) {
-                answers[nth] = answer;
-            }
-        }
-        let answers = changes.iter().zip(answers);
+        let mut count = self.circuits.len();
+        let full = changes.iter().position(|change| {
+            count += usize::from(!self.circuits.contains_key(&change.circuit.id));
+            count > CIRCUITS_MAX
+        });
+        let (changes, beyond) = changes.split_at(full.unwrap_or(changes.len()));
+        let mut answers = self.apply_all(changes);
+        // filters are tried one after the other for each packet
+        answers.extend(beyond.iter().map(|change| {
+            let interface = self.interface.clone();
+            let (id, max) = (change.circuit.id, CIRCUITS_MAX);
+            let conflict = Conflict::Full { interface, max };
+            Err(Error::Busy { id, conflict })
+        }));
         answers
-            .map(|(change, answer)| answer.map_err(self.refusal(change.circuit.id)))
-            .collect()
     }
-
     fn remove(&mut self, id: CircuitId) -> Result<()> {
         let Some(circuit) = self.circuits.get(&id).copied() else {
             return Ok(());
@@ -416,7 +433,7 @@ const WHOLE: u32 = 1;
 const REST: u32 = 0xffff;
 const MINOR_FIRST: u16 = 2;
 const MINOR_LAST: u16 = 0xfffe;
-/// Maximum number of circuits, since the filters are tried one after the other for each packet.
+/// Maximum number of circuits.
 const CIRCUITS_MAX: usize = 1024;
 /// Guaranteed rate of the rest. In a slower class, a batch of 64 KiB would wait for minutes behind another one.
 const RATE_MIN: Rate = Rate::from_mbps(1);
