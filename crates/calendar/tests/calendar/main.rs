@@ -7,6 +7,7 @@ mod granted;
 mod kept;
 mod moved;
 mod refused;
+mod trails;
 
 use std::sync::Arc;
 use std::time::Duration;
