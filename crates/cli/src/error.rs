@@ -29,11 +29,6 @@ pub(crate) enum Fault {
     /// A status of a gateway that does not parse.
     #[error("the status of the gateway is malformed")]
     Status,
-    /// An answer of a domain to another question.
-    #[error(
-        "the service of the domain answers another question; use the same version of lighthaul for both"
-    )]
-    Answer,
     /// Stored samples that cannot be read or written.
     #[error(transparent)]
     History(HistoryError),
@@ -132,7 +127,7 @@ impl Coded for Fault {
             | Self::Wait(_)
             | Self::Figures(_)
             | Self::History(HistoryError::Failed { .. }) => Code::Io,
-            Self::Status | Self::Answer | Self::Reservation { .. } => Code::Protocol,
+            Self::Status | Self::Reservation { .. } => Code::Protocol,
             Self::Program { .. } | Self::NoKey(_) | Self::History(_) => Code::Open,
             Self::OtherKey { .. } => Code::Permission,
             Self::Listen { .. } | Self::NoAddress(_) | Self::NoRoute { .. } => Code::Network,
