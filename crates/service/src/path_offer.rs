@@ -44,7 +44,7 @@ pub fn keep(
     let close = || leased_link::close(scheduler, Timestamp(unix_nanos()), &link);
     patiently(close).map_err(failed)?;
     say(&format!("link {name} is closed"));
-    match ended? {
+    match ended {
         // a path that has failed or ended needs no release
         Ending::Over => Ok(()),
         Ending::Lost(why) => Err(Fault::PathLost(why).into()),
@@ -104,12 +104,12 @@ fn offer<'a>(
 }
 
 /// Waits until the path ends or a signal comes.
-fn wait(socket: &Path, path: &PathView, end: Timestamp) -> Result<Ending, Error> {
+fn wait(socket: &Path, path: &PathView, end: Timestamp) -> Ending {
     let find = Question::Find(path.id.to_string());
     let mut looks = 0;
     while unix_nanos() < end.0 {
         if interrupt::is_requested() {
-            return Ok(Ending::Canceled);
+            return Ending::Canceled;
         }
         pause(LOOK);
         looks += 1;
@@ -117,17 +117,15 @@ fn wait(socket: &Path, path: &PathView, end: Timestamp) -> Result<Ending, Error>
             continue;
         }
         match control::ask(socket, &find) {
-            Ok(Answer::Path(found)) if found.is_held() => {}
-            Ok(Answer::Path(found)) => return Ok(Ending::Lost(found.stage)),
-            Ok(Answer::Status(_) | Answer::Problem(_)) => {}
+            Ok(Answer::Path(found)) if !found.is_held() => return Ending::Lost(found.stage),
             Err(ControlError::Problem(Problem::NoPath(_) | Problem::UnknownPath(_))) => {
-                return Ok(Ending::Lost("it is unknown".to_owned()));
+                return Ending::Lost("it is unknown".to_owned());
             }
             // a service that is away or busy keeps its promise
-            Err(_) => {}
+            Ok(_) | Err(_) => {}
         }
     }
-    Ok(Ending::Over)
+    Ending::Over
 }
 
 fn release(socket: &Path, path: &PathView, say: impl Fn(&str)) -> Result<(), Error> {

@@ -67,7 +67,7 @@ pub(crate) fn path(args: &Path) -> Result<(), Error> {
             if let Some((scheduler, link)) = scheduler.zip(args.link.as_deref()) {
                 let say = |line: &str| {
                     if !args.output.json {
-                        print(line)
+                        print(line);
                     }
                 };
                 path_offer::keep(&socket(&args.at), &path, (&scheduler, link), say)?;
