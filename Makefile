@@ -63,8 +63,9 @@ lab: setup build ## open a shell between two hosts, 1 Gb/s and 100 ms apart
 crash: ## kill copies and cut the power of disks at random moments, for a minute; SEED=NUMBER repeats a run
 	$(CARGO) build --locked --package lighthaul-cli --bin lighthaul
 	$(CARGO) xtask crash --program $(TARGET)/debug/lighthaul $(CRASH) $(if $(SEED),--seed $(SEED))
-sim: ## run every protocol in random worlds for a minute
+sim: ## run every protocol in random worlds for a minute, then signaling between domains; print seeds and counts
 	$(CARGO) xtask sim
+	$(CARGO) test --locked --quiet --package lighthaul-stargate --test world --test exhaustive -- --nocapture random_worlds interleavings
 figures: build ## draw the papers' figures again
 	$(TARGET)/release/lighthaul lab figures figures
 pictures: ## draw the pictures again from the accepted tables, without simulations

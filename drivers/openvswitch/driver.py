@@ -342,8 +342,6 @@ def capabilities(settings):
         "reconfiguration_ns": 50_000_000,
         "settling_ns": 10_000_000,
         "circuits_max": settings.circuits,
-        "is_hitless": True,
-        "has_timers": False,
         "counted": {"layer": "link", "overhead_bytes": 0},
     }
 

@@ -21,8 +21,6 @@ CAPABILITIES = {
     "reconfiguration_ns": 10_000_000,  # longest time of a change
     "settling_ns": 0,  # time after that until packets pass reliably
     "circuits_max": 96,
-    "is_hitless": True,  # packets pass while the rate changes
-    "has_timers": False,  # the device changes rates by its own clock
     "counted": {"layer": "link", "overhead_bytes": 24},  # "payload", "ip" or "link", and more for each packet
 }
 

@@ -1,10 +1,12 @@
 //! Floor 4: client of the scheduler.
 //!
 //! - [`client`]: client of the REST interface; [`json`]: its JSON types
+//! - [`leased_link`]: capacity that a scheduler has for a time, as a link
 //! - [`https`]: HTTP client with its own check of certificates
 //! - [`zone`]: times as people read them, in their time zone
 
 pub mod client;
 pub mod https;
 pub mod json;
+pub mod leased_link;
 pub mod zone;

@@ -1,8 +1,13 @@
 //! One booking and its number.
 
+use alloc::vec::Vec;
+use core::time::Duration;
+
 use lighthaul_base::Instant;
+use lighthaul_base::trc::Step;
 
 use crate::grant::Grant;
+use crate::guard;
 use crate::request::Request;
 use crate::topology::LinkId;
 
@@ -17,6 +22,8 @@ pub struct Booking {
     pub(crate) sequence: u64,
     pub(crate) request: Request,
     pub(crate) grant: Grant,
+    /// Time for which it takes capacity after each decrease.
+    pub(crate) trail: Duration,
 }
 
 impl Booking {
@@ -28,6 +35,11 @@ impl Booking {
     /// Returns the promised rates and their path.
     pub const fn grant(&self) -> &Grant {
         &self.grant
+    }
+
+    /// Returns what it takes of its links and interfaces from a time on.
+    pub(crate) fn taken(&self, from: Instant) -> Vec<Step> {
+        guard::taken(&self.grant.steps, self.trail, from).into_owned()
     }
 
     /// Returns true if the booking uses the link at some time in `from..till`.

@@ -138,6 +138,7 @@ mod tests {
             sequence: 0,
             request,
             grant,
+            trail: core::time::Duration::ZERO,
         }
     }
 

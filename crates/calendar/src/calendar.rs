@@ -18,6 +18,7 @@ use crate::booking_index::BookingIndex;
 use crate::capacity::Free;
 use crate::config::{Config, ConfigError};
 use crate::grant::Grant;
+use crate::guard;
 use crate::outage::Outage;
 use crate::path::{Path, shortest};
 use crate::plan::{Planner, Search};
@@ -82,13 +83,16 @@ impl Calendar {
         }
         self.remember(&request.route);
         let grant = self.quote(now, request)?;
-        self.take(request.owner, &grant.path, &grant.steps);
         let sequence = self.next;
         self.next += 1;
+        let trail = grant.path.trail();
+        let taken = guard::taken(&grant.steps, trail, Instant::ZERO);
+        self.take(request.owner, &grant.path, &taken);
         let booking = Booking {
             sequence,
             request: request.clone(),
             grant,
+            trail,
         };
         Ok(&self.bookings.insert(id, booking).grant)
     }

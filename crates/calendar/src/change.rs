@@ -96,11 +96,13 @@ pub enum Scope {
 
 impl Calendar {
     /// Ends a booking and returns the steps that it had from now on. Their capacity is free at
-    /// once.
+    /// once, or after the guard time of its device.
     pub fn release(&mut self, now: Instant, id: Id) -> Result<Vec<Step>, Refusal> {
         let mut booking = self.bookings.remove(id).ok_or(Refusal::NotFound(id))?;
-        let rest = booking.grant.split_off(self.first_from(now));
-        self.give(booking.request.owner, &booking.grant.path, &rest);
+        let (owner, from) = (booking.request.owner, self.first_from(now));
+        self.give(owner, &booking.grant.path, &booking.taken(from));
+        let rest = booking.grant.split_off(from);
+        self.take(owner, &booking.grant.path, &booking.taken(from));
         Ok(rest)
     }
 
@@ -211,8 +213,8 @@ impl Calendar {
         let now = self.first_from(now);
         let mut booking = self.bookings.remove(id).ok_or(Refusal::NotFound(id))?;
         let (owner, was) = (booking.request.owner, booking.grant.clone());
-        let rest = booking.grant.split_off(now);
-        self.give(owner, &was.path, &rest);
+        self.give(owner, &was.path, &booking.taken(now));
+        booking.grant.split_off(now);
         let renewal = Renewal {
             id,
             booking: &booking,
@@ -227,22 +229,25 @@ impl Calendar {
             if new.steps.len() > self.config.steps_max {
                 return Err(Refusal::TooManySteps(self.config.steps_max));
             }
-            rules.check(id, &was, &new).map(|()| (new, later))
+            rules.check(id, &was, &new).map(|()| new)
         });
         let end = was.end();
-        let (grant, later, moved) = match renewed {
-            Ok((new, later)) => {
+        let (grant, moved) = match renewed {
+            Ok(new) => {
                 let moved = Moved {
                     id,
                     was: end,
                     end: new.end(),
                 };
-                (new, later.steps, Ok(moved))
+                if booking.grant.steps.is_empty() {
+                    booking.trail = new.path.trail();
+                }
+                (new, Ok(moved))
             }
-            Err(why) => (was, rest, Err(why)),
+            Err(why) => (was, Err(why)),
         };
-        self.take(owner, &grant.path, &later);
         booking.grant = grant;
+        self.take(owner, &booking.grant.path, &booking.taken(now));
         self.bookings.insert(id, booking);
         moved
     }
@@ -309,12 +314,14 @@ impl Calendar {
     /// Ends a booking at a time and frees its later capacity.
     pub(crate) fn cut(&mut self, id: Id, at: Instant) {
         let cut = self.bookings.change(id, |booking| {
-            let rest = booking.grant.split_off(at);
+            let before = booking.taken(at);
+            booking.grant.split_off(at);
             let path = Arc::clone(&booking.grant.path);
-            (booking.request.owner, path, rest)
+            (booking.request.owner, path, before, booking.taken(at))
         });
-        if let Some((owner, path, rest)) = cut {
-            self.give(owner, &path, &rest);
+        if let Some((owner, path, before, after)) = cut {
+            self.give(owner, &path, &before);
+            self.take(owner, &path, &after);
         }
     }
 

@@ -24,6 +24,8 @@ pub struct Path {
     pub(crate) capacity: u64,
     /// Guard time in nanoseconds, in which an increase carries nothing.
     pub(crate) guard: u64,
+    /// Guard time of its devices alone, for which they may use a rate after a decrease.
+    trail: Duration,
     /// Lowest rate, in bits a second.
     pub(crate) least: u64,
     /// Bytes that a device counts for each packet in addition to the packet of IP.
@@ -60,6 +62,7 @@ impl Path {
                 channel,
                 capacity: capacity - capacity % channel,
                 guard: u64::try_from(guard).unwrap_or(u64::MAX),
+                trail: Duration::ZERO,
                 least: 1,
                 packet_bytes: 0,
                 interfaces,
@@ -87,6 +90,7 @@ impl Path {
                 channel,
                 capacity: capacity - capacity % channel,
                 guard: self.guard.max(guard),
+                trail: self.trail.max(limits.guard),
                 least,
                 packet_bytes: self.packet_bytes.max(limits.packet_bytes),
                 interfaces,
@@ -121,6 +125,19 @@ impl Path {
     /// Returns the guard time, in which an increase carries nothing.
     pub const fn guard(&self) -> Duration {
         Duration::from_nanos(self.guard)
+    }
+
+    /// Returns the time for which its devices may use a rate after a decrease.
+    pub(crate) const fn trail(&self) -> Duration {
+        self.trail
+    }
+
+    /// Returns the same path for steps that have the guard times of its devices already.
+    pub fn without_trail(&self) -> Arc<Self> {
+        Arc::new(Self {
+            trail: Duration::ZERO,
+            ..self.clone()
+        })
     }
 
     /// Returns the bytes that a device counts for each packet in addition to the packet of IP.

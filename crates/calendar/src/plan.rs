@@ -157,8 +157,14 @@ impl<'a> Planner<'a> {
         best.ok_or(refusal)
     }
 
-    /// Returns the capacity that an owner can use on a path, from `at` on.
+    /// Returns the capacity of an owner on a path from a time on, as far as it stays free for the guard time of its
+    /// devices.
     pub(crate) fn view(&self, owner: Owner, path: &Path, at: Instant) -> View<'a> {
+        self.raw_view(owner, path, at).with_trail(path.trail())
+    }
+
+    /// Returns the free capacity of an owner on a path from a time on.
+    pub(crate) fn raw_view(&self, owner: Owner, path: &Path, at: Instant) -> View<'a> {
         let mut legs = Vec::with_capacity(path.links().len() + 2);
         legs.extend(self.limit.map(|RateLimit { left, less }| Leg::Reduced {
             left: left.cursor(at),

@@ -80,17 +80,22 @@ impl Resource {
 
     /// Adds the capacity that an owner can use from `at` on, as legs of a view.
     pub(crate) fn legs<'a>(&'a self, owner: Owner, at: Instant, legs: &mut Vec<Leg<'a>>) {
+        legs.push(self.unbooked(owner, at));
+        if !self.in_service.is_empty() {
+            legs.push(Leg::Plain(self.in_service.cursor(at)));
+        }
+    }
+
+    /// Returns the capacity of an owner from a time on, with that of outages.
+    pub(crate) fn unbooked(&self, owner: Owner, at: Instant) -> Leg<'_> {
         let open = self.open.cursor(at);
-        legs.push(match self.shares.get(&owner) {
+        match self.shares.get(&owner) {
             None => Leg::Plain(open),
             Some(share) => Leg::Shared {
                 open,
                 left: share.left.cursor(at),
                 others: share.others,
             },
-        });
-        if !self.in_service.is_empty() {
-            legs.push(Leg::Plain(self.in_service.cursor(at)));
         }
     }
 

@@ -357,7 +357,7 @@ impl core::error::Error for TopologyError {}
 
 /// Maximum number of nodes, and of links.
 pub const LINKS_MAX: usize = 1 << 16;
-const GUARD_MAX: Duration = Duration::from_hours(1);
+pub(crate) const GUARD_MAX: Duration = Duration::from_hours(1);
 
 #[cfg(test)]
 mod tests {

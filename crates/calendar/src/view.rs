@@ -6,6 +6,7 @@
 //! pays for the steps that it crosses. Rates are in bits per second.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use lighthaul_base::Instant;
 
@@ -17,6 +18,8 @@ use crate::cursor::Cursor;
 pub(crate) struct View<'a> {
     legs: Vec<Leg<'a>>,
     now: Instant,
+    /// Time for which a rate must stay free after its use.
+    trail: Duration,
 }
 
 /// Capacity of one link.
@@ -39,7 +42,13 @@ pub(crate) enum Leg<'a> {
 impl<'a> View<'a> {
     /// Returns a view at `now` over at least one leg, each at `now`.
     pub(crate) const fn new(legs: Vec<Leg<'a>>, now: Instant) -> Self {
-        Self { legs, now }
+        let trail = Duration::ZERO;
+        Self { legs, now, trail }
+    }
+
+    /// Returns the same view of what stays free for this time: at each moment the lowest rate until then.
+    pub(crate) fn with_trail(self, trail: Duration) -> Self {
+        Self { trail, ..self }
     }
 
     /// Returns the current time of the view.
@@ -49,16 +58,45 @@ impl<'a> View<'a> {
 
     /// Returns the free rate at that time, in bits a second.
     pub(crate) fn free(&self) -> u64 {
-        self.legs.iter().map(Leg::free).min().unwrap_or(0)
+        if self.trail.is_zero() {
+            return self.least();
+        }
+        self.raw().least_until(self.now + self.trail)
     }
 
     /// Returns the time until which the free rate is known to stay equal.
     pub(crate) fn till(&self) -> Instant {
-        self.legs
-            .iter()
-            .map(Leg::till)
-            .min()
-            .unwrap_or(Instant::NEVER)
+        let till = self.next();
+        if self.trail.is_zero() {
+            return till;
+        }
+        let mut ahead = self.raw();
+        ahead.seek(self.now + self.trail);
+        till.min(self.before(ahead.next()))
+    }
+
+    /// Returns the free rate of the legs.
+    fn least(&self) -> u64 {
+        self.legs.iter().map(Leg::free).min().unwrap_or(0)
+    }
+
+    /// Returns the time until which the legs are known to stay equal.
+    fn next(&self) -> Instant {
+        let tills = self.legs.iter().map(Leg::till);
+        tills.min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Returns the same view without a trail.
+    fn raw(&self) -> Self {
+        self.clone().with_trail(Duration::ZERO)
+    }
+
+    /// Returns the time at which a change of the legs is first seen.
+    fn before(&self, change: Instant) -> Instant {
+        if change == Instant::NEVER {
+            return change;
+        }
+        self.now.max(change - self.trail)
     }
 
     /// Advances to a later time.
@@ -72,17 +110,22 @@ impl<'a> View<'a> {
         while self.now < Instant::NEVER {
             let firsts = self.legs.iter().map(|leg| leg.next_at_least(bps));
             let first = firsts.max().unwrap_or(Instant::NEVER);
-            if first == self.now {
+            if first > self.now {
+                self.seek(first);
+                continue;
+            }
+            let below = self.raw().next_below(bps);
+            if self.trail.is_zero() || below > self.now + self.trail {
                 break;
             }
-            self.seek(first);
+            self.seek(below);
         }
     }
 
     /// Returns the first time from here on with less than `bps` free.
     pub(crate) fn next_below(&self, bps: u64) -> Instant {
         let firsts = self.legs.iter().map(|leg| leg.next_below(bps));
-        firsts.min().unwrap_or(Instant::NEVER)
+        self.before(firsts.min().unwrap_or(Instant::NEVER))
     }
 
     /// Returns the lowest free rate from here until a time, inclusive.

@@ -1,9 +1,9 @@
 //! Controller of the circuits of one device: a machine that decides which change is due.
 //!
 //! Steps of vectors end and begin at the same instants. All decreases come first. The increases follow once the device
-//! has confirmed the last decrease and its guard time has passed. So the capacity is never exceeded; section 3.4 of the
-//! VBLS paper leaves this to "timer-based triggers". Circuits are created and removed, and the device inspected, when
-//! no change is due.
+//! has confirmed the last decrease. One that needs the capacity of a decrease waits for the guard time, too. So the
+//! capacity is never exceeded; section 3.4 of the VBLS paper leaves this to "timer-based triggers". Circuits are
+//! created and removed, and the device inspected, when no change is due.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use lighthaul_base::{Instant, Rate};
 use crate::circuit::{Circuit, CircuitId};
 use crate::driver::{Capabilities, InstalledCircuit};
 use crate::error::{Conflict, Error, Misuse, Result};
+use crate::freed_capacity::FreedCapacity;
 
 /// Circuits of one device, and their state at the device.
 #[derive(Debug)]
@@ -24,8 +25,8 @@ pub struct Controller {
     /// True after the first inspection of the device.
     was_inspected: bool,
     inspect_at: Instant,
-    /// End of the guard time, before which no rate is increased.
-    guard_till: Instant,
+    /// Capacity of decreases whose guard times have not ended.
+    freed: FreedCapacity,
     /// Time of the last call of [`Controller::poll_work`].
     asked_at: Instant,
     events: VecDeque<Event>,
@@ -94,9 +95,6 @@ struct Entry {
     installed: Installed,
     /// Time at which the next change is due.
     due: Instant,
-    /// Pending increase and its earliest time. That time is the end of the guard time of earlier decreases, and is not
-    /// postponed by later ones.
-    raise: Option<(Option<Rate>, Instant)>,
     stage: Stage,
 }
 
@@ -125,7 +123,7 @@ impl Controller {
             stale: Vec::new(),
             was_inspected: false,
             inspect_at: Instant::ZERO,
-            guard_till: Instant::ZERO,
+            freed: FreedCapacity::default(),
             asked_at: Instant::ZERO,
             events: VecDeque::new(),
             overflow: 0,
@@ -137,12 +135,10 @@ impl Controller {
         self.check(now, &circuit, lease_till)?;
         let known = self.entries.get(&circuit.id);
         let installed = known.map_or(Installed::Nothing, |known| known.installed);
-        let raise = known.and_then(|known| known.raise);
         let entry = Entry {
             lease_till,
             installed,
             due: now,
-            raise,
             stage: Stage::Kept,
             circuit,
         };
@@ -207,11 +203,11 @@ impl Controller {
             return Work::Remove(id);
         }
         let up = self.changes(now, |installed, wanted| wanted > installed);
-        let (up, guard_till) = self.ready_increases(now, up);
+        let (up, guard_end) = self.ready_increases(now, up);
         if !up.is_empty() {
             return Work::Apply(up);
         }
-        let till = self.next_change(now).min(guard_till);
+        let till = self.next_change(now).min(guard_end);
         let leaving = self.first(|entry| matches!(entry.stage, Stage::Ending(_)));
         if let Some(id) = leaving.or_else(|| self.stale.first().copied()) {
             return Work::Remove(id);
@@ -247,11 +243,9 @@ impl Controller {
         let event = match answer {
             Ok(()) => {
                 let before = std::mem::replace(&mut entry.installed, Installed::Rate(rate));
-                entry.raise = None;
                 if let Installed::Rate(before) = before {
-                    if rate < before {
-                        self.guard_till = now + self.capabilities.guard();
-                    }
+                    let less = bps_of(before).saturating_sub(bps_of(rate));
+                    self.freed.begin(now, less, self.capabilities.guard());
                     let (due, at) = (entry.due, now);
                     entry.due = entry.next_change(self.asked_at);
                     Event::Changed { id, rate, due, at }
@@ -280,6 +274,8 @@ impl Controller {
         };
         match (answer, entry.stage) {
             (Ok(()), stage) => {
+                let freed = entry.installed_bps();
+                self.freed.begin(now, freed, self.capabilities.guard());
                 self.entries.remove(&id);
                 if let Stage::Ending(ending) = stage {
                     self.push_event(Event::Ended(id, ending));
@@ -430,27 +426,31 @@ impl Controller {
         changes.collect()
     }
 
-    /// Returns the increases whose guard time has passed, and the earliest time of the others.
+    /// Returns the increases that need no capacity in its guard time, and the end of the next guard time for the others.
     fn ready_increases(
         &mut self,
         now: Instant,
         mut up: Vec<(CircuitId, Option<Rate>)>,
     ) -> (Vec<(CircuitId, Option<Rate>)>, Instant) {
-        let mut next = Instant::NEVER;
-        let guard_till = self.guard_till;
+        let freed = self.freed.in_use(now);
+        if freed == 0 {
+            return (up, Instant::NEVER);
+        }
+        let most = self.capabilities.rate_max.as_bps();
+        let mut used: u64 = self.entries.values().map(Entry::installed_bps).sum();
+        let count = up.len();
         up.retain(|(id, wanted)| {
-            let Some(entry) = self.entries.get_mut(id) else {
-                return false;
-            };
-            let same = entry.raise.filter(|(raised, _)| raised == wanted);
-            let raise = same.unwrap_or((*wanted, guard_till));
-            entry.raise = Some(raise);
-            if raise.1 > now {
-                next = next.min(raise.1);
+            let before = self.entries.get(id).map_or(0, Entry::installed_bps);
+            let sum = used.saturating_add(bps_of(*wanted)) - before;
+            let has_room = sum.saturating_add(freed) <= most;
+            if has_room {
+                used = sum;
             }
-            raise.1 <= now
+            has_room
         });
-        (up, next)
+        let waits = up.len() < count;
+        let next = self.freed.next_end().filter(|_| waits);
+        (up, next.unwrap_or(Instant::NEVER))
     }
 
     /// Returns the time of the next change, without increases in their guard time.
@@ -478,6 +478,14 @@ impl Controller {
 }
 
 impl Entry {
+    /// Returns the rate at the device in b/s.
+    fn installed_bps(&self) -> u64 {
+        match self.installed {
+            Installed::Rate(rate) => bps_of(rate),
+            Installed::Nothing => 0,
+        }
+    }
+
     /// Returns the end of the vector or of the lease.
     fn end(&self) -> Instant {
         self.circuit.trc.end().min(self.lease_till)
@@ -501,6 +509,10 @@ impl Entry {
         self.stage = Stage::Failed(at);
         Event::Failed(self.circuit.id, why.to_string())
     }
+}
+
+fn bps_of(rate: Option<Rate>) -> u64 {
+    rate.map_or(0, Rate::as_bps)
 }
 
 /// Maximum number of queued events.

@@ -78,10 +78,6 @@ pub struct Capabilities {
     pub settling: Duration,
     /// Maximum number of circuits.
     pub entries_max: usize,
-    /// True if packets pass while the rate of their circuit changes.
-    pub is_hitless: bool,
-    /// True if the device applies planned changes by its own clock.
-    pub has_timers: bool,
     /// Bytes that count against the rate.
     pub counted: CountedBytes,
 }

@@ -15,8 +15,6 @@ fn capabilities(min: u64, max: u64, granularity: u64) -> Capabilities {
         reconfiguration: Duration::from_millis(7),
         settling: Duration::from_millis(3),
         entries_max: 1,
-        is_hitless: true,
-        has_timers: false,
         counted: CountedBytes::IP,
     }
 }

@@ -114,8 +114,6 @@ impl Sim {
             reconfiguration: Duration::from_millis(2),
             settling: Duration::from_millis(1),
             entries_max: 40,
-            is_hitless: true,
-            has_timers: false,
             counted: CountedBytes::IP,
         };
         let model = FaultModel {

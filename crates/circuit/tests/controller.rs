@@ -27,8 +27,6 @@ fn capabilities() -> Capabilities {
         reconfiguration: Duration::ZERO,
         settling: Duration::ZERO,
         entries_max: 10,
-        is_hitless: true,
-        has_timers: false,
         counted: CountedBytes::IP,
     }
 }
@@ -395,7 +393,7 @@ fn impossible_circuits_are_refused_with_a_reason() {
 }
 
 #[test]
-fn increase_waits_for_earlier_decreases_only() {
+fn increase_of_free_capacity_waits_for_no_guard_time() {
     let guard = Duration::from_secs(1);
     let can = Capabilities {
         reconfiguration: guard,
@@ -412,9 +410,31 @@ fn increase_waits_for_earlier_decreases_only() {
         .map(|nth| format!("{}ms-{}ms {}M", nth * 500, nth * 500 + 500, 100 - nth))
         .collect();
     world.put(circuit(2, &stairs.join(", ")));
-    world.run(at(2600));
-    let raised = world.device.circuits()[&CircuitId(1)].rate;
-    assert_eq!(raised, Some(Rate::from_mbps(100)));
+    world.run(at(1001));
+    assert_eq!(
+        world.rate_at(CircuitId(1), at(1000)),
+        Some(Rate::from_mbps(100))
+    );
+}
+
+#[test]
+fn decreases_of_others_do_not_postpone_an_increase() {
+    let can = Capabilities {
+        reconfiguration: Duration::from_secs(1),
+        ..capabilities()
+    };
+    let fault_model = FaultModel {
+        latency_max: Duration::ZERO,
+        fail_ppb: 0,
+    };
+    let mut world = World::new(can, fault_model, 0);
+    // at 1 s the capacity of the third circuit is needed; two steps later the second one has freed as much
+    world.put(circuit(1, "1s-9s 100M"));
+    world.put(circuit(2, "0s-1s 500M, 1s-1500ms 480M, 1500ms-9s 460M"));
+    world.put(circuit(3, "0s-1s 500M, 1s-9s 420M"));
+    world.run(at(3000));
+    let raised = |millis| world.rate_at(CircuitId(1), at(millis));
+    assert_eq!([1999, 2000].map(raised), [None, Some(Rate::from_mbps(100))]);
 }
 
 #[test]
@@ -557,8 +577,19 @@ proptest! {
             world.put(circuit.clone());
         }
         world.run(at(30_000));
-        for (moment, rates) in &world.history {
-            let all: u64 = rates.values().flatten().map(|rate| rate.as_bps()).sum();
+        // each device may use an earlier rate for a guard time
+        for (nth, (moment, rates)) in world.history.iter().enumerate() {
+            let mut used = rates.clone();
+            for pair in world.history[..=nth].windows(2).rev() {
+                if pair[1].0 + guard <= *moment {
+                    break;
+                }
+                for (id, rate) in &pair[0].1 {
+                    let most = used.entry(*id).or_default();
+                    *most = (*most).max(*rate);
+                }
+            }
+            let all: u64 = used.values().flatten().map(|rate| rate.as_bps()).sum();
             prop_assert!(all <= SECOND, "{} at {}", all, moment);
         }
         // the delays: the current call, one for decreases, one for increases, and the guard time

@@ -128,7 +128,7 @@ fn value() -> impl Strategy<Value = Value> {
 /// Returns valid answers of each kind.
 fn good() -> Vec<Value> {
     let able = json!({"rate_min_bps": 1, "rate_max_bps": 5, "granularity_bps": 1, "reconfiguration_ns": 0,
-        "settling_ns": 0, "circuits_max": 3, "is_hitless": true, "has_timers": false,
+        "settling_ns": 0, "circuits_max": 3,
         "counted": {"layer": "payload", "overhead_bytes": 0}});
     vec![
         json!({"seq": 1, "version": 1, "capabilities": able}),

@@ -19,7 +19,7 @@ use lighthaul_circuit::exec::config::Config;
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::Clock;
 
-const CAPABLE: &str = r#""capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,"reconfiguration_ns":7000000,"settling_ns":3000000,"circuits_max":96,"is_hitless":false,"has_timers":false,"counted":{"layer":"ip","overhead_bytes":38}}"#;
+const CAPABLE: &str = r#""capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,"reconfiguration_ns":7000000,"settling_ns":3000000,"circuits_max":96,"counted":{"layer":"ip","overhead_bytes":38}}"#;
 
 /// Returns a shell script as a driver: `body` handles each verb, with the request in `$request` and its number in `$seq`.
 fn script(body: &str, limit: Duration) -> Config {
@@ -120,8 +120,6 @@ fn program_reports_the_capabilities_of_its_device() {
         reconfiguration: Duration::from_millis(7),
         settling: Duration::from_millis(3),
         entries_max: 96,
-        is_hitless: false,
-        has_timers: false,
         counted: CountedBytes {
             layer: Layer::Ip,
             overhead_bytes: 38,

@@ -12,7 +12,7 @@ mod harmless;
 use harmless::{assert_harmless, assert_seeds_harmless};
 
 /// Answers of a program, valid and invalid ones.
-const ANSWER: &str = r#"\{"seq":[0-9]{1,3},("results":\[(null|\{"fault":"(refused|no)","reason":"no"\}|0)(,null)?\]|"error":"[a-z ]{0,40}"|"circuits":\[\{"id":[0-9]{1,20},"flow":("all"|"udp 10.0.0.2/3[0-9] 5000-[0-9]{1,6}"|null),"rate_bps":(0|[0-9]{1,20}|null)\}\]|"version":[0-9],"capabilities":\{"rate_min_bps":[0-9]{1,2},"rate_max_bps":[0-9]{1,20},"granularity_bps":1,"reconfiguration_ns":0,"settling_ns":[0-9]{1,3},"circuits_max":[0-9]{1,4},"is_hitless":(true|false),"has_timers":false,"counted":\{"layer":"(ip|link|x)","overhead_bytes":[0-9]{1,5}\}\})\}"#;
+const ANSWER: &str = r#"\{"seq":[0-9]{1,3},("results":\[(null|\{"fault":"(refused|no)","reason":"no"\}|0)(,null)?\]|"error":"[a-z ]{0,40}"|"circuits":\[\{"id":[0-9]{1,20},"flow":("all"|"udp 10.0.0.2/3[0-9] 5000-[0-9]{1,6}"|null),"rate_bps":(0|[0-9]{1,20}|null)\}\]|"version":[0-9],"capabilities":\{"rate_min_bps":[0-9]{1,2},"rate_max_bps":[0-9]{1,20},"granularity_bps":1,"reconfiguration_ns":0,"settling_ns":[0-9]{1,3},"circuits_max":[0-9]{1,4},"counted":\{"layer":"(ip|link|x)","overhead_bytes":[0-9]{1,5}\}\})\}"#;
 
 /// Returns a message about traffic control with any attributes.
 fn likely_message() -> impl Strategy<Value = Vec<u8>> {

@@ -29,9 +29,6 @@ pub(crate) enum Fault {
     /// A status of a gateway that does not parse.
     #[error("the status of the gateway is malformed")]
     Status,
-    /// An answer of a domain service to another request.
-    #[error("the domain service answered another request; install the same version on both sides")]
-    Answer,
     /// Stored samples that cannot be read or written.
     #[error(transparent)]
     History(HistoryError),
@@ -130,7 +127,7 @@ impl Coded for Fault {
             | Self::Wait(_)
             | Self::Figures(_)
             | Self::History(HistoryError::Failed { .. }) => Code::Io,
-            Self::Status | Self::Answer | Self::Reservation { .. } => Code::Protocol,
+            Self::Status | Self::Reservation { .. } => Code::Protocol,
             Self::Program { .. } | Self::NoKey(_) | Self::History(_) => Code::Open,
             Self::OtherKey { .. } => Code::Permission,
             Self::Listen { .. } | Self::NoAddress(_) | Self::NoRoute { .. } => Code::Network,

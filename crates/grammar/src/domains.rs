@@ -188,6 +188,30 @@ pub struct Path {
     /// All of them must be neighbors of this domain.
     #[arg(long, hide_short_help = true, help_heading = "Booking")]
     pub tree: bool,
+    /// Offer the path to this scheduler, as the capacity of --link
+    ///
+    /// The command runs until the path ends. An interrupt closes the link and cancels the path.
+    #[arg(long, value_name = "URL", requires_all = ["hold", "link"], conflicts_with_all = ["when"], help_heading = "Booking")]
+    pub offer_to: Option<String>,
+    /// Link of that scheduler, with at most the rate of the path
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "offer_to",
+        help_heading = "Booking"
+    )]
+    pub link: Option<String>,
+    /// File with the token for that scheduler
+    ///
+    /// `LIGHTHAUL_SCHEDULER_TOKEN` may hold the token itself.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "offer_to",
+        hide_short_help = true,
+        help_heading = "Booking"
+    )]
+    pub scheduler_token: Option<PathBuf>,
     /// Show when the path is available, and reserve nothing
     #[arg(long, help_heading = "Booking")]
     pub when: bool,

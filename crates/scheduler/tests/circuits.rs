@@ -252,8 +252,6 @@ fn device() -> SimDevice {
         reconfiguration: Duration::ZERO,
         settling: Duration::ZERO,
         entries_max: 100,
-        is_hitless: true,
-        has_timers: false,
         counted: CountedBytes::IP,
     };
     let fault_model = FaultModel {

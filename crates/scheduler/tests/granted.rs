@@ -321,11 +321,9 @@ impl Scene {
             let Some(flow) = &one.request.flow else {
                 continue;
             };
-            let guard = self.ports[&flow.interface].guard().as_nanos() as u64;
-            let step = one
-                .steps
-                .iter()
-                .find(|step| step.from.0 + guard <= now && now < step.till.0);
+            let guard = self.guard(&flow.interface);
+            let mut steps = one.steps.iter();
+            let step = steps.find(|step| step.from.0 <= now && now < step.till.0);
             // a committed reservation with a current step must be active, whatever state it is stuck in
             let is_wanted = one.state != ReservationState::Reserved;
             // a recent change may wait for a decrease of another circuit
@@ -347,6 +345,11 @@ impl Scene {
         }
     }
 
+    /// Returns the guard time of an interface in nanoseconds.
+    fn guard(&self, interface: &str) -> u64 {
+        self.ports[interface].guard().as_nanos() as u64
+    }
+
     /// Asserts for each second that no link, interface or packet is used twice.
     fn check_arrays(&self, live: &[&Reservation]) {
         let now = self.now.load(Ordering::Relaxed);
@@ -359,11 +362,17 @@ impl Scene {
             let names: BTreeSet<_> = one.path.iter().chain(flow).chain(only).collect();
             for name in names {
                 let cells = used.entry(name).or_insert([0; ARRAY]);
+                // the device may use a rate for its guard time longer
+                let guard = one.request.flow.as_ref();
+                let guard = guard.map_or(0, |flow| self.guard(&flow.interface));
+                let mut own = [0; ARRAY];
                 for step in &one.steps {
-                    for cell in &mut cells[cell(step.from)..cell(step.till)] {
-                        *cell += step.rate_bps;
+                    let till = Timestamp(step.till.0 + guard);
+                    for cell in &mut own[cell(step.from)..cell(till)] {
+                        *cell = step.rate_bps.max(*cell);
                     }
                 }
+                cells.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
             }
             let (Some(flow), Some(first)) = (&one.request.flow, one.steps.first()) else {
                 continue;
@@ -389,8 +398,9 @@ impl Scene {
             let cells = used.get(name).copied().unwrap_or([0; ARRAY]);
             assert!(
                 cells.iter().all(|cell| *cell <= capacity),
-                "seed {}: {name} {cells:?}",
-                self.seed
+                "seed {} at {}: {name} {cells:?} {live:#?}",
+                self.seed,
+                Timestamp(now)
             );
         }
     }
@@ -516,8 +526,6 @@ fn topology(rng: &mut Rng) -> (Topology, BTreeMap<String, Capabilities>) {
             reconfiguration: Duration::from_secs(rng.below(3)),
             settling: Duration::from_secs(rng.below(2)),
             entries_max: 1 + rng.below(6) as usize,
-            is_hitless: rng.below(2) == 0,
-            has_timers: false,
             counted: CountedBytes::IP,
         };
         ports.insert(name.to_owned(), can);

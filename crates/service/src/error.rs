@@ -9,6 +9,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use lighthaul_base::Rate;
 use lighthaul_booking::error::Error as Refused;
 use lighthaul_capture::kernel::error::Error as KernelError;
 use lighthaul_circuit::error::Error as CircuitError;
@@ -46,6 +47,34 @@ pub(crate) enum Fault {
     /// A socket for local programs that cannot be opened.
     #[error("{0}")]
     Control(ControlError),
+    /// An answer of the service of a domain to another question.
+    #[error(
+        "the service of the domain answers another question; use the same version of lighthaul for both"
+    )]
+    Answer,
+    /// A path that has ended before its time.
+    #[error("the path has ended early: {0}; request another one")]
+    PathLost(String),
+    /// A link that the scheduler does not have.
+    #[error("the topology of the scheduler has no link {0}: give one of its links with --link")]
+    NoLink(String),
+    /// A link with more capacity than the path.
+    #[error(
+        "link {name} has {capacity}, and the path carries {rate}: give the link at most the rate of the path"
+    )]
+    WideLink {
+        /// Name of the link.
+        name: String,
+        /// Its capacity.
+        capacity: Rate,
+        /// Lowest rate of the path.
+        rate: Rate,
+    },
+    /// A link that has capacity without the path.
+    #[error(
+        "link {0} has capacity after the end of the path: plan an outage for all times first (POST /v1/outages)"
+    )]
+    OpenLink(String),
     /// A URL of keys without TLS.
     #[error("keys from {0} could be forged on the way: give an https:// URL with --jwks")]
     ForgeableKeys(String),
@@ -149,8 +178,13 @@ impl Coded for Fault {
             | Self::OnlyShared(_)
             | Self::ClusterSettings(_)
             | Self::NoPeer
+            | Self::NoLink(_)
+            | Self::WideLink { .. }
+            | Self::OpenLink(_)
             | Self::LogFilter { .. }
             | Self::Log(_) => Code::Usage,
+            Self::Answer => Code::Protocol,
+            Self::PathLost(_) => Code::Refused,
             #[cfg(feature = "otel")]
             Self::Telemetry { .. } => Code::Usage,
             Self::Domain(why) => of_domain(why),

@@ -1,7 +1,7 @@
 //! Floor 9: services that run until they are stopped, from their settings.
 //!
 //! - [`gateway`]: a gateway with its links and listeners; [`scheduler`]: a scheduler with its store and circuits
-//! - [`domain`]: a domain of paths across networks
+//! - [`domain`]: a domain of paths across networks; [`path_offer`]: a path as the capacity of a scheduler
 //! - [`metrics`]: where metrics are; [`log`]: the log of services; `traces`: its OpenTelemetry traces
 //! - [`monitor`]: metrics of a monitor; `measurements`: the same for OpenTelemetry
 //! - `error`: faults
@@ -12,6 +12,7 @@ pub mod gateway;
 pub mod log;
 pub mod metrics;
 pub mod monitor;
+pub mod path_offer;
 pub mod scheduler;
 
 mod error;

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use lighthaul_base::trc::{Step, Trc};
 use lighthaul_base::{Instant, Rate};
+use lighthaul_calendar::guard::trail;
 use lighthaul_calendar::request::{Detail, Need, Route, Shape};
 use lighthaul_calendar::{Calendar, Id, LinkId, NodeId, Owner, Path, Request, SavedBooking, path};
 
@@ -26,8 +27,6 @@ pub struct CalendarResources {
     pub(crate) bookings: BTreeMap<Key, Booked>,
     /// Routes of an earlier run, by their reservations.
     pub(crate) routes: BTreeMap<Key, Vec<u8>>,
-    /// Bookings of an earlier run whose guard times have no room.
-    pub(crate) unguarded: Vec<Key>,
     /// Number of the next booking.
     next: u64,
     /// Start of the history that the calendar has.
@@ -70,7 +69,6 @@ impl CalendarResources {
             paths: BTreeMap::new(),
             bookings: BTreeMap::new(),
             routes: BTreeMap::new(),
-            unguarded: Vec::new(),
             next: first_id,
             since: Instant::ZERO,
         }
@@ -204,7 +202,7 @@ impl CalendarResources {
                 continue;
             }
             let steps = if has_guard {
-                guard::trail(vector.steps(), path.guard())
+                trail(vector.steps(), path.guard())
             } else {
                 vector.steps().to_vec()
             };
@@ -229,7 +227,8 @@ impl CalendarResources {
         let saved = SavedBooking {
             sequence: id.0,
             request: self.request(path, ends, &steps),
-            path: Arc::clone(path),
+            // its guard times are in the steps
+            path: path.without_trail(),
             steps,
         };
         self.calendar.restore(now, id, saved).ok()?;
@@ -249,7 +248,7 @@ impl CalendarResources {
             // after the clock was set back, the time before the booking is not part of it
             let from = now.max(from);
             let _ = self.calendar.release(from, id);
-            let steps = guard::trail(&begun, path.guard());
+            let steps = trail(&begun, path.guard());
             if steps.last().is_some_and(|last| from < last.till) {
                 self.take(from, &path, steps);
             }
@@ -652,6 +651,9 @@ mod tests {
         again(&mut one, 2, "20s-30s 100Mb/s");
         one.add_guards();
         assert_eq!(one.unguarded(), [key(1)]);
+        let mut ended = one.clone();
+        ended.release(at(5), key(1));
+        assert_eq!(ended.unguarded(), []);
         let offer = one.free(SEGMENT, at(10), at(18)).unwrap();
         let steps = offer.steps().iter();
         let steps: Vec<_> = steps

@@ -6,7 +6,7 @@
 //! ```text
 //! decreased circuit   #########|-guard-|
 //! increased circuit                    |-guard-##########
-//!                              ^ decrease: `trail` books the capacity until the end of the guard time
+//!                              ^ decrease: [`trail`](lighthaul_calendar::guard::trail) books the capacity until then
 //!                                      ^ increase
 //!                                              ^ `Losses::guard` counts until here
 //! ```
@@ -45,32 +45,6 @@ pub(crate) fn usable(
         let near = near.take_while(|one| one.from - guard <= from);
         let least = near.map(|one| one.rate).min().flatten();
         push(&mut found, from, till, least);
-    }
-    found
-}
-
-/// Returns the steps of a vector with each decrease a guard time later: at each time the highest rate since then.
-pub(crate) fn trail(steps: &[Step], guard: Duration) -> Vec<Step> {
-    trail_of(steps, |_| guard)
-}
-
-/// Returns the steps of a vector, each of which is in use for its own guard time longer.
-pub(crate) fn trail_of(steps: &[Step], guard: impl Fn(usize) -> Duration) -> Vec<Step> {
-    let end = |nth: usize| steps[nth].till + guard(nth);
-    let ends = steps.iter().enumerate();
-    let ends = ends.flat_map(|(nth, step)| [step.from, end(nth)]);
-    let points = sorted(ends.collect());
-    let mut found = Vec::new();
-    let mut first = 0;
-    for pair in points.windows(2) {
-        let (from, till) = (pair[0], pair[1]);
-        while first < steps.len() && end(first) <= from {
-            first += 1;
-        }
-        let near = (first..steps.len()).take_while(|nth| steps[*nth].from <= from);
-        let near = near.filter(|nth| from < end(*nth));
-        let most = near.map(|nth| steps[nth].rate).max();
-        push(&mut found, from, till, most);
     }
     found
 }
@@ -158,16 +132,6 @@ mod tests {
             }).collect();
             let guard_time = Duration::from_nanos(guard as u64);
             prop_assert_eq!(usable(&steps(&known), guard_time, (at(from), at(till))), steps(&expected));
-        }
-
-        #[test]
-        fn decreases_are_booked_a_guard_time_later(rates in prop::collection::vec(0_u64..4, 1..30), guard in 0_usize..6) {
-            let guard_time = Duration::from_nanos(guard as u64);
-            let expected: Vec<u64> = (0..rates.len() + guard).map(|tick| {
-                let window = tick.saturating_sub(guard)..=tick;
-                window.map(|tick| rates.get(tick).copied().unwrap_or(0)).max().unwrap_or(0)
-            }).collect();
-            prop_assert_eq!(trail(&steps(&rates), guard_time), steps(&expected));
         }
     }
 }

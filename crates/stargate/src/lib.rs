@@ -16,7 +16,7 @@
 //! - [`key`]: numbers of domains, ports and requests; [`refusal`]: reasons; [`config`]: timers and policies
 //! - [`message`], [`wire`]: messages and their octets; [`record`]: records of a store; `fields`: parts of both
 //! - [`offer`]: capacity function of a path, and the vector that fits into it; [`request`]: a request and its outcome
-//! - [`topology`]: published links between domains; `routes`: k shortest and disjoint paths over them
+//! - [`topology`]: published links between domains; `routes`, `disjoint`: k shortest paths over them, and disjoint ones
 //! - [`resources`]: the local calendar as a trait; [`calendar_resources`]: its implementation over `lighthaul-calendar`;
 //!   `guard`: guard times of devices in its capacity and its bookings
 //! - [`outbox`]: outputs in write-ahead order; [`domain`]: the machine; [`agent`]: rates of devices, decreases first
@@ -28,6 +28,7 @@ extern crate std;
 pub mod agent;
 pub mod calendar_resources;
 pub mod config;
+mod disjoint;
 pub mod domain;
 mod fields;
 mod guard;

@@ -11,9 +11,9 @@ use core::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_base::trc::Trc;
+use lighthaul_calendar::guard::trail_of;
 
 use crate::calendar_resources::{Booked, BookedSegment, CalendarResources};
-use crate::guard;
 use crate::key::{Key, Segment};
 use crate::refusal::Refusal;
 
@@ -31,8 +31,11 @@ impl CalendarResources {
     }
 
     /// Returns the reservations of an earlier run whose guard times have no room. Their increases may wait at the devices.
-    pub fn unguarded(&self) -> &[Key] {
-        &self.unguarded
+    pub fn unguarded(&self) -> Vec<Key> {
+        let lacks = |one: &BookedSegment| !one.has_guard && !one.path.guard().is_zero();
+        let all = self.bookings.iter();
+        let unguarded = all.filter(|(_, booked)| booked.segments.iter().any(lacks));
+        unguarded.map(|(key, _)| *key).collect()
     }
 
     /// Books a vector of an earlier run on its routes of that time. There it has room without guard times. If its routes
@@ -73,25 +76,24 @@ impl CalendarResources {
         self.bookings = bookings;
     }
 
-    /// Adds guard times to a booking, on another route if only that has room for all of them. Returns false if one has no
-    /// room.
-    fn add_guard(&mut self, vector: &Trc, booked: &mut BookedSegment) -> bool {
+    /// Adds guard times to a booking, on another route if only that has room for all of them.
+    fn add_guard(&mut self, vector: &Trc, booked: &mut BookedSegment) {
         if booked.has_guard || booked.path.guard().is_zero() {
-            return true;
+            return;
         }
         let (from, segment) = (booked.from, booked.segment);
         let _ = self.calendar.release(from, booked.id);
         for route in [Some(booked.route), None] {
             if let Ok(guarded) = self.book(from, (segment, route), vector, true) {
                 *booked = guarded;
-                return true;
+                return;
             }
         }
-        self.add_some_guards(vector, booked)
+        self.add_some_guards(vector, booked);
     }
 
-    /// Books a vector where it was, with each guard time that has room. Returns false if one has none.
-    fn add_some_guards(&mut self, vector: &Trc, booked: &mut BookedSegment) -> bool {
+    /// Books a vector where it was, with each guard time that has room.
+    fn add_some_guards(&mut self, vector: &Trc, booked: &mut BookedSegment) {
         let (from, path) = (booked.from, Arc::clone(&booked.path));
         let steps = vector.steps();
         let mut guards = vec![Duration::ZERO; steps.len()];
@@ -100,7 +102,7 @@ impl CalendarResources {
         booked.id = self.take(from, &path, present.clone()).unwrap_or(booked.id);
         for nth in 0..steps.len() {
             guards[nth] = path.guard();
-            let more = guard::trail_of(steps, |nth| guards[nth]);
+            let more = trail_of(steps, |nth| guards[nth]);
             if more == present {
                 continue;
             }
@@ -114,7 +116,7 @@ impl CalendarResources {
             let id = taken.or_else(|| self.take(from, &path, present.clone()));
             booked.id = id.unwrap_or(booked.id);
         }
-        !guards.contains(&Duration::ZERO)
+        booked.has_guard = !guards.contains(&Duration::ZERO);
     }
 
     /// Adds the guard times of all bookings of an earlier run that have room.
@@ -122,13 +124,9 @@ impl CalendarResources {
         // the restart is complete
         self.routes.clear();
         let mut bookings = core::mem::take(&mut self.bookings);
-        for (key, booked) in &mut bookings {
-            let mut has_guard = true;
+        for booked in bookings.values_mut() {
             for one in &mut booked.segments {
-                has_guard &= self.add_guard(&booked.vector, one);
-            }
-            if !has_guard {
-                self.unguarded.push(*key);
+                self.add_guard(&booked.vector, one);
             }
         }
         self.bookings = bookings;

@@ -1,15 +1,16 @@
-//! The k shortest loopless paths between domains (Yen 1971), and a disjoint one for each.
+//! The k shortest loopless paths between domains (Yen 1971), and disjoint ones.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::config::Config;
+use crate::disjoint;
 use crate::key::{DomainId, HOPS_MAX, Hop, PortId, Segment};
-use crate::request::{Excludes, Request};
+use crate::request::{Excludes, Protection, Request};
 use crate::topology::{DomainLink, Topology};
 
 /// Returns at most `most` candidate paths of a request, ordered by cost. A path that is disjoint from the first one
-/// follows, if there is one.
+/// follows, if there is one, and for a protected path the cheapest disjoint pair.
 pub(crate) fn candidates(
     topology: &Topology,
     me: DomainId,
@@ -26,8 +27,15 @@ pub(crate) fn candidates(
             .domains
             .extend(inner.filter(|domain| *domain != request.to));
         let disjoint = cheapest(topology, ends, &excludes).map(|(_, path)| path);
-        let disjoint = disjoint.filter(|path| !paths.contains(path));
-        paths.extend(disjoint);
+        let pair = match request.protection {
+            Protection::None => None,
+            Protection::Disjoint => disjoint::pair(topology, ends, &request.excludes, first),
+        };
+        for path in disjoint.into_iter().chain(pair.into_iter().flatten()) {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
     }
     let hops = paths.iter().map(|path| hops(me, request, path));
     hops.filter(|hops| hops.len() <= HOPS_MAX).collect()
@@ -169,7 +177,7 @@ mod tests {
     use super::*;
     use crate::key::CorrelationId;
     use crate::offer::Demand;
-    use crate::request::{Protection, Signaling};
+    use crate::request::Signaling;
 
     const COUNT: u32 = 6;
 
@@ -208,26 +216,77 @@ mod tests {
 
     /// Returns the costs of all loopless paths.
     fn all(links: &[DomainLink], excludes: &Excludes) -> Vec<(u64, usize)> {
-        let mut costs = Vec::new();
-        let mut open = vec![(vec![DomainId(0)], (0, 0))];
-        while let Some((path, cost)) = open.pop() {
-            let at = path[path.len() - 1];
+        let paths = all_paths(links, excludes);
+        let mut costs: Vec<_> = paths.iter().map(|path| cost(path)).collect();
+        costs.sort_unstable();
+        costs
+    }
+
+    /// Returns all loopless paths.
+    fn all_paths(links: &[DomainLink], excludes: &Excludes) -> Vec<Vec<DomainLink>> {
+        let mut paths = Vec::new();
+        let mut open = vec![Vec::new()];
+        while let Some(path) = open.pop() {
+            let at = path.last().map_or(DomainId(0), |link: &DomainLink| link.to);
             if at == DomainId(COUNT - 1) {
-                costs.push(cost);
+                paths.push(path);
                 continue;
             }
             for link in links.iter().filter(|link| link.from == at) {
                 let is_out = excludes.links.contains(&link.port)
                     || excludes.domains.contains(&link.to)
-                    || path.contains(&link.to);
+                    || link.to == DomainId(0)
+                    || path.iter().any(|before| before.to == link.to);
                 if !is_out {
-                    let path = [&path[..], &[link.to]].concat();
-                    open.push((path, (cost.0 + u64::from(link.cost), cost.1 + 1)));
+                    open.push([&path[..], &[*link]].concat());
                 }
             }
         }
-        costs.sort_unstable();
-        costs
+        paths
+    }
+
+    /// Returns true if two paths have no link and no domain between the ends in common.
+    fn is_apart(one: &[DomainLink], two: &[DomainLink]) -> bool {
+        let inner = |path: &[DomainLink]| -> BTreeSet<DomainId> {
+            path.iter().skip(1).map(|link| link.from).collect()
+        };
+        inner(one).is_disjoint(&inner(two)) && !one.iter().any(|link| two.contains(link))
+    }
+
+    #[test]
+    fn pair_is_found_although_the_cheapest_path_blocks_all_others() {
+        let costs = [
+            ((0, 1), 1),
+            ((1, 4), 1),
+            ((4, 5), 1),
+            ((1, 2), 3),
+            ((2, 5), 3),
+            ((0, 3), 3),
+            ((3, 4), 3),
+        ];
+        let links = (0..)
+            .zip(costs)
+            .map(|(nth, ((from, to), cost))| DomainLink {
+                port: PortId(nth),
+                from: DomainId(from),
+                to: DomainId(to),
+                cost,
+            });
+        let topology = Topology::new(&links.collect::<Vec<_>>());
+        let domains = |hops: &[Hop]| hops.iter().map(|hop| hop.domain.0).collect::<Vec<_>>();
+        let mut wanted = request(Excludes::default());
+        let greedy = candidates(&topology, DomainId(0), &wanted, 1);
+        assert_eq!(
+            greedy.iter().map(|hops| domains(hops)).collect::<Vec<_>>(),
+            [[0, 1, 4, 5]]
+        );
+        wanted.protection = Protection::Disjoint;
+        let found = candidates(&topology, DomainId(0), &wanted, 1);
+        assert_eq!(found.len(), 3);
+        assert!(is_disjoint(&found[1], &found[2]));
+        let mut pair = [domains(&found[1]), domains(&found[2])];
+        pair.sort();
+        assert_eq!(pair, [[0, 1, 2, 5], [0, 3, 4, 5]]);
     }
 
     proptest! {
@@ -265,6 +324,36 @@ mod tests {
             prop_assert_eq!(found.len() == 2, exists);
             prop_assert!(found.len() < 2 || is_disjoint(first, &found[1]));
             prop_assert!(!is_disjoint(first, first));
+        }
+
+        #[test]
+        fn protected_path_has_the_cheapest_disjoint_pair(
+            links in links(), without in 1..COUNT - 1, port in 0_u32..20,
+        ) {
+            let excludes = Excludes {
+                domains: [DomainId(without)].into(),
+                links: [PortId(port)].into(),
+            };
+            let topology = Topology::new(&links);
+            let ends = (DomainId(0), DomainId(COUNT - 1));
+            let every = all_paths(&links, &excludes);
+            let mut pairs = Vec::new();
+            for (nth, one) in every.iter().enumerate() {
+                for two in &every[nth + 1..] {
+                    if is_apart(one, two) {
+                        let (one, two) = (cost(one), cost(two));
+                        pairs.push((one.0 + two.0, one.1 + two.1));
+                    }
+                }
+            }
+            let first = cheapest(&topology, ends, &excludes);
+            let found = first.and_then(|(_, first)| disjoint::pair(&topology, ends, &excludes, &first));
+            let found = found.map(|[one, two]| {
+                assert!(every.contains(&one) && every.contains(&two) && is_apart(&one, &two));
+                let (one, two) = (cost(&one), cost(&two));
+                (one.0 + two.0, one.1 + two.1)
+            });
+            prop_assert_eq!(found, pairs.into_iter().min());
         }
     }
 }

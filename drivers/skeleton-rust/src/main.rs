@@ -47,10 +47,6 @@ fn capabilities() -> Value {
         // time after that until packets pass reliably
         "settling_ns": 0,
         "circuits_max": CIRCUITS_MAX,
-        // packets pass while the rate changes
-        "is_hitless": true,
-        // the device changes rates by its own clock
-        "has_timers": false,
         // "payload", "ip" or "link", and more for each packet
         "counted": {"layer": "link", "overhead_bytes": 24},
     })

@@ -62,9 +62,14 @@ impl Ledger {
                 }
             }
         }
-        // releases all changed reservations first, because one may now use what another had
+        // removes all changed reservations first, because one may now use what another had
         for record in &records {
-            let _ = self.calendar.release(at, Id(record.reservation.id));
+            let id = Id(record.reservation.id);
+            let _ = if record.is_live() {
+                self.calendar.remove(at, id)
+            } else {
+                self.calendar.release(at, id).map(drop)
+            };
         }
         for outage in outages {
             self.load_outage(now, outage)?;

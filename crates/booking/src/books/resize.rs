@@ -46,7 +46,7 @@ impl Ledger {
         let allowed = self.check_larger(act, &new.reservation);
         if grow && allowed.is_err() {
             self.insert(old);
-            self.calendar.release(at, Id(id))?;
+            self.calendar.remove(at, Id(id))?;
             self.calendar.restore(at, Id(id), kept)?;
             return allowed;
         }

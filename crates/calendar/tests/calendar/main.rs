@@ -7,6 +7,7 @@ mod properties;
 mod refusals;
 mod repacking;
 mod shares;
+mod trails;
 
 use std::sync::Arc;
 use std::time::Duration;

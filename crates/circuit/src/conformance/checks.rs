@@ -212,7 +212,7 @@ fn many(kit: &mut Kit<'_>) -> Checked {
 
 fn full(kit: &mut Kit<'_>) -> Checked {
     let count = kit.can.entries_max as u64;
-    if count > MANY {
+    if count > FULL {
         return Ok(Outcome::NotApplicable("it has room for more circuits"));
     }
     let all: Vec<(u64, Option<Rate>)> = (1..=count).map(|id| (id, None)).collect();
@@ -249,3 +249,5 @@ const TURN: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_mins(1);
 /// Number of circuits that are many.
 const MANY: u64 = 200;
+/// Maximum number of circuits that fill a device.
+const FULL: u64 = 1024;

@@ -30,7 +30,7 @@ fn refusal(kit: &mut Kit<'_>) -> Checked {
         return NOT_INJECTED;
     }
     let result = kit.apply(&[(1, high)])?.remove(0);
-    check_cause(&result, Cause::Refused)?;
+    check_cause(&result, kit.subject.refuser())?;
     kit.expect(&state_of(&[(1, low)]))?;
     kit.set(1, high)?;
     kit.expect(&state_of(&[(1, high)]))?;
@@ -50,7 +50,7 @@ fn partial(kit: &mut Kit<'_>) -> Checked {
     for result in [first, third].into_iter().flatten() {
         result.map_err(|why| format!("a change failed with that of another circuit: {why}"))?;
     }
-    check_cause(&second.unwrap_or(Ok(())), Cause::Refused)?;
+    check_cause(&second.unwrap_or(Ok(())), kit.subject.refuser())?;
     kit.expect(&state_of(&[(1, low), (2, None), (3, low)]))?;
     kit.remove(1)?;
     kit.set(2, high)?;
@@ -92,9 +92,10 @@ pub(super) fn change(
     let found = kit.state()?;
     let mut created = model.clone();
     created.entry(id).or_insert(None);
+    let refuser = kit.subject.refuser();
     let is_possible = match &result {
         Ok(()) => found == done,
-        Err(why) if why.cause() == Cause::Refused => found == *model || found == created,
+        Err(why) if why.cause() == refuser => found == *model || found == created,
         Err(why) if why.cause() == Cause::NoAnswer => {
             found == *model || found == created || found == done
         }

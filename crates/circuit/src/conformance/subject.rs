@@ -6,6 +6,7 @@ use lighthaul_base::Rate;
 
 use crate::circuit::CircuitId;
 use crate::driver::Driver;
+use crate::error::Cause;
 
 /// Circuits of a device and their rates; nothing for one that takes no packets.
 pub type State = BTreeMap<CircuitId, Option<Rate>>;
@@ -26,6 +27,11 @@ pub trait Subject {
 
     /// Returns true if the configuration of the other client is unchanged, and removes it.
     fn take_foreign(&mut self) -> bool;
+
+    /// Returns the party at fault for a change that the device refuses.
+    fn refuser(&self) -> Cause {
+        Cause::Refused
+    }
 
     /// Injects a fault that strikes a change of a circuit, after `after` other changes. Returns false if that is
     /// impossible.

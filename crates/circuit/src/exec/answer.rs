@@ -110,8 +110,6 @@ struct JsonCapabilities {
     reconfiguration_ns: u64,
     settling_ns: u64,
     circuits_max: NonZeroUsize,
-    is_hitless: bool,
-    has_timers: bool,
     counted: CountedBytes,
 }
 
@@ -124,8 +122,6 @@ impl JsonCapabilities {
             reconfiguration: Duration::from_nanos(self.reconfiguration_ns),
             settling: Duration::from_nanos(self.settling_ns),
             entries_max: self.circuits_max.get(),
-            is_hitless: self.is_hitless,
-            has_timers: self.has_timers,
             counted: self.counted,
         })
     }

@@ -4,7 +4,7 @@
 //! {"seq":1,"verb":"hello","versions":[1]}
 //!     {"seq":1,"version":1,"capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,
 //!      "granularity_bps":1000000,"reconfiguration_ns":10000000,"settling_ns":0,"circuits_max":96,
-//!      "is_hitless":false,"has_timers":false,"counted":{"layer":"link","overhead_bytes":24}}}
+//!      "counted":{"layer":"link","overhead_bytes":24}}}
 //! {"seq":2,"verb":"apply","changes":[{"id":7,"interface":"1/1/3","flow":"udp 10.0.0.2/32 5000-5000","rate_bps":0}]}
 //!     {"seq":2,"results":[null]}     or {"fault":"refused","reason":"port 9 is dark"}, for each change
 //! {"seq":3,"verb":"remove","id":7}

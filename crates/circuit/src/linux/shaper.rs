@@ -20,7 +20,7 @@ use rustix::io;
 
 use crate::circuit::CircuitId;
 use crate::driver::{Capabilities, Change, CountedBytes, Driver, InstalledCircuit, Layer};
-use crate::error::{Error, Misuse, Result, Task};
+use crate::error::{Conflict, Error, Misuse, Result, Task};
 use crate::flow::Flow;
 use crate::linux::filter::Label;
 use crate::linux::htb::{self, Class, TCA_KIND, TCA_OPTIONS};
@@ -307,39 +307,12 @@ impl Shaper {
         (MINOR_FIRST..MINOR_LAST).filter(move |minor| !taken.contains(minor))
     }
 
-    fn refusal(&self, circuit: CircuitId) -> impl FnOnce(io::Errno) -> Error {
-        let interface = self.interface.clone();
-        Error::kernel(Task::Keep {
-            id: circuit,
-            interface,
-        })
-    }
-}
-
-impl Driver for Shaper {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            rate_min: RATE_MIN,
-            rate_max: self.capacity,
-            granularity: GRANULARITY,
-            reconfiguration: Duration::ZERO,
-            settling: Duration::ZERO,
-            entries_max: CIRCUITS_MAX,
-            is_hitless: true,
-            has_timers: false,
-            counted: CountedBytes {
-                layer: Layer::Link,
-                overhead_bytes: 0,
-            },
-        }
-    }
-
-    fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
+    /// Makes all changes. After a failure they are repeated, once: another program may have changed the interface.
+    fn apply_all(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
         let mut answers = self.send(changes);
         let failed: Vec<usize> = (0..changes.len())
             .filter(|nth| answers[*nth].is_err())
             .collect();
-        // another program may have changed the interface: read it again, once
         if !failed.is_empty() {
             if let Err(why) = self.refresh() {
                 let answers = answers.into_iter();
@@ -358,6 +331,48 @@ impl Driver for Shaper {
             .collect()
     }
 
+    fn refusal(&self, circuit: CircuitId) -> impl FnOnce(io::Errno) -> Error {
+        let interface = self.interface.clone();
+        Error::kernel(Task::Keep {
+            id: circuit,
+            interface,
+        })
+    }
+}
+
+impl Driver for Shaper {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            rate_min: RATE_MIN,
+            rate_max: self.capacity,
+            granularity: GRANULARITY,
+            reconfiguration: Duration::ZERO,
+            settling: Duration::ZERO,
+            entries_max: CIRCUITS_MAX,
+            counted: CountedBytes {
+                layer: Layer::Link,
+                overhead_bytes: 0,
+            },
+        }
+    }
+
+    fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
+        let mut count = self.circuits.len();
+        let full = changes.iter().position(|change| {
+            count += usize::from(!self.circuits.contains_key(&change.circuit.id));
+            count > CIRCUITS_MAX
+        });
+        let (changes, beyond) = changes.split_at(full.unwrap_or(changes.len()));
+        let mut answers = self.apply_all(changes);
+        // filters are tried one after the other for each packet
+        answers.extend(beyond.iter().map(|change| {
+            let interface = self.interface.clone();
+            let (id, max) = (change.circuit.id, CIRCUITS_MAX);
+            let conflict = Conflict::Full { interface, max };
+            Err(Error::Busy { id, conflict })
+        }));
+        answers
+    }
     fn remove(&mut self, id: CircuitId) -> Result<()> {
         let Some(circuit) = self.circuits.get(&id).copied() else {
             return Ok(());
@@ -418,7 +433,7 @@ const WHOLE: u32 = 1;
 const REST: u32 = 0xffff;
 const MINOR_FIRST: u16 = 2;
 const MINOR_LAST: u16 = 0xfffe;
-/// Maximum number of circuits, since the filters are tried one after the other for each packet.
+/// Maximum number of circuits.
 const CIRCUITS_MAX: usize = 1024;
 /// Guaranteed rate of the rest. In a slower class, a batch of 64 KiB would wait for minutes behind another one.
 const RATE_MIN: Rate = Rate::from_mbps(1);

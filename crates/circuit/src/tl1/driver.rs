@@ -374,8 +374,6 @@ fn capabilities(config: &SwitchConfig, channels: usize) -> Capabilities {
         reconfiguration: config.reconfiguration,
         settling: config.settling,
         entries_max: CIRCUITS_MAX,
-        is_hitless: true,
-        has_timers: false,
         counted: CountedBytes {
             layer: Layer::Ip,
             overhead_bytes: config.channel.overhead_bytes,

@@ -10,6 +10,7 @@ mod alone {
     mod rates;
     mod vectors;
 }
+mod changes;
 mod conformance;
 mod kill;
 mod shaper;

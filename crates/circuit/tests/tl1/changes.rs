@@ -24,8 +24,6 @@ fn capabilities_follow_from_the_channels() {
         reconfiguration: Duration::from_millis(10),
         settling: Duration::ZERO,
         entries_max: 4096,
-        is_hitless: true,
-        has_timers: false,
         counted: CountedBytes {
             layer: Layer::Ip,
             overhead_bytes: 38,

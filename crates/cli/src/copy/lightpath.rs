@@ -17,7 +17,7 @@ use lighthaul_booking_client::json::Timestamp;
 use lighthaul_booking_client::zone::Zone;
 use lighthaul_copy::watch::Summary;
 use lighthaul_domains::Handle;
-use lighthaul_domains::control::{Answer, PathId, PathRequest, PathView, Question};
+use lighthaul_domains::control::{PathId, PathRequest, PathView, Question};
 use lighthaul_grammar::copy::Cp;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote::paths;
@@ -48,7 +48,7 @@ pub(super) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summar
     let socket = args.booked.domain_socket.clone();
     let socket = socket.unwrap_or_else(paths::domain_socket);
     let path = reserve(args, &ends, bytes, &socket)?;
-    let release = || ask(&socket, &Question::Release(path.id)).and_then(answer);
+    let release = || ask(&socket, &Question::Release(path.id));
     let (result, early) = carry(&path, (args, printer, copy), release);
     report(path.id, early.unwrap_or_else(release), printer);
     result
@@ -61,13 +61,13 @@ fn reserve(args: &Cp, ends: &Endpoints, bytes: u64, socket: &Path) -> Result<Pat
     let mut tries = TRIES;
     loop {
         let question = Question::Path(request(args, ends, needed.saturating_add(lost)));
-        let path = answer(ask(socket, &question)?)?;
+        let path = ask(socket, &question)?;
         let lost_now = bytes_before(&path, SPARE);
         tries -= 1;
         if lost_now <= lost || tries == 0 {
             return Ok(path);
         }
-        answer(ask(socket, &Question::Release(path.id))?)?;
+        ask(socket, &Question::Release(path.id))?;
         lost = lost_now;
     }
 }
@@ -88,13 +88,6 @@ fn request(args: &Cp, ends: &Endpoints, bytes: u64) -> PathRequest {
         exclude_links: Vec::new(),
         protect: false,
         tree: false,
-    }
-}
-
-fn answer(answer: Answer) -> Result<PathView, Error> {
-    match answer {
-        Answer::Path(path) => Ok(path),
-        Answer::Status(_) | Answer::Problem(_) => Err(Fault::Answer.into()),
     }
 }
 

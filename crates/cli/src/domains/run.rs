@@ -2,20 +2,20 @@
 
 use std::path::PathBuf;
 
-use lighthaul_domains::control::{Answer, PathId, PathView, Question, StatusView};
+use lighthaul_domains::control::{PathId, PathView, Question, StatusView};
 use lighthaul_grammar::domains::{
     Domains, DomainsAction, DomainsServe, DomainsStatus, Path, PathAction, PathCancel, SocketArgs,
 };
 use lighthaul_grammar::output::OutputArgs;
 use lighthaul_remote::paths;
-use lighthaul_service::domain::{self, Settings, ask};
-use lighthaul_service::log;
+use lighthaul_remote::scheduler::{Scheduler, reach};
+use lighthaul_service::domain::{self, Settings};
+use lighthaul_service::{log, path_offer};
 use lighthaul_session::error::Error;
 use lighthaul_timeline::{domain_tree, path_drawing};
 
 use super::{events, request};
 use crate::booking::calendar::terminal_width;
-use crate::error::Fault;
 use crate::output::print::print;
 use crate::shared_options;
 
@@ -55,7 +55,23 @@ pub(crate) fn path(args: &Path) -> Result<(), Error> {
             } else {
                 Question::Path(request)
             };
-            show_path(&ask_path(&args.at, &question)?, args.output);
+            let scheduler = args.offer_to.as_ref().map(|url| Scheduler {
+                url: url.clone(),
+                token_file: args.scheduler_token.clone(),
+                pin: None,
+            });
+            // a wrong URL or token file reserves no path
+            let scheduler = scheduler.as_ref().map(reach).transpose()?;
+            let path = ask_path(&args.at, &question)?;
+            show_path(&path, args.output);
+            if let Some((scheduler, link)) = scheduler.zip(args.link.as_deref()) {
+                let say = |line: &str| {
+                    if !args.output.json {
+                        print(line);
+                    }
+                };
+                path_offer::keep(&socket(&args.at), &path, (&scheduler, link), say)?;
+            }
         }
     }
     Ok(())
@@ -120,17 +136,11 @@ fn find(at: &SocketArgs, digits: &str) -> Result<PathView, Error> {
 }
 
 fn status(at: &SocketArgs) -> Result<StatusView, Error> {
-    match ask(&socket(at), &Question::Status)? {
-        Answer::Status(status) => Ok(status),
-        Answer::Path(_) | Answer::Problem(_) => Err(Fault::Answer.into()),
-    }
+    domain::status(&socket(at))
 }
 
 fn ask_path(at: &SocketArgs, question: &Question) -> Result<PathView, Error> {
-    match ask(&socket(at), question)? {
-        Answer::Path(path) => Ok(path),
-        Answer::Status(_) | Answer::Problem(_) => Err(Fault::Answer.into()),
-    }
+    domain::ask(&socket(at), question)
 }
 
 fn socket(at: &SocketArgs) -> PathBuf {

@@ -476,7 +476,7 @@ while read -r request; do
     printf '%s\n' "$request" >> '{}'
     seq=${{request#*:}} seq=${{seq%%,*}}
     case "$request" in
-    *'"verb":"hello"'*) content='"version":1,"capabilities":{{"rate_min_bps":1000000,"rate_max_bps":1000000000,"granularity_bps":1000000,"reconfiguration_ns":0,"settling_ns":0,"circuits_max":96,"is_hitless":true,"has_timers":false,"counted":{{"layer":"ip","overhead_bytes":0}}}}';;
+    *'"verb":"hello"'*) content='"version":1,"capabilities":{{"rate_min_bps":1000000,"rate_max_bps":1000000000,"granularity_bps":1000000,"reconfiguration_ns":0,"settling_ns":0,"circuits_max":96,"counted":{{"layer":"ip","overhead_bytes":0}}}}';;
     *'"verb":"inspect"'*) content='"circuits":[]';;
     *) content=$(printf '%s' "$request" | grep -o '"id":' | sed 's/.*/null/' | paste -s -d, | sed 's/.*/"results":[&]/');;
     esac

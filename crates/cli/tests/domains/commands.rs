@@ -7,23 +7,25 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use lighthaul_booking_client::json::Timestamp;
+use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_testkit::{Turn, lacks_tool};
 
 use crate::running::{Outcome, Running, becomes_true, event};
 use crate::schema::assert_valid;
 use crate::scratch::Scratch;
 
-const LIGHTHAUL: &str = env!("CARGO_BIN_EXE_lighthaul");
+pub(crate) const LIGHTHAUL: &str = env!("CARGO_BIN_EXE_lighthaul");
 
 /// Two domains with a link, of which the second one may run with another clock.
-struct Pair {
-    scratch: Scratch,
+pub(crate) struct Pair {
+    pub(crate) scratch: Scratch,
     services: Vec<Running>,
     _turn: Turn,
 }
 
 impl Pair {
-    fn start(name: &str, second: impl Fn() -> Command) -> Self {
+    pub(crate) fn start(name: &str, second: impl Fn() -> Command) -> Self {
         let mut pair = Self {
             scratch: Scratch::new(name),
             services: Vec::new(),
@@ -75,7 +77,7 @@ impl Pair {
     }
 
     /// Runs `lighthaul` with these words for the service of a domain.
-    fn ask(&self, me: u32, words: &[&str]) -> Outcome {
+    pub(crate) fn ask(&self, me: u32, words: &[&str]) -> Outcome {
         let mut command = Command::new(LIGHTHAUL);
         command.args(words).arg("--socket");
         command.arg(self.scratch.at(&format!("{me}.sock")));
@@ -83,19 +85,27 @@ impl Pair {
     }
 }
 
-fn run(command: Command) -> Outcome {
+/// Returns a time as the command line takes it. The domains of a pair have no devices, so a path must not begin.
+pub(crate) fn in_an_hour() -> String {
+    Timestamp(unix_nanos() + 3_600_000_000_000).to_string()
+}
+
+pub(crate) fn run(command: Command) -> Outcome {
     Running::start(command).finish()
 }
 
 #[test]
 fn paths_are_listed_shown_and_canceled_by_the_first_digits_of_their_ids() {
     let pair = Pair::start("domain-commands", || Command::new(LIGHTHAUL));
+    let start = in_an_hour();
     let wanted = [
         "path",
         "1:101",
         "2:102",
         "--size",
         "10MB",
+        "--start",
+        &start,
         "--rate-max",
         "20Mb/s",
         "--json",
@@ -210,7 +220,7 @@ while read -r line; do
     seq=${seq%%[,\}]*}
     case $line in
     *'"hello"'*)
-        echo '{"seq":'"$seq"',"version":1,"capabilities":{"rate_min_bps":1000000,"rate_max_bps":1000000000,"granularity_bps":1000000,"reconfiguration_ns":1000,"settling_ns":0,"circuits_max":9,"is_hitless":false,"has_timers":false,"counted":{"layer":"ip","overhead_bytes":0}}}' ;;
+        echo '{"seq":'"$seq"',"version":1,"capabilities":{"rate_min_bps":1000000,"rate_max_bps":1000000000,"granularity_bps":1000000,"reconfiguration_ns":1000,"settling_ns":0,"circuits_max":9,"counted":{"layer":"ip","overhead_bytes":0}}}' ;;
     *'"inspect"'*) echo '{"seq":'"$seq"',"circuits":[]}' ;;
     *) echo $$ >"$hung.new" && mv "$hung.new" "$hung" && exec sleep 1000 ;;
     esac

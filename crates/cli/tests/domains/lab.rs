@@ -371,7 +371,7 @@ while read -r request; do
     hello)
         content='"version":1,"capabilities":{"rate_min_bps":1000000,"rate_max_bps":1000000000,
             "granularity_bps":1000000,"reconfiguration_ns":10000000,"settling_ns":0,"circuits_max":96,
-            "is_hitless":true,"has_timers":false,"counted":{"layer":"ip","overhead_bytes":38}}' ;;
+            "counted":{"layer":"ip","overhead_bytes":38}}' ;;
     apply)
         echo "$request" | jq --slurpfile old "$file" '.changes | map({id, flow, rate_bps}) as $new
             | ($old[0] | map(select(.id as $id | $new | all(.id != $id)))) + $new' > "$file.new"

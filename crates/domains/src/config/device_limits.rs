@@ -114,8 +114,6 @@ mod tests {
             reconfiguration: Duration::from_millis(3),
             settling: Duration::from_millis(4),
             entries_max,
-            is_hitless: true,
-            has_timers: false,
             counted: CountedBytes::IP,
         }
     }

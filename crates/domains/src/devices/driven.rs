@@ -57,14 +57,14 @@ pub(super) struct DrivenDevices {
     uncertain: BTreeMap<Segment, u64>,
     /// Interfaces that may still have circuits from before the start, and the reasons.
     unclean: BTreeMap<String, String>,
-    /// Circuits whose increase waits for a guard time.
-    waiting: BTreeSet<Segment>,
+    /// Circuits whose increase waits for a guard time or a link, and since when.
+    waiting: BTreeMap<Segment, Instant>,
     /// Reservations that asked for these increases.
     waiting_for: BTreeMap<(Key, u8), Segment>,
     guards: GuardTimes,
     links: LinkBook,
-    /// True if an increase waits for capacity of a link.
-    is_link_full: bool,
+    /// Circuits whose increase waits for capacity of a link; true once that was logged.
+    waiting_for_link: BTreeMap<Segment, bool>,
     clock: Clock,
     /// True once the caller waits for the end of the present call.
     is_stopping: Arc<AtomicBool>,
@@ -95,11 +95,11 @@ impl DrivenDevices {
             failed: BTreeMap::new(),
             uncertain: BTreeMap::new(),
             unclean: BTreeMap::new(),
-            waiting: BTreeSet::new(),
+            waiting: BTreeMap::new(),
             waiting_for: BTreeMap::new(),
             guards: GuardTimes::default(),
             links: LinkBook::default(),
-            is_link_full: false,
+            waiting_for_link: BTreeMap::new(),
             clock: Clock::start(),
             is_stopping: Arc::default(),
         }
@@ -126,7 +126,7 @@ impl DrivenDevices {
     /// Notes the rates of reservations, and returns the circuits to change.
     fn take(&mut self, changes: &[RateChange]) -> BTreeSet<Segment> {
         let mut touched: BTreeSet<Segment> = self.failed.keys().copied().collect();
-        touched.append(&mut self.waiting);
+        touched.extend(self.waiting.keys());
         for change in changes {
             touched.insert(change.segment);
             match change.rate {
@@ -185,7 +185,8 @@ impl DrivenDevices {
         sums: &BTreeMap<Segment, u64>,
     ) -> BTreeMap<Segment, String> {
         let mut faults = BTreeMap::new();
-        self.is_link_full = false;
+        let since = std::mem::take(&mut self.waiting);
+        let logged = std::mem::take(&mut self.waiting_for_link);
         let present =
             |devices: &Self, segment| devices.present.get(segment).map_or(0, |rate| rate.as_bps());
         // after a lost answer the device may have another rate than the present one here
@@ -211,16 +212,39 @@ impl DrivenDevices {
                 return faults;
             }
             let more = bps - present(self, segment);
+            let begun = since.get(segment).copied().unwrap_or_else(now);
             if !self.has_room(now, *segment, more, &mut used) {
-                self.waiting.insert(*segment);
+                self.waiting.insert(*segment, begun);
             } else if !self.links.take(now(), *segment, *bps) {
-                self.waiting.insert(*segment);
-                self.is_link_full = true;
+                let was_logged = logged.get(segment) == Some(&true);
+                self.wait_for_link(now(), *segment, begun, was_logged);
             } else if let Err(why) = self.change(now, *segment, *bps) {
                 faults.insert(*segment, why);
             }
         }
         faults
+    }
+
+    /// Lets an increase wait until another interface has freed capacity of a link. A long wait is logged once.
+    fn wait_for_link(&mut self, now: Instant, segment: Segment, since: Instant, was_logged: bool) {
+        let is_long = now.since(since) >= LONG_WAIT;
+        if is_long && !was_logged {
+            let (ingress, egress) = (segment.ingress.0, segment.egress.0);
+            let link = self.links.full(now, segment).unwrap_or_default();
+            warn!(
+                ingress,
+                egress,
+                link,
+                "an increase waits for capacity of a link; another interface there has not made its decrease yet"
+            );
+        }
+        self.waiting.insert(segment, since);
+        self.waiting_for_link.insert(segment, is_long);
+    }
+
+    /// Returns true if an increase waits for capacity of a link.
+    pub(super) fn waits_for_link(&self) -> bool {
+        !self.waiting_for_link.is_empty()
     }
 
     /// Sets the rate of a circuit, and starts a guard time for the capacity that this has freed.
@@ -406,16 +430,16 @@ impl DrivenDevices {
         }
         // the rate of a circuit that waits after a fault stays unknown
         let unknown = std::mem::take(&mut self.failed).into_iter();
-        faults.extend(unknown.filter(|(segment, _)| self.waiting.contains(segment)));
+        faults.extend(unknown.filter(|(segment, _)| self.waiting.contains_key(segment)));
         self.failed = faults;
-        asked.retain(|_, segment| self.waiting.contains(segment));
+        asked.retain(|_, segment| self.waiting.contains_key(segment));
         self.waiting_for = asked;
         failed
     }
 
     /// Returns the end of the next guard time for which an increase waits.
     pub(super) fn next_end(&self) -> Option<Instant> {
-        let ends = self.waiting.iter().flat_map(|segment| {
+        let ends = self.waiting.keys().flat_map(|segment| {
             let circuit = self.circuits.get(segment);
             let end = circuit.and_then(|circuit| self.guards.next_end(&circuit.interface));
             end.into_iter().chain(self.links.next_end(*segment))
@@ -437,16 +461,12 @@ impl Devices for DrivenDevices {
 
     fn next_call(&self) -> Option<Duration> {
         let end = self.next_end();
-        let wait = end.map(|end| end.since(self.clock.now()));
-        // another interface may free capacity at any time; what failed is repeated less often
-        let is_soon = self.is_link_full && self.failed.is_empty();
-        let look = is_soon.then_some(LINKS);
-        wait.into_iter().chain(look).min()
+        end.map(|end| end.since(self.clock.now()))
     }
 }
 
-/// Time between two looks at links without capacity.
-const LINKS: Duration = Duration::from_millis(10);
+/// Time after which an increase that waits for capacity of a link is logged.
+const LONG_WAIT: Duration = Duration::from_secs(5);
 
 /// Clock of the guard times.
 pub(super) type Time<'a> = &'a dyn Fn() -> Instant;
@@ -489,8 +509,6 @@ mod tests {
             reconfiguration: guard,
             settling: Duration::ZERO,
             entries_max: 8,
-            is_hitless: true,
-            has_timers: false,
             counted: CountedBytes::IP,
         };
         let model = FaultModel {

@@ -6,10 +6,12 @@
 //! ```
 //!
 //! Each interface has a thread, and a device may be slow. So a decrease frees capacity of its links only when it was
-//! made, and after the guard time of its device. An increase waits until all its links have capacity for it.
+//! made, and after the guard time of its device. An increase waits until all its links have capacity for it. A decrease
+//! wakes the threads of all interfaces.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
@@ -30,7 +32,20 @@ pub struct SharedLink {
 
 /// Use of the shared links. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LinkBook(Arc<Mutex<Content>>);
+pub(super) struct LinkBook(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    content: Mutex<Content>,
+    /// Receivers of a message after each decrease.
+    listeners: Mutex<Vec<Weak<dyn Listener>>>,
+}
+
+/// Receiver of a message after each decrease on a shared link.
+pub(super) trait Listener: fmt::Debug + Send + Sync {
+    /// Notes that capacity of a link was freed.
+    fn link_freed(&self);
+}
 
 #[derive(Debug, Default)]
 struct Content {
@@ -47,11 +62,21 @@ impl LinkBook {
             links,
             ..Content::default()
         };
-        Self(Arc::new(Mutex::new(content)))
+        let content = Mutex::new(content);
+        let listeners = Mutex::default();
+        Self(Arc::new(Shared { content, listeners }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Content> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let content = self.0.content.lock();
+        content.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells a listener of each decrease from now on, as long as it exists.
+    pub(super) fn tell(&self, listener: Weak<dyn Listener>) {
+        let listeners = self.0.listeners.lock();
+        let mut listeners = listeners.unwrap_or_else(PoisonError::into_inner);
+        listeners.push(listener);
     }
 
     /// Takes the capacity of an increase to `bps` on all links of a circuit. Returns false if one has too little.
@@ -78,6 +103,25 @@ impl LinkBook {
         has_room
     }
 
+    /// Returns the name of the link of a circuit with the least free capacity.
+    pub(super) fn full(&self, now: Instant, segment: Segment) -> Option<String> {
+        let mut content = self.lock();
+        let Content {
+            links,
+            rates,
+            guards,
+        } = &mut *content;
+        let here = links.iter().filter(|link| link.segments.contains(&segment));
+        let fullest = here.min_by_key(|link| {
+            let used = link.segments.iter().filter_map(|one| rates.get(one));
+            let used: u64 = used
+                .sum::<u64>()
+                .saturating_add(guards.in_use(now, &link.name));
+            link.capacity.as_bps().saturating_sub(used)
+        });
+        fullest.map(|link| link.name.clone())
+    }
+
     /// Notes that a device may have a rate.
     pub(super) fn raise(&self, segment: Segment, bps: u64) {
         self.lock().raise(segment, bps);
@@ -88,8 +132,17 @@ impl LinkBook {
         let mut content = self.lock();
         content.rates.insert(segment, bps);
         let Content { links, guards, .. } = &mut *content;
+        let mut is_shared = false;
         for link in links.iter().filter(|link| link.segments.contains(&segment)) {
             guards.begin(now, &link.name, freed.0, freed.1);
+            is_shared = true;
+        }
+        drop(content);
+        if is_shared && freed.0 > 0 {
+            let listeners = self.0.listeners.lock();
+            let listeners = listeners.unwrap_or_else(PoisonError::into_inner);
+            let all = listeners.iter().filter_map(Weak::upgrade);
+            all.for_each(|one| one.link_freed());
         }
     }
 

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use lighthaul_stargate::{Key, RateChange, Segment};
 
 use super::contract::{DeviceFault, Devices};
 use super::driven::{DrivenDevices, SegmentCircuit};
-use super::link_book::{LinkBook, SharedLink};
+use super::link_book::{LinkBook, Listener, SharedLink};
 use crate::error::Error;
 
 /// Devices with a thread for each interface. The threads end when this is dropped, and the devices keep their rates. A
@@ -63,6 +63,8 @@ struct Content {
     stage: Stage,
     /// True while the driver makes changes, or is about to reset.
     is_busy: bool,
+    /// True if another interface has freed capacity of a link since the last call of the driver.
+    has_freed_link: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,6 +95,8 @@ impl ParallelDevices {
             let driver = [(interface.clone(), driver)].into();
             let devices = DrivenDevices::new(driver, here).with_links(links.clone(), clock);
             let worker = Worker::start(devices)?;
+            let listener: Weak<Queue> = Arc::downgrade(&worker.queue);
+            links.tell(listener);
             workers.insert(interface, worker);
         }
         let nothing = DrivenDevices::new(BTreeMap::new(), BTreeMap::new());
@@ -218,6 +222,7 @@ impl Queue {
         let waited = self.changed.wait_timeout_while(content, patience, is_idle);
         let (mut content, _) = waited.unwrap_or_else(PoisonError::into_inner);
         content.is_busy = content.stage == Stage::Running;
+        content.has_freed_link = false;
         (content.stage != Stage::Stopping).then(|| content.take())
     }
 
@@ -225,6 +230,13 @@ impl Queue {
         let mut content = self.lock();
         content.faults.extend(faults);
         content.is_busy = false;
+    }
+}
+
+impl Listener for Queue {
+    fn link_freed(&self) {
+        self.lock().has_freed_link = true;
+        self.changed.notify_one();
     }
 }
 
@@ -264,8 +276,11 @@ fn run(queue: &Queue, mut devices: DrivenDevices) {
     loop {
         // without changes, this repeats what failed before
         let patience = devices.next_call().map_or(LOOK, |wait| wait.min(LOOK));
-        let is_idle =
-            |content: &mut Content| content.changes.is_empty() && content.stage == Stage::Running;
+        let waits = devices.waits_for_link();
+        let is_idle = |content: &mut Content| {
+            let is_freed = waits && content.has_freed_link;
+            content.changes.is_empty() && content.stage == Stage::Running && !is_freed
+        };
         let Some(changes) = queue.changes(patience, is_idle) else {
             return;
         };
@@ -310,8 +325,6 @@ mod tests {
                 reconfiguration: Duration::ZERO,
                 settling: Duration::ZERO,
                 entries_max: 8,
-                is_hitless: true,
-                has_timers: false,
                 counted: CountedBytes::IP,
             }
         }

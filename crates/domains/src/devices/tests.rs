@@ -370,8 +370,6 @@ fn capabilities(guard: u64, capacity: u64) -> Capabilities {
         reconfiguration: Duration::from_nanos(guard * TICK),
         settling: Duration::ZERO,
         entries_max: 64,
-        is_hitless: true,
-        has_timers: false,
         counted: CountedBytes::IP,
     }
 }

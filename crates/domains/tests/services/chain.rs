@@ -236,4 +236,4 @@ fn program_of_a_device_gets_the_rates_of_a_path() {
     chain.assert_released();
 }
 
-const CAPABLE: &str = r#""version":1,"capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,"reconfiguration_ns":1000,"settling_ns":0,"circuits_max":96,"is_hitless":false,"has_timers":false,"counted":{"layer":"ip","overhead_bytes":38}}"#;
+const CAPABLE: &str = r#""version":1,"capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,"reconfiguration_ns":1000,"settling_ns":0,"circuits_max":96,"counted":{"layer":"ip","overhead_bytes":38}}"#;

@@ -1,13 +1,17 @@
 //! Services of several domains with real sockets, TLS and `SQLite` files.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+/// Tests that measure, each alone on the host. `make test` runs them after all others.
+mod alone {
+    mod targets;
+}
 mod chain;
-#[path = "../../examples/chain/configuration.rs"]
-mod configuration;
 mod configurations;
 mod control;
 mod ends;
 mod kill;
+#[path = "../../examples/chain/mod.rs"]
+mod measured;
 mod peer;
 mod protected;
 mod restart;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
@@ -18,21 +19,32 @@ use lighthaul_stargate::{
 };
 use lighthaul_testkit::Turn;
 
-use crate::configuration::Member;
-pub(crate) use crate::configuration::Pinned;
+use crate::measured::books::disagreement;
+use crate::measured::configuration::Member;
+pub(crate) use crate::measured::configuration::Pinned;
 
-/// Directory of a test, which is empty at the start and removed at the end. The test runs beside others.
+/// Directory of a test, which is empty at the start and removed at the end. The test has its turn until then.
 pub(crate) struct Folder(
     pub(crate) PathBuf,
     #[expect(dead_code, reason = "it is only dropped")] Turn,
 );
 
 impl Folder {
+    /// Creates the directory of a test that runs beside others.
     pub(crate) fn new(name: &str) -> Self {
+        Self::with(name, Turn::beside_others())
+    }
+
+    /// Creates the directory of a test that measures.
+    pub(crate) fn alone(name: &str) -> Self {
+        Self::with(name, Turn::alone())
+    }
+
+    fn with(name: &str, turn: Turn) -> Self {
         let path = Self::path(name);
         fs::remove_dir_all(&path).ok();
         fs::create_dir_all(&path).unwrap();
-        Self(path, Turn::beside_others())
+        Self(path, turn)
     }
 
     pub(crate) fn path(name: &str) -> PathBuf {
@@ -82,7 +94,7 @@ fn member_text(
     member.text(neighbors)
 }
 
-/// Running domains of a chain or a ring, by their numbers.
+/// Running domains of a chain or a ring, by their numbers. At the end, their books must agree.
 pub(crate) struct Chain {
     pub(crate) folder: Folder,
     pub(crate) count: u32,
@@ -193,6 +205,24 @@ impl Chain {
             self.stop(me);
             assert_eq!(records(&self.folder.store(me), me), []);
             assert_eq!(self.devices[&me].recorded().rates, BTreeMap::new());
+        }
+    }
+}
+
+impl Drop for Chain {
+    /// Waits until the books of the running domains agree.
+    fn drop(&mut self) {
+        let clock = Clock::start();
+        while !thread::panicking() {
+            let services = self.services.iter();
+            // a service that has ended has no status
+            let statuses =
+                services.filter_map(|(me, one)| Some((*me, one.handle().status().ok()?)));
+            let Some(why) = disagreement(&statuses.collect()) else {
+                return;
+            };
+            assert!(clock.now().since(Instant::ZERO) < PATIENCE, "{why}");
+            pause(Duration::from_millis(20));
         }
     }
 }

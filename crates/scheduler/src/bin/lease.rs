@@ -28,6 +28,7 @@ use lighthaul_base::{Instant, Rate, duration};
 use lighthaul_booking_client::client::{Client, ClientError};
 use lighthaul_booking_client::https::ServerTrust;
 use lighthaul_booking_client::json::Timestamp;
+use lighthaul_booking_client::leased_link::patiently;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::pause;
@@ -215,25 +216,6 @@ impl Lessee {
     }
 }
 
-/// Tries again while the scheduler cannot be reached, as during its restart. After a signal, this takes less time than a
-/// service manager waits.
-fn patiently(act: impl Fn() -> Result<(), ClientError>) -> Result<(), ClientError> {
-    let clock = Clock::start();
-    loop {
-        let longest = if interrupt::is_requested() {
-            PATIENCE / 4
-        } else {
-            PATIENCE
-        };
-        match act() {
-            Err(ClientError::Network { .. }) if clock.now().since(Instant::ZERO) < longest => {
-                pause(Duration::from_millis(500));
-            }
-            done => return done,
-        }
-    }
-}
-
 /// Returns the link of the settings.
 fn link(settings: &Settings) -> Result<Option<Link>, Box<dyn Error>> {
     match (&settings.scheduler, &settings.link) {
@@ -389,7 +371,5 @@ const REPORT: Duration = Duration::from_mins(1);
 const REFUSALS_MAX: u32 = 3;
 /// Time between two queries of the lease.
 const LOOK: Duration = Duration::from_secs(10);
-/// Longest wait for the scheduler.
-const PATIENCE: Duration = Duration::from_mins(2);
 /// Maximum length of a message with its head, in bytes.
 const MESSAGE_MAX: u64 = 128 << 10;

@@ -89,7 +89,9 @@ impl<R: Resources> Domain<R> {
         let steps = stored.vector.steps();
         reservation.ranges_done = steps.partition_point(|step| step.till <= now);
         if now < end {
-            if let Err(refusal) = self.hold_again(now, reservation) {
+            if let Err(refusal) = self.hold_again(now, reservation)
+                && !self.hold_one_leg(now, reservation, refusal)
+            {
                 self.close(now, reservation, refusal);
                 return;
             }
@@ -102,6 +104,30 @@ impl<R: Resources> Domain<R> {
         // compares with the neighbors at once
         reservation.retry_at = now;
         self.committed_timeout(now, reservation);
+    }
+
+    /// Holds one leg of a protected path again, and releases the other one, which has no capacity any more. Returns
+    /// false if neither has.
+    fn hold_one_leg(
+        &mut self,
+        now: Instant,
+        reservation: &mut Reservation,
+        refusal: Refusal,
+    ) -> bool {
+        let stored = &reservation.stored;
+        let legs: Vec<(u8, Segment)> = stored.kept().collect();
+        let [one, two] = legs[..] else {
+            return false;
+        };
+        let (key, vector) = (stored.key, stored.vector.clone());
+        for ((_, segment), (lost, _)) in [(one, two), (two, one)] {
+            let held = self.resources.hold_again(now, key, &[segment], &vector);
+            if held.is_ok() {
+                self.lose(now, reservation, lost.into(), refusal);
+                return true;
+            }
+        }
+        false
     }
 
     fn hold_again(&mut self, now: Instant, reservation: &Reservation) -> Result<(), Refusal> {
@@ -125,6 +151,7 @@ mod tests {
     use crate::calendar_resources::CalendarResources;
     use crate::config::Timing;
     use crate::key::{CorrelationId, DomainId, PortId};
+    use crate::record::Child;
 
     /// Returns a link of 100 Mb/s between two ports, whose device has a guard time of two seconds.
     fn resources() -> CalendarResources {
@@ -158,21 +185,31 @@ mod tests {
 
     /// Returns a domain after a restart with these committed vectors, whose keys are in this order.
     fn restarted(vectors: &[&str]) -> Domain<CalendarResources> {
-        let stored = |(id, vector): (u128, &&str)| {
-            Record::Put(StoredReservation {
-                key: key(id),
-                upstream: None,
-                segments: vec![SEGMENT],
-                children: Vec::new(),
-                trace: Vec::new(),
-                vector: vector.parse().unwrap(),
-                guard: Duration::ZERO,
-                hold_till: Instant::ZERO,
-                decide_till: Instant::ZERO,
-                stage: StoredStage::Committed,
-                lost: None,
-            })
-        };
+        let records = (1..).zip(vectors);
+        restarted_with(
+            records
+                .map(|(id, vector)| Record::Put(stored(id, vector)))
+                .collect(),
+        )
+    }
+
+    fn stored(id: u128, vector: &str) -> StoredReservation {
+        StoredReservation {
+            key: key(id),
+            upstream: None,
+            segments: vec![SEGMENT],
+            children: Vec::new(),
+            trace: Vec::new(),
+            vector: vector.parse().unwrap(),
+            guard: Duration::ZERO,
+            hold_till: Instant::ZERO,
+            decide_till: Instant::ZERO,
+            stage: StoredStage::Committed,
+            lost: None,
+        }
+    }
+
+    fn restarted_with(records: Vec<Record>) -> Domain<CalendarResources> {
         let config = Config {
             me: DomainId(1),
             neighbors: BTreeMap::new(),
@@ -181,7 +218,7 @@ mod tests {
             rounds_max: 3,
         };
         let parts = (config, Topology::default(), resources());
-        Domain::restore(parts, 1, (1..).zip(vectors).map(stored), at(5))
+        Domain::restore(parts, 1, records, at(5))
     }
 
     #[test]
@@ -201,6 +238,39 @@ mod tests {
         let offer = offer.unwrap();
         let free: Vec<_> = offer.steps().iter().map(|one| one.from).collect();
         assert_eq!(free, [at(22)]);
+    }
+
+    #[test]
+    fn source_without_room_for_both_legs_keeps_one() {
+        let legs = |rates: [&str; 2]| {
+            let record = |id: u128, segments: usize, vector: &str| {
+                let child = |leg| Child {
+                    neighbor: DomainId(2),
+                    leg,
+                    hops: Vec::new(),
+                };
+                Record::Put(StoredReservation {
+                    segments: vec![SEGMENT; segments],
+                    children: (0..segments as u8).map(child).collect(),
+                    ..stored(id, vector)
+                })
+            };
+            let [protected, other] = rates;
+            let records = [record(2, 2, protected), record(1, 1, other)];
+            let domain = restarted_with(records.into());
+            let found = domain.reservations().map(|one| {
+                let lost = one.stored().lost.map(|lost| lost.leg);
+                (one.key().id.0, one.stage(), lost)
+            });
+            found.collect::<Vec<_>>()
+        };
+        let other = (1, Stage::Committed, None);
+        let room = [other, (2, Stage::Committed, None)];
+        assert_eq!(legs(["9s-20s 40Mb/s", "9s-20s 20Mb/s"]), room);
+        let one = [other, (2, Stage::Committed, Some(1))];
+        assert_eq!(legs(["9s-20s 40Mb/s", "9s-20s 30Mb/s"]), one);
+        let none = [other, (2, Stage::Closing, None)];
+        assert_eq!(legs(["9s-20s 40Mb/s", "9s-20s 70Mb/s"]), none);
     }
 
     fn at(secs: u64) -> Instant {

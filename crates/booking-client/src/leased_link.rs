@@ -1,0 +1,89 @@
+//! Capacity that a scheduler has for a time, as a link of its topology.
+//!
+//! The topology has a link with the leased rate, and an operator plans an outage of it for all times. [`open`] cuts the
+//! time of a lease out of its outages, so the scheduler books transfers there and at no other time. [`close`] plans the
+//! outage again when a lease ends early.
+
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::interrupt;
+use lighthaul_io::host::wait::pause;
+
+use crate::client::{Client, ClientError};
+use crate::json::{NewOutage, Timestamp};
+
+/// Link of a scheduler, with the time of a lease.
+#[derive(Clone, Copy, Debug)]
+pub struct LeasedLink<'a> {
+    /// Name of the link.
+    pub name: &'a str,
+    /// Start of the lease.
+    pub start: Timestamp,
+    /// End of the lease, exclusive.
+    pub end: Timestamp,
+    /// Reason for which the link has no capacity at other times.
+    pub why: &'a str,
+}
+
+/// Offers the capacity of a link during a lease, and at no other time that has an outage now.
+pub fn open(scheduler: &Client, link: &LeasedLink<'_>) -> Result<(), ClientError> {
+    let (start, end) = (link.start, link.end);
+    let outages = scheduler.outages()?;
+    let hit = outages.iter().filter(|outage| outage.link == link.name);
+    for outage in hit.filter(|outage| outage.from < end && start < outage.till) {
+        // the remaining parts come first, so that nothing is offered without a lease
+        for (from, till) in [(outage.from, start), (end, outage.till)] {
+            if from < till {
+                plan(scheduler, link, (from, till))?;
+            }
+        }
+        scheduler.lift(outage.id)?;
+    }
+    Ok(())
+}
+
+/// Offers no capacity of a link any more during the rest of a lease.
+pub fn close(scheduler: &Client, now: Timestamp, link: &LeasedLink<'_>) -> Result<(), ClientError> {
+    if now < link.end {
+        plan(scheduler, link, (link.start.max(now), link.end))?;
+    }
+    Ok(())
+}
+
+/// Tries again while the scheduler cannot be reached, as during its restart. After a signal, this takes less time than a
+/// service manager waits.
+pub fn patiently(act: impl Fn() -> Result<(), ClientError>) -> Result<(), ClientError> {
+    let clock = Clock::start();
+    loop {
+        let longest = if interrupt::is_requested() {
+            PATIENCE / 4
+        } else {
+            PATIENCE
+        };
+        match act() {
+            Err(ClientError::Network { .. }) if clock.now().since(Instant::ZERO) < longest => {
+                pause(Duration::from_millis(500));
+            }
+            done => return done,
+        }
+    }
+}
+
+fn plan(
+    scheduler: &Client,
+    link: &LeasedLink<'_>,
+    (from, till): (Timestamp, Timestamp),
+) -> Result<(), ClientError> {
+    let outage = NewOutage {
+        link: link.name.to_owned(),
+        from: Some(from),
+        till,
+        why: link.why.to_owned(),
+    };
+    scheduler.outage(&outage).map(drop)
+}
+
+/// Longest wait for the scheduler.
+const PATIENCE: Duration = Duration::from_mins(2);
