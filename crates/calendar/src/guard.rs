@@ -101,10 +101,11 @@ mod tests {
                 let window = tick.saturating_sub(guard)..=tick;
                 window.map(|tick| rates.get(tick).copied().unwrap_or(0)).max().unwrap_or(0)
             }).collect();
-            prop_assert_eq!(trail(&steps(&rates), guard_time), steps(&expected));
+            let vector = steps(&rates);
+            prop_assert_eq!(trail(&vector, guard_time), steps(&expected));
             let past = from.min(expected.len());
             expected[..past].fill(0);
-            prop_assert_eq!(&*taken(&steps(&rates), guard_time, at(from)), steps(&expected));
+            prop_assert_eq!(&*taken(&vector, guard_time, at(from)), steps(&expected));
         }
     }
 }
