@@ -157,8 +157,7 @@ impl<'a> Planner<'a> {
         best.ok_or(refusal)
     }
 
-    /// Returns the capacity of an owner on a path from a time on, as far as it stays free for the guard time of its
-    /// devices.
+    /// Returns the capacity of an owner on a path from a time on that stays free for a guard time.
     pub(crate) fn view(&self, owner: Owner, path: &Path, at: Instant) -> View<'a> {
         self.raw_view(owner, path, at).with_trail(path.trail())
     }

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
+use lighthaul_calendar::freed_capacity::FreedCapacity;
 
 use crate::circuit::{Circuit, CircuitId};
 use crate::driver::{Capabilities, InstalledCircuit};
 use crate::error::{Conflict, Error, Misuse, Result};
-use crate::freed_capacity::FreedCapacity;
 
 /// Circuits of one device, and their state at the device.
 #[derive(Debug)]

@@ -4,8 +4,7 @@
 //! - [`circuit`]: what a device enforces; [`flow`]: packets of a circuit
 //! - [`driver`]: interface to one device; [`linux`]: an interface of this host; [`exec`]: a program for any device;
 //!   [`tl1`]: a switch that speaks TL1; [`sim_device`]: a simulated device
-//! - [`controller`]: schedule of one device as a machine; [`agent`]: one thread for each device; [`freed_capacity`]:
-//!   what a device may still use after a decrease
+//! - [`controller`]: schedule of one device as a machine; [`agent`]: one thread for each device
 //! - `stopping`: end of waits for devices once the process has to stop
 //! - [`conformance`]: the suite that every driver passes
 //! - [`error`]: faults of circuits
@@ -18,7 +17,6 @@ pub mod driver;
 pub mod error;
 pub mod exec;
 pub mod flow;
-pub mod freed_capacity;
 pub mod linux;
 pub mod reservation;
 pub mod sim_device;

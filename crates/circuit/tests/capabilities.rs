@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_circuit::controller::Controller;
 use lighthaul_circuit::driver::{Capabilities, CountedBytes, Layer};
 use proptest::prelude::*;
 
@@ -16,6 +17,35 @@ fn capabilities(min: u64, max: u64, granularity: u64) -> Capabilities {
         settling: Duration::from_millis(3),
         entries_max: 1,
         counted: CountedBytes::IP,
+    }
+}
+
+#[test]
+fn contradictory_capabilities_are_refused() {
+    let good = capabilities(1_000_000, 1_000_000_000, 1_000_000);
+    for bad in [
+        Capabilities {
+            rate_min: Rate::from_mbps(2000),
+            ..good
+        },
+        Capabilities {
+            granularity: Rate::from_mbps(2000),
+            ..good
+        },
+        Capabilities {
+            entries_max: 0,
+            ..good
+        },
+        Capabilities {
+            entries_max: usize::MAX,
+            ..good
+        },
+        Capabilities {
+            reconfiguration: Duration::MAX,
+            ..good
+        },
+    ] {
+        assert!(Controller::new(bad).is_err(), "{bad:?}");
     }
 }
 

@@ -321,7 +321,7 @@ impl Scene {
             let Some(flow) = &one.request.flow else {
                 continue;
             };
-            let guard = self.guard(&flow.interface);
+            let guard = self.ports[&flow.interface].guard().as_nanos() as u64;
             let mut steps = one.steps.iter();
             let step = steps.find(|step| step.from.0 <= now && now < step.till.0);
             // a committed reservation with a current step must be active, whatever state it is stuck in
@@ -345,11 +345,6 @@ impl Scene {
         }
     }
 
-    /// Returns the guard time of an interface in nanoseconds.
-    fn guard(&self, interface: &str) -> u64 {
-        self.ports[interface].guard().as_nanos() as u64
-    }
-
     /// Asserts for each second that no link, interface or packet is used twice.
     fn check_arrays(&self, live: &[&Reservation]) {
         let now = self.now.load(Ordering::Relaxed);
@@ -362,12 +357,11 @@ impl Scene {
             let names: BTreeSet<_> = one.path.iter().chain(flow).chain(only).collect();
             for name in names {
                 let cells = used.entry(name).or_insert([0; ARRAY]);
-                // the device may use a rate for its guard time longer
-                let guard = one.request.flow.as_ref();
-                let guard = guard.map_or(0, |flow| self.guard(&flow.interface));
+                let flow = one.request.flow.as_ref();
+                let guard = flow.map_or(0, |flow| self.ports[&flow.interface].guard().as_nanos());
                 let mut own = [0; ARRAY];
                 for step in &one.steps {
-                    let till = Timestamp(step.till.0 + guard);
+                    let till = Timestamp(step.till.0 + guard as u64);
                     for cell in &mut own[cell(step.from)..cell(till)] {
                         *cell = step.rate_bps.max(*cell);
                     }
@@ -398,9 +392,8 @@ impl Scene {
             let cells = used.get(name).copied().unwrap_or([0; ARRAY]);
             assert!(
                 cells.iter().all(|cell| *cell <= capacity),
-                "seed {} at {}: {name} {cells:?} {live:#?}",
-                self.seed,
-                Timestamp(now)
+                "seed {}: {name} {cells:?} {live:#?}",
+                self.seed
             );
         }
     }

@@ -18,8 +18,7 @@
 //! - [`offer`]: capacity function of a path, and the vector that fits into it; [`request`]: a request and its outcome
 //! - [`topology`]: published links between domains; `routes`, `disjoint`: k shortest paths over them, and disjoint ones
 //! - [`resources`]: the local calendar as a trait; [`calendar_resources`]: its implementation over `lighthaul-calendar`;
-//!   `guard`: guard times of devices in its capacity and its bookings
-//! - [`outbox`]: outputs in write-ahead order; [`domain`]: the machine; [`agent`]: rates of devices, decreases first
+//! - [`outbox`]: outputs in write-ahead order; [`domain`]: machine; [`agent`]: rates of devices
 #![no_std]
 extern crate alloc;
 #[cfg(test)]

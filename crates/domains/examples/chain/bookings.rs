@@ -106,9 +106,9 @@ impl<'a> Booker<'a> {
     pub(crate) fn finish(self) -> usize {
         let committed = self.committed.into_inner().unwrap();
         books::assert_agree(&self.services, &committed, 400_000_000_000);
-        self.services
-            .into_iter()
-            .for_each(|one| one.stop().unwrap());
+        for one in self.services {
+            one.stop().unwrap();
+        }
         for me in 1..=3 {
             let path = self.folder.join(format!("{me}.db"));
             let (_, records) = RecordStore::open(&path, DomainId(me)).unwrap();

@@ -26,13 +26,13 @@ pub(crate) fn disagreement(statuses: &BTreeMap<u32, Status>) -> Option<String> {
         for one in committed(status) {
             let lost = one.lost.map(|lost| lost.leg);
             let children = one.children.iter().filter(|child| Some(child.leg) != lost);
-            let around = children.map(|child| child.neighbor).chain(one.upstream);
+            let mut around = children.map(|child| child.neighbor).chain(one.upstream);
             let key = one.key;
             let entry = (key.source, key.id, key.attempt, one.vector.to_string());
             let lacks = |DomainId(other): &DomainId| {
                 books.get(other).is_some_and(|book| !book.contains(&entry))
             };
-            if let Some(other) = around.filter(lacks).last() {
+            if let Some(other) = around.find(lacks) {
                 return Some(format!("domain {me} has {entry:?}, and {other:?} has not"));
             }
         }
@@ -40,8 +40,8 @@ pub(crate) fn disagreement(statuses: &BTreeMap<u32, Status>) -> Option<String> {
     None
 }
 
-/// Asserts that the committed paths of a chain are in the books of all their domains and in no other ones, with the same
-/// vectors, and that no port carries more than its capacity at any time. Returns the rate of the fullest port in b/s.
+/// Asserts that the committed paths of a chain are in the books of all their domains, with the same vectors. No other
+/// domain has them, and no port exceeds its capacity. Returns the rate of the fullest port in b/s.
 pub(crate) fn assert_agree(services: &[Service], paths: &Ends, capacity: u64) -> u64 {
     let statuses = services.iter().map(|one| one.handle().status().unwrap());
     let statuses: BTreeMap<u32, Status> = (1..).zip(statuses).collect();
@@ -89,5 +89,6 @@ fn greatest(paths: &[&StoredReservation]) -> u64 {
         *sum += change;
         Some(*sum)
     });
-    sums.max().map_or(0, |most| most as u64)
+    let most = sums.max().and_then(|most| u64::try_from(most).ok());
+    most.unwrap_or(0)
 }

@@ -72,7 +72,9 @@ impl Boundaries {
         let traffic = send(&hosts, &base, &more);
         let classes = [0, 1, 2].map(|nth| hosts.class(nth));
         let seen = monitors.map(Monitor::end);
-        services.into_iter().for_each(|one| one.stop().unwrap());
+        for one in services {
+            one.stop().unwrap();
+        }
         let ends = more.iter().flat_map(|one| [one.start(), one.end()]);
         let due: BTreeSet<Instant> = ends.collect();
         let (mut apart, mut late) = (Vec::new(), Vec::new());
@@ -286,7 +288,6 @@ struct Monitor {
 }
 
 impl Monitor {
-    #[expect(clippy::disallowed_methods, reason = "the output of a program")]
     fn start(host: &Namespace, folder: &Path, nth: usize) -> Self {
         let output = folder.join(format!("changes-{nth}"));
         let mut command = Command::new("tc");

@@ -56,7 +56,9 @@ impl Burst {
         }
         let took = clock.now().since(Instant::ZERO);
         let fullest = books::assert_agree(&services, &paths, CAPACITY);
-        services.into_iter().for_each(|one| one.stop().unwrap());
+        for one in services {
+            one.stop().unwrap();
+        }
         Self {
             seed,
             took,

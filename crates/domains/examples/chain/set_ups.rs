@@ -47,7 +47,9 @@ impl SetUps {
             paths.insert(ticket.id, [1, 3]);
         }
         books::assert_agree(&services, &paths, 400_000_000_000);
-        services.into_iter().for_each(|one| one.stop().unwrap());
+        for one in services {
+            one.stop().unwrap();
+        }
         times.sort_unstable();
         Self { delay, times }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_circuit::freed_capacity::FreedCapacity;
+use lighthaul_calendar::freed_capacity::FreedCapacity;
 
 /// Capacity that may still be in use, by the interfaces or links.
 #[derive(Debug, Default)]

@@ -10,7 +10,8 @@
 //! An increase waits only while it needs capacity that a decrease may still use. So a decrease of one circuit delays no
 //! planned increase of another one.
 
-use std::time::Duration;
+use alloc::vec::Vec;
+use core::time::Duration;
 
 use lighthaul_base::Instant;
 
