@@ -306,6 +306,8 @@ pub struct Announced {
     pub number: u64,
     /// Lane of the object.
     pub lane: u8,
+    /// Protocol that moves it: the one of the offer, or an alternative of it.
+    pub protocol: Protocol,
     /// Time that the lane has waited for the source disk so far, in nanoseconds.
     pub source_wait: u64,
     /// Parts of files in the object, in order.
@@ -528,11 +530,27 @@ mod tests {
     }
 
     #[test]
+    fn object_of_an_unknown_protocol_is_rejected() {
+        for number in 0..=u8::MAX {
+            // message, number, lane, protocol, wait, and no pieces
+            let octets = [
+                &Message::CircuitReleased.encode()[..1],
+                &[3, 1, 0, number, 0, 0],
+            ]
+            .concat();
+            let decoded = Message::decode(&octets);
+            let known = usize::from(number) < Protocol::ALL.len();
+            assert_eq!(decoded.is_ok(), known, "{number}: {decoded:?}");
+        }
+    }
+
+    #[test]
     fn lists_are_rejected_at_their_count_before_items_are_decoded() {
         let object = Announced {
             number: 1,
             lane: 0,
             pieces: Vec::new(),
+            protocol: Protocol::Rbudp,
             source_wait: 0,
         };
         for message in [

@@ -209,10 +209,11 @@ impl Monitor {
         } else {
             session.secrets.cipher().name()
         };
+        let has_rate = offer.udp && offer.protocol.is_datagrams();
         self.show(CopyEvent::Started(Start {
-            rate_bps: offer.udp.then_some(offer.rate_bps),
+            rate_bps: has_rate.then_some(offer.rate_bps),
             protocol: offer.protocol.to_string(),
-            packet_len: offer.packet_len,
+            packet_len: offer.with(offer.protocol).packet_len,
             cipher: cipher.to_owned(),
             digest: digest.name().to_owned(),
             start_up,

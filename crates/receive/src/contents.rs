@@ -15,6 +15,7 @@ use lighthaul_files::object::{Layout, Piece};
 use lighthaul_io::store::blocks::Sink;
 use lighthaul_session::error::Error;
 use lighthaul_session::fault::PeerFault;
+use lighthaul_session::protocol::Protocol;
 
 use super::job::{Incoming, Job, OBJECTS_MAX};
 use super::sink::FileSink;
@@ -118,6 +119,7 @@ impl ContentsWriter {
         let len: u64 = taken.iter().map(|content| content.bytes.len() as u64).sum();
         wanted.taken = len;
         let object = Arc::new(Incoming {
+            protocol: Protocol::Tcp,
             number,
             layout,
             files,

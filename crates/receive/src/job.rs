@@ -7,6 +7,7 @@ use lighthaul_copy::watch::CurrentFile;
 use lighthaul_files::digest::Digest;
 use lighthaul_files::object::{Layout, Span};
 use lighthaul_session::error::Error;
+use lighthaul_session::protocol::Protocol;
 
 use super::entry_table::PendingFile;
 
@@ -32,6 +33,8 @@ pub(crate) enum Job {
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) number: u64,
+    /// Protocol that moves it.
+    pub(crate) protocol: Protocol,
     pub(crate) layout: Layout,
     /// Files of the pieces.
     pub(crate) files: Vec<Arc<PendingFile>>,

@@ -20,6 +20,7 @@ use lighthaul_io::store::waits::Waits;
 use lighthaul_session::error::Error;
 use lighthaul_session::machine::{Learned, MachineEvent, ReceiveMachine};
 use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::protocol::Protocol;
 
 use super::job::Incoming;
 use super::sink::FileSink;
@@ -31,50 +32,55 @@ pub(super) struct ReceiveLane<'a> {
     pub(super) counts: &'a Counts,
     pub(super) offer: Offer,
     pub(super) lane: Lane,
-    pub(super) store: Blocks<FileSink>,
+    /// Length of the packets in its store, and most bytes of the store.
+    pub(super) packet_len: u32,
+    pub(super) ring_bytes: usize,
     pub(super) objects: Objects<Incoming>,
     /// Measurements of the previous object.
     pub(super) learned: Learned,
-    /// Time that it has asked the sender to wait.
-    pub(super) held: Duration,
+    /// Time that it has asked the sender to wait, and that it waited for earlier stores.
+    pub(super) waited: Duration,
 }
 
 impl ReceiveLane<'_> {
-    /// Receives objects until the queue ends.
-    pub(super) fn run(mut self) -> Result<(), Error> {
+    /// Receives objects into `store` until the queue ends.
+    pub(super) fn run(mut self, mut store: Blocks<FileSink>) -> Result<(), Error> {
         loop {
             match self.objects.recv_timeout(CHECK_INTERVAL) {
-                Ok(incoming) => self.receive(incoming)?,
+                Ok(incoming) => {
+                    store = self.fit(store, incoming.protocol)?;
+                    self.receive(incoming, &mut store)?;
+                }
                 Err(RecvTimeoutError::Timeout) => self.transfer.threads.check()?,
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        let (_, written) = self.store.finish();
+        let (_, written) = store.finish();
         Ok(written?)
     }
 
-    fn receive(&mut self, incoming: Incoming) -> Result<(), Error> {
-        let Self {
-            transfer, offer, ..
-        } = *self;
+    fn receive(&mut self, incoming: Incoming, store: &mut Blocks<FileSink>) -> Result<(), Error> {
+        let transfer = self.transfer;
+        let offer = self.offer.with(incoming.protocol);
         let (session, plain) = (transfer.session, transfer.settings.plain);
         let (number, len) = (incoming.number, incoming.layout.object_len());
         offer::rekey(session, &mut self.lane, number, plain);
         let setup = offer::setup(&offer, (number, len), &self.lane, plain)?;
         offer::predict_competition(&mut self.lane, setup.protocol);
+        let unused = offer::prepare(&mut self.lane, setup.protocol);
         let incoming = Arc::new(incoming);
         let shown = Arc::clone(&incoming);
         let file_at = move |position| shown.file_at(position);
         self.counts.begin(file_at, offer.packet_len);
-        self.store.begin(incoming, len)?;
+        store.begin(incoming, len)?;
         let now = session.clock.now();
         let mut receiver = ReceiveMachine::new(now, &setup, self.learned);
         let mut owner = ReceiveOwner {
             threads: &transfer.threads,
             counts: self.counts,
             counters: Arc::clone(&self.lane.counters),
-            waits: self.store.waits(),
-            held: (now, self.held),
+            waits: store.waits(),
+            held: (now, self.waited),
             object_len: len,
             packet_len: offer.packet_len.into(),
             bytes: self.counts.bytes.load(Relaxed),
@@ -82,9 +88,10 @@ impl ReceiveLane<'_> {
             again: self.counts.again.load(Relaxed),
             failed: None,
         };
-        let ran = run(&mut receiver, &mut self.lane, &mut self.store, &mut owner);
+        let ran = run(&mut receiver, &mut self.lane, store, &mut owner);
         owner.count(&receiver);
-        self.held = owner.held.1;
+        self.waited = owner.held.1;
+        self.lane.udp = unused.or_else(|| self.lane.udp.take());
         self.counts.end();
         self.learned = receiver.learned();
         match (ran, owner.failed.take()) {
@@ -92,7 +99,27 @@ impl ReceiveLane<'_> {
             (Err(error), None) => return Err(error.into()),
             (Ok(()), _) => {}
         }
-        Ok(self.store.end()?)
+        Ok(store.end()?)
+    }
+
+    /// Returns a store for the packets of `protocol`. If they have another length, all that the present store holds is
+    /// written first.
+    fn fit(
+        &mut self,
+        store: Blocks<FileSink>,
+        protocol: Protocol,
+    ) -> Result<Blocks<FileSink>, Error> {
+        let packet_len = self.offer.with(protocol).packet_len;
+        if packet_len == self.packet_len {
+            return Ok(store);
+        }
+        self.packet_len = packet_len;
+        self.waited += store.waits().total();
+        let (sink, written) = store.finish();
+        written?;
+        let gone = || World::Internal("writer: it has no sink".to_owned());
+        let sink = sink.ok_or_else(gone)?;
+        Ok(Blocks::start(sink, packet_len, self.ring_bytes)?)
     }
 }
 

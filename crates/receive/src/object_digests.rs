@@ -67,6 +67,7 @@ mod tests {
             len: 1,
         };
         let object = Incoming {
+            protocol: lighthaul_session::protocol::Protocol::Rbudp,
             number,
             layout: Layout::new(vec![piece; pieces]).unwrap(),
             files: Vec::new(),

@@ -22,7 +22,7 @@ use lighthaul_session::join::join;
 use lighthaul_session::machine::Learned;
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::path::{Path, explore};
-use lighthaul_session::protocol;
+use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_session::role::Role;
 
 use super::job::{Incoming, Job};
@@ -46,6 +46,9 @@ pub(super) struct PathSetup<'a> {
     /// Begin of the copy.
     pub(super) begun: Instant,
 }
+
+/// Lane, its store, and the queue of its objects.
+type LaneParts<'a> = (ReceiveLane<'a>, Blocks<FileSink>, SyncSender<Incoming>);
 
 /// Path that both sides agreed on, with its further connections.
 type Agreed = (Offer, Path, Vec<Control>);
@@ -87,6 +90,8 @@ impl<'a> PathSetup<'a> {
         if !offer.udp {
             path.sockets.clear();
         }
+        // a sender may use fewer sockets than were explored
+        path.sockets.truncate(offer.lanes.into());
         offer::check(&offer, &path)?;
         let joined = join(dialog, role, offer.joins, self.transfer.settings.plain)?;
         Ok((offer, path, joined))
@@ -121,44 +126,52 @@ impl<'a> PathSetup<'a> {
         transfer.started.get_or_init(|| session.clock.now());
         let small_buffer = offer::buffer_advice(&offer, &path);
         let lanes = offer::lanes_over(session, &offer, path, &joined)?;
-        let check = |lane| offer::setup(&offer, (0, 1), lane, settings.plain).map(drop);
-        lanes.iter().try_for_each(check)?;
+        let auto = protocol::asked(&settings.options.protocol)?.is_none();
+        let may_follow = |protocol: &&Protocol| offer.allows(**protocol, auto);
+        for protocol in Protocol::ALL.iter().filter(may_follow) {
+            let offer = offer.with(*protocol);
+            let check = |lane| offer::setup(&offer, (0, 1), lane, settings.plain).map(drop);
+            lanes.iter().try_for_each(check)?;
+        }
         let limits = settings.budget.of_lane(lanes.len());
         let mut queues = Vec::new();
         for (number, lane) in lanes.into_iter().enumerate() {
-            let (lane, queue) = self.lane((offer, files), (number, lane), limits)?;
+            let (lane, store, queue) = self.lane((offer, files), (number, lane), limits)?;
             queues.push(queue);
             let threads = &*transfer.threads;
-            scope.spawn(move || threads.run("lane", || lane.run()));
+            scope.spawn(move || threads.run("lane", || lane.run(store)));
         }
         // a receiver that has ended needs no lanes
         let lanes = StartedLanes {
             queues,
+            offer,
             small_buffer,
         };
         started.send(lanes).ok();
         Ok(())
     }
 
-    /// Creates a lane, with the queue of its objects.
+    /// Creates a lane, with its store and the queue of its objects.
     fn lane(
         &self,
         (offer, files): (Offer, &TempFiles),
         (number, lane): (usize, Lane),
         (ring_bytes, open_max): (usize, usize),
-    ) -> Result<(ReceiveLane<'a>, SyncSender<Incoming>), Error> {
+    ) -> Result<LaneParts<'a>, Error> {
         let sink = FileSink::new(self.transfer, files, open_max, self.jobs.clone())?;
+        let packet_len = offer.with(offer.protocol).packet_len;
         let (announce, objects) = sync_channel(ANNOUNCED_MAX);
         let lane = ReceiveLane {
             transfer: self.transfer,
             counts: self.transfer.monitor.lane(number),
             offer,
             lane,
-            store: Blocks::start(sink, offer.packet_len, ring_bytes)?,
+            packet_len,
+            ring_bytes,
             objects,
             learned: Learned::default(),
-            held: Duration::ZERO,
+            waited: Duration::ZERO,
         };
-        Ok((lane, announce))
+        Ok((lane, Blocks::start(sink, packet_len, ring_bytes)?, announce))
     }
 }

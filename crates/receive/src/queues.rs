@@ -7,6 +7,7 @@ use std::time::Duration;
 use lighthaul_copy::monitor::Monitor;
 use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::options::Options;
+use lighthaul_session::offer::Offer;
 
 use super::basis::Basis;
 use super::held::HeldRange;
@@ -37,6 +38,8 @@ impl Queues {
 pub(super) struct StartedLanes {
     /// Queue of each lane.
     pub(super) queues: Vec<SyncSender<Incoming>>,
+    /// Parameters that both sides agreed on.
+    pub(super) offer: Offer,
     /// Advice about a small receive buffer of this host.
     pub(super) small_buffer: Option<String>,
 }

@@ -469,11 +469,16 @@ impl<'a> Receiving<'a, '_> {
         }
         let incoming = Incoming {
             number: announced.number,
+            protocol: announced.protocol,
             layout,
             files,
         };
         let number = usize::from(announced.lane);
+        let auto = protocol::asked(&self.transfer.options().protocol)?.is_none();
         let lanes = self.started_lanes(queues)?;
+        if !lanes.offer.allows(announced.protocol, auto) {
+            return Err(invalid("an object of a protocol that was not offered"));
+        }
         if let Some(counts) = self.transfer.monitor.lanes().get(number) {
             counts.source_wait.store(announced.source_wait, Relaxed);
         }

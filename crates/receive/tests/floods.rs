@@ -123,6 +123,7 @@ fn announced_objects_that_never_arrive_are_rejected() {
             session.say(&Message::Object(Announced {
                 number,
                 lane: 0,
+                protocol: offer().protocol,
                 pieces: vec![piece],
                 source_wait: 0,
             }))?;
@@ -185,6 +186,7 @@ fn endless_reasons_take_little_memory() {
             session.say(&Message::Object(Announced {
                 number,
                 lane: 0,
+                protocol: offer().protocol,
                 pieces: (first..first + FILES).map(piece).collect(),
                 source_wait: 0,
             }))?;

@@ -38,6 +38,7 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::machine::{Learned, MachineEvent, ReceiveMachine, SendMachine};
 use lighthaul_session::message as own;
 use lighthaul_session::offer::{Offer, lanes_over, rekey, setup};
+use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
@@ -64,6 +65,7 @@ impl SenderScript {
         let object = |number| Announced {
             number,
             lane: 0,
+            protocol: offer().protocol,
             pieces: vec![Piece {
                 entry: number,
                 offset: 0,
@@ -117,7 +119,7 @@ type Change = fn(&mut SenderScript);
 
 #[test]
 fn invalid_lists_and_objects_end_the_session_without_leftovers() {
-    let changes: [(&str, Change); 22] = [
+    let changes: [(&str, Change); 24] = [
         ("path above the target", |script| {
             script.entries[1].path = b"../out".to_vec();
         }),
@@ -167,6 +169,12 @@ fn invalid_lists_and_objects_end_the_session_without_leftovers() {
                 span: (0, LEN),
                 report: Report::Digest(digest(7)),
             });
+        }),
+        ("protocol that was not offered", |script| {
+            script.objects[1].protocol = Protocol::SabulSwift;
+        }),
+        ("other protocol without datagrams", |script| {
+            script.objects[1].protocol = Protocol::RbudpPlus;
         }),
         ("packets of no bytes", |script| script.offer.packet_len = 0),
         ("packets of odd bytes", |script| {

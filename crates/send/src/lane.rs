@@ -25,7 +25,8 @@ use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::protocol::Protocol;
 
 use super::circuit_turn::CircuitUse;
-use super::queue::PlannedObject;
+use super::course_control::CourseControl;
+use super::queue::{ObjectTerms, PlannedObject};
 use super::rate_control::RateControl;
 use super::source::FileSource;
 use super::transfer::Transfer;
@@ -43,11 +44,21 @@ pub(super) struct Common<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) share: Arc<Share>,
     pub(super) rate: Arc<RateControl>,
+    /// Protocol of the next object, where it may change.
+    pub(super) course: Arc<CourseControl>,
     /// Capacity of the circuit over time, if there is one.
     pub(super) trc: Option<Trc>,
     pub(super) offer: Offer,
     /// True if the rate was not measured now, and must be checked.
     pub(super) is_remembered: bool,
+}
+
+impl Common<'_> {
+    /// Returns the parameters of the next object.
+    fn next_offer(&self) -> Offer {
+        let changed = self.course.offer();
+        changed.unwrap_or_else(|| self.offer.with(self.offer.protocol))
+    }
 }
 
 /// Sending side of a lane, with its source.
@@ -62,25 +73,25 @@ pub(super) struct SendLane<'a> {
 impl SendLane<'_> {
     /// Sends objects until the queue ends.
     pub(super) fn run(mut self) -> Result<(), Error> {
-        let Common {
-            transfer, offer, ..
-        } = self.common;
-        let (share, turns) = (
-            Arc::clone(&self.common.share),
-            offer.protocol.turns(offer.lanes),
-        );
-        // a rate limit may change with the time of day
-        let len = || offer::object_len(&offer, share.whole(), transfer.session.rtt);
-        while let Some(plan) = transfer.queue.take(&transfer.threads, len, turns)? {
+        let common = self.common.clone();
+        let transfer = common.transfer;
+        // the course, and the rate limit at this time of day, may change
+        let terms = || {
+            let offer = common.next_offer();
+            ObjectTerms {
+                len: offer::object_len(&offer, common.share.whole(), transfer.session.rtt),
+                turns: offer.protocol.turns(offer.lanes),
+            }
+        };
+        while let Some(plan) = transfer.queue.take(&transfer.threads, terms)? {
             self.send(Arc::new(plan))?;
         }
         Ok(())
     }
 
     fn send(&mut self, plan: Arc<PlannedObject>) -> Result<(), Error> {
-        let Common {
-            transfer, offer, ..
-        } = self.common;
+        let transfer = self.common.transfer;
+        let offer = self.common.next_offer();
         let (session, plain) = (transfer.session, transfer.settings.plain);
         let share = &self.common.share;
         let object = plan.number;
@@ -88,6 +99,7 @@ impl SendLane<'_> {
         transfer.say(&Message::Object(Announced {
             number: object,
             lane: self.number,
+            protocol: offer.protocol,
             pieces: plan.layout.pieces().to_vec(),
             source_wait: counts.source_wait.load(Relaxed),
         }))?;
@@ -95,6 +107,7 @@ impl SendLane<'_> {
         counts.begin(move |position| shown.file_at(position), offer.packet_len);
         share.enter();
         offer::rekey(session, &mut self.lane, object, plain);
+        let unused = offer::prepare(&mut self.lane, offer.protocol);
         let len = plan.layout.object_len();
         let mut setup = offer::setup(&offer, (object, len), &self.lane, plain)?;
         if self.lane.share.is_some() {
@@ -102,6 +115,7 @@ impl SendLane<'_> {
         }
         setup.is_remembered = self.common.is_remembered;
         setup.trc.clone_from(&self.common.trc);
+        self.store.set_packet_len(offer.packet_len);
         self.store.begin(plan)?;
         // without datagrams, the vector has no effect
         let circuit = offer.protocol == Protocol::Vbtp;
@@ -120,6 +134,7 @@ impl SendLane<'_> {
             passed: false,
             unsent: Some(Unsent { _circuit: circuit }),
             udp: self.lane.udp.is_some(),
+            packet_len: offer.packet_len,
             pass: None,
             before: Before::of(counts),
             moved: (now, 0, 0),
@@ -127,6 +142,7 @@ impl SendLane<'_> {
         };
         let ran = run(&mut sender, &mut self.lane, &mut self.store, &mut owner);
         owner.count(&sender);
+        self.lane.udp = unused.or_else(|| self.lane.udp.take());
         if ran.is_ok() {
             owner.leave();
         }
@@ -175,6 +191,7 @@ struct SendOwner<'a> {
     /// Present until all of the object has left this host, or its circuit.
     unsent: Option<Unsent<'a>>,
     udp: bool,
+    packet_len: u32,
     /// Begin of the current pass.
     pass: Option<PassBegin>,
     before: Before,
@@ -330,8 +347,7 @@ impl Owner<SendMachine> for SendOwner<'_> {
             let changed = rate.handle_use(now, is_whole, settings);
             self.common.transfer.explain(changed);
         }
-        let packet_len = self.common.offer.packet_len;
-        if sender.round() == 1 && sender.is_ending(AHEAD, packet_len) {
+        if sender.round() == 1 && sender.is_ending(AHEAD, self.packet_len) {
             self.pass_turn(sender);
         }
         let seen = self.counts.datagrams.load(Relaxed);

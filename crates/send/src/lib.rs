@@ -3,7 +3,8 @@
 //! - [`sender`]: threads and messages; `transfer`: shared state; `settings`: settings
 //! - `scan`: sends the list of entries, and receives the requests; `queue`: requested ranges as
 //!   objects; `item`: listed file
-//! - `path_setup`: set-up of the path and its lanes; `rate_control`: their rate; `contents`: bytes of small files in the list
+//! - `path_setup`: set-up of the path and its lanes; `rate_control`: their rate;
+//!   `course_control`: protocol of the next objects; `contents`: bytes of small files in the list
 //! - `removals`: removal of files that are in place
 //! - `delta`: search of changed files for what the receiver has; `deltas`: files that wait for it
 //! - `held`: digests of ranges that the receiver holds from an earlier run; `holes`: check of holes
@@ -12,6 +13,7 @@ pub mod sender;
 
 mod circuit_turn;
 mod contents;
+mod course_control;
 mod delta;
 mod deltas;
 mod held;

@@ -23,11 +23,12 @@ use lighthaul_session::error::Error;
 use lighthaul_session::halt::Halt;
 use lighthaul_session::join::join;
 use lighthaul_session::known_path::{KnownPath, PathEnds};
-use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::offer::{self, Offer, STREAM_LANES};
 use lighthaul_session::path::{Path, explore};
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
 
+use super::course_control::CourseControl;
 use super::delta::{DeltaSender, pays};
 use super::lane::{Common, SendLane};
 use super::rate_control::RateControl;
@@ -50,6 +51,7 @@ const ANSWERS_WAIT_MAX: Duration = Duration::from_millis(500);
 pub(super) struct PathSetup<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) rate: Arc<RateControl>,
+    pub(super) course: Arc<CourseControl>,
     /// Ends the set-up when the copy ends.
     pub(super) halt: Arc<Halt>,
     /// Begin of the copy.
@@ -63,7 +65,8 @@ struct Agreed {
     joined: Vec<Control>,
     /// Rate that was measured or given.
     rate: Option<Rate>,
-    chosen: Option<Choice>,
+    /// Choice of the protocol, and the facts for it, if the user selected none.
+    chosen: Option<(Choice, PathFacts)>,
     /// True if the rate was not measured now, and must be checked.
     is_remembered: bool,
 }
@@ -188,17 +191,22 @@ impl<'a> PathSetup<'a> {
         (asked, mut path, rate): (Option<Protocol>, Path, Option<Rate>),
     ) -> Result<Agreed, Error> {
         let (session, transfer) = (dialog.session, self.transfer);
-        let chosen = asked.is_none().then(|| self.choose(&path, rate));
+        let facts = self.facts(&path, rate);
+        let chosen = asked.is_none().then(|| choose(&facts));
         let protocol = chosen.as_ref().map(|choice| choice.protocol).or(asked);
         let protocol = protocol.unwrap_or_default();
+        let options = transfer.options();
+        let is_short = self.is_soon_there(protocol) || options.dry_run.is_some();
+        let may_change = chosen.is_some() && !is_short && !protocol.alternatives().is_empty();
         let mut wire_rate = rate.unwrap_or(Rate::UNLIMITED);
-        if !protocol.is_datagrams() {
+        if !protocol.is_datagrams() && !may_change {
             path.sockets.clear();
             wire_rate = transfer.settings.rate.unwrap_or(Rate::UNLIMITED);
+        } else if !protocol.is_datagrams() {
+            path.sockets.truncate(STREAM_LANES.into());
         }
-        let options = transfer.options();
         let mut offer = Offer::new(session, (protocol, options.streams), &path, wire_rate);
-        if self.is_soon_there(protocol) || options.dry_run.is_some() {
+        if is_short {
             // opening further connections would take longer than they save
             offer.joins = 0;
         }
@@ -215,7 +223,7 @@ impl<'a> PathSetup<'a> {
             path,
             joined,
             rate,
-            chosen,
+            chosen: chosen.map(|choice| (choice, facts)),
             is_remembered: false,
         })
     }
@@ -249,10 +257,10 @@ impl<'a> PathSetup<'a> {
         }
     }
 
-    /// Chooses the protocol for the path.
-    fn choose(&self, path: &Path, rate: Option<Rate>) -> Choice {
+    /// Returns the facts by which the protocol is chosen.
+    fn facts(&self, path: &Path, rate: Option<Rate>) -> PathFacts {
         let (sockets, queue) = (&path.sockets, &self.transfer.queue);
-        choose(&PathFacts {
+        PathFacts {
             datagram_len: if sockets.is_empty() {
                 0
             } else {
@@ -268,7 +276,8 @@ impl<'a> PathSetup<'a> {
             bytes: queue
                 .bytes()
                 .or_else(|| queue.listed_bytes().filter(|bytes| is_little(*bytes))),
-        })
+            running: None,
+        }
     }
 
     /// Starts the threads of the lanes.
@@ -285,9 +294,15 @@ impl<'a> PathSetup<'a> {
         let searches = offer.protocol == Protocol::SabulSwift || self.is_long(&offer);
         let settings = (&transfer.settings, agreed.is_remembered && searches);
         self.rate.start(started, &offer, settings);
-        if let Some(Choice { protocol, why }) = agreed.chosen {
+        if let Some((Choice { protocol, why }, facts)) = agreed.chosen {
             let chosen = CopyEvent::Chosen(protocol.to_string(), why);
             transfer.monitor.show(chosen);
+            if offer.udp && !protocol.alternatives().is_empty() {
+                let mut connections = agreed.joined.clone();
+                connections.push(session.control.clone());
+                let terms = (offer, facts);
+                self.course.start(terms, agreed.is_remembered, connections);
+            }
         }
         transfer.monitor.announce(
             session,
@@ -299,6 +314,7 @@ impl<'a> PathSetup<'a> {
             transfer,
             share: self.rate.share(),
             rate: Arc::clone(&self.rate),
+            course: Arc::clone(&self.course),
             trc: transfer.settings.vector_at(started)?,
             offer,
             is_remembered: agreed.is_remembered,

@@ -57,6 +57,15 @@ pub(crate) struct PlannedObject {
     pub(crate) items: Vec<Arc<Item>>,
 }
 
+/// Terms of the next object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ObjectTerms {
+    /// Approximate length in bytes.
+    pub(crate) len: u64,
+    /// Lanes that may send objects for the first time.
+    pub(crate) turns: usize,
+}
+
 impl PlannedObject {
     /// Returns the file at `position` in the object, for the observer.
     pub(crate) fn file_at(&self, position: u64) -> Option<CurrentFile> {
@@ -493,16 +502,15 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns the next object of about `len` bytes, or none at the end. Waits while `turns` lanes
-    /// are sending theirs for the first time.
+    /// Returns the next object by the present `terms`, or none at the end. Waits while as many lanes as
+    /// may do so are sending theirs for the first time.
     pub(crate) fn take(
         &self,
         threads: &ThreadGroup,
-        len: impl Fn() -> u64,
-        turns: usize,
+        terms: impl Fn() -> ObjectTerms,
     ) -> Result<Option<PlannedObject>, Error> {
         let mut state = self.lock();
-        while state.ready.is_empty() || state.blasting >= turns {
+        while state.ready.is_empty() || state.blasting >= terms().turns {
             if state.ready.is_empty() && state.is_answered() {
                 return Ok(None);
             }
@@ -510,7 +518,7 @@ impl Queue {
         }
         let mut pieces = Vec::new();
         let mut items = Vec::new();
-        let mut left = len().max(GRAIN);
+        let mut left = terms().len.max(GRAIN);
         while left > 0 && pieces.len() < PIECES_MAX {
             let Some((piece, item)) = state.ready.pop_front() else {
                 break;
@@ -600,6 +608,10 @@ mod tests {
         (queue, threads)
     }
 
+    fn terms(len: u64) -> ObjectTerms {
+        ObjectTerms { len, turns: 1 }
+    }
+
     fn file(number: u64, send: Option<Vec<Span>>, held: Vec<Span>) -> WantedFile {
         WantedFile {
             number,
@@ -622,7 +634,7 @@ mod tests {
 
     /// Returns the ranges of the next object.
     fn pieces(queue: &Queue, threads: &ThreadGroup) -> Option<Vec<Span>> {
-        let plan = queue.take(threads, || 1 << 30, 1).unwrap()?;
+        let plan = queue.take(threads, || terms(1 << 30)).unwrap()?;
         queue.pass_turn();
         let spans = plan.layout.pieces().iter();
         Some(spans.map(|piece| (piece.offset, piece.end())).collect())
@@ -733,7 +745,7 @@ mod tests {
         queue.want(all(&sizes)).unwrap();
         let mut next = vec![0; sizes.len()];
         let mut numbers = 0;
-        while let Some(plan) = queue.take(&threads, || 64 << 20, 1).unwrap() {
+        while let Some(plan) = queue.take(&threads, || terms(64 << 20)).unwrap() {
             queue.pass_turn();
             assert_eq!(plan.number, numbers);
             numbers += 1;

@@ -48,17 +48,18 @@ impl RateControl {
         offer: &Offer,
         (settings, is_remembered): (&Settings, bool),
     ) {
-        let rules = match offer.protocol {
-            _ if settings.rate.is_some() => Rules::Given,
-            Protocol::Rbudp | Protocol::RbudpPlus => Rules::Arrivals,
-            Protocol::SabulSwift => Rules::Own,
-            Protocol::Tcp | Protocol::Ptcp | Protocol::Vbtp | Protocol::Sabul => Rules::Given,
+        let rules = rules(offer.protocol, settings);
+        let offered = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
+        let rate = if offer.protocol.is_datagrams() {
+            offered
+        } else {
+            settings.rate.unwrap_or(Rate::UNLIMITED)
         };
         let head_len = offer.protocol.head_len() as u32;
         let rate = TransferRate::new(
             now,
             RateConfig {
-                rate: Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED),
+                rate,
                 rules,
                 is_remembered,
                 rtt: Duration::from_micros(offer.rtt_us.into()),
@@ -66,11 +67,25 @@ impl RateControl {
             },
         );
         self.share.set(settings.limited(rate.rate()));
-        *self.lock() = Some(Rates {
-            started: now,
+        let mut rates = self.lock();
+        let started = rates.as_ref().map_or(now, |rates| rates.started);
+        *rates = Some(Rates {
+            started,
             rate,
             explained: self.share.whole(),
         });
+    }
+
+    /// Follows the rules of the protocol of `offer` from now on. These may be the same.
+    pub(super) fn change(
+        &self,
+        now: Instant,
+        (before, offer): (Protocol, &Offer),
+        settings: (&Settings, bool),
+    ) {
+        if rules(before, settings.0) != rules(offer.protocol, settings.0) {
+            self.start(now, offer, settings);
+        }
     }
 
     /// Returns the time at which the lanes started.
@@ -194,6 +209,16 @@ impl RateControl {
 
     fn lock(&self) -> MutexGuard<'_, Option<Rates>> {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the rules for the rate of a protocol.
+const fn rules(protocol: Protocol, settings: &Settings) -> Rules {
+    match protocol {
+        _ if settings.rate.is_some() => Rules::Given,
+        Protocol::Rbudp | Protocol::RbudpPlus => Rules::Arrivals,
+        Protocol::SabulSwift => Rules::Own,
+        Protocol::Tcp | Protocol::Ptcp | Protocol::Vbtp | Protocol::Sabul => Rules::Given,
     }
 }
 

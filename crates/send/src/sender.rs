@@ -31,6 +31,7 @@ use lighthaul_session::machine::Learned;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
+use super::course_control::CourseControl;
 use super::held::HeldReader;
 use super::path_setup::PathSetup;
 use super::rate_control::RateControl;
@@ -115,10 +116,12 @@ impl<'a> Sending<'a, '_> {
         let held = HeldReader { transfer };
         scope.spawn(move || threads.run("comparison", || held.run()));
         let rate = Arc::new(RateControl::new());
+        let course = Arc::new(CourseControl::default());
         let end = HaltOnDrop::new(Fault::Stopped.into());
         let setup = PathSetup {
             transfer,
             rate: Arc::clone(&rate),
+            course: Arc::clone(&course),
             halt: end.halt(),
             begun: self.begun,
         };
@@ -131,7 +134,7 @@ impl<'a> Sending<'a, '_> {
             )
         };
         let _alive = Keepalive::start(scope, session, threads.work.counter());
-        let mut summary = self.watch(&rate, lanes_run)?;
+        let mut summary = self.watch(&rate, &course, lanes_run)?;
         self.keep_path(&rate);
         let now = session.clock.now();
         summary.elapsed = now.since(self.begun);
@@ -164,6 +167,7 @@ impl<'a> Sending<'a, '_> {
     fn watch(
         &mut self,
         rate: &RateControl,
+        course: &CourseControl,
         lanes_run: impl Fn() -> bool,
     ) -> Result<Summary, Error> {
         let clock = self.transfer.session.clock;
@@ -222,6 +226,7 @@ impl<'a> Sending<'a, '_> {
                 let counts = self.transfer.monitor.packets();
                 self.transfer
                     .explain(rate.handle_arrivals(at, counts, settings));
+                course.update(at, &now, self.transfer, rate);
                 progress = now;
             } else if let Message::Result(result) = message {
                 self.await_answers()?;

@@ -11,6 +11,7 @@ use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::Stream;
+use lighthaul_session::choose::Choice;
 use lighthaul_session::error::Error;
 use lighthaul_session::known_path::KnownPath;
 use lighthaul_session::machine::SharedLearned;
@@ -75,6 +76,14 @@ impl<'a> Transfer<'a> {
         };
         self.session.say(&Message::Changed(text.clone())).ok();
         self.monitor.show(CopyEvent::Changed(text));
+    }
+
+    /// Reports another protocol of the next objects to the user, who may be at the other side.
+    pub(super) fn choose(&self, choice: Choice) {
+        let Choice { protocol, why } = choice;
+        let chosen = CopyEvent::Chosen(protocol.to_string(), why.clone());
+        self.session.say(&Message::Chosen { protocol, why }).ok();
+        self.monitor.show(chosen);
     }
 
     /// Sends a message, when there is room for it.

@@ -1,4 +1,4 @@
-//! Choice of the protocol for a path, from measurements before the first byte is sent.
+//! Choice of the protocol for a path, from measurements before the first byte is sent, and while the transfer runs.
 //!
 //! [`choose`] compares [`PathFacts`] in a fixed order; the first reason decides:
 //!
@@ -6,6 +6,8 @@
 //! little data: tcp | no datagrams: ptcp | booked: vbtp | shared: tcp if near, else sabul-swift
 //! small buffer: ptcp | busy receiver: rbudp+ | all else: rbudp
 //! ```
+//!
+//! While a transfer runs, the same function compares [`Running`] too.
 //!
 //! A [`Choice`] has the reason as a sentence with the measurements. Nothing is measured here.
 
@@ -37,6 +39,19 @@ pub struct PathFacts {
     pub dedicated: bool,
     /// Bytes to be moved, if the list of entries is complete.
     pub bytes: Option<u64>,
+    /// Facts of the transfer, once it runs.
+    pub running: Option<Running>,
+}
+
+/// Facts of a transfer that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// Protocol of its next object.
+    pub protocol: Protocol,
+    /// Rate at which its bytes have arrived.
+    pub carried: Rate,
+    /// Segments that TCP has sent again, in parts per million.
+    pub resent_ppm: u32,
 }
 
 /// Protocol for the data, and the reason.
@@ -51,8 +66,12 @@ pub struct Choice {
 /// Chooses a protocol; the first reason that applies decides.
 pub fn choose(facts: &PathFacts) -> Choice {
     let (protocol, because) = reason(facts);
+    let is_new = facts
+        .running
+        .is_some_and(|running| running.protocol != protocol);
+    let when = if is_new { " from now on" } else { "" };
     let why = format!(
-        "auto: {protocol}, because {because} ({})",
+        "auto: {protocol}{when}, because {because} ({})",
         facts.measurements()
     );
     Choice { protocol, why }
@@ -89,14 +108,7 @@ fn reason(facts: &PathFacts) -> (Protocol, String) {
         );
     }
     if !facts.dedicated {
-        // where nothing is lost and answers come at once, one stream gets its whole share
-        let near = facts.lost_ppm < FEW_PPM && facts.rtt < NEAR_RTT;
-        let protocol = if near {
-            Protocol::Tcp
-        } else {
-            Protocol::SabulSwift
-        };
-        return (protocol, "other flows may use the path".into());
+        return shared(facts);
     }
     let pause = facts.rate.map_or(0, |rate| rate.bytes_in(RECEIVER_PAUSE));
     if (facts.buffer_bytes as u64) < pause.min(BUFFER_BYTES_ENOUGH) {
@@ -112,6 +124,30 @@ fn reason(facts: &PathFacts) -> (Protocol, String) {
         return (Protocol::RbudpPlus, text);
     }
     (Protocol::Rbudp, "no other flow uses the path".into())
+}
+
+/// Returns the protocol of a path that other flows may use, and the reason.
+fn shared(facts: &PathFacts) -> (Protocol, String) {
+    let others = "other flows may use the path".to_owned();
+    if let Some(running) = facts.running {
+        let slow = facts
+            .rate
+            .is_some_and(|rate| running.carried < rate.scaled(1, 2));
+        if running.protocol != Protocol::Tcp || !slow || running.resent_ppm < FEW_PPM {
+            return (running.protocol, others);
+        }
+        let (carried, percent) = (running.carried, f64::from(running.resent_ppm) / 1e4);
+        let text = format!("TCP carries only {carried} and sends {percent:.2} % again");
+        return (Protocol::SabulSwift, text);
+    }
+    // where nothing is lost and answers come at once, one stream gets its whole share
+    let near = facts.lost_ppm < FEW_PPM && facts.rtt < NEAR_RTT;
+    let protocol = if near {
+        Protocol::Tcp
+    } else {
+        Protocol::SabulSwift
+    };
+    (protocol, others)
 }
 
 impl PathFacts {
@@ -163,6 +199,7 @@ mod tests {
         booked: false,
         dedicated: true,
         bytes: None,
+        running: None,
     };
 
     /// Change of the facts in one case.

@@ -4,8 +4,8 @@
 //!   [`secrets`]: its keys and numbers; [`credential`]: credentials of clients
 //! - [`topic`]: the trait of message types; [`message`]: the session's own messages
 //! - [`role`]: the role of a side; [`path`]: exploration of the path; [`known_path`]: rates of earlier copies; [`join`]: further connections
-//! - [`protocol`]: protocols by name; [`choose`]: the protocol that suits a path; [`offer`]:
-//!   parameters and lanes; [`vector`]: capacity of a circuit; [`machine`]: the machines of all protocols
+//! - [`protocol`]: protocols by name; [`choose`]: the protocol that suits a path; [`course`]: its changes
+//!   during a transfer; [`offer`]: parameters and lanes; [`vector`]: capacity of a circuit; [`machine`]: the machines of all protocols
 //! - [`probe`], [`measure`]: measurements of a path and its hosts; [`checkup`]: checkup of a
 //!   connection
 //! - [`keepalive`]: keepalive messages; [`peer_text`]: harmless texts of a peer; [`error`],
@@ -15,6 +15,7 @@
 pub mod checkup;
 pub mod choose;
 mod code;
+pub mod course;
 pub mod credential;
 pub mod dialog;
 pub mod error;

@@ -2,8 +2,9 @@
 //!
 //! The sender makes an [`Offer`] for the explored path, and the receiver checks it with [`check`].
 //! Both sides then open the same lanes ([`lanes_over`]). For each object, [`rekey`] gives the lane
-//! new keys and [`setup`] the parameters of its machine. Rates are in bits per second on the wire,
-//! lengths in bytes.
+//! new keys and [`setup`] the parameters of its machine. If the user selected no protocol, the
+//! sender may announce another for an object ([`Offer::allows`], [`Offer::with`]). Rates are in bits
+//! per second on the wire, lengths in bytes.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub const TAG_LEN: u32 = 16;
 /// Octets of a datagram that belong neither to the object nor to the protocol.
 pub const AROUND_LEN: u32 = CONNECTION_LEN + TAG_LEN;
 /// Objects that streams carry at a time.
-const STREAM_LANES: u8 = 2;
+pub const STREAM_LANES: u8 = 2;
 /// Bytes in each packet on a stream.
 const STREAM_PACKET_LEN: u32 = 64 << 10;
 /// Pause of a receiver that its socket buffers must cover. Larger buffers have no advantage.
@@ -50,9 +51,10 @@ const SETTLE_MAX: Duration = Duration::from_millis(25);
 /// Parameters for the objects of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
-    /// Protocol that moves them.
+    /// Protocol that moves them at first.
     pub protocol: Protocol,
-    /// Bytes of each packet, except the last of an object.
+    /// Bytes of each packet, except the last of an object. Packets of streams have 64 KiB where
+    /// datagrams pass.
     pub packet_len: u32,
     /// Rate on the wire in bits a second, of all lanes together.
     pub rate_bps: u64,
@@ -60,7 +62,8 @@ pub struct Offer {
     pub settle_us: u32,
     /// Round-trip time that the sender measured, in microseconds.
     pub rtt_us: u32,
-    /// True if datagrams are sent over UDP, not on the stream.
+    /// True if datagrams are sent over UDP, not on the stream. A protocol of streams keeps the
+    /// sockets for another one.
     pub udp: bool,
     /// Objects at a time.
     pub lanes: u8,
@@ -111,6 +114,26 @@ impl Offer {
             },
         }
     }
+
+    /// Returns the parameters for an object that `protocol` moves.
+    pub fn with(&self, protocol: Protocol) -> Self {
+        let is_aside = self.udp && !protocol.is_datagrams();
+        Self {
+            protocol,
+            packet_len: if is_aside {
+                STREAM_PACKET_LEN
+            } else {
+                self.packet_len
+            },
+            ..*self
+        }
+    }
+
+    /// Returns true if `protocol` may move an object. `auto` is true if the user selected none.
+    pub fn allows(&self, protocol: Protocol, auto: bool) -> bool {
+        let may_change = auto && self.udp;
+        protocol == self.protocol || may_change && self.protocol.alternatives().contains(&protocol)
+    }
 }
 
 /// Returns the most connections that carry an object's packets, besides the session's own for
@@ -131,6 +154,9 @@ const fn joins_max(protocol: Protocol) -> u8 {
 pub fn check(offer: &Offer, path: &Path) -> Result<(), Error> {
     let invalid = |text| Err(PeerFault::Invalid(text).into());
     let sockets = path.sockets.len();
+    if !offer.protocol.is_datagrams() && sockets > usize::from(STREAM_LANES) {
+        return invalid("more lanes than the limit");
+    }
     let streams = sockets == 0 && (1..=STREAM_LANES).contains(&offer.lanes);
     if usize::from(offer.lanes) != sockets && !streams {
         return invalid("a number of lanes that differs from ours");
@@ -200,12 +226,15 @@ pub fn width(session: &Session, streams: u8, joined: &[Control]) -> Learned {
     })
 }
 
-/// Returns the largest packet that fits in the path's datagrams and divides pages evenly.
+/// Returns the largest packet that fits in the path's datagrams with each protocol that may be used, and divides pages evenly.
 fn packet_len(protocol: Protocol, path: &Path) -> u32 {
-    if path.sockets.is_empty() {
-        return STREAM_PACKET_LEN;
+    let all = [&[protocol], protocol.alternatives()].concat();
+    let heads = all.iter().filter(|protocol| protocol.is_datagrams());
+    let longest = heads.map(|protocol| protocol.head_len()).max();
+    match longest.filter(|_| !path.sockets.is_empty()) {
+        None => STREAM_PACKET_LEN,
+        Some(head) => (path.datagram_len as u32 - CONNECTION_LEN - head as u32 - TAG_LEN) / 32 * 32,
     }
-    (path.datagram_len as u32 - CONNECTION_LEN - protocol.head_len() as u32 - TAG_LEN) / 32 * 32
 }
 
 /// Returns the wait for late datagrams: a part of the time that another pass would take.
@@ -232,6 +261,8 @@ pub fn lanes(asked: Option<Protocol>, booked: bool) -> usize {
 pub fn object_len(offer: &Offer, rate: Rate, rtt: Duration) -> u64 {
     let offered = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
     let len = match offered.min(rate) {
+        // another protocol may move the next one, and this one must end before
+        _ if offer.udp && !offer.protocol.is_datagrams() => OBJECT_LEN_MIN * 4,
         // the next object must last until the tail of this one has arrived
         _ if offer.protocol == Protocol::Vbtp => OBJECT_LEN_MAX,
         Rate::UNLIMITED => OBJECT_LEN_MIN * 16,
@@ -313,6 +344,15 @@ pub fn predict_competition(lane: &mut Lane, protocol: Protocol) {
     }
 }
 
+/// Prepares `lane` for an object that `protocol` moves. Returns the socket that a protocol of
+/// streams does not use, and that the lane gets back for the next object.
+#[must_use]
+pub fn prepare(lane: &mut Lane, protocol: Protocol) -> Option<Udp> {
+    lane.head_len = protocol.head_len();
+    let is_unused = !protocol.is_datagrams();
+    is_unused.then(|| lane.udp.take()).flatten()
+}
+
 /// Gives `lane` the connection number and the keys of object `number`.
 pub fn rekey(session: &Session, lane: &mut Lane, number: u64, plain: bool) {
     let keys = session.secrets.object(number);
@@ -324,6 +364,58 @@ pub fn rekey(session: &Session, lane: &mut Lane, number: u64, plain: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn offer(protocol: Protocol, udp: bool) -> Offer {
+        Offer {
+            protocol,
+            packet_len: 1408,
+            rate_bps: 1_000_000_000,
+            settle_us: 2000,
+            rtt_us: 1000,
+            udp,
+            lanes: 2,
+            joins: 0,
+        }
+    }
+
+    #[test]
+    fn only_alternatives_may_replace_the_offered_protocol() {
+        for protocol in Protocol::ALL {
+            for other in Protocol::ALL {
+                let may_change = protocol.alternatives().contains(other);
+                for (udp, auto) in [(false, false), (false, true), (true, false), (true, true)] {
+                    let allowed = offer(*protocol, udp).allows(*other, auto);
+                    let expected = protocol == other || udp && auto && may_change;
+                    assert_eq!(allowed, expected, "{protocol} {other} {udp} {auto}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn packets_fit_each_protocol_that_may_follow() {
+        for protocol in Protocol::ALL {
+            let offered = offer(*protocol, true);
+            for other in protocol.alternatives() {
+                let next = offered.with(*other);
+                let len = if other.is_datagrams() {
+                    1408
+                } else {
+                    STREAM_PACKET_LEN
+                };
+                assert_eq!((next.protocol, next.packet_len), (*other, len));
+            }
+        }
+        assert_eq!(
+            offer(Protocol::Tcp, true).with(Protocol::Tcp).packet_len,
+            STREAM_PACKET_LEN
+        );
+        // where no datagram passes, all packets are of the offered length
+        assert_eq!(
+            offer(Protocol::Tcp, false).with(Protocol::Tcp).packet_len,
+            1408
+        );
+    }
 
     #[test]
     fn buffer_is_small_if_it_fills_in_ten_milliseconds() {

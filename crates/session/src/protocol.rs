@@ -84,6 +84,20 @@ impl Protocol {
         }
     }
 
+    /// Returns the protocols that may replace it while a transfer runs, if the user selected none.
+    pub const fn alternatives(self) -> &'static [Self] {
+        match self {
+            Self::Tcp => &[Self::SabulSwift],
+            // beside a busy receiver, RBUDP+ loses fewer packets than RBUDP, but is not faster
+            Self::Rbudp
+            | Self::RbudpPlus
+            | Self::Ptcp
+            | Self::Vbtp
+            | Self::Sabul
+            | Self::SabulSwift => &[],
+        }
+    }
+
     /// Returns how many of `lanes` send new packets at a time.
     pub fn turns(self, lanes: u8) -> usize {
         match self {

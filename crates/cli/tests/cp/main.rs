@@ -7,6 +7,7 @@ mod alone {
     pub(crate) mod attacks;
     mod auto;
     mod circuits;
+    mod course;
     mod pipelining;
     mod round_trips;
 }

@@ -25,7 +25,7 @@ use crate::crypto::seal::Key;
 use crate::error::Error;
 use crate::host::wait::Waker;
 use crate::net::sockopt;
-use crate::net::tcp::pace_where_far;
+use crate::net::tcp::{pace_where_far, segments};
 
 /// Limit of bytes that the kernel holds unsent (`TCP_NOTSENT_LOWAT`).
 const UNSENT_BYTES_MAX: i32 = 256 << 10;
@@ -105,6 +105,7 @@ impl Control {
         tcp.set_nonblocking(true).map_err(failed)?;
         tcp.set_nodelay(true).map_err(failed)?;
         pace_where_far(&tcp);
+        let tcp = Arc::new(tcp);
         // Urgent frames can overtake frames in our queue, but not those in the kernel.
         let fd = tcp.as_raw_fd();
         sockopt::set(fd, libc::SOL_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX).ok();
@@ -114,6 +115,7 @@ impl Control {
             waker: Waker::new().map_err(failed)?,
             peer: tcp.peer_addr().map_err(failed)?,
             local: tcp.local_addr().map_err(failed)?,
+            tcp: Arc::downgrade(&tcp),
         });
         let thread = ConnectionThread::new(Arc::clone(&shared), tcp, tls);
         thread::Builder::new()
@@ -152,6 +154,11 @@ impl Control {
     /// Returns the local address.
     pub fn local(&self) -> SocketAddr {
         self.shared.local
+    }
+
+    /// Returns the segments that TCP has sent, and those of them that it sent again. Both wrap around.
+    pub fn segments(&self) -> Option<(u32, u32)> {
+        segments(&*self.shared.tcp.upgrade()?)
     }
 
     /// Reports whether the connection has ended.

@@ -48,7 +48,7 @@ const WRITE_BYTES: usize = 256 << 10;
 // fields: state of one loop, which each turn reads and changes
 pub(super) struct ConnectionThread {
     shared: Arc<Shared>,
-    tcp: TcpStream,
+    tcp: Arc<TcpStream>,
     protection: FrameProtection,
     /// Frames taken from the outgoing queue.
     leaving: VecDeque<Vec<u8>>,
@@ -71,7 +71,7 @@ pub(super) struct ConnectionThread {
 }
 
 impl ConnectionThread {
-    pub(super) fn new(shared: Arc<Shared>, tcp: TcpStream, tls: Connection) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, tcp: Arc<TcpStream>, tls: Connection) -> Self {
         Self {
             shared,
             tcp,
@@ -113,12 +113,12 @@ impl ConnectionThread {
         if waits {
             // what is attached to the connection counts its socket and thread, until both are gone
             let (_attachments, tcp, clock) = self.into_socket();
-            await_end_of_peer(tcp, clock).ok();
+            await_end_of_peer(&tcp, clock).ok();
         }
     }
 
     /// Drops all memory of the thread.
-    fn into_socket(self) -> (Arc<Shared>, TcpStream, Clock) {
+    fn into_socket(self) -> (Arc<Shared>, Arc<TcpStream>, Clock) {
         (self.shared, self.tcp, self.clock)
     }
 
@@ -146,7 +146,7 @@ impl ConnectionThread {
             if closing {
                 let until = *linger.get_or_insert_with(|| clock.now() + LINGER);
                 if idle || clock.now() >= until {
-                    self.protection.close(&mut self.tcp);
+                    self.protection.close(&self.tcp);
                     return Ok(idle);
                 }
             }
@@ -207,7 +207,7 @@ impl ConnectionThread {
     fn write_out(&mut self) -> io::Result<(bool, bool)> {
         loop {
             while self.protection.wants_write() {
-                match self.protection.write(&mut self.tcp) {
+                match self.protection.write(&self.tcp) {
                     Ok(()) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         return Ok((false, self.paused()));
@@ -278,7 +278,7 @@ impl ConnectionThread {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
             }
-            match self.protection.write(&mut self.tcp) {
+            match self.protection.write(&self.tcp) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
@@ -319,7 +319,7 @@ impl ConnectionThread {
         if self.came.len() != len {
             self.came = vec![0; len];
         }
-        let came = match self.tcp.read(&mut self.came) {
+        let came = match (&*self.tcp).read(&mut self.came) {
             Ok(0) => return Err(gone()),
             Ok(came) => came,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -403,7 +403,7 @@ impl ConnectionThread {
 
 /// Discards what the peer sends until it closes, too. A socket that is closed with unread octets resets
 /// its connection, which can destroy the last frames on their way to the peer.
-fn await_end_of_peer(mut tcp: TcpStream, clock: Clock) -> io::Result<()> {
+fn await_end_of_peer(mut tcp: &TcpStream, clock: Clock) -> io::Result<()> {
     tcp.shutdown(Shutdown::Write)?;
     let until = clock.now() + FAREWELL;
     let mut came = vec![0; READ_BYTES_UNAUTHORIZED];

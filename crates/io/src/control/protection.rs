@@ -59,9 +59,9 @@ impl FrameProtection {
     }
 
     /// Writes some of the waiting octets to TCP.
-    pub(super) fn write(&mut self, tcp: &mut TcpStream) -> io::Result<()> {
+    pub(super) fn write(&mut self, mut tcp: &TcpStream) -> io::Result<()> {
         if self.tls.wants_write() {
-            return self.tls.write_tls(tcp).map(drop);
+            return self.tls.write_tls(&mut tcp).map(drop);
         }
         let mut slices = [IoSlice::new(&[]); SLICES];
         let mut skipped = self.gone;
@@ -107,10 +107,10 @@ impl FrameProtection {
     }
 
     /// Sends TLS's close notification, unless outgoing frames have left TLS.
-    pub(super) fn close(&mut self, tcp: &mut TcpStream) {
+    pub(super) fn close(&mut self, mut tcp: &TcpStream) {
         if !self.sends_past_tls {
             self.tls.send_close_notify();
-            self.tls.write_tls(tcp).ok();
+            self.tls.write_tls(&mut tcp).ok();
         }
     }
 

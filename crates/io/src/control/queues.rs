@@ -9,8 +9,8 @@
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::net::SocketAddr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use super::frame::{FRAME_MAX, Frame};
@@ -56,6 +56,8 @@ pub(super) struct Shared {
     pub(super) waker: Waker,
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
+    /// Socket, while its thread runs.
+    pub(super) tcp: Weak<TcpStream>,
 }
 
 /// Frames that wait in both directions, their limits, and the state of the connection.

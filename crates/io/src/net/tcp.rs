@@ -28,7 +28,9 @@ const ADDRESSES_MAX: usize = 16;
 const BACKLOG: libc::c_int = 4096;
 /// Round-trip time below which a peer counts as near, for example in the same building.
 const NEAR: Duration = Duration::from_millis(1);
-/// Index of `tcpi_min_rtt` in `tcp_info`, in words.
+/// Indices of `tcpi_total_retrans`, `tcpi_segs_out` and `tcpi_min_rtt` in `tcp_info`, in words.
+const SEGMENTS_RESENT: usize = 25;
+const SEGMENTS_SENT: usize = 34;
 const MIN_RTT: usize = 37;
 /// Names of congestion control algorithms.
 const BBR: &[u8] = b"bbr";
@@ -159,6 +161,13 @@ pub fn round_trip(tcp: &impl AsFd) -> Option<Duration> {
     let info: [u32; MIN_RTT + 1] = sockopt::words(fd, libc::SOL_TCP, libc::TCP_INFO)?;
     let micros = Some(info[MIN_RTT]).filter(|micros| *micros < u32::MAX)?;
     Some(Duration::from_micros(micros.into()))
+}
+
+/// Returns the segments that `tcp` has sent, and those of them that it sent again. Both wrap around.
+pub fn segments(tcp: &impl AsFd) -> Option<(u32, u32)> {
+    let fd = tcp.as_fd().as_raw_fd();
+    let info: [u32; MIN_RTT + 1] = sockopt::words(fd, libc::SOL_TCP, libc::TCP_INFO)?;
+    Some((info[SEGMENTS_SENT], info[SEGMENTS_RESENT]))
 }
 
 /// Starts a connection or listener without pacing if BBR is the host's default.

@@ -78,10 +78,9 @@ pub struct ReadAhead<S: Source> {
 
 impl<S: Source> ReadAhead<S> {
     /// Starts the thread that reads from `source`, in multiples of `packet_len` bytes, with about `memory` bytes of buffers.
+    /// Packets have at most 1 MiB.
     pub fn start(source: S, packet_len: u32, memory: usize) -> Result<Self, Error> {
-        let packet_len = packet_len as usize;
-        let batch_len = packet_len * (BATCH_BYTES / packet_len).max(1);
-        let batches = (memory / batch_len).clamp(BATCHES_MIN, BATCHES_MAX);
+        let batches = (memory / BATCH_BYTES).clamp(BATCHES_MIN, BATCHES_MAX);
         let (requests, asked) = sync_channel::<Job<S::Object>>(batches + 1);
         let (answers, ready) = sync_channel(batches);
         let mut source = source;
@@ -97,7 +96,7 @@ impl<S: Source> ReadAhead<S> {
         let spare = (0..batches)
             .map(|_| Batch {
                 spans: Vec::new(),
-                block: Block::new(batch_len),
+                block: Block::new(BATCH_BYTES),
             })
             .collect();
         Ok(Self {
@@ -110,9 +109,14 @@ impl<S: Source> ReadAhead<S> {
             outstanding: 0,
             waiting: VecDeque::new(),
             again: Vec::new(),
-            batch_len,
+            batch_len: batch_len(packet_len),
             cursor: 0,
         })
+    }
+
+    /// Sets the length of the packets of the objects that begin from now on.
+    pub const fn set_packet_len(&mut self, packet_len: u32) {
+        self.batch_len = batch_len(packet_len);
     }
 
     /// Starts `object`, which the machine sends next.
@@ -190,7 +194,7 @@ impl<S: Source> ReadAhead<S> {
             Some(batch) => batch,
             None => Batch {
                 spans: Vec::new(),
-                block: Block::new(self.batch_len),
+                block: Block::new(BATCH_BYTES),
             },
         };
         batch.spans.clear();
@@ -319,6 +323,11 @@ impl<S: Source> std::fmt::Debug for ReadAhead<S> {
             self.cursor, self.outstanding
         )
     }
+}
+
+/// Returns the length of a batch of whole packets.
+const fn batch_len(packet_len: u32) -> usize {
+    BATCH_BYTES / packet_len as usize * packet_len as usize
 }
 
 /// Executes orders until there are no more, or no one takes the answers.

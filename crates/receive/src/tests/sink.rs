@@ -40,6 +40,7 @@ fn lane(bench: &Bench, ranges: &[(&Arc<PendingFile>, Span)]) -> (FileSink, Recei
         len: till - from,
     };
     let object = Incoming {
+        protocol: lighthaul_session::protocol::Protocol::Rbudp,
         number: 0,
         layout: Layout::new(ranges.iter().map(piece).collect()).unwrap(),
         files: ranges.iter().map(|(file, _)| Arc::clone(file)).collect(),

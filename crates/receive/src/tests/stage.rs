@@ -181,6 +181,7 @@ pub(super) fn arrived(number: u64, pieces: &[(&Arc<PendingFile>, Span)], ours: &
     };
     let files = pieces.iter().map(|(file, _)| Arc::clone(file)).collect();
     let object = Incoming {
+        protocol: lighthaul_session::protocol::Protocol::Rbudp,
         number,
         layout: Layout::new(pieces.iter().map(piece).collect()).unwrap(),
         files,

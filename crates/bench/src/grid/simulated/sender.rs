@@ -75,6 +75,7 @@ impl TransferSender {
                 booked: false,
                 dedicated: config.dedicated,
                 bytes: None,
+                running: None,
             })
             .protocol
         });
