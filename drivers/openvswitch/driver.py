@@ -253,6 +253,8 @@ class Switch:
         try:
             self._commit(changes)
         except Refused:
+            if was_open and meter is None and self._is_closed(number):
+                return
             if not was_open:
                 self._commit(self._close(slot) + (self._delete_record(slot) if is_new else []))
             raise
@@ -261,6 +263,12 @@ class Switch:
             state.active.pop(slot, None), state.meters.pop(slot, None)
         else:
             state.active[slot], state.meters[slot] = state.wanted(slot, flow), meter
+
+    def _is_closed(self, number):
+        """Return true if the switch has the circuit, which takes no packets, although it refused a part of the change."""
+        self.state = None
+        self._read()
+        return number in self.state.records and not self.state.active.get(self.state.records[number][0])
 
     def remove(self, number):
         """Remove a circuit. It succeeds if there is none."""

@@ -7,7 +7,10 @@ use std::time::Duration;
 use lighthaul_copy::monitor::Monitor;
 use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::options::Options;
+use lighthaul_session::error::Error;
+use lighthaul_session::fault::PeerFault;
 use lighthaul_session::offer::Offer;
+use lighthaul_session::protocol::{self, Protocol};
 
 use super::basis::Basis;
 use super::held::HeldRange;
@@ -42,6 +45,17 @@ pub(super) struct StartedLanes {
     pub(super) offer: Offer,
     /// Advice about a small receive buffer of this host.
     pub(super) small_buffer: Option<String>,
+}
+
+impl StartedLanes {
+    /// Fails for an object of a protocol that was not offered.
+    pub(super) fn allow(&self, protocol: Protocol, options: &Options) -> Result<(), Error> {
+        let auto = protocol::asked(&options.protocol)?.is_none();
+        if self.offer.allows(protocol, auto) {
+            return Ok(());
+        }
+        Err(PeerFault::Invalid("an object of a protocol that was not offered").into())
+    }
 }
 
 /// Lanes once they have started.

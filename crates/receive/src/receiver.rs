@@ -474,17 +474,13 @@ impl<'a> Receiving<'a, '_> {
             files,
         };
         let number = usize::from(announced.lane);
-        let auto = protocol::asked(&self.transfer.options().protocol)?.is_none();
         let lanes = self.started_lanes(queues)?;
-        if !lanes.offer.allows(announced.protocol, auto) {
-            return Err(invalid("an object of a protocol that was not offered"));
-        }
+        lanes.allow(announced.protocol, self.transfer.options())?;
         if let Some(counts) = self.transfer.monitor.lanes().get(number) {
             counts.source_wait.store(announced.source_wait, Relaxed);
         }
         let lane = lanes.queues.get(number);
-        let sent = lane.map(|lane| lane.try_send(incoming).is_ok());
-        if sent == Some(true) {
+        if lane.is_some_and(|lane| lane.try_send(incoming).is_ok()) {
             return Ok(());
         }
         self.transfer.threads.check()?;

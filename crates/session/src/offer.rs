@@ -116,6 +116,7 @@ impl Offer {
     }
 
     /// Returns the parameters for an object that `protocol` moves.
+    #[must_use]
     pub fn with(&self, protocol: Protocol) -> Self {
         let is_aside = self.udp && !protocol.is_datagrams();
         Self {

@@ -49,6 +49,9 @@ fn check(text: &str) -> Result<(), String> {
             contains_line("docs/src/SUMMARY.md", "- [Monitoring a host]")?;
             has_options("crates/grammar/src/monitor.rs", words)
         }
+        ["lighthaul", "path", _, _, ref words @ ..] => {
+            has_options("crates/grammar/src/domains.rs", words)
+        }
         ["lighthaul", "cp", "--book-path", ref words @ ..] => {
             has_options("crates/grammar/src/booking.rs", words)
         }
