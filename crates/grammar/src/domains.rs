@@ -145,7 +145,12 @@ pub struct Path {
     #[arg(long, value_name = "RATE", help_heading = "Booking")]
     pub rate_max: Option<Rate>,
     /// Lowest useful rate
-    #[arg(long, value_name = "RATE", help_heading = "Booking")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        hide_short_help = true,
+        help_heading = "Booking"
+    )]
     pub rate_min: Option<Rate>,
     /// Earliest start, as in 18:30 or 2031-05-01T06:00 [default: now]
     ///
@@ -175,6 +180,7 @@ pub struct Path {
         long,
         value_name = "PORT",
         value_delimiter = ',',
+        hide_short_help = true,
         help_heading = "Selection"
     )]
     pub exclude_link: Vec<u32>,
@@ -191,13 +197,14 @@ pub struct Path {
     /// Offer the path to this scheduler, as the capacity of --link
     ///
     /// The command runs until the path ends. An interrupt closes the link and cancels the path.
-    #[arg(long, value_name = "URL", requires_all = ["hold", "link"], conflicts_with_all = ["when"], help_heading = "Booking")]
+    #[arg(long, value_name = "URL", requires_all = ["hold", "link"], conflicts_with_all = ["when"], hide_short_help = true, help_heading = "Booking")]
     pub offer_to: Option<String>,
     /// Link of that scheduler, with at most the rate of the path
     #[arg(
         long,
         value_name = "NAME",
         requires = "offer_to",
+        hide_short_help = true,
         help_heading = "Booking"
     )]
     pub link: Option<String>,
