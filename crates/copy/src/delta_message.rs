@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn guide_has_the_limit_of_requests() {
         let page = include_str!("../../../docs/src/wire.md");
-        let limit = format!("At most {BASES_MAX} requests have no `last`.");
+        let limit = format!("At most {BASES_MAX} requests may wait for their `last`.");
         assert!(page.contains(&limit), "{limit}");
     }
 }
