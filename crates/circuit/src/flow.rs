@@ -90,8 +90,7 @@ impl Flow {
         protocol && target && ports
     }
 
-    /// Returns the breadth of the flow. If a packet belongs to two flows, the one with less breadth
-    /// carries it.
+    /// Returns the breadth of the flow. If a packet belongs to two flows, the one with less breadth carries it.
     pub(crate) fn breadth(&self) -> u16 {
         let above = match (self.ports, self.protocol) {
             (Some(_), _) => 0,

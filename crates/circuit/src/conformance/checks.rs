@@ -247,7 +247,6 @@ fn foreign(kit: &mut Kit<'_>) -> Checked {
 
 const TURN: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_mins(1);
-/// Number of circuits that are many.
 const MANY: u64 = 200;
 /// Maximum number of circuits that fill a device.
 const FULL: u64 = 1024;

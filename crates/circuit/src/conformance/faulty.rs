@@ -34,7 +34,6 @@ fn refusal(kit: &mut Kit<'_>) -> Checked {
     kit.expect(&state_of(&[(1, low)]))?;
     kit.set(1, high)?;
     let mut model = state_of(&[(1, high)]);
-    kit.expect(&model)?;
     // a circuit whose end was refused has its rate, or none if that is reported
     if kit.subject.inject(Fault::Refuse, 0) {
         change(kit, &mut model, (1, None))?;

@@ -1,8 +1,7 @@
 //! BPF program that selects the packets of a circuit, for the kernel's `bpf` classifier.
 //!
-//! It is classic BPF: the kernel verifies and compiles it, and it needs no further privileges. The kernel keeps no names
-//! for such filters. Words behind the last return, which are never executed, contain the circuit and its
-//! flow.
+//! It is classic BPF: the kernel verifies and compiles it, and it needs no further privileges. The kernel keeps no
+//! names for such filters. Words behind the last return, which are never executed, contain the circuit and its flow.
 
 use std::net::IpAddr;
 

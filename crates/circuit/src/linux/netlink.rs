@@ -2,9 +2,8 @@
 //!
 //! A `Netlink` is a socket in the network namespace of the thread that opens it. `ask` sends up to
 //! 64 messages at once and matches acknowledgments by sequence number, so late replies are ignored.
-//! Messages must ask for an acknowledgment. `dump` collects a list, and repeats it if the kernel
-//! changed it meanwhile. Both wait up to 5 s for each reply. An error of one message does not stop
-//! the next ones.
+//! Messages must ask for an acknowledgment. `dump` collects a list, and repeats it if the kernel changed it
+//! meanwhile. Both wait up to 5 s for each reply. An error of one message does not stop the next ones.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
