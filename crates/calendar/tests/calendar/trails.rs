@@ -1,5 +1,7 @@
 //! Tests of guard times after decreases, which belong to the device of each circuit.
 
+use std::sync::Arc;
+
 use lighthaul_base::trc::Step;
 use lighthaul_calendar::guard::trail;
 use lighthaul_calendar::{
@@ -102,7 +104,7 @@ fn booking_of_an_earlier_version_is_restored_without_room_for_its_guard_time() {
     let mut calendar = two_devices([9, 9]);
     let old = |calendar: &Calendar, id: u64, text: &str| {
         let request = through(calendar, "eth1", 1, 6);
-        let path = calendar.quote(at(0), &request).unwrap().path().clone();
+        let path = Arc::clone(calendar.quote(at(0), &request).unwrap().path());
         SavedBooking {
             sequence: id,
             request,
@@ -166,7 +168,7 @@ fn saved(booking: &Booking) -> SavedBooking {
     SavedBooking {
         sequence: booking.sequence(),
         request: booking.request().clone(),
-        path: booking.grant().path().clone(),
+        path: Arc::clone(booking.grant().path()),
         steps: booking.grant().steps().to_vec(),
     }
 }
@@ -272,9 +274,9 @@ impl Trial {
 
     /// Asserts that no capacity is used twice within a guard time, and that the calendar knows what is free.
     fn check(&self) {
-        let mut used = [0; END];
-        let ids: Vec<Id> = self.calendar.bookings().map(|(id, _)| id).collect();
-        let all = ids.into_iter().flat_map(|id| self.used(id, END as u64));
+        let mut used = vec![0; END];
+        let ids = self.calendar.bookings().map(|(id, _)| id);
+        let all = ids.flat_map(|id| self.used(id, END as u64));
         for step in all.chain(self.left.iter().copied()) {
             let times = step.from.as_nanos() as usize..step.till.as_nanos() as usize;
             let rate = step.rate.as_bps() / 1_000_000_000;
@@ -283,12 +285,15 @@ impl Trial {
         let now = self.now as usize;
         assert!(used[now..].iter().all(|sum| *sum <= CAPACITY), "{used:?}");
         let link = self.calendar.topology().link("link").unwrap();
-        let mut free = [0; END];
+        let mut free = vec![0; END];
         for step in self.calendar.free(link, Owner(0), at(0), at(END as u64)) {
             let times = step.from.as_nanos() as usize..step.till.as_nanos() as usize;
             free[times].fill(step.bps / 1_000_000_000);
         }
-        let mut expected = used.map(|sum| CAPACITY.saturating_sub(sum));
+        let mut expected: Vec<u64> = used
+            .iter()
+            .map(|sum| CAPACITY.saturating_sub(*sum))
+            .collect();
         for (_, outage) in self.calendar.outages() {
             let times = outage.from.as_nanos() as usize..outage.till.as_nanos() as usize;
             expected[times].fill(0);
