@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_booking_client::client::Client;
+use lighthaul_booking_client::client::{Client, ClientError};
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_booking_client::leased_link::{self, LeasedLink, patiently};
 use lighthaul_domains::control::{self, Answer, ControlError, PathView, Problem, Question};
@@ -32,14 +32,28 @@ pub fn keep(
     say: impl Fn(&str),
 ) -> Result<(), Error> {
     interrupt::handle_signals().map_err(Fault::Start)?;
-    let link = match offer(path, (scheduler, name), &say) {
+    let link = match find(path, (scheduler, name)) {
         Ok(link) => link,
         Err(why) => {
             release(socket, path, say).ok();
             return Err(why);
         }
     };
-    let ended = wait(socket, path, link.end);
+    let ended = match patiently(|| leased_link::open(scheduler, &link)) {
+        Ok(()) => {
+            let (start, end) = (link.start, link.end);
+            say(&format!(
+                "link {name} has the capacity of the path from {start} to {end}"
+            ));
+            wait(socket, path, link.end)
+        }
+        // the last answer was lost: the link may be open
+        Err(why @ ClientError::Network { .. }) => Ending::Unknown(failed(why)),
+        Err(why) => {
+            release(socket, path, say).ok();
+            return Err(failed(why));
+        }
+    };
     // what books transfers stops before its capacity is given up: if the link cannot be closed, the path stays
     let close = || leased_link::close(scheduler, Timestamp(unix_nanos()), &link);
     patiently(close).map_err(failed)?;
@@ -49,6 +63,10 @@ pub fn keep(
         Ending::Over => Ok(()),
         Ending::Lost(why) => Err(Fault::PathLost(why).into()),
         Ending::Canceled => release(socket, path, say),
+        Ending::Unknown(why) => {
+            release(socket, path, say).ok();
+            Err(why)
+        }
     }
 }
 
@@ -57,13 +75,14 @@ enum Ending {
     Over,
     Canceled,
     Lost(String),
+    /// Error after which the link may be open or closed.
+    Unknown(Error),
 }
 
-/// Opens the link for the time of the path.
-fn offer<'a>(
+/// Returns the link with the time of the path, if the link has no capacity at other times.
+fn find<'a>(
     path: &PathView,
     (scheduler, name): (&Client, &'a str),
-    say: impl Fn(&str),
 ) -> Result<LeasedLink<'a>, Error> {
     let rates = path.steps.iter().map(|step| step.rate_bps);
     let lowest = rates.min().and_then(Rate::from_bps);
@@ -95,11 +114,6 @@ fn offer<'a>(
     if !of_link.any(|outage| link.end < outage.till) {
         return Err(Fault::OpenLink(name.to_owned()).into());
     }
-    patiently(|| leased_link::open(scheduler, &link)).map_err(failed)?;
-    say(&format!(
-        "link {name} has the capacity of the path from {} to {}",
-        link.start, link.end
-    ));
     Ok(link)
 }
 
