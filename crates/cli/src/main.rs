@@ -30,6 +30,8 @@ mod stream;
 mod sums;
 mod wrap;
 
+use std::env;
+use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
@@ -48,12 +50,14 @@ use crate::output::print;
 fn main() -> ExitCode {
     complete::answer();
     heap::retain_freed_memory();
-    let config = match Config::load(&help::command()) {
+    let grammar = help::command();
+    let config = match Config::load(&grammar) {
         Ok(config) => config,
         Err(error) => return unset(&error),
     };
-    let grammar = config.apply(help::command());
-    let matches = grammar.clone().try_get_matches();
+    // the program ends soon, so the memory of all options is not worth the time to free it
+    let mut grammar = ManuallyDrop::new(config.apply(grammar));
+    let matches = grammar.try_get_matches_from_mut(env::args_os());
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) if !error.use_stderr() => return shown(error.print()),
@@ -75,7 +79,7 @@ fn main() -> ExitCode {
     if let Err(error) = catch(command) {
         print::say(&format!("lighthaul: signals cannot be caught: {error}"));
     }
-    let done = caught("command", || run(command, &config, &grammar));
+    let done = caught("command", || run(command, &config));
     let done = match (done, print::unprinted()) {
         (Ok(0), Some(error)) => Err(error),
         (Err(_), None) if print::has_no_reader() => Ok(0),
@@ -135,7 +139,7 @@ fn unset(error: &Error) -> ExitCode {
 }
 
 /// Runs the command and returns the exit status.
-fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8, Error> {
+fn run(command: &Command, config: &Config) -> Result<u8, Error> {
     match command {
         Command::Cp(args) => Ok(copy::run::run(args)),
         Command::Stream(args) => stream::run::run(args).map(|()| 0),
@@ -171,7 +175,7 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
         Command::Man(args) => manual::man(args).map(|()| 0),
         Command::Forward(args) => forward(args.port).map(|()| 0),
         Command::Config(args) => {
-            config.show(grammar, args.all);
+            config.show(&config.apply(help::command()), args.all);
             Ok(0)
         }
         Command::Wrap(args) => Ok(wrap::run(args)),

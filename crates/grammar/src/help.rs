@@ -13,13 +13,7 @@ pub fn command() -> Command {
 }
 
 /// Completes the help of a command and of its subcommands.
-#[expect(
-    clippy::needless_collect,
-    reason = "the names must be copied, since the command is changed afterwards"
-)]
 fn complete(command: Command) -> Command {
-    let subcommands = command.get_subcommands().map(Command::get_name);
-    let subcommands: Vec<String> = subcommands.map(str::to_owned).collect();
     let has_more = command.get_arguments().any(Arg::is_hide_short_help_set);
     let has_groups = command
         .get_arguments()
@@ -47,9 +41,8 @@ fn complete(command: Command) -> Command {
         let long = long.unwrap_or_else(|| SETTINGS.into());
         command = command.after_help(MORE).after_long_help(long);
     }
-    subcommands.into_iter().fold(command, |command, name| {
-        command.mut_subcommand(name, complete)
-    })
+    // the help of one command at most is printed
+    command.mut_subcommands(|sub| sub.defer(complete))
 }
 
 /// Moves the values of an option and its environment variable to the text that only `--help` shows.
