@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::rc::Rc;
 use std::time::Duration;
 
 use lighthaul_base::trc::{Step, Trc};
@@ -91,9 +92,10 @@ struct Node {
 #[derive(Clone)]
 pub(crate) struct State {
     now: Instant,
-    nodes: Vec<Node>,
+    /// Shared with the states before, since an event changes one of them.
+    nodes: [Rc<Node>; 3],
     /// Sender, receiver and octets of each message, in order.
-    messages: Vec<(DomainId, DomainId, Vec<u8>)>,
+    messages: Vec<(DomainId, DomainId, Rc<[u8]>)>,
     /// For each request: reported as committed, any outcome, source crashed.
     reports: [(bool, bool, bool); 2],
     budget: Budget,
@@ -183,13 +185,15 @@ fn topology() -> Topology {
 
 impl State {
     pub(crate) fn new(scene: &Scene, budget: Budget) -> Self {
-        let node = |me| Node {
-            domain: Domain::new(scene.config(me), topology(), scene.resources(me), 1),
-            store: BTreeMap::new(),
+        let node = |me| {
+            Rc::new(Node {
+                domain: Domain::new(scene.config(me), topology(), scene.resources(me), 1),
+                store: BTreeMap::new(),
+            })
         };
         let mut state = Self {
             now: BEGIN,
-            nodes: (0..3).map(node).collect(),
+            nodes: [0, 1, 2].map(node),
             messages: Vec::new(),
             reports: [(false, false, false); 2],
             budget,
@@ -206,13 +210,17 @@ impl State {
                 attempt: 0,
                 leg: 0,
             };
-            let domain = &mut state.nodes[me as usize].domain;
+            let domain = &mut state.node(me as usize).domain;
             domain
                 .reserve(BEGIN, key, parts, (scene.vector.clone(), Duration::ZERO))
                 .unwrap();
             state.drain(me as usize, true);
         }
         state
+    }
+
+    fn node(&mut self, nth: usize) -> &mut Node {
+        Rc::make_mut(&mut self.nodes[nth])
     }
 
     /// Returns a hash of everything that determines the future.
@@ -317,20 +325,20 @@ impl State {
         if !is_kept {
             self.messages.remove(nth);
         }
-        let domain = &mut self.nodes[to.0 as usize].domain;
-        domain.handle_message(self.now, from, message);
+        let now = self.now;
+        let domain = &mut self.node(to.0 as usize).domain;
+        domain.handle_message(now, from, message);
         to.0 as usize
     }
 
     fn timeout(&mut self, nth: usize) {
-        let domain = &mut self.nodes[nth].domain;
-        let at = domain.poll_timeout().unwrap();
+        let at = self.nodes[nth].domain.poll_timeout().unwrap();
         assert!(at >= self.now, "a timer is overdue");
         if at > self.now && !self.messages.is_empty() {
             self.budget.delays -= 1;
         }
         self.now = at;
-        domain.handle_timeout(at);
+        self.node(nth).domain.handle_timeout(at);
     }
 
     fn crash(&mut self, scene: &Scene, nth: usize) {
@@ -341,25 +349,26 @@ impl State {
         }
         let parts = (scene.config(me), Topology::default(), scene.resources(me));
         let records = self.nodes[nth].store.values().cloned().map(Record::Put);
-        self.nodes[nth].domain = Domain::restore(parts, 1, records, self.now);
+        let restored = Domain::restore(parts, 1, records, self.now);
+        self.node(nth).domain = restored;
         self.drain(nth, true);
     }
 
     /// Carries out the outputs of a domain. Without `is_alive`, only records reach the store.
     fn drain(&mut self, nth: usize, is_alive: bool) {
-        while let Some(output) = self.nodes[nth].domain.poll_output() {
+        while let Some(output) = self.node(nth).domain.poll_output() {
             match output {
                 Output::Persist { sequence, record } => {
-                    record.apply(&mut self.nodes[nth].store);
+                    record.apply(&mut self.node(nth).store);
                     if is_alive {
-                        self.nodes[nth].domain.handle_persisted(sequence);
+                        self.node(nth).domain.handle_persisted(sequence);
                     }
                 }
                 Output::Send { to, message } if is_alive => {
                     // the age of a message does not matter here
                     let sent = BEGIN;
                     let octets = Message { sent, ..message }.encode();
-                    self.messages.push((DomainId(nth as u32), to, octets));
+                    self.messages.push((DomainId(nth as u32), to, octets.into()));
                 }
                 Output::Outcome { id, outcome } if is_alive => self.report(id, &outcome),
                 Output::Send { .. }
