@@ -1,4 +1,6 @@
-//! Exclusive turns for tests that measure time, and shared ones for tests that load the processors.
+//! Turns of tests on this host: exclusive ones for tests that measure, shared ones for tests that load the processors.
+//!
+//! A test that measures but mostly waits takes a quiet turn, beside others of this kind.
 
 use std::env;
 use std::fs::{File, OpenOptions};
@@ -9,7 +11,8 @@ use std::thread;
 /// Turn of a test on this host, across all processes. It ends when the value is dropped.
 #[derive(Debug)]
 pub struct Turn {
-    place: File,
+    /// Held locks: that of busy tests, that of quiet ones, or both.
+    places: Vec<File>,
 }
 
 impl Turn {
@@ -21,40 +24,82 @@ impl Turn {
     /// Panics if the test is not below a module `alone`: `scripts/test` runs those after all others,
     /// which would wait for it.
     pub fn alone() -> Self {
-        let thread = thread::current();
-        let name = thread.name().unwrap_or_default();
-        // the name of a thread that a test started says nothing
-        let is_test = name.contains("::");
-        assert!(
-            !is_test || name.contains("alone::"),
-            "the test {name} measures; move it below a module `alone`"
-        );
-        Self::take(File::lock)
+        assert_below("alone");
+        Self::take(|| vec![exclusive(BUSY), exclusive(QUIET)])
     }
 
-    /// Waits until no test runs alone. For a test whose result does not depend on the host's load.
+    /// Waits until only tests with quiet turns run, and blocks all others. For a test that measures
+    /// rates or delays, mostly waits, and is not disturbed by others of this kind.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the test is not below a module `quiet`, which `scripts/test` runs after busy tests.
+    pub fn quiet() -> Self {
+        assert_below("quiet");
+        Self::take(|| {
+            drop(Self::of(exclusive(BUSY)));
+            vec![shared(QUIET)]
+        })
+    }
+
+    /// Waits until no test runs that measures. For a test whose result does not depend on the host's load.
     pub fn beside_others() -> Self {
-        Self::take(File::lock_shared)
+        Self::take(|| {
+            drop(Self::of(exclusive(QUIET)));
+            vec![shared(BUSY)]
+        })
     }
 
     /// Takes a turn. All tests pass the gate one by one, so that a test that must run alone is not
-    /// starved.
-    fn take(lock: fn(&File) -> io::Result<()>) -> Self {
-        let gate = Self {
-            place: open("turn.gate"),
-        };
-        locked(File::lock(&gate.place));
-        let place = open("turn");
-        locked(lock(&place));
-        Self { place }
+    /// starved, and no busy test comes between two steps of `lock`.
+    fn take(lock: impl FnOnce() -> Vec<File>) -> Self {
+        let _gate = Self::of(exclusive("turn.gate"));
+        Self { places: lock() }
+    }
+
+    fn of(place: File) -> Self {
+        Self {
+            places: vec![place],
+        }
     }
 }
 
 impl Drop for Turn {
     /// Unlocks explicitly, since a child process may have the file open.
     fn drop(&mut self) {
-        locked(self.place.unlock());
+        for place in &self.places {
+            locked(place.unlock());
+        }
     }
+}
+
+/// Lock of tests that run beside others.
+const BUSY: &str = "turn.busy";
+/// Lock of quiet tests.
+const QUIET: &str = "turn.quiet";
+
+/// Checks that the test is below a module with this name.
+fn assert_below(module: &str) {
+    let thread = thread::current();
+    let name = thread.name().unwrap_or_default();
+    // the name of a thread that a test started says nothing
+    let is_test = name.contains("::");
+    assert!(
+        !is_test || name.contains(&format!("{module}::")),
+        "the test {name} measures; move it below a module `{module}`"
+    );
+}
+
+fn exclusive(name: &str) -> File {
+    let place = open(name);
+    locked(place.lock());
+    place
+}
+
+fn shared(name: &str) -> File {
+    let place = open(name);
+    locked(place.lock_shared());
+    place
 }
 
 /// Opens a lock file beside the test binaries, one per build.

@@ -7,12 +7,15 @@ mod agent;
 /// Tests that measure, each alone on the host. `make test` runs them after all others.
 mod alone {
     mod many;
-    mod rates;
     mod vectors;
 }
 mod changes;
 mod conformance;
 mod kill;
+/// Tests that measure and mostly wait, few at a time. `make test` runs them after busy tests.
+mod quiet {
+    mod rates;
+}
 mod shaper;
 mod testbed;
 mod traffic;

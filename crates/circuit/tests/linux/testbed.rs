@@ -32,6 +32,11 @@ impl Testbed {
         Self::start_in(test, Turn::alone)
     }
 
+    /// Creates the hosts while only quiet tests run, or skips the test.
+    pub(crate) fn quiet(test: &str) -> Option<Self> {
+        Self::start_in(test, Turn::quiet)
+    }
+
     fn start_in(test: &str, turn: fn() -> Turn) -> Option<Self> {
         if lacks(
             test,

@@ -4,11 +4,11 @@
 #![expect(clippy::unwrap_in_result, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
-/// Tests that measure, each alone on the host. `make test` runs them after all others.
-mod alone {
-    mod traffic;
-}
 mod conformance;
 mod flows;
 mod proxy;
+/// Tests that measure and mostly wait, few at a time. `make test` runs them after busy tests.
+mod quiet {
+    mod traffic;
+}
 mod testbed;

@@ -33,9 +33,9 @@ impl Testbed {
         Self::start_in(test, Turn::beside_others)
     }
 
-    /// Starts the switch while no other test runs, for a test that measures rates, or skips the test.
-    pub(crate) fn alone(test: &str) -> Option<Self> {
-        Self::start_in(test, Turn::alone)
+    /// Starts the switch while only quiet tests run, for a test that measures rates, or skips the test.
+    pub(crate) fn quiet(test: &str) -> Option<Self> {
+        Self::start_in(test, Turn::quiet)
     }
 
     fn start_in(test: &str, turn: fn() -> Turn) -> Option<Self> {

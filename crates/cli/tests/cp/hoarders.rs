@@ -383,13 +383,13 @@ fn ticks_without_files(id: u32, port: u16) -> u64 {
     spent
 }
 
-/// Tests that measure processor time.
-mod alone {
+/// Tests that measure processor time of an idle process.
+mod quiet {
     use super::*;
 
     #[test]
     fn daemon_without_file_descriptors_keeps_running_idle() {
-        let _turn = Turn::alone();
+        let _turn = Turn::quiet();
         let mut far = Far::start("no-files", &[]);
         // it has begun to accept connections
         assert_honest_copies(&far);
@@ -404,7 +404,7 @@ mod alone {
 
     #[test]
     fn scheduler_without_file_descriptors_keeps_running_idle() {
-        let _turn = Turn::alone();
+        let _turn = Turn::quiet();
         let mut booking = Booking::start("no-files-to-book", &["--no-tls"]);
         let ada = booking.token("ada", "user");
         booking.run(&ada, &["calendar"]).assert_succeeded();

@@ -6,9 +6,12 @@
 mod alone {
     pub(crate) mod attacks;
     mod auto;
+    mod pipelining;
+}
+/// Tests that measure and mostly wait, few at a time. `make test` runs them after busy tests.
+mod quiet {
     mod circuits;
     mod course;
-    mod pipelining;
     mod round_trips;
 }
 mod backups;

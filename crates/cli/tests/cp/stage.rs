@@ -1,4 +1,4 @@
-//! Labs of tests: several at a time, or one alone for a test that measures rates.
+//! Labs of tests: several at a time, or few for a test that measures rates.
 
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, available};
@@ -18,9 +18,9 @@ impl Stage {
         Self::start(test, &hosts(properties))
     }
 
-    /// Does the same while no other lab runs, for a test that measures rates or times.
-    pub(crate) fn pair_alone(test: &str, properties: &str) -> Option<Self> {
-        Self::start_in(test, &hosts(properties), Turn::alone)
+    /// Does the same while only quiet tests run, for a test that measures rates or times.
+    pub(crate) fn pair_quiet(test: &str, properties: &str) -> Option<Self> {
+        Self::start_in(test, &hosts(properties), Turn::quiet)
     }
 
     /// Returns the lab that `description` describes, or `None` if no lab is possible here.
@@ -28,7 +28,8 @@ impl Stage {
         Self::start_in(test, description, Turn::beside_others)
     }
 
-    fn start_in(test: &str, description: &str, turn: fn() -> Turn) -> Option<Self> {
+    /// Does the same with a turn of this kind.
+    pub(crate) fn start_in(test: &str, description: &str, turn: fn() -> Turn) -> Option<Self> {
         if is_skipped(test) {
             return None;
         }

@@ -18,7 +18,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lighthaul_io::host::wait::pause;
-use lighthaul_testkit::lacks_tool;
+use lighthaul_testkit::{Turn, lacks_tool};
 use serde_json::Value;
 
 use crate::emulator::{Emulator, Vendor};
@@ -47,11 +47,20 @@ pub(crate) struct Gate {
 impl Domains {
     /// Starts everything, or returns `None` if this machine allows no lab.
     pub(crate) fn start(name: &str) -> Option<Self> {
+        Self::start_in(name, Turn::beside_others)
+    }
+
+    /// Does the same while only quiet tests run.
+    pub(crate) fn start_quiet(name: &str) -> Option<Self> {
+        Self::start_in(name, Turn::quiet)
+    }
+
+    fn start_in(name: &str, turn: fn() -> Turn) -> Option<Self> {
         if lacks_tool(name, "jq") || lacks_tool(name, "tc") {
             return None;
         }
         let beside = CHAIN.map(|host| MANAGEMENT.replace("HOST", host));
-        let stage = Stage::start(name, &(LAB.to_owned() + &beside.concat()))?;
+        let stage = Stage::start_in(name, &(LAB.to_owned() + &beside.concat()), turn)?;
         route(&stage);
         let switch = stage
             .lab

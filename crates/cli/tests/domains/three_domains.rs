@@ -59,13 +59,14 @@ fn copy_crosses_three_domains_one_of_which_is_killed() {
 }
 
 /// Copies that must keep up with the time of their path.
-mod alone {
+mod quiet {
     use super::*;
 
     /// A second path between the same ports changes the rate of their circuit twice, at each of three devices.
     #[test]
     fn packets_of_a_copy_cross_the_boundaries_of_ranges() {
-        let Some(domains) = Domains::start("packets_of_a_copy_cross_the_boundaries_of_ranges")
+        let Some(domains) =
+            Domains::start_quiet("packets_of_a_copy_cross_the_boundaries_of_ranges")
         else {
             return;
         };
@@ -109,7 +110,8 @@ mod alone {
     /// No packet passes from `a` to `b` before the copy has its path.
     #[test]
     fn copy_books_its_own_path_and_releases_it() {
-        let Some(mut domains) = Domains::start("copy_books_its_own_path_and_releases_it") else {
+        let Some(mut domains) = Domains::start_quiet("copy_books_its_own_path_and_releases_it")
+        else {
             return;
         };
         let memory = InMemory::new();

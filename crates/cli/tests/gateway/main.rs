@@ -2,10 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
-/// Tests that measure, each alone on the host. `make test` runs them after all others.
-mod alone {
-    mod restarts;
-}
 mod booked;
 mod copies;
 mod corruption;
@@ -16,6 +12,10 @@ mod outages;
 mod pair;
 mod path_failover;
 mod programs;
+/// Tests that measure and mostly wait, few at a time. `make test` runs them after busy tests.
+mod quiet {
+    mod restarts;
+}
 mod refusals;
 mod resets;
 #[expect(dead_code, reason = "tests of copies use the rest")]

@@ -53,9 +53,9 @@ impl Pair {
         Some(Self::start_on(stage, Scratch::new(name), ingress, egress))
     }
 
-    /// Starts a pair while no other lab runs, for a test that measures times.
-    pub(crate) fn start_alone(name: &str, ingress: &[&str], egress: &[&str]) -> Option<Self> {
-        let stage = Stage::pair_alone(name, PATH)?;
+    /// Starts a pair while only quiet tests run, for a test that measures times.
+    pub(crate) fn start_quiet(name: &str, ingress: &[&str], egress: &[&str]) -> Option<Self> {
+        let stage = Stage::pair_quiet(name, PATH)?;
         Some(Self::start_on(stage, Scratch::new(name), ingress, egress))
     }
 

@@ -14,13 +14,13 @@ use crate::status::shown;
 use lighthaul_testkit::allowance;
 
 /// A test that measures the time until a revoked right has its effect.
-mod alone {
+mod quiet {
     use super::*;
 
     #[test]
     fn revoked_gateway_right_ends_sessions() {
         let name = "revoked_gateway_right_ends_sessions";
-        let Some(mut pair) = Pair::start_alone(name, &[], &[]) else {
+        let Some(mut pair) = Pair::start_quiet(name, &[], &[]) else {
             return;
         };
         let mut ends = pair.session();

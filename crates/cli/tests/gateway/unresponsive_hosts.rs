@@ -154,7 +154,7 @@ const SLOW: usize = 4;
 const MANY: usize = 500;
 
 /// A test that measures how much readers that do not read delay others.
-mod alone {
+mod quiet {
     use super::*;
 
     #[test]
@@ -162,7 +162,7 @@ mod alone {
         let name = "stalled_reader_uses_bounded_memory_and_delays_no_other";
         // a link takes half
         let memory = ["--memory", "64MiB"];
-        let Some(pair) = Pair::start_alone(name, &memory, &memory) else {
+        let Some(pair) = Pair::start_quiet(name, &memory, &memory) else {
             return;
         };
         let alone = least_time_to_hear(&pair);

@@ -5,8 +5,11 @@
 /// Tests that measure, each alone on the host. `make test` runs them after all others.
 mod alone {
     mod accuracy;
-    mod contest;
 }
 mod processes;
+/// Tests that measure and mostly wait, few at a time. `make test` runs them after busy tests.
+mod quiet {
+    mod contest;
+}
 mod start;
 mod traffic;

@@ -368,7 +368,8 @@ impl State {
                     // the age of a message does not matter here
                     let sent = BEGIN;
                     let octets = Message { sent, ..message }.encode();
-                    self.messages.push((DomainId(nth as u32), to, octets.into()));
+                    self.messages
+                        .push((DomainId(nth as u32), to, octets.into()));
                 }
                 Output::Outcome { id, outcome } if is_alive => self.report(id, &outcome),
                 Output::Send { .. }

@@ -8,7 +8,7 @@ const GOODPUT: std::ops::Range<f64> = 0.87..0.97;
 
 #[test]
 fn circuits_have_their_rates_in_addition_to_other_traffic() {
-    let Some(testbed) = Testbed::alone("circuits_have_their_rates_in_addition_to_other_traffic")
+    let Some(testbed) = Testbed::quiet("circuits_have_their_rates_in_addition_to_other_traffic")
     else {
         return;
     };
@@ -33,7 +33,7 @@ fn circuits_have_their_rates_in_addition_to_other_traffic() {
 
 #[test]
 fn packets_of_a_closed_circuit_are_sent_as_other_traffic() {
-    let Some(testbed) = Testbed::alone("packets_of_a_closed_circuit_are_sent_as_other_traffic")
+    let Some(testbed) = Testbed::quiet("packets_of_a_closed_circuit_are_sent_as_other_traffic")
     else {
         return;
     };

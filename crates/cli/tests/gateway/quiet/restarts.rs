@@ -27,7 +27,7 @@ const SETTLED: Duration = Duration::from_millis(2_120);
 #[test]
 fn sixty_four_gateways_reconnect_to_a_restarted_egress() {
     let name = "sixty_four_gateways_reconnect_to_a_restarted_egress";
-    let Some(stage) = Stage::pair_alone(name, "rate = \"1Gb/s\"\nrtt = \"40ms\"") else {
+    let Some(stage) = Stage::pair_quiet(name, "rate = \"1Gb/s\"\nrtt = \"40ms\"") else {
         return;
     };
     let scratch = Scratch::new(name);

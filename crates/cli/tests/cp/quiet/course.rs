@@ -15,7 +15,7 @@ fn by_tcp(pull: bool) -> Option<(Far, Running)> {
     for nth in 0..ATTEMPTS {
         let name = format!("course-{pull}-{nth}");
         let link = "rate = \"200Mb/s\"\nrtt = \"2ms\"\nqueue = \"1MB\"";
-        let stage = Stage::pair_alone(&name, link)?;
+        let stage = Stage::pair_quiet(&name, link)?;
         for host in ["a", "b"] {
             // BBR does not care about single losses
             let words = ["sysctl", "-q", "-w", "net.ipv4.tcp_congestion_control=reno"];

@@ -23,7 +23,7 @@ struct Shaped {
 
 impl Shaped {
     fn start(name: &str) -> Option<Self> {
-        let stage = Stage::pair_alone(name, "kind = \"veth\"\nsegment = true")?;
+        let stage = Stage::pair_quiet(name, "kind = \"veth\"\nsegment = true")?;
         let far = Far::start_on(name, stage);
         let near = &far.near;
         let topology = near.at("network.toml");

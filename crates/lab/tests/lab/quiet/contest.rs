@@ -17,7 +17,7 @@ fn machines_and_tcp_share_a_link() {
     if is_skipped("machines_and_tcp_share_a_link") {
         return;
     }
-    let _turn = Turn::alone();
+    let _turn = Turn::quiet();
     let link = SharedLink {
         rate: Rate::from_mbps(20),
         rtt: Duration::from_millis(10),
@@ -46,7 +46,7 @@ fn small_transfers_and_trials_have_plausible_results() {
     if is_skipped("small_transfers_and_trials_have_plausible_results") {
         return;
     }
-    let _turn = Turn::alone();
+    let _turn = Turn::quiet();
     // TCP has 70 packets for 100 kB, and sends 10, 20 and 40 of them in three round trips. One more is for the
     // handshake, so no transfer takes less than 4 x 20 ms. The 5 x 70 packets of 1500 B take 42 ms at 100 Mb/s. So a
     // transfer that waits for all others takes 122 ms. Twice the least time would be a fault.

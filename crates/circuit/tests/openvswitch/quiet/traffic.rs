@@ -92,7 +92,7 @@ fn connect(testbed: &Testbed, port: u16) -> (UdpSocket, UdpSocket) {
 
 #[test]
 fn meter_limits_the_packets_of_its_circuit_only() {
-    let Some(testbed) = Testbed::alone("meter_limits_the_packets_of_its_circuit_only") else {
+    let Some(testbed) = Testbed::quiet("meter_limits_the_packets_of_its_circuit_only") else {
         return;
     };
     let mut driver = testbed.driver("br0.mgmt", "").unwrap();
@@ -123,7 +123,7 @@ fn meter_limits_the_packets_of_its_circuit_only() {
 
 #[test]
 fn rates_change_without_a_lost_packet() {
-    let Some(testbed) = Testbed::alone("rates_change_without_a_lost_packet") else {
+    let Some(testbed) = Testbed::quiet("rates_change_without_a_lost_packet") else {
         return;
     };
     let mut driver = testbed.driver("br0.mgmt", "").unwrap();

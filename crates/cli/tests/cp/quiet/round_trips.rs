@@ -36,7 +36,7 @@ fn assert_trips(far: &Far, trips: u128, command: impl Fn() -> Command, undo: imp
 #[test]
 fn small_copies_and_lists_take_three_round_trips() {
     let name = "round-trips";
-    let Some(stage) = Stage::pair_alone(name, "rate = \"1Gb/s\"\nrtt = \"500ms\"") else {
+    let Some(stage) = Stage::pair_quiet(name, "rate = \"1Gb/s\"\nrtt = \"500ms\"") else {
         return;
     };
     let far = Far::start_on(name, stage);
@@ -84,7 +84,7 @@ fn small_copies_and_lists_take_three_round_trips() {
 
 #[test]
 fn little_data_need_no_datagrams() {
-    let _turn = Turn::alone();
+    let _turn = Turn::quiet();
     let far = Far::start("little", &[]);
     let tree = far.near.folder("tree");
     for nth in 0..100 {
