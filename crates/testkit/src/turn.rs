@@ -50,8 +50,8 @@ impl Turn {
         })
     }
 
-    /// Takes a turn. All tests pass the gate one by one, so that a test that must run alone is not
-    /// starved, and no busy test comes between two steps of `lock`.
+    /// Takes a turn. All tests pass the gate one by one. So a test that must run alone is not starved,
+    /// and no busy test comes between two steps of `lock`.
     fn take(lock: impl FnOnce() -> Vec<File>) -> Self {
         let _gate = Self::of(exclusive("turn.gate"));
         Self { places: lock() }
