@@ -87,7 +87,7 @@ fn endless_warnings_wait_for_the_observer() {
     let _turn = turn();
     let folder = folder("warnings");
     let error = hear(&folder, |_, list| {
-        for _ in 0..200_000 {
+        for _ in 0..120_000 {
             say(
                 list,
                 &Listing::Skipped {

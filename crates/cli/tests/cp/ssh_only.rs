@@ -391,7 +391,7 @@ fn copy_resumes_by_itself_if_an_ssh_process_dies() {
         let Some(ssh) = Sshd::start_on("ssh-killed", stage, Setup::default()) else {
             return;
         };
-        let file = ssh.near.file("x", 30_000_000);
+        let file = ssh.near.file("x", 12_000_000);
         let paths = [file.to_str().unwrap(), &ssh.place("x")];
         let mut copy = Running::start(ssh.copy(&ssh.ssh(), &["--json"], &paths));
         copy.prints("\"start\"");
