@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lighthaul_io::control::{Frame, Stream};
+use lighthaul_io::host::cancellation::Cancellation;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error, caught};
@@ -16,14 +17,30 @@ use crate::work::Work;
 pub const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// State that the threads of a transfer share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ThreadGroup {
     stopped: AtomicBool,
     failure: Mutex<Option<Error>>,
     /// Counter of the work that this side does.
     pub work: Arc<Work>,
+    /// Request to stop the transfer.
+    cancellation: Cancellation,
     #[cfg(feature = "broken-parts")]
     broken: crate::broken_part::BrokenPart,
+}
+
+impl Default for ThreadGroup {
+    /// Returns the state of a transfer that this thread's cancellation stops.
+    fn default() -> Self {
+        Self {
+            stopped: AtomicBool::default(),
+            failure: Mutex::default(),
+            work: Arc::default(),
+            cancellation: Cancellation::current(),
+            #[cfg(feature = "broken-parts")]
+            broken: crate::broken_part::BrokenPart::default(),
+        }
+    }
 }
 
 impl ThreadGroup {
@@ -63,17 +80,19 @@ impl ThreadGroup {
 
     /// Runs `work`, a part of the transfer with this name. Stops all threads if it fails or panics.
     pub fn run(&self, name: &str, work: impl FnOnce() -> Result<(), Error>) {
-        let done = caught(name, || {
-            #[cfg(feature = "broken-parts")]
-            self.broken.panic_in(name);
-            work()
-        });
-        if let Err(error) = done {
-            // a thread that was stopped does not know the reason
-            if !self.stopped.load(Relaxed) {
-                self.fail(error);
+        self.cancellation.clone().cover(|| {
+            let done = caught(name, || {
+                #[cfg(feature = "broken-parts")]
+                self.broken.panic_in(name);
+                work()
+            });
+            if let Err(error) = done {
+                // a thread that was stopped does not know the reason
+                if !self.stopped.load(Relaxed) {
+                    self.fail(error);
+                }
             }
-        }
+        });
     }
 
     /// Sends a message of these octets on `stream` once there is room for it. A peer that reads nothing blocks the

@@ -1,4 +1,4 @@
-//! Floor 10: the command line with its commands, options and the parsers of their values.
+//! Floor 11: the command line with its commands, options and the parsers of their values.
 //!
 //! It has no settings and does no work: `lighthaul-cli` turns options into settings of the crates below.
 //!

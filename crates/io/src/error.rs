@@ -34,8 +34,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Creates an error of the operating system. `what` is the beginning of its message: "cannot
-    /// receive datagrams".
+    /// Creates an error of the operating system. `what` is the beginning of its message: "cannot receive datagrams".
     pub fn world(what: impl Into<String>, source: io::Error) -> Self {
         Self::World {
             what: what.into(),

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_io::control::{Control, QueueLimit};
+use lighthaul_io::host::cancellation::Cancellation;
 use lighthaul_io::host::wait::pause;
 use lighthaul_proto::stripe::width::NEAR;
 
@@ -86,9 +87,10 @@ fn call(dialog: &Dialog<'_>, count: u8) -> Result<Vec<Session>, Error> {
             Ok(joined)
         };
         let thread = thread::Builder::new().name("join".into());
+        let work = Cancellation::current();
         let spawned = thread.spawn(move || {
             // a caller that stopped waiting has enough connections
-            answered.send((number, attempt())).ok();
+            answered.send((number, work.cover(attempt))).ok();
         });
         if spawned.is_err() {
             break;

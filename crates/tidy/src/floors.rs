@@ -59,7 +59,10 @@ fn check_crate(folder: &str, file: &Source, shared: &Dependencies, faults: &mut 
             return;
         }
     };
-    let name = format!("{PREFIX}{folder}");
+    let name = match folder {
+        FACE => FACE.to_owned(),
+        _ => format!("{PREFIX}{folder}"),
+    };
     if manifest.package.name != name {
         fault(format!(
             "the package must be named {name}, not {}",
@@ -67,7 +70,7 @@ fn check_crate(folder: &str, file: &Source, shared: &Dependencies, faults: &mut 
         ));
     }
     let (used, used_by_tests) = manifest.packages(shared);
-    for other in used.iter().filter_map(|name| name.strip_prefix(PREFIX)) {
+    for other in used.iter().filter_map(|name| folder_of(name)) {
         if floor_of(other) >= floor {
             fault(format!(
                 "{folder} (floor {floor}) may not use {other} (floor {}): only lower floors",
@@ -76,7 +79,7 @@ fn check_crate(folder: &str, file: &Source, shared: &Dependencies, faults: &mut 
         }
     }
     let used_by_tests = used_by_tests.iter();
-    for other in used_by_tests.filter_map(|name| name.strip_prefix(PREFIX)) {
+    for other in used_by_tests.filter_map(|name| folder_of(name)) {
         if floor_of(other) > floor {
             fault(format!(
                 "tests of {folder} (floor {floor}) may not use {other}, which is on a higher floor"
@@ -108,6 +111,14 @@ fn package<'a>(name: &'a str, about: &'a toml::Value, shared: &'a Dependencies) 
     renamed(about)
         .or_else(|| shared.and_then(renamed))
         .unwrap_or(name)
+}
+
+/// Returns the directory of a package of this workspace.
+fn folder_of(name: &str) -> Option<&str> {
+    match name {
+        FACE => Some(FACE),
+        _ => name.strip_prefix(PREFIX),
+    }
 }
 
 fn floor_of(folder: &str) -> u8 {
@@ -183,7 +194,7 @@ const WORKSPACE: &str = "Cargo.toml";
 ///
 /// Floor 0 uses no crate of ours: the library that runs in other programs, the tests' toolkit, and
 /// the types that all share. The tasks of `xtask` may use all crates.
-const FLOORS: [(u8, &[&str]); 13] = [
+const FLOORS: [(u8, &[&str]); 14] = [
     (0, &["wrap", "testkit", "tidy", "base"]),
     (1, &["parts", "plot", "launch"]),
     (2, &["proto", "slabs", "calendar", "sim", "io"]),
@@ -202,10 +213,14 @@ const FLOORS: [(u8, &[&str]); 13] = [
     (7, &["booking-figures", "daemon"]),
     (8, &["remote", "bench"]),
     (9, &["service"]),
-    (10, &["grammar"]),
-    (11, &["cli"]),
-    (12, &["xtask"]),
+    (10, &["lighthaul"]),
+    (11, &["grammar"]),
+    (12, &["cli"]),
+    (13, &["xtask"]),
 ];
+
+/// Crate that programs of others use: its name is that of the project.
+const FACE: &str = "lighthaul";
 
 /// Crates without clocks, sockets, files and own randomness.
 const PURE: [&str; 8] = [
@@ -276,6 +291,15 @@ mod tests {
         assert_eq!(faults("io", "[package]\nname = \"net\"\n").len(), 1);
         assert!(faults("attic", "[package]\nname = \"lighthaul-attic\"\n")[0].contains("no floor"));
         assert!(faults("io", "[package")[0].contains("cannot be parsed"));
+    }
+
+    #[test]
+    fn face_has_the_name_of_the_project_and_a_floor() {
+        let manifest = "[package]\nname = \"lighthaul\"\n";
+        assert_eq!(faults("lighthaul", manifest), Vec::<String>::new());
+        let manifest =
+            "[package]\nname = \"lighthaul-io\"\n[dependencies]\nlighthaul.workspace = true\n";
+        assert!(faults("io", manifest)[0].contains("may not use lighthaul"));
     }
 
     #[test]

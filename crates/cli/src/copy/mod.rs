@@ -9,21 +9,31 @@
 
 pub(crate) mod run;
 
+#[path = "../../../lighthaul/src/copy/attempts.rs"]
 mod attempts;
 mod changes;
+#[path = "../../../lighthaul/src/copy/circuit.rs"]
 mod circuit;
 mod confirm;
+#[path = "../../../lighthaul/src/copy/endpoints.rs"]
 mod endpoints;
+#[path = "../../../lighthaul/src/copy/estimate.rs"]
 mod estimate;
 mod failures;
+#[path = "../../../lighthaul/src/copy/gateway.rs"]
 mod gateway;
+#[path = "../../../lighthaul/src/copy/lightpath.rs"]
 mod lightpath;
 mod options;
 mod plan;
 mod printer;
 mod progress;
+#[path = "../../../lighthaul/src/copy/retry.rs"]
 mod retry;
 mod summary;
+#[path = "../../../lighthaul/src/copy/third_party.rs"]
 mod third_party;
+#[path = "../../../lighthaul/src/copy/transfer.rs"]
 mod transfer;
+#[path = "../../../lighthaul/src/copy/vector.rs"]
 mod vector;

@@ -77,8 +77,7 @@ impl Control {
         self.shared.waker.raise();
     }
 
-    /// Keeps `attachment` until the connection has released its memory, thread and descriptors, and then
-    /// drops it.
+    /// Keeps `attachment` until the connection has released its memory, thread and descriptors, and then drops it.
     pub fn attach(&self, attachment: impl Any + Send + Sync) {
         self.shared
             .lock()

@@ -30,8 +30,7 @@ const LINGER: Duration = Duration::from_secs(5);
 /// Longest wait for the peer to close after this side, and most octets that are discarded meanwhile.
 const FAREWELL: Duration = Duration::from_secs(2);
 const DISCARDED_MAX: usize = 64 << 20;
-/// Time without acknowledgments after which one of many connections is given up
-/// (`TCP_USER_TIMEOUT`).
+/// Time without acknowledgments after which one of many connections is given up (`TCP_USER_TIMEOUT`).
 const SILENCE_MILLIS: i32 = 10_000;
 /// Longest wait between checks of the end of `LINGER`.
 const LOOK: Duration = Duration::from_millis(50);
@@ -202,8 +201,7 @@ impl ConnectionThread {
         Ok(self.heard + silence_max + LOOK)
     }
 
-    /// Writes queued frames to TCP. Returns whether all are written, and whether reading must
-    /// pause.
+    /// Writes queued frames to TCP. Returns whether all are written, and whether reading must pause.
     fn write_out(&mut self) -> io::Result<(bool, bool)> {
         loop {
             while self.protection.wants_write() {
@@ -384,8 +382,7 @@ impl ConnectionThread {
         Ok(())
     }
 
-    /// Wakes the streams that have new frames. Called once per batch, since a wake-up costs more
-    /// than moving a frame.
+    /// Wakes the streams that have new frames. Called once per batch, since a wake-up costs more than moving a frame.
     fn tell(&mut self) {
         if self.unreported == 0 {
             return;

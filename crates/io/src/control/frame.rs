@@ -4,10 +4,9 @@
 //! | length: 4 | stream: 2 | flags: 1 | head length: 1 | head | body | tag: 16, if sealed |
 //! ```
 //!
-//! Numbers are in octets and big-endian. The length is that of head and body. Flag 1 marks a
-//! datagram, and flag 2 a frame that is all head, which may exceed 255 octets. [`Assembly`] joins
-//! the octets of a connection to [`Frame`]s. It allocates at most 64 KiB before octets arrive,
-//! whatever length a peer claims.
+//! Numbers are in octets and big-endian. The length is that of head and body. Flag 1 marks a datagram, and flag 2 a
+//! frame that is all head, which may exceed 255 octets. [`Assembly`] joins the octets of a connection to [`Frame`]s.
+//! It allocates at most 64 KiB before octets arrive, whatever length a peer claims.
 
 use std::io;
 
@@ -37,8 +36,7 @@ impl Frame {
         }
     }
 
-    /// Returns the bytes that a waiting frame counts for in a queue, at least the size of the
-    /// struct.
+    /// Returns the bytes that a waiting frame counts for in a queue, at least the size of the struct.
     pub(super) fn cost(&self) -> usize {
         size_of::<Self>() + self.octets.len()
     }
@@ -46,8 +44,7 @@ impl Frame {
 
 /// Length of a frame's header, in octets.
 pub(super) const HEADER: usize = 8;
-/// Stream number of the marker frame: the last frame that TLS carries before the connection leaves
-/// it.
+/// Stream number of the marker frame: the last frame that TLS carries before the connection leaves it.
 pub(super) const LEAVE: u16 = u16::MAX;
 /// Longest frame accepted from a peer, in octets: the longest message, packet of a stream or tally of an object, with
 /// its head. A peer may leave a frame of each connection unfinished.

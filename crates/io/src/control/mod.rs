@@ -1,7 +1,6 @@
 //! Control connection: framed messages on numbered streams over one TLS connection.
 //!
-//! Further connections of a transfer, which carry only packets, leave TLS and seal each frame like
-//! a datagram.
+//! Further connections of a transfer, which carry only packets, leave TLS and seal each frame like a datagram.
 //!
 //! ```text
 //! Stream --> queues --> connection thread --> protection (TLS or seal) --> TCP

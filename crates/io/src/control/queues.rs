@@ -1,10 +1,9 @@
 //! Queues between the streams of a control connection and its thread.
 //!
-//! One lock protects the `Queues` of all streams. The users of the connection add to `outgoing` and
-//! take from `incoming`; the thread does the reverse. Three limits apply to the bytes to a peer
-//! that does not read: packets wait at [`QueueLimit`], messages at 1.5 times that. Beyond
-//! `unread_max`, the connection ends. Bytes from the peer have one limit, at which the thread stops
-//! reading.
+//! One lock protects the `Queues` of all streams. The users of the connection add to `outgoing` and take from
+//! `incoming`; the thread does the reverse. Three limits apply to the bytes to a peer that does not read: packets
+//! wait at [`QueueLimit`], messages at 1.5 times that. Beyond `unread_max`, the connection ends. Bytes from the peer
+//! have one limit, at which the thread stops reading.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -128,9 +127,8 @@ impl Queues {
         self.limit.bytes()
     }
 
-    /// Returns the limit of bytes to the peer up to which a message may be queued. It is higher
-    /// than the limit for packets of objects, so that packets which fill the queue do not block
-    /// messages.
+    /// Returns the limit of bytes to the peer up to which a message may be queued. It is higher than the limit for
+    /// packets of objects, so that packets which fill the queue do not block messages.
     pub(super) const fn messages_max(&self) -> usize {
         self.outgoing_max() + self.outgoing_max() / 2
     }

@@ -1,9 +1,8 @@
 //! Stream of a control connection.
 //!
-//! [`Stream`] sends and receives frames with one number. [`Stream::receive`] waits;
-//! [`Stream::try_receive`] does not, and the stream's descriptor tells poll(2) when to call it.
-//! Call [`Stream::woken`] after each such wait. All streams of a connection share its outgoing
-//! queue, so check for room before sending bodies.
+//! [`Stream`] sends and receives frames with one number. [`Stream::receive`] waits; [`Stream::try_receive`] does not,
+//! and the stream's descriptor tells poll(2) when to call it. Call [`Stream::woken`] after each such wait. All
+//! streams of a connection share its outgoing queue, so check for room before sending bodies.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
@@ -84,8 +83,7 @@ impl Stream {
         self.send_parts(frame.datagram, [head, body], body.is_empty())
     }
 
-    /// Queues a frame of a head and a body. With `whole`, the peer treats both together as the
-    /// head.
+    /// Queues a frame of a head and a body. With `whole`, the peer treats both together as the head.
     pub(crate) fn send_parts(
         &self,
         datagram: bool,

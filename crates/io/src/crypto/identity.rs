@@ -1,9 +1,8 @@
 //! Identity of a host or user: an Ed25519 key, known to others by its fingerprint.
 //!
-//! [`Identity`] is the private key (Ed25519, RFC 8032), stored as PKCS#8 (RFC 5958) in a file that
-//! only its owner can read. A [`Fingerprint`] is the SHA-256 of a public key or a token; users
-//! compare its form `sha256:` with 64 digits. Debug output shows no secret. Random octets and
-//! bearer tokens also come from here.
+//! [`Identity`] is the private key (Ed25519, RFC 8032), stored as PKCS#8 (RFC 5958) in a file that only its owner can
+//! read. A [`Fingerprint`] is the SHA-256 of a public key or a token; users compare its form `sha256:` with 64
+//! digits. Debug output shows no secret. Random octets and bearer tokens also come from here.
 
 use std::fmt;
 use std::fs;
@@ -163,8 +162,7 @@ impl Fingerprint {
         self.0.ct_eq(&other.0).into()
     }
 
-    /// Returns the fingerprint of a public key, given as `SubjectPublicKeyInfo` (RFC 5280, section
-    /// 4.1).
+    /// Returns the fingerprint of a public key, given as `SubjectPublicKeyInfo` (RFC 5280, section 4.1).
     pub fn of(public_key: &[u8]) -> Self {
         let mut octets = [0; 32];
         octets.copy_from_slice(digest::digest(&digest::SHA256, public_key).as_ref());

@@ -1,5 +1,4 @@
-//! Authenticated encryption of datagrams: AES-128-GCM if the CPU supports it, else
-//! ChaCha20-Poly1305.
+//! Authenticated encryption of datagrams: AES-128-GCM if the CPU supports it, else ChaCha20-Poly1305.
 //!
 //! A [`Key`] belongs to one direction of one lane. The head of a datagram is authenticated, and its
 //! body is also encrypted (AEAD, RFC 5116). The nonce is the datagram's number, 8 octets after 4
@@ -41,8 +40,7 @@ impl Key {
         }
     }
 
-    /// Encrypts `body` in place and returns the tag. The nonce `number` must never be used twice
-    /// with one key.
+    /// Encrypts `body` in place and returns the tag. The nonce `number` must never be used twice with one key.
     pub fn seal(&self, number: u64, head: &[u8], body: &mut [u8]) -> [u8; TAG_LEN] {
         self.aead.seal(nonce(number), head, body)
     }

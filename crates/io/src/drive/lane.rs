@@ -17,8 +17,7 @@ pub struct Lane {
     pub udp: Option<Udp>,
     /// Stream for messages, and for datagrams where UDP does not pass.
     pub stream: Stream,
-    /// Further streams on connections of their own. Their numbers in the machine follow that of
-    /// `stream`.
+    /// Further streams on connections of their own. Their numbers in the machine follow that of `stream`.
     pub more: Vec<Stream>,
     /// Identifier in every datagram and frame of the machine. It tells late messages of the lane's
     /// former machine from those of the present one.
@@ -36,8 +35,7 @@ pub struct Lane {
     pub scatter: Option<u32>,
     /// Rate that this lane shares with others. With `None`, the machine sets its own rate.
     pub share: Option<Arc<Share>>,
-    /// Monitor of the tasks that compete for the thread's processor, if the machine uses its
-    /// measurements.
+    /// Monitor of the tasks that compete for the thread's processor, if the machine uses its measurements.
     pub competition: Option<Competition>,
     /// Counters of datagrams, readable by other threads.
     pub counters: Arc<Counters>,
@@ -54,7 +52,6 @@ pub struct Counters {
     pub foreign: AtomicU64,
     /// Datagrams that failed authentication.
     pub forged: AtomicU64,
-    /// Drops because of a full receive buffer (`SO_RXQ_OVFL`): receptions of at least one datagram
-    /// each.
+    /// Drops because of a full receive buffer (`SO_RXQ_OVFL`): receptions of at least one datagram each.
     pub buffer_drops: AtomicU64,
 }

@@ -1,13 +1,11 @@
-//! Reception: delivers messages from streams and socket to the machine, and their bodies to the
-//! store.
+//! Reception: delivers messages from streams and socket to the machine, and their bodies to the store.
 //!
 //! ```text
 //! stream or socket --> connection number? --> decrypt --> machine: place of the body --> store
 //! ```
 //!
-//! These methods of `Driver` take a bounded number of frames and trains in each turn of the loop,
-//! so that sending is not delayed. Datagrams with another connection number or without a valid tag
-//! are dropped.
+//! These methods of `Driver` take a bounded number of frames and trains in each turn of the loop, so that sending is
+//! not delayed. Datagrams with another connection number or without a valid tag are dropped.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -169,8 +169,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         next == Next::Finish
     }
 
-    /// Waits for input or a deadline. Returns whether the socket is readable, and whether the
-    /// owner's sign is.
+    /// Waits for input or a deadline. Returns whether the socket is readable, and whether the owner's sign is.
     fn wait(&mut self, tick: Instant, sign: Option<RawFd>) -> Result<(bool, bool), Error> {
         let deadline = self
             .endpoint
@@ -204,8 +203,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         Ok((watches[1].readable, watches[2].readable))
     }
 
-    /// Measures competition for the processor, before the socket is emptied. Returns true if it
-    /// measured.
+    /// Measures competition for the processor, before the socket is emptied. Returns true if it measured.
     fn look_around(&mut self) -> bool {
         if let Some(competition) = &mut self.lane.competition {
             let socket = self.lane.udp.as_ref().map(AsRawFd::as_raw_fd);

@@ -3,8 +3,7 @@
 use std::io;
 use std::mem;
 
-/// Restricts the calling thread to the CPU `core`. Fails with `InvalidInput` if there cannot be
-/// such a CPU.
+/// Restricts the calling thread to the CPU `core`. Fails with `InvalidInput` if there cannot be such a CPU.
 pub fn pin_to_core(core: usize) -> io::Result<()> {
     // SAFETY: a set of no cores is all zeroes.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };

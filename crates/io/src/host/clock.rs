@@ -41,9 +41,8 @@ pub fn unix_nanos() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Returns the seconds since 1970 (UTC) of a local date (year, month, day) and time (hour, minute,
-/// second). Without a date, returns the next such time. Returns `None` if the date does not exist
-/// or is before 1970.
+/// Returns the seconds since 1970 (UTC) of a local date (year, month, day) and time (hour, minute, second). Without a
+/// date, returns the next such time. Returns `None` if the date does not exist or is before 1970.
 pub fn unix_of_local(date: Option<[i32; 3]>, time: [i32; 3]) -> Option<i64> {
     let now = i64::try_from(unix_nanos() / 1_000_000_000).ok()?;
     let mut local = std::mem::MaybeUninit::<libc::tm>::zeroed();
@@ -117,8 +116,7 @@ pub fn cpu_time() -> Duration {
     time(usage.ru_utime) + time(usage.ru_stime)
 }
 
-/// Lowers the calling thread's timer slack from 50 to 1 microsecond, so that its sleeps end on
-/// time.
+/// Lowers the calling thread's timer slack from 50 to 1 microsecond, so that its sleeps end on time.
 pub fn lower_timer_slack() {
     // SAFETY: PR_SET_TIMERSLACK takes a number and touches only the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000_usize, 0, 0, 0) };

@@ -114,9 +114,8 @@ impl Competition {
         has_looked
     }
 
-    /// Counts a gap in which the socket filled as one more absence because of the known
-    /// competitors. Avoids the reads of `/proc`, whose code and data are not in the caches after an
-    /// absence.
+    /// Counts a gap in which the socket filled as one more absence because of the known competitors. Avoids the reads
+    /// of `/proc`, whose code and data are not in the caches after an absence.
     fn has_filled(&mut self, now: Instant, gap: Duration, socket: Option<RawFd>) -> bool {
         let is_known = self.others.is_some() && self.quota.is_none();
         if gap < GAP || !is_known || now.since(self.looked) >= ASK {
@@ -202,8 +201,7 @@ impl AbsencePattern {
     /// Adds an absence of length `away` that ends at `now`. If `away` is shorter than `GAP`, drops
     /// a pattern that has not recurred.
     ///
-    /// An absence because of a quota recurs exactly every `period`, which replaces a measured
-    /// interval near it.
+    /// An absence because of a quota recurs exactly every `period`, which replaces a measured interval near it.
     fn with_absence(
         old: Option<Self>,
         now: Instant,
@@ -365,8 +363,7 @@ mod tests {
         competition.load(Load::default()).absence
     }
 
-    /// Returns the pattern of ten absences of `len` milliseconds; the last one ends at `every`
-    /// times ten.
+    /// Returns the pattern of ten absences of `len` milliseconds; the last one ends at `every` times ten.
     fn pattern(len: u64, every: u64, period: Option<Duration>) -> Option<AbsencePattern> {
         (1..=10).fold(None, |pattern, nth| {
             AbsencePattern::with_absence(

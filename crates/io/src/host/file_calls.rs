@@ -3,8 +3,7 @@
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Begins to write all changed pages of a file to its device. A failure only means that writeback
-/// starts later.
+/// Begins to write all changed pages of a file to its device. A failure only means that writeback starts later.
 pub fn start_writeback(file: impl AsFd) {
     let fd = file.as_fd().as_raw_fd();
     // SAFETY: the descriptor is open.

@@ -1,8 +1,7 @@
 //! Tuning of the C library's heap.
 
-/// Makes the heap keep up to 16 MiB of freed memory per arena instead of returning it to the
-/// kernel. Frames and records are allocated all the time, and each new page costs more than copying
-/// into it. Affects glibc only.
+/// Makes the heap keep up to 16 MiB of freed memory per arena instead of returning it to the kernel. Frames and
+/// records are allocated all the time, and each new page costs more than copying into it. Affects glibc only.
 pub fn retain_freed_memory() {
     #[cfg(target_env = "gnu")]
     for (what, bytes) in [

@@ -1,13 +1,13 @@
-//! Requests to stop the process: the first signal asks, the second one ends the process at once.
-//! After [`handle_signals_gracefully`], one earlier signal only asks to finish the present work.
-//! Signals that come within [`TOGETHER`] count as one: `timeout` and service managers send theirs to the process
-//! and then to its group.
+//! Requests to stop the process: the first signal asks, the second one ends the process at once. After
+//! [`handle_signals_gracefully`], one earlier signal only asks to finish the present work. Signals that come within
+//! [`TOGETHER`] count as one: `timeout` and service managers send theirs to the process and then to its group.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::host::cancellation::Cancellation;
 use crate::host::clock::monotonic_nanos;
 
 /// Signals less than this apart count as one.
@@ -53,9 +53,9 @@ pub fn request() {
     REQUESTED.store(true, Ordering::Relaxed);
 }
 
-/// Reports whether a stop was requested.
+/// Reports whether a stop was requested, of the process or of this thread's work.
 pub fn is_requested() -> bool {
-    REQUESTED.load(Ordering::Relaxed)
+    REQUESTED.load(Ordering::Relaxed) || Cancellation::current().is_cancelled()
 }
 
 /// Fails with [`Error::Interrupted`] if a stop was requested.

@@ -1,11 +1,12 @@
 //! The host: time, waiting, processors, panics and namespaces.
 //!
-//! - [`clock`]: clocks; [`wait`], [`poller`]: waiting for descriptors; [`interrupt`]: requests to stop
+//! - [`clock`]: clocks; [`wait`], [`poller`]: waiting for descriptors; [`interrupt`]: requests to stop, [`cancellation`]: also of one piece of work
 //! - [`affinity`], [`competition`], [`pressure`]: threads and their processors; [`heap`]: the C library's heap
 //! - [`durable`]: atomic replacement of files; [`file_calls`]: calls for open files
 //! - [`panics`]: panics of threads as errors
 //! - [`namespace`]: networks and cells of the lab
 pub mod affinity;
+pub mod cancellation;
 pub mod clock;
 pub mod competition;
 pub mod durable;

@@ -1,8 +1,6 @@
-//! Unnamed namespaces: a network for each host of the lab, and a cell for each command that runs
-//! there.
+//! Unnamed namespaces: a network for each host of the lab, and a cell for each command that runs there.
 //!
-//! A cell joins a network namespace and has its own mount and PID namespaces. Three processes form
-//! it:
+//! A cell joins a network namespace and has its own mount and PID namespaces. Three processes form it:
 //!
 //! ```text
 //! lab --> guard --> init (PID 1) --> command
@@ -42,14 +40,12 @@ impl Namespace {
         })
     }
 
-    /// Returns a path to the namespace for other processes of the same user, valid while this
-    /// process lives.
+    /// Returns a path to the namespace for other processes of the same user, valid while this process lives.
     pub fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
     }
 
-    /// Runs `work` on a new thread in this namespace. Processes that it starts are in the namespace
-    /// too.
+    /// Runs `work` on a new thread in this namespace. Processes that it starts are in the namespace too.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         on_new_thread(|| {
             self.enter()?;
@@ -168,8 +164,7 @@ fn on_new_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Re
     })
 }
 
-/// Waits until the cell's init ends or the lifeline closes. Exits with init's status. Never
-/// allocates.
+/// Waits until the cell's init ends or the lifeline closes. Exits with init's status. Never allocates.
 fn guard(init: libc::pid_t, lifeline: RawFd) -> ! {
     for signal in [libc::SIGINT, libc::SIGQUIT] {
         // SAFETY: ignoring a signal touches nothing else.

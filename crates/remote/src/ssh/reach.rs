@@ -14,6 +14,7 @@ use crate::error::Fault;
 use lighthaul_base::{Instant, PortRange};
 use lighthaul_daemon::client::call;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
+use lighthaul_io::host::cancellation::Cancellation;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_session::error::{Code, Error};
@@ -94,9 +95,10 @@ pub fn connect(
 /// Connects to the port of `started` in a thread, which may outlive the caller and then ends without effect.
 fn begin_direct(started: &Started, identity: &Identity, told: Sender<Attempt>) {
     let (host, port, key) = (started.host.clone(), started.port, started.key);
-    let ours = identity.clone();
+    let (ours, work) = (identity.clone(), Cancellation::current());
     thread::spawn(move || {
-        let session = call(&host, port, &ours).and_then(|session| checked(session, key));
+        let call = || call(&host, port, &ours).and_then(|session| checked(session, key));
+        let session = work.cover(call);
         told.send(Attempt::Direct(session)).ok()
     });
 }
@@ -109,8 +111,10 @@ fn begin_through(
     told: Sender<Attempt>,
 ) {
     let (way, ours) = (Arc::clone(route), identity.clone());
+    let work = Cancellation::current();
     thread::spawn(move || {
-        let session = Session::start_by(way, &ours).and_then(|session| checked(session, key));
+        let start = || Session::start_by(way, &ours).and_then(|session| checked(session, key));
+        let session = work.cover(start);
         told.send(Attempt::Through(session)).ok()
     });
 }

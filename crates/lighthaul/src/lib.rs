@@ -1,0 +1,1 @@
+//! Floor 10: copies between hosts, for programs.
