@@ -36,7 +36,7 @@ demo-domains: setup ## run three domains with different devices, a path and a co
 	$(CARGO) run --locked --quiet --package lighthaul-xtask -- demo-domains
 quick: ## run the unit, property and simulated tests, which need neither root nor a network
 	@scripts/setup jq:jq
-	@scripts/test --workspace --features lighthaul-cli/otel --lib --bins --test machines --test calendar --test reference --test world --test simulation --test books --test granted --test filter --test fuzz
+	@scripts/test --workspace --features lighthaul-cli/otel,lighthaul-cli/mount --lib --bins --test machines --test calendar --test reference --test world --test simulation --test books --test granted --test filter --test fuzz
 test: setup ## run every test, then list those that were skipped, with the reason
 	@scripts/test
 mutants: ## mutation tests: change critical code, and list changes that no test finds; ROOMS="journal rights --shard 0/8" for a part

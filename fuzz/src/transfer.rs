@@ -29,6 +29,7 @@ pub fn message(octets: &[u8]) {
     topic::<relay::Message>(octets);
     topic::<checkup::message::Message>(octets);
     topic::<measure::Message>(octets);
+    topic::<lighthaul_remote_files::message::Message>(octets);
     same::<message::Listing>(octets);
 }
 

@@ -40,12 +40,12 @@ use lighthaul_grammar::domains::{Domains, DomainsAction};
 use lighthaul_grammar::gateway::Gateway;
 use lighthaul_grammar::help;
 use lighthaul_io::host::{heap, interrupt};
-use lighthaul_remote::ssh::forward::forward;
+use lighthaul_mount::run::run as mount;
+use lighthaul_remote::{files::cat, ssh::forward::forward};
 use lighthaul_session::error::{Code, Error, caught};
 
-use crate::config::Config;
 use crate::keys::{key, token};
-use crate::output::print;
+use crate::{config::Config, output::print, shared_options::route};
 
 fn main() -> ExitCode {
     complete::answer();
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
 
 /// Catches signals for commands that must finish their work before they stop.
 fn catch(command: &Command) -> std::io::Result<()> {
-    if let Command::Gateway(Gateway { action: None, .. }) = command {
+    if let Command::Mount(_) | Command::Gateway(Gateway { action: None, .. }) = command {
         return interrupt::handle_signals_gracefully();
     }
     let is_work = matches!(
@@ -146,6 +146,8 @@ fn run(command: &Command, config: &Config) -> Result<u8, Error> {
         Command::Ls(args) => files::run::ls(args),
         Command::Du(args) => files::run::du(args),
         Command::Stat(args) => files::run::stat(args),
+        Command::Cat(args) => cat(&route(&args.via), &args.places, args.range),
+        Command::Mount(args) => mount(&route(&args.via), args.at(), args.access()).map(|()| 0),
         Command::Rm(args) => files::run::rm(args),
         Command::Mkdir(args) => files::run::mkdir(args),
         Command::Verify(args) => sums::check::run(args),

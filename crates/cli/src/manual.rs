@@ -22,6 +22,8 @@ pub(crate) fn completions(args: &Completions) -> Result<(), Error> {
 const COMMIT: &str = env!("LIGHTHAUL_COMMIT");
 /// Optional features of the build.
 const FEATURES: &[&str] = &[
+    #[cfg(feature = "mount")]
+    "mount",
     #[cfg(feature = "otel")]
     "otel",
 ];

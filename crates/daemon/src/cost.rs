@@ -8,7 +8,9 @@ use lighthaul_copy::budget::Budget;
 use lighthaul_files::request::FileRequest;
 use lighthaul_io::control::QueueLimit;
 use lighthaul_io::net::probe::LANES_MAX;
+use lighthaul_remote_files::server::{serve::WORKERS, shared};
 use lighthaul_session::offer;
+use lighthaul_session::secrets::JOINS_MAX;
 use lighthaul_stream::message::StreamKind;
 
 use crate::request::Request;
@@ -123,6 +125,12 @@ impl Cost {
                 };
                 small(memory, 6 + 2 * lanes, 16 + 8 * lanes)
             }
+            // one buffer and one thread for each connection
+            Request::RemoteFiles(_) => {
+                let (joined, workers) = (u64::from(JOINS_MAX), WORKERS as u64);
+                let files = 8 + 3 * joined + 2 * shared::FILES_MAX as u64;
+                small(QUEUES + 16, 2 + workers + joined, files)
+            }
             // the memory of a link is counted by its key
             Request::Gateway(_) => small(QUEUES, 3, 16),
         }
@@ -149,7 +157,8 @@ impl Cost {
             | Request::Probe(_)
             | Request::Checkup
             | Request::Stream(_)
-            | Request::Gateway(_) => QueueLimit::Full,
+            | Request::Gateway(_)
+            | Request::RemoteFiles(_) => QueueLimit::Full,
         }
     }
 
@@ -344,6 +353,13 @@ mod tests {
         })
     }
 
+    fn remote_files() -> Request {
+        Request::RemoteFiles(lighthaul_remote_files::message::Request {
+            joins: true,
+            changes: true,
+        })
+    }
+
     /// The table of the guide's page about the daemon, for a host with four lanes.
     #[test]
     fn sessions_use_as_much_as_the_guide_says() {
@@ -361,6 +377,7 @@ mod tests {
             (messages(), [68, 68, 17, 56, 56]),
             (objects(), [324, 324, 17, 56, 56]),
             (link(), [12, 12, 6, 24, 24]),
+            (remote_files(), [28, 28, 41, 1136, 1136]),
         ];
         for (request, figures) in table {
             let (least, most) = Cost::with_lanes(&request, 4);
@@ -411,6 +428,7 @@ mod tests {
             messages(),
             objects(),
             link(),
+            remote_files(),
         ];
         for request in carrying {
             assert_eq!(Cost::queues(&request), QueueLimit::Full, "{request:?}");

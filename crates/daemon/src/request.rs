@@ -4,6 +4,7 @@ use lighthaul_copy::message::{self, Target, Way};
 use lighthaul_copy::relay::{self, Relay};
 use lighthaul_files::options::Options;
 use lighthaul_files::request::{FileReply, FileRequest};
+use lighthaul_remote_files as remote_files;
 use lighthaul_session::checkup;
 use lighthaul_session::error::Error;
 use lighthaul_session::measure::{self, MeasureRequest};
@@ -43,6 +44,8 @@ pub(crate) enum Request {
     Stream(StreamRequest),
     /// Carry sessions of programs on a link.
     Gateway(Greeting),
+    /// Serve ranges of files, and write files.
+    RemoteFiles(remote_files::message::Request),
 }
 
 impl Request {
@@ -80,6 +83,9 @@ impl Request {
             link_message::Message::NUMBER => {
                 Self::Gateway(hello.request::<link_message::Message>()?)
             }
+            remote_files::message::Message::NUMBER => {
+                Self::RemoteFiles(hello.request::<remote_files::message::Message>()?)
+            }
             _ => return Err(Fault::UnknownTopic.into()),
         })
     }
@@ -95,7 +101,8 @@ impl Request {
             | Self::Files(_)
             | Self::Checkup
             | Self::Stream(_)
-            | Self::Gateway(_) => None,
+            | Self::Gateway(_)
+            | Self::RemoteFiles(_) => None,
         }
     }
 
@@ -110,7 +117,8 @@ impl Request {
             | Self::Files(_)
             | Self::Checkup
             | Self::Stream(_)
-            | Self::Gateway(_) => None,
+            | Self::Gateway(_)
+            | Self::RemoteFiles(_) => None,
         }
     }
 }

@@ -59,6 +59,7 @@ const fn writes(request: &Request) -> bool {
         Request::Receive { .. } | Request::Expect { .. } => true,
         Request::Files(verb) => verb.changes(),
         Request::Stream(wanted) => wanted.to,
+        Request::RemoteFiles(wanted) => wanted.changes,
         Request::Send { options, .. } | Request::Relay { options, .. } => options.remove_source,
         Request::Probe(_) | Request::Checkup | Request::Gateway(_) => false,
     }
@@ -226,6 +227,13 @@ mod tests {
         })
     }
 
+    fn remote_files(changes: bool) -> Request {
+        Request::RemoteFiles(lighthaul_remote_files::message::Request {
+            joins: false,
+            changes,
+        })
+    }
+
     fn rights(text: &str) -> Rights {
         Rights::parse(text).unwrap()
     }
@@ -254,6 +262,8 @@ mod tests {
             (stream(false), false),
             (Request::Files(remove), true),
             (Request::Files(stat), false),
+            (remote_files(true), true),
+            (remote_files(false), false),
             (probe(), false),
             (Request::Checkup, false),
         ] {
@@ -283,6 +293,7 @@ mod tests {
             send(false),
             relay(false),
             stream(false),
+            remote_files(false),
         ] {
             let refused = refusal(&asked(request), &may_link, &gateway());
             assert!(refused.contains("a gateway listens there"), "{refused}");

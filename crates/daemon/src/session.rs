@@ -26,6 +26,7 @@ use lighthaul_files::walk::Walk;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_receive as receive;
 use lighthaul_receive::target_folder::TargetFolder;
+use lighthaul_remote_files::server::{serve::serve as serve_files, shared};
 use lighthaul_send as send;
 use lighthaul_session::error::{Error, caught};
 use lighthaul_session::known_path::Paths;
@@ -195,7 +196,7 @@ const fn direction(request: &Request) -> &'static str {
         Request::Send { .. } | Request::Relay { .. } => "out",
         Request::Expect { .. } => "expect",
         Request::Probe(_) | Request::Checkup => "probe",
-        Request::Files(_) => "files",
+        Request::Files(_) | Request::RemoteFiles(_) => "files",
         Request::Stream(_) => "stream",
         Request::Gateway(_) => "gateway",
     }
@@ -310,6 +311,19 @@ fn work(
             let finds = finds(rights, &relay.paths, &options, names)?;
             let hello = (&hello, options);
             relay::run(session, (finds, list), (relay, budget), hello, &mut watcher)
+        }
+        Request::RemoteFiles(request) => {
+            let scope = shared::Scope {
+                access: rights.access()?,
+                writable: !rights.read_only,
+                special: rights.special,
+            };
+            agree()?;
+            let bytes = serve_files(session, role, scope, request)?;
+            Ok(Summary {
+                bytes,
+                ..Summary::default()
+            })
         }
         Request::Stream(wanted) => serve_stream(session, &role, &wanted, &hello, rights),
         Request::Expect { .. } | Request::Gateway(_) => Err(Fault::UnknownTopic.into()),

@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::mem;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -532,25 +532,8 @@ impl Executor<'_> {
 /// Describes `name` in `folder`, under `path`.
 fn listed(folder: &Folder, name: &OsStr, path: &[u8]) -> io::Result<FileInfo> {
     let meta = folder.look(name)?;
-    let kind = if meta.kind.is_file() {
-        FileKind::File
-    } else if meta.kind.is_dir() {
-        FileKind::Folder
-    } else if meta.kind.is_symlink() {
-        FileKind::Link(folder.link(name)?.into_vec())
-    } else {
-        FileKind::Other
-    };
-    Ok(FileInfo {
-        path: path.to_vec(),
-        kind,
-        size: meta.size,
-        mode: meta.mode,
-        user: meta.user,
-        group: meta.group,
-        seconds: meta.seconds,
-        nanos: meta.nanos,
-    })
+    let target = meta.kind.is_symlink().then(|| folder.link(name));
+    Ok(FileInfo::of(&meta, target.transpose()?, path))
 }
 
 /// Names of a directory that are read at a time.

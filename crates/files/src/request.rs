@@ -9,8 +9,11 @@
 //! A [`FileReply::Failed`] is about one item, and the reply continues after it. Copies have
 //! messages of their own.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::slice;
 
+use lighthaul_fs::meta::Meta;
 use lighthaul_io::control::bounded;
 use lighthaul_session::peer_text;
 use lighthaul_session::topic::{ITEMS_MAX, Topic};
@@ -147,6 +150,31 @@ pub enum FileKind {
     Link(#[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")] Vec<u8>),
     /// A device, a socket or a FIFO.
     Other,
+}
+
+impl FileInfo {
+    /// Returns the description of an item with these attributes, and the target if it is a symbolic link.
+    pub fn of(meta: &Meta, target: Option<OsString>, path: &[u8]) -> Self {
+        let kind = if meta.kind.is_file() {
+            FileKind::File
+        } else if meta.kind.is_dir() {
+            FileKind::Folder
+        } else if let Some(target) = target {
+            FileKind::Link(target.into_vec())
+        } else {
+            FileKind::Other
+        };
+        Self {
+            path: path.to_vec(),
+            kind,
+            size: meta.size,
+            mode: meta.mode,
+            user: meta.user,
+            group: meta.group,
+            seconds: meta.seconds,
+            nanos: meta.nanos,
+        }
+    }
 }
 
 impl FileRequest {

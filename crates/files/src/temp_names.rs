@@ -19,6 +19,16 @@ pub fn partial(path: &Path) -> PathBuf {
     path.with_file_name(format!(".lighthaul-{}", &hash[..16]))
 }
 
+/// Returns the temporary name of a file that one writer writes for `path`, and the name of the writer's lock.
+pub fn written(path: &Path) -> [PathBuf; 2] {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    // no name of a file has a slash
+    [b"/new", b"/end"].map(|suffix| {
+        let hash = blake3::hash(&[name, suffix].concat()).to_hex();
+        path.with_file_name(format!(".lighthaul-{}", &hash[..16]))
+    })
+}
+
 /// Returns the name of the journal of `path`.
 pub fn journal(path: &Path) -> PathBuf {
     let mut name = partial(path).into_os_string();

@@ -183,6 +183,19 @@ impl Root {
         })
     }
 
+    /// Opens the existing file `path` for reading and writing, if its mode permits that.
+    pub fn open_to_write(&mut self, path: &Path) -> io::Result<OutputFile> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let (folder, name) = self.parent(path)?;
+        let file = File::from(beneath::open(folder, name, flags, Mode::empty())?);
+        Ok(OutputFile {
+            file,
+            direct: None,
+            refused: false,
+            cached: 0,
+        })
+    }
+
     /// Renames the file or link `from` to `to`, which is replaced if it exists.
     pub fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let name = from

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, linkat, renameat, statat};
+use rustix::fs::{AtFlags, RenameFlags, linkat, renameat, renameat_with, statat};
 use rustix::io::Errno;
 
 use crate::disk::Root;
@@ -36,6 +36,14 @@ impl Root {
         let (source, from) = source.parent(from)?;
         let (target, to) = self.parent(to)?;
         Ok(renameat(source, from, target, to)?)
+    }
+
+    /// Moves `from` beneath the root `source` to `to`. Fails with `EEXIST` if that exists.
+    pub fn rename_new_from(&mut self, source: &mut Self, from: &Path, to: &Path) -> io::Result<()> {
+        let (source, from) = source.parent(from)?;
+        let (target, to) = self.parent(to)?;
+        let flags = RenameFlags::NOREPLACE;
+        Ok(renameat_with(source, from, target, to, flags)?)
     }
 }
 

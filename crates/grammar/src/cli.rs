@@ -6,7 +6,7 @@ use crate::booking::{Book, Calendar, Cancel, Extend, Modify, Quote, Reservations
 use crate::copy::Cp;
 use crate::doctor::Doctor;
 use crate::domains::{Domains, DomainsAction, Path, PathAction};
-use crate::files::{Du, Ls, Mkdir, Rm, Stat};
+use crate::files::{Cat, Du, Ls, Mkdir, Mount, Rm, Stat};
 use crate::forward::Forward;
 use crate::gateway::{Action, Gateway};
 use crate::keys::{Allow, Deny, Key, Sign, Token, Trust};
@@ -50,6 +50,8 @@ pub enum Command {
     Ls(Ls),
     Du(Du),
     Stat(Stat),
+    Cat(Cat),
+    Mount(Mount),
     Rm(Rm),
     Mkdir(Mkdir),
     Verify(Verify),
@@ -124,7 +126,9 @@ impl Command {
             Self::Gateway(args) => {
                 matches!(&args.action, Some(Action::Status(status)) if status.output.json)
             }
-            Self::Scheduler(_)
+            Self::Cat(_)
+            | Self::Mount(_)
+            | Self::Scheduler(_)
             | Self::Serve(_)
             | Self::Wrap(_)
             | Self::Key(_)

@@ -1,6 +1,9 @@
-//! The grammar of `lighthaul ls`, `du`, `stat`, `rm` and `mkdir`.
+//! The grammar of `lighthaul ls`, `du`, `stat`, `cat`, `mount`, `rm` and `mkdir`.
+
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
+use lighthaul_remote_files::span::FileSpan;
 
 use crate::output::OutputArgs;
 use crate::reach::RemoteArgs;
@@ -78,6 +81,69 @@ pub struct Du {
 pub struct Stat {
     #[command(flatten)]
     pub at: PlaceArgs,
+}
+
+/// Print files of another host, or ranges of them
+///
+/// The bytes go to standard output, one file after the other. A link is followed if it stays below the root. A file that
+/// changes meanwhile is an error. After a loss of the connection, the command continues where it was.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul cat lh://far.example.org/results/run1.log | less
+  lighthaul cat --range 0-1023 lh://far.example.org/results/run1.h5 | xxd
+  lighthaul cat --range -4096 far.example.org:/data/run1.log")]
+pub struct Cat {
+    /// Path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
+    #[arg(required = true, value_name = "PLACE", value_hint = ValueHint::AnyPath)]
+    pub places: Vec<String>,
+    /// Print bytes FIRST to LAST, from 0; FIRST- or -COUNT for the end
+    #[arg(
+        short,
+        long,
+        value_name = "FIRST-LAST",
+        allow_hyphen_values = true,
+        help_heading = "Selection"
+    )]
+    pub range: Option<FileSpan>,
+    #[command(flatten)]
+    pub via: RemoteArgs,
+}
+
+/// Mount a directory of another host here (FUSE)
+///
+/// Programs can then read its files, create and replace files, and rename and remove. A new file appears there when it is
+/// closed or synced; after that it can only grow. The command runs until it is interrupted, or until umount.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul mount lh://far.example.org/results /mnt/results
+  lighthaul mount --read-only far.example.org:/data /mnt/data")]
+pub struct Mount {
+    /// Directory, as `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub place: String,
+    /// Directory of this host on which it is mounted
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub directory: PathBuf,
+    /// Refuse all changes
+    #[arg(short, long, help_heading = "Access")]
+    pub read_only: bool,
+    /// Let other users of this host use the mount
+    #[arg(long, help_heading = "Access")]
+    pub allow_other: bool,
+    #[command(flatten)]
+    pub via: RemoteArgs,
+}
+
+impl Mount {
+    /// Returns the place, and the directory of this host.
+    pub fn at(&self) -> (&str, &Path) {
+        (&self.place, &self.directory)
+    }
+
+    /// Returns true for a mount that refuses changes, and for one that other users can use.
+    pub const fn access(&self) -> (bool, bool) {
+        (self.read_only, self.allow_other)
+    }
 }
 
 /// Remove files, links and directories

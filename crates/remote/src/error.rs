@@ -88,6 +88,14 @@ pub enum Fault {
     /// The threads that connect are gone.
     #[error("an attempt to connect ended without a result")]
     NoResult,
+    /// A range that begins past the end of its file.
+    #[error("cannot read that range of {path}: the file has {size} bytes")]
+    PastEnd {
+        /// Path of the file.
+        path: String,
+        /// Size in bytes.
+        size: u64,
+    },
     /// An error whose text names the host.
     #[error("{text}")]
     Named {
@@ -125,6 +133,7 @@ impl Coded for Fault {
             | Self::SchedulerUrl(_)
             | Self::KeyText(_)
             | Self::NotRemote
+            | Self::PastEnd { .. }
             | Self::NoHost => Code::Usage,
             Self::Scheduler(failure) => match failure {
                 ClientError::Untrusted { .. } => Code::Permission,

@@ -2,7 +2,7 @@
 //!
 //! - [`place`]: paths here and on other hosts; [`paths`]: files of keys and settings on this host; [`known_paths`]: rates of
 //!   earlier copies; `cache_file`: files below the cache directory
-//! - [`reach`]: sessions with the host of a place; [`dial`]: calls to a daemon; [`mod@daemon`], [`credential`]: its
+//! - [`files`]: remote files of a place; [`reach`]: sessions with the host of a place; [`dial`]: calls to a daemon; [`mod@daemon`], [`credential`]: its
 //!   identity, and credentials for it; [`ssh`]: daemons that ssh starts
 //! - [`probes`]: periodic probes of known paths
 //! - [`scheduler`]: clients of a scheduler; [`doctor`]: checks of the way to a host
@@ -15,6 +15,7 @@ pub mod daemon;
 pub mod dial;
 pub mod doctor;
 pub mod error;
+pub mod files;
 pub mod known_paths;
 pub mod notice;
 pub mod paths;

@@ -92,6 +92,9 @@ pub enum FileAction {
     /// Open a directory of earlier copies.
     #[error("cannot open --link-dest")]
     OpenReference,
+    /// Rename a file or directory.
+    #[error("cannot rename")]
+    Rename,
     /// Remove a file or directory.
     #[error("cannot remove")]
     Remove,
@@ -194,6 +197,7 @@ impl FileAction {
             | Self::WriteJournal
             | Self::Publish
             | Self::Sync
+            | Self::Rename
             | Self::Remove
             | Self::KeepBackup
             | Self::MeasureDisk => Code::Io,

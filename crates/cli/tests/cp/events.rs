@@ -127,10 +127,11 @@ fn version_is_printed_as_text_and_json() {
         let line = outcome.out[0].strip_prefix(&format!("lighthaul {version}"));
         let details = line.unwrap_or_else(|| panic!("{outcome:?}"));
         // builds for tests have no commit
-        let test = if cfg!(feature = "otel") {
-            " (features otel)"
-        } else {
-            ""
+        let test = match (cfg!(feature = "mount"), cfg!(feature = "otel")) {
+            (true, true) => " (features mount otel)",
+            (true, false) => " (features mount)",
+            (false, true) => " (features otel)",
+            (false, false) => "",
         };
         let is_release = details.starts_with(" (commit ") && details.ends_with(')');
         assert!(details == test || is_release, "{details}");

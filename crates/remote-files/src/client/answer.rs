@@ -1,0 +1,98 @@
+//! Answer to one request, filled by the thread of its connection.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use lighthaul_files::hash::FileHashes;
+use lighthaul_files::request::FileInfo;
+
+use crate::failure::Failure;
+use crate::message::{FileVersion, Message};
+
+/// Answer to one request.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    parts: Mutex<Parts>,
+    ended: Condvar,
+}
+
+/// Parts of an answer that have arrived.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    /// Bytes of a range.
+    pub(super) data: Vec<u8>,
+    /// Items of a directory.
+    pub(super) items: Vec<FileInfo>,
+    /// Hashes of a file.
+    pub(super) hashes: Option<FileHashes>,
+    /// End of the answer.
+    pub(super) end: Option<Result<Option<FileVersion>, Failure>>,
+}
+
+impl Answer {
+    /// Returns an empty answer with room for `len` bytes.
+    pub(super) fn with_room(len: usize) -> Self {
+        let answer = Self::default();
+        answer.parts().data.reserve_exact(len);
+        answer
+    }
+
+    /// Returns the parts that have arrived.
+    pub(super) fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true if the answer is complete.
+    pub(super) fn has_ended(&self) -> bool {
+        self.parts().end.is_some()
+    }
+
+    /// Waits for the end of the answer, and returns its parts. Fails if the request did.
+    pub(super) fn wait(&self) -> Result<MutexGuard<'_, Parts>, Failure> {
+        let waited = self
+            .ended
+            .wait_while(self.parts(), |parts| parts.end.is_none());
+        let parts = waited.unwrap_or_else(PoisonError::into_inner);
+        match &parts.end {
+            Some(Err(failure)) => Err(failure.clone()),
+            Some(Ok(_)) | None => Ok(parts),
+        }
+    }
+
+    /// Waits for the end of the answer, and returns the version in it.
+    pub(super) fn version(&self) -> Result<Option<FileVersion>, Failure> {
+        let parts = self.wait()?;
+        match &parts.end {
+            Some(Ok(version)) => Ok(*version),
+            Some(Err(_)) | None => Ok(None),
+        }
+    }
+
+    /// Adds a message, with the body of its frame. Returns true if it is the last one.
+    pub(super) fn add(&self, message: Message, body: &[u8]) -> bool {
+        let mut parts = self.parts();
+        match message {
+            Message::Listed { items, .. } => parts.items.extend(items),
+            Message::Hashed { hashes, .. } => parts.hashes = Some(hashes),
+            Message::Done { version, .. } => {
+                drop(parts);
+                self.end(Ok(version));
+                return true;
+            }
+            Message::Failed {
+                kind, code, why, ..
+            } => {
+                drop(parts);
+                self.end(Err(Failure::reported(kind, code, why)));
+                return true;
+            }
+            _ => parts.data.extend_from_slice(body),
+        }
+        false
+    }
+
+    /// Ends the answer.
+    pub(super) fn end(&self, end: Result<Option<FileVersion>, Failure>) {
+        self.parts().end.get_or_insert(end);
+        self.ended.notify_all();
+    }
+}

@@ -1,0 +1,138 @@
+//! Read-ahead of one open file: which blocks are requested, and how far ahead.
+//!
+//! Reads that follow each other make the window grow, to four times the bytes that the reader takes in a round trip. It
+//! grows only while the reader has to wait. Other reads fetch their own bytes only.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+
+use crate::client::answer::Answer;
+
+/// Bytes of a block.
+pub(super) const BLOCK: u64 = 256 << 10;
+/// First and longest window, in bytes.
+const WINDOWS: [u64; 2] = [512 << 10, 64 << 20];
+/// Bytes behind the last read that are kept, since the reads of several threads overtake each other.
+const BEHIND: u64 = 2 << 20;
+/// Most bytes that all readers hold in advance.
+const AHEAD_MAX: u64 = 256 << 20;
+/// Time added to the round trip, for the server and its disk.
+const SLACK: Duration = Duration::from_millis(10);
+
+/// Blocks of one open file that are requested or have arrived.
+#[derive(Debug)]
+pub(super) struct ReadAhead {
+    blocks: BTreeMap<u64, Arc<Answer>>,
+    /// Offset after the last read.
+    next: u64,
+    window: u64,
+    /// Bytes that were taken since the window was adapted, and when that was.
+    taken: u64,
+    adapted: Instant,
+}
+
+impl ReadAhead {
+    /// Returns the state of a file that was opened at `now`.
+    pub(super) const fn new(now: Instant) -> Self {
+        let [window, _] = WINDOWS;
+        Self {
+            blocks: BTreeMap::new(),
+            next: 0,
+            window,
+            taken: 0,
+            adapted: now,
+        }
+    }
+
+    /// Returns true if a read from `offset` continues earlier ones.
+    pub(super) fn continues(&self, offset: u64) -> bool {
+        let from = self.next.saturating_sub(BEHIND);
+        from <= offset && offset <= self.next + self.window
+    }
+
+    /// Notes a read that does not continue earlier ones.
+    pub(super) fn jump(&mut self, end: u64, total: &AtomicU64) {
+        let [window, _] = WINDOWS;
+        self.window = window;
+        self.next = end;
+        self.forget_others(total);
+    }
+
+    /// Requests the blocks from `offset` to `end`, and those ahead of them. `request` gets the offset of a block and its
+    /// length. Returns the needed blocks.
+    pub(super) fn take(
+        &mut self,
+        (offset, end, size): (u64, u64, u64),
+        total: &AtomicU64,
+        mut request: impl FnMut(u64, u32) -> Option<Arc<Answer>>,
+    ) -> Vec<Option<Arc<Answer>>> {
+        self.taken += end - offset;
+        self.next = self.next.max(end);
+        self.forget_others(total);
+        let needed = offset / BLOCK..end.div_ceil(BLOCK);
+        let ahead = (end.saturating_add(self.window)).min(size).div_ceil(BLOCK);
+        for block in needed.start..ahead.max(needed.end) {
+            if self.blocks.contains_key(&block) {
+                continue;
+            }
+            if block >= needed.end && total.load(Relaxed) >= AHEAD_MAX {
+                break;
+            }
+            let from = block * BLOCK;
+            let Some(answer) = request(from, BLOCK.min(size - from) as u32) else {
+                break;
+            };
+            total.fetch_add(BLOCK, Relaxed);
+            self.blocks.insert(block, answer);
+        }
+        needed
+            .map(|block| self.blocks.get(&block).cloned())
+            .collect()
+    }
+
+    /// Adapts the window, since the reader has to wait.
+    pub(super) fn adapt(&mut self, now: Instant, rtt: Duration) {
+        let rtt = rtt + SLACK;
+        let elapsed = now.since(self.adapted);
+        if elapsed < rtt {
+            return;
+        }
+        let [_, longest] = WINDOWS;
+        let in_round_trip = self.taken as f64 * rtt.as_secs_f64() / elapsed.as_secs_f64();
+        let wanted = (4.0 * in_round_trip) as u64;
+        self.window = wanted.clamp(self.window, 4 * self.window).min(longest);
+        self.taken = 0;
+        self.adapted = now;
+    }
+
+    /// Forgets a block whose request failed.
+    pub(super) fn forget(&mut self, offset: u64, answer: &Arc<Answer>, total: &AtomicU64) {
+        let block = offset / BLOCK;
+        let known = self.blocks.get(&block);
+        if known.is_some_and(|known| Arc::ptr_eq(known, answer)) {
+            self.blocks.remove(&block);
+            total.fetch_sub(BLOCK, Relaxed);
+        }
+    }
+
+    /// Forgets all blocks.
+    pub(super) fn clear(&mut self, total: &AtomicU64) {
+        total.fetch_sub(self.blocks.len() as u64 * BLOCK, Relaxed);
+        self.blocks.clear();
+    }
+
+    /// Forgets blocks that are not near the last read.
+    fn forget_others(&mut self, total: &AtomicU64) {
+        let first = self.next.saturating_sub(BEHIND) / BLOCK;
+        let last = (self.next + self.window + BEHIND) / BLOCK;
+        let before = self.blocks.len();
+        self.blocks
+            .retain(|block, _| (first..=last).contains(block));
+        let gone = (before - self.blocks.len()) as u64;
+        total.fetch_sub(gone * BLOCK, Relaxed);
+    }
+}

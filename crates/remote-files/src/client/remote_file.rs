@@ -1,0 +1,132 @@
+//! File that is read, open on each connection that reads it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::client::answer::Answer;
+use crate::client::channel::Channel;
+use crate::failure::{Failure, FailureKind};
+use crate::message::{FileVersion, Message};
+
+/// File that is read. A connection opens it before its first read.
+#[derive(Debug)]
+pub(super) struct RemoteFile {
+    path: Vec<u8>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Version that the file must have, once it is known.
+    version: Option<FileVersion>,
+    /// Handles by numbers of connections.
+    handles: BTreeMap<u64, Handle>,
+    /// Answers to openings whose version was not compared.
+    openings: Vec<Arc<Answer>>,
+}
+
+#[derive(Debug)]
+struct Handle {
+    channel: Arc<Channel>,
+    number: u64,
+}
+
+impl Drop for RemoteFile {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl RemoteFile {
+    /// Returns the file at `path`, of any version.
+    pub(super) fn new(path: &[u8]) -> Self {
+        Self {
+            path: path.to_vec(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Requests a range on `channel`.
+    pub(super) fn read(&self, channel: &Arc<Channel>, offset: u64, len: u32) -> Arc<Answer> {
+        let handle = self.handle(channel);
+        let read = |request| Message::Read {
+            request,
+            handle,
+            offset,
+            len,
+        };
+        channel.ask_for(len, &[], read).1
+    }
+
+    /// Opens the file on `channel`, if it is not open there. Returns its handle.
+    pub(super) fn handle(&self, channel: &Arc<Channel>) -> u64 {
+        let mut state = self.state();
+        if let Some(handle) = state.handles.get(&channel.number) {
+            return handle.number;
+        }
+        state
+            .handles
+            .retain(|_, handle| !handle.channel.has_ended());
+        let expected = state.version;
+        let (number, answer) = channel.ask(|request| Message::Open {
+            request,
+            path: self.path.clone(),
+            expected,
+        });
+        let handle = Handle {
+            channel: Arc::clone(channel),
+            number,
+        };
+        state.handles.insert(channel.number, handle);
+        if expected.is_none() {
+            state.openings.push(answer);
+        }
+        number
+    }
+
+    /// Waits until the file is open wherever that was requested. Fails if its versions differ.
+    pub(super) fn version(&self) -> Result<FileVersion, Failure> {
+        let openings = std::mem::take(&mut self.state().openings);
+        let mut failed = None;
+        for opening in openings {
+            match opening.version() {
+                Ok(found) => {
+                    let known = self.learn(found);
+                    if found != known {
+                        failed = Some(self.changed());
+                    }
+                }
+                Err(failure) => failed = failed.or(Some(failure)),
+            }
+        }
+        match failed {
+            Some(failure) => Err(failure),
+            None => self.state().version.ok_or_else(|| self.changed()),
+        }
+    }
+
+    /// Keeps the first version that is found, and returns it.
+    fn learn(&self, found: Option<FileVersion>) -> Option<FileVersion> {
+        let mut state = self.state();
+        state.version = state.version.or(found);
+        state.version
+    }
+
+    /// Closes the file on all connections, after the reads that were requested before.
+    pub(super) fn close(&self) {
+        let handles = std::mem::take(&mut self.state().handles);
+        for Handle { channel, number } in handles.into_values() {
+            channel.say(&Message::Close { handle: number });
+        }
+    }
+
+    fn changed(&self) -> Failure {
+        let path = String::from_utf8_lossy(&self.path);
+        let text = format!("cannot read {path}: it changed while it was open; open it again");
+        Failure::new(FailureKind::Changed, text)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

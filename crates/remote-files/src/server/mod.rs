@@ -1,0 +1,14 @@
+//! Side with the files.
+//!
+//! - [`serve`]: a session with its threads; [`shared`]: what they share, with the rights of the client
+//! - `connection`: requests of one connection; `answers`: its stream; `jobs`: requests that take longer
+//! - `folder`: listing, renaming, removing; `writer`: files that are written
+
+pub mod serve;
+pub mod shared;
+
+mod answers;
+mod connection;
+mod folder;
+mod jobs;
+mod writer;

@@ -1,0 +1,76 @@
+//! State that all connections of a session share, with the files and rights of the client.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use lighthaul_fs::file_access::FileAccess;
+use lighthaul_io::control::Control;
+use lighthaul_session::error::Error;
+use lighthaul_session::session::Session;
+
+/// Most files that a session has open at a time.
+pub const FILES_MAX: usize = 512;
+/// Permission bits that a client can set.
+pub(super) const MODE_MAX: u32 = 0o777;
+
+/// Files and rights of a session.
+#[derive(Debug)]
+pub struct Scope {
+    /// Part of the file system that can be reached.
+    pub access: FileAccess,
+    /// True if files may be changed.
+    pub writable: bool,
+    /// True if devices, FIFOs and sockets may be replaced or removed.
+    pub special: bool,
+}
+
+/// State that all connections of a session share.
+#[derive(Debug)]
+pub(super) struct Shared<'a> {
+    pub(super) session: &'a Session,
+    pub(super) scope: Scope,
+    /// True once the session ends.
+    pub(super) over: AtomicBool,
+    /// Number of open files.
+    pub(super) files: AtomicUsize,
+    /// Bytes that were read and written.
+    pub(super) bytes: AtomicU64,
+    controls: Mutex<Vec<Control>>,
+}
+
+impl<'a> Shared<'a> {
+    /// Returns the state of a new session.
+    pub(super) fn new(session: &'a Session, scope: Scope) -> Self {
+        Self {
+            session,
+            scope,
+            over: AtomicBool::new(false),
+            files: AtomicUsize::new(0),
+            bytes: AtomicU64::new(0),
+            controls: Mutex::default(),
+        }
+    }
+
+    /// Fails if the session was halted.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.session.halt.check()
+    }
+
+    fn controls(&self) -> MutexGuard<'_, Vec<Control>> {
+        self.controls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps `control` until the end of the session. Returns false if that has come.
+    pub(super) fn keep(&self, control: &Control) -> bool {
+        self.controls().push(control.clone());
+        !self.over.load(Relaxed)
+    }
+
+    /// Ends the threads of all connections.
+    pub(super) fn end(&self) {
+        self.over.store(true, Relaxed);
+        for control in self.controls().drain(..) {
+            control.close();
+        }
+    }
+}
