@@ -171,11 +171,11 @@ impl FileSystem {
         self.files.create(path, None, false)?.commit(None).map(drop)
     }
 
-    fn commit(&self, handle: FileHandle) -> Answer<()> {
+    fn commit(&self, handle: FileHandle, closes: bool) -> Answer<()> {
         let OpenFile::Writer(written) = self.file(handle)? else {
             return Ok(());
         };
-        let committed = written.commit(&self.files).and_then(|()| {
+        let committed = written.commit(&self.files, closes).and_then(|()| {
             let mode = written.mode();
             mode.map_or(Ok(()), |mode| {
                 self.files.set(&written.path(), Some(mode), None)
@@ -361,7 +361,7 @@ impl Filesystem for FileSystem {
             }
             let written = self.open_files().written(&from);
             if let Some(written) = &written {
-                let committed = written.commit(&self.files);
+                let committed = written.commit(&self.files, false);
                 committed.map_err(|error| errno(&error))?;
             }
             let renamed = self.files.rename(&from, &to, replace);
@@ -448,7 +448,7 @@ impl Filesystem for FileSystem {
     ) {
         let appends = flags & OFlags::APPEND.bits().cast_signed() != 0;
         let done = self.written(handle).and_then(|written| {
-            let done = written.write(bytes, offset, appends);
+            let done = written.write(&self.files, bytes, (offset, appends));
             done.map_err(|error| write_errno(&error))
         });
         match done {
@@ -458,11 +458,11 @@ impl Filesystem for FileSystem {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply_empty(reply, self.commit(handle));
+        reply_empty(reply, self.commit(handle, true));
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply_empty(reply, self.commit(handle));
+        reply_empty(reply, self.commit(handle, false));
     }
 
     fn release(
@@ -476,7 +476,7 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         // close(2) has reported a failure already
-        let committed = self.commit(handle);
+        let committed = self.commit(handle, true);
         drop(self.open_files().remove(handle.0));
         reply_empty(reply, committed);
     }

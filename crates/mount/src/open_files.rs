@@ -29,8 +29,9 @@ pub(crate) struct WrittenFile {
 #[derive(Debug)]
 struct State {
     path: Vec<u8>,
-    /// None after the file was removed.
+    /// None after the file was removed, and while it is complete.
     writer: Option<RemoteWriter>,
+    is_removed: bool,
     /// True if the file has its name, so that it can only grow.
     is_named: bool,
     /// True if writes are not committed.
@@ -52,6 +53,7 @@ impl WrittenFile {
         let state = State {
             path,
             writer: Some(writer),
+            is_removed: false,
             is_named,
             is_dirty: !is_named,
             mode,
@@ -88,8 +90,14 @@ impl WrittenFile {
 
     /// Writes `bytes` at `offset`, or at the end with `appends`. Fails with [`FailureKind::Invalid`] elsewhere in a file
     /// that has its name.
-    pub(crate) fn write(&self, bytes: &[u8], offset: u64, appends: bool) -> Result<(), Failure> {
+    pub(crate) fn write(
+        &self,
+        files: &RemoteFiles,
+        bytes: &[u8],
+        (offset, appends): (u64, bool),
+    ) -> Result<(), Failure> {
         let mut state = self.state();
+        state.reopen(files)?;
         let is_named = state.is_named;
         let writer = state.writer.as_ref().ok_or_else(removed)?;
         let size = writer.size();
@@ -105,6 +113,7 @@ impl WrittenFile {
     /// Changes the size. A file that has its name can only be emptied, which starts a new version of it.
     pub(crate) fn truncate(&self, files: &RemoteFiles, size: u64) -> Result<(), Failure> {
         let mut state = self.state();
+        state.reopen(files)?;
         let writer = state.writer.as_ref().ok_or_else(removed)?;
         if writer.size() == size {
             return Ok(());
@@ -123,8 +132,8 @@ impl WrittenFile {
         Ok(())
     }
 
-    /// Makes all writes durable, and gives the file its name.
-    pub(crate) fn commit(&self, files: &RemoteFiles) -> Result<(), Failure> {
+    /// Makes all writes durable, and gives the file its name. If it `closes`, another writer can have the name.
+    pub(crate) fn commit(&self, files: &RemoteFiles, closes: bool) -> Result<(), Failure> {
         let mut state = self.state();
         let Some(writer) = state.writer.as_ref() else {
             return Ok(());
@@ -133,6 +142,10 @@ impl WrittenFile {
             writer.commit(None)?;
             state.is_named = true;
             state.is_dirty = false;
+        }
+        if closes {
+            // another program may write it now
+            state.writer = None;
         }
         if let Some(time) = state.time.take() {
             files.set(&state.path, None, Some(time))?;
@@ -158,7 +171,9 @@ impl WrittenFile {
 
     /// Drops what was written and not committed, since the file is removed.
     pub(crate) fn discard(&self) {
-        self.state().writer = None;
+        let mut state = self.state();
+        state.writer = None;
+        state.is_removed = true;
     }
 
     /// Notes that the file is at `path` now.
@@ -173,6 +188,16 @@ impl WrittenFile {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Opens a file again that was closed by one of several descriptors.
+    fn reopen(&mut self, files: &RemoteFiles) -> Result<(), Failure> {
+        if self.writer.is_none() && !self.is_removed {
+            self.writer = Some(files.append(&self.path, None)?);
+        }
+        Ok(())
     }
 }
 

@@ -169,7 +169,11 @@ pub(super) fn set(
 ) -> Result<(), Failure> {
     check_replaced(scope, path)?;
     let set = || {
-        let (mut root, name) = parent(scope, path)?;
+        let (mut root, name) = if path.file_name().is_some() {
+            parent(scope, path)?
+        } else {
+            (scope.access.root(path)?, Path::new(""))
+        };
         if let Some(mode) = mode {
             root.set_mode(name, mode & MODE_MAX)?;
         }

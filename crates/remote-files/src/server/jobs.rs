@@ -39,26 +39,32 @@ pub(super) enum Work {
 }
 
 /// Does the work of `job`, and answers. Fails if the client cannot be reached.
-pub(super) fn work(shared: &Shared<'_>, job: &Job) -> Result<(), Error> {
-    let request = job.request;
-    let result = match &job.work {
+pub(super) fn work(shared: &Shared<'_>, job: Job) -> Result<(), Error> {
+    let Job {
+        request,
+        work,
+        answers,
+    } = job;
+    let result = match work {
         Work::Commit(writer, size, digest) => {
-            let mut writer = Writer::lock(writer);
-            writer.commit(&shared.scope, *size, *digest).map(Some)
+            // its handle alone keeps the file open when the client has the answer
+            Writer::lock(&writer)
+                .commit(&shared.scope, size, digest)
+                .map(Some)
         }
         Work::Copy(from, to, replace) => {
-            copy(shared, as_path(from), as_path(to), *replace)?.map(Some)
+            copy(shared, as_path(&from), as_path(&to), replace)?.map(Some)
         }
-        Work::Hash(path, kinds) => match hash(shared, as_path(path), kinds)? {
+        Work::Hash(path, kinds) => match hash(shared, as_path(&path), &kinds)? {
             Ok((hashes, version)) => {
                 let hashed = Message::Hashed { request, hashes };
-                job.answers.say(shared, &hashed)?;
+                answers.say(shared, &hashed)?;
                 Ok(Some(version))
             }
             Err(failure) => Err(failure),
         },
     };
-    job.answers.end(shared, request, result)
+    answers.end(shared, request, result)
 }
 
 /// Copies a file under a temporary name, and gives it its name.

@@ -114,7 +114,7 @@ fn worker(shared: &Shared<'_>, waiting: &Mutex<Receiver<Job>>) {
         let Ok(job) = next else {
             return;
         };
-        let done = caught("job", || work(shared, &job));
+        let done = caught("job", || work(shared, job));
         if let Err(error) = done
             && !shared.over.load(Relaxed)
             && error.code() != Code::Network
