@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use lighthaul_monitor::history::HistoryError;
@@ -66,17 +65,6 @@ pub(crate) enum Fault {
         /// Error of the system.
         why: String,
     },
-    /// A host without an address.
-    #[error("{0} has no address")]
-    NoAddress(String),
-    /// An address without a route.
-    #[error("no route leads to {far}: {error}; check its address")]
-    NoRoute {
-        /// Address.
-        far: IpAddr,
-        /// Error of the system.
-        error: io::Error,
-    },
     /// A copy that ended at the time that the user gave.
     #[error("stopped at the time of --stop-at; the same command resumes the copy")]
     StopTime,
@@ -95,14 +83,6 @@ pub(crate) enum Fault {
         epilogue: f64,
         /// Earliest deadline that the copy can meet, as the command line takes it.
         deadline: Option<String>,
-    },
-    /// A reservation that cannot be used.
-    #[error("cannot use reservation {id}: {why}")]
-    Reservation {
-        /// Number of the reservation.
-        id: String,
-        /// Reason.
-        why: String,
     },
     /// Reservations that were not canceled.
     #[error("{failed} of {all} reservations were not canceled: {whys}")]
@@ -127,10 +107,10 @@ impl Coded for Fault {
             | Self::Wait(_)
             | Self::Figures(_)
             | Self::History(HistoryError::Failed { .. }) => Code::Io,
-            Self::Status | Self::Reservation { .. } => Code::Protocol,
+            Self::Status => Code::Protocol,
             Self::Program { .. } | Self::NoKey(_) | Self::History(_) => Code::Open,
             Self::OtherKey { .. } => Code::Permission,
-            Self::Listen { .. } | Self::NoAddress(_) | Self::NoRoute { .. } => Code::Network,
+            Self::Listen { .. } => Code::Network,
             Self::StopTime => Code::TimedOut,
             Self::Interrupted(_) => Code::Interrupted,
             Self::LateEnd { .. } => Code::Refused,

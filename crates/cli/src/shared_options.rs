@@ -3,6 +3,9 @@
 //! The grammar has the options only. A command turns its own options into settings in its own
 //! directory, and those that it shares with others here.
 
+use std::sync::Arc;
+
+use lighthaul::{Client, Settings};
 use lighthaul_grammar::booking::{ClientArgs, SchedulerArgs};
 use lighthaul_grammar::output::{LogArgs, LogFormat};
 use lighthaul_grammar::reach::{DaemonArgs, RemoteArgs};
@@ -11,7 +14,15 @@ use lighthaul_remote::reach::Route;
 use lighthaul_remote::scheduler::Scheduler;
 use lighthaul_remote::ssh::install::Install;
 use lighthaul_remote::ssh::start::PATIENCE;
+use lighthaul_remote::user::Terminal;
 use lighthaul_service::log::Format;
+
+/// Returns the client for another host.
+pub(crate) fn client(args: &RemoteArgs) -> Client {
+    let mut settings = Settings::default();
+    settings.route = route(args);
+    Client::new(settings)
+}
 
 /// Returns the route to another host.
 pub(crate) fn route(args: &RemoteArgs) -> Route {
@@ -35,6 +46,8 @@ pub(crate) fn daemon(args: &DaemonArgs) -> Daemon {
         token_file: args.token_file.clone(),
         statement: args.statement.clone(),
         key: args.key.path.clone(),
+        known_hosts: None,
+        user: Arc::new(Terminal),
     }
 }
 
@@ -44,6 +57,7 @@ pub(crate) fn scheduler(args: &ClientArgs) -> Scheduler {
         url: args.scheduler.clone(),
         token_file: args.token_file.clone(),
         pin: args.pin.clone(),
+        known_hosts: None,
     }
 }
 
@@ -53,6 +67,7 @@ pub(crate) fn booking_scheduler(args: &SchedulerArgs) -> Scheduler {
         url: args.scheduler.clone(),
         token_file: args.scheduler_token.clone(),
         pin: None,
+        known_hosts: None,
     }
 }
 

@@ -2,13 +2,11 @@
 //!
 //! [`Cp`] has the options that only `cp` has, and includes groups of options: [`FileArgs`],
 //! [`RemoteArgs`], [`TimingArgs`], [`BookingArgs`] and [`ProgressArgs`]. Its doc comments are the
-//! help texts. The fields `copy` and `vector_at` are not options: the program sets them. Hosts and
-//! paths stay text here, and are parsed where the copy starts.
+//! help texts. Hosts and paths stay text here, and are parsed where the copy starts.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, ValueHint, value_parser};
 use lighthaul_base::Rate;
-use lighthaul_booking_client::json::Timestamp;
 use lighthaul_session::protocol::{AUTO, Protocol};
 use lighthaul_session::secrets::JOINS_MAX;
 
@@ -30,9 +28,6 @@ use crate::timing::TimingArgs;
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 // fields: one for each option of the command
 pub struct Cp {
-    /// Identifier of this copy, the same in every attempt; it is no option.
-    #[arg(skip)]
-    pub copy: [u8; 16],
     /// Sources, then the target: PATH, HOST:PATH or `lh://HOST/PATH`
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"], value_hint = ValueHint::AnyPath)]
     pub paths: Vec<String>,
@@ -161,9 +156,6 @@ pub struct Cp {
     /// Accepted for compatibility with cp; directories are always copied whole
     #[arg(short = 'r', long, hide = true, help_heading = "Advanced")]
     pub recursive: bool,
-    /// Start of the vector, if it does not wait for the data.
-    #[arg(skip)]
-    pub vector_at: Option<Timestamp>,
 }
 
 /// Returns the parser of protocol names, and of the name that leaves the choice to the path.

@@ -1,1 +1,59 @@
-//! Floor 10: copies between hosts, for programs.
+//! Floor 10: copies between hosts at the rate of the path, for programs.
+//!
+//! ```no_run
+//! use lighthaul::{Client, CopyRequest, Place};
+//!
+//! let (source, target) = (Place::parse("results")?, Place::parse("lh://far.example.org/archive/")?);
+//! let transfer = Client::default().copy(CopyRequest::new([source], target))?;
+//! let summary = transfer.wait()?; // or transfer.await
+//! println!("{} bytes in {} entries", summary.bytes, summary.entries);
+//! # Ok::<(), lighthaul::Error>(())
+//! ```
+//!
+//! - [`Client`]: who copies, with [`Settings`]; [`CopyRequest`]: what is copied, with [`Options`]; [`Plan`]: what it would do
+//! - [`Transfer`]: a copy that runs, with its progress, cancellation and end; [`Event`]: what its observer sees; [`FileRequest`]: other work
+//! - [`Summary`]: a copy that has ended; [`Error`]: a sentence with a [`Code`], and with a [`Fault`] if it is of this crate
+//!
+//! ```text
+//! CopyRequest, Settings -> Job -> circuit or path, if booked -> attempts: push, pull or third party -> Summary
+//! ```
+//!
+//! Notes and questions go to a [`User`]. Defaults are the user's files, `LIGHTHAUL_TOKEN` and `LIGHTHAUL_SCHEDULER_TOKEN`. `client`,
+//! `settings`, `request`, `limit`, `list`, `transfer`, `event`, `fault`, `plan` have the types, `copy` and `files` the logic, and `guide` a page.
+
+mod client;
+mod copy;
+mod event;
+mod fault;
+mod files;
+mod guide;
+mod limit;
+mod list;
+mod plan;
+mod request;
+mod settings;
+mod transfer;
+
+pub use lighthaul_base::{Rate, Size};
+pub use lighthaul_booking_client::json::Timestamp;
+pub use lighthaul_copy::watch::{CopyEvent, CopyProgress, Summary};
+pub use lighthaul_files::filter::Separator;
+pub use lighthaul_files::options::Options;
+pub use lighthaul_files::request::{FileReply, FileRequest};
+pub use lighthaul_remote::daemon::Daemon;
+pub use lighthaul_remote::place::Place;
+pub use lighthaul_remote::reach::Route;
+pub use lighthaul_remote::scheduler::Scheduler;
+pub use lighthaul_remote::ssh::install::Install;
+pub use lighthaul_remote::user::{Unattended, User};
+pub use lighthaul_session::error::{Code, Error};
+
+pub use crate::client::Client;
+pub use crate::event::{Booked, Event, Released, ReservationEnd};
+pub use crate::fault::Fault;
+pub use crate::limit::Limit;
+pub use crate::list::List;
+pub use crate::plan::Plan;
+pub use crate::request::{Booking, CopyRequest, Network};
+pub use crate::settings::Settings;
+pub use crate::transfer::Transfer;

@@ -1,9 +1,14 @@
 //! A daemon to call: its identity, and credentials for it.
 
+use std::env;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::paths;
+use crate::user::{Unattended, User};
 
 /// Identity of a daemon, and credentials for it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Daemon {
     /// Key that the daemon must show.
     pub pin: Option<String>,
@@ -15,4 +20,34 @@ pub struct Daemon {
     pub statement: Option<PathBuf>,
     /// File with the private key of this side, in place of the default.
     pub key: Option<PathBuf>,
+    /// File with the keys of known hosts, in place of the default.
+    pub known_hosts: Option<PathBuf>,
+    /// User who learns of a new key.
+    pub user: Arc<dyn User>,
+}
+
+impl Daemon {
+    /// Returns true if a token is shown to the daemon.
+    pub fn has_token(&self) -> bool {
+        self.token_file.is_some() || env::var_os("LIGHTHAUL_TOKEN").is_some()
+    }
+
+    /// Returns the file with the keys of known hosts.
+    pub(crate) fn known_hosts(&self) -> PathBuf {
+        self.known_hosts.clone().unwrap_or_else(paths::known_hosts)
+    }
+}
+
+impl Default for Daemon {
+    fn default() -> Self {
+        Self {
+            pin: None,
+            strict: false,
+            token_file: None,
+            statement: None,
+            key: None,
+            known_hosts: None,
+            user: Arc::new(Unattended),
+        }
+    }
 }

@@ -14,7 +14,6 @@ use lighthaul_session::session::Session;
 
 use crate::credential;
 use crate::daemon::Daemon;
-use crate::notice::say;
 use crate::paths;
 use crate::place::PORT;
 
@@ -58,12 +57,17 @@ pub fn load_key(path: &Path) -> Result<Identity, Error> {
 
 /// Refuses a daemon whose key is not the known one.
 fn check(far: &Daemon, strict: bool, name: &str, shown: Fingerprint) -> Result<(), Error> {
-    let known = judge(far.pin.as_deref(), strict, name, shown)?;
+    let known = judge(
+        &far.known_hosts(),
+        far.pin.as_deref(),
+        strict,
+        (name, shown),
+    )?;
     let text = match known {
         KeyCheck::Matches => return Ok(()),
         KeyCheck::New if !strict => {
-            say(&format!(
-                "lighthaul: {name} is unknown here; its key {shown} is trusted from now on"
+            far.user.tell(&format!(
+                "{name} is unknown here; its key {shown} is trusted from now on"
             ));
             return Ok(());
         }
@@ -79,7 +83,7 @@ fn check(far: &Daemon, strict: bool, name: &str, shown: Fingerprint) -> Result<(
             "{name} shows the key {shown}, but {known} is expected: another host may be answering in its place; \
              if its key has changed, accept it with `lighthaul trust --replace {name} {shown}`"
         ),
-        KeyCheck::Malformed(nth) => return Err(unclear(&paths::known_hosts(), nth, name)),
+        KeyCheck::Malformed(nth) => return Err(unclear(&far.known_hosts(), nth, name)),
     };
     Err(Fault::HostKey(text).into())
 }
@@ -96,10 +100,10 @@ pub fn unclear(path: &Path, nth: usize, name: &str) -> Error {
 
 /// Compares the key `shown` with the known key of the daemon `name`.
 pub fn judge(
+    path: &Path,
     pin: Option<&str>,
     strict: bool,
-    name: &str,
-    shown: Fingerprint,
+    (name, shown): (&str, Fingerprint),
 ) -> Result<KeyCheck, Error> {
     if let Some(pin) = pin {
         return match pin.parse() {
@@ -108,13 +112,12 @@ pub fn judge(
             Err(e) => Err(Fault::KeyText(format!("{e}")).into()),
         };
     }
-    let path = paths::known_hosts();
     let lookup = if strict {
         known_hosts::lookup
     } else {
         known_hosts::lookup_or_add
     };
-    lookup(&path, name, shown).map_err(|e| Error::file(FileAction::KeepKnown, &path, &e))
+    lookup(path, name, shown).map_err(|e| Error::file(FileAction::KeepKnown, path, &e))
 }
 
 /// Returns the name of a daemon in the file of known hosts.

@@ -4,7 +4,10 @@ use std::io;
 use std::path::PathBuf;
 
 use lighthaul_booking_client::client::ClientError;
+use lighthaul_domains::control::ControlError;
 use lighthaul_session::error::{Code, Coded, Error};
+
+use crate::control_code;
 
 /// Fault of a place or of a connection to another host.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +30,14 @@ pub enum Fault {
     /// A failed request to a scheduler.
     #[error("{0}")]
     Scheduler(ClientError),
+    /// A question that the service of a domain cannot be asked.
+    #[error("{0}")]
+    Control(ControlError),
+    /// An answer of the service of a domain to another question.
+    #[error(
+        "the service of the domain answers another question; use the same version of lighthaul for both"
+    )]
+    Answer,
     /// A key that cannot be compared.
     #[error("{0}")]
     KeyText(String),
@@ -146,11 +157,12 @@ impl Coded for Fault {
                     _ => Code::Usage,
                 },
             },
+            Self::Control(why) => control_code::code(why),
             Self::HostKey(_)
             | Self::KnownLine { .. }
             | Self::Statement { .. }
             | Self::OtherHost => Code::Permission,
-            Self::NotAccepted | Self::NoPort => Code::Protocol,
+            Self::NotAccepted | Self::NoPort | Self::Answer => Code::Protocol,
             Self::LocalPort { .. } | Self::LocalBroken { .. } | Self::NoWay { .. } => Code::Network,
             Self::Slow => Code::TimedOut,
             Self::NoResult => Code::Io,

@@ -23,6 +23,11 @@ impl KnownPaths {
         Self(paths::known_paths())
     }
 
+    /// Returns the known paths in a file.
+    pub const fn in_file(path: PathBuf) -> Self {
+        Self(path)
+    }
+
     /// Returns all paths in the file, also old ones.
     pub fn all(&self) -> BTreeMap<PathEnds, KnownPath> {
         parse(read(&self.0).as_bytes())

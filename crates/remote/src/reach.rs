@@ -21,14 +21,14 @@ use lighthaul_session::topic::Topic;
 
 use crate::daemon::Daemon;
 use crate::dial::{connect, dial};
-use crate::notice::say;
 use crate::place::Place;
 use crate::ssh::command::Ssh;
 use crate::ssh::error::SshError;
 use crate::ssh::install::Install;
 use crate::ssh::reach as ssh;
 use crate::ssh::route::SshRoute;
-use crate::ssh::start::{Started, Wanted, is_shared_now, start};
+use crate::ssh::start::{PATIENCE, Started, Wanted, is_shared_now, start};
+use crate::user::User;
 
 /// Settings of the connection to another host.
 #[derive(Clone, Debug)]
@@ -49,6 +49,22 @@ pub struct Route {
     pub gateway: Option<ProxyAddress>,
     /// Daemon to connect to, for places with one.
     pub daemon: Daemon,
+}
+
+impl Default for Route {
+    /// Returns the direct route, with `ssh` and the program `lighthaul` where there is no daemon.
+    fn default() -> Self {
+        Self {
+            ssh: "ssh".to_owned(),
+            program: "lighthaul".to_owned(),
+            install: Install::Ask,
+            ports: None,
+            patience: PATIENCE,
+            is_bulk: false,
+            gateway: None,
+            daemon: Daemon::default(),
+        }
+    }
 }
 
 /// Session with the remote side of a place.
@@ -113,18 +129,21 @@ impl<F: Into<Error>> From<F> for Failed {
 
 /// Reaches the far side of `place`, which is started first if it is behind ssh.
 pub fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
-    repeat_after_loss(|| attempt(via, place))
+    repeat_after_loss(&*via.daemon.user, || attempt(via, place))
 }
 
 /// Makes one more attempt if an ssh process dies during the first.
-fn repeat_after_loss<T>(attempt: impl Fn() -> Result<T, Failed>) -> Result<T, Error> {
+fn repeat_after_loss<T>(
+    user: &dyn User,
+    attempt: impl Fn() -> Result<T, Failed>,
+) -> Result<T, Error> {
     let result = match attempt() {
         Err(Failed {
             error,
             is_loss: true,
         }) => {
             interrupt::check()?;
-            say(&format!("lighthaul: {error}; trying once more"));
+            user.tell(&format!("{error}; trying once more"));
             attempt()
         }
         result => result,
@@ -159,6 +178,7 @@ fn attempt(via: &Route, place: &Place) -> Result<Reached, Failed> {
                 ports: via.ports,
                 install: via.install,
                 patience: via.patience,
+                user: &*via.daemon.user,
             };
             let ssh = Ssh::new(&via.ssh, host)?;
             let had_login = ssh.config.is_shared && is_shared_now(&ssh);
@@ -210,7 +230,7 @@ pub fn open<M: Topic>(
     hello: impl Fn(&Reached) -> Result<Hello, Error>,
     agreement: Agreement,
 ) -> Result<Reached, Error> {
-    repeat_after_loss(|| {
+    repeat_after_loss(&*via.daemon.user, || {
         let mut reached = attempt(via, place)?;
         let request = hello(&reached)?;
         let session = &reached.session;
@@ -249,12 +269,13 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::user::Unattended;
 
     #[test]
     fn only_the_loss_of_an_ssh_process_is_followed_by_one_more_attempt() {
         for (is_loss, expected) in [(true, 2), (false, 1)] {
             let attempts = Cell::new(0);
-            let result = repeat_after_loss(|| -> Result<(), Failed> {
+            let result = repeat_after_loss(&Unattended, || -> Result<(), Failed> {
                 attempts.set(attempts.get() + 1);
                 let error = Fault::NoResult.into();
                 Err(Failed { error, is_loss })
@@ -263,7 +284,7 @@ mod tests {
             assert_eq!(attempts.get(), expected);
         }
         let attempts = Cell::new(0);
-        let second = repeat_after_loss(|| {
+        let second = repeat_after_loss(&Unattended, || {
             attempts.set(attempts.get() + 1);
             let (error, is_loss) = (Fault::NoResult.into(), true);
             match attempts.get() {

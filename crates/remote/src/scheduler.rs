@@ -1,6 +1,6 @@
 //! Clients of a scheduler, which must have a trusted certificate or its known key.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use crate::error::Fault;
@@ -23,15 +23,19 @@ pub struct Scheduler {
     pub token_file: Option<PathBuf>,
     /// Key that it must show, in place of a certificate.
     pub pin: Option<String>,
+    /// File with the keys of known hosts, in place of the default.
+    pub known_hosts: Option<PathBuf>,
 }
 
 /// Returns a client of the scheduler.
 pub fn reach(asking: &Scheduler) -> Result<Client, Error> {
     let name = host(&asking.url)?;
     let pin = asking.pin.clone();
+    let known_hosts = asking.known_hosts.clone();
+    let known_hosts = known_hosts.unwrap_or_else(paths::known_hosts);
     let known = ServerTrust {
         by_certificate: pin.is_none(),
-        by_key: Box::new(move |shown| check(pin.as_deref(), &name, shown)),
+        by_key: Box::new(move |shown| check(&known_hosts, pin.as_deref(), &name, shown)),
     };
     Client::new(&asking.url, known, token(asking)?).map_err(failed)
 }
@@ -48,8 +52,8 @@ fn host(url: &str) -> Result<String, Error> {
 }
 
 /// Checks the key that the scheduler `name` shows. A token is sent to it, so the key must be known already.
-fn check(pin: Option<&str>, name: &str, shown: Fingerprint) -> Result<(), String> {
-    match judge(pin, true, name, shown).map_err(|error| error.text())? {
+fn check(known: &Path, pin: Option<&str>, name: &str, shown: Fingerprint) -> Result<(), String> {
+    match judge(known, pin, true, (name, shown)).map_err(|error| error.text())? {
         KeyCheck::Matches => Ok(()),
         KeyCheck::New => Err(format!(
             "it shows the key {shown}, which is not known here: compare it with `lighthaul key --host` there, then \
@@ -59,7 +63,7 @@ fn check(pin: Option<&str>, name: &str, shown: Fingerprint) -> Result<(), String
             "it shows the key {shown}, but {expected} is expected: another host may be answering in its place; if its key has changed, \
              accept it with `lighthaul trust --replace {name} {shown}`"
         )),
-        KeyCheck::Malformed(nth) => Err(unclear(&paths::known_hosts(), nth, name).text()),
+        KeyCheck::Malformed(nth) => Err(unclear(known, nth, name).text()),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lighthaul_domains::control::{self, Answer, ControlSocket, PathView, Question, StatusView};
+use lighthaul_domains::control::ControlSocket;
 use lighthaul_domains::{DomainConfig, Service};
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::pause;
@@ -64,22 +64,6 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
 pub fn key(config: &Path) -> Result<String, Error> {
     let key = lighthaul_domains::config::read_key(config).map_err(Fault::Domain)?;
     Ok(key.to_string())
-}
-
-/// Asks the service of a domain for its status.
-pub fn status(socket: &Path) -> Result<StatusView, Error> {
-    match control::ask(socket, &Question::Status).map_err(Fault::Control)? {
-        Answer::Status(status) => Ok(status),
-        Answer::Path(_) | Answer::Problem(_) => Err(Fault::Answer.into()),
-    }
-}
-
-/// Asks the service of a domain a question about a path.
-pub fn ask(socket: &Path, question: &Question) -> Result<PathView, Error> {
-    match control::ask(socket, question).map_err(Fault::Control)? {
-        Answer::Path(path) => Ok(path),
-        Answer::Status(_) | Answer::Problem(_) => Err(Fault::Answer.into()),
-    }
 }
 
 /// Interval at which a signal and the end of the service are noticed.

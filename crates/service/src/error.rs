@@ -14,9 +14,10 @@ use lighthaul_booking::error::Error as Refused;
 use lighthaul_capture::kernel::error::Error as KernelError;
 use lighthaul_circuit::error::Error as CircuitError;
 use lighthaul_domains::Error as DomainError;
-use lighthaul_domains::control::{ControlError, Problem};
+use lighthaul_domains::control::ControlError;
 use lighthaul_gateway::cluster::{ClusterError, SettingsError};
 use lighthaul_nsi::provider::{ConfigError as NsiConfigError, OpenError as NsiOpenError};
+use lighthaul_remote::control_code;
 use lighthaul_session::error::{Code, Coded};
 
 /// Fault of a gateway or scheduler, or of the log and the metrics of a service.
@@ -47,11 +48,6 @@ pub(crate) enum Fault {
     /// A socket for local programs that cannot be opened.
     #[error("{0}")]
     Control(ControlError),
-    /// An answer of the service of a domain to another question.
-    #[error(
-        "the service of the domain answers another question; use the same version of lighthaul for both"
-    )]
-    Answer,
     /// A path that has ended before its time.
     #[error("the path has ended early: {0}; request another one")]
     PathLost(String),
@@ -183,12 +179,11 @@ impl Coded for Fault {
             | Self::OpenLink(_)
             | Self::LogFilter { .. }
             | Self::Log(_) => Code::Usage,
-            Self::Answer => Code::Protocol,
             Self::PathLost(_) => Code::Refused,
             #[cfg(feature = "otel")]
             Self::Telemetry { .. } => Code::Usage,
             Self::Domain(why) => of_domain(why),
-            Self::Control(why) => of_control(why),
+            Self::Control(why) => control_code::code(why),
             Self::Books(refused) => of_books(refused),
             Self::Accept(_) | Self::Listen { .. } | Self::Start(_) | Self::Metrics { .. } => {
                 Code::Network
@@ -236,30 +231,6 @@ const fn of_domain(why: &DomainError) -> Code {
         | DomainError::DevicesBehind(_) => Code::Io,
         DomainError::Internal(_) => Code::Internal,
         DomainError::Stopped | DomainError::NoOutcome(_) => Code::Stopping,
-    }
-}
-
-/// Returns the exit status for a control socket, at the service and at its callers.
-pub(crate) fn of_control(why: &ControlError) -> Code {
-    match why {
-        ControlError::NotRunning { .. } => Code::Open,
-        ControlError::Lost { .. } | ControlError::InUse(_) => Code::Network,
-        ControlError::Malformed(_) | ControlError::Version { .. } => Code::Protocol,
-        ControlError::Create { .. } => Code::Io,
-        ControlError::Problem(problem) => match problem {
-            Problem::OtherUser | Problem::OtherSource { .. } => Code::Permission,
-            Problem::Busy | Problem::Stopping | Problem::NoOutcome(_) => Code::Stopping,
-            Problem::Refused(_) | Problem::Over(_) => Code::Refused,
-            Problem::Malformed => Code::Protocol,
-            Problem::UnknownEndpoint(_)
-            | Problem::Elsewhere { .. }
-            | Problem::UnknownPort { .. }
-            | Problem::NoNeighbors(_)
-            | Problem::OutOfRange(_)
-            | Problem::UnknownPath(_)
-            | Problem::NoPath(_)
-            | Problem::SeveralPaths(_) => Code::Usage,
-        },
     }
 }
 

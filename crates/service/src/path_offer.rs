@@ -17,10 +17,10 @@ use lighthaul_domains::control::{self, Answer, ControlError, PathView, Problem, 
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::pause;
+use lighthaul_remote::domain::ask;
 use lighthaul_remote::scheduler::failed;
 use lighthaul_session::error::Error;
 
-use super::domain::ask;
 use crate::error::Fault;
 
 /// Offers a path to a scheduler until the path ends. A signal closes the link and releases the path. `socket` is that of

@@ -1,10 +1,11 @@
 //! Exit status of each kind of failure.
 
+use std::any::Any;
 use std::fmt::{Debug, Display};
 
 /// Fault with an exit status. Each crate has enums of its faults; their `Display` is one sentence with the failure, its
 /// object, the reason and the remedy.
-pub trait Coded: Debug + Display + Send + Sync {
+pub trait Coded: Any + Debug + Display + Send + Sync {
     /// Returns the kind of the failure, from the variant.
     fn code(&self) -> Code;
 }

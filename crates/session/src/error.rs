@@ -1,5 +1,6 @@
 //! Errors of sessions and transfers, with the exit status of each kind.
 
+use std::any::Any;
 use std::fmt::{self, Debug, Display, Formatter};
 use std::io;
 use std::panic::resume_unwind;
@@ -29,13 +30,19 @@ impl Error {
         self.0.to_string()
     }
 
+    /// Returns the fault, if it is of this type.
+    pub fn fault<F: Coded>(&self) -> Option<&F> {
+        let fault: &dyn Any = &*self.0;
+        fault.downcast_ref()
+    }
+
     /// Creates the error of an operation on the file or directory `path`.
     pub fn file(action: FileAction, path: &Path, error: &io::Error) -> Self {
         FileError::new(action, path, error).into()
     }
 }
 
-impl<F: Coded + 'static> From<F> for Error {
+impl<F: Coded> From<F> for Error {
     fn from(fault: F) -> Self {
         Self(Arc::new(fault))
     }
@@ -94,6 +101,13 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    #[test]
+    fn fault_of_an_error_is_found_by_its_type() {
+        let error = Error::from(World::Interrupted);
+        assert!(matches!(error.fault(), Some(World::Interrupted)));
+        assert!(error.fault::<FileError>().is_none());
+    }
 
     #[test]
     fn panic_of_a_thread_is_an_internal_error() {

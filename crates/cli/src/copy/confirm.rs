@@ -2,17 +2,17 @@
 
 use std::io::{IsTerminal, stdin};
 
+use lighthaul::{Client, CopyRequest};
 use lighthaul_base::counted;
 use lighthaul_grammar::copy::Cp;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::question::is_confirmed;
 use lighthaul_session::error::Error;
 
-use crate::copy::estimate::{Copy, deletions};
 use crate::error::usage;
 
-/// Asks before `--delete`, unless `--yes` or `--dry-run` is given. A dry run of `copy` counts the items first.
-pub(super) fn confirm(args: &Cp, copy: Copy) -> Result<(), Error> {
+/// Asks before `--delete`, unless `--yes` or `--dry-run` is given. A dry run counts the items first.
+pub(super) fn confirm(args: &Cp, client: &Client, request: &CopyRequest) -> Result<(), Error> {
     let choice = &args.choice;
     if !choice.delete || choice.yes || choice.dry_run.is_some() {
         return Ok(());
@@ -30,7 +30,7 @@ pub(super) fn confirm(args: &Cp, copy: Copy) -> Result<(), Error> {
     let count = if args.paths.iter().any(is_ssh) {
         None
     } else {
-        Some(deletions(args, copy)?)
+        Some(client.plan(request)?.deletions)
     };
     if count == Some(0) || is_confirmed(&question(count, &sources.join(" "), target))? {
         return Ok(());

@@ -1,87 +1,77 @@
-//! Options of a copy that both sides of a session use.
+//! Options of `lighthaul cp` as a request for the library.
 //!
-//! `options` converts the arguments of `lighthaul cp` to the `Options` of the copy's request. It
-//! refuses combinations that contradict each other with a usage error, before the session begins.
-//! `hello` creates the first message, `to` the target, and `names` the reader of `--files-from`.
-//! `transfer` uses them for a copy from or to this host, and `third_party` between other hosts.
+//! `request` refuses combinations that contradict each other with a usage error, before a session
+//! begins.
 
-use std::fs::File;
 use std::io::{BufReader, stdin};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use lighthaul_copy::message::{Landing, Target};
-use lighthaul_files::filter::{FilesFrom, FilterOption, Separator};
+use lighthaul::{Booking, CopyRequest, Fault, List, Network};
+use lighthaul_base::ParseTimetableError;
+use lighthaul_files::filter::{FilterOption, Separator};
 use lighthaul_files::hash::HashRequest;
-use lighthaul_files::list::PathList;
 use lighthaul_files::options::{DeltaMode, Detail, Options};
 use lighthaul_files::{digest, filter};
 use lighthaul_fs::metadata::Keep;
 use lighthaul_grammar::choice::{DeltaChoice, DryRun, FileArgs, Verify};
 use lighthaul_grammar::copy::{Cp, Digest};
-use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_grammar::time::Time;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Error, FileAction};
-use lighthaul_session::message::Hello;
-use lighthaul_session::protocol::{AUTO, Protocol};
-use lighthaul_session::topic::Topic;
 
 use crate::copy::changes::with_changes;
-use crate::copy::gateway;
 use crate::error::usage;
 
-/// Returns the first message to the other side, with a request of topic `M`.
-pub(crate) fn hello<M: Topic>(args: &Cp, request: &M::Request) -> Hello {
-    Hello {
-        plain: args.plain,
-        rate_bps: args.rate.map(lighthaul_base::Rate::as_bps),
-        limit: args
-            .later
-            .limit
-            .as_ref()
-            .map_or_else(String::new, |limit| limit.text.clone()),
-        ..Hello::about::<M>(request)
-    }
+/// Returns the request of the command line.
+pub(crate) fn request(args: &Cp) -> Result<CopyRequest, Error> {
+    let places = args.paths.iter().map(|text| Place::parse(text));
+    let mut sources: Vec<Place> = places.collect::<Result<_, _>>()?;
+    let target = sources.pop().ok_or(Fault::NoSource)?;
+    let mut request = CopyRequest::new(sources, target);
+    request.exact = args.no_target_directory;
+    request.options = options(args)?;
+    request.list = list(&args.choice);
+    request.rate = args.rate;
+    let limit = args.later.limit.as_ref().map(|limit| limit.text.parse());
+    request.limit = limit
+        .transpose()
+        .map_err(|why: ParseTimetableError| usage(why.to_string()))?;
+    request.plain = args.plain;
+    request.udp = !args.no_udp;
+    request.retries = args.later.retries;
+    request.stop_at = args.later.stop_at.map(|Time(at)| at);
+    request.booking = booking(args);
+    Ok(request)
 }
 
-/// Returns the target of a copy of this number of sources to `place`.
-pub(crate) fn to(args: &Cp, place: &Place, sources: usize) -> Target {
-    let landing = if args.no_target_directory {
-        Landing::Exact
-    } else if sources > 1 || place.path().ends_with(b"/") {
-        Landing::Inside
+/// Returns the capacity to book.
+fn booking(args: &Cp) -> Option<Booking> {
+    let booked = &args.booked;
+    let from = if booked.book_path {
+        Network::Path(booked.domain_socket.clone())
+    } else if booked.book {
+        Network::Circuit(booked.circuit.clone())
     } else {
-        Landing::Usual
+        return None;
     };
-    Target {
-        path: place.path().to_vec(),
-        landing,
-    }
-}
-
-/// Returns the error of `--files-from` with several sources.
-pub(crate) fn one_base() -> Error {
-    let text = "--files-from needs exactly one source, a directory; its paths are relative to it";
-    usage(text)
+    Some(Booking {
+        from,
+        node: booked.node.clone(),
+        far_node: booked.far_node.clone(),
+        size: booked.book_size,
+        deadline: args.later.deadline.map(|Time(by)| by),
+    })
 }
 
 /// Returns the options that both sides use.
-pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
+fn options(args: &Cp) -> Result<Options, Error> {
     let chosen = chosen(&args.choice, kind(args), !args.no_sync)?;
+    let trc = args.trc.as_deref().map(vector).transpose()?;
     let options = Options {
-        copy: Some(args.copy),
-        protocol: protocol_of(args)?,
-        trc: args
-            .trc
-            .as_deref()
-            .map(vector)
-            .transpose()?
-            .unwrap_or_default(),
-        trc_in: args.vector_at.map(|at| {
-            at.0.cast_signed()
-                .saturating_sub(unix_nanos().cast_signed())
-        }),
+        protocol: args.protocol.clone().unwrap_or_default(),
+        trc: trc.unwrap_or_default(),
         streams: args.streams.unwrap_or(0),
         dedicated: args.dedicated,
         stall: args.later.stall_timeout.map_or(0, whole_seconds),
@@ -103,20 +93,6 @@ const fn delta(choice: &FileArgs) -> DeltaMode {
 fn whole_seconds(time: Duration) -> u32 {
     let seconds = time.as_nanos().div_ceil(1_000_000_000);
     u32::try_from(seconds).unwrap_or(u32::MAX)
-}
-
-/// Returns the name of the protocol. The default is VBTP with a TRC vector; otherwise both sides
-/// choose it by the path.
-fn protocol_of(args: &Cp) -> Result<String, Error> {
-    if let Some(protocol) = gateway::protocol(args)? {
-        return Ok(protocol.to_string());
-    }
-    let usual = if args.trc.is_some() {
-        Protocol::Vbtp.name()
-    } else {
-        AUTO
-    };
-    Ok(args.protocol.as_deref().unwrap_or(usual).to_owned())
 }
 
 /// Returns a vector as text, from a file of this name or from the option itself.
@@ -141,28 +117,19 @@ const fn kind(args: &Cp) -> digest::DigestKind {
     }
 }
 
-/// Opens the list of `--files-from`.
-pub(crate) fn names(choice: &FileArgs) -> Result<Option<PathList>, Error> {
-    let Some(path) = &choice.files_from else {
-        return Ok(None);
-    };
+/// Returns the list of `--files-from`.
+fn list(choice: &FileArgs) -> Option<List> {
+    let path = choice.files_from.as_ref()?;
     let separator = if choice.from0 {
         Separator::Nul
     } else {
         Separator::Line
     };
-    if path.as_os_str() == "-" {
-        return Ok(Some(PathList::new(FilesFrom::new(
-            BufReader::new(stdin()),
-            separator,
-        ))));
-    }
-    let file = File::open(path);
-    let file = file.map_err(|e| Error::file(FileAction::Open, path, &e))?;
-    Ok(Some(PathList::new(FilesFrom::new(
-        BufReader::new(file),
-        separator,
-    ))))
+    Some(if path.as_os_str() == "-" {
+        List::read_once(BufReader::new(stdin()), separator)
+    } else {
+        List::in_file(path, separator)
+    })
 }
 
 /// Returns the options of the command line; `digest` is used unless verification is off.

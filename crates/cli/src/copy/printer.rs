@@ -5,11 +5,11 @@
 //! output. With `--json`, each event has an entry in `schema/events.v1.json`.
 
 use std::io::{IsTerminal, Write, stderr};
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use lighthaul::{Event, Plan};
 use lighthaul_base::escape::{LINE_MAX, escape};
-use lighthaul_base::{Instant, Size};
+use lighthaul_base::{Instant, Size, counted};
 use lighthaul_copy::watch::{CopyEvent, CopyProgress, CurrentFile, Start, Summary};
 use lighthaul_files::hash::FileHashes;
 use lighthaul_files::item::ItemKind;
@@ -19,13 +19,12 @@ use lighthaul_io::host::clock::{Clock, cpu_seconds};
 use lighthaul_monitor::rates::Rates;
 use lighthaul_monitor::sample::host::{Sample, Sampler};
 use lighthaul_session::error::Error;
-use lighthaul_session::known_path::KnownPath;
 use serde_json::{Value, json};
 
-use crate::copy::attempts::Attempts;
-use crate::copy::plan::PlanTotals;
+use crate::copy::bookings;
 use crate::copy::progress::{Form, plain};
 use crate::copy::summary::{Proof, event, host_load, limit, limits, sentence, stats};
+use crate::domains::events;
 use crate::output::name::{put, shown};
 use crate::output::print::{hash_line, print, print_json, print_octets, say};
 use lighthaul_copy::pace::Pace;
@@ -82,19 +81,10 @@ pub(crate) struct Printer {
     files: Vec<CurrentFile>,
     /// Lines of progress on the terminal.
     open_lines: usize,
-    /// Bytes that a dry run would send, if they are counted and nothing is shown.
-    counted: Option<u64>,
     /// Counts of what a dry run would do.
-    plan: PlanTotals,
+    plan: Plan,
     /// Number of paths that were removed at the target.
     removed: u64,
-    tries: Attempts,
-    /// True if the peer, which ssh has started, has accepted the copy.
-    is_connected_by_ssh: bool,
-    /// Takes a message when all data have left the circuit.
-    release_signal: Option<Sender<()>>,
-    /// Loss on the path that an earlier copy has measured, in parts per million.
-    lost_ppm: u32,
 }
 
 impl Printer {
@@ -125,81 +115,56 @@ impl Printer {
             pace: Pace::default(),
             files: Vec::new(),
             open_lines: 0,
-            counted: None,
-            plan: PlanTotals::default(),
+            plan: Plan::default(),
             removed: 0,
-            tries: Attempts::default(),
-            is_connected_by_ssh: false,
-            release_signal: None,
-            lost_ppm: 0,
+        }
+    }
+
+    /// Shows one event of the copy.
+    pub(crate) fn observe(&mut self, event: Event) {
+        match event {
+            Event::Copy(sight) => self.watch(sight),
+            Event::Routed { protocol, why } => {
+                self.emit_choice(&protocol, &why);
+                self.note(&format!("lighthaul: {why}"));
+            }
+            Event::Retrying { error, pause, left } => {
+                self.try_again();
+                let (pause, left) = (pause.as_secs(), counted(left.into(), "retry", "retries"));
+                self.warn(&format!("{error}; retrying in {pause} s ({left} left)"));
+            }
+            Event::Booked(booked) => {
+                let (event, text) = bookings::booked(&booked);
+                self.tell(event, &text);
+            }
+            Event::Released(released) => {
+                let (event, text) = bookings::released(&released);
+                self.tell(event, &text);
+            }
+            Event::PathReserved(path) => {
+                self.tell(events::event(&path), &bookings::reserved(&path));
+            }
+            Event::PathReleased(path) => {
+                let text = format!("path {} is released", path.id);
+                self.tell(events::event(&path), &text);
+            }
+            Event::Warning(text) => self.warn(&text),
+            Event::Note(text) => self.note(&format!("lighthaul: {text}")),
+            _ => {}
         }
     }
 
     /// Records that an attempt has failed and another follows.
-    pub(crate) fn try_again(&mut self) {
-        self.tries.fail();
+    fn try_again(&mut self) {
         self.shown = CopyProgress::default();
         self.pace = Pace::default();
-        self.plan = PlanTotals::default();
+        self.plan = Plan::default();
     }
 
-    /// Sends a message to `signal` when all data have left the circuit.
-    pub(crate) fn signal_release(&mut self, signal: Option<Sender<()>>) {
-        self.release_signal = signal;
-    }
-
-    /// Returns the summary of all attempts; `summary` is that of the last one.
-    pub(crate) fn whole(&self, summary: Summary) -> Summary {
-        self.tries.whole(summary, self.clock.now())
-    }
-
-    /// Returns a printer that shows nothing and counts the bytes of a dry run.
-    pub(crate) fn counting() -> Self {
-        let mut printer = Self::new(Settings {
-            progress: Progress::None,
-            json: false,
-            stats: false,
-            quiet: true,
-            proof: Proof::DryRun,
-            reasons: false,
-            explain: false,
-            verbose: false,
-            items: false,
-            sends: true,
-            asks_rate: false,
-        });
-        printer.counted = Some(0);
-        printer
-    }
-
-    /// Returns the counted bytes.
-    pub(crate) fn counted(&self) -> u64 {
-        self.counted.unwrap_or(0)
-    }
-
-    /// Returns the number of entries that a dry run would delete.
-    pub(crate) const fn planned_deletions(&self) -> u64 {
-        self.plan.deletions
-    }
-
-    fn count(bytes: &mut u64, sight: &CopyEvent) {
-        if let CopyEvent::Planned(planned) = sight
-            && !matches!(
-                planned.action,
-                Action::Delete | Action::Exclude | Action::Skip
-            )
-        {
-            *bytes = bytes.saturating_add(planned.bytes);
-        }
-    }
-
-    /// Shows one observation.
-    pub(crate) fn watch(&mut self, sight: CopyEvent) {
+    /// Shows one event of an attempt.
+    fn watch(&mut self, sight: CopyEvent) {
         if let CopyEvent::Planned(planned) = &sight {
             self.plan.add(planned);
-        }
-        if let Some(bytes) = &mut self.counted {
-            return Self::count(bytes, &sight);
         }
         match sight {
             CopyEvent::Started(start) => self.started(start),
@@ -208,10 +173,7 @@ impl Printer {
             CopyEvent::Round { number, packets } => {
                 self.emit(|| json!({"type": "round", "round": number, "packets": packets}));
             }
-            CopyEvent::Diverted(why) => {
-                self.emit(|| json!({"type": "warning", "text": why}));
-                self.note(&format!("lighthaul: {why}"));
-            }
+            CopyEvent::Diverted(why) => self.warn(&why),
             CopyEvent::Chosen(protocol, why) => {
                 self.emit_choice(&protocol, &why);
                 self.explain(&why);
@@ -224,24 +186,10 @@ impl Printer {
             CopyEvent::Done(planned) => self.done(&planned),
             CopyEvent::Hashed(hashed) => self.hashed(&hashed),
             CopyEvent::Removed(paths) => paths.iter().for_each(|path| self.removed(path)),
-            CopyEvent::CircuitReleased => {
-                if let Some(signal) = self.release_signal.take() {
-                    signal.send(()).ok();
-                }
-            }
             // failures are printed at the end
-            CopyEvent::Failed(_) => {}
-            CopyEvent::Warning(text) => {
-                self.emit(|| json!({"type": "warning", "text": text}));
-                self.note(&format!("lighthaul: {text}"));
-            }
+            CopyEvent::CircuitReleased | CopyEvent::Failed(_) => {}
+            CopyEvent::Warning(text) => self.warn(&text),
         }
-    }
-
-    /// Shows a route of the data that is not the direct one, and its protocol.
-    pub(crate) fn show_route(&mut self, protocol: &str, why: &str) {
-        self.emit_choice(protocol, why);
-        self.note(&format!("lighthaul: {why}"));
     }
 
     fn emit_choice(&self, protocol: &str, why: &str) {
@@ -268,7 +216,6 @@ impl Printer {
 
     fn started(&mut self, start: Start) {
         let now = self.clock.now();
-        self.tries.moving.get_or_insert(now);
         let sampler = Sampler::new(self.clock);
         self.sampled.get_or_insert_with(|| sampler.sample());
         (self.shown_at, self.plain_at) = (now, now);
@@ -282,7 +229,6 @@ impl Printer {
     }
 
     fn moving(&mut self, motion: CopyProgress) {
-        self.tries.now = motion;
         let now = self.clock.now();
         let since = now.since(self.shown_at);
         if since < if self.bar { BAR_INTERVAL } else { INTERVAL } {
@@ -365,39 +311,14 @@ impl Printer {
         }
     }
 
-    /// Records that the peer has accepted the copy; `by_ssh` is true if ssh has started it.
-    pub(crate) const fn connected(&mut self, by_ssh: bool) {
-        self.is_connected_by_ssh = by_ssh;
-    }
-
-    /// Records what an earlier copy has measured on the path.
-    pub(crate) fn know_path(&mut self, known: Option<KnownPath>) {
-        self.lost_ppm = known.map_or(0, |known| known.lost_ppm);
-    }
-
-    /// Returns the loss on the path that an earlier copy has measured, in parts per million.
-    pub(crate) const fn lost_ppm(&self) -> u32 {
-        self.lost_ppm
-    }
-
-    /// Returns true if the copy has a login that an ssh process may lose before files move.
-    pub(crate) const fn is_connected_by_ssh(&self) -> bool {
-        self.is_connected_by_ssh
-    }
-
-    /// Returns true if both sides have agreed on how to move files.
-    pub(crate) const fn has_started(&self) -> bool {
-        self.start.is_some()
-    }
-
     /// Prints a note that is not a fault.
-    pub(crate) fn tell(&mut self, event: Value, text: &str) {
+    fn tell(&mut self, event: Value, text: &str) {
         self.emit(|| event);
         self.note(&format!("lighthaul: {text}"));
     }
 
     /// Reports a fault that does not end the copy.
-    pub(crate) fn warn(&mut self, text: &str) {
+    fn warn(&mut self, text: &str) {
         self.emit(|| json!({"type": "warning", "text": text}));
         self.note(&format!("lighthaul: {text}"));
     }

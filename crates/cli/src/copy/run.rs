@@ -1,26 +1,26 @@
 //! `lighthaul cp`.
 
+use std::env;
 use std::io::{IsTerminal, stderr};
 
+use lighthaul::Client;
 use lighthaul_copy::watch::Summary;
 use lighthaul_grammar::choice::{DryRun, Verify};
 use lighthaul_grammar::copy::Cp;
 use lighthaul_grammar::output::Progress;
-use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_remote::place::Place;
-use lighthaul_session::error::Code;
+use lighthaul_session::error::{Code, Error};
 
+use crate::copy::confirm::confirm;
+use crate::copy::options::request;
 use crate::copy::printer::{Printer, Settings};
 use crate::copy::summary::Proof;
-use crate::copy::transfer::copy;
-use crate::copy::{circuit as booked, failures, gateway, retry};
+use crate::copy::{failures, words};
+use crate::error::Fault;
+use crate::shared_options;
 
 /// Copies, shows progress, and returns the exit status.
 pub(crate) fn run(args: &Cp) -> u8 {
-    let args = &Cp {
-        copy: random_octets(),
-        ..args.clone()
-    };
     let settings = Settings {
         progress: shown_progress(args),
         json: args.json,
@@ -40,15 +40,13 @@ pub(crate) fn run(args: &Cp) -> u8 {
         asks_rate: args.rate.is_some() || args.later.limit.is_some(),
     };
     let mut printer = Printer::new(settings);
-    let result = gateway::check(args)
-        .and_then(|()| failures::open(&args.later))
-        .and_then(|failures| {
-            let summary = booked::run(args, &mut printer, copy)?;
-            Ok((summary, failures))
-        });
+    let result = failures::open(&args.later).and_then(|failures| {
+        let summary = copy(args, &mut printer).map_err(words::in_options)?;
+        Ok((summary, failures))
+    });
     let (result, failures) = match result {
         Ok((summary, failures)) => (Ok(summary), failures),
-        Err(error) => (Err(retry::with_command(args, error)), None),
+        Err(error) => (Err(with_command(args, error)), None),
     };
     printer.finish(&result);
     if let (Ok(summary), Some(file)) = (&result, failures)
@@ -60,6 +58,17 @@ pub(crate) fn run(args: &Cp) -> u8 {
         Ok(summary) => status(&summary),
         Err(error) => error.code() as u8,
     }
+}
+
+/// Copies, after the question before deletions.
+fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
+    let request = request(args)?;
+    let mut settings = lighthaul::Settings::default();
+    settings.route = shared_options::route(&args.via);
+    settings.scheduler = Some(shared_options::booking_scheduler(&args.booked.at));
+    let client = Client::new(settings);
+    confirm(args, &client, &request)?;
+    client.run(request, &mut |event| printer.observe(event))
 }
 
 /// Returns true if the source is on this host.
@@ -76,6 +85,26 @@ fn shown_progress(args: &Cp) -> Progress {
         Progress::Auto if args.partial_progress => Progress::Plain,
         Progress::Auto | Progress::Bar | Progress::Plain | Progress::None => progress,
     }
+}
+
+/// Returns the error, with the command that resumes an interrupted copy.
+fn with_command(args: &Cp, error: Error) -> Error {
+    let gateway = args.via.through.gateway.as_ref();
+    let tells_password = gateway.is_some_and(|gateway| gateway.credentials.is_some());
+    if error.code() != Code::Interrupted || args.choice.dry_run.is_some() {
+        return error;
+    }
+    let words = env::args_os().map(|word| {
+        let word = word.to_string_lossy();
+        shlex::try_quote(&word).map_or_else(|_| word.to_string(), Into::into)
+    });
+    let words: Vec<String> = words.collect();
+    let command = if tells_password {
+        "the same command".to_owned()
+    } else {
+        words.join(" ")
+    };
+    Fault::Interrupted(command).into()
 }
 
 /// Returns true for codes that say what happened to all that is not in place.

@@ -8,6 +8,7 @@ use std::num::NonZero;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use lighthaul::Plan;
 use lighthaul_base::{Rate, Size};
 use lighthaul_copy::bottleneck::{Bottleneck, HostLoad, bottleneck};
 use lighthaul_copy::watch::{Start, Summary};
@@ -16,7 +17,7 @@ use lighthaul_monitor::sample::interface::InterfaceRates;
 use lighthaul_monitor::sample::pressure::StallShares;
 use serde_json::{Value, json};
 
-use crate::copy::plan::{PlanTotals, entries};
+use crate::copy::plan::{self, entries};
 use lighthaul_copy::pace::whole;
 
 /// Proof that a successful copy gives.
@@ -37,7 +38,7 @@ pub(crate) enum Proof {
 pub(super) fn event(
     summary: &Summary,
     proof: Proof,
-    (removed, plan): (u64, &PlanTotals),
+    (removed, plan): (u64, &Plan),
     (limit, cpu): (Option<Bottleneck>, f64),
 ) -> Value {
     let motion = &summary.motion;
@@ -64,11 +65,7 @@ pub(super) fn event(
 }
 
 /// Returns the summary as one line of text. A dry run ends with what would be done.
-pub(super) fn sentence(
-    summary: &Summary,
-    proof: Proof,
-    (removed, plan): (u64, &PlanTotals),
-) -> String {
+pub(super) fn sentence(summary: &Summary, proof: Proof, (removed, plan): (u64, &Plan)) -> String {
     let failed = entries(summary.failures.len() as u64);
     if summary.entries == 0 && !summary.failures.is_empty() {
         return format!("nothing copied; {failed} failed");
@@ -76,9 +73,9 @@ pub(super) fn sentence(
     let total = summary.motion.total;
     let verified = match proof {
         Proof::DryRun if !summary.failures.is_empty() => {
-            format!("{failed} failed, {}", plan.sentence())
+            format!("{failed} failed, {}", plan::sentence(plan))
         }
-        Proof::DryRun => plan.sentence(),
+        Proof::DryRun => plan::sentence(plan),
         Proof::None => "NOT verified (--verify=none)".to_owned(),
         _ if !summary.failures.is_empty() => format!("{failed} failed, the rest is verified"),
         Proof::Moved if total == 0 => String::new(),

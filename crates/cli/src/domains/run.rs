@@ -59,6 +59,7 @@ pub(crate) fn path(args: &Path) -> Result<(), Error> {
                 url: url.clone(),
                 token_file: args.scheduler_token.clone(),
                 pin: None,
+                known_hosts: None,
             });
             // a wrong URL or token file reserves no path
             let scheduler = scheduler.as_ref().map(reach).transpose()?;
@@ -136,11 +137,11 @@ fn find(at: &SocketArgs, digits: &str) -> Result<PathView, Error> {
 }
 
 fn status(at: &SocketArgs) -> Result<StatusView, Error> {
-    domain::status(&socket(at))
+    lighthaul_remote::domain::status(&socket(at))
 }
 
 fn ask_path(at: &SocketArgs, question: &Question) -> Result<PathView, Error> {
-    domain::ask(&socket(at), question)
+    lighthaul_remote::domain::ask(&socket(at), question)
 }
 
 fn socket(at: &SocketArgs) -> PathBuf {

@@ -1,24 +1,16 @@
 //! Requests for operations on files, on this host or others: `ls`, `du`, `stat`, `rm`, `mkdir`.
 //!
-//! Each command becomes one `FileRequest`, which `fetch` executes: here, by a daemon, or over ssh.
+//! Each command becomes one `FileRequest`, which the library executes: here, by a daemon, or over ssh.
 //! The reply comes in parts, so that lists of any length need little memory. Consecutive places on
 //! one host share a session. A failed item or an error of a session sets the exit status, and the
 //! other items and hosts continue. An interruption ends the command.
 
-use lighthaul_files::execute::{Scope, execute};
-use lighthaul_files::remote::receive;
 use lighthaul_files::request::{FileReply, FileRequest};
-use lighthaul_fs::file_access::FileAccess;
 use lighthaul_grammar::files::{Du, Ls, Mkdir, PlaceArgs, Rm, Stat};
 use lighthaul_grammar::reach::RemoteArgs;
 use lighthaul_remote::place::Place;
-use lighthaul_remote::reach::ask;
 use lighthaul_session::error::{Code, Error};
-use lighthaul_session::halt::Halt;
-use lighthaul_session::message::{Hello, Message};
-use lighthaul_session::topic::{MESSAGE_MAX, Topic};
 
-use crate::error::usage;
 use crate::files::show::{EntryPrinter, Form};
 use crate::files::usage::UsagePrinter;
 use crate::shared_options;
@@ -148,33 +140,5 @@ pub(crate) fn fetch(
     request: &FileRequest,
     take: &mut dyn FnMut(FileReply) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    if let Place::Here(_) = place {
-        let scope = Scope {
-            access: &FileAccess::anywhere(),
-            writable: true,
-            special: true,
-            halt: &Halt::default(),
-        };
-        return execute(scope, request, take).map(|_| ());
-    }
-    let hello = Hello::about::<FileReply>(request);
-    let refused = hello.request::<FileReply>().is_err();
-    if refused || Message::Hello(hello).encode().len() > MESSAGE_MAX {
-        let text = "too many places for one request: name fewer places at a time";
-        return Err(usage(text));
-    }
-    let far = ask::<FileReply>(&shared_options::route(via), place, request)?;
-    receive(&far.session, &mut |part| {
-        take(with_host(place, request, part))
-    })
-}
-
-/// Returns a part of a reply of the host of `place`, in which failures name the host.
-fn with_host(place: &Place, request: &FileRequest, part: FileReply) -> FileReply {
-    let FileReply::Failed { code, why } = part else {
-        return part;
-    };
-    let paths: Vec<&[u8]> = request.paths().iter().map(Vec::as_slice).collect();
-    let why = place.name_host(&why, &paths);
-    FileReply::Failed { code, why }
+    shared_options::client(via).execute(place, request, take)
 }

@@ -48,6 +48,7 @@ pages! {
     verification "docs/src/verification.md"
     paths "docs/src/paths.md"
     streams "docs/src/streams.md"
+    library_page "docs/src/library.md"
     daemon "docs/src/daemon.md"
     scheduler "docs/src/scheduler.md"
     circuits "docs/src/circuits.md"

@@ -5,25 +5,25 @@ use lighthaul_copy::watch::{CopyProgress, Summary};
 
 /// Progress of the attempts of a copy.
 #[derive(Debug, Default)]
-pub(super) struct Attempts {
+pub(crate) struct Attempts {
     /// Sum of the attempts that failed.
     failed: Option<CopyProgress>,
     /// Progress of the current attempt.
-    pub(super) now: CopyProgress,
+    pub(crate) now: CopyProgress,
     /// Time when data first moved.
-    pub(super) moving: Option<Instant>,
+    pub(crate) moving: Option<Instant>,
 }
 
 impl Attempts {
     /// Records that the current attempt failed and another follows.
-    pub(super) fn fail(&mut self) {
+    pub(crate) fn fail(&mut self) {
         let now = std::mem::take(&mut self.now);
         self.failed = Some(added(self.failed.unwrap_or_default(), &now));
     }
 
     /// Returns the summary of all attempts. `summary` is that of the last one, and `now` counts from the start of
     /// the first.
-    pub(super) fn whole(&self, mut summary: Summary, now: Instant) -> Summary {
+    pub(crate) fn whole(&self, mut summary: Summary, now: Instant) -> Summary {
         let Some(before) = &self.failed else {
             return summary;
         };

@@ -1,6 +1,6 @@
 //! Copies on reserved circuits: books, waits, follows the reservation and releases the rest.
 //!
-//! [`run`] wraps a copy with `--book`. The clock of the scheduler may differ from that of this
+//! The clock of the scheduler may differ from that of this
 //! host. Steps are therefore narrowed by the possible error, and the copy never sends outside its
 //! reservation. If the reservation ends too early, the rest is copied over TCP.
 //!
@@ -15,46 +15,49 @@ use lighthaul_booking_client::client::{Client, ClientError};
 use lighthaul_booking_client::json::{Bps, Bytes, NewReservation, Reservation, Timestamp};
 use lighthaul_booking_client::zone::Zone;
 use lighthaul_copy::watch::Summary;
-use lighthaul_grammar::copy::Cp;
-use lighthaul_grammar::time::Time;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::{Code, Error};
-use serde_json::json;
 
-use crate::copy::confirm::confirm;
 use crate::copy::endpoints::Endpoints;
-use crate::copy::estimate::{Copy, Estimate};
-use crate::copy::lightpath;
-use crate::copy::printer::Printer;
+use crate::copy::estimate::Estimate;
+use crate::copy::job::Job;
+use crate::copy::reporter::Reporter;
 use crate::copy::retry::{self, sleep};
 use crate::copy::vector;
-use crate::error::Fault;
-use crate::shared_options;
+use crate::event::{Booked, Event, Released, ReservationEnd};
+use crate::fault::Fault;
+use crate::request::Booking;
 
-/// Runs `copy`, on a circuit of its own with `--book`, or on a path of its own with `--book-path`.
-pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
-    confirm(args, copy)?;
-    let is_booked = args.booked.book || args.booked.book_path;
-    if !is_booked || args.choice.dry_run.is_some() {
-        return retry::run(args, printer, copy);
-    }
-    if args.booked.book_path {
-        return lightpath::run(args, printer, copy);
-    }
-    let ends = Endpoints::of(args)?;
-    let estimate = Estimate::of(args, &ends.sources, &ends.target, copy)?;
+/// Makes the copy on a circuit of its own, whose packets enter it at `interface`, if one is named.
+pub(super) fn run(
+    job: &Job,
+    (booking, interface): (&Booking, Option<&str>),
+    reporter: &mut Reporter<'_>,
+) -> Result<Summary, Error> {
+    let ends = Endpoints::of(job, booking)?;
+    let estimate = Estimate::of(job, booking)?;
     if estimate.bytes == 0 {
-        printer.note("lighthaul: the target is up to date, so no capacity is reserved");
-        return retry::run(args, printer, copy);
+        reporter.note("the target is up to date, so no capacity is reserved");
+        return retry::run(job, reporter);
     }
-    let mut circuit = Circuit::book(args, &ends, estimate)?;
-    circuit.announce(printer);
-    let (result, early) = match circuit.wait(printer) {
-        Ok(()) => circuit.carry(args, printer, copy),
+    let flow = interface
+        .map(|interface| ends.flow(interface))
+        .transpose()?;
+    let wanted = NewReservation {
+        from: Some(ends.from),
+        to: Some(ends.to),
+        rate_max: job.request.rate.map(Bps::from),
+        flow,
+        ..NewReservation::default()
+    };
+    let mut circuit = Circuit::book(job, (wanted, booking.deadline), estimate)?;
+    circuit.announce(reporter);
+    let (result, early) = match circuit.wait(reporter) {
+        Ok(()) => circuit.carry(job, reporter),
         Err(error) => (Err(error), None),
     };
-    circuit.give_back(&result, early, printer);
+    circuit.give_back(&result, early, reporter);
     result
 }
 
@@ -76,27 +79,25 @@ struct Circuit {
 impl Circuit {
     /// Books the capacity that the copy needs. The scheduler promises the end of the circuit, and the copy the
     /// time when all files are there. The difference is taken off a deadline first.
-    fn book(args: &Cp, ends: &Endpoints, estimate: Estimate) -> Result<Self, Error> {
-        let client = reach(&shared_options::booking_scheduler(&args.booked.at))?;
+    fn book(
+        job: &Job,
+        (wanted, deadline): (NewReservation, Option<Timestamp>),
+        estimate: Estimate,
+    ) -> Result<Self, Error> {
+        let scheduler = job.settings.scheduler.as_ref();
+        let client = reach(scheduler.ok_or(Fault::NoScheduler)?)?;
         let (ahead, error) = client.clock_offset().map_err(failed)?;
         let there = |nanos: u64| Timestamp(nanos.saturating_add_signed(ahead));
         let epilogue = estimate.epilogue();
-        let by = args.later.deadline;
-        let by = by.map(|Time(by)| there(by.0.saturating_sub(nanos_of(epilogue))));
+        let by = deadline.map(|by| there(by.0.saturating_sub(nanos_of(epilogue))));
         let start = unix_nanos().saturating_add(nanos_of(estimate.lead() + THINK));
-        let circuit = args.booked.circuit.as_deref();
-        let flow = circuit.map(|interface| ends.flow(interface)).transpose()?;
         let request = NewReservation {
-            from: Some(ends.from.clone()),
-            to: Some(ends.to.clone()),
             size: Some(Bytes(estimate.wire_bytes())),
             margin_percent: Some(estimate.margin_percent()),
-            rate_max: args.rate.map(Bps::from),
             start: Some(there(start)),
             by,
-            flow,
             commit: true,
-            ..NewReservation::default()
+            ..wanted
         };
         let reservation = client.reserve(&request).map_err(|failure| {
             let end = earliest_end(&failure).map(|end| here(end, ahead));
@@ -166,25 +167,19 @@ impl Circuit {
         .into()
     }
 
-    fn announce(&self, printer: &mut Printer) {
-        let Reservation { id, path, .. } = &self.reservation;
+    fn announce(&self, reporter: &mut Reporter<'_>) {
         let promised_end = self.promise();
-        let text = format!(
-            "reservation {id} is booked over {}, from {}; the copy will be complete by {}",
-            path.join(", "),
-            Zone::LOCAL.shown(self.start()),
-            Zone::LOCAL.shown(self.here(promised_end).second_after()),
-        );
-        let event = json!({
-            "type": "booked", "reservation": id, "path": path, "steps": self.reservation.steps,
-            "promised_end": promised_end,
-        });
-        printer.tell(event, &text);
+        reporter.tell(Event::Booked(Box::new(Booked {
+            reservation: self.reservation.clone(),
+            start: self.start(),
+            complete_by: self.here(promised_end),
+            promised_end,
+        })));
     }
 
     /// Waits until it is time to connect. The scheduler may move a waiting reservation forward, so it is read
     /// again until shortly before its start.
-    fn wait(&mut self, printer: &mut Printer) -> Result<(), Error> {
+    fn wait(&mut self, reporter: &mut Reporter<'_>) -> Result<(), Error> {
         loop {
             let lead = nanos_of(self.estimate.lead());
             let call_at = self.start().0.saturating_sub(lead);
@@ -200,7 +195,7 @@ impl Circuit {
                 return Err(self.useless("it ended before its start"));
             }
             if self.start() != before {
-                self.announce(printer);
+                self.announce(reporter);
             }
         }
     }
@@ -208,19 +203,18 @@ impl Circuit {
     /// Copies at the rates of the vector, and releases the reservation as soon as all data have left the circuit.
     fn carry(
         &self,
-        args: &Cp,
-        printer: &mut Printer,
-        copy: Copy,
+        job: &Job,
+        reporter: &mut Reporter<'_>,
     ) -> (Result<Summary, Error>, Option<EarlyRelease>) {
         match self.vector() {
-            Ok(vector) => vector::follow((args, printer, copy), self.start(), &vector, || {
+            Ok(vector) => vector::follow((job, reporter), self.start(), &vector, || {
                 let at = unix_nanos();
                 let why = "all data have left the circuit";
                 (self.client.release(self.reservation.id, why), at)
             }),
             Err(why) => {
-                printer.warn(&format!("{why}: the copy continues without it"));
-                (retry::run(&vector::ordinary(args), printer, copy), None)
+                reporter.warn(format!("{why}: the copy continues without it"));
+                (retry::run(&job.ordinary(), reporter), None)
             }
         }
     }
@@ -230,7 +224,7 @@ impl Circuit {
         &self,
         result: &Result<Summary, Error>,
         before: Option<EarlyRelease>,
-        printer: &mut Printer,
+        reporter: &mut Reporter<'_>,
     ) {
         let promised = self.here(self.promise()).0;
         let early = (i128::from(promised) - i128::from(unix_nanos())) as f64 / 1e9;
@@ -250,25 +244,19 @@ impl Circuit {
         };
         let end = self.here(self.reservation.promised_end).0;
         let unused = end.saturating_sub(at) as f64 / 1e9;
-        let plan = if early >= 0.0 {
-            format!("{early:.1} s early")
-        } else {
-            format!("{:.1} s late", -early)
-        };
         let is_released = released.is_ok();
-        let text = match released {
-            Ok(_) => format!("copy finished {plan}; reservation {id} is released"),
+        let end = match released {
+            Ok(_) => ReservationEnd::Released,
             // its last step has ended in the meantime
-            Err(ClientError::Problem(_)) => {
-                format!("copy finished {plan}; reservation {id} had ended")
-            }
-            Err(why) => format!("cannot release reservation {id}: {why}"),
+            Err(ClientError::Problem(_)) => ReservationEnd::Over,
+            Err(why) => ReservationEnd::Kept(why.to_string()),
         };
-        let mut event = json!({"type": "released", "reservation": id, "early_s": early});
-        if is_released {
-            event["unused_s"] = unused.into();
-        }
-        printer.tell(event, &text);
+        reporter.tell(Event::Released(Released {
+            reservation: id,
+            early_s: early,
+            unused_s: is_released.then_some(unused),
+            end,
+        }));
     }
 }
 

@@ -4,45 +4,43 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 
 use lighthaul_booking_client::json::FlowAt;
-use lighthaul_grammar::copy::Cp;
 use lighthaul_remote::error::Fault as RemoteFault;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::Error;
 
-use crate::error::{Fault, usage};
+use crate::copy::job::Job;
+use crate::fault::Fault;
+use crate::request::Booking;
 
 /// Source and target with their names in the topology.
 pub(super) struct Endpoints {
-    pub(super) sources: Vec<Place>,
-    pub(super) target: Place,
+    source: Place,
+    target: Place,
     pub(super) from: String,
     pub(super) to: String,
 }
 
 impl Endpoints {
-    pub(super) fn of(args: &Cp) -> Result<Self, Error> {
-        let places = args.paths.iter().map(|text| Place::parse(text));
-        let mut sources: Vec<Place> = places.collect::<Result<_, _>>()?;
-        let (Some(target), Some(source)) = (sources.pop(), sources.first()) else {
-            return Err(usage("give a source and a target"));
-        };
-        let here = || args.booked.node.clone().map_or_else(own_name, Ok);
-        let far = |place: &Place| args.booked.far_node.clone().unwrap_or_else(|| host(place));
-        let (from, to) = match (source, &target) {
+    pub(super) fn of(job: &Job, booking: &Booking) -> Result<Self, Error> {
+        let (sources, target) = (&job.request.sources, &job.request.target);
+        let source = sources.first().ok_or(Fault::NoSource)?;
+        let here = || booking.node.clone().map_or_else(own_name, Ok);
+        let far = |place: &Place| booking.far_node.clone().unwrap_or_else(|| host(place));
+        let (from, to) = match (source, target) {
             (Place::Here(_), Place::Here(_)) => {
                 return Err(RemoteFault::NotRemote.into());
             }
             (Place::Here(_), target) => (here()?, far(target)),
             (source, Place::Here(_)) => (far(source), here()?),
-            // between two remote hosts --node is the one that sends
+            // between two remote hosts the node is the one that sends
             (source, target) => {
-                let node = args.booked.node.clone();
+                let node = booking.node.clone();
                 (node.unwrap_or_else(|| host(source)), far(target))
             }
         };
         Ok(Self {
-            sources,
-            target,
+            source: source.clone(),
+            target: target.clone(),
             from,
             to,
         })
@@ -61,9 +59,9 @@ fn host(place: &Place) -> String {
 impl Endpoints {
     /// Returns the packets to the target, and the interface of their circuit.
     pub(super) fn flow(&self, interface: &str) -> Result<FlowAt, Error> {
-        let address = match (&self.target, self.sources.first()) {
-            (Place::Here(_), Some(source)) => own_address(address(source)?)?,
-            (target, _) => address(target)?,
+        let address = match &self.target {
+            Place::Here(_) => own_address(address(&self.source)?)?,
+            target @ (Place::Ssh { .. } | Place::Daemon { .. }) => address(target)?,
         };
         flow_to(address, interface)
     }
@@ -96,7 +94,9 @@ fn own_address(far: IpAddr) -> Result<IpAddr, Error> {
 
 fn flow_to(address: IpAddr, interface: &str) -> Result<FlowAt, Error> {
     let packets = format!("udp {address}");
-    let packets = packets.parse().map_err(|why| usage(format!("{why}")))?;
+    let packets = packets
+        .parse()
+        .map_err(|why| Fault::Packets(format!("{why}")))?;
     Ok(FlowAt {
         interface: interface.to_owned(),
         packets,
@@ -107,8 +107,8 @@ fn flow_to(address: IpAddr, interface: &str) -> Result<FlowAt, Error> {
 fn own_name() -> Result<String, Error> {
     let path = "/proc/sys/kernel/hostname";
     let name = fs::read_to_string(path);
-    name.map(|name| name.trim().to_owned())
-        .map_err(|_| usage("this host has no name: give its name in the topology with --node"))
+    let name = name.map(|name| name.trim().to_owned());
+    Ok(name.map_err(|_| Fault::NoName)?)
 }
 
 /// Port for the search of a route; any port works.

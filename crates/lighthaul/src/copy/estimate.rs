@@ -1,35 +1,34 @@
 //! Size and duration of a copy, measured before its reservation.
 //!
 //! `Estimate` counts the bytes by a dry run, which also measures the time to connect. Two cases
-//! need no dry run: `--book-size` gives the size, and for a target behind ssh this host walks the
+//! need no dry run: the booking has the size, and for a target behind ssh this host walks the
 //! sources. The durations surround the vector of the circuit:
 //!
 //! ```text
 //! lead: connect | steps of the vector: data | epilogue: last answers, writes to disk
 //! ```
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_copy::watch::Summary;
+use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::manifest::EntryKind;
+use lighthaul_files::options::Action;
 use lighthaul_files::walk::{Found, Walk};
 use lighthaul_fs::file_access::FileAccess;
-use lighthaul_grammar::choice::DryRun;
-use lighthaul_grammar::copy::Cp;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::Error;
-use lighthaul_session::protocol::Protocol;
 
-use crate::copy::options::options;
-use crate::copy::printer::Printer;
-use crate::error::usage;
-
-/// Function that makes one attempt of a copy.
-pub(super) type Copy = fn(&Cp, &mut Printer) -> Result<Summary, Error>;
+use crate::copy::job::Job;
+use crate::copy::reporter::Reporter;
+use crate::copy::transfer;
+use crate::event::Event;
+use crate::fault::Fault;
+use crate::list::List;
+use crate::request::Booking;
 
 /// Size and duration of a copy before it is made.
 #[derive(Clone, Copy, Debug)]
@@ -45,35 +44,28 @@ pub(super) struct Estimate {
 }
 
 impl Estimate {
-    /// Counts the bytes to send from `sources` by a dry run, unless `--book-size` gives them. For a
-    /// target behind ssh this host walks the sources. A dry run might ask for a password, which the
-    /// copy needs again.
-    pub(super) fn of(
-        args: &Cp,
-        sources: &[Place],
-        target: &Place,
-        copy: Copy,
-    ) -> Result<Self, Error> {
+    /// Counts the bytes to send by a dry run, unless the booking has them. For a target behind ssh this host walks
+    /// the sources. A dry run might ask for a password, which the copy needs again.
+    pub(super) fn of(job: &Job, booking: &Booking) -> Result<Self, Error> {
         let found = |(bytes, reach, lost_ppm)| Self {
             bytes,
             reach,
             lost_ppm,
-            sync: !args.no_sync,
+            sync: job.request.options.sync,
         };
-        if let Some(size) = args.booked.book_size {
+        if let Some(size) = booking.size {
             return Ok(found((size.0, REACH, 0)));
         }
-        if args.choice.files_from.as_deref() == Some(Path::new("-")) {
-            let text = "the size of a list on standard input is unknown: give it with --book-size";
-            return Err(usage(text));
+        if job.request.list.as_ref().is_some_and(List::is_read_once) {
+            return Err(Fault::ListSize.into());
         }
-        let walked = match target {
-            Place::Ssh { .. } => here(args, sources)?,
+        let walked = match &job.request.target {
+            Place::Ssh { .. } => here(job)?,
             Place::Here(_) | Place::Daemon { .. } => None,
         };
         match walked {
             Some(bytes) => Ok(found((bytes, REACH, 0))),
-            None => run_dry(args, copy).map(found),
+            None => run_dry(job).map(found),
         }
     }
 
@@ -108,58 +100,41 @@ impl Estimate {
 }
 
 /// Counts the bytes of the sources if they are here and no list selects them.
-pub(super) fn here(args: &Cp, sources: &[Place]) -> Result<Option<u64>, Error> {
-    let is_here = sources.iter().all(|place| matches!(place, Place::Here(_)));
-    if !is_here || args.choice.files_from.is_some() {
-        return Ok(None);
-    }
-    walked(args, sources).map(Some)
+pub(super) fn here(job: &Job) -> Result<Option<u64>, Error> {
+    let here = |place: &Place| match place {
+        Place::Here(path) => Some(path.clone()),
+        Place::Ssh { .. } | Place::Daemon { .. } => None,
+    };
+    let paths: Option<Vec<PathBuf>> = job.request.sources.iter().map(here).collect();
+    let paths = paths.filter(|_| job.request.list.is_none());
+    paths.map(|paths| walked(job, &paths)).transpose()
 }
 
 /// Counts the bytes to send by a dry run, and measures its time. Returns the known loss on the path, too.
-fn run_dry(args: &Cp, copy: Copy) -> Result<(u64, Duration, u32), Error> {
+fn run_dry(job: &Job) -> Result<(u64, Duration, u32), Error> {
     let clock = Clock::start();
-    let printer = counting_run(args, copy)?;
-    let reach = clock.now().since(Instant::ZERO);
-    Ok((printer.counted(), reach, printer.lost_ppm()))
-}
-
-/// Counts the entries that `--delete` would delete, by a dry run.
-pub(super) fn deletions(args: &Cp, copy: Copy) -> Result<u64, Error> {
-    let printer = counting_run(args, copy)?;
-    Ok(printer.planned_deletions())
-}
-
-/// Runs dry, and returns the counts.
-fn counting_run(args: &Cp, copy: Copy) -> Result<Printer, Error> {
-    let mut dry = Cp {
-        // it needs no datagrams
-        protocol: Some(Protocol::Tcp.to_string()),
-        ..args.clone()
+    let mut bytes = 0_u64;
+    let mut count = |event| {
+        if let Event::Copy(CopyEvent::Planned(planned)) = event
+            && !matches!(
+                planned.action,
+                Action::Delete | Action::Exclude | Action::Skip
+            )
+        {
+            bytes = bytes.saturating_add(planned.bytes);
+        }
     };
-    dry.choice.dry_run = Some(DryRun::Brief);
-    if dry.choice.checksum {
-        // the digests are not known before: all files may be sent
-        dry.choice.checksum = false;
-        dry.choice.dry_run = Some(DryRun::All);
-    }
-    let mut printer = Printer::counting();
-    copy(&dry, &mut printer)?;
-    Ok(printer)
+    let mut reporter = Reporter::new(&mut count);
+    transfer::copy(&job.dry(), &mut reporter)?;
+    let lost_ppm = reporter.lost_ppm();
+    Ok((bytes, clock.now().since(Instant::ZERO), lost_ppm))
 }
 
 /// Counts the bytes to send from this host.
-fn walked(args: &Cp, sources: &[Place]) -> Result<u64, Error> {
-    let paths: Vec<PathBuf> = sources
-        .iter()
-        .filter_map(|place| match place {
-            Place::Here(path) => Some(path.clone()),
-            Place::Ssh { .. } | Place::Daemon { .. } => None,
-        })
-        .collect();
-    let options = options(args)?;
+fn walked(job: &Job, paths: &[PathBuf]) -> Result<u64, Error> {
+    let options = job.options()?;
     let access = Arc::new(options.sources(FileAccess::anywhere()));
-    let walk = Walk::new(access, &paths, options.walk())?;
+    let walk = Walk::new(access, paths, options.walk())?;
     let sizes = walk.map(|found| match found {
         Found::Entry(entry, ..) => match entry.kind {
             EntryKind::File(size) => size,

@@ -1,44 +1,50 @@
 //! Copies through a gateway.
 
-use lighthaul_grammar::copy::Cp;
 use lighthaul_session::error::Error;
 use lighthaul_session::protocol::Protocol;
 
-use crate::copy::printer::Printer;
-use crate::error::usage;
+use crate::copy::reporter::Reporter;
+use crate::fault::Fault;
+use crate::request::{Booking, CopyRequest, Network};
+use crate::settings::Settings;
 
 /// Refuses options that need datagrams for a copy through a gateway.
-pub(crate) fn check(args: &Cp) -> Result<(), Error> {
-    protocol(args).map(drop)
+pub(crate) fn check(request: &CopyRequest, settings: &Settings) -> Result<(), Error> {
+    protocol(request, settings).map(drop)
 }
 
-/// Returns the protocol of a copy through a gateway: one TCP connection, or several with `--streams`. The gateways
-/// repair loss, so that one is as fast as several.
-pub(crate) fn protocol(args: &Cp) -> Result<Option<Protocol>, Error> {
-    if !args.via.through.is_any() {
+/// Returns the protocol of a copy through a gateway: one TCP connection, or several with a number of streams. The
+/// gateways repair loss, so that one is as fast as several.
+pub(crate) fn protocol(
+    request: &CopyRequest,
+    settings: &Settings,
+) -> Result<Option<Protocol>, Error> {
+    if settings.route.gateway.is_none() {
         return Ok(None);
     }
-    let refuse = |text: String| Err(usage(text));
-    if args.trc.is_some() || args.booked.book {
-        let text = "circuits need datagrams, which do not pass a gateway: omit --book and --trc, or omit --gateway";
-        return refuse(text.to_owned());
+    let options = &request.options;
+    let is_circuit = |booking: &Booking| matches!(booking.from, Network::Circuit(_));
+    if !options.trc.is_empty() || request.booking.as_ref().is_some_and(is_circuit) {
+        return Err(Fault::CircuitThroughGateway.into());
     }
-    let asked = args.protocol.as_deref().and_then(Protocol::named);
-    match asked {
-        Some(asked) if asked.is_datagrams() => refuse(format!(
-            "--protocol {asked} needs datagrams, which do not pass a gateway: use tcp, ptcp or auto"
-        )),
+    match Protocol::named(&options.protocol) {
+        Some(asked) if asked.is_datagrams() => Err(Fault::DatagramsThroughGateway(asked).into()),
         Some(asked) => Ok(Some(asked)),
-        None if args.streams.is_some() => Ok(Some(Protocol::Ptcp)),
+        None if options.streams > 0 => Ok(Some(Protocol::Ptcp)),
         None => Ok(Some(Protocol::Tcp)),
     }
 }
 
 /// Reports the protocol of a copy through a gateway.
-pub(crate) fn tell(args: &Cp, printer: &mut Printer) -> Result<(), Error> {
-    if let (Some(protocol), Some(gateway)) = (protocol(args)?, &args.via.through.gateway) {
+pub(crate) fn tell(
+    request: &CopyRequest,
+    settings: &Settings,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), Error> {
+    if let (Some(protocol), Some(gateway)) = (protocol(request, settings)?, &settings.route.gateway)
+    {
         let why = format!("{protocol} carries the data, through the gateway at {gateway}");
-        printer.show_route(protocol.name(), &why);
+        reporter.route(protocol.name(), why);
     }
     Ok(())
 }

@@ -14,53 +14,59 @@ use std::time::Duration;
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_booking_client::json::Timestamp;
-use lighthaul_booking_client::zone::Zone;
 use lighthaul_copy::watch::Summary;
 use lighthaul_domains::Handle;
 use lighthaul_domains::control::{PathId, PathRequest, PathView, Question};
-use lighthaul_grammar::copy::Cp;
 use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_remote::domain::ask;
 use lighthaul_remote::paths;
-use lighthaul_service::domain::ask;
 use lighthaul_session::error::Error;
 
 use crate::copy::endpoints::Endpoints;
-use crate::copy::estimate::{Copy, here};
-use crate::copy::printer::Printer;
+use crate::copy::estimate::here;
+use crate::copy::job::Job;
+use crate::copy::reporter::Reporter;
 use crate::copy::retry::{self, sleep};
 use crate::copy::vector;
-use crate::domains::events;
-use crate::error::{Fault, usage};
+use crate::event::Event;
+use crate::fault::Fault;
+use crate::request::Booking;
 
-/// Runs `copy` on a path of its own.
-pub(super) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
-    let ends = Endpoints::of(args)?;
-    let bytes = match args.booked.book_size {
+/// Makes the copy on a path of its own, from the service at `socket`.
+pub(super) fn run(
+    job: &Job,
+    (booking, socket): (&Booking, Option<&Path>),
+    reporter: &mut Reporter<'_>,
+) -> Result<Summary, Error> {
+    let ends = Endpoints::of(job, booking)?;
+    let bytes = match booking.size {
         Some(size) => size.0,
-        None => here(args, &ends.sources)?.ok_or_else(|| {
-            usage("the size of files on another host is unknown before the path starts: give it with --book-size")
-        })?,
+        None => here(job)?.ok_or(Fault::PathSize)?,
     };
     if bytes == 0 {
-        printer.note("lighthaul: there is nothing to copy, so no path is reserved");
-        return retry::run(args, printer, copy);
+        reporter.note("there is nothing to copy, so no path is reserved");
+        return retry::run(job, reporter);
     }
-    let socket = args.booked.domain_socket.clone();
-    let socket = socket.unwrap_or_else(paths::domain_socket);
-    let path = reserve(args, &ends, bytes, &socket)?;
+    let socket = socket.map_or_else(paths::domain_socket, Path::to_owned);
+    let path = reserve((job, booking), &ends, bytes, &socket)?;
     let release = || ask(&socket, &Question::Release(path.id));
-    let (result, early) = carry(&path, (args, printer, copy), release);
-    report(path.id, early.unwrap_or_else(release), printer);
+    let (result, early) = carry(&path, (job, reporter), release);
+    report(path.id, early.unwrap_or_else(release), reporter);
     result
 }
 
 /// Reserves a path that carries the bytes, with time to connect and to end.
-fn reserve(args: &Cp, ends: &Endpoints, bytes: u64, socket: &Path) -> Result<PathView, Error> {
+fn reserve(
+    (job, booking): (&Job, &Booking),
+    ends: &Endpoints,
+    bytes: u64,
+    socket: &Path,
+) -> Result<PathView, Error> {
     let needed = bytes.saturating_add(bytes / PART);
-    let mut lost = args.rate.map_or(0, |rate| rate.bytes_in(SPARE));
+    let mut lost = job.request.rate.map_or(0, |rate| rate.bytes_in(SPARE));
     let mut tries = TRIES;
     loop {
-        let question = Question::Path(request(args, ends, needed.saturating_add(lost)));
+        let question = Question::Path(request((job, booking), ends, needed.saturating_add(lost)));
         let path = ask(socket, &question)?;
         let lost_now = bytes_before(&path, SPARE);
         tries -= 1;
@@ -72,7 +78,7 @@ fn reserve(args: &Cp, ends: &Endpoints, bytes: u64, socket: &Path) -> Result<Pat
     }
 }
 
-fn request(args: &Cp, ends: &Endpoints, bytes: u64) -> PathRequest {
+fn request((job, booking): (&Job, &Booking), ends: &Endpoints, bytes: u64) -> PathRequest {
     let now = unix_nanos();
     let latest = now.saturating_add(WINDOW.as_nanos() as u64);
     PathRequest {
@@ -80,10 +86,10 @@ fn request(args: &Cp, ends: &Endpoints, bytes: u64) -> PathRequest {
         from: ends.from.clone(),
         to: ends.to.clone(),
         bytes,
-        rate_max_bps: args.rate.map(Rate::as_bps),
+        rate_max_bps: job.request.rate.map(Rate::as_bps),
         rate_min_bps: None,
         earliest: now,
-        latest: args.later.deadline.map_or(latest, |by| by.0.0),
+        latest: booking.deadline.map_or(latest, |by| by.0),
         exclude_domains: Vec::new(),
         exclude_links: Vec::new(),
         protect: false,
@@ -106,26 +112,19 @@ fn bytes_before(path: &PathView, time: Duration) -> u64 {
 /// Waits for the start of a path, copies at its rates, and calls `release` when all data have left it.
 fn carry<T: Send>(
     path: &PathView,
-    (args, printer, copy): (&Cp, &mut Printer, Copy),
+    (job, reporter): (&Job, &mut Reporter<'_>),
     release: impl FnOnce() -> T + Send,
 ) -> (Result<Summary, Error>, Option<T>) {
     let start = Timestamp(path.steps.first().map_or(0, |step| step.from));
-    match wait(path, start, printer) {
-        Ok(vector) => vector::follow((args, printer, copy), start, &vector, release),
+    match wait(path, start, reporter) {
+        Ok(vector) => vector::follow((job, reporter), start, &vector, release),
         Err(error) => (Err(error), None),
     }
 }
 
 /// Waits for the start of a path. Returns the rates that a copy uses.
-fn wait(path: &PathView, start: Timestamp, printer: &mut Printer) -> Result<Trc, Error> {
-    let end = Timestamp(path.steps.last().map_or(0, |step| step.till));
-    let text = format!(
-        "path {} is reserved from {} to {}",
-        path.id,
-        Zone::LOCAL.shown(start),
-        Zone::LOCAL.shown(end.second_after()),
-    );
-    printer.tell(events::event(path), &text);
+fn wait(path: &PathView, start: Timestamp, reporter: &mut Reporter<'_>) -> Result<Trc, Error> {
+    reporter.tell(Event::PathReserved(path.clone()));
     let left = Duration::from_nanos(start.0.saturating_sub(unix_nanos()));
     sleep(left + guard(path) + SETTLE)?;
     rates(path).ok_or_else(|| {
@@ -156,14 +155,11 @@ fn rates(path: &PathView) -> Option<Trc> {
     carried.narrowed(SETTLE)
 }
 
-fn report(id: PathId, released: Result<PathView, Error>, printer: &mut Printer) {
+fn report(id: PathId, released: Result<PathView, Error>, reporter: &mut Reporter<'_>) {
     match released {
-        Ok(path) => printer.tell(events::event(&path), &format!("path {id} is released")),
+        Ok(path) => reporter.tell(Event::PathReleased(path)),
         // its time has passed, or a domain has given it up
-        Err(why) => printer.note(&format!(
-            "lighthaul: path {id} is not released: {}",
-            why.text()
-        )),
+        Err(why) => reporter.note(&format!("path {id} is not released: {}", why.text())),
     }
 }
 

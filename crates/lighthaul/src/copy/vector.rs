@@ -9,31 +9,24 @@ use std::time::Duration;
 use lighthaul_base::Trc;
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_copy::watch::Summary;
-use lighthaul_grammar::copy::Cp;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_session::error::Error;
-use lighthaul_session::protocol::Protocol;
 
-use crate::copy::estimate::Copy;
-use crate::copy::printer::Printer;
-use crate::copy::retry;
+use crate::copy::job::Job;
+use crate::copy::reporter::Reporter;
+use crate::copy::{retry, transfer};
 
 /// Copies at the rates of a vector from `start` on. An attempt after its end uses TCP. As soon as all data have left the
 /// circuit, another thread calls `release`, whose result is returned, too; then further attempts use TCP.
 pub(super) fn follow<T: Send>(
-    (args, printer, copy): (&Cp, &mut Printer, Copy),
+    (job, reporter): (&Job, &mut Reporter<'_>),
     start: Timestamp,
     vector: &Trc,
     release: impl FnOnce() -> T + Send,
 ) -> (Result<Summary, Error>, Option<T>) {
-    let ordinary = ordinary(args);
+    let ordinary = job.ordinary();
     let end = Timestamp(start.0.saturating_add(vector.end().as_nanos()));
-    let booked = Cp {
-        trc: Some(vector.to_string()),
-        vector_at: Some(start),
-        protocol: Some(Protocol::Vbtp.to_string()),
-        ..args.clone()
-    };
+    let booked = job.following(vector, start);
     let (signal, released) = channel();
     let is_free = &AtomicBool::new(false);
     thread::scope(|scope| {
@@ -42,27 +35,19 @@ pub(super) fn follow<T: Send>(
             is_free.store(true, Relaxed);
             Some(release())
         });
-        printer.signal_release(Some(signal));
+        reporter.signal_release(Some(signal));
         let run = AssertUnwindSafe(|| {
-            retry::run(args, printer, |_, printer| {
+            retry::run_each(job, reporter, |reporter| {
                 let is_over = is_late(unix_nanos(), start, end) || is_free.load(Relaxed);
-                copy(if is_over { &ordinary } else { &booked }, printer)
+                transfer::copy(if is_over { &ordinary } else { &booked }, reporter)
             })
         });
         let result = catch_unwind(run);
         // the thread ends also if the copy has failed
-        printer.signal_release(None);
+        reporter.signal_release(None);
         let early = release.join().unwrap_or_else(|panic| resume_unwind(panic));
         (result.unwrap_or_else(|panic| resume_unwind(panic)), early)
     })
-}
-
-/// Returns the same copy over TCP.
-pub(super) fn ordinary(args: &Cp) -> Cp {
-    Cp {
-        protocol: Some(Protocol::Tcp.to_string()),
-        ..args.clone()
-    }
 }
 
 /// Returns true if an attempt that begins now may move no data before the end. Before the start, an attempt is never

@@ -58,6 +58,7 @@ pub(super) fn examine(doctor: &Doctor, ssh: Ssh, report: &mut Report<'_>) -> Res
         ports: doctor.ports,
         install: doctor.install,
         patience: PATIENCE,
+        user: &*doctor.daemon.user,
     };
     let route = SshRoute::new(&ssh, &doctor.program, false);
     let started = match start(ssh, wanted, &identity) {

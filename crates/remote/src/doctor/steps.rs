@@ -194,7 +194,12 @@ impl Steps<'_> {
     /// `None` if it is another.
     fn key(&mut self, shown: Fingerprint) -> Result<Option<bool>, Error> {
         let name = name(&self.host, self.port);
-        match judge(self.doctor.daemon.pin.as_deref(), true, &name, shown)? {
+        match judge(
+            &self.doctor.daemon.known_hosts(),
+            self.doctor.daemon.pin.as_deref(),
+            true,
+            (&name, shown),
+        )? {
             KeyCheck::Matches => {
                 self.report.fine("key", "the daemon has the known key");
                 Ok(Some(true))
@@ -207,7 +212,7 @@ impl Steps<'_> {
                 self.report.fail(Code::Permission, "key", &text, &advice);
                 Ok(None)
             }
-            KeyCheck::Malformed(nth) => Err(unclear(&paths::known_hosts(), nth, &name)),
+            KeyCheck::Malformed(nth) => Err(unclear(&self.doctor.daemon.known_hosts(), nth, &name)),
             KeyCheck::New => {
                 let text = format!("the daemon has the key {shown}, which is not known here");
                 let advice = format!(

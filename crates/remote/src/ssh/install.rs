@@ -5,28 +5,27 @@
 //! there       begun  missing, system                     copied              greeting
 //! ```
 
-use std::io::{self, IsTerminal, Read, Write, stderr, stdin};
+use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use lighthaul_base::Size;
 use lighthaul_daemon::greeting::GREETING;
 use lighthaul_session::error::Error;
 
-use crate::notice::say;
-use crate::question::is_confirmed;
 use crate::ssh::command::Ssh;
 use crate::ssh::error::SshError;
 use crate::ssh::far_program::DEFAULT;
 use crate::ssh::greeting::{Limit, read_line};
 use crate::ssh::program_copy::{INSTALL, ProgramCopy, open_this_program};
 use crate::ssh::report::{REPORT, Report, System};
+use crate::user::User;
 
 /// Permission to put a copy of this program on a host without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Install {
     /// No copy is installed.
     Never,
-    /// The user is asked, if there is a terminal.
+    /// The user is asked.
     Ask,
     /// A copy is installed without a question.
     Always,
@@ -59,6 +58,7 @@ pub(super) struct Search<'a> {
     pub(super) install: Install,
     /// Longest silence after the login.
     pub(super) patience: Duration,
+    pub(super) user: &'a dyn User,
 }
 
 impl Search<'_> {
@@ -148,14 +148,13 @@ impl Search<'_> {
         let is_permitted = match self.install {
             Install::Never => false,
             Install::Always => true,
-            Install::Ask if !stdin().is_terminal() || !stderr().is_terminal() => false,
             Install::Ask => {
                 let why = match &other {
                     None => format!("lighthaul is not installed on {host}"),
                     Some(other) => format!("{other} on {host} has another protocol version"),
                 };
-                is_confirmed(&format!(
-                    "{why}. Put a copy of this program ({size}) into the cache directory there, and run it? [y/N] "
+                self.user.agrees(&format!(
+                    "{why}. Put a copy of this program ({size}) into the cache directory there, and run it?"
                 ))?
             }
         };
@@ -166,8 +165,8 @@ impl Search<'_> {
             }
             .into());
         }
-        say(&format!(
-            "lighthaul: putting a copy of this program ({size}) into the cache directory on {host}"
+        self.user.tell(&format!(
+            "putting a copy of this program ({size}) into the cache directory on {host}"
         ));
         Ok(())
     }

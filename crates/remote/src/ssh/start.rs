@@ -31,6 +31,7 @@ use crate::ssh::error::SshError;
 use crate::ssh::far_program::{DEFAULT, FarProgram};
 use crate::ssh::greeting::{Limit, PolledOutput, read_words};
 use crate::ssh::install::{Found, Install, Search, silent};
+use crate::user::User;
 
 /// Daemon that ssh started; it ends when this is dropped.
 #[derive(Debug)]
@@ -94,6 +95,8 @@ pub struct Wanted<'a> {
     pub install: Install,
     /// Longest silence after the login.
     pub patience: Duration,
+    /// User who is asked for that permission.
+    pub user: &'a dyn User,
 }
 
 /// Starts a program on the host of `ssh`. It listens, and only `identity` may connect to it.
@@ -182,6 +185,7 @@ fn converse(
         copy,
         install: wanted.install,
         patience: *patience,
+        user: wanted.user,
     };
     let Some((found, words)) = search.follow(input, &mut output, key)? else {
         return Ok(None);

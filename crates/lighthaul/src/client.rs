@@ -1,0 +1,88 @@
+//! Clients: who copies, and how they reach other hosts.
+
+use std::sync::Arc;
+
+use lighthaul_copy::watch::{CopyEvent, Summary};
+use lighthaul_io::host::cancellation::Cancellation;
+use lighthaul_remote::reach::Route;
+use lighthaul_session::error::Error;
+
+use crate::copy::job::Job;
+use crate::copy::reporter::Reporter;
+use crate::copy::run::run;
+use crate::event::Event;
+use crate::plan::Plan;
+use crate::request::CopyRequest;
+use crate::settings::Settings;
+use crate::transfer::Transfer;
+
+/// Client that copies from and to other hosts. Clones share its settings.
+#[derive(Clone, Debug, Default)]
+pub struct Client {
+    settings: Arc<Settings>,
+}
+
+impl Client {
+    /// Returns a client with these settings.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings: Arc::new(settings),
+        }
+    }
+
+    /// Starts a copy on a thread of its own.
+    pub fn copy(&self, request: CopyRequest) -> Result<Transfer, Error> {
+        self.copy_observed(request, |_| {})
+    }
+
+    /// Starts a copy on a thread of its own, which calls `observer` for each event.
+    pub fn copy_observed(
+        &self,
+        request: CopyRequest,
+        observer: impl FnMut(&Event) + Send + 'static,
+    ) -> Result<Transfer, Error> {
+        let client = self.clone();
+        Transfer::start(
+            move |cancellation, observe| client.run_until(cancellation, request, observe),
+            observer,
+        )
+    }
+
+    /// Copies on this thread, and calls `observer` for each event. Returns when the copy has ended.
+    pub fn run(
+        &self,
+        request: CopyRequest,
+        observer: &mut dyn FnMut(Event),
+    ) -> Result<Summary, Error> {
+        self.run_until(Cancellation::default(), request, observer)
+    }
+
+    /// Copies on this thread until `cancellation`.
+    pub(crate) fn run_until(
+        &self,
+        cancellation: Cancellation,
+        request: CopyRequest,
+        observer: &mut dyn FnMut(Event),
+    ) -> Result<Summary, Error> {
+        let job = Job::new(request, Arc::clone(&self.settings));
+        cancellation.cover(|| run(&job, &mut Reporter::new(observer)))
+    }
+
+    /// Returns the route to other hosts.
+    pub(crate) fn route(&self) -> &Route {
+        &self.settings.route
+    }
+
+    /// Counts what a copy would do, by a dry run.
+    pub fn plan(&self, request: &CopyRequest) -> Result<Plan, Error> {
+        let mut plan = Plan::default();
+        let mut dry = request.dry();
+        dry.retries = 0;
+        self.run(dry, &mut |event| {
+            if let Event::Copy(CopyEvent::Planned(planned)) = event {
+                plan.add(&planned);
+            }
+        })?;
+        Ok(plan)
+    }
+}

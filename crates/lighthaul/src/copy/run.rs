@@ -1,0 +1,24 @@
+//! A copy with all its attempts, on the capacity that it books.
+
+use lighthaul_copy::watch::Summary;
+use lighthaul_session::error::Error;
+
+use crate::copy::job::Job;
+use crate::copy::reporter::Reporter;
+use crate::copy::{circuit, gateway, lightpath, retry};
+use crate::request::Network;
+
+/// Makes the copy, on a circuit or path of its own if it books one. A dry run books nothing.
+pub(crate) fn run(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Error> {
+    gateway::check(&job.request, &job.settings)?;
+    let booking = job.request.booking.as_ref();
+    match booking.filter(|_| job.request.options.dry_run.is_none()) {
+        None => retry::run(job, reporter),
+        Some(booking) => match &booking.from {
+            Network::Circuit(interface) => {
+                circuit::run(job, (booking, interface.as_deref()), reporter)
+            }
+            Network::Path(socket) => lightpath::run(job, (booking, socket.as_deref()), reporter),
+        },
+    }
+}

@@ -1,0 +1,132 @@
+//! Faults of copies, besides those of files, of the network and of the peer.
+
+use std::io;
+use std::net::IpAddr;
+
+use lighthaul_session::error::{Code, Coded, Error};
+use lighthaul_session::protocol::Protocol;
+
+/// Fault of a request, or of what surrounds a copy. [`Error::fault`] finds it in an error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// No source.
+    #[error("give a source and a target")]
+    NoSource,
+    /// Sources on several hosts.
+    #[error("all sources must be on one host")]
+    SeveralHosts,
+    /// An exact target for several sources.
+    #[error("an exact target is the new name of one source: give one source, or another target")]
+    ExactTarget,
+    /// A request that names too many places.
+    #[error("too many places for one request: name fewer places at a time")]
+    ManyPlaces,
+    /// A list of paths with several sources.
+    #[error("a list of paths needs exactly one source, a directory: its paths are relative to it")]
+    ListBase,
+    /// A list that was read before.
+    #[error("the list of paths was read before: give one that can be read again")]
+    ListTaken,
+    /// A gateway for a copy without a side on this host.
+    #[error("no data of a copy between two other hosts crosses a gateway of this host: omit it")]
+    GatewayBetween,
+    /// One pinned key for two daemons.
+    #[error("one pinned key does not fit two daemons: put both keys into the known hosts")]
+    PinForTwo,
+    /// One token for two daemons.
+    #[error("a token is for one daemon, but this copy has two: use a key that both allow")]
+    TokenForTwo,
+    /// A circuit behind a gateway.
+    #[error("circuits need datagrams, which do not pass a gateway: omit one of them")]
+    CircuitThroughGateway,
+    /// A protocol with datagrams behind a gateway.
+    #[error("{0} needs datagrams, which do not pass a gateway: use tcp, ptcp or auto")]
+    DatagramsThroughGateway(Protocol),
+    /// A booking for a list that can be read only once.
+    #[error("the size of a list that is read once is unknown: give the size of the booking")]
+    ListSize,
+    /// A path for files on another host.
+    #[error(
+        "the size of files on another host is unknown before the path starts: give the size of the booking"
+    )]
+    PathSize,
+    /// A circuit without a scheduler.
+    #[error("the client has no scheduler to book with: set one")]
+    NoScheduler,
+    /// This host has no name.
+    #[error("this host has no name: give its name in the topology")]
+    NoName,
+    /// Packets that cannot be named.
+    #[error("{0}")]
+    Packets(String),
+    /// A wait that failed.
+    #[error("cannot wait: {0}")]
+    Wait(io::Error),
+    /// A thread that cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+    /// A host without an address.
+    #[error("{0} has no address")]
+    NoAddress(String),
+    /// An address without a route.
+    #[error("no route leads to {far}: {error}; check its address")]
+    NoRoute {
+        /// Address.
+        far: IpAddr,
+        /// Error of the system.
+        error: io::Error,
+    },
+    /// A copy that ended at the time that was given for it.
+    #[error("stopped at the given time; the same request resumes the copy")]
+    StopTime,
+    /// A refused reservation, whose copy would end later than its data.
+    #[error(
+        "{refused} (verification needs {epilogue:.1} s more{})",
+        deadline.as_ref().map_or_else(String::new, |by| format!(": the earliest deadline is {by}"))
+    )]
+    LateEnd {
+        /// Answer of the scheduler.
+        refused: Error,
+        /// Seconds from the end of the data to the end of the copy.
+        epilogue: f64,
+        /// Earliest deadline that the copy can meet, in local time.
+        deadline: Option<String>,
+    },
+    /// A reservation that cannot be used.
+    #[error("cannot use reservation {id}: {why}")]
+    Reservation {
+        /// Number of the reservation.
+        id: String,
+        /// Reason.
+        why: String,
+    },
+}
+
+impl Coded for Fault {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoSource
+            | Self::SeveralHosts
+            | Self::ExactTarget
+            | Self::ManyPlaces
+            | Self::ListBase
+            | Self::ListTaken
+            | Self::GatewayBetween
+            | Self::PinForTwo
+            | Self::TokenForTwo
+            | Self::CircuitThroughGateway
+            | Self::DatagramsThroughGateway(_)
+            | Self::ListSize
+            | Self::PathSize
+            | Self::NoScheduler
+            | Self::NoName
+            | Self::Packets(_) => Code::Usage,
+            Self::Wait(_) | Self::Thread(_) => Code::Io,
+            Self::NoAddress(_) | Self::NoRoute { .. } => Code::Network,
+            Self::StopTime => Code::TimedOut,
+            Self::LateEnd { .. } => Code::Refused,
+            Self::Reservation { .. } => Code::Protocol,
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Page of the guide, whose blocks compile as documentation tests.
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/library.md")]
+pub struct Guide;

@@ -1,0 +1,72 @@
+//! Lists of paths that select the entries of a copy.
+
+use std::fmt::{self, Debug, Formatter};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lighthaul_files::filter::{FilesFrom, Separator};
+use lighthaul_files::list::PathList;
+use lighthaul_session::error::{Error, FileAction};
+
+use crate::fault::Fault;
+
+/// List of paths relative to the source of a copy, one in each line, or with NUL after each.
+#[derive(Clone)]
+pub struct List {
+    input: Input,
+    separator: Separator,
+}
+
+#[derive(Clone)]
+enum Input {
+    File(PathBuf),
+    Reader(Arc<Mutex<Option<Box<dyn BufRead + Send>>>>),
+}
+
+impl List {
+    /// Returns the list in a file, which each attempt of the copy reads.
+    pub fn in_file(path: impl Into<PathBuf>, separator: Separator) -> Self {
+        let input = Input::File(path.into());
+        Self { input, separator }
+    }
+
+    /// Returns the list that `reader` reads. It is read once, so the copy has one attempt.
+    pub fn read_once(reader: impl BufRead + Send + 'static, separator: Separator) -> Self {
+        let input = Input::Reader(Arc::new(Mutex::new(Some(Box::new(reader)))));
+        Self { input, separator }
+    }
+
+    /// Returns true if the list cannot be read again.
+    pub(crate) const fn is_read_once(&self) -> bool {
+        matches!(self.input, Input::Reader(_))
+    }
+
+    /// Opens the list.
+    #[expect(clippy::disallowed_methods, reason = "a list is a file of the user")]
+    pub(crate) fn open(&self) -> Result<PathList, Error> {
+        match &self.input {
+            Input::File(path) => {
+                let file = File::open(path);
+                let file = file.map_err(|e| Error::file(FileAction::Open, path, &e))?;
+                let reader = BufReader::new(file);
+                Ok(PathList::new(FilesFrom::new(reader, self.separator)))
+            }
+            Input::Reader(reader) => {
+                let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
+                let reader = reader.take().ok_or(Fault::ListTaken)?;
+                Ok(PathList::new(FilesFrom::new(reader, self.separator)))
+            }
+        }
+    }
+}
+
+impl Debug for List {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.input {
+            Input::File(path) => write!(f, "List({})", path.display()),
+            Input::Reader(_) => write!(f, "List"),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Request for a copy: plain data, without the words of a command line.
+
+use std::path::PathBuf;
+
+use lighthaul_base::{Rate, Size};
+use lighthaul_booking_client::json::Timestamp;
+use lighthaul_files::digest::DigestKind;
+use lighthaul_files::options::{Detail, Options};
+use lighthaul_fs::metadata::Keep;
+use lighthaul_remote::place::Place;
+use lighthaul_session::protocol::Protocol;
+
+use crate::limit::Limit;
+use crate::list::List;
+
+/// Copy to make. [`CopyRequest::new`] has the defaults of `lighthaul cp`; set the fields that differ.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+// fields: one for each part of a request
+pub struct CopyRequest {
+    /// Sources, all on one host.
+    pub sources: Vec<Place>,
+    /// Target. Either it or the sources are on this host, or both are on other hosts.
+    pub target: Place,
+    /// Makes the target the new name of the only source, even if it is a directory.
+    pub exact: bool,
+    /// Selection of files, metadata, verification and protocol.
+    pub options: Options,
+    /// Paths of the entries to copy, relative to the only source; none to copy all of it.
+    pub list: Option<List>,
+    /// Rate on the wire; none to measure the path.
+    pub rate: Option<Rate>,
+    /// Times with a rate limit.
+    pub limit: Option<Limit>,
+    /// Sends data without encryption, if the other side agrees. The control connection stays encrypted.
+    pub plain: bool,
+    /// Uses datagrams where they pass.
+    pub udp: bool,
+    /// Number of further attempts after failures of the network.
+    pub retries: u32,
+    /// Time at which the copy ends, whether it is complete or not.
+    pub stop_at: Option<Timestamp>,
+    /// Capacity to reserve for the copy.
+    pub booking: Option<Booking>,
+}
+
+/// Capacity that is reserved for a copy, and released after it.
+#[derive(Clone, Debug)]
+pub struct Booking {
+    /// Network of the capacity.
+    pub from: Network,
+    /// Name of this host in the topology; none for its host name. Between two other hosts, that of the source.
+    pub node: Option<String>,
+    /// Name of the other host; none for its host name.
+    pub far_node: Option<String>,
+    /// Bytes that the copy will send; none to count them.
+    pub size: Option<Size>,
+    /// Time by which all files must be in place.
+    pub deadline: Option<Timestamp>,
+}
+
+/// Network that capacity is reserved in.
+#[derive(Clone, Debug)]
+pub enum Network {
+    /// A circuit of the scheduler of the client, whose packets enter it at an interface, if one is named.
+    Circuit(Option<String>),
+    /// A path across domains, from the service at this socket; none for the usual socket.
+    Path(Option<PathBuf>),
+}
+
+impl CopyRequest {
+    /// Returns a request for a copy of `sources` to `target`, with all defaults.
+    pub fn new(sources: impl IntoIterator<Item = Place>, target: Place) -> Self {
+        Self {
+            sources: sources.into_iter().collect(),
+            target,
+            exact: false,
+            options: defaults(),
+            list: None,
+            rate: None,
+            limit: None,
+            plain: false,
+            udp: true,
+            retries: RETRIES,
+            stop_at: None,
+            booking: None,
+        }
+    }
+
+    /// Returns the same copy as a dry run, which compares both sides and changes nothing.
+    #[must_use]
+    pub fn dry(&self) -> Self {
+        let mut dry = self.clone();
+        // it needs no datagrams
+        dry.options.protocol = Protocol::Tcp.to_string();
+        dry.options.dry_run = Some(Detail::Brief);
+        if dry.options.checksum {
+            // the digests are not known before: all files may be sent
+            dry.options.checksum = false;
+            dry.options.dry_run = Some(Detail::All);
+        }
+        dry
+    }
+}
+
+/// Returns the options of a copy without any.
+fn defaults() -> Options {
+    Options {
+        keep: Keep {
+            mode: true,
+            modified: true,
+            ..Keep::default()
+        },
+        sync: true,
+        digest: DigestKind::Crc128,
+        ..Options::default()
+    }
+}
+
+/// Default number of further attempts.
+const RETRIES: u32 = 5;

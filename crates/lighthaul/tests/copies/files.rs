@@ -1,0 +1,40 @@
+//! Operations on files of a host.
+
+use lighthaul::{Error, FileReply, FileRequest, Place};
+
+use crate::host::{Host, names};
+
+/// Returns the replies of the host of `place`.
+fn replies(host: &Host, place: &Place, request: &FileRequest) -> Result<Vec<FileReply>, Error> {
+    let mut replies = Vec::new();
+    let client = host.client("a");
+    client.execute(place, request, &mut |part| {
+        replies.push(part);
+        Ok(())
+    })?;
+    Ok(replies)
+}
+
+#[test]
+fn directory_is_made_and_removed_here_and_there() {
+    let host = Host::start("files", &["a"]);
+    let here = Place::Here(host.folder.join("a/new"));
+    for place in [host.place("new"), here] {
+        let paths = || vec![place.path().to_vec()];
+        let make = FileRequest::Make {
+            paths: paths(),
+            parents: false,
+        };
+        replies(&host, &place, &make).unwrap();
+        assert_eq!(names(&host.folder.join("a")), ["new"]);
+        let again = replies(&host, &place, &make).unwrap();
+        let is_failure = |part: &FileReply| matches!(part, FileReply::Failed { .. });
+        assert!(again.iter().any(is_failure), "{again:?}");
+        let remove = FileRequest::Remove {
+            paths: paths(),
+            recursive: true,
+        };
+        replies(&host, &place, &remove).unwrap();
+        assert!(names(&host.folder.join("a")).is_empty());
+    }
+}
