@@ -13,7 +13,6 @@ use lighthaul_remote::daemon::Daemon;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::Route;
 use lighthaul_remote::ssh::install::Install;
-use lighthaul_remote::ssh::start::PATIENCE;
 use lighthaul_remote_files::client::ranges::ByteRange;
 use lighthaul_remote_files::client::remote_files::RemoteFiles;
 use lighthaul_remote_files::failure::FailureKind;
@@ -36,20 +35,13 @@ fn place(far: &Far, path: &str) -> String {
 /// Connects to the files of a daemon.
 fn connect(far: &Far, changes: bool) -> Result<RemoteFiles, Error> {
     let route = Route {
-        ssh: "ssh".into(),
-        program: "lighthaul".into(),
         install: Install::Never,
-        ports: None,
-        patience: PATIENCE,
-        is_bulk: false,
-        gateway: None,
         daemon: Daemon {
             pin: Some(far.pin.clone()),
-            strict: false,
-            token_file: None,
-            statement: None,
             key: Some(far.near.key()),
+            ..Daemon::default()
         },
+        ..Route::default()
     };
     let place = Place::parse(&place(far, "")).unwrap();
     lighthaul_remote::files::connect(&route, &place, changes)
