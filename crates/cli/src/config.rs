@@ -398,7 +398,7 @@ mod tests {
             ("[config]\nall = true", "unknown section config"),
             (
                 "[lsx]\nlong = true",
-                "unknown section lsx; the sections are cp, stream, ls, du, stat, rm, mkdir, verify, ",
+                "unknown section lsx; the sections are cp, stream, ls, du, stat, cat, ",
             ),
             ("[cp]\nhelp = true", "has no key help"),
             ("[serve]\nonce = true", "has no key once"),

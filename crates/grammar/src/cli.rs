@@ -79,6 +79,7 @@ pub enum Command {
     Token(Token),
     Sign(Sign),
     Config(Config),
+    #[command(hide = true)]
     Completions(Completions),
     #[command(hide = true)]
     Forward(Forward),

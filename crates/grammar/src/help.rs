@@ -76,8 +76,7 @@ fn describe(arg: Arg) -> Arg {
     }
 }
 
-const TEMPLATE: &str =
-    "{about-with-newline}{usage-heading} {usage}\n{subcommands}\nOptions:\n{options}";
+const TEMPLATE: &str = "{about-with-newline}{usage-heading} {usage}\n{subcommands}\n{options}";
 const OUTPUT: &str = "Output";
 const SUMMARY: &str = "Print this summary; --help prints all options";
 const MORE: &str = "See all options with --help";

@@ -48,6 +48,7 @@ pages! {
     verification "docs/src/verification.md"
     paths "docs/src/paths.md"
     streams "docs/src/streams.md"
+    remote_files "docs/src/remote-files.md"
     library_page "docs/src/library.md"
     daemon "docs/src/daemon.md"
     scheduler "docs/src/scheduler.md"

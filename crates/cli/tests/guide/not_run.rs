@@ -49,6 +49,10 @@ fn check(text: &str) -> Result<(), String> {
             contains_line("docs/src/SUMMARY.md", "- [Monitoring a host]")?;
             has_options("crates/grammar/src/monitor.rs", words)
         }
+        ["lighthaul", "mount", _, _, ref words @ ..] => {
+            contains_line("crates/grammar/src/cli.rs", "    Mount(Mount),")?;
+            has_options("crates/grammar/src/files.rs", words)
+        }
         ["lighthaul", "path", _, _, ref words @ ..] => {
             has_options("crates/grammar/src/domains.rs", words)
         }
