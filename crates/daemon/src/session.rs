@@ -312,22 +312,30 @@ fn work(
             let hello = (&hello, options);
             relay::run(session, (finds, list), (relay, budget), hello, &mut watcher)
         }
-        Request::RemoteFiles(request) => {
-            let scope = shared::Scope {
-                access: rights.access()?,
-                writable: !rights.read_only,
-                special: rights.special,
-            };
-            agree()?;
-            let bytes = serve_files(session, role, scope, request)?;
-            Ok(Summary {
-                bytes,
-                ..Summary::default()
-            })
-        }
+        Request::RemoteFiles(request) => serve_remote_files(session, role, request, rights),
         Request::Stream(wanted) => serve_stream(session, &role, &wanted, &hello, rights),
         Request::Expect { .. } | Request::Gateway(_) => Err(Fault::UnknownTopic.into()),
     }
+}
+
+/// Serves ranges of files, and changes to them.
+fn serve_remote_files(
+    session: &Session,
+    role: Role,
+    request: lighthaul_remote_files::message::Request,
+    rights: &Rights,
+) -> Result<Summary, Error> {
+    let scope = shared::Scope {
+        access: rights.access()?,
+        writable: !rights.read_only,
+        special: rights.special,
+    };
+    session.say(&Message::Welcome)?;
+    let bytes = serve_files(session, role, scope, request)?;
+    Ok(Summary {
+        bytes,
+        ..Summary::default()
+    })
 }
 
 /// Carries sessions of programs for another gateway.

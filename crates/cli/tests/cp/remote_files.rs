@@ -43,7 +43,7 @@ fn connect(far: &Far, changes: bool) -> Result<RemoteFiles, Error> {
         },
         ..Route::default()
     };
-    let place = Place::parse(&place(far, "")).unwrap();
+    let place = Place::parse(&place(far, ""))?;
     lighthaul_remote::files::connect(&route, &place, changes)
 }
 

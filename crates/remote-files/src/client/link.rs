@@ -105,7 +105,7 @@ impl Drop for Link {
         if !self.has_ended() && self.shared.session.say(&Message::End).is_ok() {
             self.shared.session.control.flush(END_TIMEOUT);
         }
-        for channel in self.shared.channels().iter() {
+        for channel in &*self.shared.channels() {
             channel.close();
         }
     }

@@ -102,8 +102,8 @@ impl ReadAhead {
             return;
         }
         let [_, longest] = WINDOWS;
-        let in_round_trip = self.taken as f64 * rtt.as_secs_f64() / elapsed.as_secs_f64();
-        let wanted = (4.0 * in_round_trip) as u64;
+        let in_four_trips = u128::from(self.taken) * 4 * rtt.as_nanos() / elapsed.as_nanos();
+        let wanted = u64::try_from(in_four_trips).unwrap_or(u64::MAX);
         self.window = wanted.clamp(self.window, 4 * self.window).min(longest);
         self.taken = 0;
         self.adapted = now;

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex};
 
+use lighthaul_files::request::FileInfo;
 use lighthaul_fs::disk::InputFile;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_session::error::{Error, FileAction};
@@ -70,6 +71,10 @@ impl<'a> Connection<'a> {
         }
     }
 
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "other messages have functions of their own"
+    )]
     fn execute(&mut self, message: Message, body: &[u8]) -> Result<(), Error> {
         match message {
             Message::Open {
@@ -92,6 +97,32 @@ impl<'a> Connection<'a> {
                 let read = self.read(request, handle, offset, len)?;
                 self.end(request, read.map(|()| None))
             }
+            Message::Close { handle } => {
+                self.release(handle);
+                Ok(())
+            }
+            Message::Copy {
+                request,
+                from,
+                to,
+                replace,
+            } => self.pass(request, Work::Copy(from, to, replace)),
+            Message::Hash {
+                request,
+                path,
+                kinds,
+            } => self.pass(request, Work::Hash(path, kinds)),
+            other => self.execute_writing(other, body),
+        }
+    }
+
+    /// Executes a request of a writer.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "other messages have functions of their own"
+    )]
+    fn execute_writing(&mut self, message: Message, body: &[u8]) -> Result<(), Error> {
+        match message {
             Message::Create {
                 request,
                 path,
@@ -144,21 +175,6 @@ impl<'a> Connection<'a> {
                 Ok(writer) => self.pass(request, Work::Commit(writer, size, digest)),
                 Err(failure) => self.end(request, Err(failure)),
             },
-            Message::Close { handle } => {
-                self.release(handle);
-                Ok(())
-            }
-            Message::Copy {
-                request,
-                from,
-                to,
-                replace,
-            } => self.pass(request, Work::Copy(from, to, replace)),
-            Message::Hash {
-                request,
-                path,
-                kinds,
-            } => self.pass(request, Work::Hash(path, kinds)),
             other => self.execute_on_folder(other),
         }
     }
@@ -177,15 +193,7 @@ impl<'a> Connection<'a> {
                 follow,
             } => {
                 let found = folder::stat(scope, as_path(&path), follow);
-                let found = match found {
-                    Ok((info, version)) => {
-                        let items = vec![info];
-                        self.say(&Message::Listed { request, items })?;
-                        Ok(Some(version))
-                    }
-                    Err(failure) => Err(failure),
-                };
-                return self.end(request, found);
+                return self.end_stat(request, found);
             }
             Message::List { request, path } => {
                 let listed = folder::list(scope, as_path(&path), |items| {
@@ -247,6 +255,23 @@ impl<'a> Connection<'a> {
         self.end(request, done.map(|()| None))
     }
 
+    /// Sends what was found about a path, and ends the request.
+    fn end_stat(
+        &self,
+        request: u64,
+        found: Result<(FileInfo, FileVersion), Failure>,
+    ) -> Result<(), Error> {
+        let found = match found {
+            Ok((info, version)) => {
+                let items = vec![info];
+                self.say(&Message::Listed { request, items })?;
+                Ok(Some(version))
+            }
+            Err(failure) => Err(failure),
+        };
+        self.end(request, found)
+    }
+
     fn writable(&self) -> Result<(), Failure> {
         if self.shared.scope.writable {
             return Ok(());
@@ -269,7 +294,12 @@ impl<'a> Connection<'a> {
         match kind.map_err(|error| failed(error.into()))? {
             FileType::RegularFile => {}
             FileType::Directory => return Err(failed(std::io::ErrorKind::IsADirectory.into())),
-            _ => {
+            FileType::Symlink
+            | FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown => {
                 let text = format!("cannot open {}: it is no file", path.display());
                 return Err(Failure::new(FailureKind::Invalid, text));
             }
