@@ -50,7 +50,7 @@ check: fmt clippy doc book tidy ## check format, lints, documents and project ru
 fmt:
 	$(CARGO) fmt --all -- --check
 clippy:
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets --features lighthaul-cli/otel,lighthaul-cli/mount -- -D warnings
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 book: ## build the guide, into target/book

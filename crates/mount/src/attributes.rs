@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
 use lighthaul_files::request::{FileInfo, FileKind};
+use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote_files::failure::{Failure, FailureKind};
 
 /// Size of the blocks in which programs count.
@@ -45,7 +46,7 @@ pub(crate) const fn kind_of(kind: &FileKind) -> FileType {
 pub(crate) fn seconds_of(time: TimeOrNow) -> (i64, u32) {
     let time = match time {
         TimeOrNow::SpecificTime(time) => time,
-        TimeOrNow::Now => SystemTime::now(),
+        TimeOrNow::Now => UNIX_EPOCH + Duration::from_nanos(unix_nanos()),
     };
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => (

@@ -23,6 +23,7 @@ use rustix::fs::OFlags;
 use crate::attributes::{attributes, errno, kind_of, seconds_of};
 use crate::inodes::Inodes;
 use crate::open_files::{OpenFile, OpenFiles, WrittenFile};
+use crate::opener::{caller, opener};
 use crate::replies::{Answer, TTL, folder, join, reply_empty, reply_entry, rows, write_errno};
 
 /// Bytes of one write, and of the kernel's own read-ahead.
@@ -105,8 +106,8 @@ impl FileSystem {
         let is_new = flags & OFlags::EXCL.bits().cast_signed() != 0;
         let writer = self.files.create(path, mode, is_new);
         let writer = writer.map_err(|error| errno(&error))?;
-        let owner = (request.uid(), request.gid());
-        let written = WrittenFile::new(path.to_vec(), (writer, false), mode, owner);
+        let opener = opener(request);
+        let written = WrittenFile::new(path.to_vec(), (writer, false), mode, opener);
         let file = OpenFile::Writer(Arc::new(written));
         Ok(self.open_files().add(file))
     }
@@ -122,8 +123,7 @@ impl FileSystem {
             return self.create_file(request, &path, None, 0);
         }
         let writer = self.files.append(&path, None).map_err(|e| errno(&e))?;
-        let owner = (request.uid(), request.gid());
-        let written = WrittenFile::new(path, (writer, true), None, owner);
+        let written = WrittenFile::new(path, (writer, true), None, opener(request));
         let file = OpenFile::Writer(Arc::new(written));
         Ok(self.open_files().add(file))
     }
@@ -184,7 +184,17 @@ impl FileSystem {
         committed.map_err(|error| errno(&error))
     }
 
-    fn items(&self, handle: FileHandle) -> Answer<Arc<Vec<FileInfo>>> {
+    /// Commits a file that its opener closes.
+    fn close(&self, request: &Request, handle: FileHandle) -> Answer<()> {
+        match self.file(handle)? {
+            OpenFile::Writer(written) if written.is_of_another(caller(request)) => Ok(()),
+            OpenFile::Writer(_) | OpenFile::Reader(_) | OpenFile::Folder(_) => {
+                self.commit(handle, true)
+            }
+        }
+    }
+
+    fn items(&self, handle: FileHandle) -> Answer<Arc<[FileInfo]>> {
         match self.file(handle)? {
             OpenFile::Folder(items) => Ok(items),
             OpenFile::Reader(_) | OpenFile::Writer(_) => Err(Errno::EBADF),
@@ -457,8 +467,15 @@ impl Filesystem for FileSystem {
         }
     }
 
-    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply_empty(reply, self.commit(handle, true));
+    fn flush(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        reply_empty(reply, self.close(request, handle));
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
@@ -484,7 +501,7 @@ impl Filesystem for FileSystem {
     fn opendir(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         let listed = self.path(inode).and_then(|path| {
             let items = self.files.list(&path).map_err(|error| errno(&error))?;
-            let file = OpenFile::Folder(Arc::new(items));
+            let file = OpenFile::Folder(items.into());
             Ok(self.open_files().add(file))
         });
         match listed {

@@ -4,7 +4,8 @@
 //! only grow after that. What close(2) or fsync(2) has acknowledged is on the disk of the server.
 //!
 //! - [`run`]: mounting; `served`: the mount, until a signal or umount(8); `file_system`: requests of the kernel
-//! - `inodes`: numbers of paths; `open_files`: files that programs have open; `attributes`, `replies`: answers
+//! - `inodes`: numbers of paths; `open_files`: files that programs have open; `opener`: who opened them
+//! - `attributes`, `replies`: answers
 
 pub mod run;
 
@@ -16,6 +17,8 @@ mod file_system;
 mod inodes;
 #[cfg(feature = "fuse")]
 mod open_files;
+#[cfg(feature = "fuse")]
+mod opener;
 #[cfg(feature = "fuse")]
 mod replies;
 #[cfg(feature = "fuse")]

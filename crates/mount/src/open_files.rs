@@ -17,7 +17,7 @@ pub(crate) enum OpenFile {
     /// File for writing.
     Writer(Arc<WrittenFile>),
     /// Directory, with its items at the time of opening.
-    Folder(Arc<Vec<FileInfo>>),
+    Folder(Arc<[FileInfo]>),
 }
 
 /// File that is written.
@@ -40,15 +40,17 @@ struct State {
     mode: Option<u32>,
     time: Option<(i64, u32)>,
     owner: (u32, u32),
+    /// Process that opened the file, if that is known.
+    process: Option<u32>,
 }
 
 impl WrittenFile {
-    /// Returns the file at `path`, of this owner, that `writer` writes.
+    /// Returns the file at `path`, of this owner and opened by this process, that `writer` writes.
     pub(crate) fn new(
         path: Vec<u8>,
         (writer, is_named): (RemoteWriter, bool),
         mode: Option<u32>,
-        owner: (u32, u32),
+        (owner, process): ((u32, u32), Option<u32>),
     ) -> Self {
         let state = State {
             path,
@@ -59,6 +61,7 @@ impl WrittenFile {
             mode,
             time: None,
             owner,
+            process,
         };
         Self {
             state: Mutex::new(state),
@@ -130,6 +133,12 @@ impl WrittenFile {
         }
         state.is_dirty = true;
         Ok(())
+    }
+
+    /// Returns true if another process than `process` has opened the file. A child closes the files that it inherits.
+    pub(crate) fn is_of_another(&self, process: Option<u32>) -> bool {
+        let opener = self.state().process;
+        opener.is_some() && opener != process
     }
 
     /// Makes all writes durable, and gives the file its name. If it `closes`, another writer can have the name.

@@ -52,10 +52,10 @@ pub(crate) const fn folder() -> FileInfo {
 
 /// Returns the error number of a failed write. A file that has its name cannot be rewritten.
 pub(crate) fn write_errno(failure: &Failure) -> Errno {
-    match failure.kind {
-        FailureKind::Invalid => Errno::EOPNOTSUPP,
-        _ => errno(failure),
+    if failure.kind == FailureKind::Invalid {
+        return Errno::EOPNOTSUPP;
     }
+    errno(failure)
 }
 
 /// Replies with an item.

@@ -78,6 +78,13 @@ impl Failure {
         }
     }
 
+    /// Returns the failure of a file that another program has changed.
+    pub(crate) fn changed(path: &Path) -> Self {
+        let path = path.display();
+        let text = format!("cannot read {path}: it changed while it was open; open it again");
+        Self::new(FailureKind::Changed, text)
+    }
+
     /// Returns the failure that the peer reported.
     pub(crate) fn reported(kind: FailureKind, code: u8, text: String) -> Self {
         Self {

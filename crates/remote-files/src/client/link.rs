@@ -90,7 +90,8 @@ impl Link {
 
     /// Returns the connection with the fewest bytes on their way.
     pub(super) fn idlest(&self) -> Arc<Channel> {
-        let channels = self.shared.channels();
+        let channels = self.shared.channels.read();
+        let channels = channels.unwrap_or_else(PoisonError::into_inner);
         let idlest = channels
             .iter()
             .filter(|channel| !channel.has_ended())

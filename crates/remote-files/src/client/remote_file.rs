@@ -1,11 +1,14 @@
 //! File that is read, open on each connection that reads it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::client::answer::Answer;
 use crate::client::channel::Channel;
-use crate::failure::{Failure, FailureKind};
+use crate::failure::Failure;
 use crate::message::{FileVersion, Message};
 
 /// File that is read. A connection opens it before its first read.
@@ -121,9 +124,7 @@ impl RemoteFile {
     }
 
     fn changed(&self) -> Failure {
-        let path = String::from_utf8_lossy(&self.path);
-        let text = format!("cannot read {path}: it changed while it was open; open it again");
-        Failure::new(FailureKind::Changed, text)
+        Failure::changed(Path::new(OsStr::from_bytes(&self.path)))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -14,7 +14,7 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::Topic;
 
-use crate::failure::{Failure, FailureKind};
+use crate::failure::Failure;
 use crate::message::{FileVersion, Message};
 use crate::server::shared::Shared;
 
@@ -96,11 +96,4 @@ impl Answers {
 /// Returns the path in a message.
 pub(super) fn as_path(path: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(path))
-}
-
-/// Returns the failure of a file that another program has changed.
-pub(super) fn changed(path: &Path) -> Failure {
-    let path = path.display();
-    let text = format!("cannot read {path}: it changed while it was open; open it again");
-    Failure::new(FailureKind::Changed, text)
 }

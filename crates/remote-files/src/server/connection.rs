@@ -12,11 +12,10 @@ use lighthaul_io::control::{Frame, Stream};
 use lighthaul_session::error::{Error, FileAction};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::Topic;
-use rustix::fs::{FileType, fstat};
 
 use crate::failure::{Failure, FailureKind};
 use crate::message::{FileVersion, Message, PIECE_MAX};
-use crate::server::answers::{Answers, as_path, changed};
+use crate::server::answers::{Answers, as_path};
 use crate::server::folder;
 use crate::server::jobs::{Job, Work};
 use crate::server::shared::{FILES_MAX, Shared};
@@ -288,25 +287,9 @@ impl<'a> Connection<'a> {
         expected: Option<FileVersion>,
     ) -> Result<(Handle, FileVersion), Failure> {
         let path = as_path(path);
-        let failed = |error| Failure::of(FileAction::Open, path, &error);
-        let file = self.shared.scope.access.file(path).map_err(failed)?;
-        let kind = fstat(&file).map(|stat| FileType::from_raw_mode(stat.st_mode));
-        match kind.map_err(|error| failed(error.into()))? {
-            FileType::RegularFile => {}
-            FileType::Directory => return Err(failed(std::io::ErrorKind::IsADirectory.into())),
-            FileType::Symlink
-            | FileType::Fifo
-            | FileType::Socket
-            | FileType::CharacterDevice
-            | FileType::BlockDevice
-            | FileType::Unknown => {
-                let text = format!("cannot open {}: it is no file", path.display());
-                return Err(Failure::new(FailureKind::Invalid, text));
-            }
-        }
-        let version = FileVersion::from(file.version().map_err(failed)?);
+        let (file, version) = self.shared.scope.open(path)?;
         if expected.is_some_and(|expected| expected != version) {
-            return Err(changed(path));
+            return Err(Failure::changed(path));
         }
         let path = path.to_owned();
         let handle = Handle::Reader {
@@ -365,7 +348,7 @@ impl<'a> Connection<'a> {
         let now = file.version().map(FileVersion::from);
         Ok(match now {
             Ok(now) if now == *opened => Ok(()),
-            Ok(_) => Err(changed(path)),
+            Ok(_) => Err(Failure::changed(path)),
             Err(error) => Err(Failure::of(FileAction::Read, path, &error)),
         })
     }

@@ -9,7 +9,7 @@ use lighthaul_session::error::{Error, FileAction};
 
 use crate::failure::Failure;
 use crate::message::{FileVersion, Message};
-use crate::server::answers::{Answers, as_path, changed};
+use crate::server::answers::{Answers, as_path};
 use crate::server::shared::Shared;
 use crate::server::writer::{NewFile, Writer};
 
@@ -75,7 +75,7 @@ fn copy(
     replace: bool,
 ) -> Result<Result<FileVersion, Failure>, Error> {
     let scope = &shared.scope;
-    let opened = open(shared, from).and_then(|(file, version)| {
+    let opened = scope.open(from).and_then(|(file, version)| {
         let new = NewFile {
             mode: Some(mode(&file)),
             is_new: !replace,
@@ -103,7 +103,7 @@ fn hash(
     path: &Path,
     kinds: &[HashKind],
 ) -> Result<Result<(FileHashes, FileVersion), Failure>, Error> {
-    let (file, version) = match open(shared, path) {
+    let (file, version) = match shared.scope.open(path) {
         Ok(opened) => opened,
         Err(failure) => return Ok(Err(failure)),
     };
@@ -123,17 +123,6 @@ fn hash(
         };
         (hashes, version)
     }))
-}
-
-fn open(shared: &Shared<'_>, path: &Path) -> Result<(InputFile, FileVersion), Failure> {
-    let failed = |error: std::io::Error| Failure::of(FileAction::Open, path, &error);
-    let file = shared.scope.access.file(path).map_err(failed)?;
-    let stat = rustix::fs::fstat(&file).map_err(|error| failed(error.into()))?;
-    if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
-        return Err(failed(std::io::ErrorKind::IsADirectory.into()));
-    }
-    let version = file.version().map_err(failed)?.into();
-    Ok((file, version))
 }
 
 fn mode(file: &InputFile) -> u32 {
@@ -162,7 +151,7 @@ fn read_all(
             Err(error) => return Ok(Err(Failure::of(FileAction::Read, path, &error))),
         }
         if shared.over.load(std::sync::atomic::Ordering::Relaxed) {
-            return Ok(Err(changed(path)));
+            return Ok(Err(Failure::changed(path)));
         }
     }
 }
@@ -170,7 +159,7 @@ fn read_all(
 fn unchanged(file: &InputFile, path: &Path, version: FileVersion) -> Result<FileVersion, Failure> {
     match file.version().map(FileVersion::from) {
         Ok(now) if now == version => Ok(now),
-        Ok(_) => Err(changed(path)),
+        Ok(_) => Err(Failure::changed(path)),
         Err(error) => Err(Failure::of(FileAction::Read, path, &error)),
     }
 }

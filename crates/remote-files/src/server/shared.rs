@@ -1,12 +1,19 @@
 //! State that all connections of a session share, with the files and rights of the client.
 
+use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use lighthaul_fs::disk::InputFile;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::Control;
-use lighthaul_session::error::Error;
+use lighthaul_session::error::{Error, FileAction};
 use lighthaul_session::session::Session;
+use rustix::fs::{FileType, fstat};
+
+use crate::failure::{Failure, FailureKind};
+use crate::message::FileVersion;
 
 /// Most files that a session has open at a time.
 pub const FILES_MAX: usize = 512;
@@ -22,6 +29,25 @@ pub struct Scope {
     pub writable: bool,
     /// True if devices, FIFOs and sockets may be replaced or removed.
     pub special: bool,
+}
+
+impl Scope {
+    /// Opens the file at `path` for reading.
+    pub(super) fn open(&self, path: &Path) -> Result<(InputFile, FileVersion), Failure> {
+        let failed = |error| Failure::of(FileAction::Open, path, &error);
+        let file = self.access.file(path).map_err(failed)?;
+        let stat = fstat(&file).map_err(|error| failed(error.into()))?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if kind.is_dir() {
+            return Err(failed(io::ErrorKind::IsADirectory.into()));
+        }
+        if !kind.is_file() {
+            let text = format!("cannot open {}: it is no file", path.display());
+            return Err(Failure::new(FailureKind::Invalid, text));
+        }
+        let version = FileVersion::from(file.version().map_err(failed)?);
+        Ok((file, version))
+    }
 }
 
 /// State that all connections of a session share.
