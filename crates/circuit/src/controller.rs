@@ -14,6 +14,7 @@ use lighthaul_calendar::freed_capacity::FreedCapacity;
 use crate::circuit::{Circuit, CircuitId};
 use crate::driver::{Capabilities, InstalledCircuit};
 use crate::error::{Conflict, Error, Misuse, Result};
+use crate::flow::Flow;
 
 /// Circuits of one device, and their state at the device.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub struct Controller {
     was_inspected: bool,
     inspect_at: Instant,
     /// Capacity of decreases whose guard times have not ended.
-    freed: FreedCapacity,
+    freed: FreedCapacity<Flow>,
     /// Time of the last call of [`Controller::poll_work`].
     asked_at: Instant,
     events: VecDeque<Event>,
@@ -244,8 +245,9 @@ impl Controller {
             Ok(()) => {
                 let before = std::mem::replace(&mut entry.installed, Installed::Rate(rate));
                 if let Installed::Rate(before) = before {
-                    let less = bps_of(before).saturating_sub(bps_of(rate));
-                    self.freed.begin(now, less, self.capabilities.guard());
+                    let (rates, flow) = ([before, rate].map(bps_of), entry.circuit.flow);
+                    self.freed
+                        .change(now, flow, rates, self.capabilities.guard());
                     let (due, at) = (entry.due, now);
                     entry.due = entry.next_change(self.asked_at);
                     Event::Changed { id, rate, due, at }
@@ -274,8 +276,9 @@ impl Controller {
         };
         match (answer, entry.stage) {
             (Ok(()), stage) => {
-                let freed = entry.installed_bps();
-                self.freed.begin(now, freed, self.capabilities.guard());
+                let (rates, flow) = ([entry.installed_bps(), 0], entry.circuit.flow);
+                self.freed
+                    .change(now, flow, rates, self.capabilities.guard());
                 self.entries.remove(&id);
                 if let Stage::Ending(ending) = stage {
                     self.push_event(Event::Ended(id, ending));
@@ -426,13 +429,13 @@ impl Controller {
         changes.collect()
     }
 
-    /// Returns the increases that need no capacity in its guard time, and the end of the next guard time for the others.
+    /// Returns the increases that need no capacity in the guard time of another circuit, and the end of the next guard time for the others.
     fn ready_increases(
         &mut self,
         now: Instant,
         mut up: Vec<(CircuitId, Option<Rate>)>,
     ) -> (Vec<(CircuitId, Option<Rate>)>, Instant) {
-        let freed = self.freed.in_use(now);
+        let mut freed = self.freed.in_use(now);
         if freed == 0 {
             return (up, Instant::NEVER);
         }
@@ -440,16 +443,18 @@ impl Controller {
         let mut used: u64 = self.entries.values().map(Entry::installed_bps).sum();
         let count = up.len();
         up.retain(|(id, wanted)| {
-            let before = self.entries.get(id).map_or(0, Entry::installed_bps);
-            let sum = used.saturating_add(bps_of(*wanted)) - before;
-            let has_room = sum.saturating_add(freed) <= most;
+            let entry = &self.entries[id];
+            let more = bps_of(*wanted).saturating_sub(entry.installed_bps());
+            // a circuit may use at once what it has freed itself
+            let own = self.freed.in_use_by(&entry.circuit.flow).min(more);
+            let sums = (used.saturating_add(more), freed - own);
+            let has_room = sums.0.saturating_add(sums.1) <= most;
             if has_room {
-                used = sum;
+                (used, freed) = sums;
             }
             has_room
         });
-        let waits = up.len() < count;
-        let next = self.freed.next_end().filter(|_| waits);
+        let next = self.freed.next_end().filter(|_| up.len() < count);
         (up, next.unwrap_or(Instant::NEVER))
     }
 

@@ -68,16 +68,11 @@ impl SimDevice {
         self.device().fault_model = fault_model;
     }
 
-    /// Strikes a change with a fault, after `after` other changes.
-    pub fn fail_change(&self, fault: SimFault, after: usize) {
+    /// Strikes a change with a fault, or none, after `after` other changes. Earlier faults are forgotten.
+    pub fn fail_change(&self, fault: Option<SimFault>, after: usize) {
         let mut device = self.device();
         device.faults = vec![None; after].into();
-        device.faults.push_back(Some(fault));
-    }
-
-    /// Removes the faults that have not struck.
-    pub fn clear_faults(&self) {
-        self.device().faults.clear();
+        device.faults.push_back(fault);
     }
 
     /// Returns the latency of the last call, which a simulation adds to its virtual time.

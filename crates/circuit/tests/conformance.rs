@@ -158,12 +158,12 @@ impl Subject for Sim {
             Fault::AnswerLost => SimFault::AnswerLost,
             Fault::Silence | Fault::Death => return false,
         };
-        self.0.fail_change(fault, after);
+        self.0.fail_change(Some(fault), after);
         true
     }
 
     fn calm(&mut self) {
-        self.0.clear_faults();
+        self.0.fail_change(None, 0);
     }
 }
 

@@ -34,7 +34,7 @@ pub use allowance::allowance;
 pub use drawing::{Drawing, assert_drawn, drawing, picture_fault};
 pub use holder::Holder;
 pub use names::names;
-pub use need::{lacks, lacks_root, lacks_tool};
+pub use need::{lacks, lacks_root, lacks_tool, libfaketime};
 pub use report::report;
 pub use skip::{REQUIRE, SKIPPED, skip};
 pub use turn::Turn;

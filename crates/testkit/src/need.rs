@@ -1,6 +1,8 @@
 //! Checks of a test's requirements.
 
 use std::fmt::Display;
+use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::process::geteuid;
@@ -36,3 +38,14 @@ pub fn lacks_tool(test: &str, name: &str) -> bool {
 
 /// Directories of commands, including those only in root's path.
 const PATH: &str = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Returns the path of the library that shows a process another time. The command `faketime` is no replacement: the
+/// memory that it shares with its children is removed once it ends.
+pub fn libfaketime(test: &str) -> Option<PathBuf> {
+    let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let mut paths = folders.map(|item| item.path().join("faketime/libfaketime.so.1"));
+    let found = paths.find(|path| path.exists());
+    let missing = || "needs libfaketime".to_owned();
+    let is_missing = lacks(test, found.as_ref().map(drop).ok_or_else(missing));
+    found.filter(|_| !is_missing)
+}

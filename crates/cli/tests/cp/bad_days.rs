@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lighthaul_testkit::{lacks_tool, skip};
+use lighthaul_testkit::{lacks_tool, libfaketime};
 
 use crate::far::{Far, Near};
 use crate::running::{Outcome, Running, becomes_true};
@@ -293,18 +293,10 @@ fn directory_swapped_for_a_link_during_a_copy_is_refused() {
     }
 }
 
-/// Path of the library that shows a process another time.
-fn teller() -> Option<PathBuf> {
-    let folders = fs::read_dir("/usr/lib").ok()?.filter_map(Result::ok);
-    let mut paths = folders.map(|item| item.path().join("faketime/libfaketime.so.1"));
-    paths.find(|path| path.exists())
-}
-
 #[test]
 fn clock_jumps_do_not_affect_a_copy() {
     let name = "clock_jumps_do_not_affect_a_copy";
-    let Some(teller) = teller() else {
-        skip(name, "needs libfaketime");
+    let Some(library) = libfaketime(name) else {
         return;
     };
     let near = Near::new("clocks", None);
@@ -317,7 +309,7 @@ fn clock_jumps_do_not_affect_a_copy() {
     tell("+0");
     let fake_clock = |command: &mut Command| {
         command
-            .env("LD_PRELOAD", &teller)
+            .env("LD_PRELOAD", &library)
             .env("FAKETIME_TIMESTAMP_FILE", &told)
             .env("FAKETIME_NO_CACHE", "1")
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_io::host::clock::unix_nanos;
-use lighthaul_testkit::{Turn, lacks_tool};
+use lighthaul_testkit::{Turn, libfaketime};
 
 use crate::running::{Outcome, Running, becomes_true, event};
 use crate::schema::assert_valid;
@@ -256,29 +256,15 @@ fn refused_paths_and_missing_services_have_their_exit_statuses() {
     run(missing).assert_failed(3, "cannot read the configuration /nowhere.toml");
 }
 
-/// Returns the variables that faketime gives to its child. The service is started without it: faketime would wait for
-/// the service, and leave it behind when it is killed.
-fn an_hour_ahead() -> Vec<(String, String)> {
-    let output = Command::new("faketime")
-        .args(["-f", "+1h", "env"])
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    let all = text.lines().filter_map(|line| line.split_once('='));
-    let ours = all.filter(|(name, _)| *name == "LD_PRELOAD" || name.starts_with("FAKETIME"));
-    ours.map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect()
-}
-
 #[test]
 fn path_to_a_domain_whose_clock_is_wrong_is_refused_with_the_offset() {
     let name = "path_to_a_domain_whose_clock_is_wrong_is_refused_with_the_offset";
-    if lacks_tool(name, "faketime") {
+    let Some(library) = libfaketime(name) else {
         return;
-    }
+    };
     let pair = Pair::start("domain-clock", || {
         let mut command = Command::new(LIGHTHAUL);
-        command.envs(an_hour_ahead());
+        command.env("LD_PRELOAD", &library).env("FAKETIME", "+1h");
         // waits of the kernel use the monotonic clock
         command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         command

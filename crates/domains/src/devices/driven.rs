@@ -247,19 +247,19 @@ impl DrivenDevices {
         !self.waiting_for_link.is_empty()
     }
 
-    /// Sets the rate of a circuit, and starts a guard time for the capacity that this has freed.
+    /// Sets the rate of a circuit, and starts a guard time for the capacity that this frees.
     fn change(&mut self, now: Time<'_>, segment: Segment, bps: u64) -> Result<(), String> {
         let present = self.present.get(&segment).map_or(0, |rate| rate.as_bps());
         let uncertain = self.uncertain.remove(&segment).unwrap_or(0);
         let highest = present.max(uncertain);
         let changed = self.set(segment, bps);
         if changed.is_ok() {
-            let freed = (highest.saturating_sub(bps), self.guard_of(segment));
+            let (rates, guard) = ([highest, bps], self.guard_of(segment));
             if let Some(circuit) = self.circuits.get(&segment) {
-                self.guards
-                    .begin(now(), &circuit.interface, freed.0, freed.1);
+                let freed = self.guards.of(&circuit.interface);
+                freed.change(now(), Some(segment), rates, guard);
             }
-            self.links.set(now(), segment, bps, freed);
+            self.links.set(now(), segment, rates, guard);
         } else {
             self.uncertain.insert(segment, highest.max(bps));
             self.links.raise(segment, bps);
@@ -289,7 +289,7 @@ impl DrivenDevices {
         used
     }
 
-    /// Returns true if an increase needs no capacity that may still be in use, and adds it to the used capacity.
+    /// Returns true if an increase needs no capacity that other circuits may still use, and adds it to the used capacity.
     fn has_room(
         &mut self,
         now: Time<'_>,
@@ -306,7 +306,9 @@ impl DrivenDevices {
         else {
             return true;
         };
-        let freed = self.guards.in_use(now(), interface);
+        let freed = self
+            .guards
+            .in_use_beside(now(), interface, (segment, more_bps));
         let sum = used.saturating_add(more_bps);
         let most = driver.capabilities().rate_max.as_bps();
         let has_room = freed == 0 || sum.saturating_add(freed) <= most;
@@ -340,7 +342,8 @@ impl DrivenDevices {
             }
             if has_removed {
                 let guard = driver.capabilities().guard();
-                self.guards.begin(now(), &interface, u64::MAX, guard);
+                let freed = self.guards.of(&interface);
+                freed.change(now(), None, [u64::MAX, 0], guard);
             }
             let Some(why) = fault.map(|why| why.to_string()) else {
                 continue;
@@ -489,6 +492,7 @@ fn unread() -> Trc {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::devices::SharedLink;
     use crate::devices::example::{change, segment};
     use lighthaul_circuit::driver::{Capabilities, CountedBytes, InstalledCircuit};
     use lighthaul_circuit::sim_device::{FaultModel, SimDevice, SimFault};
@@ -583,7 +587,7 @@ mod tests {
         let (mut devices, device) = devices();
         let (at, id) = (Instant::ZERO, id_of(IN).0);
         assert_eq!(devices.apply(at, &[change(1, IN, 300)]), []);
-        device.fail_change(SimFault::AnswerLost, 0);
+        device.fail_change(Some(SimFault::AnswerLost), 0);
         assert_eq!(devices.apply(at, &[change(1, IN, 600)]).len(), 1);
         assert_eq!(rates(&device), [(id, 600)]);
         assert_eq!(devices.apply(at, &[change(1, IN, 300)]), []);
@@ -681,28 +685,58 @@ mod tests {
         devices
             .drivers
             .insert("eth2".to_owned(), Box::new(fast.clone()));
-        let other = segment(3, 4);
-        let circuit = Circuit {
-            id: id_of(other),
-            interface: "eth2".to_owned(),
-            ..devices.circuits[&OUT].clone()
-        };
-        devices.circuits.insert(other, circuit);
+        let others = [segment(3, 4), segment(4, 3)];
+        for other in others {
+            let circuit = Circuit {
+                id: id_of(other),
+                interface: "eth2".to_owned(),
+                ..devices.circuits[&OUT].clone()
+            };
+            devices.circuits.insert(other, circuit);
+        }
         let mut apply = |millis: u64, changes: &[RateChange]| {
             assert_eq!(devices.apply_at(&|| at(millis), changes), []);
             devices.next_end()
         };
-        let begun = [change(1, IN, 1000), change(2, other, 1000)];
+        let begun = [change(1, IN, 1000), change(2, others[0], 1000)];
         assert_eq!(apply(0, &begun), None);
-        let ends = [change(1, IN, 0), change(2, other, 400)];
+        let ends = [change(1, IN, 0), change(2, others[0], 400)];
         assert_eq!(apply(100, &ends), None);
-        let next = [change(3, OUT, 1000), change(4, other, 600)];
+        let next = [change(3, OUT, 1000), change(4, others[1], 600)];
         assert_eq!(apply(101, &next), Some(at(105)));
         assert_eq!(apply(105, &[]), Some(at(9100)));
-        assert_eq!(rates(&fast), [(id_of(other).0, 1000)]);
+        assert_eq!(
+            rates(&fast),
+            [(id_of(others[0]).0, 400), (id_of(others[1]).0, 600)]
+        );
         assert_eq!(rates(&slow), []);
         assert_eq!(apply(9100, &[]), None);
         assert_eq!(rates(&slow), [(id_of(OUT).0, 1000)]);
+    }
+
+    #[test]
+    fn circuit_uses_capacity_again_that_it_has_freed_itself() {
+        let (devices, device) = with_guard(Duration::from_secs(9));
+        let link = SharedLink {
+            name: "a-b".to_owned(),
+            capacity: Rate::from_mbps(1000),
+            segments: [IN, OUT].into(),
+        };
+        let mut devices = devices.with_links(LinkBook::new(&[link]), Clock::start());
+        let mut apply = |millis: u64, changes: &[RateChange]| {
+            assert_eq!(devices.apply_at(&|| at(millis), changes), []);
+            (rates(&device), devices.next_end())
+        };
+        let (one, two) = (id_of(IN).0, id_of(OUT).0);
+        apply(0, &[change(1, IN, 600)]);
+        assert_eq!(apply(100, &[change(1, IN, 200)]).0, [(one, 200)]);
+        // the other circuit needs what the first one may still use
+        let waiting = [change(2, OUT, 500)];
+        assert_eq!(apply(200, &waiting), (vec![(one, 200)], Some(at(9100))));
+        let again = vec![(one, 500)];
+        assert_eq!(apply(300, &[change(1, IN, 500)]).0, again);
+        assert_eq!(apply(9099, &[]), (again, Some(at(9100))));
+        assert_eq!(apply(9100, &[]), (vec![(one, 500), (two, 500)], None));
     }
 
     #[test]
@@ -710,7 +744,7 @@ mod tests {
         let (mut devices, device) = with_guard(Duration::from_millis(200));
         let (one, two) = (id_of(IN).0, id_of(OUT).0);
         assert_eq!(devices.apply_at(&|| at(0), &[change(1, IN, 600)]), []);
-        device.fail_change(SimFault::Refused, 0);
+        device.fail_change(Some(SimFault::Refused), 0);
         let changes = [change(1, IN, 300), change(2, OUT, 400)];
         let faults = devices.apply_at(&|| at(100), &changes);
         assert_eq!(faults.len(), 1, "{faults:?}");
@@ -726,7 +760,7 @@ mod tests {
             (faults.len(), devices.next_end())
         };
         // the device may have set the rate before its answer was lost
-        device.fail_change(SimFault::AnswerLost, 0);
+        device.fail_change(Some(SimFault::AnswerLost), 0);
         assert_eq!(apply(0, &[change(1, IN, 600)]), (1, None));
         assert_eq!(apply(100, &[change(1, IN, 0)]), (0, None));
         assert_eq!(apply(101, &[change(2, OUT, 400)]), (0, None));
@@ -747,7 +781,7 @@ mod tests {
             (faults.len(), devices.next_end())
         };
         assert_eq!(apply(0, &[change(1, IN, 300)]), (0, None));
-        device.fail_change(SimFault::AnswerLost, 0);
+        device.fail_change(Some(SimFault::AnswerLost), 0);
         assert_eq!(apply(10, &[change(2, IN, 600)]), (1, None));
         // more than the rate that is known, and less than the one that the device may have
         assert_eq!(apply(20, &[change(2, IN, 200)]), (0, None));
@@ -762,7 +796,7 @@ mod tests {
             |millis: u64, changes: &[RateChange]| devices.apply_at(&|| at(millis), changes);
         assert_eq!(apply(0, &[change(1, IN, 1000)]), []);
         assert_eq!(apply(10, &[change(1, IN, 0), change(2, OUT, 700)]), []);
-        device.fail_change(SimFault::Refused, 0);
+        device.fail_change(Some(SimFault::Refused), 0);
         let faults = apply(210, &[]);
         assert_eq!(faults.len(), 1, "{faults:?}");
         assert_eq!(faults[0].circuit, change(2, OUT, 700).circuit);

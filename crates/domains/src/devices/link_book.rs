@@ -93,7 +93,8 @@ impl LinkBook {
                 let rate = rates.get(one).copied().unwrap_or(0);
                 if *one == segment { rate.max(bps) } else { rate }
             };
-            let in_use = guards.in_use(now, &link.name);
+            let more = bps.saturating_sub(rates.get(&segment).copied().unwrap_or(0));
+            let in_use = guards.in_use_beside(now, &link.name, (segment, more));
             let sum = link.segments.iter().map(rate);
             sum.fold(in_use, u64::saturating_add) <= link.capacity.as_bps()
         });
@@ -127,18 +128,20 @@ impl LinkBook {
         self.lock().raise(segment, bps);
     }
 
-    /// Notes that a device has set a rate, and how much may still be in use for its guard time.
-    pub(super) fn set(&self, now: Instant, segment: Segment, bps: u64, freed: (u64, Duration)) {
+    /// Notes that a device has changed a rate from the first to the second, and has this guard time.
+    pub(super) fn set(&self, now: Instant, segment: Segment, rates: [u64; 2], guard: Duration) {
+        let [before, after] = rates;
         let mut content = self.lock();
-        content.rates.insert(segment, bps);
+        content.rates.insert(segment, after);
         let Content { links, guards, .. } = &mut *content;
         let mut is_shared = false;
         for link in links.iter().filter(|link| link.segments.contains(&segment)) {
-            guards.begin(now, &link.name, freed.0, freed.1);
+            let freed = guards.of(&link.name);
+            freed.change(now, Some(segment), rates, guard);
             is_shared = true;
         }
         drop(content);
-        if is_shared && freed.0 > 0 {
+        if is_shared && after < before {
             let listeners = self.0.listeners.lock();
             let listeners = listeners.unwrap_or_else(PoisonError::into_inner);
             let all = listeners.iter().filter_map(Weak::upgrade);

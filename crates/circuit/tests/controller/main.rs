@@ -1,6 +1,8 @@
 //! Controllers and simulated devices in virtual time: vectors are followed, and the capacity is never exceeded.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod guard_times;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -390,49 +392,6 @@ fn impossible_circuits_are_refused_with_a_reason() {
         .unwrap_err();
     assert!(full.to_string().contains("10 circuits already"), "{full}");
     assert!(world.controller.release(world.now, CircuitId(99)).is_err());
-}
-
-#[test]
-fn increase_of_free_capacity_waits_for_no_guard_time() {
-    let guard = Duration::from_secs(1);
-    let can = Capabilities {
-        reconfiguration: guard,
-        ..capabilities()
-    };
-    let fault_model = FaultModel {
-        latency_max: Duration::ZERO,
-        fail_ppb: 0,
-    };
-    let mut world = World::new(can, fault_model, 0);
-    world.put(circuit(1, "1s-9s 100M"));
-    let stairs: Vec<String> = (0..16_u64)
-        .map(|nth| format!("{}ms-{}ms {}M", nth * 500, nth * 500 + 500, 100 - nth))
-        .collect();
-    world.put(circuit(2, &stairs.join(", ")));
-    world.run(at(1001));
-    assert_eq!(
-        world.rate_at(CircuitId(1), at(1000)),
-        Some(Rate::from_mbps(100))
-    );
-}
-
-#[test]
-fn decreases_of_others_do_not_postpone_an_increase() {
-    let can = Capabilities {
-        reconfiguration: Duration::from_secs(1),
-        ..capabilities()
-    };
-    let fault_model = FaultModel {
-        latency_max: Duration::ZERO,
-        fail_ppb: 0,
-    };
-    let mut world = World::new(can, fault_model, 0);
-    world.put(circuit(1, "1s-9s 100M"));
-    world.put(circuit(2, "0s-1s 500M, 1s-1500ms 480M, 1500ms-9s 460M"));
-    world.put(circuit(3, "0s-1s 500M, 1s-9s 420M"));
-    world.run(at(3000));
-    let raised = |millis| world.rate_at(CircuitId(1), at(millis));
-    assert_eq!([1999, 2000].map(raised), [None, Some(Rate::from_mbps(100))]);
 }
 
 #[test]
