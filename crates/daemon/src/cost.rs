@@ -128,7 +128,8 @@ impl Cost {
             // one buffer and one thread for each connection
             Request::RemoteFiles(_) => {
                 let (joined, workers) = (u64::from(JOINS_MAX), WORKERS as u64);
-                let files = 8 + 3 * joined + 2 * shared::FILES_MAX as u64;
+                // a file that is written has its directory and its lock open, too
+                let files = 8 + 3 * joined + 3 * shared::FILES_MAX as u64;
                 small(QUEUES + 16, 2 + workers + joined, files)
             }
             // the memory of a link is counted by its key
@@ -377,7 +378,7 @@ mod tests {
             (messages(), [68, 68, 17, 56, 56]),
             (objects(), [324, 324, 17, 56, 56]),
             (link(), [12, 12, 6, 24, 24]),
-            (remote_files(), [28, 28, 41, 1136, 1136]),
+            (remote_files(), [28, 28, 41, 1648, 1648]),
         ];
         for (request, figures) in table {
             let (least, most) = Cost::with_lanes(&request, 4);

@@ -268,6 +268,11 @@ impl Root {
         self.mounts.sync()
     }
 
+    /// Writes the names in the root itself to disk.
+    pub fn sync_folder(&self) -> io::Result<()> {
+        Ok(fsync(&self.folder)?)
+    }
+
     fn folder_at(&mut self, path: &Path) -> io::Result<OwnedFd> {
         let path = if path.as_os_str().is_empty() {
             Path::new(".")

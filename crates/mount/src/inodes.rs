@@ -2,10 +2,17 @@
 //!
 //! The kernel names files by numbers, and the server by paths. A number keeps its path until the kernel has forgotten all
 //! lookups of it. A renamed directory takes the paths below it along.
+//!
+//! The kernel keeps pages and sizes by number. So a file that is removed or replaced leaves its number to the programs that
+//! have it open.
 
 use std::collections::BTreeMap;
 
-use fuser::INodeNo;
+use fuser::{FileAttr, INodeNo};
+use lighthaul_files::request::{FileInfo, FileKind};
+use lighthaul_remote_files::message::FileVersion;
+
+use crate::attributes::attributes;
 
 /// Paths by numbers, and numbers by paths.
 #[derive(Debug)]
@@ -15,10 +22,18 @@ pub(crate) struct Inodes {
     last: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Inode {
     path: Vec<u8>,
     lookups: u64,
+    /// True after the item was removed or replaced.
+    is_gone: bool,
+    /// Device and inode number at the server, once they are known.
+    identity: Option<(u64, u64)>,
+    /// Attributes that the kernel has.
+    last: Option<FileAttr>,
+    /// Versions that programs read.
+    open: Vec<FileVersion>,
 }
 
 impl Inodes {
@@ -28,6 +43,7 @@ impl Inodes {
         let inode = Inode {
             path: path.clone(),
             lookups: 1,
+            ..Inode::default()
         };
         Self {
             by_number: BTreeMap::from([(root, inode)]),
@@ -36,18 +52,52 @@ impl Inodes {
         }
     }
 
-    /// Returns the path of a number.
+    /// Returns the path of a number, unless its item was removed or replaced.
     pub(crate) fn path(&self, INodeNo(number): INodeNo) -> Option<Vec<u8>> {
-        self.by_number.get(&number).map(|inode| inode.path.clone())
+        let inode = self.by_number.get(&number);
+        let inode = inode.filter(|inode| !inode.is_gone);
+        inode.map(|inode| inode.path.clone())
     }
 
-    /// Counts a lookup of `path`, and returns its number.
-    pub(crate) fn look_up(&mut self, path: &[u8]) -> u64 {
+    /// Counts a lookup of `path`, where this item of this version was found, and returns its attributes.
+    pub(crate) fn look_up(
+        &mut self,
+        path: &[u8],
+        info: &FileInfo,
+        version: Option<FileVersion>,
+    ) -> FileAttr {
+        if let (Some(number), Some(version)) = (self.by_path.get(path), version) {
+            self.is_still(INodeNo(*number), version);
+        }
         let number = self.number(path);
+        if let Some(version) = version {
+            self.adopt(INodeNo(number), version);
+        }
+        self.count_lookup(number, info)
+    }
+
+    /// Counts a lookup of `path`, where a list of its directory has this item, and returns its attributes.
+    pub(crate) fn look_up_listed(&mut self, path: &[u8], info: &FileInfo) -> FileAttr {
+        // a list has no versions
+        if let Some(number) = self.by_path.get(path).copied()
+            && info.kind == FileKind::File
+            && let Some(inode) = self.by_number.get(&number)
+            && !inode.open.is_empty()
+            && inode.last.is_some_and(|last| last.size != info.size)
+        {
+            self.replace(INodeNo(number));
+        }
+        let number = self.number(path);
+        self.count_lookup(number, info)
+    }
+
+    fn count_lookup(&mut self, number: u64, info: &FileInfo) -> FileAttr {
+        let found = attributes(number, info);
         if let Some(inode) = self.by_number.get_mut(&number) {
             inode.lookups += 1;
+            inode.last = Some(found);
         }
-        number
+        found
     }
 
     /// Returns the number of `path`.
@@ -58,11 +108,83 @@ impl Inodes {
         self.last += 1;
         let inode = Inode {
             path: path.to_vec(),
-            lookups: 0,
+            ..Inode::default()
         };
         self.by_number.insert(self.last, inode);
         self.by_path.insert(path.to_vec(), self.last);
         self.last
+    }
+
+    /// Returns true if the item of a number is still at its path, where this version was found. Otherwise the path gets
+    /// another number.
+    pub(crate) fn is_still(&mut self, number: INodeNo, version: FileVersion) -> bool {
+        let identity = Some((version.device, version.inode));
+        let Some(inode) = self.by_number.get_mut(&number.0) else {
+            return false;
+        };
+        if inode.identity.is_some() && inode.identity != identity {
+            self.replace(number);
+            return false;
+        }
+        inode.identity = identity;
+        !inode.is_gone
+    }
+
+    /// Notes the version of the item of a number.
+    pub(crate) fn adopt(&mut self, INodeNo(number): INodeNo, version: FileVersion) {
+        if let Some(inode) = self.by_number.get_mut(&number) {
+            inode.identity = Some((version.device, version.inode));
+        }
+    }
+
+    /// Leaves a number to the programs that have its item open. A later lookup of the path gets another number.
+    pub(crate) fn replace(&mut self, INodeNo(number): INodeNo) {
+        let Some(inode) = self.by_number.get_mut(&number) else {
+            return;
+        };
+        if INodeNo(number) == INodeNo::ROOT {
+            return;
+        }
+        inode.is_gone = true;
+        if self.by_path.get(&inode.path) == Some(&number) {
+            self.by_path.remove(&inode.path);
+        }
+    }
+
+    /// Notes that a program reads a version. Returns true if all programs that read the item read this version.
+    pub(crate) fn open(&mut self, INodeNo(number): INodeNo, version: FileVersion) -> bool {
+        let Some(inode) = self.by_number.get_mut(&number) else {
+            return false;
+        };
+        inode.open.push(version);
+        inode.open.iter().all(|open| *open == version)
+    }
+
+    /// Notes that a program has closed a version.
+    pub(crate) fn close(&mut self, INodeNo(number): INodeNo, version: FileVersion) {
+        if let Some(inode) = self.by_number.get_mut(&number)
+            && let Some(nth) = inode.open.iter().position(|open| *open == version)
+        {
+            inode.open.swap_remove(nth);
+        }
+    }
+
+    /// Returns true if a program reads the item of a number.
+    pub(crate) fn is_read(&self, INodeNo(number): INodeNo) -> bool {
+        let inode = self.by_number.get(&number);
+        inode.is_some_and(|inode| !inode.open.is_empty())
+    }
+
+    /// Returns the attributes that the kernel has of a number.
+    pub(crate) fn last(&self, INodeNo(number): INodeNo) -> Option<FileAttr> {
+        self.by_number.get(&number)?.last
+    }
+
+    /// Notes the attributes that the kernel gets of a number.
+    pub(crate) fn remember(&mut self, INodeNo(number): INodeNo, attributes: FileAttr) {
+        if let Some(inode) = self.by_number.get_mut(&number) {
+            inode.last = Some(attributes);
+        }
     }
 
     /// Forgets lookups of a number.
@@ -83,13 +205,15 @@ impl Inodes {
 
     /// Notes that the item at `path` was removed. A later one of that name has another number.
     pub(crate) fn remove(&mut self, path: &[u8]) {
-        self.by_path.remove(path);
+        if let Some(number) = self.by_path.get(path) {
+            self.replace(INodeNo(*number));
+        }
     }
 
     /// Notes that the item at `from`, with all below it, is now at `to`.
     pub(crate) fn rename(&mut self, from: &[u8], to: &[u8]) {
-        self.by_path.remove(to);
-        let below = [from, b"/"].concat();
+        self.remove(to);
+        let below = below(from);
         let moved: Vec<(Vec<u8>, u64)> = self
             .by_path
             .iter()
@@ -107,14 +231,76 @@ impl Inodes {
     }
 }
 
+/// Returns the beginning of all paths below the directory at `path`.
+pub(crate) fn below(path: &[u8]) -> Vec<u8> {
+    [path, b"/"].concat()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const fn version(inode: u64, size: u64) -> FileVersion {
+        FileVersion {
+            device: 1,
+            inode,
+            changed: 0,
+            size,
+            seconds: 0,
+            nanos: 0,
+        }
+    }
+
+    fn file(size: u64) -> FileInfo {
+        FileInfo {
+            path: Vec::new(),
+            kind: FileKind::File,
+            size,
+            mode: 0o644,
+            user: 0,
+            group: 0,
+            seconds: 0,
+            nanos: 0,
+        }
+    }
+
+    fn look_up(inodes: &mut Inodes, path: &[u8]) -> u64 {
+        inodes.look_up(path, &file(0), None).ino.0
+    }
+
+    #[test]
+    fn replaced_file_leaves_its_number_to_programs_that_read_it() {
+        let mut inodes = Inodes::new(Vec::new());
+        let old = inodes.look_up(b"a", &file(9), Some(version(1, 9))).ino;
+        assert!(inodes.is_still(old, version(1, 9)));
+        assert!(inodes.open(old, version(1, 9)));
+        // changed in place: the same file, but not the same pages
+        assert!(inodes.is_still(old, version(1, 10)));
+        assert!(!inodes.open(old, version(1, 10)));
+        inodes.close(old, version(1, 10));
+        let new = inodes.look_up(b"a", &file(5), Some(version(2, 5))).ino;
+        assert_ne!(old, new);
+        assert_eq!(
+            (inodes.path(old), inodes.path(new).unwrap()),
+            (None, b"a".to_vec())
+        );
+        assert_eq!(inodes.last(old).unwrap().size, 9);
+        assert!(inodes.is_read(old) && !inodes.is_read(new));
+        // a list shows another size
+        assert!(inodes.open(new, version(2, 5)));
+        let listed = inodes.look_up_listed(b"a", &file(6)).ino;
+        assert_ne!(listed, new);
+        assert_eq!(inodes.look_up_listed(b"a", &file(7)).ino, listed);
+        // a commit through the mount is no replacement
+        inodes.adopt(listed, version(3, 7));
+        assert!(inodes.is_still(listed, version(3, 7)));
+    }
+
     #[test]
     fn renamed_directory_takes_its_contents_along() {
         let mut inodes = Inodes::new(b"/top".to_vec());
-        let [a, b, other] = [&b"/top/a"[..], b"/top/a/b", b"/top/ab"].map(|p| inodes.look_up(p));
+        let [a, b, other] =
+            [&b"/top/a"[..], b"/top/a/b", b"/top/ab"].map(|p| look_up(&mut inodes, p));
         inodes.rename(b"/top/a", b"/top/c");
         let path = |number| inodes.path(INodeNo(number)).unwrap();
         assert_eq!(path(a), b"/top/c");
@@ -126,8 +312,8 @@ mod tests {
     #[test]
     fn number_is_forgotten_after_its_last_lookup() {
         let mut inodes = Inodes::new(Vec::new());
-        let number = inodes.look_up(b"a");
-        assert_eq!(inodes.look_up(b"a"), number);
+        let number = look_up(&mut inodes, b"a");
+        assert_eq!(look_up(&mut inodes, b"a"), number);
         inodes.forget(INodeNo(number), 1);
         assert_eq!(inodes.number(b"a"), number);
         inodes.forget(INodeNo(number), 1);
@@ -140,11 +326,11 @@ mod tests {
     #[test]
     fn removed_name_gets_another_number() {
         let mut inodes = Inodes::new(Vec::new());
-        let old = inodes.look_up(b"a");
+        let old = look_up(&mut inodes, b"a");
         inodes.remove(b"a");
-        let new = inodes.look_up(b"a");
+        let new = look_up(&mut inodes, b"a");
         assert_ne!(old, new);
         inodes.forget(INodeNo(old), 1);
-        assert_eq!(inodes.look_up(b"a"), new);
+        assert_eq!(look_up(&mut inodes, b"a"), new);
     }
 }

@@ -3,7 +3,8 @@
 //! Files are read with read-ahead, and written once: a new file appears on the server when it is closed or synced, and can
 //! only grow after that. What close(2) or fsync(2) has acknowledged is on the disk of the server.
 //!
-//! - [`run`]: mounting; `served`: the mount, until a signal or umount(8); `file_system`: requests of the kernel
+//! - [`run`]: mounting; `served`: the mount, until a signal or umount(8)
+//! - `requests`: requests of the kernel; `file_system`: their work
 //! - `inodes`: numbers of paths; `open_files`: files that programs have open; `opener`: who opened them
 //! - `attributes`, `replies`: answers
 
@@ -21,5 +22,7 @@ mod open_files;
 mod opener;
 #[cfg(feature = "fuse")]
 mod replies;
+#[cfg(feature = "fuse")]
+mod requests;
 #[cfg(feature = "fuse")]
 mod served;

@@ -3,17 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fuser::{INodeNo, TimeOrNow};
 use lighthaul_files::request::{FileInfo, FileKind};
 use lighthaul_remote_files::client::reader::RemoteReader;
 use lighthaul_remote_files::client::remote_files::RemoteFiles;
 use lighthaul_remote_files::client::writer::RemoteWriter;
 use lighthaul_remote_files::failure::{Failure, FailureKind};
+use lighthaul_remote_files::message::FileVersion;
+
+use crate::attributes::seconds_of;
+use crate::inodes::below;
 
 /// File or directory that a program has open.
 #[derive(Clone, Debug)]
 pub(crate) enum OpenFile {
-    /// File for reading.
-    Reader(Arc<RemoteReader>),
+    /// File for reading, with its inode number.
+    Reader(INodeNo, Arc<RemoteReader>),
     /// File for writing.
     Writer(Arc<WrittenFile>),
     /// Directory, with its items at the time of opening.
@@ -23,24 +28,30 @@ pub(crate) enum OpenFile {
 /// File that is written.
 #[derive(Debug)]
 pub(crate) struct WrittenFile {
+    /// Path, which has a lock of its own, since a write can hold the state for long.
+    path: Mutex<Vec<u8>>,
     state: Mutex<State>,
+    owner: (u32, u32),
 }
 
 #[derive(Debug)]
 struct State {
-    path: Vec<u8>,
     /// None after the file was removed, and while it is complete.
     writer: Option<RemoteWriter>,
     is_removed: bool,
-    /// True if the file has its name, so that it can only grow.
-    is_named: bool,
+    /// Version with the name, so that the file can only grow.
+    named: Option<FileVersion>,
+    /// True if there were writes.
+    was_written: bool,
     /// True if writes are not committed.
     is_dirty: bool,
-    /// Attributes that are set with the commit.
-    mode: Option<u32>,
+    /// Permission bits, and whether they were changed before the file had its name.
+    mode: (Option<u32>, bool),
+    /// Modification time that was set before the file had its name.
     time: Option<(i64, u32)>,
-    owner: (u32, u32),
-    /// Process that opened the file, if that is known.
+    /// Time of the last change.
+    changed: (i64, u32),
+    /// Process that opened the file, if that is known and it has not closed the file.
     process: Option<u32>,
 }
 
@@ -53,32 +64,34 @@ impl WrittenFile {
         (owner, process): ((u32, u32), Option<u32>),
     ) -> Self {
         let state = State {
-            path,
+            named: is_named.then(|| writer.version()),
             writer: Some(writer),
             is_removed: false,
-            is_named,
+            was_written: false,
             is_dirty: !is_named,
-            mode,
+            mode: (mode, false),
             time: None,
-            owner,
+            changed: seconds_of(TimeOrNow::Now),
             process,
         };
         Self {
+            path: Mutex::new(path),
             state: Mutex::new(state),
+            owner,
         }
     }
 
     /// Returns the description of the file while it has no name.
     pub(crate) fn unnamed(&self) -> Option<FileInfo> {
         let state = self.state();
-        let writer = state.writer.as_ref().filter(|_| !state.is_named)?;
-        let (user, group) = state.owner;
-        let (seconds, nanos) = state.time.unwrap_or_default();
+        let writer = state.writer.as_ref().filter(|_| state.named.is_none())?;
+        let (user, group) = self.owner;
+        let (seconds, nanos) = state.time.unwrap_or(state.changed);
         Some(FileInfo {
-            path: state.path.clone(),
+            path: self.path(),
             kind: FileKind::File,
             size: writer.size(),
-            mode: state.mode.unwrap_or(0o644),
+            mode: state.mode.0.unwrap_or(0o644),
             user,
             group,
             seconds,
@@ -100,8 +113,8 @@ impl WrittenFile {
         (offset, appends): (u64, bool),
     ) -> Result<(), Failure> {
         let mut state = self.state();
-        state.reopen(files)?;
-        let is_named = state.is_named;
+        state.reopen(files, &self.path())?;
+        let is_named = state.named.is_some();
         let writer = state.writer.as_ref().ok_or_else(removed)?;
         let size = writer.size();
         let offset = if appends { size } else { offset };
@@ -109,73 +122,94 @@ impl WrittenFile {
             return Err(rewrites());
         }
         writer.write(bytes, offset)?;
-        state.is_dirty = true;
+        state.note_change();
         Ok(())
     }
 
     /// Changes the size. A file that has its name can only be emptied, which starts a new version of it.
     pub(crate) fn truncate(&self, files: &RemoteFiles, size: u64) -> Result<(), Failure> {
         let mut state = self.state();
-        state.reopen(files)?;
+        let path = self.path();
+        state.reopen(files, &path)?;
         let writer = state.writer.as_ref().ok_or_else(removed)?;
         if writer.size() == size {
             return Ok(());
         }
-        if !state.is_named {
+        if state.named.is_none() {
             writer.truncate(size)?;
         } else if size == 0 {
             // the server lets one writer have the name
             state.writer = None;
-            state.writer = Some(files.create(&state.path, None, false)?);
-            state.is_named = false;
+            state.writer = Some(files.create(&path, None, false)?);
+            state.named = None;
         } else {
             return Err(rewrites());
         }
-        state.is_dirty = true;
+        state.note_change();
         Ok(())
     }
 
-    /// Returns true if another process than `process` has opened the file. A child closes the files that it inherits.
-    pub(crate) fn is_of_another(&self, process: Option<u32>) -> bool {
-        let opener = self.state().process;
-        opener.is_some() && opener != process
+    /// Returns true if the file stays open when `process` closes a descriptor of it. A child closes the files that it
+    /// inherits, and a shell those that it has moved to another number before the first write.
+    pub(crate) fn stays_open(&self, process: Option<u32>) -> bool {
+        let mut state = self.state();
+        if state.process.is_some() && state.process != process {
+            return true;
+        }
+        if state.named.is_none() && !state.was_written {
+            return true;
+        }
+        // from now on, a child that continues to write sees the errors of its own closes
+        state.process = None;
+        false
     }
 
-    /// Makes all writes durable, and gives the file its name. If it `closes`, another writer can have the name.
-    pub(crate) fn commit(&self, files: &RemoteFiles, closes: bool) -> Result<(), Failure> {
+    /// Makes all writes durable, and gives the file its name. If it `closes`, another writer can have the name. Returns
+    /// the version if it is new.
+    pub(crate) fn commit(
+        &self,
+        files: &RemoteFiles,
+        closes: bool,
+    ) -> Result<Option<FileVersion>, Failure> {
         let mut state = self.state();
         let Some(writer) = state.writer.as_ref() else {
-            return Ok(());
+            return Ok(None);
         };
+        let mut committed = None;
         if state.is_dirty {
-            writer.commit(None)?;
-            state.is_named = true;
+            let version = writer.commit(None)?;
+            committed = Some(version);
+            state.named = committed;
             state.is_dirty = false;
         }
         if closes {
             // another program may write it now
             state.writer = None;
         }
-        if let Some(time) = state.time.take() {
-            files.set(&state.path, None, Some(time))?;
+        let (mode, is_changed) = state.mode;
+        let mode = mode.filter(|_| std::mem::take(&mut state.mode.1) && is_changed);
+        let time = state.time.take();
+        if mode.is_some() || time.is_some() {
+            files.set(&self.path(), mode, time)?;
         }
-        Ok(())
+        Ok(committed)
     }
 
-    /// Keeps attributes for the commit, if the file has no name. Returns false if it has one.
-    pub(crate) fn set(&self, mode: Option<u32>, time: Option<(i64, u32)>) -> bool {
+    /// Keeps attributes for the commit, if the file has no name or writes that are not committed. Returns false if they
+    /// can be set at once. Fails if the file was removed.
+    pub(crate) fn set(&self, mode: Option<u32>, time: Option<(i64, u32)>) -> Result<bool, Failure> {
         let mut state = self.state();
-        if state.is_named && !state.is_dirty || state.writer.is_none() {
-            return false;
+        if state.is_removed {
+            return Err(removed());
         }
-        state.mode = mode.or(state.mode);
+        if !state.is_dirty || state.writer.is_none() {
+            return Ok(false);
+        }
+        if mode.is_some() {
+            state.mode = (mode, true);
+        }
         state.time = time.or(state.time);
-        true
-    }
-
-    /// Returns the permission bits that were set before the file had its name.
-    pub(crate) fn mode(&self) -> Option<u32> {
-        self.state().mode
+        Ok(true)
     }
 
     /// Drops what was written and not committed, since the file is removed.
@@ -186,13 +220,19 @@ impl WrittenFile {
     }
 
     /// Notes that the file is at `path` now.
-    pub(crate) fn move_to(&self, path: Vec<u8>) {
-        self.state().path = path;
+    fn move_to(&self, path: Vec<u8>) {
+        *self.path.lock().unwrap_or_else(PoisonError::into_inner) = path;
     }
 
     /// Returns the path.
     pub(crate) fn path(&self) -> Vec<u8> {
-        self.state().path.clone()
+        let path = self.path.lock();
+        path.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn is_at(&self, path: &[u8]) -> bool {
+        let own = self.path.lock();
+        *own.unwrap_or_else(PoisonError::into_inner) == path
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -201,12 +241,33 @@ impl WrittenFile {
 }
 
 impl State {
-    /// Opens a file again that was closed by one of several descriptors.
-    fn reopen(&mut self, files: &RemoteFiles) -> Result<(), Failure> {
-        if self.writer.is_none() && !self.is_removed {
-            self.writer = Some(files.append(&self.path, None)?);
+    /// Opens a file again that was closed by one of several descriptors, or whose connection was lost when all of it was
+    /// committed.
+    fn reopen(&mut self, files: &RemoteFiles, path: &[u8]) -> Result<(), Failure> {
+        let is_lost = self.writer.as_ref().is_some_and(RemoteWriter::is_lost);
+        if is_lost && !self.is_dirty {
+            self.writer = None;
         }
+        let Some(named) = self.named.filter(|_| self.writer.is_none()) else {
+            return Ok(());
+        };
+        if self.is_removed {
+            return Ok(());
+        }
+        let writer = files.append(path, Some(named.size))?;
+        let version = writer.version();
+        if (version.device, version.inode) != (named.device, named.inode) {
+            let text = "another program has replaced the file; open it again";
+            return Err(failure(FailureKind::Changed, text));
+        }
+        self.writer = Some(writer);
         Ok(())
+    }
+
+    fn note_change(&mut self) {
+        self.was_written = true;
+        self.is_dirty = true;
+        self.changed = seconds_of(TimeOrNow::Now);
     }
 }
 
@@ -238,9 +299,22 @@ impl OpenFiles {
     /// Returns the file that is written at `path`.
     pub(crate) fn written(&self, path: &[u8]) -> Option<Arc<WrittenFile>> {
         self.files.values().find_map(|file| match file {
-            OpenFile::Writer(written) if written.path() == path => Some(Arc::clone(written)),
-            OpenFile::Writer(_) | OpenFile::Reader(_) | OpenFile::Folder(_) => None,
+            OpenFile::Writer(written) if written.is_at(path) => Some(Arc::clone(written)),
+            OpenFile::Writer(_) | OpenFile::Reader(..) | OpenFile::Folder(_) => None,
         })
+    }
+
+    /// Notes that the item at `from`, with all below it, is now at `to`.
+    pub(crate) fn rename(&self, from: &[u8], to: &[u8]) {
+        for file in self.files.values() {
+            let OpenFile::Writer(written) = file else {
+                continue;
+            };
+            let path = written.path();
+            if path == from || path.starts_with(&below(from)) {
+                written.move_to([to, &path[from.len()..]].concat());
+            }
+        }
     }
 }
 

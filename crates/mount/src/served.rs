@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fuser::{Config, MountOption, Session, SessionACL};
@@ -17,7 +18,7 @@ use lighthaul_session::error::{Code, Coded, Error};
 use crate::file_system::FileSystem;
 
 /// Threads that serve requests of the kernel, and that wait for the server.
-const THREADS: usize = 8;
+const THREADS: usize = 16;
 /// Interval at which the end of the mount is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -68,13 +69,14 @@ pub(crate) fn serve(
         MountOption::Subtype("lighthaul".to_owned()),
         MountOption::NoDev,
         MountOption::NoSuid,
-        MountOption::DefaultPermissions,
     ];
     if read_only {
         config.mount_options.push(MountOption::RO);
     }
+    // the server decides what the user of the mount may do, and the modes of its files what other users may do
     if allow_other {
         config.acl = SessionACL::All;
+        config.mount_options.push(MountOption::DefaultPermissions);
     }
     config.n_threads = Some(THREADS);
     let file_system = FileSystem::new(files, at.path().to_vec());
@@ -84,11 +86,37 @@ pub(crate) fn serve(
     while !mounted.guard.is_finished() && !interrupt::is_ending() {
         pause(CHECK_INTERVAL);
     }
-    let ended = if mounted.guard.is_finished() {
-        mounted.join()
-    } else {
-        mounted.umount_and_join()
-    };
-    ended.map_err(|error| Fault::Unmount(folder.to_owned(), error))?;
+    let failed = |error| Fault::Unmount(folder.to_owned(), error);
+    if !mounted.guard.is_finished() {
+        detach(folder).map_err(failed)?;
+    }
+    while !mounted.guard.is_finished() {
+        // a second signal
+        if interrupt::is_requested() {
+            return Ok(());
+        }
+        pause(CHECK_INTERVAL);
+    }
+    mounted.join().map_err(failed)?;
     Ok(())
+}
+
+/// Removes the mount from `folder`. Programs keep the files that they have open.
+fn detach(folder: &Path) -> io::Result<()> {
+    let mut unmount = if rustix::process::geteuid().is_root() {
+        let mut unmount = Command::new("umount");
+        unmount.arg("--lazy");
+        unmount
+    } else {
+        let mut unmount = Command::new("fusermount3");
+        unmount.args(["-u", "-z"]);
+        unmount
+    };
+    let unmount = unmount.arg("--").arg(folder).stdin(Stdio::null());
+    let output = unmount.output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let why = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(why.trim().to_owned()))
 }

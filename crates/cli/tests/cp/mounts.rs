@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
+use lighthaul_io::host::interrupt::TOGETHER;
+
 use crate::far::Far;
 use crate::running::{Running, becomes_true};
 use crate::scratch::{names, noise, tree};
@@ -20,11 +22,20 @@ struct Mounted {
 impl Mounted {
     /// Mounts the directory of `far`, or returns `None` if this machine allows no mounts.
     fn start(test: &str, far: &Far, options: &[&str]) -> Option<Self> {
+        Self::of("/", test, far, options)
+    }
+
+    /// Mounts the directory of `far`, whose root is that of its host. It keeps that over a restart.
+    fn of_host(test: &str, far: &Far) -> Option<Self> {
+        Self::of(&far.target.to_string_lossy(), test, far, &[])
+    }
+
+    fn of(path: &str, test: &str, far: &Far, options: &[&str]) -> Option<Self> {
         if lighthaul_testkit::lacks_root(test) {
             return None;
         }
         let folder = far.near.folder("mount");
-        let place = format!("lh://127.0.0.1:{}/", far.port);
+        let place = format!("lh://127.0.0.1:{}{path}", far.port);
         let mut command = far.near.lighthaul(&["mount", &place]);
         command
             .arg(&folder)
@@ -212,4 +223,298 @@ fn signal_ends_the_mount() {
     running.finish().assert_succeeded();
     assert!(names(&mounted.folder).is_empty());
     assert_eq!(fs::read(far.target.join("file")).unwrap(), b"bytes");
+}
+
+#[test]
+fn open_files_are_completed_after_a_signal() {
+    let far = daemon("mount-signal-open");
+    let test = "open_files_are_completed_after_a_signal";
+    let Some(mut mounted) = Mounted::start(test, &far, &[]) else {
+        return;
+    };
+    let mut file = fs::File::create(mounted.at("file")).unwrap();
+    file.write_all(b"first ").unwrap();
+    let running = mounted.running.take().unwrap();
+    running.signal("TERM");
+    becomes_true("the mount is removed", || names(&mounted.folder).is_empty());
+    file.write_all(b"second").unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(fs::read(far.target.join("file")).unwrap(), b"first second");
+    drop(file);
+    running.finish().assert_succeeded();
+}
+
+#[test]
+fn second_signal_does_not_wait_for_open_files() {
+    let far = daemon("mount-signals");
+    let test = "second_signal_does_not_wait_for_open_files";
+    let Some(mut mounted) = Mounted::start(test, &far, &[]) else {
+        return;
+    };
+    let mut file = fs::File::create(mounted.at("file")).unwrap();
+    file.write_all(b"lost").unwrap();
+    let running = mounted.running.take().unwrap();
+    running.signal("TERM");
+    becomes_true("the mount is removed", || names(&mounted.folder).is_empty());
+    // signals that come together count as one
+    thread::sleep(2 * TOGETHER);
+    running.signal("TERM");
+    running.finish();
+    assert!(file.sync_all().is_err());
+    becomes_true("nothing is left", || names(&far.target).is_empty());
+}
+
+#[test]
+fn redirected_output_replaces_a_file_when_the_shell_closes_it() {
+    let far = daemon("mount-redirect");
+    let test = "redirected_output_replaces_a_file_when_the_shell_closes_it";
+    let Some(mounted) = Mounted::start(test, &far, &[]) else {
+        return;
+    };
+    let (file, there) = (mounted.at("file"), far.target.join("file"));
+    fs::write(&there, "old").unwrap();
+    for shell in ["sh", "bash"] {
+        // the commands see what is on the server while they run
+        let seen = far.near.at(shell);
+        let script = format!(
+            "{{ echo a; cat {there}; (echo b); cat {there}; }} > {file} 2> {seen}; : > {empty}; touch {empty}2",
+            there = there.display(),
+            file = file.display(),
+            seen = seen.display(),
+            empty = mounted.at("empty").display(),
+        );
+        let before = fs::read_to_string(&there).unwrap();
+        let output = Command::new(shell).args(["-ec", &script]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let expected = format!("a\n{before}b\n{before}");
+        becomes_true("the file is complete", || {
+            fs::read_to_string(&there).unwrap() == expected
+        });
+        becomes_true("the empty files are there", || {
+            ["empty", "empty2"]
+                .iter()
+                .all(|name| far.target.join(name).exists())
+        });
+    }
+}
+
+#[test]
+fn program_reads_one_version_of_a_replaced_file() {
+    let far = daemon("mount-versions");
+    let test = "program_reads_one_version_of_a_replaced_file";
+    let Some(mounted) = Mounted::start(test, &far, &[]) else {
+        return;
+    };
+    let len = 40 << 20;
+    let (old, new) = (vec![b'o'; len], vec![b'n'; len / 2]);
+    let path = mounted.at("file");
+    let replace_there = || {
+        fs::write(far.target.join(".new"), &new).unwrap();
+        fs::rename(far.target.join(".new"), far.target.join("file")).unwrap();
+    };
+    let rewrite_here = || fs::write(&path, &new).unwrap();
+    let rename_here = || {
+        fs::write(mounted.at("other"), &new).unwrap();
+        fs::rename(mounted.at("other"), &path).unwrap();
+    };
+    let replacements: [(&str, &dyn Fn()); 3] = [
+        ("on the server", &replace_there),
+        ("rewritten", &rewrite_here),
+        ("renamed", &rename_here),
+    ];
+    for (how, replace) in replacements {
+        fs::write(far.target.join("file"), &old).unwrap();
+        becomes_true("the mount shows the old file", || {
+            fs::metadata(&path).is_ok_and(|meta| meta.len() == len as u64)
+        });
+        let mut reader = fs::File::open(&path).unwrap();
+        let mut half = vec![0; len / 8];
+        reader.read_exact(&mut half).unwrap();
+        replace();
+        becomes_true("the mount shows the new file", || {
+            fs::read(&path).is_ok_and(|read| read == new)
+        });
+        // the rest of the old version, or an error
+        let mut rest = Vec::new();
+        match reader.read_to_end(&mut rest) {
+            Ok(_) => assert!(
+                rest.len() == len - half.len(),
+                "{how}: {} bytes",
+                rest.len()
+            ),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::StaleNetworkFileHandle, "{how}"),
+        }
+        assert!(rest.iter().all(|octet| *octet == b'o'), "{how}");
+        assert_eq!(reader.metadata().unwrap().len(), len as u64, "{how}");
+    }
+}
+
+#[test]
+fn modes_of_open_files_are_those_that_were_set_last() {
+    let far = daemon("mount-modes");
+    let test = "modes_of_open_files_are_those_that_were_set_last";
+    let Some(mounted) = Mounted::start(test, &far, &[]) else {
+        return;
+    };
+    let mode = |name: &str| {
+        let meta = fs::metadata(far.target.join(name)).unwrap();
+        meta.permissions().mode() & 0o7777
+    };
+    let private = || fs::Permissions::from_mode(0o600);
+    let mut file = fs::File::create(mounted.at("early")).unwrap();
+    file.set_permissions(private()).unwrap();
+    file.write_all(b"x").unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(mode("early"), 0o600);
+    let file = fs::File::create(mounted.at("late")).unwrap();
+    file.sync_all().unwrap();
+    file.set_permissions(private()).unwrap();
+    drop(file);
+    // the close is complete once another program may write the file
+    becomes_true("the file is closed", || {
+        OpenOptions::new()
+            .append(true)
+            .open(mounted.at("late"))
+            .is_ok()
+    });
+    assert_eq!(mode("late"), 0o600);
+    // bits that a client cannot set stay
+    fs::create_dir(far.target.join("shared")).unwrap();
+    fs::set_permissions(
+        far.target.join("shared"),
+        fs::Permissions::from_mode(0o3777),
+    )
+    .unwrap();
+    fs::set_permissions(mounted.at("shared"), fs::Permissions::from_mode(0o775)).unwrap();
+    assert_eq!(mode("shared"), 0o3775);
+}
+
+#[test]
+fn log_is_continued_after_a_restart_but_not_in_a_new_file() {
+    let mut far = Far::start("mount-log", &[]);
+    let test = "log_is_continued_after_a_restart_but_not_in_a_new_file";
+    let Some(mounted) = Mounted::of_host(test, &far) else {
+        return;
+    };
+    let there = far.target.join("log");
+    let open = || {
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).open(mounted.at("log"))
+    };
+    let mut log = open().unwrap();
+    log.write_all(b"one ").unwrap();
+    log.sync_all().unwrap();
+    far.restart();
+    // the mount notices the loss when it next uses the connection
+    becomes_true("the log can be written", || log.write_all(b"two ").is_ok());
+    log.sync_all().unwrap();
+    assert_eq!(fs::read(&there).unwrap(), b"one two ");
+    fs::remove_file(mounted.at("log")).unwrap();
+    fs::write(&there, "another").unwrap();
+    let written = log.write_all(b"three").and_then(|()| log.sync_all());
+    assert_eq!(written.unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(
+        log.set_permissions(fs::Permissions::from_mode(0o600))
+            .is_err()
+    );
+    drop(log);
+    assert_eq!(fs::read(&there).unwrap(), b"another");
+    assert_eq!(
+        fs::metadata(&there).unwrap().permissions().mode() & 0o777,
+        0o644
+    );
+}
+
+#[test]
+fn renamed_directory_keeps_files_that_are_written_in_it() {
+    let far = daemon("mount-rename");
+    let test = "renamed_directory_keeps_files_that_are_written_in_it";
+    let Some(mounted) = Mounted::start(test, &far, &[]) else {
+        return;
+    };
+    fs::create_dir(mounted.at("d")).unwrap();
+    let mut file = fs::File::create(mounted.at("d/x")).unwrap();
+    file.write_all(b"all").unwrap();
+    fs::rename(mounted.at("d"), mounted.at("e")).unwrap();
+    assert_eq!(fs::metadata(mounted.at("e/x")).unwrap().len(), 3);
+    file.sync_all().unwrap();
+    drop(file);
+    assert_eq!(fs::read(far.target.join("e/x")).unwrap(), b"all");
+}
+
+#[test]
+fn directory_with_files_of_a_killed_daemon_can_be_removed() {
+    let mut far = Far::start("mount-leftovers", &[]);
+    let test = "directory_with_files_of_a_killed_daemon_can_be_removed";
+    let Some(mounted) = Mounted::of_host(test, &far) else {
+        return;
+    };
+    fs::create_dir(mounted.at("d")).unwrap();
+    let mut file = fs::File::create(mounted.at("d/x")).unwrap();
+    file.write_all(b"half").unwrap();
+    assert!(
+        fs::remove_dir(mounted.at("d")).is_err(),
+        "the file is written"
+    );
+    far.restart();
+    drop(file);
+    assert!(
+        !names(&far.target.join("d")).is_empty(),
+        "the daemon was killed"
+    );
+    becomes_true("the directory is removed", || {
+        fs::remove_dir(mounted.at("d")).is_ok()
+    });
+    assert!(names(&far.target).is_empty());
+}
+
+#[test]
+fn many_open_files_are_read_at_the_same_time() {
+    let far = daemon("mount-many");
+    let Some(mounted) = Mounted::start("many_open_files_are_read_at_the_same_time", &far, &[])
+    else {
+        return;
+    };
+    let content = &noise(300_000, 9);
+    let mut files = Vec::new();
+    for nth in 0..400 {
+        let name = format!("{nth}");
+        fs::write(far.target.join(&name), content).unwrap();
+        files.push(fs::File::open(mounted.at(&name)).unwrap());
+    }
+    thread::scope(|scope| {
+        for part in files.chunks(100) {
+            scope.spawn(move || {
+                for file in part {
+                    let mut read = vec![0; content.len()];
+                    file.read_exact_at(&mut read, 0).unwrap();
+                    assert!(read == *content);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn slow_write_delays_no_other_program() {
+    let far = daemon("mount-slow");
+    let Some(mounted) = Mounted::start("slow_write_delays_no_other_program", &far, &[]) else {
+        return;
+    };
+    fs::write(far.target.join("other"), "bytes").unwrap();
+    let path = "/x".repeat(2100);
+    let error = fs::metadata(mounted.at(&path[1..])).unwrap_err();
+    assert!(error.raw_os_error().is_some(), "{error}");
+    let writer = thread::spawn({
+        let path = mounted.at("large");
+        move || fs::write(path, vec![7; 100 << 20]).unwrap()
+    });
+    while !writer.is_finished() {
+        assert_eq!(fs::read(mounted.at("other")).unwrap(), b"bytes");
+    }
+    writer.join().unwrap();
+    assert_eq!(
+        fs::metadata(far.target.join("large")).unwrap().len(),
+        100 << 20
+    );
 }

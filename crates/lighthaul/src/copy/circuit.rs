@@ -17,7 +17,7 @@ use lighthaul_booking_client::zone::Zone;
 use lighthaul_copy::watch::Summary;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote::scheduler::{failed, reach};
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, caught};
 
 use crate::copy::endpoints::Endpoints;
 use crate::copy::estimate::Estimate;
@@ -52,11 +52,15 @@ pub(super) fn run(
         ..NewReservation::default()
     };
     let mut circuit = Circuit::book(job, (wanted, booking.deadline), estimate)?;
-    circuit.announce(reporter);
-    let (result, early) = match circuit.wait(reporter) {
-        Ok(()) => circuit.carry(job, reporter),
-        Err(error) => (Err(error), None),
-    };
+    let mut early = None;
+    // an observer that panics keeps no capacity
+    let result = caught("copy", || {
+        circuit.announce(reporter);
+        circuit.wait(reporter)?;
+        let (result, released) = circuit.carry(job, reporter);
+        early = released;
+        result
+    });
     circuit.give_back(&result, early, reporter);
     result
 }

@@ -20,7 +20,7 @@ use lighthaul_domains::control::{PathId, PathRequest, PathView, Question};
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote::domain::ask;
 use lighthaul_remote::paths;
-use lighthaul_session::error::Error;
+use lighthaul_session::error::{Error, caught};
 
 use crate::copy::endpoints::Endpoints;
 use crate::copy::estimate::here;
@@ -50,7 +50,13 @@ pub(super) fn run(
     let socket = socket.map_or_else(paths::domain_socket, Path::to_owned);
     let path = reserve((job, booking), &ends, bytes, &socket)?;
     let release = || ask(&socket, &Question::Release(path.id));
-    let (result, early) = carry(&path, (job, reporter), release);
+    let mut early = None;
+    // an observer that panics keeps no capacity
+    let result = caught("copy", || {
+        let (result, released) = carry(&path, (job, reporter), release);
+        early = released;
+        result
+    });
     report(path.id, early.unwrap_or_else(release), reporter);
     result
 }

@@ -46,6 +46,11 @@ impl Answer {
         self.parts().end.is_some()
     }
 
+    /// Returns the failure of the request, if it has failed.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.parts().end.clone()?.err()
+    }
+
     /// Waits for the end of the answer, and returns its parts. Fails if the request did.
     pub(super) fn wait(&self) -> Result<MutexGuard<'_, Parts>, Failure> {
         let waited = self

@@ -16,11 +16,13 @@ use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::Topic;
 
 use crate::client::answer::Answer;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::message::{Message, STREAM};
 
 /// Longest wait for room in the outgoing queue, and longest sleep of the receiving thread.
 const WAIT_MAX: Duration = Duration::from_secs(1);
+/// Most octets of the parts of an answer without data, for example of a list of a million names.
+const PARTS_MAX: u64 = 256 << 20;
 
 /// One connection of a session.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(super) struct Channel {
     state: Mutex<State>,
     /// Bytes of ranges that were requested and have not arrived.
     awaited: AtomicU64,
+    /// Messages that have arrived.
+    arrived: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -49,6 +53,8 @@ struct Waiting {
     answer: Arc<Answer>,
     /// Bytes that it counts for in [`Channel::awaited`].
     bytes: u64,
+    /// Octets of messages that may still come.
+    parts: u64,
 }
 
 impl Channel {
@@ -62,6 +68,7 @@ impl Channel {
             stream,
             state: Mutex::default(),
             awaited: AtomicU64::new(0),
+            arrived: AtomicU64::new(0),
         });
         let receiver = Arc::clone(&channel);
         let thread = thread::Builder::new().name("remote files".into());
@@ -77,6 +84,12 @@ impl Channel {
     /// Returns the bytes of ranges that were requested and have not arrived.
     pub(super) fn awaited(&self) -> u64 {
         self.awaited.load(Relaxed)
+    }
+
+    /// Returns the number of messages that have arrived, or none if no answer is awaited.
+    pub(super) fn progress(&self) -> Option<u64> {
+        let is_idle = self.state().waiting.is_empty();
+        (!is_idle).then(|| self.arrived.load(Relaxed))
     }
 
     /// Returns true if the connection is lost or closed.
@@ -105,18 +118,26 @@ impl Channel {
         let mut state = self.state();
         state.last += 1;
         let request = state.last;
+        let message = make(request);
+        let octets = message.encode();
         if let Some(failure) = &state.lost {
             answer.end(Err(failure.clone()));
+            return (request, answer);
+        }
+        if Message::decode(&octets).is_err() {
+            // the server would end the session
+            answer.end(Err(too_long()));
             return (request, answer);
         }
         let waiting = Waiting {
             answer: Arc::clone(&answer),
             bytes: len.into(),
+            parts: PARTS_MAX,
         };
         self.awaited.fetch_add(len.into(), Relaxed);
         state.waiting.insert(request, waiting);
         drop(state);
-        if let Err(error) = self.send(&make(request), body) {
+        if let Err(error) = self.send(octets, body) {
             self.lose(&error);
         }
         (request, answer)
@@ -125,16 +146,15 @@ impl Channel {
     /// Sends a message without an answer.
     pub(super) fn say(&self, message: &Message) {
         if !self.has_ended()
-            && let Err(error) = self.send(message, &[])
+            && let Err(error) = self.send(message.encode(), &[])
         {
             self.lose(&error);
         }
     }
 
-    fn send(&self, message: &Message, body: &[u8]) -> Result<(), Error> {
+    fn send(&self, mut octets: Vec<u8>, body: &[u8]) -> Result<(), Error> {
         // the receiving thread ends the connection of a silent server
         while !self.stream.wait_for_room(WAIT_MAX) {}
-        let mut octets = message.encode();
         let head_len = octets.len();
         octets.extend_from_slice(body);
         Ok(self.stream.send(&Frame {
@@ -165,6 +185,9 @@ impl Channel {
         let mut state = self.state();
         let waiting = state.waiting.get_mut(&request);
         let waiting = waiting.ok_or(PeerFault::Invalid("an answer to no request"))?;
+        self.arrived.fetch_add(1, Relaxed);
+        let parts = waiting.parts.checked_sub(head.len() as u64);
+        waiting.parts = parts.ok_or(PeerFault::Invalid("a longer answer than any"))?;
         let came = (body.len() as u64).min(waiting.bytes);
         if came < body.len() as u64 {
             return Err(PeerFault::Invalid("more bytes than a request is for").into());
@@ -198,4 +221,10 @@ impl Channel {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn too_long() -> Failure {
+    let text =
+        "the path, or another part of the request, is too long; a path has at most 4096 bytes";
+    Failure::new(FailureKind::Invalid, text)
 }

@@ -1,13 +1,16 @@
 //! Session with the server, and its connections.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
+use lighthaul_base::Instant;
 use lighthaul_io::error::Error as World;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::join::join;
@@ -141,13 +144,33 @@ fn spawn(
 /// Answers the session's own messages until it ends.
 fn attend(shared: &Shared) -> Result<(), Error> {
     let session = &shared.session;
+    let clock = Clock::start();
+    let mut moved = BTreeMap::new();
     loop {
+        lose_silent(shared, clock.now(), &mut moved);
         match session.hear_for::<Message>(KEEPALIVE_INTERVAL) {
             Ok(_) => return Err(PeerFault::Unexpected("a keepalive").into()),
             Err(error) if error.code() == Code::TimedOut && !session.was_told() => {
                 session.say(&SessionMessage::Keepalive { work: 0 })?;
             }
             Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Loses further connections whose answers do not come. The server sends keepalives on the first one only.
+fn lose_silent(shared: &Shared, now: Instant, moved: &mut BTreeMap<u64, (u64, Instant)>) {
+    for channel in shared.channels() {
+        let Some(progress) = channel.progress() else {
+            moved.remove(&channel.number);
+            continue;
+        };
+        let (last, since) = moved.entry(channel.number).or_insert((progress, now));
+        if *last != progress {
+            (*last, *since) = (progress, now);
+        } else if channel.number != shared.first.number && now.since(*since) > SILENCE_MAX {
+            channel
+                .lose(&PeerFault::reported(Code::TimedOut as u8, "a connection is silent").into());
         }
     }
 }

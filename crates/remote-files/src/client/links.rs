@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Code, Error};
@@ -22,11 +23,19 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)
 #[derive(Clone, Debug)]
 pub(super) struct Links(Arc<Inner>);
 
+/// Session, or how the last attempt to open one failed.
+#[derive(Debug, Default)]
+struct Held {
+    link: Option<Arc<Link>>,
+    failed: Option<(Instant, Failure)>,
+}
+
 #[derive(Debug)]
 struct Inner {
     connector: Box<dyn Connector>,
     request: Request,
-    link: Mutex<Option<Arc<Link>>>,
+    held: Mutex<Held>,
+    clock: Clock,
     /// Bytes that readers hold in advance.
     ahead: AtomicU64,
 }
@@ -38,7 +47,11 @@ impl Links {
         Ok(Self(Arc::new(Inner {
             connector,
             request,
-            link: Mutex::new(Some(Arc::new(link))),
+            held: Mutex::new(Held {
+                link: Some(Arc::new(link)),
+                failed: None,
+            }),
+            clock: Clock::start(),
             ahead: AtomicU64::new(0),
         })))
     }
@@ -61,21 +74,32 @@ impl Links {
 
     /// Returns the session, or a new one after a loss. Attempts to connect are repeated for `patience`.
     pub(super) fn link(&self, patience: Duration) -> Result<Arc<Link>, Failure> {
-        let mut held = self.0.link.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(link) = held.as_ref().filter(|link| !link.has_ended()) {
+        let clock = self.0.clock;
+        let begun = clock.now();
+        let deadline = begun + patience;
+        let mut held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(link) = held.link.as_ref().filter(|link| !link.has_ended()) {
             return Ok(Arc::clone(link));
         }
-        *held = None;
-        let clock = Clock::start();
-        let deadline = clock.now() + patience;
+        // another thread has tried meanwhile
+        if let Some((at, failure)) = &held.failed
+            && *at >= begun
+        {
+            return Err(failure.clone());
+        }
+        held.link = None;
         let [mut rest, longest] = PAUSES;
         loop {
             let request = self.0.request;
             let connected = self.0.connector.connect(&request);
             match connected.and_then(|connected| Link::start(connected, request)) {
-                Ok(link) => return Ok(Arc::clone(held.insert(Arc::new(link)))),
+                Ok(link) => return Ok(Arc::clone(held.link.insert(Arc::new(link)))),
                 Err(error) if is_passing(&error) && clock.now() < deadline => {}
-                Err(error) => return Err(Failure::lost(&error)),
+                Err(error) => {
+                    let failure = Failure::lost(&error);
+                    held.failed = Some((clock.now(), failure.clone()));
+                    return Err(failure);
+                }
             }
             pause(rest);
             rest = (rest * 2).min(longest);

@@ -82,14 +82,14 @@ impl Cat<'_> {
             if self.ended[range] {
                 return;
             }
-            let link = match self.files.repeat(|link| Ok(link.idlest())) {
-                Ok(channel) => channel,
+            let read = |link: &Link| Ok(file.read(link, offset, len as u32));
+            let answer = match self.files.repeat(read) {
+                Ok(answer) => answer,
                 Err(failure) => {
                     self.found[range] = Err(failure);
                     return;
                 }
             };
-            let answer = file.read(&link, offset, len as u32);
             self.bytes += len;
             self.pieces.push_back(Piece {
                 range,
@@ -111,9 +111,16 @@ impl Cat<'_> {
         let mut bytes = arrived(&piece.file, &piece.answer);
         if is_lost(&bytes) {
             self.request_again();
+        }
+        if is_lost(&bytes) || is_refused(&bytes) {
             bytes = self.files.repeat(|link| {
-                let answer = again(link, &piece);
-                arrived(&piece.file, &answer)
+                loop {
+                    let answer = again(link, &piece);
+                    let bytes = arrived(&piece.file, &answer);
+                    if !is_refused(&bytes) || !piece.file.is_open_elsewhere(link) {
+                        return bytes;
+                    }
+                }
             });
         }
         let is_short = |bytes: &Vec<u8>| bytes.len() < piece.len as usize;
@@ -139,7 +146,7 @@ impl Cat<'_> {
 }
 
 fn again(link: &Link, piece: &Piece) -> Arc<Answer> {
-    piece.file.read(&link.idlest(), piece.offset, piece.len)
+    piece.file.read(link, piece.offset, piece.len)
 }
 
 /// Waits for the bytes of an answer, of one version of the file.
@@ -147,6 +154,11 @@ fn arrived(file: &RemoteFile, answer: &Answer) -> Result<Vec<u8>, Failure> {
     let bytes = std::mem::take(&mut answer.wait()?.data);
     file.version()?;
     Ok(bytes)
+}
+
+fn is_refused<T>(result: &Result<T, Failure>) -> bool {
+    let failure = result.as_ref().err();
+    failure.is_some_and(|failure| failure.kind == FailureKind::Busy)
 }
 
 fn is_lost<T>(result: &Result<T, Failure>) -> bool {

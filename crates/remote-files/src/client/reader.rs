@@ -6,6 +6,7 @@ use std::time::Duration;
 use lighthaul_io::host::clock::Clock;
 
 use crate::client::answer::Answer;
+use crate::client::link::Link;
 use crate::client::links::Links;
 use crate::client::ranges::PIECE_MAX;
 use crate::client::read_ahead::{BLOCK, ReadAhead};
@@ -33,7 +34,7 @@ impl RemoteReader {
     pub(super) fn open(files: &Links, path: &[u8]) -> Result<Self, Failure> {
         let (file, version) = files.repeat(|link| {
             let file = RemoteFile::new(path);
-            file.handle(&link.idlest());
+            file.open(link);
             let version = file.version()?;
             Ok((file, version))
         })?;
@@ -73,7 +74,7 @@ impl RemoteReader {
         let span = (offset, end, self.version.size);
         let blocks = ahead.take(span, self.files.ahead(), |from, len| {
             let link = link.as_ref()?;
-            Some(self.file.read(&link.idlest(), from, len))
+            Some(self.file.read(link, from, len))
         });
         drop(ahead);
         let rtt = link.map_or(Duration::ZERO, |link| link.rtt());
@@ -112,7 +113,7 @@ impl RemoteReader {
             }
             Err(failure) => {
                 self.ahead().forget(start, &block, self.files.ahead());
-                if failure.kind != FailureKind::Lost {
+                if !matches!(failure.kind, FailureKind::Lost | FailureKind::Busy) {
                     return Err(failure);
                 }
                 bytes.extend(self.fetch(from, till)?);
@@ -124,24 +125,35 @@ impl RemoteReader {
     /// Returns the bytes of a range, without read-ahead.
     fn fetch(&self, offset: u64, end: u64) -> Result<Vec<u8>, Failure> {
         let bytes = self.files.repeat(|link| {
-            let mut answers = Vec::new();
-            let mut at = offset;
-            while at < end {
-                let len = (end - at).min(PIECE_MAX);
-                answers.push(self.file.read(&link.idlest(), at, len as u32));
-                at += len;
+            loop {
+                match self.fetch_on(link, offset, end) {
+                    Err(failure)
+                        if failure.kind == FailureKind::Busy
+                            && self.file.is_open_elsewhere(link) => {}
+                    result => return result,
+                }
             }
-            let mut bytes = Vec::with_capacity((end - offset) as usize);
-            for answer in answers {
-                bytes.append(&mut answer.wait()?.data);
-            }
-            Ok(bytes)
         })?;
         if bytes.len() as u64 == end - offset {
             Ok(bytes)
         } else {
             Err(shortened())
         }
+    }
+
+    fn fetch_on(&self, link: &Link, offset: u64, end: u64) -> Result<Vec<u8>, Failure> {
+        let mut answers = Vec::new();
+        let mut at = offset;
+        while at < end {
+            let len = (end - at).min(PIECE_MAX);
+            answers.push(self.file.read(link, at, len as u32));
+            at += len;
+        }
+        let mut bytes = Vec::with_capacity((end - offset) as usize);
+        for answer in answers {
+            bytes.append(&mut answer.wait()?.data);
+        }
+        Ok(bytes)
     }
 
     fn ahead(&self) -> MutexGuard<'_, ReadAhead> {

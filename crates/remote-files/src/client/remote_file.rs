@@ -8,8 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::client::answer::Answer;
 use crate::client::channel::Channel;
-use crate::failure::Failure;
+use crate::client::link::Link;
+use crate::failure::{Failure, FailureKind};
 use crate::message::{FileVersion, Message};
+
+/// Bytes on their way on a connection from which reads of a file use one more connection. Each has the file open.
+const BUSY_BYTES: u64 = 2 << 20;
 
 /// File that is read. A connection opens it before its first read.
 #[derive(Debug)]
@@ -26,12 +30,15 @@ struct State {
     handles: BTreeMap<u64, Handle>,
     /// Answers to openings whose version was not compared.
     openings: Vec<Arc<Answer>>,
+    /// True once the server had too many files open.
+    is_crowded: bool,
 }
 
 #[derive(Debug)]
 struct Handle {
     channel: Arc<Channel>,
     number: u64,
+    opening: Arc<Answer>,
 }
 
 impl Drop for RemoteFile {
@@ -49,8 +56,9 @@ impl RemoteFile {
         }
     }
 
-    /// Requests a range on `channel`.
-    pub(super) fn read(&self, channel: &Arc<Channel>, offset: u64, len: u32) -> Arc<Answer> {
+    /// Requests a range.
+    pub(super) fn read(&self, link: &Link, offset: u64, len: u32) -> Arc<Answer> {
+        let channel = &self.channel(link);
         let handle = self.handle(channel);
         let read = |request| Message::Read {
             request,
@@ -61,15 +69,36 @@ impl RemoteFile {
         channel.ask_for(len, &[], read).1
     }
 
+    /// Returns the connection for the next read: one that has the file open, unless much is on its way there.
+    pub(super) fn channel(&self, link: &Link) -> Arc<Channel> {
+        let mut state = self.state();
+        let is_refused = |handle: &Handle| {
+            let refused = handle.opening.failure();
+            refused.is_some_and(|failure| failure.kind == FailureKind::Busy)
+        };
+        let before = state.handles.len();
+        state
+            .handles
+            .retain(|_, handle| !handle.channel.has_ended() && !is_refused(handle));
+        state.is_crowded |= state.handles.len() < before;
+        let handles = state.handles.values();
+        let open = handles.min_by_key(|handle| handle.channel.awaited());
+        let open = open.filter(|open| state.is_crowded || open.channel.awaited() < BUSY_BYTES);
+        open.map_or_else(|| link.idlest(), |open| Arc::clone(&open.channel))
+    }
+
+    /// Returns true if another connection than that of a refused opening has the file open.
+    pub(super) fn is_open_elsewhere(&self, link: &Link) -> bool {
+        self.channel(link);
+        !self.state().handles.is_empty()
+    }
+
     /// Opens the file on `channel`, if it is not open there. Returns its handle.
-    pub(super) fn handle(&self, channel: &Arc<Channel>) -> u64 {
+    fn handle(&self, channel: &Arc<Channel>) -> u64 {
         let mut state = self.state();
         if let Some(handle) = state.handles.get(&channel.number) {
             return handle.number;
         }
-        state
-            .handles
-            .retain(|_, handle| !handle.channel.has_ended());
         let expected = state.version;
         let (number, answer) = channel.ask(|request| Message::Open {
             request,
@@ -79,12 +108,18 @@ impl RemoteFile {
         let handle = Handle {
             channel: Arc::clone(channel),
             number,
+            opening: Arc::clone(&answer),
         };
         state.handles.insert(channel.number, handle);
         if expected.is_none() {
             state.openings.push(answer);
         }
         number
+    }
+
+    /// Opens the file on one connection.
+    pub(super) fn open(&self, link: &Link) {
+        self.handle(&self.channel(link));
     }
 
     /// Waits until the file is open wherever that was requested. Fails if its versions differ.
@@ -99,6 +134,8 @@ impl RemoteFile {
                         failed = Some(self.changed());
                     }
                 }
+                // reads use the connections that have the file open
+                Err(failure) if failure.kind == FailureKind::Busy && self.is_known() => {}
                 Err(failure) => failed = failed.or(Some(failure)),
             }
         }
@@ -106,6 +143,10 @@ impl RemoteFile {
             Some(failure) => Err(failure),
             None => self.state().version.ok_or_else(|| self.changed()),
         }
+    }
+
+    fn is_known(&self) -> bool {
+        self.state().version.is_some()
     }
 
     /// Keeps the first version that is found, and returns it.
@@ -118,7 +159,10 @@ impl RemoteFile {
     /// Closes the file on all connections, after the reads that were requested before.
     pub(super) fn close(&self) {
         let handles = std::mem::take(&mut self.state().handles);
-        for Handle { channel, number } in handles.into_values() {
+        for Handle {
+            channel, number, ..
+        } in handles.into_values()
+        {
             channel.say(&Message::Close { handle: number });
         }
     }

@@ -25,6 +25,8 @@ pub struct RemoteWriter {
     _link: Arc<Link>,
     channel: Arc<Channel>,
     handle: u64,
+    /// Version when the file was opened.
+    version: FileVersion,
     state: Mutex<State>,
 }
 
@@ -71,15 +73,30 @@ impl RemoteWriter {
         let link = files.link(Duration::ZERO)?;
         let channel = link.first();
         let (handle, answer) = channel.ask(make);
-        let writer = Self {
+        let close = || channel.say(&Message::Close { handle });
+        let version = answer.version().inspect_err(|_| close())?;
+        let version = version.ok_or_else(no_version)?;
+        let state = State {
+            size: version.size,
+            ..State::default()
+        };
+        Ok(Self {
             _link: link,
             channel,
             handle,
-            state: Mutex::default(),
-        };
-        let version = answer.version()?;
-        writer.state().size = version.map_or(0, |version| version.size);
-        Ok(writer)
+            version,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// Returns the version that the file had when it was opened.
+    pub const fn version(&self) -> FileVersion {
+        self.version
+    }
+
+    /// Returns true if the connection is lost, so that all further writes fail.
+    pub fn is_lost(&self) -> bool {
+        self.channel.has_ended()
     }
 
     /// Returns the size in bytes.
@@ -107,7 +124,9 @@ impl RemoteWriter {
             state.bytes += piece.len();
             state.size = state.size.max(offset + piece.len() as u64);
         }
-        Ok(())
+        // a failure is reported as early as it is known
+        state.acknowledge_ended();
+        state.check()
     }
 
     /// Changes the size, before the first commit.
@@ -143,7 +162,7 @@ impl RemoteWriter {
         if let Err(failure) = &committed {
             state.failed.get_or_insert_with(|| failure.clone());
         }
-        committed?.ok_or_else(|| Failure::new(FailureKind::Other, "the server sent no version"))
+        committed?.ok_or_else(no_version)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -163,8 +182,23 @@ impl State {
         }
     }
 
+    /// Takes the answers that have arrived.
+    fn acknowledge_ended(&mut self) {
+        while self
+            .unacknowledged
+            .front()
+            .is_some_and(|(answer, _)| answer.has_ended())
+        {
+            self.acknowledge();
+        }
+    }
+
     /// Fails if an earlier write did.
     fn check(&self) -> Result<(), Failure> {
         self.failed.clone().map_or(Ok(()), Err)
     }
+}
+
+fn no_version() -> Failure {
+    Failure::new(FailureKind::Other, "the server sent no version")
 }

@@ -11,6 +11,7 @@ use lighthaul_files::temp_names::is_hidden;
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::file_access::Folder;
 use lighthaul_session::error::{Error, FileAction};
+use rustix::fs::{FlockOperation, flock};
 
 use crate::failure::{Failure, FailureKind};
 use crate::message::FileVersion;
@@ -95,6 +96,7 @@ fn item(folder: &Folder, name: &OsStr) -> io::Result<FileInfo> {
 
 /// Renames `from` to `to`, and makes that durable.
 pub(super) fn rename(scope: &Scope, from: &Path, to: &Path, replace: bool) -> Result<(), Failure> {
+    check_replaced(scope, from)?;
     if replace {
         check_replaced(scope, to)?;
     }
@@ -106,11 +108,11 @@ pub(super) fn rename(scope: &Scope, from: &Path, to: &Path, replace: bool) -> Re
         } else {
             target.rename_new_from(&mut source, old, new)?;
         }
-        sync_parent(scope, to)?;
+        target.sync_folder()?;
         if from.parent() == to.parent() {
             return Ok(());
         }
-        sync_parent(scope, from)
+        source.sync_folder()
     };
     renamed().map_err(|error| {
         let path = if error.kind() == io::ErrorKind::AlreadyExists {
@@ -130,13 +132,50 @@ pub(super) fn remove(scope: &Scope, path: &Path, is_folder: bool) -> Result<(), 
     let removed = || {
         let (mut root, name) = parent(scope, path)?;
         if is_folder {
-            root.remove_folder(name)?;
+            remove_folder(scope, path, (&mut root, name))?;
         } else {
             root.remove(name)?;
         }
-        sync_parent(scope, path)
+        root.sync_folder()
     };
     removed().map_err(|error| Failure::of(FileAction::Remove, path, &error))
+}
+
+/// Removes an empty directory, and first the temporary files in it that no program uses. They may be of a daemon that was
+/// killed, and no list shows them.
+fn remove_folder(scope: &Scope, path: &Path, (root, name): (&mut Root, &Path)) -> io::Result<()> {
+    match root.remove_folder(name) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+        removed => return removed,
+    }
+    let not_empty = || Err(io::ErrorKind::DirectoryNotEmpty.into());
+    let mut left = Vec::new();
+    let mut folder = scope.access.folder(path)?;
+    loop {
+        let names = folder.names(NAMES_MAX)?;
+        if names.is_empty() {
+            break;
+        }
+        if !names.iter().all(|name| is_hidden(name)) || left.len() > NAMES_MAX {
+            return not_empty();
+        }
+        left.extend(names);
+    }
+    let mut inside = scope.access.root(path)?;
+    // all locks are held until all files are removed
+    let mut locks = Vec::new();
+    for name in &left {
+        let file = inside.read(Path::new(name))?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return not_empty();
+        }
+        locks.push(file);
+    }
+    for name in &left {
+        inside.remove(Path::new(name))?;
+    }
+    drop(locks);
+    root.remove_folder(name)
 }
 
 /// Creates the directory at `path`, and makes that durable.
@@ -155,7 +194,7 @@ pub(super) fn make_link(scope: &Scope, path: &Path, target: &[u8]) -> Result<(),
     let made = || {
         let (mut root, name) = parent(scope, path)?;
         root.make_link(name, OsStr::from_bytes(target))?;
-        sync_parent(scope, path)
+        root.sync_folder()
     };
     made().map_err(|error| Failure::of(FileAction::CreateLink, path, &error))
 }
@@ -175,7 +214,9 @@ pub(super) fn set(
             (scope.access.root(path)?, Path::new(""))
         };
         if let Some(mode) = mode {
-            root.set_mode(name, mode & MODE_MAX)?;
+            // a client cannot set the bits above, and does not remove them by setting others
+            let there = root.look(name)?.map_or(0, |meta| meta.mode);
+            root.set_mode(name, mode & MODE_MAX | there & !MODE_MAX & 0o7777)?;
         }
         time.map_or(Ok(()), |(seconds, nanos)| {
             root.set_time(name, seconds, nanos)
@@ -191,7 +232,7 @@ pub(super) fn parent<'a>(scope: &Scope, path: &'a Path) -> io::Result<(Root, &'a
 }
 
 /// Writes the directory of `path` to disk.
-pub(super) fn sync_parent(scope: &Scope, path: &Path) -> io::Result<()> {
+fn sync_parent(scope: &Scope, path: &Path) -> io::Result<()> {
     scope.access.folder(folder_of(path))?.sync()
 }
 

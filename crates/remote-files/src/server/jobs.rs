@@ -48,9 +48,7 @@ pub(super) fn work(shared: &Shared<'_>, job: Job) -> Result<(), Error> {
     let result = match work {
         Work::Commit(writer, size, digest) => {
             // its handle alone keeps the file open when the client has the answer
-            Writer::lock(&writer)
-                .commit(&shared.scope, size, digest)
-                .map(Some)
+            Writer::lock(&writer).commit(shared, size, digest).map(Some)
         }
         Work::Copy(from, to, replace) => {
             copy(shared, as_path(&from), as_path(&to), replace)?.map(Some)
@@ -90,11 +88,16 @@ fn copy(
     let read = read_all(shared, &file, from, |piece| {
         let at = size;
         size += piece.len() as u64;
+        // holes stay holes
+        if piece.iter().all(|octet| *octet == 0) {
+            return Ok(());
+        }
         writer.write(piece, at)
     })?;
     Ok(read
         .and_then(|()| unchanged(&file, from, version))
-        .and_then(|_| writer.commit(scope, size, None)))
+        .and_then(|_| writer.truncate(size))
+        .and_then(|()| writer.commit(shared, size, None)))
 }
 
 /// Returns the hashes of a file.
@@ -150,7 +153,7 @@ fn read_all(
             }
             Err(error) => return Ok(Err(Failure::of(FileAction::Read, path, &error))),
         }
-        if shared.over.load(std::sync::atomic::Ordering::Relaxed) {
+        if shared.has_ended() {
             return Ok(Err(Failure::changed(path)));
         }
     }

@@ -82,6 +82,11 @@ impl<'a> Shared<'a> {
         self.session.halt.check()
     }
 
+    /// Returns true if the session has ended or was halted, so that no answer is wanted.
+    pub(super) fn has_ended(&self) -> bool {
+        self.over.load(Relaxed) || self.check().is_err()
+    }
+
     fn controls(&self) -> MutexGuard<'_, Vec<Control>> {
         self.controls.lock().unwrap_or_else(PoisonError::into_inner)
     }

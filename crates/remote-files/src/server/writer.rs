@@ -21,8 +21,8 @@ use rustix::fs::ftruncate;
 
 use crate::failure::{Failure, FailureKind};
 use crate::message::FileVersion;
-use crate::server::folder::{check_replaced, parent, sync_parent};
-use crate::server::shared::{MODE_MAX, Scope};
+use crate::server::folder::{check_replaced, parent};
+use crate::server::shared::{MODE_MAX, Scope, Shared};
 
 /// Permission bits of a new file if the client names none.
 const MODE: u32 = 0o644;
@@ -184,7 +184,7 @@ impl Writer {
     /// Makes all writes durable, and gives a new file its name.
     pub(super) fn commit(
         &mut self,
-        scope: &Scope,
+        shared: &Shared<'_>,
         size: u64,
         digest: Option<[u8; 32]>,
     ) -> Result<FileVersion, Failure> {
@@ -192,7 +192,7 @@ impl Writer {
             return Err(self.other_size(self.size));
         }
         if let Some(expected) = digest {
-            self.compare(expected)?;
+            self.compare(shared, expected)?;
         }
         let path = self.path.clone();
         let failed = |action, error: &io::Error| Failure::of(action, &path, error);
@@ -204,11 +204,11 @@ impl Writer {
         let synced = self.output.sync();
         synced.map_err(|error| failed(FileAction::Sync, &error))?;
         if let Some(new) = self.unnamed {
-            check_replaced(scope, &self.path)?;
+            check_replaced(&shared.scope, &self.path)?;
             let named = self.name_it(new.is_new);
             named.map_err(|error| failed(FileAction::Publish, &error))?;
             self.unnamed = None;
-            let synced = sync_parent(scope, &self.path);
+            let synced = self.root.sync_folder();
             synced.map_err(|error| failed(FileAction::Sync, &error))?;
         }
         self.version(FileAction::Publish)
@@ -226,11 +226,14 @@ impl Writer {
     }
 
     /// Fails if the file has another BLAKE3 hash.
-    fn compare(&self, expected: [u8; 32]) -> Result<(), Failure> {
+    fn compare(&self, shared: &Shared<'_>, expected: [u8; 32]) -> Result<(), Failure> {
         let mut hasher = blake3::Hasher::new();
         let mut buffer = vec![0; BUFFER_BYTES];
         let mut at = 0;
         while at < self.size {
+            if shared.has_ended() {
+                return Err(self.failed(FileAction::ReadBack, io::ErrorKind::Interrupted));
+            }
             let left = usize::try_from(self.size - at).unwrap_or(BUFFER_BYTES);
             let piece = &mut buffer[..left.min(BUFFER_BYTES)];
             let read = self.output.read_at(piece, at);
