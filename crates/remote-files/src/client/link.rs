@@ -91,6 +91,12 @@ impl Link {
         Arc::clone(&self.shared.first)
     }
 
+    /// Returns the number of connections.
+    pub(super) fn count(&self) -> usize {
+        let channels = self.shared.channels.read();
+        channels.unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Returns the connection with the fewest bytes on their way.
     pub(super) fn idlest(&self) -> Arc<Channel> {
         let channels = self.shared.channels.read();

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::client::answer::Answer;
 use crate::client::link::Link;
@@ -10,9 +11,10 @@ use crate::client::remote_file::RemoteFile;
 use crate::failure::{Failure, FailureKind};
 
 /// Longest range of one request, so that long ranges use all connections.
-pub(super) const PIECE_MAX: u64 = 512 << 10;
-/// Most bytes that are requested and have not arrived.
-const WINDOW: u64 = 64 << 20;
+pub(super) const PIECE_MAX: u64 = 128 << 10;
+/// Most bytes that are requested and have not arrived, of all connections and of each. A new session has one connection
+/// first, which should not get what further ones carry sooner.
+const WINDOWS: [u64; 2] = [64 << 20, 6 << 20];
 /// Most pieces that are requested and have not arrived.
 const PIECES_MAX: usize = 4096;
 
@@ -76,7 +78,7 @@ impl Cat<'_> {
         let mut offset = wanted.offset;
         while offset < end && self.found[range].is_ok() {
             let len = (end - offset).min(PIECE_MAX);
-            while self.bytes + len > WINDOW || self.pieces.len() >= PIECES_MAX {
+            while self.bytes + len > self.window() || self.pieces.len() >= PIECES_MAX {
                 self.take();
             }
             if self.ended[range] {
@@ -100,6 +102,13 @@ impl Cat<'_> {
             });
             offset += len;
         }
+    }
+
+    /// Returns the most bytes that may be requested and not have arrived.
+    fn window(&self) -> u64 {
+        let [all, each] = WINDOWS;
+        let count = self.files.link(Duration::ZERO).map(|link| link.count());
+        all.min(each * count.unwrap_or(1) as u64)
     }
 
     /// Waits for the first piece. Returns false if there is none.

@@ -13,9 +13,9 @@ use lighthaul_base::Instant;
 use crate::client::answer::Answer;
 
 /// Bytes of a block.
-pub(super) const BLOCK: u64 = 256 << 10;
+pub(super) const BLOCK: u64 = 128 << 10;
 /// First and longest window, in bytes.
-const WINDOWS: [u64; 2] = [512 << 10, 64 << 20];
+const WINDOWS: [u64; 2] = [2 << 20, 64 << 20];
 /// Bytes behind the last read that are kept, since the reads of several threads overtake each other.
 const BEHIND: u64 = 2 << 20;
 /// Most bytes that all readers hold in advance.

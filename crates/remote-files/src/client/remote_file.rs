@@ -12,8 +12,9 @@ use crate::client::link::Link;
 use crate::failure::{Failure, FailureKind};
 use crate::message::{FileVersion, Message};
 
-/// Bytes on their way on a connection from which reads of a file use one more connection. Each has the file open.
-const BUSY_BYTES: u64 = 2 << 20;
+/// Bytes on their way on a connection from which reads of a file use one more connection. A new connection carries few
+/// bytes in its first round trips; but each has the file open.
+const BUSY_BYTES: u64 = 64 << 10;
 
 /// File that is read. A connection opens it before its first read.
 #[derive(Debug)]
