@@ -181,7 +181,7 @@ impl Calendar {
                 bookings: limits.bookings - 1,
                 steps: left,
             };
-            let mut no_later = NoLater {
+            let mut no_later = NoLaterEndRules {
                 rules,
                 is_other: false,
             };
@@ -370,12 +370,12 @@ impl MoveRules for InTime {
 }
 
 /// Rules that refuse a later end than before, and note if a different grant was accepted.
-struct NoLater<'a, R> {
+struct NoLaterEndRules<'a, R> {
     rules: &'a mut R,
     is_other: bool,
 }
 
-impl<R: MoveRules> MoveRules for NoLater<'_, R> {
+impl<R: MoveRules> MoveRules for NoLaterEndRules<'_, R> {
     fn may_take(&self, id: Id, path: &Path, topology: &Topology) -> bool {
         self.rules.may_take(id, path, topology)
     }

@@ -48,7 +48,7 @@ pub(crate) enum Goal {
 }
 
 impl Search {
-    /// Returns the search for a request at `now`. Refuses inconsistent requests.
+    /// Builds the parameters of a search for `request` at `now`. Refuses inconsistent requests.
     pub(crate) fn of(request: &Request, now: Instant, config: &Config) -> Result<Self, Refusal> {
         let till = config.horizon_at(now);
         let least = request.rate_min.map_or(1, Rate::as_bps);

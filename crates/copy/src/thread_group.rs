@@ -30,7 +30,7 @@ pub struct ThreadGroup {
 }
 
 impl Default for ThreadGroup {
-    /// Returns the state of a transfer that this thread's cancellation stops.
+    /// Creates a group that stops when the work of the current thread is cancelled.
     fn default() -> Self {
         Self {
             stopped: AtomicBool::default(),

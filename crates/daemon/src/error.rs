@@ -158,7 +158,9 @@ pub(crate) enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Narrowed {
     /// The root is another directory.
-    #[error("your root there was changed")]
+    #[error(
+        "the operator of the daemon changed the root directory of your key: run the command again"
+    )]
     Root,
     /// The right `owners` was removed.
     #[error("your right to give files to other users there was removed")]

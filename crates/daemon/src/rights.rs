@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_of_received_files_need_a_right() {
+    fn owners_and_special_bits_of_received_files_need_a_right() {
         for (options, owners, special) in [
             ("", false, false),
             (" owners", true, false),

@@ -19,7 +19,7 @@ pub enum Fault {
     )]
     SeveralContents(PathBuf),
     /// A source without a name, such as `..`.
-    #[error("{place} has no name; write {place}/ to copy its contents", place = .0.display())]
+    #[error("cannot derive a target name from {place}; write {place}/ to copy its contents", place = .0.display())]
     Nameless(PathBuf),
     /// Two sources of one name.
     #[error("two sources have the name {}; copy them one at a time", .0.display())]

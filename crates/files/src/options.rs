@@ -49,7 +49,7 @@ pub struct Options {
     pub keep: Keep,
     /// Preserves hard links.
     pub hard_links: bool,
-    /// Writes no zeros, in any file.
+    /// Writes runs of zeros as holes (`--sparse`).
     pub sparse: bool,
     /// Compares files by digest, not by size and time.
     pub checksum: bool,

@@ -78,7 +78,7 @@ impl Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     /// This element is not listed.
-    #[error("{0} is not among the elements: add it to the list of every element")]
+    #[error("{0} is not a member of the cluster: add it to --cluster of every gateway")]
     NotListed(SocketAddr),
     /// An element is listed twice.
     #[error("{0} is listed twice")]
@@ -440,7 +440,7 @@ mod tests {
                 .config()
                 .unwrap_err()
                 .to_string()
-                .contains("not among")
+                .contains("not a member")
         );
     }
 

@@ -254,7 +254,7 @@ pub struct Reservations {
 
 /// Change the size or the duration of a reservation
 ///
-/// A larger reservation needs free capacity after its end; a smaller one frees capacity. The part that has ended does not change.
+/// An extension needs free capacity after the present end. The elapsed part of a reservation does not change.
 #[derive(Args, Debug)]
 #[command(
     after_long_help = "Examples:
@@ -343,10 +343,10 @@ pub struct Cancel {
 pub struct Calendar {
     /// Names of the links to draw [default: all]
     pub links: Vec<String>,
-    /// Start of the drawn time, as in 18:30 or 2031-05-01T06:00 [default: now]
+    /// Start of the time span, as in 18:30 or 2031-05-01T06:00 [default: now]
     #[arg(long, value_name = "TIME", help_heading = "Selection")]
     pub from: Option<Time>,
-    /// Length of the drawn time
+    /// Length of the time span, as in 2h
     #[arg(long = "for", value_name = "DURATION", default_value = "24h", value_parser = duration::parse, help_heading = "Selection")]
     pub lasting: Duration,
     /// Write a picture to FILE.svg or FILE.png

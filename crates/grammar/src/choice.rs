@@ -73,7 +73,7 @@ pub struct FileArgs {
     /// Holes of the source are always preserved.
     #[arg(short = 'S', long, help_heading = "Metadata", hide_short_help = true)]
     pub sparse: bool,
-    /// Replace and delete devices, FIFOs and sockets at the target like files
+    /// Treat devices, FIFOs and sockets at the target as files: replace or delete them
     #[arg(long, help_heading = "Metadata", hide_short_help = true)]
     pub replace_special: bool,
     /// Send only the changes of large files: auto, always or never
@@ -172,7 +172,7 @@ pub enum Verify {
     /// Digest of the bytes that were read and of those that were written
     #[default]
     Transfer,
-    /// Digest as with transfer, and that of the file as the disk returns it, past the page cache
+    /// Digest as with transfer, and of the file as read again from disk, without the page cache
     Disk,
     /// No verification
     None,

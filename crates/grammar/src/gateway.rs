@@ -111,8 +111,8 @@ pub struct Gateway {
     pub allowed: Option<PathBuf>,
     /// Alternative gateways to the peer, as in 10.0.0.2:1080
     ///
-    /// While the peer cannot be reached directly, sessions continue through one of them, which accepts SOCKS5 at this
-    /// address. The peer must --allow its own address.
+    /// If the direct path to the peer fails, sessions use one of these gateways, which accept SOCKS5 at these addresses.
+    /// The --allow list of the peer must contain the peer's own address.
     #[arg(
         long,
         value_name = "ADDR",
@@ -156,8 +156,8 @@ pub struct Gateway {
     pub patience: Duration,
     /// Maximum sessions per link, per key, and of all programs
     ///
-    /// The limit is also three sixteenths of the maximum number of open files. Programs at one address may have at most
-    /// three quarters of the sessions of programs.
+    /// The limit is at most 3/16 of the limit of open files. Programs at one address get at most 75 % of all program
+    /// sessions.
     #[arg(
         long,
         value_name = "N",
@@ -368,7 +368,7 @@ pub struct ClusterArgs {
     pub cluster_key: Option<PathBuf>,
     /// Shared IPv4 address of the cluster (needs root, nft, ip)
     ///
-    /// The address is in the network of the list, as in 10.0.0.100. Programs connect to it, and connections are spread over
+    /// The address is in the subnet of the --cluster addresses, as in 10.0.0.100. Programs connect to it, and connections are spread over
     /// the gateways that are alive. The listeners must accept all addresses, as in --socks 0.0.0.0:1080.
     #[arg(
         long,

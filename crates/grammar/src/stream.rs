@@ -10,8 +10,8 @@ use crate::reach::RemoteArgs;
 /// Carry messages or objects between hosts as they are produced
 ///
 /// One side is local: `-` for standard input or output, or the path of a pipe. The other is a pipe or a file on another
-/// host, as HOST:PATH (over ssh) or `lh://HOST[:PORT]/PATH` (a daemon). A remote pipe needs its reader first; a file
-/// grows.
+/// host, as HOST:PATH (over ssh) or `lh://HOST[:PORT]/PATH` (a daemon). Start the reader of a
+/// remote pipe first. Data are appended to a remote file.
 ///
 /// Messages (fec) are small. Each leaves at once in a datagram, and repair symbols that follow restore lost ones without
 /// a round trip. Restored messages arrive out of order, and messages that cannot be restored are lost. Objects (rbudp)

@@ -20,16 +20,16 @@ pub enum Fault {
     #[error("an exact target is the new name of one source: give one source, or another target")]
     ExactTarget,
     /// A request that names too many places.
-    #[error("too many places for one request: name fewer places at a time")]
+    #[error("too many paths for one request: name fewer paths at a time")]
     ManyPlaces,
     /// A list of paths with several sources.
     #[error("a list of paths needs exactly one source, a directory: its paths are relative to it")]
     ListBase,
     /// A list that was read before.
-    #[error("the list of paths was read before: give one that can be read again")]
+    #[error("cannot read the list of paths twice, because it is a stream: pass a file instead")]
     ListTaken,
     /// A gateway for a copy without a side on this host.
-    #[error("no data of a copy between two other hosts crosses a gateway of this host: omit it")]
+    #[error("a gateway does not apply to a copy between two remote hosts: omit the gateway")]
     GatewayBetween,
     /// One pinned key for two daemons.
     #[error("one pinned key does not fit two daemons: put both keys into the known hosts")]

@@ -366,7 +366,7 @@ const DROP_OLDEST: [&str; 2] = [
 const VACUUM: &str = "PRAGMA incremental_vacuum(64)";
 /// Rows that are dropped at once from a file that is too large.
 const ROWS_DROPPED: u32 = 64;
-/// Number in the header of the file that names its program: `lhmo`.
+/// `application_id` of the database, in the terms of `SQLite`: `lhmo`.
 const APPLICATION: i32 = 0x6c68_6d6f;
 /// Version of the tables and of the rates in them.
 const FORMAT: i32 = 1;

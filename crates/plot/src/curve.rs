@@ -16,7 +16,7 @@ pub struct Curve {
     pub mark: Mark,
     /// Points.
     pub points: Vec<(f64, f64)>,
-    /// Intervals: horizontal value, and both ends.
+    /// Error bars: x, lower y and upper y.
     pub intervals: Vec<(f64, [f64; 2])>,
 }
 

@@ -549,7 +549,7 @@ impl<'a> Receiving<'a, '_> {
         }
     }
 
-    /// Waits until the sender closes, while it works on the reports.
+    /// Waits until the sender has processed the reports and closes the session.
     fn await_end(&mut self) {
         let (session, work) = (self.transfer.session, &self.transfer.threads.work);
         let mut stall = Stall::new(session.clock.now(), self.transfer.options().stall);

@@ -36,7 +36,7 @@ pub(crate) enum Fault {
     StoreFolder(PathBuf),
     /// Name of several devices.
     #[error(
-        "device {0} has several drivers: name it once in --shape, --device and the [interfaces] of --switch"
+        "device {0} has several drivers: name it in only one of --shape, --device and the [interfaces] of --switch"
     )]
     SameDevice(String),
     /// Settings of circuits that a driver refuses.

@@ -74,7 +74,7 @@ pub(crate) enum Fault {
     #[error("the peer did not answer before the deadline")]
     NoAnswer,
     /// The request exceeds the length of a message.
-    #[error("the request is too long: name fewer places or rules at a time")]
+    #[error("the request is too long: use fewer paths or filter rules in one command")]
     RequestTooLong,
     /// The vector of a circuit does not parse.
     #[error("{name}: {why}")]

@@ -18,7 +18,7 @@ pub fn draw(calendars: &[CalendarView], axis: Axis) -> Picture {
     let mut shapes = Vec::new();
     let mut top = EDGE as f32;
     for calendar in calendars {
-        let mut plate = Plate {
+        let mut plate = LinkPanel {
             shapes: &mut shapes,
             axis,
             capacity: calendar.capacity_bps.max(1),
@@ -80,7 +80,7 @@ fn edges(allocations: &[Allocation]) -> Vec<(Timestamp, bool, &Allocation)> {
 }
 
 /// Drawing of one link.
-struct Plate<'a> {
+struct LinkPanel<'a> {
     shapes: &'a mut Vec<Shape>,
     axis: Axis,
     capacity: u64,
@@ -88,7 +88,7 @@ struct Plate<'a> {
     ranks: &'a BTreeMap<u64, usize>,
 }
 
-impl Plate<'_> {
+impl LinkPanel<'_> {
     /// Draws the free capacity as an area with its edge.
     fn free(&mut self, calendar: &CalendarView, top: f32) {
         self.frame("free", top);

@@ -80,7 +80,7 @@ fn notes(mut verdicts: Vec<Verdict>) -> Vec<String> {
     std::iter::once(first).chain(worst).collect()
 }
 
-/// Returns the place of a point within its condition.
+/// Returns a label with the rate, RTT, loss and queue length of a point.
 pub(crate) fn place(point: &Point) -> String {
     format!(
         "{} Gb/s, {} ms, {} % loss, queue of {} BDP",

@@ -81,7 +81,7 @@ pub enum RequestError {
         till: Timestamp,
     },
     /// The range of time ends before it starts.
-    #[error("the range of time ends before it starts: give till after from")]
+    #[error("the range of time ends before it starts: set `till` to a time later than `from`")]
     RangeOrder,
     /// The range of time starts in the past.
     #[error("the calendar has no past times: ask for times from {0} on")]

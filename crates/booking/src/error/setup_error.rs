@@ -109,7 +109,7 @@ pub enum TopologyFileError {
     Speed(String),
     /// The edge has no rate.
     #[error(
-        "the edge from {from} to {to} has no LinkSpeedRaw: give it one, or all that have none with --link-capacity"
+        "the edge from {from} to {to} has no LinkSpeedRaw: add one, or set a default with --link-capacity"
     )]
     NoSpeed {
         /// Source node.

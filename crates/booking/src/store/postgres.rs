@@ -327,7 +327,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the fault of a connection to a server that answers the request for TLS like this.
+    /// Returns the connection fault when the server answers the request for TLS with `answer`.
     #[expect(
         clippy::disallowed_methods,
         reason = "a server that breaks the protocol"

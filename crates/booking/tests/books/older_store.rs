@@ -182,7 +182,7 @@ fn numbers_are_not_reused_after_a_power_failure() {
 }
 
 #[test]
-fn damaged_position_is_refused_until_the_books_are_accepted() {
+fn damaged_position_file_is_refused_until_restored_books_are_accepted() {
     let name = format!("damaged-{}", std::process::id());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();

@@ -118,7 +118,7 @@ fn narrowed_token_ends_a_running_session_within_five_seconds() {
         ),
         (
             "a token with another root",
-            "your root there was changed",
+            "the operator of the daemon changed the root directory of your key",
             |line| format!("{line} root=/nowhere\n"),
         ),
         (

@@ -28,7 +28,7 @@ use lighthaul_stream::message as stream;
 use lighthaul_testkit::{allowance, report};
 
 use crate::far::Far;
-use crate::hoarders::{let_in, memory};
+use crate::resource_limits::{let_in, memory};
 use crate::running::{Ends, becomes_true};
 
 /// Returns the number of threads that serve sessions of the daemon with this process id.

@@ -204,7 +204,7 @@ fn revoked_right_ends_sessions_within_five_seconds() {
         (
             "root",
             &["--root", "/nowhere"],
-            "your root there was changed",
+            "the operator of the daemon changed the root directory of your key",
         ),
         (
             "owners",

@@ -7,7 +7,7 @@ use lighthaul_io::host::clock::unix_nanos;
 
 use crate::booking::{Booking, one};
 use crate::far::Near;
-use crate::promises::{ISSUER, device, issuer_key, rates, signed, trusting};
+use crate::help_claims::{ISSUER, device, issuer_key, rates, signed, trusting};
 use crate::running::{Outcome, becomes_true};
 
 /// A scheduler that follows a file of policies.

@@ -39,7 +39,7 @@ fn narrowed_rights_at_either_daemon_end_a_third_party_copy_within_five_seconds()
         (
             &pair.a,
             &["--root", "/nowhere"],
-            format!("{a}your root there was changed"),
+            format!("{a}the operator of the daemon changed the root directory of your key"),
         ),
     ] {
         let mut copy = Running::start(pair.copy(&slowly, "x", "x"));

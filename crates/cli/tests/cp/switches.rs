@@ -130,7 +130,7 @@ fn device_with_several_drivers_is_refused() {
         &["--shape", "sw1=1Gb/s,sw1=2Gb/s"],
         &["--device", "sw1=/bin/true", "--device", "sw1=/bin/false"],
     ] {
-        serve(options).assert_failed(1, "device sw1 has several drivers: name it once");
+        serve(options).assert_failed(1, "device sw1 has several drivers: name it in only one");
     }
 }
 

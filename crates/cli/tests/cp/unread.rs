@@ -9,7 +9,7 @@ use lighthaul_testkit::{Turn, report};
 
 use crate::endless::{ask, growth};
 use crate::far::Far;
-use crate::hoarders::{let_in, memory};
+use crate::resource_limits::{let_in, memory};
 
 /// Entries of the folder that the dry run excludes.
 const ENTRIES: usize = 30_000;

@@ -52,8 +52,8 @@ pub enum Problem {
     },
     /// Tree over domains that are no neighbors.
     #[error(
-        "--tree needs each domain of the path as a neighbor of this one, and these are none: {0}; add a [[neighbor]] for \
-         each of them, or request the path without --tree"
+        "--tree requires every domain of the path to be a neighbor of this one, but {0} is not; add a [[neighbor]] for \
+         each, or request the path without --tree"
     )]
     NoNeighbors(String),
     /// Amount or rate of zero, or out of range.

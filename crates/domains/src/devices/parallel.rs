@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn panic_at_one_interface_waits_for_no_other_one() {
+    fn panic_of_a_device_is_reported_while_another_device_hangs() {
         let (mut devices, mut ends) = two_devices(1000);
         let both = [change(1, 2, 100), change(2, 3, 100)];
         assert_eq!(devices.reset(Instant::ZERO, &both), []);

@@ -211,7 +211,7 @@ impl Link {
         Ok(())
     }
 
-    /// Notes the connection of the present call, which is closed if its handshake takes too long.
+    /// Stores the outbound connection, so that a handshake timeout can close it.
     pub(super) fn called(&self, tcp: &TcpStream) {
         self.state().called = tcp.try_clone().ok();
     }

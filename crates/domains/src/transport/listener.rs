@@ -94,11 +94,11 @@ fn greet(
 ) {
     let (control, domain) = match authenticate(tcp, address, known) {
         Ok(neighbor) => neighbor,
-        Err(Stranger::Handshake(why)) => {
+        Err(RejectReason::Handshake(why)) => {
             debug!(%address, %why, "the handshake of a connection failed");
             return;
         }
-        Err(Stranger::Key(key, fault)) => {
+        Err(RejectReason::Key(key, fault)) => {
             if refused.is_new(key) {
                 warn!("{fault}");
             }
@@ -114,7 +114,7 @@ fn greet(
 }
 
 /// Reason for which a connection belongs to no neighbor.
-enum Stranger {
+enum RejectReason {
     Handshake(Error),
     Key(Fingerprint, Box<LinkFault>),
 }
@@ -123,16 +123,16 @@ fn authenticate(
     tcp: TcpStream,
     address: SocketAddr,
     known: &Identification,
-) -> Result<(Control, DomainId), Stranger> {
-    let set_up = |why| Stranger::Handshake(Error::world("cannot set up the connection", why));
+) -> Result<(Control, DomainId), RejectReason> {
+    let set_up = |why| RejectReason::Handshake(Error::world("cannot set up the connection", why));
     tcp.set_nonblocking(false).map_err(set_up)?;
-    let mut tcp = tcp::with_handshake_timeouts(tcp).map_err(Stranger::Handshake)?;
+    let mut tcp = tcp::with_handshake_timeouts(tcp).map_err(RejectReason::Handshake)?;
     let tls = tls::handshake(&mut tcp, Side::Server, &known.identity);
-    let tls = tls.map_err(Stranger::Handshake)?;
-    let key = tls::peer(&tls).map_err(Stranger::Handshake)?;
+    let tls = tls.map_err(RejectReason::Handshake)?;
+    let key = tls::peer(&tls).map_err(RejectReason::Handshake)?;
     let domain = known.neighbor_of(key, &address.to_string(), wall_now());
-    let domain = domain.map_err(|fault| Stranger::Key(key, Box::new(fault)))?;
-    let control = Control::start(tcp, tls).map_err(Stranger::Handshake)?;
+    let domain = domain.map_err(|fault| RejectReason::Key(key, Box::new(fault)))?;
+    let control = Control::start(tcp, tls).map_err(RejectReason::Handshake)?;
     Ok((control, domain))
 }
 

@@ -75,8 +75,8 @@ pub struct Cell<'a> {
 /// Directory in a cell with files for other namespaces, which `nsenter --net=` takes too.
 pub const NAMESPACES: &str = "/proc/fs";
 
-/// Makes `command` run in a cell. Its exit status is the command's, or 128 plus the number of the
-/// signal that ended it.
+/// Configures `command` to run in the network namespace of a cell, with mount and PID namespaces of its own. Its exit
+/// status is the command's, or 128 plus the number of the signal that ended it.
 pub fn confine(command: &mut Command, cell: &Cell<'_>) -> io::Result<()> {
     let files = CellFiles::new(cell)?;
     let namespace = cell.namespace.file.as_raw_fd();

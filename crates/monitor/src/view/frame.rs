@@ -51,7 +51,7 @@ pub fn frame(rates: &Rates, paths: &PathTable, form: &Form) -> Vec<String> {
     lines.map(|line| finished(&line, form)).collect()
 }
 
-/// Returns the lines that each table gets of `space`: an equal share, and what the others leave, the last one first.
+/// Divides `space` lines among the tables equally, then gives unused lines to longer tables, the last table first.
 fn fit(wanted: [usize; 3], space: usize) -> [usize; 3] {
     // headings alone say nothing
     let wanted = wanted.map(|count| if count > 1 { count } else { 0 });

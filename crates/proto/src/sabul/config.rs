@@ -76,14 +76,14 @@ pub struct Memory {
     /// SYN intervals without brake, queue or loss ([`Mode::Swift`]).
     pub calm: u32,
     /// Jump of the delay that was not judged yet ([`Mode::Swift`]).
-    pub doubt: Option<Doubt>,
+    pub doubt: Option<DelayJump>,
     /// Time by which the route has become longer since the round-trip time was measured ([`Mode::Swift`]).
     pub longer: Duration,
 }
 
 /// Jump of the delay that may be a longer route and no queue, and the brake after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Doubt {
+pub struct DelayJump {
     /// Rate before the brake.
     pub rate: Rate,
     /// Queueing delay at that time, in microseconds.

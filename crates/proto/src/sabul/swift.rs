@@ -28,7 +28,7 @@ use core::time::Duration;
 
 use lighthaul_base::Instant;
 
-use super::config::{Doubt, LossCount, Memory, SYN, rate_of};
+use super::config::{DelayJump, LossCount, Memory, SYN, rate_of};
 use super::sample::{Interval, Loss};
 use super::wire::{Ack, Clock};
 
@@ -56,7 +56,7 @@ pub(super) struct Swift {
     arriving: Delivery,
     queue: Queue,
     /// Jump of the delay that was not judged yet.
-    doubt: Option<Doubt>,
+    doubt: Option<DelayJump>,
 }
 
 impl Swift {
@@ -174,7 +174,7 @@ impl Swift {
         let before = self.lowered_at;
         let braked = self.brake(now, bps);
         if before != self.lowered_at && self.queue.has_jumped() {
-            self.doubt = Some(Doubt {
+            self.doubt = Some(DelayJump {
                 rate: rate_of(bps),
                 micros: self.queue.micros,
                 frozen_till: now + braked.1,
@@ -188,7 +188,7 @@ impl Swift {
 
     /// Judges a jump of the delay by the packets that follow the pause. If all of them have the same delay still, it is that of
     /// the route. Returns the rate, which is then that of before the brake.
-    fn judge(&mut self, bps: f64, doubt: Doubt, ack: &Ack) -> f64 {
+    fn judge(&mut self, bps: f64, doubt: DelayJump, ack: &Ack) -> f64 {
         let after = ack
             .sent_at()
             .since(Clock::at(doubt.frozen_till))

@@ -61,7 +61,7 @@ fn two_names_of_one_file_do_not_overwrite_each_other() {
 
 /// A file that is in place keeps its content when another of its names gets a new one.
 #[test]
-fn kept_file_does_not_change_with_its_other_name() {
+fn unchanged_file_survives_a_rewrite_of_its_hard_link() {
     for len in LENS {
         for (nth, kept) in [(0_u32, "a"), (1, "b")] {
             let bench = two_names("kept-name", len, &octets(len, nth.into()));

@@ -102,7 +102,7 @@ impl Channel {
         self.control.close();
     }
 
-    /// Sends a request, to which `make` gives its number. Returns the number and the answer.
+    /// Sends the request that `make` builds from a new request number. Returns the number and the answer.
     pub(super) fn ask(&self, make: impl FnOnce(u64) -> Message) -> (u64, Arc<Answer>) {
         self.ask_for(0, &[], make)
     }

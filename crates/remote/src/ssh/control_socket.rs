@@ -31,7 +31,7 @@ impl ControlSocket {
         self.options("yes")
     }
 
-    /// Returns the options for a channel in its login.
+    /// Returns the options of ssh that open a session over the existing connection (`ControlMaster`).
     pub(crate) fn options_to_share(&self) -> Vec<String> {
         self.options("no")
     }

@@ -80,7 +80,7 @@ impl TransferConfig {
 /// Tag in front of each datagram, which says what machine it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
-    /// Machines of an object: lane, and number of the object.
+    /// Sender or receiver of an object: lane, and number of the object.
     Object(u8, u8),
     /// Connection of TCP.
     Tcp(u8),
