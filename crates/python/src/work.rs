@@ -1,4 +1,4 @@
-//! Work on a thread of its own, so that signals reach Python while the caller waits.
+//! Work without Python's lock. That of the main thread has a thread of its own, so that signals reach Python meanwhile.
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
@@ -9,6 +9,8 @@ use lighthaul_io::host::cancellation::Cancellation;
 use lighthaul_session::error::caught;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use rustix::process::getpid;
+use rustix::thread::gettid;
 
 use crate::errors::raised;
 
@@ -17,6 +19,11 @@ pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> PyResult<T> {
+    if gettid() != getpid() {
+        // signals are handled on the main thread alone
+        let result = py.detach(|| caught("request", work));
+        return result.map_err(|error| raised(py, &error));
+    }
     let cancellation = Cancellation::default();
     let (tell, told) = sync_channel(1);
     let covered = cancellation.clone();

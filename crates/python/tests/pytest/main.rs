@@ -102,6 +102,15 @@ impl Package {
     }
 }
 
+/// Directory for the files of the tests, which is removed with this value.
+struct Scratch(String);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
 /// True once the package is laid out by this process.
 static IS_LAID_OUT: AtomicBool = AtomicBool::new(false);
 
@@ -121,8 +130,11 @@ fn package_passes_its_tests() {
     let Some(package) = Package::prepare("package_passes_its_tests") else {
         return;
     };
-    let words = "pytest -c pyproject.toml -p no:cacheprovider -q --tb=short tests/python";
-    package.run(&words.split(' ').collect::<Vec<_>>());
+    let words =
+        "pytest -c pyproject.toml -p no:cacheprovider -q --tb=short tests/python --basetemp";
+    // in memory, since hundreds of small files are written to disk one by one
+    let scratch = Scratch(format!("/dev/shm/lighthaul-pytest-{}", std::process::id()));
+    package.run(&words.split(' ').chain([&*scratch.0]).collect::<Vec<_>>());
 }
 
 #[test]
