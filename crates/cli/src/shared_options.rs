@@ -43,6 +43,7 @@ pub(crate) fn daemon(args: &DaemonArgs) -> Daemon {
     Daemon {
         pin: args.pin.clone(),
         strict: args.strict,
+        token: None,
         token_file: args.token_file.clone(),
         statement: args.statement.clone(),
         key: args.key.path.clone(),

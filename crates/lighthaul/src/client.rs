@@ -48,13 +48,14 @@ impl Client {
         )
     }
 
-    /// Copies on this thread, and calls `observer` for each event. Returns when the copy has ended.
+    /// Copies on this thread, and calls `observer` for each event. Returns when the copy has ended, or the work of this
+    /// thread is cancelled.
     pub fn run(
         &self,
         request: CopyRequest,
         observer: &mut dyn FnMut(Event),
     ) -> Result<Summary, Error> {
-        self.run_until(Cancellation::default(), request, observer)
+        self.run_until(Cancellation::current(), request, observer)
     }
 
     /// Copies on this thread until `cancellation`.

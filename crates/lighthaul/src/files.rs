@@ -1,11 +1,13 @@
-//! Operations on files here or on another host: lists, metadata, removal, new directories.
+//! Operations on files here or on another host: lists, metadata, removal, new directories; remote files.
 
 use lighthaul_files::execute::{Scope, execute};
 use lighthaul_files::remote::receive;
 use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_fs::file_access::FileAccess;
+use lighthaul_remote::files::connect;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::ask;
+use lighthaul_remote_files::client::remote_files::RemoteFiles;
 use lighthaul_session::error::Error;
 use lighthaul_session::halt::Halt;
 use lighthaul_session::message::{Hello, Message};
@@ -15,6 +17,12 @@ use crate::client::Client;
 use crate::fault::Fault;
 
 impl Client {
+    /// Connects to the files of the host of `place`, to read and write them without copying. `changes` asks for the
+    /// right to write.
+    pub fn files(&self, place: &Place, changes: bool) -> Result<RemoteFiles, Error> {
+        connect(self.route(), place, changes)
+    }
+
     /// Executes `request` on the host of `place`, and passes each part of the reply to `take`. Lists of any length
     /// need little memory. Items that fail are parts of the reply, not errors.
     pub fn execute(

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! - [`Client`]: who copies, with [`Settings`]; [`CopyRequest`]: what is copied, with [`Options`]; [`Plan`]: what it would do
-//! - [`Transfer`]: a copy that runs, with its progress, cancellation and end; [`Event`]: what its observer sees; [`FileRequest`]: other work
+//! - [`Transfer`]: a copy that runs, with its progress, cancellation and end; [`Event`]: what its observer sees; [`FileRequest`], [`RemoteFiles`]: other work
 //! - [`Summary`]: a copy that has ended; [`Error`]: a sentence with a [`Code`], and with a [`Fault`] if it is of this crate
 //!
 //! ```text
@@ -39,13 +39,14 @@ pub use lighthaul_booking_client::json::Timestamp;
 pub use lighthaul_copy::watch::{CopyEvent, CopyProgress, Summary};
 pub use lighthaul_files::filter::Separator;
 pub use lighthaul_files::options::Options;
-pub use lighthaul_files::request::{FileReply, FileRequest};
-pub use lighthaul_remote::daemon::Daemon;
-pub use lighthaul_remote::place::Place;
-pub use lighthaul_remote::reach::Route;
-pub use lighthaul_remote::scheduler::Scheduler;
+pub use lighthaul_files::request::{FileInfo, FileKind, FileReply, FileRequest};
+pub use lighthaul_remote::daemon::{Daemon, Token};
 pub use lighthaul_remote::ssh::install::Install;
 pub use lighthaul_remote::user::{Unattended, User};
+pub use lighthaul_remote::{place::Place, reach::Route, scheduler::Scheduler};
+pub use lighthaul_remote_files::client::{ranges::ByteRange, reader::RemoteReader};
+pub use lighthaul_remote_files::client::{remote_files::RemoteFiles, writer::RemoteWriter};
+pub use lighthaul_remote_files::failure::{Failure, FailureKind};
 pub use lighthaul_session::error::{Code, Error};
 
 pub use crate::client::Client;

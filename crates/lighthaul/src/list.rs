@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Debug, Formatter};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Cursor};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,6 +22,8 @@ pub struct List {
 #[derive(Clone)]
 enum Input {
     File(PathBuf),
+    /// Paths with NUL after each.
+    Paths(Arc<[u8]>),
     Reader(Arc<Mutex<Option<Box<dyn BufRead + Send>>>>),
 }
 
@@ -36,6 +38,19 @@ impl List {
     pub fn read_once(reader: impl BufRead + Send + 'static, separator: Separator) -> Self {
         let input = Input::Reader(Arc::new(Mutex::new(Some(Box::new(reader)))));
         Self { input, separator }
+    }
+
+    /// Returns the list of these paths.
+    pub fn of_paths<P: AsRef<[u8]>>(paths: impl IntoIterator<Item = P>) -> Self {
+        let mut text = Vec::new();
+        for path in paths {
+            text.extend_from_slice(path.as_ref());
+            text.push(0);
+        }
+        Self {
+            input: Input::Paths(text.into()),
+            separator: Separator::Nul,
+        }
     }
 
     /// Returns true if the list cannot be read again.
@@ -53,6 +68,10 @@ impl List {
                 let reader = BufReader::new(file);
                 Ok(PathList::new(FilesFrom::new(reader, self.separator)))
             }
+            Input::Paths(text) => {
+                let reader = Cursor::new(Arc::clone(text));
+                Ok(PathList::new(FilesFrom::new(reader, self.separator)))
+            }
             Input::Reader(reader) => {
                 let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
                 let reader = reader.take().ok_or(Fault::ListTaken)?;
@@ -66,7 +85,7 @@ impl Debug for List {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.input {
             Input::File(path) => write!(f, "List({})", path.display()),
-            Input::Reader(_) => write!(f, "List"),
+            Input::Paths(_) | Input::Reader(_) => write!(f, "List"),
         }
     }
 }

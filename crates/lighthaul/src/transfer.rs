@@ -1,10 +1,11 @@
 //! A copy that runs on a thread of its own: its progress, its end, and its cancellation.
 
 use std::fmt::{self, Debug, Formatter};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
+use std::time::Duration;
 
 use lighthaul_copy::watch::{CopyEvent, CopyProgress, Summary};
 use lighthaul_io::host::cancellation::Cancellation;
@@ -94,9 +95,29 @@ impl Transfer {
             state = woken.unwrap_or_else(PoisonError::into_inner);
         }
     }
+
+    /// Waits like [`Transfer::wait`], for `timeout` at most. Returns none if the copy has not ended by then.
+    pub fn wait_for(&self, timeout: Duration) -> Option<Result<Summary, Error>> {
+        let state = self.shared.state();
+        let is_running = |state: &mut State| state.result.is_none();
+        let waited = self
+            .shared
+            .ended
+            .wait_timeout_while(state, timeout, is_running);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.result.clone()
+    }
 }
 
 impl Future for Transfer {
+    type Output = Result<Summary, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        pin!(&*self).poll(context)
+    }
+}
+
+impl Future for &Transfer {
     type Output = Result<Summary, Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

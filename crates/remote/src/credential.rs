@@ -8,11 +8,14 @@ use lighthaul_daemon::statement;
 use lighthaul_session::credential::Credential;
 use lighthaul_session::error::{Error, FileAction};
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Token};
 use crate::paths;
 
 /// Returns the token or statement for a daemon that does not know this user's key.
 pub fn ours(far: &Daemon) -> Result<Option<Credential>, Error> {
+    if let Some(Token(token)) = &far.token {
+        return Ok(Some(Credential::Token(token.clone())));
+    }
     if let Some(path) = &far.token_file {
         let token =
             fs::read_to_string(path).map_err(|e| Error::file(FileAction::ReadToken, path, &e))?;

@@ -1,6 +1,7 @@
 //! A daemon to call: its identity, and credentials for it.
 
 use std::env;
+use std::fmt::{self, Debug, Formatter};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ pub struct Daemon {
     pub pin: Option<String>,
     /// True to refuse a daemon whose key is not known yet.
     pub strict: bool,
+    /// Token for the daemon.
+    pub token: Option<Token>,
     /// File with a token for the daemon.
     pub token_file: Option<PathBuf>,
     /// File with the statement of an authority, in place of the default.
@@ -26,10 +29,22 @@ pub struct Daemon {
     pub user: Arc<dyn User>,
 }
 
+/// Token for a daemon, which is not shown in the log.
+#[derive(Clone)]
+pub struct Token(pub String);
+
+impl Debug for Token {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
 impl Daemon {
     /// Returns true if a token is shown to the daemon.
     pub fn has_token(&self) -> bool {
-        self.token_file.is_some() || env::var_os("LIGHTHAUL_TOKEN").is_some()
+        self.token.is_some()
+            || self.token_file.is_some()
+            || env::var_os("LIGHTHAUL_TOKEN").is_some()
     }
 
     /// Returns the file with the keys of known hosts.
@@ -43,6 +58,7 @@ impl Default for Daemon {
         Self {
             pin: None,
             strict: false,
+            token: None,
             token_file: None,
             statement: None,
             key: None,

@@ -214,7 +214,7 @@ const FLOORS: [(u8, &[&str]); 14] = [
     (8, &["remote", "bench"]),
     (9, &["service", "mount"]),
     (10, &["lighthaul"]),
-    (11, &["grammar"]),
+    (11, &["grammar", "python"]),
     (12, &["cli"]),
     (13, &["xtask"]),
 ];

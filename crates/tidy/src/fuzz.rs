@@ -145,7 +145,7 @@ const REACHED: [(&str, &str); 65] = [
 ];
 
 /// Files and directories that decode only data of the operator, the user or themselves, with a reason.
-const TRUSTED: [(&str, &str); 55] = [
+const TRUSTED: [(&str, &str); 56] = [
     (
         "crates/remote-files/src/client/",
         "paths of the user; `message` decodes what the server sends",
@@ -300,6 +300,10 @@ const TRUSTED: [(&str, &str); 55] = [
     (
         "crates/io/src/net/udp.rs",
         "a number of its own control message",
+    ),
+    (
+        "crates/python/src/options.rs",
+        "options that the calling program passes",
     ),
     (
         "crates/session/src/secrets.rs",

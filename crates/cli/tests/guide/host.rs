@@ -32,6 +32,7 @@ impl Host {
         let mut command = lab.command(name, "sh").unwrap();
         command
             .env("HOST", &folder)
+            .env("PYTHONPATH", scratch.join("site"))
             .env("HOME", folder.join("home"))
             .env("PATH", format!("{}:{PATH}", scratch.join("bin").display()))
             .env_remove("XDG_CONFIG_HOME")

@@ -5,6 +5,7 @@
 //! - `sh`: a shell on the host `here` runs the block; `sh far` has the host `far` run it
 //! - `sh far service`: the block runs until the page ends; the test continues when the expected output is there
 //! - `sh status=13`: the block ends with this exit status
+//! - `python`: a program that Python runs on the host `here`, with the package `lighthaul`
 //! - `output`, right behind: lines that the block prints, in this order; numbers may differ, and `…` stands for anything
 //! - `console`: not run; the comment `<!-- not run: REASON -->` stands right before it. What its commands name must
 //!   exist: see `not_run.rs`
@@ -20,6 +21,8 @@ mod options;
 mod page;
 mod rules;
 mod runner;
+#[path = "../../../python/tests/pytest/site.rs"]
+mod site;
 
 use std::fs;
 use std::path::Path;
@@ -50,6 +53,7 @@ pages! {
     streams "docs/src/streams.md"
     remote_files "docs/src/remote-files.md"
     library_page "docs/src/library.md"
+    python "docs/src/python.md"
     daemon "docs/src/daemon.md"
     scheduler "docs/src/scheduler.md"
     circuits "docs/src/circuits.md"

@@ -60,6 +60,10 @@ fn parse(text: &str) -> Result<Page, String> {
             .collect();
         let wrong = |why: &str| Err(format!("{number}: {why}"));
         match info.split(' ').next() {
+            Some("python") => {
+                let program = ["python3 - <<'PYTHON'", &body.join("\n"), "PYTHON"];
+                page.blocks.push(Block::new("sh", number + 1, &program)?);
+            }
             Some("sh") => page.blocks.push(Block::new(info, number + 1, &body)?),
             Some("output") => match page.blocks.last_mut() {
                 Some(block) if block.output.is_empty() => {

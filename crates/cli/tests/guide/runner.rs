@@ -14,6 +14,7 @@ use crate::host::Host;
 use crate::library;
 use crate::page::{self, Block};
 use crate::project;
+use crate::site;
 
 /// Runs the blocks of the page at `path`, on test hosts.
 pub(crate) fn follow(path: &str) {
@@ -35,8 +36,21 @@ pub(crate) fn follow(path: &str) {
     if blocks.iter().any(|block| block.text.contains(" wrap ")) {
         library::build(Path::new(PROGRAM));
     }
-    let _turn = Turn::beside_others();
     let scratch = Scratch::new(path);
+    if blocks
+        .iter()
+        .any(|block| block.text.contains("import lighthaul"))
+    {
+        let sources = project().join("crates/python/python");
+        let built = Path::new(PROGRAM).parent().unwrap();
+        if lacks(
+            path,
+            site::lay_out(&scratch.0.join("site"), &sources, built),
+        ) {
+            return;
+        }
+    }
+    let _turn = Turn::beside_others();
     let lab = Lab::start(&Description::parse(HOSTS).unwrap()).unwrap();
     let mut hosts = BTreeMap::new();
     for host in HOSTS_NAMED {

@@ -4,10 +4,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
+use std::time::Duration;
 
-use lighthaul::Code;
+use lighthaul::{Code, List};
+use lighthaul_testkit::allowance;
 
-use crate::host::Host;
+use crate::host::{Host, names};
 
 /// Waker of a thread.
 struct Unpark(Thread);
@@ -28,6 +30,32 @@ fn block_on<F: Future>(future: F) -> F::Output {
         }
         thread::park();
     }
+}
+
+#[test]
+fn waiting_for_a_limited_time_leaves_the_copy_running() {
+    let host = Host::start("limited", &["a"]);
+    let mut request = host.push(&host.file("x", 4 << 20), "x");
+    request.rate = "40Mb/s".parse().ok();
+    let transfer = host.client("a").copy(request).unwrap();
+    assert_eq!(transfer.wait_for(Duration::from_millis(1)), None);
+    let summary = transfer.wait_for(allowance(30)).unwrap().unwrap();
+    assert_eq!(summary.entries, 1);
+    // an ended copy tells its result again, to several futures, too
+    assert_eq!(block_on(&transfer), Ok(summary));
+}
+
+#[test]
+fn list_of_paths_selects_the_entries() {
+    let host = Host::start("paths", &["a"]);
+    host.file("x", 10);
+    host.file("y", 10);
+    let mut request = host.push(&host.folder, "listed");
+    request.options.listed = true;
+    request.list = Some(List::of_paths(["y"]));
+    let client = host.client("a");
+    client.copy(request).unwrap().wait().unwrap();
+    assert_eq!(names(&host.folder.join("a/listed")), ["y"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Operations on files of a host.
 
-use lighthaul::{Error, FileReply, FileRequest, Place};
+use lighthaul::{ByteRange, Error, FailureKind, FileReply, FileRequest, Place};
 
 use crate::host::{Host, names};
 
@@ -37,4 +37,22 @@ fn directory_is_made_and_removed_here_and_there() {
         replies(&host, &place, &remove).unwrap();
         assert!(names(&host.folder.join("a")).is_empty());
     }
+}
+
+#[test]
+fn remote_files_are_written_and_read_by_ranges() {
+    let host = Host::start("remote", &["a"]);
+    let files = host.client("a").files(&host.place(""), true).unwrap();
+    let writer = files.create(b"/x", None, true).unwrap();
+    writer.write(b"0123456789", 0).unwrap();
+    writer.commit(None).unwrap();
+    let range = |path: &[u8]| ByteRange {
+        path: path.to_vec(),
+        offset: 8,
+        len: 5,
+    };
+    let found = files.cat_ranges(&[range(b"/x"), range(b"/absent")]);
+    assert_eq!(found[0], Ok(b"89".to_vec()));
+    let failure = found[1].as_ref().unwrap_err();
+    assert_eq!(failure.kind, FailureKind::NotFound, "{failure}");
 }

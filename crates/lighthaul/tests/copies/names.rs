@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use lighthaul::{
-    Booked, Booking, Client, Code, CopyEvent, CopyProgress, CopyRequest, Daemon, Error, Event,
-    Fault, FileReply, FileRequest, Install, Limit, List, Network, Options, Place, Plan, Rate,
-    Released, ReservationEnd, Route, Scheduler, Separator, Settings, Size, Summary, Timestamp,
-    Transfer, Unattended, User,
+    Booked, Booking, ByteRange, Client, Code, CopyEvent, CopyProgress, CopyRequest, Daemon, Error,
+    Event, Failure, FailureKind, Fault, FileReply, FileRequest, Install, Limit, List, Network,
+    Options, Place, Plan, Rate, Released, RemoteFiles, RemoteReader, RemoteWriter, ReservationEnd,
+    Route, Scheduler, Separator, Settings, Size, Summary, Timestamp, Token, Transfer, Unattended,
+    User,
 };
 
 /// Uses each name as a program does. It compiles as long as the interface stays compatible.
@@ -21,17 +22,24 @@ fn uses(place: Place, settings: Settings) -> Result<(), Error> {
     let _: (Route, Option<Scheduler>) = (route, scheduler);
     let daemon = Daemon {
         strict: true,
+        token: Some(Token("secret".to_owned())),
         user: std::sync::Arc::new(Unattended),
         ..Daemon::default()
     };
     let _: &dyn User = &*daemon.user;
-    let _ = (Install::Never, Separator::Line, Size(1));
+    let _ = (
+        Install::Never,
+        Separator::Line,
+        Size(1),
+        FailureKind::NotFound,
+    );
     let client: Client = Client::new(settings);
     let mut request: CopyRequest = CopyRequest::new([place.clone()], place);
     request.exact = false;
     request.options = Options::default();
     request.list = Some(List::in_file("list", Separator::Nul));
     request.list = Some(List::read_once(std::io::empty(), Separator::Nul));
+    request.list = Some(List::of_paths(["a"]));
     request.rate = "1Gb/s".parse::<Rate>().ok();
     request.limit = "100Mb/s".parse::<Limit>().ok();
     (request.plain, request.udp, request.retries) = (false, true, 5);
@@ -49,7 +57,18 @@ fn uses(place: Place, settings: Settings) -> Result<(), Error> {
     let plan: Plan = client.plan(&request)?;
     let _: u64 = plan.bytes + plan.entries + plan.changes + plan.deletions;
     let _: Summary = client.run(request.clone(), &mut |event| see(&event))?;
+    let files: RemoteFiles = client.files(&request.target, true)?;
+    let range = ByteRange {
+        path: Vec::new(),
+        offset: 0,
+        len: 1,
+    };
+    let _: Vec<Result<Vec<u8>, Failure>> = files.cat_ranges(&[range]);
+    let _: Result<(RemoteReader, RemoteWriter), Failure> = files
+        .open(b"x")
+        .and_then(|reader| Ok((reader, files.create(b"x", None, false)?)));
     let transfer: Transfer = client.copy_observed(request, see)?;
+    let _: Option<Result<Summary, Error>> = transfer.wait_for(Duration::ZERO);
     let _: (CopyProgress, bool) = (transfer.progress(), transfer.is_finished());
     transfer.cancel();
     let error: Error = transfer.wait().expect_err("it was cancelled");

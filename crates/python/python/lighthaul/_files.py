@@ -1,0 +1,184 @@
+"""Files of another host as file objects."""
+
+from __future__ import annotations
+
+import io
+import os
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any
+
+from . import _lighthaul
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+BUFFER = 1 << 20
+"""Bytes of a buffer. The library reads further ahead, as far as the path needs."""
+
+
+class RawReader(io.RawIOBase):
+    """Unbuffered file that is read."""
+
+    def __init__(self, native: _lighthaul.Reader, name: str) -> None:
+        super().__init__()
+        self._native = native
+        self._at = 0
+        self.name = name
+        self.mode = "rb"
+        self.size = native.size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        self._check()
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._check()
+        begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.size}[whence]
+        if begin + offset < 0:
+            raise ValueError("the position is negative")
+        self._at = begin + offset
+        return self._at
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        self._check()
+        view = memoryview(buffer).cast("B")
+        data = self._native.read_at(self._at, len(view))
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def readall(self) -> bytes:
+        self._check()
+        data = self._native.read_at(self._at, max(0, self.size - self._at))
+        self._at += len(data)
+        return data
+
+    def _check(self) -> None:
+        if self.closed:
+            raise ValueError("the file is closed")
+
+
+class RawWriter(io.RawIOBase):
+    """Unbuffered file that is written. It gets its name when it is closed, and nothing is left of one that is discarded."""
+
+    def __init__(self, native: _lighthaul.Writer, name: str, mode: str, autocommit: bool = True) -> None:
+        super().__init__()
+        self._native: _lighthaul.Writer | None = native
+        self._at = native.size
+        self._autocommit = autocommit
+        self.name = name
+        self.mode = mode
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def write(self, data: ReadableBuffer) -> int:
+        if self.closed:
+            raise ValueError("the file is closed")
+        octets = bytes(data)
+        if self._native is not None:
+            self._native.write(octets, self._at)
+        self._at += len(octets)
+        return len(octets)
+
+    def commit(self) -> None:
+        """Complete the file, which gets its name once it is on disk."""
+        if (native := self._native) is not None:
+            self._native = None
+            native.commit()
+
+    def discard(self) -> None:
+        """Leave nothing of the file."""
+        self._native = None
+
+    def close(self) -> None:
+        if not self.closed:
+            try:
+                if self._autocommit:
+                    self.commit()
+            finally:
+                super().close()
+
+
+class Writer(io.BufferedWriter):
+    """Buffered file that is written. An exception in its block discards it."""
+
+    raw: RawWriter
+
+    def __init__(self, raw: RawWriter) -> None:
+        super().__init__(raw, BUFFER)
+
+    def commit(self) -> None:
+        """Complete a file that was closed without that."""
+        self.raw.commit()
+
+    def discard(self) -> None:
+        """Leave nothing of the file."""
+        self.raw.discard()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.discard()
+        self.close()
+
+    def __del__(self) -> None:
+        # a file that was not closed is incomplete
+        if not self.closed:
+            self.discard()
+
+
+class TextWriter(io.TextIOWrapper):
+    """Text file that is written. An exception in its block discards it."""
+
+    def __init__(self, writer: Writer, encoding: str | None, errors: str | None, newline: str | None) -> None:
+        super().__init__(writer, encoding, errors, newline)
+        self._writer = writer
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._writer.discard()
+        self.close()
+
+    def __del__(self) -> None:
+        if not self.closed:
+            self._writer.discard()
+
+
+def open_file(
+    files: Callable[[bool], _lighthaul.Files],
+    path: bytes,
+    name: str,
+    mode: str,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+) -> IO[Any]:
+    """Open a file of a host, whose files `files` returns, with the right to write if that is asked for."""
+    kind = mode.replace("b", "").replace("t", "")
+    is_text = "b" not in mode
+    if kind not in ("r", "w", "x", "a") or ("b" in mode and "t" in mode):
+        raise ValueError(f"mode {mode!r} is not possible: use r, w, x or a, with b for bytes")
+    if not is_text and (encoding or errors or newline):
+        raise ValueError("bytes have no encoding, errors or newline")
+    if kind == "r":
+        reader = io.BufferedReader(RawReader(files(False).open(path), name), BUFFER)
+        return io.TextIOWrapper(reader, encoding, errors, newline) if is_text else reader
+    remote = files(True)
+    native = remote.append(path) if kind == "a" else remote.create(path, kind == "x")
+    writer = Writer(RawWriter(native, name, f"{kind}b"))
+    return TextWriter(writer, encoding, errors, newline) if is_text else writer

@@ -1,0 +1,423 @@
+"""File system for fsspec: URLs such as lh://far.example.org/data/x.zarr in xarray, dask, zarr, pandas and others.
+
+All requests of one call are pipelined: a thousand ranges cost one round trip and the time on the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import functools
+import os
+import posixpath
+import tempfile
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from fsspec.asyn import AbstractAsyncStreamedFile, AsyncFileSystem
+from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.utils import tokenize
+
+from . import _lighthaul
+from ._client import Client
+from ._errors import Exists, IsADirectory, NotFound
+from ._files import BUFFER, RawWriter, Writer, open_file
+from ._records import ItemRecord
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+PIECE = 4 << 20
+"""Bytes that are read or written at a time."""
+
+
+class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
+    """Files of one host, which runs `lighthaul serve`.
+
+    host, port: the daemon. Other options are those of `lighthaul.Client`, such as `key` and `token`.
+    """
+
+    protocol = "lh"
+    root_marker = "/"
+    cachable = True
+
+    def __init__(self, host: str, port: int | None = None, **options: Any) -> None:
+        inherited = ("asynchronous", "loop", "batch_size", "use_listings_cache", "skip_instance_cache")
+        super().__init__(host=host, port=port, **{name: options.pop(name) for name in inherited if name in options})
+        self._client = Client(**options)
+        name = f"[{host}]" if ":" in host else host
+        self._host = f"lh://{name}/" if port is None else f"lh://{name}:{port}/"
+
+    # names
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        path = os.fspath(path)
+        if path.startswith("lh://"):
+            path = "/" + path.removeprefix("lh://").partition("/")[2]
+        return "/" + path.strip("/")
+
+    def unstrip_protocol(self, name: str) -> str:
+        return self._host.rstrip("/") + str(self._strip_protocol(name))
+
+    @staticmethod
+    def _get_kwargs_from_urls(urlpath: str) -> dict[str, Any]:
+        host = urlpath.removeprefix("lh://").partition("/")[0]
+        name, colon, port = host.rpartition(":")
+        if not colon or port.endswith("]"):
+            return {"host": host.strip("[]")}
+        return {"host": name.strip("[]"), "port": int(port)}
+
+    @property
+    def fsid(self) -> str:
+        return self._host
+
+    def _octets(self, path: str) -> bytes:
+        return os.fsencode(self._strip_protocol(path))
+
+    # requests
+
+    def _files(self, changes: bool) -> _lighthaul.Files:
+        return self._client._files(self._host, changes)
+
+    async def _do(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do blocking work on a thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, functools.partial(work, *args, **kwargs))
+
+    def _entry(self, record: ItemRecord, name: str) -> dict[str, Any]:
+        return {
+            "name": name,
+            "size": record["size"] if record["kind"] != "directory" else 0,
+            "type": record["kind"],
+            "mode": record["mode"],
+            "uid": record["uid"],
+            "gid": record["gid"],
+            "mtime": record["mtime_ns"] / 1e9,
+            "mtime_ns": record["mtime_ns"],
+            "destination": record["target"],
+        }
+
+    async def _info(self, path: str, **_: Any) -> dict[str, Any]:
+        record = await self._do(lambda: self._files(False).stat(self._octets(path), True))
+        return self._entry(record, self._strip_protocol(path))
+
+    async def _ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
+        path = self._strip_protocol(path)
+        info = await self._info(path)
+        if info["type"] != "directory":
+            return [info] if detail else [path]
+        records = await self._do(lambda: self._files(False).ls(self._octets(path)))
+        found = [self._entry(record, posixpath.join(path, record["path"])) for record in records]
+        return found if detail else [entry["name"] for entry in found]
+
+    async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        def cat() -> bytes:
+            octets = self._octets(path)
+            if start is not None and end is not None and start >= 0 and end >= 0:
+                (found,) = self._files(False).cat_ranges([(octets, start, max(0, end - start))])
+                if isinstance(found, Exception):
+                    raise found
+                return found
+            reader = self._files(False).open(octets)
+            first, last, _ = slice(start, end).indices(reader.size)
+            return reader.read_at(first, max(0, last - first))
+
+        return await self._do(cat)
+
+    async def _cat_ranges(
+        self,
+        paths: list[str],
+        starts: Any,
+        ends: Any,
+        max_gap: int | None = None,
+        batch_size: int | None = None,
+        on_error: str = "return",
+        **_: Any,
+    ) -> list[bytes | Exception]:
+        starts = starts if isinstance(starts, list) else [starts] * len(paths)
+        ends = ends if isinstance(ends, list) else [ends] * len(paths)
+        if not len(paths) == len(starts) == len(ends):
+            raise ValueError("each path needs a start and an end")
+
+        def cat() -> list[bytes | Exception]:
+            files = self._files(False)
+            sizes: dict[bytes, int | Exception] = {}
+            found: list[bytes | Exception] = [b""] * len(paths)
+            ranges: list[tuple[int, tuple[bytes, int, int]]] = []
+            for nth, (path, start, end) in enumerate(zip(paths, starts, ends, strict=True)):
+                octets = self._octets(path)
+                if end is None or end < 0 or (start or 0) < 0:
+                    if octets not in sizes:
+                        sizes[octets] = _size(files, octets)
+                    size = sizes[octets]
+                    if isinstance(size, Exception):
+                        found[nth] = size
+                        continue
+                    start, end, _ = slice(start, end).indices(size)
+                ranges.append((nth, (octets, start or 0, max(0, end - (start or 0)))))
+            for (nth, _), data in zip(ranges, files.cat_ranges([one for _, one in ranges]), strict=True):
+                found[nth] = data
+            return found
+
+        found = await self._do(cat)
+        failed = [data for data in found if isinstance(data, Exception)]
+        if failed and on_error == "raise":
+            raise failed[0]
+        return found
+
+    async def _pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
+        def pipe() -> None:
+            writer = self._create(path, mode == "create")
+            for at in range(0, len(value), PIECE):
+                writer.write(value[at : at + PIECE], at)
+            writer.commit()
+
+        await self._do(pipe)
+
+    async def _put_file(
+        self, lpath: str, rpath: str, mode: str = "overwrite", callback: Any = DEFAULT_CALLBACK, **_: Any
+    ) -> None:
+        if os.path.isdir(lpath):
+            await self._makedirs(rpath, exist_ok=True)
+            return
+
+        def put() -> None:
+            with open(lpath, "rb") as source:
+                callback.set_size(os.fstat(source.fileno()).st_size)
+                writer = self._create(rpath, mode == "create")
+                at = 0
+                while piece := source.read(PIECE):
+                    writer.write(piece, at)
+                    at += len(piece)
+                    callback.relative_update(len(piece))
+                writer.commit()
+
+        await self._do(put)
+
+    async def _get_file(self, rpath: str, lpath: str, callback: Any = DEFAULT_CALLBACK, **_: Any) -> None:
+        if (await self._info(rpath))["type"] == "directory":
+            os.makedirs(lpath, exist_ok=True)
+            return
+
+        def get() -> None:
+            reader = self._files(False).open(self._octets(rpath))
+            callback.set_size(reader.size)
+            parent = os.path.dirname(os.path.abspath(lpath))
+            os.makedirs(parent, exist_ok=True)
+            # the name is that of a complete file
+            with tempfile.NamedTemporaryFile(dir=parent, delete=False) as target:
+                try:
+                    at = 0
+                    while piece := reader.read_at(at, PIECE):
+                        target.write(piece)
+                        at += len(piece)
+                        callback.relative_update(len(piece))
+                    os.chmod(target.name, 0o666 & ~_umask())
+                    os.replace(target.name, lpath)
+                except BaseException:
+                    os.unlink(target.name)
+                    raise
+
+        await self._do(get)
+
+    async def _rm_file(self, path: str, **_: Any) -> None:
+        await self._do(lambda: self._files(True).remove(self._octets(path)))
+
+    async def _rmdir(self, path: str, **_: Any) -> None:
+        await self._do(lambda: self._files(True).remove_dir(self._octets(path)))
+
+    async def _rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None, **_: Any) -> None:
+        found = await self._expand_path(path, recursive=recursive, maxdepth=maxdepth)
+        # what a directory contains goes first
+        for name in sorted(found, reverse=True):
+            if (await self._info(name))["type"] == "directory":
+                await self._rmdir(name)
+            else:
+                await self._rm_file(name)
+
+    async def _cp_file(self, path1: str, path2: str, **_: Any) -> None:
+        if (await self._info(path1))["type"] == "directory":
+            await self._makedirs(path2, exist_ok=True)
+            return
+        one, two = self._octets(path1), self._octets(path2)
+        await self._do(lambda: self._with_parent(path2, lambda: self._files(True).copy(one, two)))
+
+    async def _mv_file(self, path1: str, path2: str, **_: Any) -> None:
+        one, two = self._octets(path1), self._octets(path2)
+        await self._do(lambda: self._with_parent(path2, lambda: self._files(True).rename(one, two)))
+
+    def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_: Any) -> None:
+        """Rename a file or directory."""
+        if self.isdir(path2):
+            path2 = posixpath.join(self._strip_protocol(path2), posixpath.basename(self._strip_protocol(path1)))
+        one, two = self._octets(path1), self._octets(path2)
+        self._with_parent(path2, lambda: self._files(True).rename(one, two))
+
+    async def _mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
+        make = functools.partial(self._files(True).make_dir, self._octets(path))
+        await self._do(lambda: self._with_parent(path, make) if create_parents else make())
+
+    async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
+        await self._do(lambda: self._make_dirs(self._strip_protocol(path), exist_ok))
+
+    async def _created(self, path: str) -> datetime.datetime:
+        raise NotImplementedError("the time of creation is not known")
+
+    async def _modified(self, path: str) -> datetime.datetime:
+        return datetime.datetime.fromtimestamp((await self._info(path))["mtime"], tz=datetime.timezone.utc)
+
+    def created(self, path: str) -> datetime.datetime:
+        """Not known of these files."""
+        raise NotImplementedError("the time of creation is not known")
+
+    def modified(self, path: str) -> datetime.datetime:
+        """Return the time of the last change."""
+        return datetime.datetime.fromtimestamp(self.info(path)["mtime"], tz=datetime.timezone.utc)
+
+    def ukey(self, path: str) -> str:
+        """Return a text that changes with the content."""
+        info = self.info(path)
+        return str(tokenize(self._host, info["name"], info["size"], info["mtime_ns"]))
+
+    def checksum(self, path: str) -> int:
+        """Return a number that changes with the content."""
+        return int(self.ukey(path), 16)
+
+    # directories above
+
+    def _make_dirs(self, path: str, exist_ok: bool) -> None:
+        try:
+            self._with_parent(path, lambda: self._files(True).make_dir(self._octets(path)))
+        except Exists:
+            is_dir = self._files(False).stat(self._octets(path), True)["kind"] == "directory"
+            if not (exist_ok and is_dir):
+                raise
+
+    def _with_parent(self, path: str, work: Callable[[], T]) -> T:
+        """Do work that creates a path, and its directory before if that is missing, as stores of objects do."""
+        try:
+            return work()
+        except NotFound:
+            parent = posixpath.dirname(self._strip_protocol(path))
+            # another request may have created it meanwhile
+            if not self._is_there(parent):
+                self._make_dirs(parent, True)
+            return work()
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            self._files(False).stat(self._octets(path), True)
+        except NotFound:
+            return False
+        return True
+
+    def _create(self, path: str, is_new: bool) -> _lighthaul.Writer:
+        return self._with_parent(path, lambda: self._files(True).create(self._octets(path), is_new))
+
+    # file objects
+
+    def _open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,
+        autocommit: bool = True,
+        cache_options: Any = None,
+        **_: Any,
+    ) -> Any:
+        name = self.unstrip_protocol(path)
+        if mode == "rb":
+            return open_file(self._files, self._octets(path), name, mode)
+        if mode not in ("wb", "xb", "ab"):
+            raise ValueError(f"mode {mode!r} is not possible: use rb, wb, xb or ab")
+        if mode == "ab" and self._is_there(path):
+            native = self._files(True).append(self._octets(path))
+        else:
+            native = self._create(path, mode == "xb")
+        return Writer(RawWriter(native, name, mode, autocommit))
+
+    async def open_async(self, path: str, mode: str = "rb", **_: Any) -> StreamedFile:
+        """Open a file for coroutines, for reading or writing from begin to end."""
+        if mode == "rb":
+            reader = await self._do(lambda: self._files(False).open(self._octets(path)))
+            return StreamedFile(self, reader, None, mode)
+        if mode != "wb":
+            raise ValueError(f"mode {mode!r} is not possible: use rb or wb")
+        return StreamedFile(self, None, await self._do(self._create, path, False), mode)
+
+
+class StreamedFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
+    """File for coroutines."""
+
+    def __init__(
+        self, fs: LighthaulFileSystem, reader: _lighthaul.Reader | None, writer: _lighthaul.Writer | None, mode: str
+    ) -> None:
+        self.fs = fs
+        self.mode = mode
+        self.loc = 0
+        self.closed = False
+        self.size = reader.size if reader is not None else 0
+        self._reader = reader
+        self._writer = writer
+
+    def readable(self) -> bool:
+        return self._reader is not None and not self.closed
+
+    def writable(self) -> bool:
+        return self._writer is not None and not self.closed
+
+    def seekable(self) -> bool:
+        return self._reader is not None and not self.closed
+
+    def seek(self, loc: int, whence: int = 0) -> int:
+        self.loc = {0: 0, 1: self.loc, 2: self.size}[whence] + loc
+        return self.loc
+
+    async def read(self, length: int = -1) -> bytes:
+        if self._reader is None:
+            raise ValueError("the file is open for writing")
+        left = max(0, self.size - self.loc)
+        data = await self.fs._do(self._reader.read_at, self.loc, left if length < 0 else min(length, left))
+        self.loc += len(data)
+        return data
+
+    async def write(self, data: bytes) -> int:
+        if self._writer is None:
+            raise ValueError("the file is open for reading")
+        await self.fs._do(self._writer.write, bytes(data), self.loc)
+        self.loc += len(data)
+        return len(data)
+
+    async def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            if self._writer is not None:
+                await self.fs._do(self._writer.commit)
+
+    async def __aenter__(self) -> StreamedFile:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, value: object, trace: object) -> None:
+        if kind is not None:
+            # without a commit, nothing is left of the file
+            self.closed, self._writer = True, None
+        await self.close()
+
+
+def _size(files: _lighthaul.Files, path: bytes) -> int | Exception:
+    try:
+        record = files.stat(path, True)
+    except Exception as error:
+        return error
+    if record["kind"] == "directory":
+        return IsADirectory(f"{os.fsdecode(path)} is a directory")
+    return record["size"]
+
+
+def _umask() -> int:
+    """Return the mask of new files. It can only be read by setting it, which would disturb other threads."""
+    with open("/proc/self/status") as status:
+        return next((int(line.split()[1], 8) for line in status if line.startswith("Umask:")), 0o022)

@@ -1,0 +1,57 @@
+//! Errors as exceptions of the package, which `lighthaul._errors` defines.
+
+use lighthaul::{Error, Failure, FailureKind};
+use pyo3::prelude::*;
+
+/// Returns the exception for an error.
+pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
+    exception(py, error).map_or_else(|failed| failed, PyErr::from_value)
+}
+
+/// Returns the exception for an error as an object.
+pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+    let text = error.text();
+    let reason = match error.fault::<Failure>() {
+        Some(failure) => reason_of(failure.kind),
+        None => reason_in(&text),
+    };
+    let module = py.import("lighthaul._errors")?;
+    module.call_method1("make", (error.code() as u8, text, reason))
+}
+
+/// Returns the reason of a failed request about a remote file.
+const fn reason_of(kind: FailureKind) -> Option<&'static str> {
+    match kind {
+        FailureKind::NotFound => Some("ENOENT"),
+        FailureKind::Exists => Some("EEXIST"),
+        FailureKind::NotFolder => Some("ENOTDIR"),
+        FailureKind::IsFolder => Some("EISDIR"),
+        FailureKind::NotEmpty => Some("ENOTEMPTY"),
+        FailureKind::NoSpace => Some("ENOSPC"),
+        FailureKind::ReadOnly => Some("EROFS"),
+        FailureKind::Busy => Some("EBUSY"),
+        FailureKind::Denied
+        | FailureKind::Changed
+        | FailureKind::Corrupt
+        | FailureKind::Invalid
+        | FailureKind::Lost
+        | FailureKind::Other => None,
+    }
+}
+
+/// Returns the reason of the system at the end of an error. Both sides word it in the same way.
+#[pyfunction(name = "reason")]
+pub(crate) fn reason_in(text: &str) -> Option<&'static str> {
+    let (_, reason) = text.rsplit_once(": ")?;
+    let found = REASONS.iter().find(|(begin, _)| reason.starts_with(begin));
+    found.map(|(_, name)| *name)
+}
+
+const REASONS: [(&str, &str); 6] = [
+    ("no such file or directory", "ENOENT"),
+    ("file exists", "EEXIST"),
+    ("not a directory", "ENOTDIR"),
+    ("is a directory", "EISDIR"),
+    ("directory not empty", "ENOTEMPTY"),
+    ("the disk is full", "ENOSPC"),
+];

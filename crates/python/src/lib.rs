@@ -1,0 +1,22 @@
+//! Floor 11: the native module of the Python package `lighthaul`, a thin layer over the library.
+//!
+//! ```text
+//! python/lighthaul: classes that programs use -> module: Client, Transfer, Files -> crate lighthaul
+//! ```
+//!
+//! - [`client`]: copies and operations on files, with [`options`]; [`transfer`]: a copy that runs; [`files`]: remote files
+//! - [`errors`]: exceptions; [`notes`]: sentences for `logging`; [`work`]: waiting for work, and signals meanwhile
+//! - [`module`]: the module itself
+//!
+//! Python holds its lock while it calls a function here, which gives it back before it waits. No thread of the library
+//! ever asks for that lock: notes and progress are fetched. So the interpreter can end, or be busy, at any time.
+
+mod client;
+mod errors;
+mod files;
+mod module;
+mod notes;
+mod options;
+mod records;
+mod transfer;
+mod work;

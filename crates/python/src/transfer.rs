@@ -1,0 +1,99 @@
+//! A copy that runs.
+
+use std::os::fd::{IntoRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+use crate::errors::raised;
+use crate::records::{ProgressRecord, SummaryRecord};
+
+/// Copy that runs. It is cancelled when this value is dropped.
+#[derive(Debug)]
+#[pyclass(frozen, module = "lighthaul._lighthaul")]
+pub(crate) struct Transfer {
+    running: lighthaul::Transfer,
+    waiting: Arc<Waiting>,
+    /// Process whose threads copy. A child of it has only a copy of this value.
+    process: u32,
+}
+
+/// Sockets that are closed at the end of the copy, for event loops that wait for it.
+#[derive(Debug, Default)]
+struct Waiting(Mutex<Vec<UnixStream>>);
+
+impl Waiting {
+    fn sockets(&self) -> std::sync::MutexGuard<'_, Vec<UnixStream>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Waiting {
+    fn wake(self: Arc<Self>) {
+        self.sockets().clear();
+    }
+}
+
+impl Transfer {
+    /// Returns the copy that `transfer` runs.
+    pub(crate) fn new(transfer: lighthaul::Transfer) -> Self {
+        Self {
+            running: transfer,
+            waiting: Arc::default(),
+            process: std::process::id(),
+        }
+    }
+
+    fn owned(&self) -> PyResult<&lighthaul::Transfer> {
+        if self.process == std::process::id() {
+            return Ok(&self.running);
+        }
+        let text = "the copy runs in the process that started it, of which this is a child: start another one here";
+        Err(PyRuntimeError::new_err(text))
+    }
+}
+
+#[pymethods]
+impl Transfer {
+    /// Waits for the end of the copy, this many seconds at most. Returns true if it has ended.
+    fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
+        let transfer = self.owned()?;
+        let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        Ok(py.detach(|| transfer.wait_for(time)).is_some())
+    }
+
+    /// Returns the latest progress.
+    fn progress(&self) -> PyResult<ProgressRecord> {
+        Ok(self.owned()?.progress().into())
+    }
+
+    /// Cancels the copy.
+    fn cancel(&self) {
+        self.running.cancel();
+    }
+
+    /// Returns the result; none if the copy has not ended. Raises the error that ended it.
+    fn result(&self, py: Python<'_>) -> PyResult<Option<SummaryRecord>> {
+        let result = self.owned()?.wait_for(Duration::ZERO);
+        let summary = result.transpose().map_err(|error| raised(py, &error))?;
+        Ok(summary.map(SummaryRecord::from))
+    }
+
+    /// Returns a new socket that can be read once the copy has ended.
+    fn end_socket(&self) -> PyResult<RawFd> {
+        let mut transfer = self.owned()?;
+        let (ours, theirs) = UnixStream::pair()?;
+        self.waiting.sockets().push(ours);
+        let waker = Waker::from(Arc::clone(&self.waiting));
+        let polled = pin!(&mut transfer).poll(&mut Context::from_waker(&waker));
+        if polled.is_ready() {
+            waker.wake();
+        }
+        Ok(theirs.into_raw_fd())
+    }
+}

@@ -1,0 +1,94 @@
+"""A daemon, and clients with keys of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lighthaul
+
+PROGRAM = os.environ["LIGHTHAUL_TEST_PROGRAM"]
+
+
+@dataclass(frozen=True)
+class Far:
+    """A daemon on this host, with the directory that it serves."""
+
+    folder: Path
+    root: Path
+    port: int
+    pin: str
+
+    def place(self, path: str = "") -> str:
+        """Return a place in the directory of the daemon."""
+        return f"lh://127.0.0.1:{self.port}/{path}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of a client that the daemon allows."""
+        return {"key": str(self.folder / "key"), "pin": self.pin, "known_paths": str(self.folder / "paths")}
+
+    def client(self) -> lighthaul.Client:
+        """Return a client that the daemon allows."""
+        return lighthaul.Client(**self.settings)
+
+
+@pytest.fixture(scope="session")
+def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Far]:
+    folder = tmp_path_factory.mktemp("far")
+    root = folder / "root"
+    root.mkdir()
+    # nothing of the user is used
+    environment = os.environ | {"XDG_CONFIG_HOME": str(folder / "config"), "XDG_CACHE_HOME": str(folder / "cache")}
+
+    def run(*words: object) -> str:
+        command = [PROGRAM, *map(str, words)]
+        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.strip()
+
+    key = run("key", "--key", folder / "key")
+    run("allow", key, "tester", "--allowed", folder / "allowed")
+    words = ["--key", folder / "host-key", "--allowed", folder / "allowed", "--root", root]
+    daemon = subprocess.Popen(
+        [PROGRAM, "serve", "--listen", "127.0.0.1:0", *map(str, words)],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert daemon.stderr is not None
+        port = pin = None
+        while port is None or pin is None:
+            line = daemon.stderr.readline()
+            assert line, "the daemon has ended"
+            if found := re.search(r"listening on \S*:(\d+)", line):
+                port = int(found[1])
+            if found := re.search(r"this host's key is (sha256:\w+)", line):
+                pin = found[1]
+        yield Far(folder, root, port, pin)
+    finally:
+        daemon.kill()
+        daemon.wait()
+
+
+@pytest.fixture
+def client(far: Far) -> lighthaul.Client:
+    return far.client()
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of which a copy at SLOW takes some seconds."""
+    path = tmp_path_factory.mktemp("large") / "large"
+    path.write_bytes(os.urandom(1 << 20) * 24)
+    return path
+
+
+SLOW = "40Mb/s"

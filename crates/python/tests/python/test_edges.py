@@ -1,0 +1,173 @@
+"""Signals, callbacks that fail or block, forks, and the end of the interpreter."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lighthaul
+from conftest import SLOW, Far
+
+
+def script(far: Far, text: str, *words: str) -> subprocess.Popen[str]:
+    """Run a program with a client."""
+    head = f"import os, sys, time, lighthaul\nclient = lighthaul.Client(**{far.settings!r})\n"
+    return subprocess.Popen(
+        [sys.executable, "-c", head + text, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+COPY = f"""
+def show(progress):
+    if progress.done and not shown:
+        shown.append(print("moving", flush=True))
+shown = []
+try:
+    client.copy(sys.argv[1], sys.argv[2], rate="{SLOW}", on_progress=show)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_interrupt_cancels_a_blocking_copy_within_a_second(far: Far, client: lighthaul.Client, large: Path) -> None:
+    with script(far, COPY, str(large), far.place("interrupted")) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "moving\n"
+        begin = time.monotonic()
+        program.send_signal(signal.SIGINT)
+        assert program.stdout.readline() == "interrupted\n"
+        took = time.monotonic() - begin
+        assert program.wait() == 0
+    # the host may be busy
+    assert took < max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), took
+    assert not (far.root / "interrupted").exists()
+    # the daemon has let go of the file, and keeps what has arrived
+    summary = client.copy(large, far.place("interrupted"))
+    assert summary.entries == 1
+    assert (far.root / "interrupted").read_bytes() == large.read_bytes()
+
+
+def test_interrupt_ends_requests_without_an_answer(far: Far) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = f"lh://127.0.0.1:{silent.getsockname()[1]}/"
+        text = f"print('asks', flush=True)\nclient.ls({place!r})"
+        with script(far, text) as program:
+            assert program.stdout is not None and program.stderr is not None
+            assert program.stdout.readline() == "asks\n"
+            silent.accept()
+            begin = time.monotonic()
+            program.send_signal(signal.SIGINT)
+            assert "KeyboardInterrupt" in program.stderr.read()
+            program.wait()
+            assert time.monotonic() - begin < 10
+
+
+def test_callback_that_raises_cancels_the_copy(far: Far, client: lighthaul.Client, large: Path) -> None:
+    class Broken(Exception):
+        pass
+
+    def fail(progress: lighthaul.Progress) -> None:
+        if progress.done:
+            raise Broken
+
+    with pytest.raises(Broken):
+        client.copy(large, far.place("broken"), rate=SLOW, on_progress=fail)
+    with pytest.raises(Broken):
+        client.start(large, far.place("broken"), rate=SLOW, on_progress=fail).wait()
+    assert not (far.root / "broken").exists()
+
+
+def test_callback_that_blocks_does_not_stop_the_copy(far: Far, client: lighthaul.Client, large: Path) -> None:
+    proceed = threading.Event()
+    transfer = client.start(large, far.place("blocked"), on_progress=lambda progress: proceed.wait(60))
+    assert transfer.wait(60).entries == 1
+    proceed.set()
+
+    def block(progress: lighthaul.Progress) -> None:
+        deadline = time.monotonic() + 60
+        while not (far.root / "blocked-too").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    client.copy(large, far.place("blocked-too"), on_progress=block)
+
+
+def test_forgotten_transfer_is_cancelled(far: Far, client: lighthaul.Client, large: Path) -> None:
+    client.start(large, far.place("forgotten"), rate=SLOW)
+    # the daemon lets go of the file, which another copy then writes
+    client.copy(large, far.place("forgotten"))
+
+
+def in_child(results: multiprocessing.Queue[str], client: lighthaul.Client, place: str, file: str) -> None:
+    try:
+        client.copy(file, place)
+        results.put(client.stat(place).kind)
+    except BaseException as failure:
+        results.put(repr(failure))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_client_works_in_a_child(far: Far, client: lighthaul.Client, tmp_path: Path, method: str) -> None:
+    (tmp_path / "x").write_bytes(b"123")
+    client.copy(tmp_path / "x", far.place("parent"))
+    context: Any = multiprocessing.get_context(method)
+    results = context.Queue()
+    words = (results, client, far.place(f"child-{method}"), str(tmp_path / "x"))
+    child = context.Process(target=in_child, args=words)
+    child.start()
+    assert results.get(timeout=60) == "file"
+    child.join()
+
+
+def test_transfer_of_the_parent_is_refused_in_a_child(far: Far, client: lighthaul.Client, large: Path) -> None:
+    transfer = client.start(large, far.place("forked"), rate=SLOW)
+    while transfer.progress.done == 0:
+        time.sleep(0.01)
+    inlet, outlet = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            transfer.wait()
+            text = "it ended"
+        except RuntimeError as error:
+            text = str(error)
+        os.write(outlet, json.dumps(text).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert "start another one here" in json.loads(os.read(inlet, 1000))
+    os.close(inlet)
+    os.close(outlet)
+    # the parent goes on
+    assert not transfer.is_finished
+    transfer.cancel()
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["", "sys.exit(3)", "raise ValueError", "del client; transfer.progress", "import threading; threading.Thread(target=transfer._native.wait, args=(60,), daemon=True).start()"],
+)
+def test_interpreter_exits_with_a_running_copy(far: Far, large: Path, end: str) -> None:
+    text = f"""
+transfer = client.start(sys.argv[1], sys.argv[2], rate="{SLOW}", on_progress=lambda progress: None)
+while transfer.progress.done == 0:
+    time.sleep(0.01)
+{end}
+"""
+    begin = time.monotonic()
+    with script(far, text, str(large), far.place("exit")) as program:
+        _, errors = program.communicate(timeout=30)
+    assert program.returncode == {"sys.exit(3)": 3, "raise ValueError": 1}.get(end, 0), errors
+    assert ("Traceback" in errors) == (end == "raise ValueError"), errors
+    assert not (far.root / "exit").exists()
+    assert time.monotonic() - begin < 30
