@@ -18,7 +18,7 @@ help: ## print this
 setup: ## install the tools that lab and demo use, where they are missing
 	@scripts/setup $(NEEDS)
 build: ## build the command lighthaul, in target/release
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked --package lighthaul-cli --package lighthaul-wrap
 install: build ## put the command, its completions, man pages and units for systemd below PREFIX, /usr/local
 	@scripts/lay-out $(TARGET)/release/lighthaul $(TARGET)/release/liblighthaul_wrap.so "$(DESTDIR)" $(PREFIX)
 deb: ## build a package for Debian, with a static program, in target/package
