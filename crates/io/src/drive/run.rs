@@ -76,6 +76,7 @@ pub fn run<E: Endpoint, S: Store>(
         rate: None,
         drops: 0,
         broken: Vec::new(),
+        is_diverted: false,
     };
     driver.run(owner)
 }
@@ -98,6 +99,8 @@ pub(super) struct Driver<'a, E, S> {
     pub(super) drops: u32,
     /// Indices of broken further streams.
     pub(super) broken: Vec<usize>,
+    /// True once datagrams leave on the stream, since UDP does not pass.
+    pub(super) is_diverted: bool,
 }
 
 impl<E: Endpoint, S: Store> Driver<'_, E, S> {
@@ -162,6 +165,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
     /// Applies the owner's choice. Returns true if the loop must end.
     fn obey(&mut self, next: Next, now: Instant) -> bool {
         if next == Next::Divert {
+            self.is_diverted = true;
             self.lane.udp = None;
             self.lane.share = None;
             self.endpoint.handle_rate(now, Rate::UNLIMITED);

@@ -57,7 +57,9 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
 
     /// Reports whether the machine's next message can leave without waiting.
     pub(super) fn has_room(&self) -> bool {
-        self.lane.udp.is_some() || !self.lane.more.is_empty() || self.lane.stream.has_room()
+        // a machine for UDP does not know the further streams, and sends on the first one whether or not that has room
+        let waits_for_streams = !self.is_diverted && !self.lane.more.is_empty();
+        self.lane.udp.is_some() || waits_for_streams || self.lane.stream.has_room()
     }
 
     pub(super) fn join_train(&mut self, transmit: &Transmit) -> Result<(), Error> {
