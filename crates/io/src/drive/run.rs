@@ -82,6 +82,7 @@ pub fn run<E: Endpoint, S: Store>(
 }
 
 /// State of the loop: the machine with its lane and store.
+// fields: the parts of one loop, which its functions share
 pub(super) struct Driver<'a, E, S> {
     pub(super) endpoint: &'a mut E,
     pub(super) lane: &'a mut Lane,
