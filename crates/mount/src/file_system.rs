@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 
 use crate::attributes::{attributes, errno};
 use crate::inodes::Inodes;
-use crate::open_files::{OpenFile, OpenFiles, WrittenFile};
+use crate::open_files::{OpenFile, OpenFiles, WrittenFile, rewrites};
 use crate::opener::{caller, opener};
 use crate::replies::{Answer, join, write_errno};
 
@@ -244,11 +244,7 @@ impl FileSystem {
             return Ok(());
         }
         if size > 0 {
-            return Err(Failure {
-                kind: FailureKind::Invalid,
-                code: lighthaul_session::error::Code::Io,
-                text: "only a new file can have another size".to_owned(),
-            });
+            return Err(rewrites());
         }
         self.files.create(path, None, false)?.commit(None).map(drop)
     }
@@ -285,9 +281,6 @@ impl FileSystem {
         let is_unnamed = written
             .as_ref()
             .is_some_and(|written| written.unnamed().is_some());
-        if is_unnamed && let Some(written) = &written {
-            written.discard();
-        }
         match self.files.remove(path) {
             // an earlier version may have had the name
             Err(failure) if is_unnamed && failure.kind == FailureKind::NotFound => {}

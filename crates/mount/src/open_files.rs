@@ -45,10 +45,11 @@ struct State {
     was_written: bool,
     /// True if writes are not committed.
     is_dirty: bool,
-    /// Permission bits, and whether they were changed before the file had its name.
-    mode: (Option<u32>, bool),
-    /// Modification time that was set before the file had its name.
-    time: Option<(i64, u32)>,
+    /// Permission bits.
+    mode: Option<u32>,
+    /// Permission bits and modification time that are set with the commit.
+    set_mode: Option<u32>,
+    set_time: Option<(i64, u32)>,
     /// Time of the last change.
     changed: (i64, u32),
     /// Process that opened the file, if that is known and it has not closed the file.
@@ -69,8 +70,9 @@ impl WrittenFile {
             is_removed: false,
             was_written: false,
             is_dirty: !is_named,
-            mode: (mode, false),
-            time: None,
+            mode,
+            set_mode: None,
+            set_time: None,
             changed: seconds_of(TimeOrNow::Now),
             process,
         };
@@ -86,12 +88,12 @@ impl WrittenFile {
         let state = self.state();
         let writer = state.writer.as_ref().filter(|_| state.named.is_none())?;
         let (user, group) = self.owner;
-        let (seconds, nanos) = state.time.unwrap_or(state.changed);
+        let (seconds, nanos) = state.set_time.unwrap_or(state.changed);
         Some(FileInfo {
             path: self.path(),
             kind: FileKind::File,
             size: writer.size(),
-            mode: state.mode.0.unwrap_or(0o644),
+            mode: state.mode.unwrap_or(0o644),
             user,
             group,
             seconds,
@@ -186,9 +188,7 @@ impl WrittenFile {
             // another program may write it now
             state.writer = None;
         }
-        let (mode, is_changed) = state.mode;
-        let mode = mode.filter(|_| std::mem::take(&mut state.mode.1) && is_changed);
-        let time = state.time.take();
+        let (mode, time) = (state.set_mode.take(), state.set_time.take());
         if mode.is_some() || time.is_some() {
             files.set(&self.path(), mode, time)?;
         }
@@ -205,10 +205,9 @@ impl WrittenFile {
         if !state.is_dirty || state.writer.is_none() {
             return Ok(false);
         }
-        if mode.is_some() {
-            state.mode = (mode, true);
-        }
-        state.time = time.or(state.time);
+        state.mode = mode.or(state.mode);
+        state.set_mode = mode.or(state.set_mode);
+        state.set_time = time.or(state.set_time);
         Ok(true)
     }
 
@@ -322,7 +321,8 @@ fn removed() -> Failure {
     failure(FailureKind::NotFound, "the file was removed")
 }
 
-fn rewrites() -> Failure {
+/// Returns the failure of a write that would rewrite a part of a file.
+pub(crate) fn rewrites() -> Failure {
     let text = "a file that has its name can only grow; write a new file instead";
     failure(FailureKind::Invalid, text)
 }

@@ -87,8 +87,11 @@ pub(crate) fn serve(
         pause(CHECK_INTERVAL);
     }
     let failed = |error| Fault::Unmount(folder.to_owned(), error);
-    if !mounted.guard.is_finished() {
-        detach(folder).map_err(failed)?;
+    // umount(8) may be faster
+    if let Err(error) = detach(folder)
+        && !mounted.guard.is_finished()
+    {
+        return Err(failed(error).into());
     }
     while !mounted.guard.is_finished() {
         // a second signal

@@ -9,18 +9,22 @@ use lighthaul_circuit::sim_device::FaultModel;
 
 use super::{World, at, capabilities, circuit};
 
-#[test]
-fn increase_of_free_capacity_waits_for_no_guard_time() {
-    let guard = Duration::from_secs(1);
+/// Returns a fast device with a guard time of this many seconds.
+fn with_guard(seconds: u64) -> World {
     let can = Capabilities {
-        reconfiguration: guard,
+        reconfiguration: Duration::from_secs(seconds),
         ..capabilities()
     };
     let fault_model = FaultModel {
         latency_max: Duration::ZERO,
         fail_ppb: 0,
     };
-    let mut world = World::new(can, fault_model, 0);
+    World::new(can, fault_model, 0)
+}
+
+#[test]
+fn increase_of_free_capacity_waits_for_no_guard_time() {
+    let mut world = with_guard(1);
     world.put(circuit(1, "1s-9s 100M"));
     let stairs: Vec<String> = (0..16_u64)
         .map(|nth| format!("{}ms-{}ms {}M", nth * 500, nth * 500 + 500, 100 - nth))
@@ -35,15 +39,7 @@ fn increase_of_free_capacity_waits_for_no_guard_time() {
 
 #[test]
 fn decreases_of_others_do_not_postpone_an_increase() {
-    let can = Capabilities {
-        reconfiguration: Duration::from_secs(1),
-        ..capabilities()
-    };
-    let fault_model = FaultModel {
-        latency_max: Duration::ZERO,
-        fail_ppb: 0,
-    };
-    let mut world = World::new(can, fault_model, 0);
+    let mut world = with_guard(1);
     world.put(circuit(1, "1s-9s 100M"));
     world.put(circuit(2, "0s-1s 500M, 1s-1500ms 480M, 1500ms-9s 460M"));
     world.put(circuit(3, "0s-1s 500M, 1s-9s 420M"));
@@ -54,15 +50,7 @@ fn decreases_of_others_do_not_postpone_an_increase() {
 
 #[test]
 fn circuit_uses_capacity_again_that_it_has_freed_itself() {
-    let can = Capabilities {
-        reconfiguration: Duration::from_secs(2),
-        ..capabilities()
-    };
-    let fault_model = FaultModel {
-        latency_max: Duration::ZERO,
-        fail_ppb: 0,
-    };
-    let mut world = World::new(can, fault_model, 0);
+    let mut world = with_guard(2);
     world.put(circuit(1, "0s-1s 500M, 1s-2s 100M, 2s-9s 500M"));
     world.put(circuit(2, "2s-9s 500M"));
     world.run(at(1500));

@@ -15,7 +15,8 @@ use lighthaul_remote::reach::Route;
 use lighthaul_remote::ssh::install::Install;
 use lighthaul_remote_files::client::ranges::ByteRange;
 use lighthaul_remote_files::client::remote_files::RemoteFiles;
-use lighthaul_remote_files::failure::FailureKind;
+use lighthaul_remote_files::failure::{Failure, FailureKind};
+use lighthaul_remote_files::server::shared::FILES_MAX;
 use lighthaul_session::error::{Code, Error};
 
 use crate::far::Far;
@@ -450,4 +451,40 @@ fn changes_need_the_right_to_write() {
     assert!(connect(&far, false).unwrap().stat(b"a", true).is_ok());
     assert!(far.target.join("a").exists());
     run(&far, &["cat", &place(&far, "a")]).assert_succeeded();
+}
+
+#[test]
+fn session_refuses_files_beyond_its_limit_and_accepts_others_later() {
+    let far = daemon("limit");
+    fs::write(far.target.join("file"), "bytes").unwrap();
+    let files = connect(&far, true).unwrap();
+    let mut open: Vec<_> = (0..FILES_MAX)
+        .map(|_| files.open(b"file").unwrap())
+        .collect();
+    let kind = |failure: Failure| failure.kind;
+    // a refused opening counts for nothing, however often it is tried
+    for _ in 0..FILES_MAX + 9 {
+        assert_eq!(
+            files.open(b"file").map_err(kind).err(),
+            Some(FailureKind::Busy)
+        );
+    }
+    let created = files.create(b"new", None, false).map_err(kind);
+    assert_eq!(created.err(), Some(FailureKind::Busy));
+    let first = ByteRange {
+        path: b"file".to_vec(),
+        offset: 0,
+        len: 5,
+    };
+    assert_eq!(
+        files.cat_ranges(&[first]).remove(0).unwrap_err().kind,
+        FailureKind::Busy
+    );
+    assert!(
+        open.iter()
+            .all(|reader| reader.read_at(0, 5).unwrap() == b"bytes")
+    );
+    open.pop();
+    becomes_true("another file can be open", || files.open(b"file").is_ok());
+    assert_eq!(names(&far.target), ["file"]);
 }

@@ -257,7 +257,9 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
         self._with_parent(path2, lambda: self._files(True).rename(one, two))
 
     async def _mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
-        make = functools.partial(self._files(True).make_dir, self._octets(path))
+        def make() -> None:
+            self._files(True).make_dir(self._octets(path))
+
         await self._do(lambda: self._with_parent(path, make) if create_parents else make())
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:

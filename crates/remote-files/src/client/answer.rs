@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use lighthaul_files::hash::FileHashes;
 use lighthaul_files::request::FileInfo;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::message::{FileVersion, Message};
 
 /// Answer to one request.
@@ -46,9 +46,11 @@ impl Answer {
         self.parts().end.is_some()
     }
 
-    /// Returns the failure of the request, if it has failed.
-    pub(super) fn failure(&self) -> Option<Failure> {
-        self.parts().end.clone()?.err()
+    /// Returns the kind of the failure if the request has failed.
+    pub(super) fn failure(&self) -> Option<FailureKind> {
+        let parts = self.parts();
+        let failure = parts.end.as_ref()?.as_ref().err()?;
+        Some(failure.kind)
     }
 
     /// Waits for the end of the answer, and returns its parts. Fails if the request did.

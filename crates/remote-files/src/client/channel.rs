@@ -187,7 +187,9 @@ impl Channel {
         let waiting = waiting.ok_or(PeerFault::Invalid("an answer to no request"))?;
         self.arrived.fetch_add(1, Relaxed);
         let parts = waiting.parts.checked_sub(head.len() as u64);
-        waiting.parts = parts.ok_or(PeerFault::Invalid("a longer answer than any"))?;
+        waiting.parts = parts.ok_or(PeerFault::Invalid(
+            "an answer of more than 256 MiB without data",
+        ))?;
         let came = (body.len() as u64).min(waiting.bytes);
         if came < body.len() as u64 {
             return Err(PeerFault::Invalid("more bytes than a request is for").into());

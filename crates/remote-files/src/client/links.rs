@@ -23,9 +23,9 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)
 #[derive(Clone, Debug)]
 pub(super) struct Links(Arc<Inner>);
 
-/// Session, or how the last attempt to open one failed.
+/// Present session, or how the last attempt to open one failed.
 #[derive(Debug, Default)]
-struct Held {
+struct Present {
     link: Option<Arc<Link>>,
     failed: Option<(Instant, Failure)>,
 }
@@ -34,7 +34,7 @@ struct Held {
 struct Inner {
     connector: Box<dyn Connector>,
     request: Request,
-    held: Mutex<Held>,
+    present: Mutex<Present>,
     clock: Clock,
     /// Bytes that readers hold in advance.
     ahead: AtomicU64,
@@ -47,7 +47,7 @@ impl Links {
         Ok(Self(Arc::new(Inner {
             connector,
             request,
-            held: Mutex::new(Held {
+            present: Mutex::new(Present {
                 link: Some(Arc::new(link)),
                 failed: None,
             }),
@@ -61,7 +61,7 @@ impl Links {
         &self,
         attempt: impl Fn(&Link) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let clock = Clock::start();
+        let clock = self.0.clock;
         let deadline = clock.now() + RETRY_TIMEOUT;
         loop {
             let link = self.link(clock.until(deadline))?;
@@ -77,27 +77,28 @@ impl Links {
         let clock = self.0.clock;
         let begun = clock.now();
         let deadline = begun + patience;
-        let mut held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(link) = held.link.as_ref().filter(|link| !link.has_ended()) {
+        let present = self.0.present.lock();
+        let mut present = present.unwrap_or_else(PoisonError::into_inner);
+        if let Some(link) = present.link.as_ref().filter(|link| !link.has_ended()) {
             return Ok(Arc::clone(link));
         }
         // another thread has tried meanwhile
-        if let Some((at, failure)) = &held.failed
+        if let Some((at, failure)) = &present.failed
             && *at >= begun
         {
             return Err(failure.clone());
         }
-        held.link = None;
+        present.link = None;
         let [mut rest, longest] = PAUSES;
         loop {
             let request = self.0.request;
             let connected = self.0.connector.connect(&request);
             match connected.and_then(|connected| Link::start(connected, request)) {
-                Ok(link) => return Ok(Arc::clone(held.link.insert(Arc::new(link)))),
+                Ok(link) => return Ok(Arc::clone(present.link.insert(Arc::new(link)))),
                 Err(error) if is_passing(&error) && clock.now() < deadline => {}
                 Err(error) => {
                     let failure = Failure::lost(&error);
-                    held.failed = Some((clock.now(), failure.clone()));
+                    present.failed = Some((clock.now(), failure.clone()));
                     return Err(failure);
                 }
             }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::client::answer::Answer;
 use crate::client::link::Link;
@@ -47,6 +46,7 @@ pub(super) fn cat(files: &Links, wanted: &[ByteRange]) -> Vec<Result<Vec<u8>, Fa
         ended: vec![false; wanted.len()],
         pieces: VecDeque::new(),
         bytes: 0,
+        connections: 1,
     };
     // one file after the other, so that few are open
     let mut order: Vec<usize> = (0..wanted.len()).collect();
@@ -70,6 +70,8 @@ struct Cat<'a> {
     /// Requested pieces, in the order of their requests.
     pieces: VecDeque<Piece>,
     bytes: u64,
+    /// Connections of the session at the last request.
+    connections: usize,
 }
 
 impl Cat<'_> {
@@ -84,14 +86,15 @@ impl Cat<'_> {
             if self.ended[range] {
                 return;
             }
-            let read = |link: &Link| Ok(file.read(link, offset, len as u32));
-            let answer = match self.files.repeat(read) {
-                Ok(answer) => answer,
+            let read = |link: &Link| Ok((link.count(), file.read(link, offset, len as u32)));
+            let (connections, answer) = match self.files.repeat(read) {
+                Ok(requested) => requested,
                 Err(failure) => {
                     self.found[range] = Err(failure);
                     return;
                 }
             };
+            self.connections = connections;
             self.bytes += len;
             self.pieces.push_back(Piece {
                 range,
@@ -107,8 +110,7 @@ impl Cat<'_> {
     /// Returns the most bytes that may be requested and not have arrived.
     fn window(&self) -> u64 {
         let [all, each] = WINDOWS;
-        let count = self.files.link(Duration::ZERO).map(|link| link.count());
-        all.min(each * count.unwrap_or(1) as u64)
+        all.min(each * self.connections as u64)
     }
 
     /// Waits for the first piece. Returns false if there is none.
@@ -126,7 +128,7 @@ impl Cat<'_> {
                 loop {
                     let answer = again(link, &piece);
                     let bytes = arrived(&piece.file, &answer);
-                    if !is_refused(&bytes) || !piece.file.is_open_elsewhere(link) {
+                    if !is_refused(&bytes) || !piece.file.is_open(link) {
                         return bytes;
                     }
                 }

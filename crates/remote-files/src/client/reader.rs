@@ -128,8 +128,7 @@ impl RemoteReader {
             loop {
                 match self.fetch_on(link, offset, end) {
                     Err(failure)
-                        if failure.kind == FailureKind::Busy
-                            && self.file.is_open_elsewhere(link) => {}
+                        if failure.kind == FailureKind::Busy && self.file.is_open(link) => {}
                     result => return result,
                 }
             }

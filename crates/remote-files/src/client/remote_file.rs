@@ -42,6 +42,13 @@ struct Handle {
     opening: Arc<Answer>,
 }
 
+impl Handle {
+    fn close(&self) {
+        let handle = self.number;
+        self.channel.say(&Message::Close { handle });
+    }
+}
+
 impl Drop for RemoteFile {
     fn drop(&mut self) {
         self.close();
@@ -73,25 +80,33 @@ impl RemoteFile {
     /// Returns the connection for the next read: one that has the file open, unless much is on its way there.
     pub(super) fn channel(&self, link: &Link) -> Arc<Channel> {
         let mut state = self.state();
-        let is_refused = |handle: &Handle| {
-            let refused = handle.opening.failure();
-            refused.is_some_and(|failure| failure.kind == FailureKind::Busy)
-        };
-        let before = state.handles.len();
-        state
-            .handles
-            .retain(|_, handle| !handle.channel.has_ended() && !is_refused(handle));
-        state.is_crowded |= state.handles.len() < before;
+        let State {
+            handles,
+            is_crowded,
+            ..
+        } = &mut *state;
+        handles.retain(|_, handle| {
+            let is_refused = handle.opening.failure() == Some(FailureKind::Busy);
+            if is_refused {
+                // the server keeps the failure for requests that follow, and counts it
+                handle.close();
+            }
+            *is_crowded |= is_refused;
+            !is_refused && !handle.channel.has_ended()
+        });
         let handles = state.handles.values();
         let open = handles.min_by_key(|handle| handle.channel.awaited());
         let open = open.filter(|open| state.is_crowded || open.channel.awaited() < BUSY_BYTES);
         open.map_or_else(|| link.idlest(), |open| Arc::clone(&open.channel))
     }
 
-    /// Returns true if another connection than that of a refused opening has the file open.
-    pub(super) fn is_open_elsewhere(&self, link: &Link) -> bool {
+    /// Returns true if a connection has the file open, so that a read succeeds although another opening was refused.
+    pub(super) fn is_open(&self, link: &Link) -> bool {
+        // forgets those that were refused
         self.channel(link);
-        !self.state().handles.is_empty()
+        let state = self.state();
+        let mut openings = state.handles.values().map(|handle| &handle.opening);
+        openings.any(|opening| opening.has_ended() && opening.failure().is_none())
     }
 
     /// Opens the file on `channel`, if it is not open there. Returns its handle.
@@ -160,11 +175,8 @@ impl RemoteFile {
     /// Closes the file on all connections, after the reads that were requested before.
     pub(super) fn close(&self) {
         let handles = std::mem::take(&mut self.state().handles);
-        for Handle {
-            channel, number, ..
-        } in handles.into_values()
-        {
-            channel.say(&Message::Close { handle: number });
+        for handle in handles.into_values() {
+            handle.close();
         }
     }
 

@@ -82,10 +82,7 @@ impl<'a> Connection<'a> {
                 expected,
             } => {
                 let opened = self.open(&path, expected);
-                let version = opened.as_ref().map(|(_, version)| Some(*version));
-                let end = version.map_err(Clone::clone);
-                self.hold(request, opened.map(|(handle, _)| handle))?;
-                self.end(request, end)
+                self.hold(request, opened)
             }
             Message::Read {
                 request,
@@ -353,8 +350,12 @@ impl<'a> Connection<'a> {
         })
     }
 
-    /// Keeps what was opened, or its failure, under `handle`.
-    fn hold(&mut self, handle: u64, opened: Opened) -> Result<(), Error> {
+    /// Keeps what was opened, or its failure, under the number of the request, and answers.
+    fn hold(
+        &mut self,
+        request: u64,
+        opened: Result<(Handle, FileVersion), Failure>,
+    ) -> Result<(), Error> {
         let count = self.shared.files.fetch_add(1, Relaxed);
         let opened = if count >= FILES_MAX && opened.is_ok() {
             Err(Failure::new(
@@ -364,10 +365,14 @@ impl<'a> Connection<'a> {
         } else {
             opened
         };
-        if count >= 2 * FILES_MAX || self.handles.insert(handle, opened).is_some() {
+        let (opened, end) = match opened {
+            Ok((handle, version)) => (Ok(handle), Ok(Some(version))),
+            Err(failure) => (Err(failure.clone()), Err(failure)),
+        };
+        if count >= 2 * FILES_MAX || self.handles.insert(request, opened).is_some() {
             return Err(PeerFault::Invalid("the number of a request that is in use").into());
         }
-        Ok(())
+        self.end(request, end)
     }
 
     fn release(&mut self, handle: u64) {
@@ -381,15 +386,11 @@ impl<'a> Connection<'a> {
         request: u64,
         opened: Result<(Writer, FileVersion), Failure>,
     ) -> Result<(), Error> {
-        let (opened, end) = match opened {
-            Ok((writer, version)) => (
-                Ok(Handle::Writer(Arc::new(Mutex::new(writer)))),
-                Ok(Some(version)),
-            ),
-            Err(failure) => (Err(failure.clone()), Err(failure)),
-        };
-        self.hold(request, opened)?;
-        self.end(request, end)
+        let handle = |writer| Handle::Writer(Arc::new(Mutex::new(writer)));
+        self.hold(
+            request,
+            opened.map(|(writer, version)| (handle(writer), version)),
+        )
     }
 
     fn writer(&self, handle: u64) -> Result<Arc<Mutex<Writer>>, Failure> {
