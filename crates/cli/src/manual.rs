@@ -24,6 +24,8 @@ const COMMIT: &str = env!("LIGHTHAUL_COMMIT");
 const FEATURES: &[&str] = &[
     #[cfg(feature = "mount")]
     "mount",
+    #[cfg(feature = "objects")]
+    "objects",
     #[cfg(feature = "otel")]
     "otel",
 ];

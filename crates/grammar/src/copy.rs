@@ -19,7 +19,8 @@ use crate::timing::TimingArgs;
 /// Copy files and directories to or from another host
 ///
 /// SRC and DST are local paths, `[USER@]HOST:PATH` (lighthaul is started there over ssh) or `lh://HOST[:PORT]/PATH` (a
-/// daemon). Between two remote hosts the data goes from one to the other, not through this host. A source that ends in
+/// daemon), or objects: `s3://BUCKET/KEY`, `gs://BUCKET/KEY`, `az://CONTAINER/KEY`; files of web servers (`https://`) are
+/// sources only. Between two remote hosts the data goes from one to the other, not through this host. A source that ends in
 /// a slash stands for the contents of the directory. Without the slash, the directory is copied into the target under
 /// its own name, as rsync does. A file is copied into the target if that is a directory or ends in a slash; otherwise
 /// the target is its new name. Directories are always copied with all that they contain.
@@ -28,7 +29,7 @@ use crate::timing::TimingArgs;
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 // fields: one for each option of the command
 pub struct Cp {
-    /// Sources, then the target: PATH, HOST:PATH or `lh://HOST/PATH`
+    /// Sources, then target: PATH, HOST:PATH, `lh://` or `s3://` URL
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"], value_hint = ValueHint::AnyPath)]
     pub paths: Vec<String>,
     #[command(flatten)]
@@ -175,4 +176,5 @@ pub enum Digest {
 const COPIES: &str = "Examples:
   lighthaul cp results alice@far.example.org:/data
   lighthaul cp lh://far.example.org/results/run1.h5 .
+  lighthaul cp results/ s3://archive/results/
   lighthaul cp --rate 900Mb/s --json results lh://far.example.org/archive/";

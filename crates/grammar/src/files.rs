@@ -21,7 +21,7 @@ use crate::reach::RemoteArgs;
   lighthaul ls --json lh://far.example.org/results/ | jq -r 'select(.size > 1e9).path'")]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 pub struct Ls {
-    /// Path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
+    /// Path, `HOST:PATH` (ssh), `lh://HOST[:PORT]/PATH` or `s3://BUCKET/KEY`
     #[arg(value_hint = ValueHint::AnyPath)]
     pub place: String,
     /// Show names that begin with a dot
@@ -93,7 +93,7 @@ pub struct Stat {
   lighthaul cat --range 0-1023 lh://far.example.org/results/run1.h5 | xxd
   lighthaul cat --range -4096 far.example.org:/data/run1.log")]
 pub struct Cat {
-    /// Path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
+    /// Path, `HOST:PATH` (ssh), `lh://HOST[:PORT]/PATH` or `s3://BUCKET/KEY`
     #[arg(required = true, value_name = "PLACE", value_hint = ValueHint::AnyPath)]
     pub places: Vec<String>,
     /// Print bytes FIRST to LAST, from 0; FIRST- or -COUNT for the end
@@ -177,7 +177,7 @@ pub struct Mkdir {
 /// Places, and options of the connection to their hosts.
 #[derive(Args, Debug)]
 pub struct PlaceArgs {
-    /// Path, `[USER@]HOST:PATH` (ssh) or `lh://HOST[:PORT]/PATH`
+    /// Path, `HOST:PATH` (ssh), `lh://HOST[:PORT]/PATH` or `s3://BUCKET/KEY`
     #[arg(required = true, value_name = "PLACE", value_hint = ValueHint::AnyPath)]
     pub named: Vec<String>,
     #[command(flatten)]

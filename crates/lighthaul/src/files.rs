@@ -40,6 +40,9 @@ impl Client {
             };
             return execute(scope, request, take).map(|_| ());
         }
+        if let Place::Object { .. } = place {
+            return lighthaul_objects::files::execute(place, request, take);
+        }
         let hello = Hello::about::<FileReply>(request);
         let refused = hello.request::<FileReply>().is_err();
         if refused || Message::Hello(hello).encode().len() > MESSAGE_MAX {

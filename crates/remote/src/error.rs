@@ -16,8 +16,21 @@ pub enum Fault {
     #[error("invalid place {0}: write lh://HOST[:PORT]/PATH")]
     DaemonUrl(String),
     /// A URL with another scheme.
-    #[error("invalid place {0}: write lh://HOST[:PORT]/PATH, or HOST:PATH for ssh")]
+    #[error(
+        "invalid place {0}: write lh://HOST[:PORT]/PATH, HOST:PATH for ssh, or s3://BUCKET/KEY"
+    )]
     Scheme(String),
+    /// A malformed URL of an object.
+    #[error(
+        "invalid place {0}: write s3://BUCKET/KEY, gs://BUCKET/KEY, az://CONTAINER/KEY or https://HOST/PATH"
+    )]
+    ObjectUrl(String),
+    /// A malformed URL of a local file.
+    #[error("invalid place {0}: write file:///PATH")]
+    FileUrl(String),
+    /// An object store where a host is needed.
+    #[error("{0} is in an object store, which this command cannot use: copy it to a host first")]
+    ObjectStore(String),
     /// A host name that ssh would take for an option.
     #[error("{0} begins with -, as no host's name does: write ./{0} for a file here")]
     HostOption(String),
@@ -139,6 +152,9 @@ impl Coded for Fault {
         match self {
             Self::DaemonUrl(_)
             | Self::Scheme(_)
+            | Self::ObjectUrl(_)
+            | Self::FileUrl(_)
+            | Self::ObjectStore(_)
             | Self::HostOption(_)
             | Self::OtherHome(_)
             | Self::SchedulerUrl(_)

@@ -89,7 +89,7 @@ fn cat_to(
     for row in places?.chunk_by(Place::is_with) {
         let files = match &row[0] {
             Place::Here(_) => Ok(None),
-            place @ (Place::Ssh { .. } | Place::Daemon { .. }) => {
+            place @ (Place::Ssh { .. } | Place::Daemon { .. } | Place::Object { .. }) => {
                 connect(route, place, false).map(Some)
             }
         };

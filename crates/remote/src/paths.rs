@@ -100,6 +100,11 @@ pub fn monitor_history() -> PathBuf {
     }
 }
 
+/// Returns the directory of records of uploads to object stores that a later copy resumes.
+pub fn uploads() -> PathBuf {
+    xdg_folder("XDG_STATE_HOME", ".local/state", "/var/lib").join("uploads")
+}
+
 /// Returns the path of the statement for this user's key.
 pub fn statement() -> PathBuf {
     user_folder().join("statement")

@@ -1,17 +1,20 @@
 //! Places on the command line: local paths, and paths on other hosts.
 //!
-//! [`Place::parse`] reads three notations, as scp and rsync do where they have them:
+//! [`Place::parse`] reads five notations, as scp and rsync do where they have them:
 //!
 //! ```text
 //! results/a.h5              Here     a slash before the first colon, or no colon
 //! user@host:path            Ssh      [::1]:path for IPv6; relative to the home directory
 //! lh://host[:port]/path     Daemon   port 4810 by default; relative to the root of the client
+//! s3://bucket/key           Object   also gs and az; http and https for files of web servers
+//! file:///path              Here     with percent signs as in URLs
 //! ```
 //!
 //! [`Place::with_host`] writes them again for messages. Nothing here opens a file or resolves a
 //! name.
 
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use lighthaul_base::unsigned;
@@ -43,6 +46,15 @@ pub enum Place {
         /// Path below its root.
         path: Vec<u8>,
     },
+    /// An object or a prefix of keys in an object store, or a file of a web server.
+    Object {
+        /// Scheme of the URL: s3, gs, az, http or https.
+        scheme: String,
+        /// Bucket, container or web server.
+        bucket: String,
+        /// Key in the bucket, or the path on the server as it is in the URL.
+        path: Vec<u8>,
+    },
 }
 
 impl Place {
@@ -51,6 +63,17 @@ impl Place {
     pub fn parse(text: &str) -> Result<Self, Error> {
         if let Some(rest) = text.strip_prefix("lh://") {
             return Self::daemon(rest).ok_or_else(|| Fault::DaemonUrl(text.to_owned()).into());
+        }
+        if let Some(rest) = text.strip_prefix("file://") {
+            let path = rest.starts_with('/').then(|| percent_decoded(rest));
+            let path = path.ok_or_else(|| Fault::FileUrl(text.to_owned()))?;
+            return Ok(Self::Here(PathBuf::from(OsString::from_vec(path))));
+        }
+        if let Some((scheme, rest)) = text.split_once("://")
+            && SCHEMES.contains(&scheme)
+        {
+            return Self::object(scheme, rest)
+                .ok_or_else(|| Fault::ObjectUrl(text.to_owned()).into());
         }
         if let Some((scheme, _)) = text.split_once("://")
             && !scheme.is_empty()
@@ -99,11 +122,23 @@ impl Place {
         })
     }
 
+    fn object(scheme: &str, rest: &str) -> Option<Self> {
+        let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let begins =
+            bucket.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[');
+        let is_name = |letter: char| letter.is_ascii_alphanumeric() || "._-:[]$".contains(letter);
+        (begins && bucket.chars().all(is_name)).then(|| Self::Object {
+            scheme: scheme.to_owned(),
+            bucket: bucket.to_owned(),
+            path: path.as_bytes().to_vec(),
+        })
+    }
+
     /// Returns the path.
     pub fn path(&self) -> &[u8] {
         match self {
             Self::Here(path) => path.as_os_str().as_bytes(),
-            Self::Ssh { path, .. } | Self::Daemon { path, .. } => path,
+            Self::Ssh { path, .. } | Self::Daemon { path, .. } | Self::Object { path, .. } => path,
         }
     }
 
@@ -128,6 +163,7 @@ impl Place {
                 };
                 format!("lh://{host}{port}/{}", path.trim_start_matches('/'))
             }
+            Self::Object { scheme, bucket, .. } => format!("{scheme}://{bucket}/{path}"),
         }
     }
 
@@ -171,10 +207,41 @@ impl Place {
                     host: b, port: q, ..
                 },
             ) => a == b && p == q,
+            (
+                Self::Object {
+                    scheme, bucket: a, ..
+                },
+                Self::Object {
+                    scheme: other,
+                    bucket: b,
+                    ..
+                },
+            ) => a == b && scheme == other,
             _ => false,
         }
     }
 }
+
+/// Returns the octets of a part of a URL, in which percent signs begin two hexadecimal digits.
+pub fn percent_decoded(text: &str) -> Vec<u8> {
+    let mut octets = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let digits = after.first_chunk::<2>().filter(|_| *first == b'%');
+        let digits = digits.and_then(|digits| str::from_utf8(digits).ok());
+        let digits = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        let value = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        octets.push(value.unwrap_or(*first));
+        rest = match value {
+            Some(_) => &after[2..],
+            None => after,
+        };
+    }
+    octets
+}
+
+/// Schemes of object stores and web servers.
+const SCHEMES: [&str; 5] = ["s3", "gs", "az", "http", "https"];
 
 /// Returns the host and the path of `host:path`, or nothing for a local path (`colon` in `misc.c` of
 /// OpenSSH). A slash before the colon makes the path local. Brackets at the start, or after the
@@ -233,6 +300,11 @@ mod tests {
             port,
             path: path.into(),
         };
+        let object = |scheme: &str, bucket: &str, path: &str| Place::Object {
+            scheme: scheme.into(),
+            bucket: bucket.into(),
+            path: path.into(),
+        };
         for (text, place) in [
             ("a", Place::Here("a".into())),
             ("./a:b", Place::Here("./a:b".into())),
@@ -260,6 +332,12 @@ mod tests {
             ("lh://h:99/", daemon("h", 99, "/")),
             ("lh://[::1]:99/p", daemon("::1", 99, "/p")),
             ("lh://[::1]/p", daemon("::1", PORT, "/p")),
+            ("s3://b", object("s3", "b", "")),
+            ("s3://b/", object("s3", "b", "")),
+            ("s3://b.c-d//a/../", object("s3", "b.c-d", "/a/../")),
+            ("http://h:80/x?y=z", object("http", "h:80", "x?y=z")),
+            ("https://[::1]:9/x", object("https", "[::1]:9", "x")),
+            ("file:///a%20b%2", Place::Here("/a b%2".into())),
         ] {
             assert_eq!(Place::parse(text), Ok(place), "{text}");
         }
@@ -277,7 +355,13 @@ mod tests {
             "-oProxyCommand=x:/y",
             "h:~other/x",
             "[-x]:y",
-            "https://h/p",
+            "ftp://h/p",
+            "s3://",
+            "s3:///key",
+            "s3://../key",
+            "s3://b?c/key",
+            "https://user:word@h/p",
+            "file://host/p",
             "LH://h/p",
         ] {
             assert_eq!(

@@ -167,6 +167,7 @@ fn lost(started: &mut Started, error: Error) -> Failed {
 fn attempt(via: &Route, place: &Place) -> Result<Reached, Failed> {
     match place {
         Place::Here(_) => Err(Fault::NotRemote.into()),
+        Place::Object { .. } => Err(Fault::ObjectStore(place.with_host("")).into()),
         Place::Daemon { host, port, .. } => {
             let session = dial(&via.daemon, via.gateway.as_ref(), host, *port)?;
             Ok(Reached::directly(session, None))

@@ -212,7 +212,7 @@ const FLOORS: [(u8, &[&str]); 14] = [
     (6, &["send", "receive", "scheduler", "lab", "powercut"]),
     (7, &["booking-figures", "daemon"]),
     (8, &["remote", "bench"]),
-    (9, &["service", "mount"]),
+    (9, &["service", "mount", "objects"]),
     (10, &["lighthaul"]),
     (11, &["grammar", "python"]),
     (12, &["cli"]),

@@ -127,11 +127,17 @@ fn version_is_printed_as_text_and_json() {
         let line = outcome.out[0].strip_prefix(&format!("lighthaul {version}"));
         let details = line.unwrap_or_else(|| panic!("{outcome:?}"));
         // builds for tests have no commit
-        let test = match (cfg!(feature = "mount"), cfg!(feature = "otel")) {
-            (true, true) => " (features mount otel)",
-            (true, false) => " (features mount)",
-            (false, true) => " (features otel)",
-            (false, false) => "",
+        let features = [
+            (cfg!(feature = "mount"), " mount"),
+            (cfg!(feature = "objects"), " objects"),
+            (cfg!(feature = "otel"), " otel"),
+        ];
+        let built = features.into_iter().filter(|(is_on, _)| *is_on);
+        let names: String = built.map(|(_, name)| name).collect();
+        let test = if names.is_empty() {
+            names
+        } else {
+            format!(" (features{names})")
         };
         let is_release = details.starts_with(" (commit ") && details.ends_with(')');
         assert!(details == test || is_release, "{details}");

@@ -52,6 +52,7 @@ pages! {
     paths "docs/src/paths.md"
     streams "docs/src/streams.md"
     remote_files "docs/src/remote-files.md"
+    object_stores "docs/src/object-stores.md"
     library_page "docs/src/library.md"
     python "docs/src/python.md"
     daemon "docs/src/daemon.md"

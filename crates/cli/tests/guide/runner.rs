@@ -33,6 +33,10 @@ pub(crate) fn follow(path: &str) {
     {
         return;
     }
+    let has_stores = blocks.iter().any(|block| block.text.contains("s3://"));
+    if has_stores && lacks(path, stores()) {
+        return;
+    }
     if blocks.iter().any(|block| block.text.contains(" wrap ")) {
         library::build(Path::new(PROGRAM));
     }
@@ -50,6 +54,9 @@ pub(crate) fn follow(path: &str) {
             return;
         }
     }
+    if has_stores {
+        symlink(s3_server(), scratch.0.join("bin/versitygw")).unwrap();
+    }
     let _turn = Turn::beside_others();
     let lab = Lab::start(&Description::parse(HOSTS).unwrap()).unwrap();
     let mut hosts = BTreeMap::new();
@@ -66,6 +73,21 @@ pub(crate) fn follow(path: &str) {
             panic!("{path}:{line}, on {host}: {why}\n{logs}");
         }
     }
+}
+
+/// Returns the S3 server that `make setup` builds.
+fn s3_server() -> PathBuf {
+    let target = Path::new(PROGRAM).ancestors().nth(2).unwrap();
+    target.join("tools/versitygw")
+}
+
+/// Fails if the program has no object stores, or if there is no server of them.
+fn stores() -> Result<(), String> {
+    if !cfg!(feature = "objects") {
+        return Err("needs the feature objects".to_owned());
+    }
+    let missing = || format!("needs {}: run make setup", s3_server().display());
+    s3_server().exists().then_some(()).ok_or_else(missing)
 }
 
 fn host_named<'a>(hosts: &'a mut BTreeMap<&str, Host>, name: &str) -> &'a mut Host {

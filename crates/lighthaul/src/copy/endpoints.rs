@@ -51,7 +51,7 @@ impl Endpoints {
 fn host(place: &Place) -> String {
     match place {
         Place::Here(_) => String::new(),
-        Place::Daemon { host, .. } => host.clone(),
+        Place::Daemon { host, .. } | Place::Object { bucket: host, .. } => host.clone(),
         Place::Ssh { host, .. } => host.rsplit('@').next().unwrap_or_default().to_owned(),
     }
 }
@@ -61,7 +61,9 @@ impl Endpoints {
     pub(super) fn flow(&self, interface: &str) -> Result<FlowAt, Error> {
         let address = match &self.target {
             Place::Here(_) => own_address(address(&self.source)?)?,
-            target @ (Place::Ssh { .. } | Place::Daemon { .. }) => address(target)?,
+            target @ (Place::Ssh { .. } | Place::Daemon { .. } | Place::Object { .. }) => {
+                address(target)?
+            }
         };
         flow_to(address, interface)
     }

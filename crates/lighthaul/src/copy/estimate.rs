@@ -61,7 +61,7 @@ impl Estimate {
         }
         let walked = match &job.request.target {
             Place::Ssh { .. } => here(job)?,
-            Place::Here(_) | Place::Daemon { .. } => None,
+            Place::Here(_) | Place::Daemon { .. } | Place::Object { .. } => None,
         };
         match walked {
             Some(bytes) => Ok(found((bytes, REACH, 0))),
@@ -103,7 +103,7 @@ impl Estimate {
 pub(super) fn here(job: &Job) -> Result<Option<u64>, Error> {
     let here = |place: &Place| match place {
         Place::Here(path) => Some(path.clone()),
-        Place::Ssh { .. } | Place::Daemon { .. } => None,
+        Place::Ssh { .. } | Place::Daemon { .. } | Place::Object { .. } => None,
     };
     let paths: Option<Vec<PathBuf>> = job.request.sources.iter().map(here).collect();
     let paths = paths.filter(|_| job.request.list.is_none());

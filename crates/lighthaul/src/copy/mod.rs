@@ -4,7 +4,7 @@
 //! - `transfer`: one attempt; `retry`: further attempts after network failures; `attempts`: the sum of all
 //! - `circuit`: copies on a reserved circuit; `lightpath`: on a path across domains; `vector`: at the rates of both
 //! - `endpoints`: both hosts of a booking; `estimate`: the bytes that a copy will send
-//! - `third_party`: copies between two other hosts; `gateway`: copies through a gateway
+//! - `third_party`: copies between two other hosts; `gateway`: copies through a gateway; `objects`: with object stores
 
 pub(crate) mod job;
 pub(crate) mod reporter;
@@ -16,6 +16,7 @@ mod endpoints;
 mod estimate;
 mod gateway;
 mod lightpath;
+mod objects;
 mod retry;
 mod third_party;
 mod transfer;

@@ -5,11 +5,14 @@ use lighthaul_session::error::Error;
 
 use crate::copy::job::Job;
 use crate::copy::reporter::Reporter;
-use crate::copy::{circuit, gateway, lightpath, retry};
+use crate::copy::{circuit, gateway, lightpath, objects, retry};
 use crate::request::Network;
 
 /// Makes the copy, on a circuit or path of its own if it books one. A dry run books nothing.
 pub(crate) fn run(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Error> {
+    if objects::is_used(&job.request) {
+        return objects::run(job, reporter);
+    }
     gateway::check(&job.request, &job.settings)?;
     let booking = job.request.booking.as_ref();
     match booking.filter(|_| job.request.options.dry_run.is_none()) {

@@ -80,5 +80,6 @@ fn name(place: &Place) -> String {
         Place::Ssh { host, .. } => host.clone(),
         Place::Daemon { host, port, .. } if *port == PORT => host.clone(),
         Place::Daemon { host, port, .. } => format!("{host}:{port}"),
+        Place::Object { bucket, .. } => bucket.clone(),
     }
 }

@@ -1,0 +1,267 @@
+//! Stores and networks that fail: errors, resets, changed objects, answers that make no sense.
+
+use std::fs;
+
+use crate::proxy::{Fault, Proxy, replaced};
+use crate::running::{Outcome, Running};
+use crate::scratch::names;
+use crate::server::Server;
+
+const LARGE: u64 = (20 << 20) + 5;
+
+/// A server with a large object `large`, which is also a file.
+fn with_large(name: &str) -> Option<Server> {
+    let server = Server::start(name)?;
+    server.scratch.file("large", LARGE);
+    server.copy(&["large", "s3://data/"]);
+    Some(server)
+}
+
+fn run(server: &Server, proxy: &Proxy, args: &[&str]) -> Outcome {
+    Running::start(server.command_at(&proxy.address, args)).finish()
+}
+
+fn is_equal(server: &Server, one: &str, other: &str) -> bool {
+    let read = |path: &str| fs::read(server.scratch.at(path)).unwrap();
+    read(one) == read(other)
+}
+
+/// Asserts that nothing has the name `x`, and that no temporary file is left.
+fn assert_nothing(server: &Server) {
+    let found = names(&server.scratch.at(""));
+    assert!(
+        !found
+            .iter()
+            .any(|name| name == "x" || name.contains(".lighthaul")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn passing_errors_and_resets_are_retried() {
+    let Some(server) = with_large("retries") else {
+        return;
+    };
+    let proxy = Proxy::start(&server.address, |head, nth| match nth {
+        0 if head.contains("bytes=0-") => {
+            Fault::Answer(500, "<Error><Code>InternalError</Code></Error>".to_owned())
+        }
+        1 if head.contains("bytes=8388608-") => {
+            Fault::Answer(503, "<Error><Code>SlowDown</Code></Error>".to_owned())
+        }
+        2 if head.contains("GET ") => Fault::Reset(100_000),
+        0 if head.contains("partNumber=2") => {
+            Fault::Answer(503, "<Error><Code>SlowDown</Code></Error>".to_owned())
+        }
+        0 if head.contains("partNumber=1") => Fault::Reset(10),
+        0 if head.starts_with("PUT /data/small") => Fault::Reset(0),
+        _ => Fault::Pass,
+    });
+    run(&server, &proxy, &["cp", "s3://data/large", "x"]).assert_succeeded();
+    assert!(is_equal(&server, "large", "x"));
+    server.write("small", "small");
+    run(&server, &proxy, &["cp", "large", "small", "s3://data/up/"]).assert_succeeded();
+    run(&server, &proxy, &["cp", "large", "small", "s3://data/"]).assert_succeeded();
+    server.copy(&["s3://data/up/", "back"]);
+    assert!(is_equal(&server, "large", "back/large") && server.read("back/small") == "small");
+    assert!(proxy.count("partNumber=2") >= 2 && proxy.count("partNumber=1&") >= 2);
+}
+
+#[test]
+fn store_that_stays_busy_or_silent_ends_the_copy() {
+    let Some(server) = with_large("busy") else {
+        return;
+    };
+    let busy = Proxy::start(&server.address, |_, _| {
+        Fault::Answer(503, "<Error><Code>SlowDown</Code></Error>".to_owned())
+    });
+    let outcome = run(
+        &server,
+        &busy,
+        &["cp", "--retries", "2", "s3://data/large", "x"],
+    );
+    outcome.assert_failed(10, "503 SlowDown");
+    assert_eq!(busy.count("HEAD "), 3);
+    let silent = Proxy::start(&server.address, |_, _| Fault::Hang);
+    let args = [
+        "cp",
+        "--retries",
+        "1",
+        "--stall-timeout",
+        "1s",
+        "s3://data/large",
+        "x",
+    ];
+    run(&server, &silent, &args).assert_failed(10, "no answer within 1 s");
+    run(
+        &server,
+        &silent,
+        &[
+            "cp",
+            "--retries",
+            "0",
+            "--stall-timeout",
+            "1s",
+            "large",
+            "s3://data/y",
+        ],
+    )
+    .assert_failed(10, "no answer within 1 s");
+    assert_nothing(&server);
+}
+
+#[test]
+fn object_that_changes_is_never_mixed() {
+    let Some(server) = with_large("changed") else {
+        return;
+    };
+    // the ranges come with another ETag than the attributes
+    let proxy = Proxy::start(&server.address, |head, _| {
+        if head.starts_with("HEAD /data/large") {
+            return Fault::Change(|answer| {
+                let at = answer
+                    .windows(7)
+                    .position(|part| part.eq_ignore_ascii_case(b"etag: \""))
+                    .unwrap();
+                let mut answer = answer;
+                answer[at + 7] ^= 1;
+                answer
+            });
+        }
+        Fault::Pass
+    });
+    let outcome = run(&server, &proxy, &["cp", "s3://data/large", "x"]);
+    outcome.assert_failed(24, "changed meanwhile");
+    assert!(!server.scratch.at("x").exists());
+}
+
+#[test]
+fn answers_with_other_bytes_are_not_published() {
+    let Some(server) = with_large("other-bytes") else {
+        return;
+    };
+    // another range than was asked for
+    let ranges = Proxy::start(&server.address, |head, _| {
+        if head.contains("bytes=8388608-16777215") {
+            return Fault::Change(|answer| {
+                replaced(answer, "bytes 8388608-16777215/", "bytes 8388609-16777216/")
+            });
+        }
+        Fault::Pass
+    });
+    run(&server, &ranges, &["cp", "s3://data/large", "x"])
+        .assert_failed(2, "sends the range bytes 8388609");
+    fs::remove_dir_all(server.scratch.at("store/data/.sgwtmp")).ok();
+    for path in names(&server.scratch.at("")) {
+        if path.starts_with(".lighthaul") {
+            fs::remove_file(server.scratch.at(&path)).unwrap();
+        }
+    }
+    // a flipped bit
+    let flipped = Proxy::start(&server.address, |head, _| {
+        if head.contains("bytes=0-") {
+            return Fault::Change(|mut answer| {
+                let last = answer.len() - 1;
+                answer[last] ^= 1;
+                answer
+            });
+        }
+        Fault::Pass
+    });
+    run(&server, &flipped, &["cp", "s3://data/large", "x"])
+        .assert_failed(12, "differ from the checksum");
+    assert_nothing(&server);
+    // a length that the list does not have
+    server.write("small", "12345");
+    server.copy(&["small", "s3://data/p/"]);
+    let lying = Proxy::start(&server.address, |head, _| {
+        if head.contains("list-type=2") {
+            return Fault::Change(|answer| replaced(answer, "<Size>5<", "<Size>4<"));
+        }
+        Fault::Pass
+    });
+    let outcome = run(&server, &lying, &["cp", "s3://data/p", "d"]);
+    outcome.assert_failed(2, "more than the 4 bytes");
+    assert!(
+        names(&server.scratch.at("d")).is_empty() || names(&server.scratch.at("d/p")).is_empty()
+    );
+}
+
+#[test]
+fn list_without_an_end_is_refused() {
+    let Some(server) = with_large("endless") else {
+        return;
+    };
+    let proxy = Proxy::start(&server.address, |head, _| {
+        if head.contains("list-type=2") {
+            return Fault::Answer(
+                200,
+                "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>again</NextContinuationToken>\
+                 <Contents><Key>a</Key><Size>1</Size></Contents></ListBucketResult>"
+                    .to_owned(),
+            );
+        }
+        Fault::Pass
+    });
+    for args in [
+        &["cp", "s3://data/", "d"][..],
+        &["cp", "-T", "home", "s3://data/"],
+        &["rm", "-r", "s3://data/"],
+        &["du", "s3://data/"],
+    ] {
+        let outcome = run(&server, &proxy, args);
+        assert_ne!(outcome.code, Some(0));
+        assert!(outcome.said("without an end"), "{args:?}: {outcome:?}");
+    }
+    let broken = Proxy::start(&server.address, |head, _| {
+        if head.contains("list-type=2") {
+            return Fault::Answer(200, "<html>welcome</html>".to_owned());
+        }
+        Fault::Pass
+    });
+    run(&server, &broken, &["cp", "s3://data/", "d"]).assert_failed(2, "is it an S3 server?");
+}
+
+#[test]
+fn bucket_that_vanishes_fails_the_rest() {
+    let Some(server) = with_large("vanish") else {
+        return;
+    };
+    for name in ["a", "b", "c"] {
+        server.write(&format!("t/{name}"), name);
+    }
+    server.copy(&["t/", "s3://data/t/"]);
+    let gone = || Fault::Answer(404, "<Error><Code>NoSuchBucket</Code></Error>".to_owned());
+    let proxy = Proxy::start(&server.address, move |head, _| match head {
+        head if head.contains("GET /data/t/a") || head.contains("list-type=2") => Fault::Pass,
+        head if head.contains("/data/t/") => gone(),
+        _ => Fault::Pass,
+    });
+    let outcome = run(&server, &proxy, &["cp", "s3://data/t/", "d"]);
+    assert_eq!(outcome.code, Some(23), "{outcome:?}");
+    assert_eq!(names(&server.scratch.at("d")), ["a"]);
+}
+
+#[test]
+fn full_disk_is_reported_and_leaves_no_file() {
+    if lighthaul_testkit::lacks_root("full disk") {
+        return;
+    }
+    let Some(server) = with_large("full") else {
+        return;
+    };
+    let small = server.scratch.folder("small");
+    let mount = |args: &[&str]| {
+        let status = std::process::Command::new(args[0])
+            .args(&args[1..])
+            .arg(&small)
+            .status();
+        assert!(status.unwrap().success());
+    };
+    mount(&["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs"]);
+    let outcome = server.run(&["cp", "s3://data/large", "small/x"]);
+    let left = small.join("x").exists();
+    mount(&["umount"]);
+    outcome.assert_failed(11, "the disk is full");
+    assert!(!left);
+}

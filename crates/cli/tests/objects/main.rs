@@ -1,0 +1,20 @@
+//! Object stores: copies with a real S3 server, through a proxy that injects faults.
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
+
+mod copies;
+mod credentials;
+mod faults;
+mod keys;
+mod options;
+mod places;
+mod proxy;
+mod resume;
+#[expect(dead_code, reason = "tests of copies use the rest")]
+#[path = "../cp/running.rs"]
+mod running;
+#[expect(dead_code, reason = "tests of copies use the rest")]
+#[path = "../cp/scratch.rs"]
+mod scratch;
+mod server;
+mod web;
