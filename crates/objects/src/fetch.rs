@@ -40,6 +40,9 @@ pub(crate) async fn run(
             return Err(error);
         }
     };
+    if attributes.crc.is_none() {
+        report.unproven(&item.bucket.name);
+    }
     let (shared, path, name) = (shared.clone(), item.path.clone(), item.name.clone());
     blocking(move || {
         let (size, place) = (attributes.size, shared.landing.place(&path));
@@ -106,28 +109,7 @@ async fn ranges(shared: &Shared, item: &Item) -> Result<(Partial, Attributes), E
         })?
     };
     let size = known.size;
-    let subject = format!(
-        "lighthaul-object 1 {size} {PART} {} {} {}",
-        known.etag.as_deref().unwrap_or("-"),
-        known.modified.text(),
-        item.bucket.url(&item.key)
-    );
-    let (own, path) = (shared.clone(), item.path.clone());
-    let opened = blocking(move || {
-        let mut partial = open(&own, &path, Some(&subject))?;
-        let failed =
-            |error: io::Error| Error::file(FileAction::Write, &own.landing.place(&path), &error);
-        partial.allocate(size).map_err(failed)?;
-        let held = std::mem::take(&mut partial.held);
-        for (number, crc) in held {
-            let range = range(number, size);
-            if range.0 < range.1 && partial.has(range, crc).map_err(failed)? {
-                partial.held.insert(number, crc);
-            }
-        }
-        Ok(partial)
-    });
-    let mut partial = opened.await?;
+    let mut partial = opened(shared, item, &known).await?;
     let mut sums = std::mem::take(&mut partial.held);
     let partial = Arc::new(partial);
     let mut tasks: JoinSet<Result<(u64, u64), Error>> = JoinSet::new();
@@ -170,6 +152,33 @@ async fn ranges(shared: &Shared, item: &Item) -> Result<(Partial, Attributes), E
         return Err(differs(item));
     }
     Ok((partial, known))
+}
+
+/// Opens the temporary file of a large object. Ranges that it holds are those that an earlier run has written.
+async fn opened(shared: &Shared, item: &Item, known: &Attributes) -> Result<Partial, Error> {
+    let size = known.size;
+    let subject = format!(
+        "lighthaul-object 1 {size} {PART} {} {} {}",
+        known.etag.as_deref().unwrap_or("-"),
+        known.modified.text(),
+        item.bucket.url(&item.key)
+    );
+    let (own, path) = (shared.clone(), item.path.clone());
+    blocking(move || {
+        let mut partial = open(&own, &path, Some(&subject))?;
+        let failed =
+            |error: io::Error| Error::file(FileAction::Write, &own.landing.place(&path), &error);
+        partial.allocate(size).map_err(failed)?;
+        let held = std::mem::take(&mut partial.held);
+        for (number, crc) in held {
+            let range = range(number, size);
+            if range.0 < range.1 && partial.has(range, crc).map_err(failed)? {
+                partial.held.insert(number, crc);
+            }
+        }
+        Ok(partial)
+    })
+    .await
 }
 
 /// One range of a large object.

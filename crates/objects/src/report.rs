@@ -32,6 +32,8 @@ pub(crate) struct Report {
     pub(crate) failures: Mutex<Vec<Failed>>,
     /// Failures that the list has no room for.
     more: AtomicU64,
+    /// Objects without a checksum.
+    unproven: AtomicU64,
 }
 
 impl Report {
@@ -49,6 +51,7 @@ impl Report {
             unchanged: AtomicU64::new(0),
             failures: Mutex::new(Vec::new()),
             more: AtomicU64::new(0),
+            unproven: AtomicU64::new(0),
         }
     }
 
@@ -59,6 +62,15 @@ impl Report {
 
     pub(crate) fn warn(&self, text: impl Into<String>) {
         self.tell(CopyEvent::Warning(text.into()));
+    }
+
+    /// Warns once that a store does not tell the checksums of all objects.
+    pub(crate) fn unproven(&self, name: &str) {
+        if self.unproven.fetch_add(1, Relaxed) == 0 {
+            self.warn(format!(
+                "{name} does not tell the checksums of all objects; of those, only lengths are compared"
+            ));
+        }
     }
 
     /// Counts bytes that will move.

@@ -1,6 +1,7 @@
 //! A copy from its start to its summary: checks, a runtime for its requests, and events on the thread of the caller.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -46,14 +47,20 @@ pub(crate) fn run(copy: ObjectCopy<'_>, watcher: Watcher<'_>) -> Result<Summary,
     let runtime = runtime()?;
     watcher(CopyEvent::Started(start(&copy)));
     let work = Arc::clone(&job);
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&has_ended);
     let task = runtime.spawn(async move {
-        match way {
+        let result = match way {
             Way::Up => upload::run(&work).await,
             Way::Down => download::run(&work).await,
             Way::Between => relay::run(&work).await,
-        }
+        };
+        ends.store(true, Ordering::Release);
+        // wakes the thread of the caller
+        work.report.tell(CopyEvent::Moving(work.report.progress()));
+        result
     });
-    while !task.is_finished() {
+    while !has_ended.load(Ordering::Acquire) && !task.is_finished() {
         match incoming.recv_timeout(LOOK) {
             Ok(event) => watcher(event),
             Err(RecvTimeoutError::Timeout) => {}
@@ -148,7 +155,11 @@ fn check(options: &Options) -> Result<(), Error> {
         (options.partial_dir.is_some(), "--partial-dir"),
         (options.verify_disk, "--verify=disk"),
         (!options.hash.is_empty(), "--hash"),
-        (!options.protocol.is_empty(), "--protocol"),
+        // the count before a deletion is a dry run, whose protocol is set
+        (
+            !options.protocol.is_empty() && options.dry_run.is_none(),
+            "--protocol",
+        ),
         (options.streams > 0, "--streams"),
         (!options.trc.is_empty(), "--trc"),
         (options.dedicated, "--dedicated"),

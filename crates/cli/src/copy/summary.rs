@@ -27,6 +27,8 @@ pub(crate) enum Proof {
     All,
     /// Sent files are equal; the others have the same size and time.
     Moved,
+    /// Sent files have the length of their sources; the store compares no digests.
+    Lengths,
     /// No comparison.
     None,
     /// Dry run.
@@ -77,6 +79,7 @@ pub(super) fn sentence(summary: &Summary, proof: Proof, (removed, plan): (u64, &
         }
         Proof::DryRun => plan::sentence(plan),
         Proof::None => "NOT verified (--verify=none)".to_owned(),
+        Proof::Lengths => "only lengths compared".to_owned(),
         _ if !summary.failures.is_empty() => format!("{failed} failed, the rest is verified"),
         Proof::Moved if total == 0 => String::new(),
         Proof::Moved if summary.unchanged > 0 => "sent data verified".to_owned(),

@@ -80,7 +80,7 @@ fn store_that_stays_busy_or_silent_ends_the_copy() {
         &busy,
         &["cp", "--retries", "2", "s3://data/large", "x"],
     );
-    outcome.assert_failed(10, "503 SlowDown");
+    outcome.assert_failed(10, "answers 503");
     assert_eq!(busy.count("HEAD "), 3);
     let silent = Proxy::start(&server.address, |_, _| Fault::Hang);
     let args = [

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
+mod clouds;
 mod copies;
 mod credentials;
 mod faults;

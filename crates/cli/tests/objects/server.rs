@@ -25,7 +25,7 @@ pub(crate) const KEYS: [&str; 2] = ["tester", "secret-of-tester"];
 impl Server {
     /// Starts a server for the test `name`, or skips the test if there is none.
     pub(crate) fn start(name: &str) -> Option<Self> {
-        let program = program();
+        let program = tool("versitygw");
         let missing = || format!("needs {}: run make setup", program.display());
         if lacks(name, program.exists().then_some(()).ok_or_else(missing)) {
             return None;
@@ -118,17 +118,14 @@ impl Server {
     }
 }
 
-/// Returns the server that `make setup` builds.
-fn program() -> PathBuf {
-    let target = Path::new(env!("CARGO_BIN_EXE_lighthaul"))
-        .ancestors()
-        .nth(2)
-        .unwrap();
-    target.join("tools/versitygw")
+/// Returns the path of a program that `make setup` builds.
+pub(crate) fn tool(name: &str) -> PathBuf {
+    let target = Path::new(env!("CARGO_BIN_EXE_lighthaul")).ancestors().nth(2).unwrap();
+    target.join("tools").join(name)
 }
 
 /// Returns an address of this host with a port that is free now.
-fn free_address() -> String {
+pub(crate) fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()
 }
