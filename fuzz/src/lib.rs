@@ -11,6 +11,7 @@ pub mod gateway;
 pub mod io;
 pub mod lab;
 pub mod nsi;
+pub mod objects;
 pub mod pair;
 pub mod rbudp;
 pub mod remote;

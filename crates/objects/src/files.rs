@@ -12,7 +12,7 @@ pub fn execute(
     take: &mut dyn FnMut(FileReply) -> Result<(), Error>,
 ) -> Result<(), Error> {
     #[cfg(feature = "stores")]
-    return crate::requests::execute(place, request, take);
+    return crate::stores::requests::execute(place, request, take);
     #[cfg(not(feature = "stores"))]
     {
         let _ = (request, take);

@@ -66,6 +66,9 @@ fn object_and_prefix_with_one_name_collide_and_are_reported() {
     server.write("t/a", "12345");
     server.copy(&["t/", "s3://data/"]);
     let proxy = Proxy::start(&server.address, |head, _| {
+        if head.starts_with("GET /data/a/b") {
+            return Fault::Answer(200, "12345".to_owned());
+        }
         if !head.contains("list-type=2") {
             return Fault::Pass;
         }

@@ -14,7 +14,6 @@ mod resume;
 #[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/running.rs"]
 mod running;
-#[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/scratch.rs"]
 mod scratch;
 mod server;

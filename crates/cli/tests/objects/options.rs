@@ -19,7 +19,7 @@ fn rules_and_sizes_select_files_in_both_directions() {
     three(&server);
     server.copy(&["--exclude", "*.log", "t/", "s3://data/x/"]);
     server.copy(&["t/", "s3://data/y/"]);
-    server.copy(&["--max-size", "5", "t/", "s3://data/z/"]);
+    server.copy(&["--max-size", "5B", "t/", "s3://data/z/"]);
     assert_eq!(
         server.keys(),
         [

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
 
-/// What happens to a request.
+/// Fate of a request.
 pub(crate) enum Fault {
     /// The server answers.
     Pass,
     /// The proxy answers with this status and body.
     Answer(u16, String),
-    /// The connection is reset after so many bytes of the answer.
+    /// The connection is reset after this number of bytes of the answer.
     Reset(usize),
     /// The answer is changed.
     Change(fn(Vec<u8>) -> Vec<u8>),

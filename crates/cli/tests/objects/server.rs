@@ -120,7 +120,10 @@ impl Server {
 
 /// Returns the path of a program that `make setup` builds.
 pub(crate) fn tool(name: &str) -> PathBuf {
-    let target = Path::new(env!("CARGO_BIN_EXE_lighthaul")).ancestors().nth(2).unwrap();
+    let target = Path::new(env!("CARGO_BIN_EXE_lighthaul"))
+        .ancestors()
+        .nth(2)
+        .unwrap();
     target.join("tools").join(name)
 }
 

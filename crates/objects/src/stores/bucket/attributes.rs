@@ -1,0 +1,130 @@
+//! Attributes of objects, as stores tell them.
+
+/// Time since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stamp {
+    pub(crate) seconds: i64,
+    pub(crate) nanos: u32,
+}
+
+/// Object in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) key: String,
+    pub(crate) size: u64,
+    /// Time at which the store took the object.
+    pub(crate) modified: Stamp,
+    pub(crate) etag: Option<String>,
+}
+
+/// Attributes of one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attributes {
+    pub(crate) size: u64,
+    /// Time at which the store took the object.
+    pub(crate) modified: Stamp,
+    pub(crate) etag: Option<String>,
+    /// Modification time of the file that was uploaded, in the metadata `mtime` as rclone writes it.
+    pub(crate) stamp: Option<Stamp>,
+    /// CRC-64/NVME of the whole object, if the store knows it.
+    pub(crate) crc: Option<u64>,
+}
+
+/// Part of a list.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) objects: Vec<Listed>,
+    /// Common prefixes, if the list ends at slashes.
+    pub(crate) folders: Vec<String>,
+    /// Token of the next page.
+    pub(crate) next: Option<String>,
+}
+
+/// Bytes of an object.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) attributes: Attributes,
+}
+
+/// Condition under which an object is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// None.
+    #[default]
+    Always,
+    /// There is no such object.
+    Absent,
+    /// The object is still the one with this `ETag`.
+    Unchanged(String),
+}
+
+/// Part of an upload that the store has.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldPart {
+    pub(crate) number: u32,
+    pub(crate) size: u64,
+    pub(crate) etag: String,
+    pub(crate) crc: Option<u64>,
+}
+
+impl Stamp {
+    pub(crate) const fn of(seconds: i64, nanos: i32) -> Self {
+        Self {
+            seconds,
+            nanos: nanos.unsigned_abs(),
+        }
+    }
+
+    /// Reads seconds, with a fraction if there is one.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+        if !fraction.bytes().all(|octet| octet.is_ascii_digit()) {
+            return None;
+        }
+        let digits = &fraction[..fraction.len().min(9)];
+        let nanos = format!("{digits:0<9}").parse().ok()?;
+        Some(Self {
+            seconds: seconds.parse().ok()?,
+            nanos,
+        })
+    }
+
+    /// Returns it as [`Self::parse`] reads it.
+    pub(crate) fn text(self) -> String {
+        format!("{}.{:09}", self.seconds, self.nanos)
+    }
+}
+
+impl Attributes {
+    /// Returns the modification time that a file with this content gets.
+    pub(crate) fn time(&self) -> Stamp {
+        self.stamp.unwrap_or(self.modified)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_other_programs_write_them() {
+        let stamp = |seconds, nanos| Some(Stamp { seconds, nanos });
+        for (text, time) in [
+            ("1700000000", stamp(1_700_000_000, 0)),
+            ("1700000000.5", stamp(1_700_000_000, 500_000_000)),
+            ("-3.000000001", stamp(-3, 1)),
+            ("1.0000000019", stamp(1, 1)),
+            ("", None),
+            ("x.5", None),
+            ("1.é", None),
+        ] {
+            assert_eq!(Stamp::parse(text), time, "{text}");
+        }
+        let time = Stamp {
+            seconds: 7,
+            nanos: 9,
+        };
+        assert_eq!(Stamp::parse(&time.text()), Some(time));
+    }
+}

@@ -1,0 +1,239 @@
+//! Requests over HTTP with retries, and with limits on time and on the size of answers.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use http::{HeaderMap, Method, StatusCode};
+use lighthaul_session::error::Error;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpRequest, HttpRequestBody, HttpResponseBody, ReqwestConnector,
+};
+use object_store::{Certificate, ClientOptions};
+use tokio::time::{sleep, timeout};
+
+use crate::stores::bucket::call_error::{CallError, Reason};
+use crate::stores::environment;
+
+/// Client of one server.
+#[derive(Debug)]
+pub(crate) struct Client {
+    http: HttpClient,
+    patience: Patience,
+}
+
+/// Number of retries, and time without progress after which a request has failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) retries: u32,
+    pub(crate) stall: Duration,
+}
+
+/// Request before it is signed.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) url: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// Maximum number of bytes of the answer.
+    pub(crate) limit: u64,
+}
+
+/// Answer to a request that has succeeded.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Bytes of a body as they come.
+pub(crate) type Chunks = BoxStream<'static, Result<Bytes, CallError>>;
+
+impl Client {
+    pub(crate) fn new(patience: Patience) -> Result<Self, Error> {
+        // reqwest uses the provider of the process
+        rustls::crypto::ring::default_provider()
+            .install_default()
+            .ok();
+        let options = patience.options();
+        let http = ReqwestConnector::default().connect(&options);
+        let failed = |error| CallError::of_store(&error).during("cannot use HTTP");
+        Ok(Self {
+            http: http.map_err(failed)?,
+            patience,
+        })
+    }
+
+    /// Returns the pauses between attempts.
+    pub(crate) fn pauses(&self) -> impl Iterator<Item = Duration> + Send + use<> {
+        let retries = self.patience.retries.min(RETRIES_MAX);
+        (0..retries).map(|nth| (PAUSE * 2_u32.pow(nth)).min(PAUSE_MAX))
+    }
+
+    /// Sends a request once. Returns the head of the answer, and its body as it comes. Answers without success are passed
+    /// to `failure`.
+    pub(crate) async fn open(
+        &self,
+        request: HttpRequest,
+        failure: impl Fn(StatusCode, &HeaderMap, &str) -> CallError + Send,
+    ) -> Result<(StatusCode, HeaderMap, Chunks), CallError> {
+        // a slow path takes long for the body of a request
+        let bytes = request.body().content_length() as u64;
+        let patience = self.patience.stall + Duration::from_secs(bytes / SLOWEST);
+        let answered = timeout(patience, self.http.execute(request)).await;
+        let answered = answered.map_err(|_| self.silent())?;
+        let answered = answered.map_err(|error| CallError::of_network(&error))?;
+        let (head, body) = answered.into_parts();
+        let mut chunks = chunks(body);
+        if head.status.is_success() {
+            return Ok((head.status, head.headers, chunks));
+        }
+        let body = self
+            .collect(&mut chunks, (0, TEXT_MAX))
+            .await
+            .unwrap_or_default();
+        let text = String::from_utf8_lossy(&body);
+        Err(failure(head.status, &head.headers, &text))
+    }
+
+    /// Sends a request once, and takes an answer of at most `limit` bytes.
+    pub(crate) async fn send(
+        &self,
+        request: HttpRequest,
+        limit: u64,
+        failure: impl Fn(StatusCode, &HeaderMap, &str) -> CallError + Send,
+    ) -> Result<Answer, CallError> {
+        let (status, headers, mut chunks) = self.open(request, failure).await?;
+        let body = self
+            .collect(&mut chunks, (expected(&headers), limit))
+            .await?;
+        Ok(Answer {
+            status,
+            headers,
+            body,
+        })
+    }
+
+    /// Takes the rest of a body, which has about `expected` bytes, and not more than `limit`.
+    async fn collect(
+        &self,
+        chunks: &mut Chunks,
+        (expected, limit): (u64, u64),
+    ) -> Result<Vec<u8>, CallError> {
+        let room = usize::try_from(expected.min(limit)).unwrap_or(0);
+        let mut body = Vec::with_capacity(room);
+        while let Some(chunk) = self.next(chunks).await? {
+            if (body.len() + chunk.len()) as u64 > limit {
+                let text = format!("the store sends more than the {limit} bytes that it should");
+                return Err(CallError::new(Reason::Broken, text));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    /// Takes the next bytes of a body.
+    pub(crate) async fn next(&self, chunks: &mut Chunks) -> Result<Option<Bytes>, CallError> {
+        let next = timeout(self.patience.stall, chunks.next()).await;
+        next.map_err(|_| self.silent())?.transpose()
+    }
+
+    fn silent(&self) -> CallError {
+        let text = format!("no answer within {} s", self.patience.stall.as_secs());
+        CallError::new(Reason::Network, text)
+    }
+
+    /// Waits before the next attempt, if the failure passes and there is another attempt.
+    pub(crate) async fn retry(
+        error: CallError,
+        pauses: &mut (impl Iterator<Item = Duration> + Send),
+    ) -> Result<(), CallError> {
+        match pauses.next().filter(|_| error.is_passing()) {
+            Some(pause) => {
+                sleep(pause).await;
+                Ok(())
+            }
+            None => Err(error),
+        }
+    }
+}
+
+impl Patience {
+    /// Returns the options of clients. A request may take long as long as bytes move.
+    pub(crate) fn options(self) -> ClientOptions {
+        let mut options = ClientOptions::new();
+        let bundle = environment::text("AWS_CA_BUNDLE").and_then(|path| std::fs::read(path).ok());
+        let authorities = bundle.and_then(|pem| Certificate::from_pem_bundle(&pem).ok());
+        for authority in authorities.unwrap_or_default() {
+            options = options.with_root_certificate(authority);
+        }
+        options
+            .with_allow_http(true)
+            .with_http1_only()
+            .with_timeout_disabled()
+            .with_connect_timeout(CONNECT_TIMEOUT.min(self.stall))
+            .with_read_timeout(self.stall * 2)
+            .with_pool_max_idle_per_host(CONNECTIONS_MAX)
+    }
+}
+
+impl Call {
+    pub(crate) fn new(method: Method, url: String) -> Self {
+        Self {
+            method,
+            url,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            limit: TEXT_MAX,
+        }
+    }
+
+    /// Adds a header.
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Result<Self, CallError> {
+        let broken = |_| CallError::new(Reason::Unsupported, format!("{name} cannot be {value:?}"));
+        self.headers.insert(name, value.parse().map_err(broken)?);
+        Ok(self)
+    }
+
+    /// Returns the request, which is not signed yet.
+    pub(crate) fn request(&self) -> Result<HttpRequest, CallError> {
+        let mut request = http::Request::builder()
+            .method(self.method.clone())
+            .uri(&self.url)
+            .body(HttpRequestBody::from(self.body.clone()))
+            .map_err(|error| CallError::new(Reason::Unsupported, error.to_string()))?;
+        *request.headers_mut() = self.headers.clone();
+        Ok(request)
+    }
+}
+
+fn chunks(body: HttpResponseBody) -> Chunks {
+    let chunks = body.bytes_stream();
+    let chunks = chunks.map(|chunk| chunk.map_err(|error| CallError::of_network(&error)));
+    chunks.boxed()
+}
+
+/// Returns the length that the headers promise.
+pub(crate) fn expected(headers: &HeaderMap) -> u64 {
+    let length = headers
+        .get("content-length")
+        .and_then(|value| value.to_str().ok());
+    length.and_then(|length| length.parse().ok()).unwrap_or(0)
+}
+
+/// Maximum number of bytes of an answer that is no object.
+const TEXT_MAX: u64 = 16 << 20;
+/// Maximum number of retries of one request.
+const RETRIES_MAX: u32 = 30;
+/// First pause before a retry; each one after it is twice as long.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Longest pause before a retry.
+const PAUSE_MAX: Duration = Duration::from_secs(15);
+/// Bytes a second below which a body is too slow.
+const SLOWEST: u64 = 64 << 10;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of idle connections.
+const CONNECTIONS_MAX: usize = 64;

@@ -1,0 +1,354 @@
+//! A bucket, container or web server, whichever the place names.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use lighthaul_remote::place::Place;
+use lighthaul_session::error::Error;
+use object_store::MultipartUpload;
+
+use crate::fault::Fault;
+use crate::stores::bucket::attributes::{
+    Attributes, Condition, HeldPart, Listed, Page, Piece, Stamp,
+};
+use crate::stores::bucket::call_error::{CallError, Reason};
+use crate::stores::bucket::client::Patience;
+use crate::stores::bucket::cloud::{self, Cloud};
+use crate::stores::bucket::s3::S3;
+use crate::stores::bucket::web::Web;
+
+/// Bucket, container or web server. Clones are the same one.
+#[derive(Clone, Debug)]
+pub(crate) struct Bucket {
+    /// Scheme and name, as in `s3://bucket`.
+    pub(crate) name: Arc<str>,
+    pub(crate) store: Arc<Store>,
+}
+
+/// Client of a kind of stores.
+#[derive(Debug)]
+pub(crate) enum Store {
+    S3(S3),
+    Cloud(Cloud),
+    Web(Web),
+}
+
+/// Upload of one object in parts.
+#[derive(Debug)]
+pub(crate) enum Upload {
+    /// Name of the upload in S3.
+    S3(String),
+    /// Upload to another store, which takes parts in order.
+    Cloud(Box<dyn MultipartUpload>),
+}
+
+impl Bucket {
+    /// Opens the bucket of a place, and returns the key in it. Sends nothing.
+    pub(crate) fn open(place: &Place, patience: Patience) -> Result<(Self, String), Error> {
+        let Place::Object {
+            scheme,
+            bucket,
+            path,
+        } = place
+        else {
+            return Err(Fault::Request("this place is no object store".to_owned()).into());
+        };
+        let store = match scheme.as_str() {
+            "s3" => Store::S3(S3::open(bucket, patience)?),
+            "gs" | "az" => Store::Cloud(Cloud::open(scheme, bucket, patience)?),
+            _ => Store::Web(Web::open(scheme, bucket, patience)?),
+        };
+        let bucket = Self {
+            name: format!("{scheme}://{bucket}").into(),
+            store: Arc::new(store),
+        };
+        Ok((bucket, String::from_utf8_lossy(path).into_owned()))
+    }
+
+    /// Returns the URL of an object.
+    pub(crate) fn url(&self, key: &str) -> String {
+        format!("{}/{key}", self.name)
+    }
+
+    /// Returns true if the store compares what it takes with checksums.
+    pub(crate) fn has_checksums(&self) -> bool {
+        matches!(&*self.store, Store::S3(s3) if s3.has_checksums)
+    }
+
+    /// Returns true if the store tells which parts of an upload it has.
+    pub(crate) fn resumes_uploads(&self) -> bool {
+        matches!(&*self.store, Store::S3(_))
+    }
+
+    /// Returns the list of all objects below a prefix, which is empty or ends with a slash.
+    pub(crate) fn list(&self, prefix: &str) -> Lister {
+        Lister {
+            bucket: self.clone(),
+            prefix: prefix.to_owned(),
+            token: None,
+            rest: None,
+            first: None,
+            last: None,
+            empty: 0,
+            is_over: false,
+        }
+    }
+
+    /// Returns one page of what is directly below a prefix, after the one with `token`.
+    pub(crate) async fn folder(
+        &self,
+        prefix: &str,
+        token: Option<&str>,
+    ) -> Result<Page, CallError> {
+        match &*self.store {
+            Store::S3(s3) => s3.page(prefix, true, (token, KEYS_MAX)).await,
+            Store::Cloud(cloud) => cloud.folder(prefix).await,
+            Store::Web(_) => Err(unsupported("a web server does not list its files")),
+        }
+    }
+
+    /// Returns true if there are objects below a prefix.
+    pub(crate) async fn has_any(&self, prefix: &str) -> Result<bool, CallError> {
+        match &*self.store {
+            Store::S3(s3) => Ok(!s3.page(prefix, false, (None, 1)).await?.objects.is_empty()),
+            Store::Cloud(cloud) => Ok(cloud::page(&mut cloud.list(prefix)?).await?.is_some()),
+            Store::Web(_) => Ok(false),
+        }
+    }
+
+    /// Returns the attributes of an object, or none if it does not exist.
+    pub(crate) async fn attributes(&self, key: &str) -> Result<Option<Attributes>, CallError> {
+        match &*self.store {
+            Store::S3(s3) => s3.attributes(key).await,
+            Store::Cloud(cloud) => cloud.attributes(key).await,
+            Store::Web(web) => match web.look(key).await {
+                Ok(file) => Ok(Some(file.attributes)),
+                Err(error) if error.reason == Reason::Missing => Ok(None),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// Reads a range of an object with these attributes, or all of it.
+    pub(crate) async fn read(
+        &self,
+        key: &str,
+        range: Option<(u64, u64)>,
+        known: &Attributes,
+    ) -> Result<Piece, CallError> {
+        let etag = known.etag.as_deref();
+        match &*self.store {
+            Store::S3(s3) => s3.read(key, (range, known.size), etag).await,
+            Store::Cloud(cloud) => cloud.read(key, (range, known.size), etag).await,
+            Store::Web(web) => web.read(key, range.unwrap_or((0, known.size)), known).await,
+        }
+    }
+
+    /// Writes an object with the modification time of its file.
+    pub(crate) async fn write(
+        &self,
+        key: &str,
+        bytes: Bytes,
+        how: (Option<Stamp>, &Condition),
+    ) -> Result<(), CallError> {
+        match &*self.store {
+            Store::S3(s3) => s3.write(key, bytes, how).await,
+            Store::Cloud(cloud) => cloud.write(key, bytes, how).await,
+            Store::Web(_) => Err(unsupported(READ_ONLY)),
+        }
+    }
+
+    /// Begins an upload in parts.
+    pub(crate) async fn begin(&self, key: &str, stamp: Option<Stamp>) -> Result<Upload, CallError> {
+        match &*self.store {
+            Store::S3(s3) => s3.begin(key, stamp).await.map(Upload::S3),
+            Store::Cloud(cloud) => cloud.begin(key, stamp).await.map(Upload::Cloud),
+            Store::Web(_) => Err(unsupported(READ_ONLY)),
+        }
+    }
+
+    /// Returns the parts of an upload that the store has, or none if it does not know the upload.
+    pub(crate) async fn parts(
+        &self,
+        key: &str,
+        id: &str,
+    ) -> Result<Option<Vec<HeldPart>>, CallError> {
+        match &*self.store {
+            Store::S3(s3) => s3.parts(key, id).await,
+            Store::Cloud(_) | Store::Web(_) => Ok(None),
+        }
+    }
+
+    /// Sends the next part of an upload.
+    pub(crate) fn send_part(
+        &self,
+        key: &str,
+        upload: &mut Upload,
+        (number, bytes): (u32, Bytes),
+    ) -> BoxFuture<'static, Result<HeldPart, CallError>> {
+        match upload {
+            Upload::S3(id) => {
+                let (bucket, key, id) = (self.clone(), key.to_owned(), id.clone());
+                let send = async move {
+                    match &*bucket.store {
+                        Store::S3(s3) => s3.send_part((&key, &id), number, bytes).await,
+                        Store::Cloud(_) | Store::Web(_) => Err(unsupported(READ_ONLY)),
+                    }
+                };
+                send.boxed()
+            }
+            Upload::Cloud(upload) => {
+                let size = bytes.len() as u64;
+                let sent = upload.put_part(bytes.into());
+                let send = async move {
+                    sent.await.map_err(|error| CallError::of_store(&error))?;
+                    let etag = String::new();
+                    Ok(HeldPart {
+                        number,
+                        size,
+                        etag,
+                        crc: None,
+                    })
+                };
+                send.boxed()
+            }
+        }
+    }
+
+    /// Makes the object of the parts of its upload, in order.
+    pub(crate) async fn complete(
+        &self,
+        (key, upload): (&str, &mut Upload),
+        parts: &[HeldPart],
+        proof: (Option<u64>, &Condition),
+    ) -> Result<(), CallError> {
+        match (&*self.store, upload) {
+            (Store::S3(s3), Upload::S3(id)) => s3.complete((key, id), parts, proof).await,
+            (_, Upload::Cloud(upload)) => {
+                let done = upload.complete().await;
+                done.map(|_| ())
+                    .map_err(|error| CallError::of_store(&error))
+            }
+            (_, Upload::S3(_)) => Err(unsupported(READ_ONLY)),
+        }
+    }
+
+    /// Gives up an upload.
+    pub(crate) async fn abort(&self, key: &str, upload: &mut Upload) -> Result<(), CallError> {
+        match (&*self.store, upload) {
+            (Store::S3(s3), Upload::S3(id)) => s3.abort(key, id).await,
+            (_, Upload::Cloud(upload)) => upload
+                .abort()
+                .await
+                .map_err(|error| CallError::of_store(&error)),
+            (_, Upload::S3(_)) => Ok(()),
+        }
+    }
+
+    /// Returns true if the store can copy objects of this size from the other bucket by itself.
+    pub(crate) fn copies_from(&self, other: &Self, size: u64) -> bool {
+        match (&*self.store, &*other.store) {
+            (Store::S3(to), Store::S3(from)) => to.is_with(from) && size <= COPY_MAX,
+            (Store::Cloud(_), Store::Cloud(_)) => self.name == other.name,
+            _ => false,
+        }
+    }
+
+    /// Copies an object of the same store.
+    pub(crate) async fn copy(
+        &self,
+        (from, key, etag): (&Self, &str, Option<&str>),
+        to: (&str, &Condition),
+    ) -> Result<(), CallError> {
+        match (&*self.store, &*from.store) {
+            (Store::S3(s3), Store::S3(from)) => s3.copy((from, key), etag, to).await,
+            (Store::Cloud(cloud), Store::Cloud(_)) => cloud.copy(key, to.0).await,
+            _ => Err(unsupported("the stores are not the same")),
+        }
+    }
+
+    /// Removes an object.
+    pub(crate) async fn remove(&self, key: &str) -> Result<(), CallError> {
+        match &*self.store {
+            Store::S3(s3) => s3.remove(key).await,
+            Store::Cloud(cloud) => cloud.remove(key).await,
+            Store::Web(_) => Err(unsupported(READ_ONLY)),
+        }
+    }
+}
+
+/// List of all objects below a prefix, in pages.
+pub(crate) struct Lister {
+    bucket: Bucket,
+    prefix: String,
+    token: Option<String>,
+    rest: Option<cloud::Rest>,
+    /// First key of the list, and last key of the page before.
+    first: Option<String>,
+    last: Option<String>,
+    /// Pages without a key.
+    empty: u32,
+    is_over: bool,
+}
+
+impl Lister {
+    /// Returns the next page, or none at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Page>, CallError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let bucket = self.bucket.clone();
+        let page = match &*bucket.store {
+            Store::S3(s3) => {
+                let at = (self.token.as_deref(), KEYS_MAX);
+                Some(s3.page(&self.prefix, false, at).await?)
+            }
+            Store::Cloud(cloud) => {
+                let rest = match &mut self.rest {
+                    Some(rest) => rest,
+                    none => none.insert(cloud.list(&self.prefix)?),
+                };
+                return cloud::page(rest).await;
+            }
+            Store::Web(_) => return Err(unsupported("a web server does not list its files")),
+        };
+        let Some(mut page) = page else {
+            return Ok(None);
+        };
+        self.check(&page)?;
+        self.token = page.next.take();
+        self.is_over = self.token.is_none();
+        let key = |object: Option<&Listed>| object.map(|object| object.key.clone());
+        self.first = self.first.take().or_else(|| key(page.objects.first()));
+        self.last = key(page.objects.last()).or_else(|| self.last.take());
+        self.empty += u32::from(page.objects.is_empty());
+        Ok(Some(page))
+    }
+
+    /// Fails if the list goes in a circle, so that it would have no end.
+    fn check(&self, page: &Page) -> Result<(), CallError> {
+        let first = page.objects.first().map(|object| &object.key);
+        let seen = [self.first.as_ref(), self.last.as_ref()];
+        let is_old = first.is_some_and(|first| seen.contains(&Some(first)));
+        let is_stuck = page.next.is_some() && page.next == self.token;
+        if is_old || is_stuck || self.empty > EMPTY_MAX {
+            let text = "the store repeats its list without an end";
+            return Err(CallError::new(Reason::Broken, text));
+        }
+        Ok(())
+    }
+}
+
+fn unsupported(text: &str) -> CallError {
+    CallError::new(Reason::Unsupported, text)
+}
+
+const READ_ONLY: &str = "a web server is only a source of copies";
+/// Maximum number of keys of a page.
+const KEYS_MAX: u32 = 1000;
+/// Maximum number of pages of a list that have no key.
+const EMPTY_MAX: u32 = 1000;
+/// Largest object that S3 copies in one request.
+const COPY_MAX: u64 = 5 << 30;

@@ -1,0 +1,212 @@
+//! Decision about one entry, by the options of the copy and what both sides know of it.
+//!
+//! Stores keep no modification times of their own. An upload notes that of its file in the metadata `mtime`. Without it,
+//! an object counts as equal if it has the size of the file and is not older.
+
+use lighthaul_files::options::{Action, Options};
+
+use crate::stores::bucket::attributes::Stamp;
+
+/// Decision about an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub(crate) action: Action,
+    pub(crate) why: &'static str,
+}
+
+/// Knowledge of one side about an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) size: u64,
+    /// Modification time of the file, if it is known.
+    pub(crate) time: Option<Stamp>,
+    /// Time at which a store took the object.
+    pub(crate) stored: Option<Stamp>,
+    /// Checksum, if it is known.
+    pub(crate) crc: Option<u64>,
+}
+
+impl Decision {
+    pub(crate) const fn new(action: Action, why: &'static str) -> Self {
+        Self { action, why }
+    }
+}
+
+/// Decides by what lists tell: if the target has an entry of this size. Returns none if more has to be known.
+pub(crate) fn first(options: &Options, size: u64, there: Option<u64>) -> Option<Decision> {
+    let skip = &options.skip;
+    let skipped = if skip.missing && there.is_none() {
+        Some("the target does not have it (--existing)")
+    } else if skip.existing && there.is_some() {
+        Some("the target has it (--ignore-existing)")
+    } else if skip.size_max.is_some_and(|max| size > max) {
+        Some("it is larger than --max-size")
+    } else if skip.size_min.is_some_and(|min| size < min) {
+        Some("it is smaller than --min-size")
+    } else {
+        None
+    };
+    if let Some(why) = skipped {
+        return Some(Decision::new(Action::Skip, why));
+    }
+    match there {
+        None => Some(Decision::new(Action::Create, "it does not exist")),
+        Some(there) if there != size && !options.update => {
+            Some(Decision::new(Action::Replace, DIFFERENT_SIZE))
+        }
+        Some(_) => None,
+    }
+}
+
+/// Decides by all attributes.
+pub(crate) fn second(options: &Options, source: &Version, target: &Version) -> Decision {
+    let time = |version: &Version| version.time.or(version.stored);
+    if options.update && time(target) > time(source) {
+        return Decision::new(Action::Keep, "the target is newer");
+    }
+    if source.size != target.size {
+        return Decision::new(Action::Replace, DIFFERENT_SIZE);
+    }
+    if options.checksum {
+        return match source.crc.zip(target.crc) {
+            Some((one, other)) if one == other => Decision::new(Action::Keep, "the same digest"),
+            _ => Decision::new(Action::Replace, DIFFERENT_DIGEST),
+        };
+    }
+    let is_same = match (source.time, target.time) {
+        (Some(source), Some(target)) => source == target,
+        (Some(source), None) => target.stored.is_some_and(|stored| stored >= source),
+        (None, Some(target)) => source.stored == Some(target),
+        (None, None) => target.stored >= source.stored,
+    };
+    if is_same {
+        Decision::new(Action::Keep, "the same size and time")
+    } else {
+        Decision::new(Action::Replace, DIFFERENT_TIME)
+    }
+}
+
+pub(crate) const DIFFERENT_DIGEST: &str = "different digest";
+pub(crate) const DIFFERENT_SIZE: &str = "different size";
+pub(crate) const DIFFERENT_TIME: &str = "different time";
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_files::skip::Skip;
+
+    use super::*;
+
+    #[expect(clippy::unnecessary_wraps, reason = "a time that is known")]
+    const fn at(seconds: i64) -> Option<Stamp> {
+        Some(Stamp::of(seconds, 0))
+    }
+
+    fn version(time: Option<Stamp>, stored: Option<Stamp>, crc: Option<u64>) -> Version {
+        Version {
+            size: 7,
+            time,
+            stored,
+            crc,
+        }
+    }
+
+    #[test]
+    fn equal_size_and_time_keep_the_target() {
+        let options = Options::default();
+        let action = |source, target| second(&options, &source, &target).action;
+        for (source, target, same) in [
+            (
+                version(at(5), None, None),
+                version(at(5), at(9), None),
+                true,
+            ),
+            (
+                version(at(5), None, None),
+                version(at(4), at(9), None),
+                false,
+            ),
+            (version(at(5), None, None), version(None, at(9), None), true),
+            (
+                version(at(5), None, None),
+                version(None, at(4), None),
+                false,
+            ),
+            // downloads
+            (version(None, at(5), None), version(at(5), None, None), true),
+            (
+                version(None, at(5), None),
+                version(at(6), None, None),
+                false,
+            ),
+            (
+                version(at(3), at(5), None),
+                version(at(3), None, None),
+                true,
+            ),
+        ] {
+            let expected = if same { Action::Keep } else { Action::Replace };
+            assert_eq!(action(source, target), expected, "{source:?} {target:?}");
+        }
+    }
+
+    #[test]
+    fn update_keeps_newer_targets_and_checksum_compares_content() {
+        let update = Options {
+            update: true,
+            ..Options::default()
+        };
+        assert_eq!(first(&update, 7, Some(8)), None);
+        let newer = Version {
+            size: 8,
+            ..version(at(6), None, None)
+        };
+        assert_eq!(
+            second(&update, &version(at(5), None, None), &newer).action,
+            Action::Keep
+        );
+        assert_eq!(
+            second(&update, &version(at(7), None, None), &newer).action,
+            Action::Replace
+        );
+        let checksum = Options {
+            checksum: true,
+            ..Options::default()
+        };
+        let sums = |one, other| {
+            second(
+                &checksum,
+                &version(at(5), None, one),
+                &version(at(5), None, other),
+            )
+            .action
+        };
+        assert_eq!(sums(Some(1), Some(1)), Action::Keep);
+        assert_eq!(sums(Some(1), Some(2)), Action::Replace);
+        assert_eq!(sums(Some(1), None), Action::Replace);
+    }
+
+    #[test]
+    fn skipped_entries_stay_as_they_are() {
+        let skip = |skip, size, there| {
+            let options = Options {
+                skip,
+                ..Options::default()
+            };
+            first(&options, size, there).map(|decision| decision.action)
+        };
+        let none = Skip::default();
+        assert_eq!(skip(none.clone(), 7, None), Some(Action::Create));
+        assert_eq!(skip(none.clone(), 7, Some(8)), Some(Action::Replace));
+        assert_eq!(skip(none, 7, Some(7)), None);
+        let existing = Skip {
+            existing: true,
+            ..Skip::default()
+        };
+        assert_eq!(skip(existing, 7, Some(8)), Some(Action::Skip));
+        let large = Skip {
+            size_min: Some(8),
+            ..Skip::default()
+        };
+        assert_eq!(skip(large, 7, None), Some(Action::Skip));
+    }
+}

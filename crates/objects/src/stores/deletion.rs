@@ -1,0 +1,145 @@
+//! Removal of what the source does not have, after everything else is in place.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lighthaul_base::counted;
+use lighthaul_copy::watch::CopyEvent;
+use lighthaul_files::filter::{Decision as Ruled, Rules};
+use lighthaul_files::manifest::EntryKind;
+use lighthaul_files::options::Action;
+use lighthaul_files::walk::{Found, Walk};
+use lighthaul_fs::file_access::FileAccess;
+use lighthaul_session::error::{Code, Error, FileAction};
+use tokio::task::JoinSet;
+
+use crate::fault::Fault;
+use crate::stores::bucket::store::Bucket;
+use crate::stores::decision::Decision;
+use crate::stores::job::{Job, blocking, join};
+use crate::stores::landing::Landing;
+
+/// Removes objects that the source does not have. Their paths are below `prefix`.
+pub(crate) async fn of_objects(
+    job: &Arc<Job>,
+    (bucket, prefix): (&Bucket, &str),
+    keys: Vec<String>,
+) {
+    let name = |key: &str| key.strip_prefix(prefix).unwrap_or(key).to_owned();
+    let paths = keys.into_iter().map(|key| (name(&key), key));
+    let rules = &job.options.rules;
+    // marks of directories belong to no file of the source
+    let paths = paths.filter(|(path, _)| !path.ends_with('/') && !is_protected(rules, path));
+    let paths: Vec<(String, String)> = paths.collect();
+    let mut tasks = JoinSet::new();
+    for (path, key) in allowed(job, paths) {
+        let turn = job.turn(&mut tasks).await;
+        let (job, bucket) = (Arc::clone(job), bucket.clone());
+        tasks.spawn(async move {
+            match bucket.remove(&key).await {
+                Ok(()) => job.report.tell(CopyEvent::Removed(vec![path.into_bytes()])),
+                Err(error) => {
+                    let error = error.during(format!("cannot remove {}", bucket.url(&key)));
+                    job.report.fail(&path, &error);
+                }
+            }
+            drop(turn);
+        });
+    }
+    join(&mut tasks).await;
+}
+
+/// Removes files below the directory `top` that are not in `seen`.
+pub(crate) async fn of_files(
+    job: &Arc<Job>,
+    landing: &Arc<Landing>,
+    top: PathBuf,
+    seen: BTreeSet<PathBuf>,
+) -> Result<(), Error> {
+    let (at, rules) = (landing.place(&top), job.options.rules.clone());
+    let found = blocking(move || {
+        let walk = Walk::at(
+            Arc::new(FileAccess::anywhere()),
+            at,
+            Vec::new(),
+            Rules::default(),
+        );
+        let mut files = Vec::new();
+        for found in walk {
+            let Found::Entry(entry, ..) = found else {
+                continue;
+            };
+            let is_file = matches!(entry.kind, EntryKind::File(_) | EntryKind::Link(_));
+            let place = top.join(OsStr::from_bytes(&entry.path));
+            let path = place.to_string_lossy().into_owned();
+            if is_file && !seen.contains(&place) && !is_protected(&rules, &path) {
+                files.push((path, place));
+            }
+        }
+        Ok(files)
+    });
+    let files = allowed(job, found.await?);
+    let (job, landing) = (Arc::clone(job), Arc::clone(landing));
+    blocking(move || {
+        for (path, place) in files {
+            match landing.remove(&place) {
+                Ok(()) => job.report.tell(CopyEvent::Removed(vec![path.into_bytes()])),
+                Err(error) => {
+                    let error = Error::file(FileAction::Remove, &landing.place(&place), &error);
+                    job.report.fail(&path, &error);
+                }
+            }
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Returns those that may be removed now. A dry run only reports them.
+fn allowed<T>(job: &Job, mut paths: Vec<(String, T)>) -> Vec<(String, T)> {
+    if paths.is_empty() {
+        return paths;
+    }
+    if job.report.has_failures() {
+        job.report
+            .warn("nothing is deleted, since some entries failed");
+        return Vec::new();
+    }
+    let max = job
+        .options
+        .max_delete
+        .and_then(|max| usize::try_from(max).ok());
+    if let Some(left) = max
+        .and_then(|max| paths.len().checked_sub(max))
+        .filter(|left| *left > 0)
+    {
+        let items = counted(left as u64, "item stays", "items stay");
+        let fault = Fault::Failed {
+            what: "cannot delete more".to_owned(),
+            why: format!("{items}, since --max-delete allows no more"),
+            code: Code::DeleteLimit,
+        };
+        job.report.fail("", &fault.into());
+        paths.truncate(paths.len() - left);
+    }
+    if job.options.dry_run.is_some() {
+        let decision = Decision::new(Action::Delete, "the source does not have it");
+        for (path, _) in paths.drain(..) {
+            job.report.decided(&path, 0, &decision);
+        }
+    }
+    paths
+}
+
+/// Returns true if rules protect a path, or a directory above it.
+fn is_protected(rules: &Rules, path: &str) -> bool {
+    let excludes = |path: &Path, is_folder| {
+        let path = path.as_os_str().as_bytes();
+        !path.is_empty() && matches!(rules.decide_deletion(path, is_folder), Ruled::Exclude(_))
+    };
+    let path = Path::new(path);
+    excludes(path, false) || path.ancestors().skip(1).any(|above| excludes(above, true))
+}

@@ -1,0 +1,309 @@
+//! Fetching one object into its temporary file: in one request, in ranges, or as it comes.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lighthaul_copy::error::Fault as CopyFault;
+use lighthaul_session::error::{Code, Error, FileAction};
+use tokio::task::JoinSet;
+
+use crate::stores::bucket::attributes::Attributes;
+use crate::stores::bucket::call_error::{CallError, Reason};
+use crate::stores::bucket::checksum;
+use crate::stores::bucket::store::Store;
+use crate::stores::decision::Decision;
+use crate::stores::download_item::{Item, Shared};
+use crate::stores::job::{PART, blocking};
+use crate::stores::partial::Partial;
+use crate::stores::publisher::Complete;
+
+/// Fetches an object, and passes the complete file to the publisher.
+pub(crate) async fn run(
+    shared: &Shared,
+    item: &Item,
+    (decision, mode): (Decision, u32),
+) -> Result<(), Error> {
+    let report = &shared.job.report;
+    report.want(item.known.size);
+    let fetched = if item.is_stream {
+        stream(shared, item).await
+    } else if item.known.size > PART {
+        ranges(shared, item).await
+    } else {
+        whole(shared, item).await
+    };
+    let (partial, attributes) = match fetched {
+        Ok(fetched) => fetched,
+        Err(error) => {
+            report.gave_up(item.known.size);
+            return Err(error);
+        }
+    };
+    if attributes.crc.is_none() {
+        report.unproven(&item.bucket.name);
+    }
+    let (shared, path, name) = (shared.clone(), item.path.clone(), item.name.clone());
+    blocking(move || {
+        let (size, place) = (attributes.size, shared.landing.place(&path));
+        let finished = partial.finish(size, attributes.time(), mode);
+        finished.map_err(|error| Error::file(FileAction::SetMetadata, &place, &error))?;
+        shared
+            .files
+            .send(Complete {
+                partial,
+                path,
+                name,
+                size,
+                decision,
+            })
+            .ok();
+        Ok(())
+    })
+    .await
+}
+
+/// Fetches a small object in one request.
+async fn whole(shared: &Shared, item: &Item) -> Result<(Partial, Attributes), Error> {
+    let _room = shared
+        .job
+        .room(item.known.size)
+        .await
+        .map_err(|error| failed(item, error))?;
+    let piece = item.bucket.read(&item.key, None, &item.known).await;
+    let piece = piece.map_err(|error| failed(item, error))?;
+    shared.job.report.moved(piece.bytes.len() as u64);
+    let (shared, path) = (shared.clone(), item.path.clone());
+    let differs = differs(item);
+    blocking(move || {
+        let partial = open(&shared, &path, None)?;
+        let written = partial.write(0, &piece.bytes, 0);
+        let crc = written.map_err(|error| {
+            partial.discard(&mut shared.landing.root());
+            Error::file(FileAction::Write, &shared.landing.place(&path), &error)
+        })?;
+        if piece.attributes.crc.is_some_and(|theirs| theirs != crc) {
+            partial.discard(&mut shared.landing.root());
+            return Err(differs);
+        }
+        Ok((partial, piece.attributes))
+    })
+    .await
+}
+
+/// Fetches a large object in ranges, of which an earlier run may have left some.
+async fn ranges(shared: &Shared, item: &Item) -> Result<(Partial, Attributes), Error> {
+    let known = if item.is_known {
+        item.known.clone()
+    } else {
+        let found = item
+            .bucket
+            .attributes(&item.key)
+            .await
+            .map_err(|error| failed(item, error))?;
+        found.ok_or_else(|| {
+            failed(
+                item,
+                CallError::new(Reason::Missing, "it was removed meanwhile"),
+            )
+        })?
+    };
+    let size = known.size;
+    let mut partial = opened(shared, item, &known).await?;
+    let mut sums = std::mem::take(&mut partial.held);
+    let partial = Arc::new(partial);
+    let mut tasks: JoinSet<Result<(u64, u64), Error>> = JoinSet::new();
+    for number in 0..size.div_ceil(PART) {
+        let span = range(number, size);
+        if sums.contains_key(&number) {
+            shared.job.report.held(span.1 - span.0);
+            continue;
+        }
+        let room = shared
+            .job
+            .room(span.1 - span.0)
+            .await
+            .map_err(|error| failed(item, error))?;
+        let task = Range {
+            shared: shared.clone(),
+            partial: Arc::clone(&partial),
+            item: (item.bucket.clone(), item.key.clone(), item.path.clone()),
+            known: known.clone(),
+        };
+        tasks.spawn(async move {
+            let crc = task.fetch(number, span).await?;
+            drop(room);
+            Ok((number, crc))
+        });
+        while let Some(ended) = tasks.try_join_next() {
+            sums.extend([taken(ended, item)?]);
+        }
+    }
+    while let Some(ended) = tasks.join_next().await {
+        sums.extend([taken(ended, item)?]);
+    }
+    let crc = sums.iter().fold(checksum::of(&[]), |crc, (number, part)| {
+        let (from, till) = range(*number, size);
+        checksum::combined(crc, *part, till - from)
+    });
+    let partial = Arc::into_inner(partial).ok_or_else(|| differs(item))?;
+    if known.crc.is_some_and(|theirs| theirs != crc) {
+        partial.discard(&mut shared.landing.root());
+        return Err(differs(item));
+    }
+    Ok((partial, known))
+}
+
+/// Opens the temporary file of a large object. Ranges that it holds are those that an earlier run has written.
+async fn opened(shared: &Shared, item: &Item, known: &Attributes) -> Result<Partial, Error> {
+    let size = known.size;
+    let subject = format!(
+        "lighthaul-object 1 {size} {PART} {} {} {}",
+        known.etag.as_deref().unwrap_or("-"),
+        known.modified.text(),
+        item.bucket.url(&item.key)
+    );
+    let (own, path) = (shared.clone(), item.path.clone());
+    blocking(move || {
+        let mut partial = open(&own, &path, Some(&subject))?;
+        let failed =
+            |error: io::Error| Error::file(FileAction::Write, &own.landing.place(&path), &error);
+        partial.allocate(size).map_err(failed)?;
+        let held = std::mem::take(&mut partial.held);
+        for (number, crc) in held {
+            let range = range(number, size);
+            if range.0 < range.1 && partial.has(range, crc).map_err(failed)? {
+                partial.held.insert(number, crc);
+            }
+        }
+        Ok(partial)
+    })
+    .await
+}
+
+/// One range of a large object.
+struct Range {
+    shared: Shared,
+    partial: Arc<Partial>,
+    item: (crate::stores::bucket::store::Bucket, String, PathBuf),
+    known: Attributes,
+}
+
+impl Range {
+    /// Fetches and writes the range. Returns its checksum.
+    async fn fetch(self, number: u64, span: (u64, u64)) -> Result<u64, Error> {
+        let (bucket, key, path) = self.item;
+        let piece = bucket.read(&key, Some(span), &self.known).await;
+        let piece =
+            piece.map_err(|error| error.during(format!("cannot read {}", bucket.url(&key))))?;
+        let (shared, partial) = (self.shared, self.partial);
+        blocking(move || {
+            let written = partial.write(number, &piece.bytes, span.0);
+            let failed =
+                |error| Error::file(FileAction::Write, &shared.landing.place(&path), &error);
+            let crc = written.map_err(failed)?;
+            shared.job.report.moved(span.1 - span.0);
+            Ok(crc)
+        })
+        .await
+    }
+}
+
+/// Fetches a file of a web server that sends no ranges. It cannot be resumed.
+async fn stream(shared: &Shared, item: &Item) -> Result<(Partial, Attributes), Error> {
+    let Store::Web(web) = &*item.bucket.store else {
+        return whole(shared, item).await;
+    };
+    let mut chunks = web
+        .stream(&item.key)
+        .await
+        .map_err(|error| failed(item, error))?;
+    let (own, path) = (shared.clone(), item.path.clone());
+    let partial = Arc::new(blocking(move || open(&own, &path, None)).await?);
+    let mut offset = 0;
+    loop {
+        let chunk = web.next(&mut chunks).await;
+        let chunk = match chunk {
+            Ok(Some(chunk)) => chunk,
+            Ok(None) => break,
+            Err(error) => {
+                partial.discard(&mut shared.landing.root());
+                return Err(failed(item, error));
+            }
+        };
+        let len = chunk.len() as u64;
+        let (own, path, file) = (shared.clone(), item.path.clone(), Arc::clone(&partial));
+        let written = blocking(move || {
+            let written = file.write(0, &chunk, offset);
+            written.map_err(|error| {
+                file.discard(&mut own.landing.root());
+                Error::file(FileAction::Write, &own.landing.place(&path), &error)
+            })
+        });
+        written.await?;
+        shared.job.report.moved(len);
+        offset += len;
+    }
+    let partial = Arc::into_inner(partial).ok_or_else(|| differs(item))?;
+    if item.known.size > 0 && item.known.size != offset {
+        partial.discard(&mut shared.landing.root());
+        let text = format!("the server sends {offset} of {} bytes", item.known.size);
+        return Err(failed(item, CallError::new(Reason::Network, text)));
+    }
+    if item.known.size == 0 {
+        shared.job.report.want(offset);
+    }
+    let attributes = Attributes {
+        size: offset,
+        ..item.known.clone()
+    };
+    Ok((partial, attributes))
+}
+
+fn open(shared: &Shared, path: &std::path::Path, subject: Option<&str>) -> Result<Partial, Error> {
+    let opened = Partial::open(&mut shared.landing.root(), path, subject);
+    opened.map_err(|error| {
+        let place = shared.landing.place(path);
+        if error.kind() == io::ErrorKind::WouldBlock {
+            return CopyFault::Busy(place).into();
+        }
+        Error::file(FileAction::Create, &place, &error)
+    })
+}
+
+/// Returns the range with this number of an object of `size` bytes.
+fn range(number: u64, size: u64) -> (u64, u64) {
+    let from = number.saturating_mul(PART).min(size);
+    (from, (from + PART).min(size))
+}
+
+fn taken(
+    ended: Result<Result<(u64, u64), Error>, tokio::task::JoinError>,
+    item: &Item,
+) -> Result<(u64, u64), Error> {
+    match ended {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(failed(
+                item,
+                CallError::new(Reason::Broken, "it was interrupted"),
+            )),
+        },
+    }
+}
+
+fn failed(item: &Item, error: CallError) -> Error {
+    error.during(format!("cannot read {}", item.bucket.url(&item.key)))
+}
+
+/// Returns the error of bytes that differ from those of the store.
+fn differs(item: &Item) -> Error {
+    crate::fault::Fault::Failed {
+        what: format!("cannot publish {}", item.name),
+        why: "the received bytes differ from the checksum of the store; run the same command again"
+            .to_owned(),
+        code: Code::Integrity,
+    }
+    .into()
+}

@@ -1,0 +1,132 @@
+//! A copy with its limits: what its tasks share.
+
+use std::sync::Arc;
+
+use lighthaul_files::options::Options;
+use lighthaul_remote::place::Place;
+use lighthaul_session::error::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinSet, spawn_blocking};
+
+use crate::stores::bucket::call_error::{CallError, Reason};
+use crate::stores::bucket::client::Patience;
+use crate::stores::report::Report;
+
+/// Copy to make.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) sources: Vec<Place>,
+    pub(crate) target: Place,
+    /// True if the target is the new name of the only source.
+    pub(crate) exact: bool,
+    pub(crate) options: Options,
+    pub(crate) patience: Patience,
+    pub(crate) report: Report,
+    /// Room for bytes in memory, in KiB.
+    memory: Arc<Semaphore>,
+    /// Room for files that are copied at a time.
+    files: Arc<Semaphore>,
+}
+
+impl Job {
+    pub(crate) fn new(
+        (sources, target, exact): (&[Place], &Place, bool),
+        options: &Options,
+        patience: Patience,
+        report: Report,
+    ) -> Self {
+        Self {
+            sources: sources.to_vec(),
+            target: target.clone(),
+            exact,
+            options: options.clone(),
+            patience,
+            report,
+            memory: Arc::new(Semaphore::new(MEMORY_KIB as usize)),
+            files: Arc::new(Semaphore::new(FILES_MAX)),
+        }
+    }
+
+    /// Waits for room for bytes in memory. A part that is larger than all of it gets all.
+    pub(crate) async fn room(&self, bytes: u64) -> Result<OwnedSemaphorePermit, CallError> {
+        let wanted = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
+        let wanted = wanted.clamp(1, MEMORY_KIB);
+        let room = Arc::clone(&self.memory).acquire_many_owned(wanted).await;
+        room.map_err(|_| CallError::new(Reason::Broken, "the copy has ended"))
+    }
+
+    /// Waits until another file may be copied, and takes the ends of earlier ones.
+    pub(crate) async fn turn(&self, tasks: &mut JoinSet<()>) -> Option<OwnedSemaphorePermit> {
+        let turn = Arc::clone(&self.files).acquire_owned().await.ok();
+        while let Some(ended) = tasks.try_join_next() {
+            passed_on(ended);
+        }
+        turn
+    }
+
+    /// Returns true if the target is a directory by its notation.
+    pub(crate) fn is_inside(&self) -> bool {
+        let path = self.target.path();
+        self.sources.len() > 1 || path.is_empty() || path.ends_with(b"/")
+    }
+}
+
+/// Waits for all tasks.
+pub(crate) async fn join(tasks: &mut JoinSet<()>) {
+    while let Some(ended) = tasks.join_next().await {
+        passed_on(ended);
+    }
+}
+
+/// Passes the panic of a task on.
+fn passed_on(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended
+        && let Ok(panic) = error.try_into_panic()
+    {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Runs work on files on a thread of its own.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    match spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => {
+                Err(CallError::new(Reason::Broken, "it was interrupted").during("cannot copy"))
+            }
+        },
+    }
+}
+
+/// Returns the size of the parts of a large object: at most 10,000 have to do.
+pub(crate) fn part_len(size: u64) -> u64 {
+    let least = size.div_ceil(PARTS_MAX).next_multiple_of(1 << 20);
+    least.max(PART)
+}
+
+/// Size of parts, and of the largest object that is copied in one request.
+pub(crate) const PART: u64 = 8 << 20;
+/// Maximum number of parts of an object in S3.
+const PARTS_MAX: u64 = 10_000;
+/// Bytes in memory for all files, in KiB.
+const MEMORY_KIB: u32 = 64 << 10;
+/// Maximum number of files that are copied at a time.
+const FILES_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn largest_object_has_no_more_than_10_000_parts() {
+        for size in [0, 1, PART, PART * PARTS_MAX, PART * PARTS_MAX + 1, 5 << 40] {
+            let len = part_len(size);
+            assert!(size.div_ceil(len) <= PARTS_MAX && len >= PART, "{size}");
+        }
+        assert_eq!(part_len(1 << 30), PART);
+    }
+}

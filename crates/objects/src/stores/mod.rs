@@ -1,0 +1,37 @@
+//! Copies and requests with the clients of stores.
+//!
+//! - [`run`]: the runtime of a copy; [`requests`]: lists, attributes, removals; `job`, `report`: the parts that tasks share
+//! - `upload`, `upload_item`, `large_upload`, `upload_record`, `source_file`: from this host
+//! - `download`, `download_item`, `fetch`, `partial`, `publisher`, `landing`: to this host; `relay`: between stores
+//! - `deletion`: entries that the source does not have; `decision`: choice of entries
+//! - `keys`, `object_names`, `object_sources`: keys and paths; [`bucket`]: requests; `environment`: settings
+//!
+//! ```text
+//! list of the target --.
+//! walk, or list of the source --> decision --> requests in parallel, within the limit of memory --> name
+//! ```
+
+pub(crate) mod bucket;
+pub(crate) mod requests;
+pub(crate) mod run;
+
+mod decision;
+mod deletion;
+mod download;
+mod download_item;
+mod environment;
+mod fetch;
+mod job;
+mod keys;
+mod landing;
+mod large_upload;
+mod object_names;
+mod object_sources;
+mod partial;
+mod publisher;
+mod relay;
+mod report;
+mod source_file;
+mod upload;
+mod upload_item;
+mod upload_record;

@@ -1,0 +1,191 @@
+//! A file that is being downloaded, under a temporary name. A large one has a journal beside it, with the checksum of each range, for a later run.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use lighthaul_files::temp_names::{journal, partial};
+use lighthaul_fs::disk::Root;
+use rustix::fs::{FallocateFlags, Timespec, Timestamps, UTIME_OMIT, fallocate, futimens};
+use rustix::io::Errno;
+
+use crate::stores::bucket::attributes::Stamp;
+use crate::stores::bucket::checksum;
+
+/// Temporary file, locked against other copies.
+#[derive(Debug)]
+pub(crate) struct Partial {
+    file: File,
+    pub(crate) name: PathBuf,
+    journal: Option<Mutex<File>>,
+    pub(crate) journal_name: PathBuf,
+    /// Checksums of ranges that an earlier run has written, by number.
+    pub(crate) held: BTreeMap<u64, u64>,
+}
+
+impl Partial {
+    /// Opens the temporary file of `path`. `subject` describes the object, if it is large; only ranges of the same object are held.
+    pub(crate) fn open(root: &mut Root, path: &Path, subject: Option<&str>) -> io::Result<Self> {
+        let (name, journal_name) = (partial(path), journal(path));
+        let file = root.lock(&name)?;
+        let mut opened = Self {
+            file,
+            name,
+            journal: None,
+            journal_name,
+            held: BTreeMap::new(),
+        };
+        let Some(subject) = subject else {
+            opened.file.set_len(0)?;
+            if root.look(&opened.journal_name)?.is_some() {
+                root.remove(&opened.journal_name)?;
+            }
+            return Ok(opened);
+        };
+        let mut journal = root.lock(&opened.journal_name)?;
+        let mut text = Vec::new();
+        (&journal).take(JOURNAL_MAX).read_to_end(&mut text)?;
+        let text = String::from_utf8_lossy(&text);
+        let records = text
+            .strip_prefix(subject)
+            .and_then(|rest| rest.strip_prefix('\n'));
+        if let Some(records) = records {
+            opened.held = read(records);
+        } else {
+            opened.file.set_len(0)?;
+            journal.rewind()?;
+            journal.set_len(0)?;
+            journal.write_all(format!("{subject}\n").as_bytes())?;
+        }
+        opened.journal = Some(Mutex::new(journal));
+        Ok(opened)
+    }
+
+    /// Reserves disk space, so that a full disk is known now.
+    pub(crate) fn allocate(&self, size: u64) -> io::Result<()> {
+        match fallocate(&self.file, FallocateFlags::empty(), 0, size.max(1)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.file.set_len(size),
+            done => Ok(done?),
+        }
+    }
+
+    /// Returns true if the file has the bytes of a range that an earlier run has written.
+    pub(crate) fn has(&self, (from, till): (u64, u64), crc: u64) -> io::Result<bool> {
+        let len = usize::try_from(till - from).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; len];
+        match self.file.read_exact_at(&mut bytes, from) {
+            Ok(()) => Ok(checksum::of(&bytes) == crc),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a range, and notes it in the journal. Returns its checksum.
+    pub(crate) fn write(&self, number: u64, bytes: &[u8], offset: u64) -> io::Result<u64> {
+        self.file.write_all_at(bytes, offset)?;
+        let crc = checksum::of(bytes);
+        if let Some(journal) = &self.journal {
+            let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+            journal.write_all(format!("{number} {crc:016x}\n").as_bytes())?;
+        }
+        Ok(crc)
+    }
+
+    /// Sets size, time and mode of the complete file.
+    pub(crate) fn finish(&self, size: u64, time: Stamp, mode: u32) -> io::Result<()> {
+        self.file.set_len(size)?;
+        rustix::fs::fchmod(&self.file, rustix::fs::Mode::from_bits_truncate(mode))?;
+        let times = Timestamps {
+            last_access: Timespec {
+                tv_sec: 0,
+                tv_nsec: UTIME_OMIT,
+            },
+            last_modification: Timespec {
+                tv_sec: time.seconds,
+                tv_nsec: time.nanos.into(),
+            },
+        };
+        Ok(futimens(&self.file, &times)?)
+    }
+
+    /// Writes the file to disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    /// Removes the file and its journal.
+    pub(crate) fn discard(&self, root: &mut Root) {
+        root.remove(&self.name).ok();
+        if self.journal.is_some() {
+            root.remove(&self.journal_name).ok();
+        }
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn publish(&self, root: &mut Root, path: &Path) -> io::Result<()> {
+        root.rename(&self.name, path)?;
+        if self.journal.is_some() {
+            root.remove(&self.journal_name)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the records of a journal. The last one may be cut off.
+fn read(records: &str) -> BTreeMap<u64, u64> {
+    let lines = records
+        .split_inclusive('\n')
+        .filter_map(|line| line.strip_suffix('\n'));
+    let records = lines.map_while(|line| {
+        let (number, crc) = line.split_once(' ')?;
+        let crc = u64::from_str_radix(crc, 16)
+            .ok()
+            .filter(|_| crc.len() == 16);
+        Some((number.parse().ok()?, crc?))
+    });
+    records.collect()
+}
+
+/// Maximum number of bytes of a journal.
+const JOURNAL_MAX: u64 = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_the_same_object_are_held_until_the_file_differs() {
+        let folder = std::env::temp_dir().join(format!("objects-partial-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut root = Root::open(&folder).unwrap();
+        let path = Path::new("x");
+        let first = Partial::open(&mut root, path, Some("one")).unwrap();
+        let crc = first.write(3, b"bytes", 7).unwrap();
+        let other = Partial::open(&mut root, path, Some("one"));
+        assert_eq!(other.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(first);
+        let again = Partial::open(&mut root, path, Some("one")).unwrap();
+        assert_eq!(again.held, BTreeMap::from([(3, crc)]));
+        assert!(again.has((7, 12), crc).unwrap() && !again.has((6, 11), crc).unwrap());
+        assert!(!again.has((7, 13), crc).unwrap());
+        drop(again);
+        let changed = Partial::open(&mut root, path, Some("two")).unwrap();
+        assert!(changed.held.is_empty() && !changed.has((7, 12), crc).unwrap());
+        drop(changed);
+        drop(Partial::open(&mut root, path, None).unwrap());
+        assert!(root.look(&journal(path)).unwrap().is_none());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn record_that_was_cut_off_does_not_count() {
+        assert_eq!(
+            read("0 00000000000000aa\n1 00000000000000"),
+            BTreeMap::from([(0, 0xaa)])
+        );
+        assert_eq!(read("0 aa\n1 00000000000000aa\n"), BTreeMap::new());
+    }
+}

@@ -1,0 +1,251 @@
+//! Upload of local files: a walk, a comparison with the list of the target, and requests in parallel.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lighthaul_files::manifest::{Entry, EntryKind};
+use lighthaul_files::naming::Naming;
+use lighthaul_files::options::{Action, Detail};
+use lighthaul_files::walk::{Found, Walk};
+use lighthaul_fs::file_access::FileAccess;
+use lighthaul_session::error::{Code, Error};
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::task::{JoinSet, spawn_blocking};
+
+use crate::fault::Fault;
+use crate::stores::bucket::attributes::{Condition, Listed, Stamp};
+use crate::stores::bucket::call_error::Reason;
+use crate::stores::decision::{self, Decision, Version};
+use crate::stores::deletion;
+use crate::stores::job::{Job, PART, join};
+use crate::stores::large_upload;
+use crate::stores::object_names::{ObjectNames, Objects, unusable};
+use crate::stores::source_file::SourceFile;
+use crate::stores::upload_item::Item;
+
+/// Uploads all sources.
+pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
+    let access = Arc::new(job.options.sources(FileAccess::anywhere()));
+    let sources = job
+        .sources
+        .iter()
+        .map(|source| PathBuf::from(OsStr::from_bytes(source.path())));
+    let paths: Vec<PathBuf> = sources.collect();
+    let mut walk = Walk::new(Arc::clone(&access), &paths, job.options.walk())?;
+    let naming = walk.naming;
+    let first = paths
+        .first()
+        .and_then(|path| access.name(path).ok())
+        .unwrap_or_default();
+    let names = ObjectNames::new(job, naming, &first.to_string_lossy()).await?;
+    if !names.bucket.has_checksums() && job.options.dry_run.is_none() {
+        let name = &names.bucket.name;
+        job.report.warn(format!(
+            "{name} does not compare what it takes with checksums"
+        ));
+    }
+    let mut objects = names.objects().await?;
+    let (say, found) = channel(FOUND_MAX);
+    let walking = spawn_blocking(move || {
+        // ends early if the copy does
+        walk.all(|found| say.blocking_send(found).is_ok())
+    });
+    each(job, (&names, &access), &mut objects, found).await;
+    walking.await.ok();
+    if job.options.delete && naming != Naming::File {
+        let rest = objects
+            .into_keys()
+            .filter(|key| key.starts_with(&names.scope));
+        deletion::of_objects(job, (&names.bucket, &names.prefix), rest.collect()).await;
+    }
+    Ok(())
+}
+
+/// Uploads what the walk finds. What is left of `objects` are those that the source does not have.
+async fn each(
+    job: &Arc<Job>,
+    (names, access): (&ObjectNames, &Arc<FileAccess>),
+    objects: &mut Objects,
+    mut found: Receiver<Found>,
+) {
+    let mut tasks = JoinSet::new();
+    while let Some(found) = found.recv().await {
+        let Some((entry, place)) = file(job, found) else {
+            continue;
+        };
+        let EntryKind::File(size) = entry.kind else {
+            continue;
+        };
+        let path = String::from_utf8_lossy(&entry.path).into_owned();
+        let key = match names.key(entry.path()) {
+            Ok(key) => key,
+            Err(why) => {
+                job.report
+                    .fail(&path, &unusable(&place.display().to_string(), why));
+                continue;
+            }
+        };
+        let item = Item {
+            bucket: names.bucket.clone(),
+            there: objects.remove(&key),
+            key,
+            path,
+            place,
+            size,
+            time: Stamp {
+                seconds: entry.seconds,
+                nanos: entry.nanos,
+            },
+        };
+        let turn = job.turn(&mut tasks).await;
+        let (job, access) = (Arc::clone(job), Arc::clone(access));
+        tasks.spawn(async move {
+            if let Err(error) = upload(&job, access, &item).await {
+                job.report.fail(&item.path, &error);
+            }
+            drop(turn);
+        });
+    }
+    join(&mut tasks).await;
+}
+
+/// Returns the entry and place of a file. Reports what is no file.
+fn file(job: &Job, found: Found) -> Option<(Entry, PathBuf)> {
+    let report = &job.report;
+    match found {
+        Found::Entry(entry, place, _) => {
+            if let EntryKind::Link(_) = entry.kind {
+                let path = String::from_utf8_lossy(&entry.path);
+                report.fail(&path, &link(&place));
+            }
+            return Some((entry, place));
+        }
+        Found::Skipped(text) => report.warn(format!("not copied: {text}")),
+        Found::Noted(text) => report.warn(text),
+        Found::Excluded(path, _) => {
+            if job
+                .options
+                .dry_run
+                .is_some_and(|detail| detail >= Detail::Explain)
+            {
+                let decision = Decision::new(Action::Exclude, "a rule excludes it");
+                report.decided(&String::from_utf8_lossy(&path), 0, &decision);
+            }
+        }
+        Found::Failed(path, error) => report.fail(&String::from_utf8_lossy(&path), &error),
+        Found::Mount(..) => {}
+    }
+    None
+}
+
+fn link(place: &Path) -> Error {
+    Fault::Failed {
+        what: format!("cannot upload {}", place.display()),
+        why: "object stores have no symbolic links; use -L to upload the file it points to, or exclude it".to_owned(),
+        code: Code::Open,
+    }
+    .into()
+}
+
+/// Uploads one file, if it differs from the object.
+async fn upload(job: &Arc<Job>, access: Arc<FileAccess>, item: &Item) -> Result<(), Error> {
+    let there = item.there.as_ref();
+    let decision = match decision::first(&job.options, item.size, there.map(|there| there.size)) {
+        Some(decision) => decision,
+        None => compare(job, &access, item).await?,
+    };
+    if !job.report.decided(&item.path, item.size, &decision) {
+        return Ok(());
+    }
+    let source = SourceFile::open(access, item.place.clone()).await?;
+    let condition = match there {
+        None if job.options.skip.existing => Condition::Absent,
+        Some(Listed {
+            etag: Some(etag), ..
+        }) if job.options.update => Condition::Unchanged(etag.clone()),
+        _ => Condition::Always,
+    };
+    job.report.want(source.size);
+    let written = if source.size > PART {
+        large_upload::send(job, item, &source, &condition).await
+    } else {
+        small(job, item, &source, &condition).await
+    };
+    let decision = match written {
+        Ok(true) => {
+            job.report.placed(&item.path, source.size, &decision);
+            return Ok(());
+        }
+        Ok(false) if condition == Condition::Absent => {
+            Decision::new(Action::Skip, "the target has it (--ignore-existing)")
+        }
+        Ok(false) => Decision::new(Action::Keep, "the target is newer"),
+        Err(error) => {
+            job.report.gave_up(source.size);
+            return Err(error);
+        }
+    };
+    job.report.gave_up(source.size);
+    job.report.decided(&item.path, source.size, &decision);
+    Ok(())
+}
+
+/// Decides by the attributes of the object.
+async fn compare(job: &Job, access: &Arc<FileAccess>, item: &Item) -> Result<Decision, Error> {
+    let found = item.bucket.attributes(&item.key).await;
+    let url = item.bucket.url(&item.key);
+    let found =
+        found.map_err(|error| error.during(format!("cannot read the attributes of {url}")))?;
+    let Some(found) = found else {
+        return Ok(Decision::new(Action::Create, "it does not exist"));
+    };
+    let mut source = Version {
+        size: item.size,
+        time: Some(item.time),
+        stored: None,
+        crc: None,
+    };
+    if job.options.checksum && found.size == item.size && found.crc.is_some() {
+        let file = SourceFile::open(Arc::clone(access), item.place.clone()).await?;
+        source.crc = Some(file.checksum().await?);
+    }
+    let target = Version {
+        size: found.size,
+        time: found.stamp,
+        stored: Some(found.modified),
+        crc: found.crc,
+    };
+    Ok(decision::second(&job.options, &source, &target))
+}
+
+/// Uploads a file in one request. Returns false if the condition does not hold.
+async fn small(
+    job: &Job,
+    item: &Item,
+    source: &SourceFile,
+    condition: &Condition,
+) -> Result<bool, Error> {
+    let failed = |error: crate::stores::bucket::call_error::CallError| {
+        error.during(format!("cannot write {}", item.bucket.url(&item.key)))
+    };
+    let _room = job.room(source.size).await.map_err(failed)?;
+    let bytes = source.read(0, source.size).await?;
+    source.check()?;
+    match item
+        .bucket
+        .write(&item.key, bytes, (Some(source.time), condition))
+        .await
+    {
+        Ok(()) => {
+            job.report.moved(source.size);
+            Ok(true)
+        }
+        Err(error) if error.reason == Reason::Condition => Ok(false),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Maximum number of entries that the walk is ahead.
+const FOUND_MAX: usize = 256;

@@ -1,0 +1,6 @@
+//! Answers of object stores.
+
+/// Reads octets as each kind of answer.
+pub fn answer(octets: &[u8]) {
+    lighthaul_objects::answers::read(octets);
+}
