@@ -8,7 +8,7 @@
 //!   during a transfer; [`offer`]: parameters and lanes; [`vector`]: capacity of a circuit; [`machine`]: the machines of all protocols
 //! - [`probe`], [`measure`]: measurements of a path and its hosts; [`checkup`]: checkup of a
 //!   connection
-//! - [`keepalive`]: keepalive messages; [`peer_text`]: harmless texts of a peer; [`error`],
+//! - `processor_wait`: load of this host; [`keepalive`]: keepalive messages; [`peer_text`]: harmless texts of a peer; [`error`],
 //!   [`fault`]:
 //!   errors
 
@@ -32,6 +32,7 @@ pub mod offer;
 pub mod path;
 pub mod peer_text;
 pub mod probe;
+mod processor_wait;
 pub mod protocol;
 pub mod role;
 pub mod secrets;

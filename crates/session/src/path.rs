@@ -11,7 +11,6 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::error::Error as World;
-use lighthaul_io::host::pressure::processor_wait;
 use lighthaul_io::net::probe::{self, LANES_MAX, LENGTHS, PingPart, Prober, TrainResult};
 use lighthaul_io::net::udp::Udp;
 
@@ -19,6 +18,7 @@ use crate::dialog::Dialog;
 use crate::error::{Code, Error};
 use crate::fault::{Fault, PeerFault};
 use crate::message::Message;
+use crate::processor_wait::processor_wait;
 use crate::role::{Arrivals, Role};
 use crate::session::Session;
 use crate::topic::Topic;

@@ -1,7 +1,7 @@
 //! The host: time, waiting, processors, panics and namespaces.
 //!
 //! - [`clock`]: clocks; [`wait`], [`poller`]: waiting for descriptors; [`interrupt`]: requests to stop, [`cancellation`]: also of one piece of work
-//! - [`affinity`], [`competition`], [`pressure`]: threads and their processors; [`heap`]: the C library's heap
+//! - [`affinity`], [`competition`]: threads and their processors; [`heap`]: the C library's heap
 //! - [`durable`]: atomic replacement of files; [`file_calls`]: calls for open files
 //! - [`panics`]: panics of threads as errors
 //! - [`namespace`]: networks and cells of the lab
@@ -16,5 +16,4 @@ pub mod interrupt;
 pub mod namespace;
 pub mod panics;
 pub mod poller;
-pub mod pressure;
 pub mod wait;

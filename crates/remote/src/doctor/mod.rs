@@ -2,12 +2,13 @@
 //!
 //! - [`settings`]: the host to check
 //! - [`steps`]: checks up to an established session; `ssh`: the same for a host that ssh logs in to; `path`: checks over
-//!   the session
+//!   the session; `interface`: judgment of network interfaces
 //! - [`report`]: result of each check, and of all
 pub mod report;
 pub mod settings;
 pub mod steps;
 
+mod interface;
 mod path;
 mod ssh;
 

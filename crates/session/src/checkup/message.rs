@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use lighthaul_io::net::grants::Grants;
 use serde::{Deserialize, Serialize};
 
+use crate::checkup::interface::InterfaceFacts;
 use crate::error::Error;
 use crate::fault::PeerFault;
 use crate::peer_text;
@@ -63,6 +64,8 @@ pub struct HostFacts {
     pub segments: bool,
     /// True if the kernel coalesces datagrams (UDP GRO).
     pub coalesces: bool,
+    /// Interface that carries the session, if it is known.
+    pub interface: Option<InterfaceFacts>,
 }
 
 impl HostFacts {
@@ -78,6 +81,7 @@ impl HostFacts {
             tcp_send_bytes: grants.tcp_send_bytes,
             segments: grants.segments,
             coalesces: grants.coalesces,
+            interface: InterfaceFacts::of(address),
         }
     }
 }
