@@ -206,7 +206,7 @@ mod tests {
         let line = &lines(Some(sound()))[0];
         assert_eq!(
             line.1,
-            "eth0 there, 100 Gb/s, 16 receive queues, ring of 8192 packets, NUMA node 1"
+            "eth0 there, 100.000 Gb/s, 16 receive queues, ring of 8192 packets, NUMA node 1"
         );
         assert_eq!(line.0, "ok");
         let unknown = HardwareFacts {
@@ -245,7 +245,7 @@ mod tests {
             ),
             (
                 |h| h.ring = Some((512, 8192)),
-                "takes 512 packets, less than arrive in 1 ms at 100 Gb/s",
+                "takes 512 packets, less than arrive in 1 ms at 100.000 Gb/s",
                 "`ethtool -G eth0 rx 8192`",
             ),
             (
