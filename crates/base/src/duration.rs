@@ -73,7 +73,7 @@ fn human(text: &str) -> Result<Sum, Fault> {
     }
 }
 
-/// Parses the rest of an ISO 8601 duration behind its `P`.
+/// Parses an ISO 8601 duration, from the text after its `P`.
 fn iso_8601(text: &str) -> Result<Sum, Fault> {
     let mut sum = Sum::default();
     let (mut rest, mut is_time) = (text, false);

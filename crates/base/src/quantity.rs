@@ -98,7 +98,7 @@ impl fmt::Display for ParseQuantityError {
 
 impl core::error::Error for ParseQuantityError {}
 
-/// Splits text into the digits and the decimal point that it begins with, and the rest without space around it.
+/// Splits text into its leading digits with decimal point and the text after them, trimmed.
 pub(crate) fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let (number, rest) = text.split_at(end.unwrap_or(text.len()));

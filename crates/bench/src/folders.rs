@@ -26,7 +26,7 @@ pub(crate) struct BenchFolders {
 }
 
 impl BenchFolders {
-    /// Chooses unique directories, and removes those of benches that were killed.
+    /// Chooses unique directories, and removes the directories of benches that were killed.
     pub(crate) fn new() -> Self {
         let bases = [PathBuf::from("/dev/shm"), std::env::temp_dir()];
         for base in &bases {

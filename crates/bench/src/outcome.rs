@@ -47,9 +47,9 @@ pub(crate) struct LighthaulReport {
     pub(crate) goodput_bps: f64,
     /// Goodput that equation 5 predicts at the rate used, where it applies.
     pub(crate) predicted_bps: Option<f64>,
-    /// Retransmitted datagrams, as a part of those sent once.
+    /// Retransmitted datagrams, as a fraction of the datagrams sent once.
     pub(crate) resent: f64,
-    /// Number of datagrams without retransmitted ones.
+    /// Number of datagrams, without retransmissions.
     pub(crate) sent_once: f64,
 }
 

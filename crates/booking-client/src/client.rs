@@ -64,7 +64,7 @@ pub enum ClientError {
 /// Selection of reservations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Owner.
+    /// Owner of the reservations to list.
     pub owner: Option<String>,
     /// State.
     pub state: Option<String>,
@@ -136,7 +136,7 @@ impl Client {
         self.act(id, "provision", why)
     }
 
-    /// Releases the rest of a reservation.
+    /// Releases the remaining capacity of a reservation.
     pub fn release(&self, id: u64, why: &str) -> Result<Reservation, ClientError> {
         self.act(id, "release", why)
     }

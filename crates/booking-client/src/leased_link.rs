@@ -44,7 +44,7 @@ pub fn open(scheduler: &Client, link: &LeasedLink<'_>) -> Result<(), ClientError
     Ok(())
 }
 
-/// Offers no capacity of a link any more during the rest of a lease.
+/// Withdraws the capacity of a link for the remaining time of a lease.
 pub fn close(scheduler: &Client, now: Timestamp, link: &LeasedLink<'_>) -> Result<(), ClientError> {
     if now < link.end {
         plan(scheduler, link, (link.start.max(now), link.end))?;

@@ -39,7 +39,7 @@ impl Zone {
         format!("{time}{}", offset(ahead))
     }
 
-    /// Replaces the times in UTC of a message, each a word such as `2031-05-01T06:00:00Z`, by those of this zone.
+    /// Converts the UTC times in a message to this time zone; each is a word such as `2031-05-01T06:00:00Z`.
     pub fn localized(self, text: &str) -> String {
         let words = text.split(' ').map(|word| {
             let time = word.trim_end_matches([',', ';', ':', '.', ')']);

@@ -103,7 +103,7 @@ impl PolicyFile {
         policies
     }
 
-    /// Returns the policies in `text` without faulty ones, and the fault.
+    /// Returns the valid policies in `text`, and the first fault.
     fn take(&self, text: &str) -> (Option<Policies>, Option<String>) {
         let place = self.file.path().display();
         let why = match parse(text, &self.usual) {

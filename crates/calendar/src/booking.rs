@@ -37,7 +37,7 @@ impl Booking {
         &self.grant
     }
 
-    /// Returns what it takes of its links and interfaces from a time on.
+    /// Returns the capacity that the booking takes on its links and interfaces from a time on.
     pub(crate) fn taken(&self, from: Instant) -> Vec<Step> {
         guard::taken(&self.grant.steps, self.trail, from).into_owned()
     }

@@ -38,7 +38,7 @@ pub struct Moved {
 /// The calendar calls [`Self::may_take`] before it searches a path, and [`Self::check`] for the
 /// grant that it has found.
 pub trait MoveRules {
-    /// Notes that these bookings hold nothing from now on until a new grant passes [`Self::check`].
+    /// Notes that the bookings hold nothing from now on, until a new grant passes [`Self::check`].
     fn displace(&mut self, _ids: &[Id]) {}
 
     /// Returns true if a booking may be moved to another path.
@@ -73,7 +73,7 @@ impl MoveRules for NoRules {
 pub struct RepackLimits {
     /// Number of bookings to place again.
     pub bookings: usize,
-    /// Total number of steps of these bookings, which determines the time it takes.
+    /// Total number of steps of the bookings, which determines the time that a change takes.
     pub steps: usize,
 }
 

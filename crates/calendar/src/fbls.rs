@@ -38,7 +38,7 @@ pub(crate) fn earliest(
 /// Order in which waiting files may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueOrder {
-    /// First come, first served: a file that does not fit blocks later ones.
+    /// First come, first served: a file that does not fit blocks later files.
     FirstCome,
     /// The first files that fit start. A file with a high rate may wait forever while others
     /// overtake it.

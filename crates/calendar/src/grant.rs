@@ -159,7 +159,7 @@ impl Grant {
             .map(|step| step.rate)
     }
 
-    /// Keeps the steps before a time and returns the later ones.
+    /// Keeps the steps before a time and returns the later steps.
     pub(crate) fn split_off(&mut self, at: Instant) -> Vec<Step> {
         let first = self.steps.partition_point(|step| step.till <= at);
         let mut rest = self.steps.split_off(first);

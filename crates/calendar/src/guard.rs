@@ -51,7 +51,7 @@ pub fn trail_of(steps: &[Step], guard: impl Fn(usize) -> Duration) -> Vec<Step> 
     found
 }
 
-/// Returns what a booking takes from a time on: its steps, each of which is in use for a guard time longer.
+/// Returns the steps that a booking takes from a time on; each lasts longer by a guard time.
 pub(crate) fn taken(steps: &[Step], guard: Duration, from: Instant) -> Cow<'_, [Step]> {
     let mut all = if guard.is_zero() {
         Cow::Borrowed(steps)

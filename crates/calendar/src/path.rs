@@ -36,8 +36,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// Returns a path over these links. Returns `None` if they are not consecutive or have no
-    /// common channel.
+    /// Returns a path over the given links. Returns `None` if they are not consecutive or have no common channel.
     pub fn new(topology: &Topology, links: Vec<LinkId>) -> Option<Arc<Self>> {
         let abouts: Option<Vec<_>> = links.iter().map(|link| topology.about(*link)).collect();
         let abouts = abouts?;

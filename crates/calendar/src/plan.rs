@@ -130,7 +130,7 @@ pub(crate) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// Returns the grant with the earliest end; among equal ones, that on the first path.
+    /// Returns the grant with the earliest end; among equal grants, the grant on the first path.
     pub(crate) fn best(&self, search: &Search, paths: &[Arc<Path>]) -> Result<Grant, Refusal> {
         let mut search = *search;
         let mut best: Option<Grant> = None;

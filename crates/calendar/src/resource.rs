@@ -49,7 +49,7 @@ struct Share {
 }
 
 impl Share {
-    /// Returns the rest of the share if the owner has `left` bits a second of the link unbooked.
+    /// Returns the unused part of the share if the owner has `left` bits a second of the link unbooked.
     const fn rest(&self, left: u64) -> u64 {
         left.saturating_sub(self.others)
     }

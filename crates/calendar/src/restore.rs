@@ -126,7 +126,7 @@ impl Calendar {
         Ok(())
     }
 
-    /// Refuses a booking that takes more than what is free.
+    /// Refuses a booking that takes more than the free capacity.
     fn check_room(&self, booking: &Booking, from: Instant) -> Result<(), Refusal> {
         let (owner, path) = (booking.request.owner, &booking.grant.path);
         let fits = |step: &Step, view: View<'_>| {

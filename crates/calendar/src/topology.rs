@@ -83,7 +83,7 @@ pub struct Limits {
 }
 
 impl Topology {
-    /// Returns a topology of these nodes and links.
+    /// Returns a topology of the given nodes and links.
     pub fn new(nodes: Vec<String>, links: Vec<Link>) -> Result<Self, TopologyError> {
         if links.is_empty() {
             return Err(TopologyError::Links(0));

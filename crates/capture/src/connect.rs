@@ -224,7 +224,7 @@ fn has_content(headers: &[Header<'_>]) -> bool {
         || values(headers, "content-length").any(|value| value != b"0")
 }
 
-/// Limits far above those of real programs.
+/// Limits of an HTTP head, far above the heads of real programs.
 const HEAD_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 100;
 /// Header line that asks for credentials (RFC 7617).

@@ -21,7 +21,7 @@ pub enum Refusal {
     /// There are too many sessions.
     #[error("the gateway has no room for another session; try again later")]
     Busy,
-    /// The other gateway refuses links of this one.
+    /// The other gateway refuses links from this gateway.
     #[error("the other gateway refuses this one; see the log and `lighthaul gateway status` here")]
     Rejected,
     /// The connection failed on its way.

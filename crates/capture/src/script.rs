@@ -25,7 +25,7 @@ pub(super) struct Redirect {
 /// Transaction that removes the table, if it exists.
 pub(super) const CLEAR: &str = "table inet lighthaul\ndelete table inet lighthaul\n";
 
-/// Returns a transaction that replaces the table by the rules for these connections.
+/// Returns a transaction that replaces the table by the rules for the captured connections.
 pub(super) fn script(capture: &Transparent, redirects: &[Redirect]) -> String {
     let mut chains = String::new();
     if capture.arriving {

@@ -37,7 +37,7 @@ pub struct Controller {
 /// Next call of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Set these rates of circuits.
+    /// Set the rates of the circuits.
     Apply(Vec<(CircuitId, Option<Rate>)>),
     /// Remove this circuit.
     Remove(CircuitId),
@@ -115,7 +115,7 @@ enum Stage {
 }
 
 impl Controller {
-    /// Creates the controller of a device with these capabilities. Its first work is an inspection.
+    /// Creates the controller of a device with the given capabilities. Its first work is an inspection.
     pub fn new(capabilities: Capabilities) -> Result<Self> {
         capabilities.check()?;
         Ok(Self {
@@ -338,7 +338,7 @@ impl Controller {
         self.events.pop_front()
     }
 
-    /// Refuses circuits that the device cannot enforce, or not in addition to the others.
+    /// Refuses circuits that the device cannot enforce, alone or in addition to its other circuits.
     fn check(&self, now: Instant, circuit: &Circuit, lease_till: Instant) -> Result<()> {
         let id = circuit.id;
         let busy = |conflict: Conflict| Err(Error::Busy { id, conflict });
@@ -429,7 +429,7 @@ impl Controller {
         changes.collect()
     }
 
-    /// Returns the increases that need no capacity in the guard time of another circuit, and the end of the next guard time for the others.
+    /// Returns the increases that can start now, and the end of the guard time that delays the next increase.
     fn ready_increases(
         &mut self,
         now: Instant,

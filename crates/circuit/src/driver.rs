@@ -40,7 +40,7 @@ pub struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// Returns the changes of these circuits to these rates.
+    /// Returns a change for each circuit, to the rate beside it.
     pub fn list(circuits: &'a [(Circuit, Option<Rate>)]) -> Vec<Self> {
         let change = |(circuit, rate): &'a (Circuit, Option<Rate>)| Self {
             circuit,

@@ -13,7 +13,7 @@ use lighthaul_base::prefix::Prefix;
 use lighthaul_base::unsigned;
 use serde::{Deserialize, Serialize};
 
-/// Set of packets: all, or those of a protocol, to a target, to some ports.
+/// Set of packets: all, or packets of a protocol, to an address, to a range of ports.
 ///
 /// The text format is `udp 10.0.0.2/32 5000-5010`, in which each part is optional, or `all`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

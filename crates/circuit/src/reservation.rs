@@ -1,4 +1,4 @@
-//! States of a reservation as in NSI (GFD.237), their transitions, and the journal of these.
+//! States of a reservation as in NSI (GFD.237), the transitions between them, and their journal.
 //!
 //! ```text
 //! reserved -> committed -> provisioned -> active -> released
@@ -69,7 +69,7 @@ pub enum Verb {
     Activate,
     /// Have the devices remove the circuits, and keep the capacity.
     Deprovision,
-    /// Return the rest of its capacity.
+    /// Return the remaining capacity.
     Release,
     /// Cancel it.
     Terminate,

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Maximum number of octets of its answer that are read.
 const ANSWER_MAX: u64 = 1 << 20;
 
-/// Prints the completions and ends the program, if a shell has called it for these.
+/// Prints the completions and ends the program, if a shell has started it for completion.
 pub(crate) fn answer() {
     CompleteEnv::with_factory(grammar).var(VARIABLE).complete();
 }
@@ -114,7 +114,7 @@ fn remote(begun: &str) -> Vec<CompletionCandidate> {
     names.map(place).collect()
 }
 
-/// Returns the names in a directory on another host, with a slash behind those of directories.
+/// Returns the names in a directory on another host, with a slash after each directory.
 fn names(folder: &str, hidden: bool) -> Vec<String> {
     let Some(mut child) = list(folder, hidden) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Bottleneck of a copy, by what its lanes waited for.
+//! Bottleneck of a copy, derived from the waiting times of its lanes.
 //!
 //! [`bottleneck`] compares the totals of a [`Summary`] and the [`HostLoad`] with thresholds, and
 //! reports the first that is reached:
@@ -157,7 +157,7 @@ pub fn bottleneck(
     used(summary, rate, asked).or_else(|| remaining(host))
 }
 
-/// Returns the path or the given rate, if most of it was used.
+/// Returns [`Bottleneck`] for the path or for the given rate, if the copy used most of it.
 fn used(summary: &Summary, rate: Option<Rate>, asked: bool) -> Option<Bottleneck> {
     let goodput = u128::from(Rate::of(summary.motion.total, summary.moving).as_bps());
     let used = goodput * 100 / u128::from(rate?.as_bps().max(1));

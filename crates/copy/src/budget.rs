@@ -49,8 +49,8 @@ impl Budget {
         ((share / Index::BYTES_A_BLOCK).max(BLOCKS_MIN), rest)
     }
 
-    /// Returns the files with data that one of `lanes` lanes may have open. Writing takes two
-    /// descriptors for each.
+    /// Returns the number of files with data that each of `lanes` lanes may have open. Writing takes two descriptors
+    /// for each.
     fn open_max(self, lanes: usize) -> usize {
         (self.files / 4 / lanes.max(1)).clamp(2, OPEN_MAX)
     }

@@ -78,7 +78,7 @@ pub enum Message {
     Progress(Progress),
     /// More entries are in place, or have failed.
     Settled {
-        /// Number of these entries.
+        /// Number of entries that were settled.
         entries: u64,
         /// Failed entries among them.
         #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
@@ -215,7 +215,7 @@ pub struct WantedFile {
     /// ranges, in parts of [`COMPARED_MAX`] bytes.
     #[serde(deserialize_with = "bounded::list::<RANGES_MAX, _, _>")]
     pub held: Vec<Span>,
-    /// Kind of these digests.
+    /// Kind of the digests.
     pub digest: digest::DigestKind,
     /// Size of the file that is at the target now, if the ranges to send may be in it. The sender
     /// then says of each range whether it sends it; see [`crate::delta_message`].
@@ -273,7 +273,7 @@ pub struct Request {
 pub enum Way {
     /// The server receives files.
     Receive(Target),
-    /// The server sends the files at these paths.
+    /// The server sends the files at the given paths.
     Send(#[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")] Vec<Vec<u8>>),
 }
 
@@ -306,7 +306,7 @@ pub struct Announced {
     pub number: u64,
     /// Lane of the object.
     pub lane: u8,
-    /// Protocol that moves it: the one of the offer, or an alternative of it.
+    /// Protocol that moves the object: the offered protocol, or an alternative that the offer allows.
     pub protocol: Protocol,
     /// Time that the lane has waited for the source disk so far, in nanoseconds.
     pub source_wait: u64,

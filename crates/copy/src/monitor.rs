@@ -49,7 +49,7 @@ pub struct Monitor {
 #[derive(Debug, Default)]
 struct Events {
     waiting: Vec<CopyEvent>,
-    /// Approximate bytes of these events.
+    /// Approximate size of the waiting events in bytes.
     bytes: usize,
     /// True if the observer has stopped.
     closed: bool,
@@ -130,7 +130,7 @@ impl Counts {
         (current.file_at)(moved).filter(|file| file.done < file.size)
     }
 
-    /// Returns the packets without those that were sent or received again.
+    /// Returns the number of packets, without retransmissions.
     fn first_packets(&self) -> u64 {
         let packets = self.packets.load(Relaxed);
         packets.saturating_sub(self.again.load(Relaxed))
@@ -273,7 +273,7 @@ impl Monitor {
         self.delta.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the packets that all lanes have sent, and those that arrived by the latest report.
+    /// Returns the packets that all lanes have sent, and the packets that arrived by the latest report.
     pub fn packets(&self) -> (u64, u64) {
         let sum = |count: fn(&Counts) -> &AtomicU64| {
             let counts = self.lanes.iter().map(|lane| count(lane).load(Relaxed));

@@ -95,8 +95,8 @@ impl ThreadGroup {
         });
     }
 
-    /// Sends a message of these octets on `stream` once there is room for it. A peer that reads nothing blocks the
-    /// thread. This wait does not count as work of this side.
+    /// Sends a message on `stream` once there is room for its octets. A peer that reads nothing blocks the thread. This
+    /// wait does not count as work of this side.
     pub fn send(&self, stream: &Stream, octets: Vec<u8>) -> Result<(), Error> {
         if !stream.wait_for_room(Duration::ZERO) {
             let _pause = self.work.pause();

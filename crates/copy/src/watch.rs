@@ -143,7 +143,7 @@ pub struct CopyProgress {
 }
 
 impl CopyProgress {
-    /// Returns the packets that were sent again, in percent of those that were sent first.
+    /// Returns the packets that were sent again, in percent of the packets sent first.
     pub fn resent_percent(&self) -> f64 {
         let first = self.sent.saturating_sub(self.resent).max(1);
         self.resent as f64 * 100.0 / first as f64

@@ -107,7 +107,7 @@ impl Pending {
         Prefix::all(self.from.ip())[2]
     }
 
-    /// Eviction class: within a standing, silent connections leave before those with a `ClientHello`.
+    /// Eviction class: within a standing, silent connections leave before connections with a `ClientHello`.
     const fn class(&self) -> usize {
         self.is_ready as usize + self.standing.classes().start
     }

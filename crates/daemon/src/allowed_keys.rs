@@ -183,7 +183,7 @@ fn entry(line: &str) -> Result<Option<Entry>, String> {
     Ok(Some(Entry { kind, key, rights }))
 }
 
-/// Returns the first word of `text`, and the rest.
+/// Returns the first word of `text`, and the text after it.
 fn split(text: &str) -> (&str, &str) {
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     (word, rest.trim())

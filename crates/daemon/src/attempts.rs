@@ -39,8 +39,8 @@ impl Drop for RunningAttempt<'_> {
 }
 
 impl Attempts {
-    /// Ends earlier attempts at the part of a copy that `session` serves, and registers this one.
-    /// Returns nothing for a request that is not part of a copy.
+    /// Ends earlier attempts at the part of a copy that `session` serves, and registers the new attempt. Returns
+    /// nothing for a request that is not part of a copy.
     pub(crate) fn enter(
         &self,
         session: &Session,

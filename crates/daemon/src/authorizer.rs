@@ -151,7 +151,7 @@ impl Coded for Denied {
 }
 
 impl NotAllowed {
-    /// Returns the error for the client with `key`; `options` are those that `lighthaul allow` needs for it.
+    /// Returns the error for the client with `key`; `options` are the options of `lighthaul allow` for such a client.
     pub(crate) fn to_error(self, key: Fingerprint, options: &str) -> Error {
         let remedy = match self {
             Self::Unknown => {

@@ -32,7 +32,7 @@ pub(crate) const NAMES: [&str; RESOURCES] = [
 pub(crate) struct Cost {
     /// Sessions.
     pub(crate) sessions: u64,
-    /// Connections for packets in addition to those of sessions.
+    /// Connections for packets, in addition to the connections of sessions.
     pub(crate) connections: u64,
     /// MiB of memory.
     pub(crate) memory: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// Client that has sent no request yet: its thread, and those of its connection and of the check of its rights.
+    /// Client that has sent no request yet: three threads, for the client, its connection and the check of its rights.
     pub(crate) const CLIENT: Self = Self {
         sessions: 0,
         connections: 1,
@@ -198,7 +198,7 @@ impl Cost {
         ]
     }
 
-    /// Returns the budget of a copy with this cost, where `least` is the minimum cost of such a copy.
+    /// Returns the budget of a copy with this cost, where `least` is the minimum cost of any copy.
     pub(crate) fn budget(self, least: Self) -> Budget {
         let lanes = lanes();
         let memory = (MEMORY_LANE * lanes + self.memory - least.memory) << 20;
@@ -224,8 +224,7 @@ const MEMORY_KEPT: u64 = 1024;
 const FILES_KEPT: u64 = 4096;
 /// MiB above the minimum that make a copy faster.
 const MEMORY_MORE: u64 = 256;
-/// MiB of a connection's queues with [`QueueLimit::Full`] beyond those of [`QueueLimit::Small`]: 3 in each direction, and
-/// 2 for messages that join a full outgoing queue.
+/// MiB that the queues of a connection need with [`QueueLimit::Full`], beyond [`QueueLimit::Small`].
 const QUEUES: u64 = 8;
 /// Minimum MiB of a lane.
 const MEMORY_LANE: u64 = 4;

@@ -16,7 +16,7 @@ pub(crate) enum Fault {
     /// An error that a daemon of a copy between two reported, with its name.
     #[error("{0}: {1}")]
     At(String, Error),
-    /// A message arrived instead of the one that is named.
+    /// A message arrived that is not the expected message, which the text names.
     #[error("the peer sent an unexpected message instead of {0}")]
     Unexpected(&'static str),
     /// The client has another version of the protocol.

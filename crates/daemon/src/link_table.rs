@@ -73,7 +73,7 @@ pub(crate) struct LinkHold<'a> {
     table: &'a LinkTable,
     name: Name,
     share: Arc<Share>,
-    /// Number of the connection among those of the link.
+    /// Number of the connection within the link.
     connection: u64,
 }
 

@@ -21,7 +21,7 @@ use crate::link_message::{self, Greeting};
 pub(crate) enum Request {
     /// Receive files.
     Receive { target: Target, options: Options },
-    /// Send the files at these paths.
+    /// Send the files at the given paths.
     Send {
         paths: Vec<Vec<u8>>,
         options: Options,

@@ -82,7 +82,7 @@ impl Held {
 }
 
 impl ResourcePool {
-    /// Creates a pool with these limits of each resource.
+    /// Creates a pool with the given limits, one for each resource.
     pub(crate) fn new(limits: [Limits; RESOURCES]) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Held {
             seats: Seats::new(limits),

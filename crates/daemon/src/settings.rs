@@ -51,7 +51,7 @@ impl Settings {
 pub struct Limits {
     /// Concurrent sessions.
     pub sessions: seats::Limits,
-    /// Connections for packets in addition to those of sessions (ptcp).
+    /// Connections for packets (ptcp), in addition to the connections of sessions.
     pub connections: seats::Limits,
     /// Bytes of memory.
     pub memory: u64,
@@ -83,7 +83,7 @@ impl Default for Limits {
 /// Clients that may call.
 #[derive(Clone, Debug)]
 pub enum AccessPolicy {
-    /// Clients in these lists.
+    /// Clients in the given lists.
     Listed {
         /// List of keys and authorities.
         keys: PathBuf,

@@ -27,7 +27,7 @@ use crate::error::Fault;
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Longest silence of the source, which connects to the target within 10 s and then sends keepalives.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum number of failures that are kept; further ones are only counted.
+/// Maximum number of failures that are kept; further failures are only counted.
 const FAILURES_MAX: usize = 1 << 17;
 
 /// One of the two daemons.
@@ -39,8 +39,8 @@ pub struct Daemon<'a> {
     pub name: &'a str,
 }
 
-/// Makes `source` send the files of `relay`, or those in `names`, and follows the copy to its end.
-/// The request of `hello` is ignored.
+/// Makes `source` send the files of `relay`, or the files in `names`, and follows the copy to its end. The request of
+/// `hello` is ignored.
 pub fn copy(
     [source, target]: [Daemon<'_>; 2],
     (relay, names): (Relay, Option<PathList>),

@@ -71,7 +71,7 @@ impl DeviceOrders {
         self.push(Order::Unprogram(circuit));
     }
 
-    /// Ends all circuits but these.
+    /// Ends all circuits except `circuits`.
     pub(crate) fn keep_only(&self, circuits: Vec<(Key, u8)>) {
         self.push(Order::KeepOnly(circuits));
     }

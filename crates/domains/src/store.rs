@@ -180,7 +180,7 @@ impl RecordStore {
         })
     }
 
-    /// Returns the stored routes of these records. Those of an earlier version have none.
+    /// Returns the stored routes of `records`. Those of an earlier version have none.
     pub fn routes(&mut self, records: &[Record]) -> Result<BTreeMap<Key, Vec<u8>>, StoreError> {
         self.with("read", |connection| {
             let mut select = connection.prepare(SELECT_ROUTES)?;

@@ -186,7 +186,7 @@ impl BackupFolder {
         }
     }
 
-    /// Creates the directory and those above, and opens it.
+    /// Creates the directory and its parents, and opens it.
     fn open(&self) -> io::Result<Root> {
         let access = &self.access;
         let mut above: Vec<&Path> = self.path.ancestors().collect();

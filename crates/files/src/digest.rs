@@ -202,7 +202,7 @@ struct Shift {
     powers: [u64; 64],
 }
 
-/// The polynomial 1, with the highest power in the lowest bit, which is the order of these CRCs.
+/// The polynomial 1, with the highest power in the lowest bit, as in all CRCs here.
 const ONE: u64 = 1 << 63;
 static NVME: Shift = Shift::new(0x9a6c_9329_ac4b_c9b5);
 static XZ: Shift = Shift::new(0xc96c_5795_d787_0f42);

@@ -121,7 +121,7 @@ impl HashRequest {
         text.split(',').map(Self::from_str).collect()
     }
 
-    /// Fails if the expected value differs from the one in `found`.
+    /// Fails if the expected value differs from the value in `found`.
     pub fn check(&self, found: &[(HashKind, String)]) -> Result<(), Error> {
         let Some(expected) = &self.expected else {
             return Ok(());

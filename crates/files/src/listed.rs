@@ -115,8 +115,7 @@ pub struct ListWalk {
     options: WalkOptions,
     /// Walk of the path that was read last.
     walk: Option<Walk>,
-    /// Paths above the listed ones that were added. For a directory, the entry and the place of its
-    /// end, which is pending.
+    /// Parents of listed paths that were added. For a directory, the entry and the place of its end, which is pending.
     entered: BTreeMap<Vec<u8>, Option<(Entry, PathBuf)>>,
     ready: VecDeque<Found>,
 }

@@ -200,7 +200,7 @@ pub fn pack(entries: &[Entry]) -> Result<Vec<u8>, Error> {
     Ok(packed)
 }
 
-/// Unpacks what [`pack`] packed. Rejects unsafe paths, and parts that are too large or malformed.
+/// Unpacks a page of entries that [`pack`] packed. Rejects unsafe paths, and parts that are too large or malformed.
 pub fn unpack(packed: &[u8]) -> Result<Vec<Entry>, Error> {
     use std::io::Read;
     let invalid = || Error::from(PeerFault::Invalid("a malformed or unsafe manifest"));

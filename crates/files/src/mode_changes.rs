@@ -160,7 +160,7 @@ fn parse(text: &str, umask: u32) -> Option<ModeChange> {
     })
 }
 
-/// Returns the lowest bit of each class of users, and the set-ID bits of these classes.
+/// Returns the lowest bit of each class of users in `text`, and the set-ID bits of these classes.
 fn classes(text: &[u8]) -> Option<(u32, u32)> {
     text.iter().try_fold((0, 0), |(bits, special), octet| {
         Some(match octet {

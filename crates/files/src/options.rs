@@ -61,7 +61,7 @@ pub struct Options {
     pub max_delete: Option<u64>,
     /// Entries that stay as they are at the target.
     pub skip: Skip,
-    /// Copies what symbolic links point to.
+    /// Copies the targets of symbolic links instead of the links.
     pub copy_links: bool,
     /// Stays on the file system of each source.
     pub one_file_system: bool,

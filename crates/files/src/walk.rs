@@ -26,7 +26,7 @@ use crate::temp_names::is_hidden;
 const NAMES_MAX: usize = 1 << 16;
 /// Deepest nesting of directories: no path is longer.
 const DEPTH_MAX: usize = 2048;
-/// Maximum number of open directories, the deepest ones of the walk.
+/// Maximum number of open directories; the deepest directories of the walk are kept open.
 const OPEN_MAX: usize = 32;
 
 /// Item that a walk found.

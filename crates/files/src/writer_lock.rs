@@ -43,7 +43,7 @@ impl WriterLock {
         })
     }
 
-    /// Removes the lock file, and those of earlier failed copies, since the directory is complete.
+    /// Removes the lock file, and the lock files of earlier failed copies, since the directory is complete.
     pub fn release(mut self) {
         if std::mem::take(&mut self.stays) {
             WriterLocks::default().clear(&mut self.root);

@@ -230,8 +230,7 @@ impl Root {
         Ok(unlinkat(folder, name, AtFlags::empty())?)
     }
 
-    /// Sets the access and modification times of `path`; of a symbolic link, those of the link
-    /// itself.
+    /// Sets the access and modification times of `path`; a symbolic link is not followed.
     pub fn set_time(&mut self, path: &Path, seconds: i64, nanos: u32) -> io::Result<()> {
         let times = times(seconds, nanos);
         let (folder, name) = self.parent(path)?;

@@ -49,8 +49,8 @@ impl<T> WatchedFile<T> {
         &self.path
     }
 
-    /// Returns what `parse` makes of the file as it is now. `parse` gets its octets, nothing if it is missing, and what was
-    /// parsed before; it is called only if the file may have changed.
+    /// Returns the result of `parse` for the present contents of the file. `parse` gets its octets, nothing if it is
+    /// missing, and what was parsed before; it is called only if the file may have changed.
     ///
     /// # Errors
     /// The file cannot be read, or `parse` fails; what was parsed before is kept for the next call.

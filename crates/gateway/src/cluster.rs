@@ -53,7 +53,7 @@ impl fmt::Debug for Settings {
 }
 
 impl Settings {
-    /// Returns the configuration of the token, or the fault of these settings.
+    /// Returns the configuration of the token, or the fault of the settings.
     pub fn config(&self) -> Result<Config, SettingsError> {
         let place = self.members.iter().position(|at| *at == self.listen);
         let Some(me) = place else {

@@ -57,7 +57,7 @@ pub struct LinkConnection {
     pub udp: Option<Udp>,
     /// Number in datagrams and control messages of this side.
     pub connection: u64,
-    /// Keys that seal and open datagrams; none for unencrypted ones.
+    /// Keys that seal and open datagrams; none if datagrams are not encrypted.
     pub keys: Option<(Key, Key)>,
     /// Measured rate of the channel.
     pub rate: Option<Rate>,
@@ -103,7 +103,7 @@ pub(crate) enum Command {
     Attach(Box<LinkConnection>),
     /// Follow this rate vector on all connections.
     Follow(Trc),
-    /// End the sessions and refuse new ones until there is a connection: the other gateway refuses this one.
+    /// End the sessions and refuse new sessions until there is a connection: the other gateway refuses the link.
     Refuse,
     /// End at once, with all sessions.
     End,

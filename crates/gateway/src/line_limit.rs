@@ -5,7 +5,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use tracing::info;
 
-/// Refusals that are logged: the first of each interval one by one, the others by their number.
+/// Limit of logged refusals: the first of each interval are logged singly, further refusals are only counted.
 #[derive(Debug, Default)]
 pub(crate) struct LineLimit {
     /// End of the interval.

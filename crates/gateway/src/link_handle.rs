@@ -36,7 +36,8 @@ impl LinkHandle {
         Ok((handle, queue))
     }
 
-    /// Counts the sessions of the link together with those of other links. Must be called before the link has sessions.
+    /// Counts the sessions of the link in a quota that several links share. Must be called before the link has
+    /// sessions.
     pub fn share_sessions(&self, quota: Arc<dyn Quota>) {
         self.status.share(quota);
     }
@@ -73,7 +74,7 @@ impl LinkHandle {
         self.commands.send(Command::Revoke);
     }
 
-    /// Ends the sessions and refuses new ones until [`LinkHandle::attach`], since the other gateway refuses this one.
+    /// Ends the sessions and refuses new ones until [`LinkHandle::attach`], since the other gateway refuses the link.
     pub fn refuse(&self) {
         self.commands.send(Command::Refuse);
     }

@@ -64,7 +64,7 @@ pub(crate) struct Channel {
     pub(crate) has_datagrams: bool,
 }
 
-/// Requests of other threads to this one.
+/// Requests of other threads to the thread of the link.
 #[derive(Debug)]
 pub(crate) struct ThreadControl {
     commands: CommandQueue,

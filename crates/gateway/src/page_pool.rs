@@ -1,5 +1,4 @@
-//! Memory of pages: outgoing ones until the other gateway has custody, incoming ones until a
-//! program has taken them.
+//! Memory of pages: outgoing pages until the other gateway has custody, incoming pages until a program has taken them.
 //!
 //! [`PagePool`] limits the outgoing pages of a link; credit limits the incoming ones. [`PageStore`]
 //! lets the driver send and receive directly in pages, without a copy. A page in use by a batch of
@@ -73,7 +72,7 @@ pub(crate) struct PagePool {
     packet_len: u64,
     page_len: usize,
     joiner: CrcJoiner,
-    /// Unused memory, and the part of it that was not needed recently.
+    /// Unused memory, and the part that was not needed recently.
     free: Vec<Box<[u8]>>,
     spare: usize,
     /// Number of outgoing pages, and its maximum.
@@ -180,7 +179,7 @@ impl PagePool {
         collected
     }
 
-    /// Forgets the numbers of pages below this one, which have been received.
+    /// Forgets the numbers of pages below `page`, which have all been received.
     pub(crate) fn forget_below(&mut self, page: u64) {
         while self.first_coming < page && self.coming.front().is_none_or(Option::is_none) {
             self.coming.pop_front();

@@ -82,7 +82,7 @@ pub struct ProxyListeners {
 }
 
 impl ProxyListeners {
-    /// Starts to accept programs at these listeners. Each session takes a share of `shares`. Silent programs are probed at
+    /// Starts to accept programs at `listeners`. Each session takes a share of `shares`. Silent programs are probed at
     /// the interval `keepalive`.
     pub fn open(
         listeners: Vec<ProxyListener>,
@@ -131,7 +131,7 @@ struct AcceptLoop {
     keepalive: Duration,
     poll: Epoll,
     clock: Clock,
-    /// Programs by token: the number of their seat, after those of the listeners.
+    /// Programs by token; their numbers follow those of the listeners.
     pending: BTreeMap<u64, PendingProgram>,
     /// Seats of programs. Each is idle from the start, so that the oldest in a full host or network is closed.
     seats: Seats<(), 1>,

@@ -224,7 +224,7 @@ impl FromProgram {
         Ok(total)
     }
 
-    /// Returns the lengths of pages that are ready for a slab: full ones, and the last one if none waits before it.
+    /// Returns the lengths of pages that are ready for a slab: full pages, and the last page if none waits before it.
     pub(crate) fn supplies(&mut self) -> Vec<u32> {
         if (self.ended || self.waiting.is_empty())
             && let Some(page) = self.tail.take()
@@ -285,8 +285,8 @@ impl ToProgram {
         emptied
     }
 
-    /// Moves the last page's bytes to the page before if they fit, so that small pieces take no more memory than large
-    /// ones. Returns the number of freed pages.
+    /// Moves the last page's bytes to the page before if they fit, so that small writes take no extra memory. Returns
+    /// the number of freed pages.
     fn merge(&mut self, pool: &mut PagePool) -> u64 {
         let mut last_two = self.waiting.iter_mut().rev();
         let (Some(last), Some(before)) = (last_two.next(), last_two.next()) else {
@@ -389,7 +389,7 @@ impl ToProgram {
     }
 }
 
-/// Maximum number of unsent bytes in the kernel, in addition to those in flight.
+/// Maximum number of unsent bytes in the kernel, in addition to the bytes in flight.
 const UNSENT_BYTES: u32 = 256 << 10;
 /// Maximum number of pages of one call: about a megabyte.
 const READ_PAGES: usize = 16;

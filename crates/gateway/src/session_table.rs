@@ -1,4 +1,4 @@
-//! Sessions of a link by token and by identifier, and those with pending work.
+//! Sessions of a link by token and by identifier, and sessions with pending work.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -33,7 +33,7 @@ use crate::settings::Settings;
 use crate::splice_pipe::SplicePipe;
 use crate::status::Status;
 
-/// Thread that serves these sessions.
+/// Thread that splices sessions between sockets.
 #[derive(Debug)]
 // fields: state of one thread
 pub(crate) struct SpliceProxy {

@@ -85,7 +85,7 @@ pub struct LinkSnapshot {
     pub rate_bps: u64,
     /// True if there is a connection.
     pub connected: bool,
-    /// True if the other gateway refuses this one.
+    /// True if the other gateway refuses the link.
     pub refused: bool,
     /// Connections after the first one.
     pub reconnections: u64,
@@ -155,7 +155,7 @@ impl Status {
         }
     }
 
-    /// Counts the sessions together with those of other links. Must be called before there are any.
+    /// Counts the sessions in a quota that several links share. Must be called before there are any.
     pub(crate) fn share(&self, quota: Arc<dyn Quota>) {
         self.quota.set(quota).ok();
     }
@@ -196,7 +196,7 @@ impl Status {
         self.kept.load(Relaxed)
     }
 
-    /// Notes that the other gateway refuses this one, or not any more.
+    /// Notes if the other gateway refuses the link.
     pub(crate) fn refuse(&self, is: bool) {
         self.refused_by_peer.store(is, Relaxed);
     }

@@ -40,7 +40,7 @@ pub struct TargetRule {
 enum Hosts {
     /// Every host (`*`).
     All,
-    /// Hosts with these addresses, by name or by address.
+    /// Hosts with addresses in the prefix, by name or by address.
     Prefix(Prefix),
     /// The host with this name, without a dot at the end.
     Name(String),

@@ -1,4 +1,4 @@
-//! Plan of the grid, in TOML: the values of each axis, and those of the quick form.
+//! Plan of the grid, in TOML: the values of each axis, and the shorter lists of the quick form.
 
 use std::path::Path as FilePath;
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl GridPlan {
         })
     }
 
-    /// Returns the values of the axes, or those of the quick form.
+    /// Returns the values of the axes, in full or in the quick form.
     pub(crate) const fn axes(&self, quick: bool) -> &Axes {
         if quick { &self.quick } else { &self.axes }
     }

@@ -9,7 +9,7 @@ use super::verdict::Verdict;
 /// Main reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
-    /// The measurement before the data took most of what is missing.
+    /// The measurement before the data took most of the missing time.
     LateStart,
     /// The trains measured less than the path carries.
     LowMeasurement,

@@ -14,7 +14,7 @@ pub(crate) trait Peer {
     /// Fails, with the way to install it, if the program cannot run here.
     fn available(&self, tools: &Tools) -> Result<(), String>;
 
-    /// Reports whether the program can transfer such data.
+    /// Reports whether the program can transfer data of this type.
     fn moves(&self, data: Data) -> bool;
 
     /// Returns the congestion control to use; `None` for the host's default.

@@ -49,7 +49,7 @@ pub(super) struct Conflict {
 }
 
 impl<'a> Conflicts<'a> {
-    /// Returns the view of these reservations, without pending moves.
+    /// Returns a view of the given reservations, without pending moves.
     pub(super) const fn new(
         config: &'a Config,
         records: &'a BTreeMap<u64, Record>,
@@ -65,7 +65,7 @@ impl<'a> Conflicts<'a> {
         }
     }
 
-    /// Returns the last reservation whose circuit would carry packets of this one at the same time.
+    /// Returns the last reservation whose circuit would carry packets of the candidate at the same time.
     pub(super) fn conflict(&self, candidate: &Candidate<'_>) -> Option<Conflict> {
         let flow = candidate.flow?;
         let (from, till) = span(candidate.steps)?;

@@ -119,7 +119,7 @@ impl Books {
         self.transition(principal, id, why, Verb::Deprovision)
     }
 
-    /// Releases the rest of a reservation.
+    /// Releases the remaining capacity of a reservation.
     pub fn release(&self, principal: &Principal, id: u64, why: &str) -> Result<Reservation> {
         self.transition(principal, id, why, Verb::Release)
     }

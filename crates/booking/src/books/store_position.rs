@@ -39,7 +39,7 @@ pub(super) struct StorePosition {
     note: Option<PositionFile>,
     /// True if the file was damaged, so that the position is unknown.
     is_damaged: bool,
-    /// Numbers up to this one may have been given in a lost history.
+    /// Highest number that may have been given in a lost history.
     floor: u64,
     /// Time at which the file was last synced to the disk.
     synced: Timestamp,

@@ -100,8 +100,7 @@ impl Usage {
         Ok(())
     }
 
-    /// Refuses steps that exceed the bytes of an owner in a window, in addition to those counted
-    /// already.
+    /// Refuses steps that exceed the quota of bytes of an owner in a window, with the bytes counted before.
     pub(crate) fn check_work(
         &self,
         config: &Config,

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// Returns the first few items, and the number of the others; "none" for an empty list.
+/// Returns the first few items, and the number of further items; "none" for an empty list.
 pub(super) fn listing<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     let mut items = items.into_iter();
     let shown: Vec<String> = items

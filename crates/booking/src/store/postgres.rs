@@ -25,7 +25,7 @@ use crate::error::{Error, Result, ServerFault, SetupError, StoreError};
 /// behind a tunnel.
 pub struct Postgres {
     server: Server,
-    /// URL of this instance, for the others.
+    /// URL of this instance, at which other instances reach it.
     url: String,
     connection: Option<Connection>,
 }

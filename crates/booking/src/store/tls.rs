@@ -73,7 +73,7 @@ impl Server {
     }
 }
 
-/// Returns a connector that trusts the authorities in a file, or those that this host trusts.
+/// Returns a connector that trusts the authorities in a file, or the authorities that this host trusts.
 fn connector(roots: Option<&str>) -> Result<RecordedConnector, DatabaseUrlError> {
     let mut store = RootCertStore::empty();
     match roots {
@@ -97,7 +97,7 @@ fn connector(roots: Option<&str>) -> Result<RecordedConnector, DatabaseUrlError>
     Ok(RecordedConnector::new(MakeRustlsConnect::new(config)))
 }
 
-/// Removes a setting from a URL or from words like `host=db`, and returns the rest and its value.
+/// Removes a setting from a URL or from words like `host=db`, and returns the remaining text and the value.
 fn without(text: &str, name: &str) -> (String, Option<String>) {
     let is_url = text.contains("://");
     let (head, settings, mark) = match text.split_once('?') {

@@ -27,7 +27,7 @@ pub const IP: Tool = Tool {
 };
 
 impl Tool {
-    /// Runs the program for `task`, with these arguments and this input.
+    /// Runs the program for `task`, with the given arguments and input.
     pub fn run(self, task: Task, words: &[&str], input: &str) -> Result<(), Error> {
         let tool = self.name;
         let failed = |source: io::Error| {

@@ -82,7 +82,7 @@ fn unclear(kit: &mut Kit<'_>, fault: Fault) -> Checked {
     Ok(Outcome::Passed)
 }
 
-/// Makes a change that a fault may strike, and updates the model with what was reported or found.
+/// Makes a change that a fault may strike, and updates the model with the reported or actual result.
 pub(super) fn change(
     kit: &mut Kit<'_>,
     model: &mut State,

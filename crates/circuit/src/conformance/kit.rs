@@ -1,4 +1,4 @@
-//! Driver under test, and comparisons of its device with what is expected.
+//! Driver under test, and comparisons of its device with the expected state.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::driver::{Capabilities, Change, Driver, InstalledCircuit};
 use crate::error::Result as DriverResult;
 use crate::flow::{Flow, Protocol};
 
-/// Result of a check; an error says what the driver did wrong.
+/// Result of a check; an error says how the driver fails it.
 pub(super) type Checked<T = Outcome> = Result<T, String>;
 
 /// Check of a driver.
@@ -49,7 +49,7 @@ impl<'a> Kit<'a> {
         })
     }
 
-    /// Runs a check of a device without circuits, and removes those that it leaves.
+    /// Runs a check of a device without circuits, and removes the circuits that it leaves.
     pub(super) fn run(&mut self, check: &Check) -> Outcome {
         let outcome = check(self);
         // a driver that failed may have to be opened again
@@ -84,7 +84,7 @@ impl<'a> Kit<'a> {
         self.driver.take().ok_or_else(|| "it is gone".to_owned())
     }
 
-    /// Returns a circuit whose packets are not those of another.
+    /// Returns a circuit that shares no packets with other circuits.
     pub(super) fn circuit(&self, id: u64) -> Circuit {
         let rate = self.can.rate_min;
         let step = Step {
@@ -160,7 +160,7 @@ impl<'a> Kit<'a> {
         Ok(state)
     }
 
-    /// Compares what the driver reports, and what the device has, with these circuits.
+    /// Compares the circuits that the driver reports, and the circuits of the device, with `expected`.
     pub(super) fn expect(&mut self, expected: &State) -> Checked<()> {
         let state = self.state()?;
         if state != *expected {

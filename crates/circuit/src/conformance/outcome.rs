@@ -3,7 +3,7 @@
 /// Outcome of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The driver does what it should.
+    /// The driver passes the check.
     Passed,
     /// The check could not be done, for this reason.
     NotApplicable(&'static str),

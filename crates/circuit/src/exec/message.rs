@@ -19,7 +19,7 @@ pub struct Message<'a> {
 #[derive(Debug, Serialize)]
 #[serde(tag = "verb", rename_all = "snake_case")]
 pub enum Request<'a> {
-    /// Choose one of these versions of the protocol, and tell the capabilities.
+    /// Choose a version of the protocol from the list, and return the capabilities.
     Hello {
         /// Versions that this side speaks.
         versions: &'a [u32],

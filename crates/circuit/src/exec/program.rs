@@ -35,7 +35,7 @@ pub(super) struct Program {
     complaints: Option<ChildStderr>,
     /// Octets of its output without a whole line.
     pending: Vec<u8>,
-    /// Number of these octets that have no end of a line.
+    /// Number of pending octets that were searched for the end of a line.
     scanned: usize,
     /// Last part of its standard error.
     complaint: Vec<u8>,
@@ -200,7 +200,7 @@ impl Program {
         ProgramFault::Run { why, tail }
     }
 
-    /// Waits, and writes and reads what is possible. Returns true at the end of the output.
+    /// Waits for the pipes, then writes and reads as much as they allow. Returns true at the end of the output.
     fn transfer(&mut self, left: &mut &[u8], till: Instant) -> io::Result<bool> {
         let mut watches = vec![Watch::read(self.output.as_raw_fd())];
         watches.extend(

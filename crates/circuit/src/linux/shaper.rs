@@ -229,7 +229,7 @@ impl Shaper {
         (circuit, messages)
     }
 
-    /// Installs the root discipline with the classes for the capacity and the rest.
+    /// Installs the root discipline, with classes for the reserved capacity and for all other packets.
     fn install_root(&mut self) -> io::Result<()> {
         if self.is_ours {
             return Ok(());
@@ -428,14 +428,15 @@ fn write_filter(message: Message, label: &Label, class: u32) -> Message {
 
 /// Major number of all objects, "LH".
 const MAJOR: u32 = 0x4c48_0000;
-/// Class of the capacity, and class of the rest.
+/// Class of the reserved capacity, and class of all other packets.
 const WHOLE: u32 = 1;
 const REST: u32 = 0xffff;
 const MINOR_FIRST: u16 = 2;
 const MINOR_LAST: u16 = 0xfffe;
 /// Maximum number of circuits.
 const CIRCUITS_MAX: usize = 1024;
-/// Guaranteed rate of the rest. In a slower class, a batch of 64 KiB would wait for minutes behind another one.
+/// Guaranteed rate of packets without a circuit. In a slower class, a batch of 64 KiB would wait for minutes behind
+/// another one.
 const RATE_MIN: Rate = Rate::from_mbps(1);
 /// Maximum rate: the kernel counts octets in 64 bits, and multiplies them.
 const RATE_MAX: Rate = Rate::from_mbps(10_000_000);

@@ -35,7 +35,7 @@ pub enum TcObject {
     Filter {
         /// Minor number.
         minor: u16,
-        /// Priority; lower ones are tried first.
+        /// Priority; filters with lower numbers are tried first.
         priority: u16,
         /// Circuit.
         circuit: CircuitId,

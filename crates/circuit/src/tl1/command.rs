@@ -9,7 +9,7 @@ pub struct Command {
     pub is_list: bool,
     /// True if the answer must have a response, since its lines are needed.
     pub is_query: bool,
-    /// True if it only waits for an effect, such as light, and is no progress.
+    /// True if the command only waits for an effect, such as light, and changes nothing.
     pub is_reading: bool,
     before: String,
     after: String,

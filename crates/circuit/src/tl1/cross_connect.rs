@@ -28,7 +28,7 @@ pub enum Direction {
     OneWay,
     /// Between both ports.
     TwoWay,
-    /// Any other type, such as a protected or a multicast one, which no driver creates.
+    /// Any other type, such as a protected or multicast cross-connect, which no driver creates.
     Other,
 }
 

@@ -248,7 +248,8 @@ impl Tl1 {
             .map_or(Ok(()), |why| Err(self.failed(why)))
     }
 
-    /// Removes leftovers from the switch, and from the record those that are gone. Returns the reason why one remains.
+    /// Removes leftovers from the switch, and drops removed leftovers from the record. Returns the reason why one
+    /// remains.
     fn remove_leftovers(&mut self) -> Result<Option<SwitchFault>> {
         let leftovers = self.record.content().leftovers.clone();
         let mut gone = Vec::new();

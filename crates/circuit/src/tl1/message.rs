@@ -26,7 +26,7 @@ pub enum Message {
         /// Its fate.
         code: Acknowledgement,
     },
-    /// Answer to a command, or a part of it.
+    /// Complete or partial answer to a command.
     Response(Response),
     /// Alarm or event, with its first line.
     Autonomous(String),
@@ -49,7 +49,7 @@ pub enum Acknowledgement {
     RepeatLater,
 }
 
-/// Response, or a part of it.
+/// Complete or partial response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// Tag of the command.

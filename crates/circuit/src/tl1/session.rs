@@ -81,7 +81,7 @@ impl Session {
         }
     }
 
-    /// Sends a command and returns its answer, whatever the completion.
+    /// Sends a command and returns its answer, also if the answer reports a failure.
     pub(super) fn command(&mut self, command: &Command) -> Result<Response, SwitchFault> {
         let started = self.clock.now();
         loop {

@@ -299,7 +299,7 @@ impl Switch {
         Ok(entries)
     }
 
-    /// Sends a command on the current connection, and closes the connection after a fault of it.
+    /// Sends a command on the current connection, and closes the connection if that fails.
     fn ask(&mut self, command: &Command) -> Result<Response> {
         let Some(session) = &mut self.session else {
             return Err(SwitchFault::Lost {

@@ -14,7 +14,7 @@ use crate::error::usage;
 /// Permission bits that new files lack, if the system does not tell.
 const UMASK: u32 = 0o022;
 
-/// Adds what the user wants to `options`.
+/// Adds the options of the command line to `options`.
 pub(super) fn with_changes(args: &Cp, options: Options) -> Result<Options, Error> {
     let change = &args.choice.change;
     check(args)?;

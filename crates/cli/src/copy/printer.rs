@@ -81,7 +81,7 @@ pub(crate) struct Printer {
     files: Vec<CurrentFile>,
     /// Lines of progress on the terminal.
     open_lines: usize,
-    /// Counts of what a dry run would do.
+    /// Counts of a dry run.
     plan: Plan,
     /// Number of paths that were removed at the target.
     removed: u64,
@@ -196,7 +196,7 @@ impl Printer {
         self.emit(|| json!({"type": "choice", "protocol": protocol, "why": why}));
     }
 
-    /// Shows what was chosen or changed, if the user asked for it.
+    /// Shows why a protocol or rate was chosen or changed, if the user asked for it.
     fn explain(&mut self, why: &str) {
         if self.settings.explain {
             self.note(&format!("lighthaul: {why}"));
@@ -257,7 +257,7 @@ impl Printer {
         }
     }
 
-    /// Draws the lines of progress in place of the last ones.
+    /// Draws the lines of progress over the previous lines.
     fn draw(&mut self, motion: &CopyProgress) {
         let lines = Form::of_terminal().lines(motion, &self.pace, &self.files);
         self.close_line();

@@ -162,7 +162,7 @@ pub(super) fn plain(progress: &CopyProgress, pace: &Pace) -> String {
     line
 }
 
-/// Returns what every line has: amount, rate and remaining time.
+/// Returns the fields of every progress line: amount, rate and remaining time.
 fn essence(progress: &CopyProgress, pace: &Pace) -> [String; 3] {
     let rate = Rate::from_bps(whole(pace.rate() * 8.0));
     let rate = rate.map_or_else(|| "0 b/s".to_owned(), short);

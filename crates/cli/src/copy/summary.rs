@@ -25,7 +25,7 @@ use lighthaul_copy::pace::whole;
 pub(crate) enum Proof {
     /// The target equals the source.
     All,
-    /// Sent files are equal; the others have the same size and time.
+    /// Sent files are equal; all other files have the same size and time.
     Moved,
     /// No comparison.
     None,
@@ -110,7 +110,7 @@ pub(super) fn sentence(summary: &Summary, proof: Proof, (removed, plan): (u64, &
     parts.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the line about the path and what limited a copy, unless it was short.
+/// Returns the line about the path and the bottleneck of a copy, unless the copy was short.
 pub(super) fn limits(
     summary: &Summary,
     start: Option<&Start>,
@@ -129,7 +129,7 @@ pub(super) fn limits(
     Some(parts.join(", "))
 }
 
-/// Returns what limited a copy whose user `asked` for a rate, on a host with this load.
+/// Returns the bottleneck of a copy on a host with this load; `asked` if the user gave a rate.
 pub(super) fn limit(
     summary: &Summary,
     (start, asked): (Option<&Start>, bool),

@@ -131,7 +131,7 @@ fn whole_ids(args: &PathCancel) -> Result<Vec<PathId>, Error> {
     args.ids.iter().map(whole).collect()
 }
 
-/// Returns the only path whose ID begins with these digits.
+/// Returns the only path whose ID begins with `digits`.
 fn find(at: &SocketArgs, digits: &str) -> Result<PathView, Error> {
     ask_path(at, &Question::Find(digits.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! Stored samples: storing new ones, and `lighthaul monitor --history`.
+//! Stored samples: storing new samples, and `lighthaul monitor --history`.
 
 use std::io::{self, BufWriter, Write, stdout};
 use std::ops::ControlFlow;

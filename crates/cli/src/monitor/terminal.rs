@@ -103,6 +103,6 @@ const END_KEYS: [u8; 4] = [b'q', b'Q', 3, 4];
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 const HOME: &str = "\x1b[H";
-/// Clears the rest of the line and begins the next one.
+/// Clears to the end of the line and begins the next line.
 const NEXT_LINE: &str = "\x1b[K\r\n";
 const CLEAR_REST: &str = "\x1b[K\x1b[J";

@@ -237,7 +237,7 @@ impl<R: Read> Iterator for Lines<R> {
     }
 }
 
-/// Returns true for an event that is not about a file, such as the last one.
+/// Returns true for an event that is not about a file, such as the summary at the end.
 fn is_other_event(line: &[u8]) -> bool {
     line.starts_with(b"{")
         && serde_json::from_slice::<serde_json::Value>(line)

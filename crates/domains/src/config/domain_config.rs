@@ -111,7 +111,7 @@ impl DomainConfig {
         })
     }
 
-    /// Adds what the devices at these interfaces can carry to the network, so that nothing else is offered.
+    /// Limits the network to the capacity of the devices at its interfaces, so that no more is offered.
     pub fn add_limits(
         &mut self,
         capabilities: &BTreeMap<String, Capabilities>,
@@ -264,7 +264,7 @@ fn endpoints(tables: &[EndpointTable]) -> Result<BTreeMap<String, Endpoint>, Con
     Ok(endpoints)
 }
 
-/// Returns the published links, of which those of this domain need a port and a neighbor.
+/// Returns the published links; a link of this domain needs a port and a neighbor.
 fn published(
     me: DomainId,
     tables: &[DomainLinkTable],

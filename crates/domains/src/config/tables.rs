@@ -48,7 +48,7 @@ pub(super) struct KeyTable {
     pub(super) key: PathBuf,
 }
 
-/// Timers; those that are absent have their defaults.
+/// Timers; an absent timer has its default.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TimingTable {

@@ -161,13 +161,13 @@ impl Caller {
         })
     }
 
-    /// Returns the path of a request: the one that takes capacity, if there are several attempts.
+    /// Returns the path of a request; among several attempts, the path that takes capacity.
     fn find(&self, id: CorrelationId) -> Result<Option<PathView>, Problem> {
         let found = self.handle.find(id.into());
         Ok(self.newest(&found.map_err(|why| no_outcome(&why))?))
     }
 
-    /// Returns the only path whose ID begins with these digits.
+    /// Returns the only path whose ID begins with `digits`.
     fn look_up(&self, digits: &str) -> Result<PathView, Problem> {
         if digits.is_empty() {
             return Err(Problem::SeveralPaths(String::new()));

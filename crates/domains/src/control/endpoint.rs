@@ -23,7 +23,7 @@ pub struct Endpoint {
 pub struct NotAnEndpoint;
 
 impl Endpoint {
-    /// Returns the end point of a text, which is `DOMAIN:PORT` or one of these names.
+    /// Returns the end point of a text, which is `DOMAIN:PORT` or a name in `names`.
     pub fn find(text: &str, names: &BTreeMap<String, Self>) -> Result<Self, Problem> {
         let named = names.get(text).copied().ok_or(NotAnEndpoint);
         named.or_else(|_| text.parse()).map_err(|_| {

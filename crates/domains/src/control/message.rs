@@ -13,7 +13,7 @@ use super::view::{PathView, StatusView};
 pub enum Question {
     /// Asks for the domain, its links and its paths.
     Status,
-    /// Asks for the only path whose ID begins with these digits.
+    /// Asks for the only path whose ID begins with the given digits.
     Find(String),
     /// Requests a path. The answer comes when it is committed or refused.
     Path(PathRequest),

@@ -31,7 +31,7 @@ pub struct ControlSocket {
     /// Device and inode of the socket file.
     number: (u64, u64),
     callers: Arc<AtomicUsize>,
-    /// File whose lock keeps other services away while this one runs.
+    /// Locked file, which keeps a second service from starting.
     _lock: File,
     stop: Arc<AtomicBool>,
     stopped: Waker,
@@ -240,5 +240,5 @@ const LOOK: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Longest wait for callers at the end.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Time between two looks at these callers.
+/// Time between two checks of the callers.
 const CHECK: Duration = Duration::from_millis(10);

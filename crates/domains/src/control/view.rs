@@ -112,9 +112,9 @@ pub struct HopView {
     pub domain: u32,
     /// Its name, if this domain knows it.
     pub name: Option<String>,
-    /// Port at which the path enters; absent in domains before this one.
+    /// Port at which the path enters the domain; absent in the first domain.
     pub ingress: Option<u32>,
-    /// Port at which it leaves; absent in domains before this one.
+    /// Port at which the path leaves the domain; absent in the last domain.
     pub egress: Option<u32>,
 }
 
@@ -218,7 +218,7 @@ impl PathView {
     }
 }
 
-/// Returns the domains of each leg: those before this one, this one, and those after it.
+/// Returns the domains of each leg, in the order of the path.
 fn legs(config: &DomainConfig, status: &ReservationStatus) -> Vec<Vec<HopView>> {
     let stored = &status.stored;
     let before = stored.trace.iter().filter(|domain| **domain != config.me());

@@ -10,7 +10,7 @@ use lighthaul_stargate::{Key, RateChange};
 ///
 /// Every call returns within a bounded time and can be repeated: a rate that is in force already is no fault.
 pub trait Devices: fmt::Debug + Send {
-    /// Makes these the rates of all circuits, and removes every other circuit. It is called once, after a start.
+    /// Sets the rates of the listed circuits, and removes every other circuit. It is called once, after a start.
     fn reset(&mut self, at: Instant, rates: &[RateChange]) -> Vec<DeviceFault>;
 
     /// Changes rates in this order: decreases come first. A circuit without a rate is removed.

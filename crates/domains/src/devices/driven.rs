@@ -59,7 +59,7 @@ pub(super) struct DrivenDevices {
     unclean: BTreeMap<String, String>,
     /// Circuits whose increase waits for a guard time or a link, and since when.
     waiting: BTreeMap<Segment, Instant>,
-    /// Reservations that asked for these increases.
+    /// Reservations that asked for the waiting increases.
     waiting_for: BTreeMap<(Key, u8), Segment>,
     guards: GuardTimes,
     links: LinkBook,
@@ -71,8 +71,8 @@ pub(super) struct DrivenDevices {
 }
 
 impl DrivenDevices {
-    /// Returns devices with these drivers by their interfaces. Reservations of a pair of ports without a circuit fail
-    /// when they start.
+    /// Returns devices with the given drivers, one for each interface. Reservations of a pair of ports without a
+    /// circuit fail when they start.
     pub(super) fn new(
         drivers: BTreeMap<String, Box<dyn Driver>>,
         circuits: BTreeMap<Segment, SegmentCircuit>,
@@ -105,7 +105,7 @@ impl DrivenDevices {
         }
     }
 
-    /// Returns the same devices, whose circuits share links with those of others by the same clock.
+    /// Returns the same devices; their circuits share links with circuits of other devices, by a common clock.
     pub(super) fn with_links(self, links: LinkBook, clock: Clock) -> Self {
         Self {
             links,
@@ -137,7 +137,7 @@ impl DrivenDevices {
         touched
     }
 
-    /// Returns the sum of the rates of the reservations of these circuits.
+    /// Returns the sum of the rates of all reservations of each circuit in `touched`.
     fn sums(&self, touched: &BTreeSet<Segment>) -> BTreeMap<Segment, u64> {
         let mut sums: BTreeMap<Segment, u64> = touched.iter().map(|one| (*one, 0)).collect();
         for (segment, rate) in self.wanted.values() {
@@ -274,7 +274,7 @@ impl DrivenDevices {
         driver.map_or(Duration::ZERO, |driver| driver.capabilities().guard())
     }
 
-    /// Returns the capacity that is used at the interfaces of these circuits.
+    /// Returns the capacity in use at the interfaces of the circuits in `increases`.
     fn used(&self, increases: &[(&Segment, &u64)]) -> BTreeMap<String, u64> {
         let interface = |segment: &Segment| Some(&self.circuits.get(segment)?.interface);
         let asked = increases
@@ -395,7 +395,7 @@ fn clean_one(
 }
 
 impl DrivenDevices {
-    /// Does what [`Devices::reset`] does, by another clock.
+    /// Implements [`Devices::reset`], with a time of another clock.
     fn reset_at(&mut self, now: Time<'_>, rates: &[RateChange]) -> Vec<DeviceFault> {
         self.wanted.clear();
         self.present.clear();
@@ -406,7 +406,7 @@ impl DrivenDevices {
         self.apply_at(now, rates)
     }
 
-    /// Does what [`Devices::apply`] does, by another clock.
+    /// Implements [`Devices::apply`], with a time of another clock.
     pub(super) fn apply_at(&mut self, now: Time<'_>, changes: &[RateChange]) -> Vec<DeviceFault> {
         let mut asked = std::mem::take(&mut self.waiting_for);
         for change in changes {

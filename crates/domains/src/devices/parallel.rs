@@ -110,7 +110,7 @@ impl ParallelDevices {
         })
     }
 
-    /// Returns what the devices can do, by their interfaces.
+    /// Returns the capabilities of the devices, by interface.
     pub const fn capabilities(&self) -> &BTreeMap<String, Capabilities> {
         &self.capabilities
     }

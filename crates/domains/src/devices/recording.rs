@@ -28,7 +28,7 @@ pub struct Recorded {
 }
 
 impl RecordingDevices {
-    /// Returns what was recorded so far.
+    /// Returns the changes that were recorded so far.
     pub fn recorded(&self) -> Recorded {
         self.lock().clone()
     }

@@ -165,7 +165,7 @@ impl Driver {
         }
     }
 
-    /// Returns the reservations of the first path that begins with these digits, and one of the next such path.
+    /// Returns the reservations of the first path that begins with `prefix`, and one of the next matching path.
     fn find(&self, prefix: IdPrefix) -> Vec<ReservationStatus> {
         let mut found: Vec<ReservationStatus> = Vec::new();
         for one in self.domain.reservations() {

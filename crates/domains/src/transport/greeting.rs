@@ -18,7 +18,7 @@ pub(super) fn greeting(from: DomainId, to: DomainId) -> Vec<u8> {
     octets
 }
 
-/// Refuses a greeting to `me` that is not the one of `neighbor`, and names the version if that is another one.
+/// Refuses a greeting to `me` that does not come from `neighbor`, and names its version if that differs.
 pub(super) fn check(octets: &[u8], neighbor: DomainId, me: DomainId) -> Result<(), LinkFault> {
     if octets == greeting(neighbor, me) {
         return Ok(());

@@ -128,7 +128,7 @@ impl Link {
         }
     }
 
-    /// Sends what waits, as far as the connection has room. Before its greeting, a neighbor gets no message.
+    /// Sends queued messages, as far as the connection has room. Before its greeting, a neighbor gets no message.
     pub(super) fn flush(&self, now: Instant) {
         self.state().flush(now);
     }

@@ -1,4 +1,4 @@
-//! Thread of one link: receives messages, sends those that wait, and calls the neighbor again.
+//! Thread of one link: receives messages, sends queued messages, and calls the neighbor again.
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl LinkThread {
         }
     }
 
-    /// Receives and sends what there is. Returns the time of the next empty frame.
+    /// Receives the messages that arrived and sends the queued messages. Returns the time of the next empty frame.
     fn carry(&mut self, connection: &Connection) -> Result<Instant, LinkFault> {
         let domain = self.link.neighbor.0;
         let now = self.clock.now();

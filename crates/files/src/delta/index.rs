@@ -127,8 +127,8 @@ impl Index {
             .is_some_and(|there| there & bits == bits)
     }
 
-    /// Returns a block with these sums. Computes the strong sum only if a block has the weak one.
-    /// The second value is true if the strong sum was computed.
+    /// Returns a block with the given sums. Computes the strong sum only if a block has the weak one. The second value
+    /// is true if the strong sum was computed.
     pub fn find(&self, weak: u32, strong: impl FnOnce() -> u32) -> (Option<usize>, bool) {
         let mask = self.slots.len().saturating_sub(1);
         let slots = (0..TRIES).map(|tried| self.slots.get((weak as usize + tried) & mask).copied());

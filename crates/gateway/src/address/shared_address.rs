@@ -282,7 +282,7 @@ impl Worker {
     }
 }
 
-/// Adds the address to this host, and removes other ones of a killed gateway.
+/// Adds the address to this host, and removes other addresses that a killed gateway left.
 fn put_address(address: Ipv4Addr) -> Result<(), Error> {
     let task = Task::TakeAddress;
     let is_ours = |at: &nix::ifaddrs::InterfaceAddress| at.interface_name == LABEL;

@@ -33,7 +33,7 @@ pub(crate) struct Agreement {
     pub(crate) courses: Vec<Instant>,
     /// Times and values of all rates that were set.
     pub(crate) rates: Vec<(Instant, Rate)>,
-    /// Packets sent, and those sent again.
+    /// Packets sent, and packets sent again.
     pub(crate) sent: u64,
     pub(crate) resent: u64,
 }
@@ -77,7 +77,7 @@ impl TransferConfig {
     }
 }
 
-/// Tag in front of each datagram, which says what machine it is for.
+/// Tag in front of each datagram, which selects the machine that receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
     /// Sender or receiver of an object: lane, and number of the object.

@@ -1,4 +1,4 @@
-//! Bad days of a simulated transfer: a path, a memory or a receiver that is not what it was.
+//! Transfers in bad conditions, simulated: the path, the memory or the receiver differs from the expected one.
 //!
 //! Each test says what the transfer must still carry. All of them check that the controller does
 //! not oscillate: it changes the rate at most once in ten round trips, by its own count and by the
@@ -130,8 +130,8 @@ fn remembered_rate_that_is_too_low_rises_to_that_of_the_path() {
     }
 }
 
-/// Returns the bound for a dedicated path, or the one for rules that react to delay. Transfers use the latter unless
-/// they know that the path is dedicated.
+/// Returns the bound `own` for a dedicated path, or `watching` for protocols that react to delay. Transfers use the
+/// latter unless they know that the path is dedicated.
 fn of(simulation: &Simulation, own: f64, watching: f64) -> f64 {
     let is_own = simulation
         .transfer

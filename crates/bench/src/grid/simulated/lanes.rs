@@ -46,7 +46,7 @@ struct Lane {
     /// True while it has the turn to send new packets.
     has_turn: bool,
     pass: Option<PassBegin>,
-    /// Packets sent in earlier objects, and those sent again.
+    /// Packets sent in earlier objects, and packets sent again.
     before: (u64, u64),
 }
 
@@ -277,7 +277,7 @@ impl Lanes {
         }
     }
 
-    /// Lets another lane send new packets, with the measurements of this one.
+    /// Passes the measurements of lane `nth` to another lane, which may then send new packets.
     fn pass_turn(&mut self, nth: usize) {
         let lane = &mut self.each[nth];
         if std::mem::replace(&mut lane.has_turn, false)
@@ -324,7 +324,7 @@ impl Lanes {
 }
 
 impl Lane {
-    /// Returns the packets sent, and those sent again.
+    /// Returns the number of packets sent, and of packets sent again.
     fn packets(&self) -> (u64, u64) {
         let (sent, resent) = self.before;
         self.machine.as_ref().map_or(self.before, |machine| {

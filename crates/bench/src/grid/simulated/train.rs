@@ -23,7 +23,7 @@ const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 #[derive(Debug)]
 pub(crate) struct TrainSender {
     datagram_len: u32,
-    /// Number of the train, from 1, its datagrams, and those sent.
+    /// Number of the train, from 1; its datagrams; and the datagrams that were sent.
     number: u32,
     count: u32,
     sent: u32,

@@ -14,7 +14,7 @@ use super::neighbor::Neighbor;
 use super::receiver::TransferReceiver;
 use super::sender::TransferSender;
 
-/// Machines of the network's ends: those of the transfer, and those of its neighbors.
+/// Machines at the ends of the network: one of the transfer or of a neighboring flow.
 type Left = Mixed<TransferSender, Neighbor>;
 type Right = Mixed<TransferReceiver, tcp::Receiver>;
 
@@ -48,7 +48,7 @@ pub(crate) struct Outcome {
     pub(crate) measured: Option<Rate>,
     /// Time before the first data.
     pub(crate) before_data: Duration,
-    /// Packets sent again, in percent of those sent.
+    /// Packets sent again, in percent of the packets sent.
     pub(crate) resent_percent: f64,
     /// Times at which rate changes began.
     #[cfg_attr(not(test), expect(dead_code, reason = "for tests of the controller"))]
