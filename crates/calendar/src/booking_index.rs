@@ -56,7 +56,8 @@ impl BookingIndex {
         found.filter(move |(_, booking)| booking.grant.end() > from)
     }
 
-    /// Returns the bookings that start before `till`, without length groups that have surely ended by `from`.
+    /// Returns the bookings that start before `till`, except bookings that have ended by `from` even at
+    /// the greatest length of their group.
     fn near(&self, from: Instant, till: Instant) -> impl Iterator<Item = Id> {
         let in_group = move |group: u32| {
             // bookings of a group are shorter than this

@@ -1,9 +1,9 @@
-//! Options of a copy that rsync has too: what is skipped, replaced, removed, and how it is changed.
+//! Options of a copy that rsync has too: entries that are skipped, replaced, changed or removed.
 
 use clap::Args;
 use lighthaul_base::Size;
 
-/// Options of a copy that change what is done with single files.
+/// Options of a copy that change its actions on single files.
 // fields: one for each option
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]

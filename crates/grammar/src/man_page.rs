@@ -44,7 +44,7 @@ const STATUSES: [(&str, &str); 16] = [
     ),
 ];
 
-/// Files, and what they are for. Services that root starts have theirs in `/etc/lighthaul`.
+/// Files and their purposes. Services that root starts have theirs in `/etc/lighthaul`.
 const FILES: [(&str, &str); 10] = [
     (
         "~/.config/lighthaul/config.toml, /etc/lighthaul/config.toml",
@@ -116,7 +116,7 @@ pub fn write_all(command: Command, folder: &Path) -> io::Result<()> {
     write(&command, &names, folder)
 }
 
-/// Writes the page of a command, and those of its subcommands. `others` names the pages of commands.
+/// Writes the pages of a command and of its subcommands. `others` names the pages of commands.
 fn write(command: &Command, others: &[String], folder: &Path) -> io::Result<()> {
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         write(sub, others, folder)?;

@@ -82,7 +82,7 @@ pub struct Case {
     pub socket_bytes_max: u64,
     /// Number of tasks that compete for the receiver's processor.
     pub competitors: u32,
-    /// Nice value of these tasks.
+    /// Nice value of the competing tasks.
     pub nice: i8,
     /// Processor time of the receiver's kernel for each datagram, also for one that it drops.
     pub arrival: Duration,

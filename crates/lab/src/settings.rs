@@ -49,10 +49,10 @@ pub struct LinkSettings {
     /// Settings of both directions.
     #[serde(flatten)]
     pub both: DirectionSettings,
-    /// Settings of the direction from the first end to the second, instead of those of both.
+    /// Settings of the direction from the first end to the second; they override the settings of both directions.
     #[serde(default)]
     pub forward: DirectionSettings,
-    /// Settings of the direction from the second end to the first, instead of those of both.
+    /// Settings of the direction from the second end to the first; they override the settings of both directions.
     #[serde(default)]
     pub back: DirectionSettings,
 }
@@ -99,7 +99,7 @@ impl Settings {
 }
 
 impl DirectionSettings {
-    /// Returns these settings, with absent ones taken from `others`.
+    /// Returns the settings; absent settings are taken from `others`.
     pub(crate) fn or(&self, others: &Self) -> Self {
         let pick =
             |own: &Option<String>, other: &Option<String>| own.as_ref().or(other.as_ref()).cloned();

@@ -278,7 +278,7 @@ fn config(
 /// Number of bins that the figure shows after the vector's end.
 const BINS_BEHIND: u64 = 10;
 const SEED: u64 = 1;
-/// Color of the vector, below what is sent.
+/// Color of the vector, drawn behind the sent rate.
 const ALLOCATION: [u8; 3] = [190, 190, 190];
 
 #[cfg(test)]

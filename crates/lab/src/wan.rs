@@ -52,8 +52,7 @@ impl Wan {
         }
     }
 
-    /// Delivers due packets, and reads those of hosts for which `is_ready` is true. Returns when to
-    /// call again.
+    /// Delivers due packets, and reads packets of hosts for which `is_ready` is true. Returns when to call again.
     pub(crate) fn turn(&mut self, is_ready: impl Fn(usize) -> bool) -> Next {
         self.deliver();
         let mut is_behind = false;

@@ -60,7 +60,7 @@ fn library() -> Result<PathBuf, StartError> {
     Ok(library)
 }
 
-/// Returns the libraries to load before libc: this one, and those of the caller.
+/// Returns the libraries to load before libc: `library`, and the libraries that the caller preloads.
 fn preload(library: &Path, others: Option<OsString>) -> OsString {
     let mut all = library.as_os_str().to_owned();
     if let Some(others) = others.filter(|others| !others.is_empty()) {

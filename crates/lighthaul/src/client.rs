@@ -23,7 +23,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Returns a client with these settings.
+    /// Returns a client with `settings`.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings: Arc::new(settings),
@@ -74,7 +74,7 @@ impl Client {
         &self.settings.route
     }
 
-    /// Counts what a copy would do, by a dry run.
+    /// Returns the number of entries and bytes that a copy would transfer, by a dry run.
     pub fn plan(&self, request: &CopyRequest) -> Result<Plan, Error> {
         let mut plan = Plan::default();
         let mut dry = request.dry();

@@ -46,7 +46,7 @@ pub enum Event {
 /// Circuit that a copy has reserved.
 #[derive(Clone, Debug)]
 pub struct Booked {
-    /// Reservation; its times are those of the scheduler.
+    /// Reservation, with times in the scheduler's clock.
     pub reservation: Reservation,
     /// Start of the circuit, by the clock of this host.
     pub start: Timestamp,

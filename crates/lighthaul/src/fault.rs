@@ -1,4 +1,4 @@
-//! Faults of copies, besides those of files, of the network and of the peer.
+//! Faults of copies that are not faults of files, of the network or of the peer.
 
 use std::io;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use lighthaul_session::error::{Code, Coded, Error};
 use lighthaul_session::protocol::Protocol;
 
-/// Fault of a request, or of what surrounds a copy. [`Error::fault`] finds it in an error.
+/// Fault of a request, or of the host that a copy runs on. [`Error::fault`] finds it in an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {

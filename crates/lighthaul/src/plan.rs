@@ -1,4 +1,4 @@
-//! Counts of what a dry run would do.
+//! Counts of a dry run.
 
 use lighthaul_files::options::{Action, Planned};
 

@@ -26,7 +26,7 @@ pub struct CopyRequest {
     pub exact: bool,
     /// Selection of files, metadata, verification and protocol.
     pub options: Options,
-    /// Paths of the entries to copy, relative to the only source; none to copy all of it.
+    /// Paths of the entries to copy, relative to the only source; none to copy the whole source.
     pub list: Option<List>,
     /// Rate on the wire; none to measure the path.
     pub rate: Option<Rate>,

@@ -1,4 +1,4 @@
-//! Probes of paths to other hosts: the result of one, and what the recent ones of a path say together.
+//! Probes of paths to other hosts: the result of one probe, and the summary of a path's recent probes.
 //!
 //! A [`PathSample`] is the result of one probe, with the names that its fields have in JSON. Times are in seconds, rates
 //! in bits per second. [`PathTable`] has the [`PathStatus`] of each path, for screens and metrics.

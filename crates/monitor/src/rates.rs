@@ -104,7 +104,7 @@ impl Rates {
         }
     }
 
-    /// Returns the bytes received and transmitted per second, without those of the loopback interface.
+    /// Returns the bytes received and transmitted per second, without the loopback interface.
     pub fn traffic(&self) -> (f64, f64) {
         let outside = self.interfaces.iter().filter(|rates| rates.name != "lo");
         outside.fold((0.0, 0.0), |(rx, tx), rates| {

@@ -151,8 +151,8 @@ impl WrittenFile {
         Ok(())
     }
 
-    /// Returns true if the file stays open when `process` closes a descriptor of it. A child closes the files that it
-    /// inherits, and a shell those that it has moved to another number before the first write.
+    /// Returns true if the file stays open when `process` closes one of its descriptors. A child closes the files that
+    /// it inherits, and a shell those that it has moved to another number before the first write.
     pub(crate) fn stays_open(&self, process: Option<u32>) -> bool {
         let mut state = self.state();
         if state.process.is_some() && state.process != process {
@@ -211,7 +211,7 @@ impl WrittenFile {
         Ok(true)
     }
 
-    /// Drops what was written and not committed, since the file is removed.
+    /// Drops written bytes that were not committed, since the file is removed.
     pub(crate) fn discard(&self) {
         let mut state = self.state();
         state.writer = None;
@@ -240,8 +240,8 @@ impl WrittenFile {
 }
 
 impl State {
-    /// Opens a file again that was closed by one of several descriptors, or whose connection was lost when all of it was
-    /// committed.
+    /// Opens a file again after one of several descriptors was closed, or after the loss of a connection without
+    /// uncommitted bytes.
     fn reopen(&mut self, files: &RemoteFiles, path: &[u8]) -> Result<(), Failure> {
         let is_lost = self.writer.as_ref().is_some_and(RemoteWriter::is_lost);
         if is_lost && !self.is_dirty {

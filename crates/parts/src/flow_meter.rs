@@ -1,4 +1,4 @@
-//! Comparison of what a sender sent with what its receiver reports, a round trip later.
+//! Comparison of a sender's packets with its receiver's reports, a round trip later.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -16,7 +16,7 @@ pub struct Flow {
     pub arrived: u64,
 }
 
-/// Counters of a sender, with those that its receiver reported at the same times.
+/// Counters of a sender, with the counters that its receiver reported at the same times.
 #[derive(Clone, Debug)]
 pub struct FlowMeter {
     rtt: Duration,
@@ -43,7 +43,7 @@ impl FlowMeter {
         }
     }
 
-    /// Takes the number of packets sent by `now`, and of those that arrived by the latest report.
+    /// Takes the number of packets sent by `now`, and the number that arrived by the latest report.
     pub fn update(&mut self, now: Instant, sent: u64, arrived: u64) {
         let last = self.samples.back();
         if last.is_some_and(|last| now.since(last.at) < self.spacing) {
@@ -66,7 +66,7 @@ impl FlowMeter {
         self.window(end, time, since).map(|(_, flow)| flow)
     }
 
-    /// Returns the flows of the latest window and of the one before it, like [`Self::latest`].
+    /// Returns the flows of the latest window and of the window before, like [`Self::latest`].
     pub fn latest_two(&self, time: Duration, since: Instant) -> Option<[Flow; 2]> {
         let end = self.samples.back()?;
         let (begin, last) = self.window(end, time, since)?;

@@ -35,7 +35,7 @@ pub struct LossRate {
     rose: bool,
     /// Next step up, in percent.
     step: u32,
-    /// Good passes since the last change, and those that a step up needs.
+    /// Good passes since the last change, and the number of good passes that a step up needs.
     good: u32,
     needed: u32,
 }
@@ -56,7 +56,7 @@ pub const PACKETS_MIN: u64 = 512;
 const INTERVAL_RTTS: u32 = 10;
 /// Loss above the base from which the rate is reduced, in parts per million.
 const EXCESS_PPM: u32 = 20_000;
-/// A reduced rate, as a part of what arrived, and the least part of the rate before, after a pass and otherwise.
+/// Reduced rate, as a part of the rate that arrived; then the least parts of the old rate, after a pass and otherwise.
 const BELOW: (u32, u32) = (98, 100);
 const REDUCTION_MAX: (u32, u32) = (1, 8);
 const STEADY_REDUCTION_MAX: (u32, u32) = (1, 128);
@@ -179,8 +179,8 @@ impl LossRate {
 }
 
 impl Trial {
-    /// Reports whether the loss at the rate `now` is nearer to the loss before than to that of a path that carries what
-    /// arrived before.
+    /// Reports whether the loss at the rate `now` is nearer to the old loss than to the loss of a path of the old
+    /// capacity.
     fn did_not_help(&self, now: Rate, lost_ppm: u32) -> bool {
         let arrived = self.used.scaled(WHOLE - self.lost_ppm, WHOLE);
         let excess = now.as_bps().saturating_sub(arrived.as_bps());

@@ -110,7 +110,7 @@ struct Step {
 pub struct PassBegin {
     packets: u64,
     rate: Rate,
-    /// Time since which the rate was this one.
+    /// Time of the last change of the rate.
     rated: Instant,
     drops: u64,
 }
@@ -383,8 +383,8 @@ impl TransferRate {
     }
 }
 
-/// Reports whether most packets of two windows were lost, and the others arrived evenly. On a way that became longer, none
-/// arrive for some time.
+/// Reports whether most packets of two windows were lost, and the remaining packets arrived evenly. On a way that
+/// became longer, none arrive for some time.
 fn is_overload(flows: [Flow; 2]) -> bool {
     let is_lost = |flow: Flow| flow.arrived < flow.sent * ARRIVED_MIN.0 / ARRIVED_MIN.1;
     let [before, last] = flows.map(|flow| flow.arrived);
@@ -401,9 +401,9 @@ fn arrives(flow: Flow) -> bool {
 /// Bounds of the window in which arrivals are judged, unless a round trip takes longer.
 const WINDOW: Duration = Duration::from_millis(60);
 const WINDOW_MAX: Duration = Duration::from_millis(500);
-/// Part of what was sent that must arrive, or the rate is reduced before the end of the pass.
+/// Least part of the sent packets that must arrive; otherwise the rate is reduced before the end of the pass.
 const ARRIVED_MIN: (u64, u64) = (4, 10);
-/// Percentage of what was sent that arrives on a path that carries the rate.
+/// Percentage of the sent packets that arrives on a path that carries the rate.
 const ARRIVES_PERCENT: u64 = 93;
 /// Part of the rate that a sender uses if nothing else limits it.
 const USED_MIN: (u32, u32) = (85, 100);
@@ -419,10 +419,10 @@ const SEARCH_RTTS: u32 = 35;
 const REMEMBERED_INTERVAL: Duration = Duration::from_millis(100);
 const REMEMBERED_RTTS: u32 = 2;
 const WAIT_MAX: Duration = Duration::from_mins(1);
-/// First step of a search, which a path of just this rate must bear, and the others.
+/// First step of a search, which a path of exactly this rate must bear, and the later steps.
 const FIRST_STEP: (u32, u32) = (5, 4);
 const STEP: (u32, u32) = (3, 2);
-/// A found rate, as a part of what arrived, and its least multiple of what the path carried before.
+/// A found rate, as a part of the rate that arrived, and as the least multiple of the path's old rate.
 const BELOW: (u32, u32) = (98, 100);
 const MORE: (u32, u32) = (105, 100);
 

@@ -27,7 +27,7 @@ pub struct HeatMap {
 pub struct Panel {
     /// Title of the panel.
     pub title: String,
-    /// Labels of the rows, in groups: that of the group, and those of its rows.
+    /// Labels of the rows, in groups: the label of the group, and the labels of its rows.
     pub rows: Vec<(String, Vec<String>)>,
     /// Labels of the columns, likewise.
     pub columns: Vec<(String, Vec<String>)>,

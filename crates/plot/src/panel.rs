@@ -121,7 +121,7 @@ impl Axis {
     }
 }
 
-/// Place of a panel's data on the canvas, and what is drawn around them.
+/// Area of a panel's data on the canvas, and the frame around it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) left: f32,
@@ -241,7 +241,7 @@ impl Panel {
         canvas.text(&self.y.label, beside, 19.0, Anchor::Upright);
     }
 
-    /// Returns the shift of a curve's intervals, by which those of several curves stay apart.
+    /// Returns the horizontal shift of a curve's intervals, so that the intervals of several curves do not overlap.
     fn dodge(&self, nth: usize) -> f32 {
         let is_apart = |curve: &&Curve| curve.points.is_empty() && !curve.intervals.is_empty();
         let all = self.curves.iter().filter(is_apart).count();
@@ -407,12 +407,12 @@ fn pieces(points: &[(f32, f32)], frame: &Frame) -> Vec<Vec<(f32, f32)>> {
     pieces
 }
 
-/// Returns a color between this one and white.
+/// Returns a color between `color` and white.
 fn lighter(color: [u8; 3]) -> [u8; 3] {
     color.map(|part| 255 - (255 - part) / 2)
 }
 
-/// Size of text, and height of a line of it.
+/// Size of text, and height of a line of text.
 pub(crate) const SIZE: f32 = 17.0;
 const LINE: f32 = 21.0;
 /// Width of the lines from curves to their labels.

@@ -34,7 +34,7 @@ pub enum Fault {
     Full(usize),
     /// Every flush fails with EIO once the recording has this many events. Writes succeed.
     Flushes(usize),
-    /// Every write that contains these bytes stores them with one bit flipped. Nothing fails.
+    /// Every write that contains the given bytes stores them with one bit flipped. Nothing fails.
     Alters(&'static [u8]),
 }
 

@@ -180,14 +180,14 @@ impl Files {
         })
     }
 
-    /// Renames `from` to `to`, and replaces what is there.
+    /// Renames `from` to `to`, and replaces a file at `to`.
     fn rename(&self, py: Python<'_>, from: Vec<u8>, to: Vec<u8>) -> PyResult<()> {
         self.with(py, vec![from, to], |files, paths| {
             files.rename(&paths[0], &paths[1], true)
         })
     }
 
-    /// Copies the file `from` to `to` on the server, and replaces what is there.
+    /// Copies the file `from` to `to` on the server, and replaces a file at `to`.
     fn copy(&self, py: Python<'_>, from: Vec<u8>, to: Vec<u8>) -> PyResult<()> {
         self.with(py, vec![from, to], |files, paths| {
             files.copy(&paths[0], &paths[1], true)

@@ -66,7 +66,7 @@ pub(super) struct Place {
     /// Paths at the source, for the directories of the list that have not ended.
     pub(super) source_names: SourceNames,
     pub(super) free_space: FreeSpace,
-    /// Deadline of waiting for files that other copies write, after the first such file.
+    /// Deadline of waiting for files that other copies write; it is set at the first such file.
     pub(super) waits_until: Option<Instant>,
     /// Lock files of other writers.
     locks: WriterLocks,
@@ -173,7 +173,7 @@ impl EntryChecker<'_> {
         ContentsWriter::new(self.transfer, &files, self.jobs.clone())
     }
 
-    /// Handles a page of entries: writes the contents of wanted files, and requests the others.
+    /// Handles a page of entries: writes the contents of wanted files, and requests other wanted files.
     fn take_page(
         &self,
         place: &mut Place,
@@ -278,8 +278,8 @@ impl EntryChecker<'_> {
         Ok(wanted)
     }
 
-    /// Keeps the special bits that a directory has at the target, such as an inherited set-group-ID
-    /// bit, if the peer may not set any.
+    /// Keeps the special bits of a directory at the target, such as an inherited set-group-ID bit, if the peer may not
+    /// set special bits.
     fn keep_special_bits(&self, place: &mut Place, entry: &mut Entry) {
         let is_folder = matches!(entry.kind, EntryKind::Folder | EntryKind::FolderEnd);
         if self.transfer.settings.permit.special || !is_folder {
@@ -291,8 +291,7 @@ impl EntryChecker<'_> {
         }
     }
 
-    /// Handles an entry: creates what can be created at once, and returns the file if it must be
-    /// sent.
+    /// Handles an entry: creates a directory or link at once, and returns a file that must be sent.
     pub(super) fn check_entry(
         &self,
         place: &mut Place,
@@ -531,7 +530,7 @@ impl Place {
         }
     }
 
-    /// Sets mode and time of the existing file to those of the source.
+    /// Sets mode and time of the existing file to the values of the source.
     fn mend(&mut self, entry: &Entry, there: Option<Meta>) -> io::Result<()> {
         let Some(there) = there else { return Ok(()) };
         if there.mode != entry.mode & 0o7777 {

@@ -1,4 +1,4 @@
-//! Table of entries: listed ones that are not in place yet, and results of the others.
+//! Table of entries: listed entries that are not in place yet, and results of finished entries.
 //!
 //! Each entry is listed, then pending while its bytes arrive and are compared, and at last settled: it was in place
 //! before, was published, or has failed. A hard link waits for its file. A directory ends after all of its contents.
@@ -59,7 +59,7 @@ pub(crate) struct Fill {
     pub(crate) held: Vec<Record>,
     /// Held ranges that were not compared with the source yet.
     uncompared: SpanSet,
-    /// Kind of digest for these.
+    /// Kind of digest for the held ranges.
     held_digest: digest::DigestKind,
     /// Bytes that were not compared with the source in this run.
     pub(crate) uncompared_bytes: u64,
@@ -251,7 +251,7 @@ impl PendingFile {
 }
 
 impl TableState {
-    /// Changes the ranges of a file by `change`, and counts those that the sender made of others.
+    /// Changes the ranges of a file by `change`, and counts the additional ranges that result.
     fn split<T>(
         &mut self,
         file: &PendingFile,
@@ -286,8 +286,8 @@ impl TableState {
     }
 }
 
-/// Most ranges of all files that a sender makes of those that were requested. At most 2^15 wait to be sent, 2^15 are
-/// searched later, 2^15 differ, and 2^17 are in new objects of eight lanes.
+/// Maximum number of additional ranges, over all files, that a sender makes by splitting requested ranges. At most 2^15
+/// wait to be sent, 2^15 are searched later, 2^15 differ, and 2^17 are in new objects of eight lanes.
 const SPLIT_MAX: usize = 1 << 18;
 /// Most bytes of paths of changed entries that wait until the sender reads the reports.
 const UNREPORTED_MAX: usize = 4 << 20;

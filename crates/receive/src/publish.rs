@@ -462,7 +462,7 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Removes files that will not be published, except those that a later run can resume.
+    /// Removes files that will not be published, except files that a later run can resume.
     pub(crate) fn clean(&mut self) {
         let _step = self.threads.work.begin();
         for file in self.table.pending() {
@@ -496,7 +496,7 @@ impl<'a> Publisher<'a> {
         unsynced.map_err(|(path, error)| self.fault(FileAction::Sync, &path, &error))
     }
 
-    /// Syncs these files.
+    /// Syncs files to disk.
     fn sync(&self, unsynced: &Unsynced) -> Result<(), Error> {
         let synced = unsynced.sync(&self.root);
         synced.map_err(|(path, error)| self.fault(FileAction::Sync, &path, &error))

@@ -357,7 +357,7 @@ impl<'a> Receiving<'a, '_> {
         reported && self.transfer.table.is_complete()
     }
 
-    /// Shows what the sender has chosen, changed or released. Returns any other message.
+    /// Shows the choices and changes that the sender reports. Returns any other message.
     fn explain(&self, message: Message) -> Option<Message> {
         let event = if let Message::Chosen { protocol, why } = message {
             CopyEvent::Chosen(protocol.name().to_owned(), why)

@@ -107,7 +107,7 @@ impl TargetFolder {
         target_folder(folder, Some(name))
     }
 
-    /// Prepares the target for entries with these names. Returns the root of the entries.
+    /// Prepares the target for entries named by `naming`. Returns the root of the entries.
     pub(crate) fn prepare(mut self, naming: Naming) -> Result<(Self, Root), Error> {
         let is_folder = match naming {
             Naming::Contents => true,

@@ -38,12 +38,12 @@ pub(crate) struct TempFiles {
     pub(crate) claims: Arc<Claims>,
 }
 
-/// Bytes of a file that one opening of it writes.
+/// Part of a file that one opening of the file writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
     /// All of the file, which no other thread opens.
     Whole,
-    /// A part of it.
+    /// A range.
     Part,
 }
 

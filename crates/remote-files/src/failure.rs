@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Kinds of failed requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
-    /// There is no such file or directory.
+    /// The file or directory does not exist.
     NotFound,
     /// The path exists, and may not be replaced.
     Exists,
@@ -27,7 +27,7 @@ pub enum FailureKind {
     ReadOnly,
     /// The file has another version than before.
     Changed,
-    /// The written bytes differ from those that the client sent.
+    /// The written bytes differ from the bytes that the client sent.
     Corrupt,
     /// Another writer has the file, or the server has too many open files.
     Busy,

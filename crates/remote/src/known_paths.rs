@@ -28,7 +28,7 @@ impl KnownPaths {
         Self(path)
     }
 
-    /// Returns all paths in the file, also old ones.
+    /// Returns all paths in the file, also old paths.
     pub fn all(&self) -> BTreeMap<PathEnds, KnownPath> {
         parse(read(&self.0).as_bytes())
     }

@@ -49,7 +49,7 @@ pub trait CircuitDevices {
     fn poll_event(&self) -> Option<(String, Event)>;
 }
 
-/// Keeps the circuits at devices equal to those of the reservations.
+/// Updater that keeps the circuits at devices equal to the reservations.
 #[derive(Debug)]
 pub struct CircuitUpdater<P> {
     books: Arc<Books>,
@@ -58,7 +58,7 @@ pub struct CircuitUpdater<P> {
     zero: Cell<Timestamp>,
 }
 
-/// Keeps the circuits at the devices of this host equal to those of the reservations.
+/// Thread that keeps the circuits at the devices of this host equal to the reservations.
 #[derive(Debug)]
 pub struct Circuits {
     updater: CircuitUpdater<LocalDevices>,

@@ -316,7 +316,7 @@ const BURST: Duration = Duration::from_secs(1);
 /// Duration of the penalty of a stuck address, and of the status of an authenticated one.
 const STUCK: Duration = Duration::from_secs(10);
 const KNOWN: Duration = Duration::from_hours(1);
-/// Time by which a connection of such an address may be idle longer than others.
+/// Additional idle time of a connection whose address has had an authenticated client.
 const KNOWN_ADVANCE: Duration = Duration::from_secs(10);
 const RECENT_MAX: usize = 10_000;
 

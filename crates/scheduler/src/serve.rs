@@ -329,7 +329,7 @@ const BLOCKING_THREADS: usize = 32;
 const HEAD_MAX: usize = 64 << 10;
 /// Delay after a failed accept, in which other connections end.
 const ACCEPT_DELAY: Duration = Duration::from_millis(10);
-/// Minimum delay between due changes, so that one that fails does not occupy a processor.
+/// Minimum delay between due changes, so that a failing change does not occupy a processor.
 const TICK_DELAY_MIN: Duration = Duration::from_millis(5);
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Maximum delay before a reservation is provisioned.

@@ -1,4 +1,4 @@
-//! Deltas of the sender: files that wait for one, and those under way.
+//! Deltas of the sender: files that wait for a delta, and deltas in progress.
 //!
 //! ```text
 //! push: waiting --> next: sums requested --> receive, take --> end: searched --> removed
@@ -43,7 +43,7 @@ pub(super) struct Deltas {
 struct OpenDelta {
     /// Wanted ranges of the file.
     spans: usize,
-    /// Blocks of the basis, and the number of those whose sums have not arrived.
+    /// Blocks of the basis, and the number of blocks whose sums have not arrived.
     blocks: usize,
     left: usize,
     /// Sums that the search has not taken.

@@ -202,8 +202,7 @@ struct SendOwner<'a> {
 }
 
 impl SendOwner<'_> {
-    /// Sends the reports about the object, if all of it was read. Waits for that at most
-    /// `patience`.
+    /// Sends the reports about the object, if the whole object was read. Waits for that at most `patience`.
     fn pass_on_reports(&mut self, patience: Duration) -> Result<(), Error> {
         if !self.reported
             && let Ok((object, reports)) = self.reports.recv_timeout(patience)
@@ -229,7 +228,7 @@ impl SendOwner<'_> {
         counts.target_wait.store(nanos(target), Relaxed);
     }
 
-    /// Lets another lane start, with the measurements of this one.
+    /// Lets another lane start, with the measurements of this lane.
     fn pass_turn(&mut self, sender: &SendMachine) {
         if !std::mem::replace(&mut self.passed, true) {
             self.common.transfer.learned.store(sender.learned());

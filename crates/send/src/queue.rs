@@ -1,4 +1,4 @@
-//! Queue of the sender: listed entries, requested ranges, and objects made of these.
+//! Queue of the sender: listed entries, requested ranges, and the objects that combine them.
 //!
 //! ```text
 //! listed -> in place or failed at the receiver ---------------------------> settled
@@ -255,8 +255,8 @@ impl Queue {
         state.listed.then_some(state.totals.bytes)
     }
 
-    /// Returns true if bytes may have to be sent, and false if the receiver has what it wants. Waits a moment if neither
-    /// is known.
+    /// Returns true if bytes may have to be sent, and false if the receiver wants no more bytes. Waits a moment if
+    /// neither is known.
     pub(crate) fn await_wanted(&self, threads: &ThreadGroup) -> Result<Option<bool>, Error> {
         let look = |state: &QueueState| {
             let is_wanted = !state.ready.is_empty() || state.deltas.has_waiting();
@@ -560,7 +560,7 @@ fn not_offered() -> Error {
     PeerFault::Invalid("a request for data that were not offered").into()
 }
 
-/// Splits `piece` into a part of about `room` bytes, and the rest.
+/// Splits `piece` into a part of about `room` bytes and the remaining part.
 fn split(piece: Piece, room: u64) -> (Piece, Option<Piece>) {
     // a small rest is not worth an object
     if piece.len <= room.saturating_add(room / 4).max(LARGE) {

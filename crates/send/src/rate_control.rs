@@ -135,7 +135,7 @@ impl RateControl {
         self.set(rates, settings, why)
     }
 
-    /// Adapts the rate to the number of packets sent by now, and of those that arrived by the latest report.
+    /// Adapts the rate to the number of packets sent by now, and the number that arrived by the latest report.
     pub(super) fn handle_arrivals(
         &self,
         now: Instant,
@@ -153,7 +153,7 @@ impl RateControl {
         self.set(rates, settings, why)
     }
 
-    /// Adapts the rate to whether a protocol uses all of it by its own rules.
+    /// Adapts the rate to a protocol that has its own rate control; `is_whole` if that uses the full rate.
     pub(super) fn handle_use(
         &self,
         now: Instant,

@@ -52,7 +52,7 @@ impl Removable {
         }
     }
 
-    /// Returns true if the file is still the one that was listed.
+    /// Returns true if the file has not changed since it was listed.
     fn is_same(&self, meta: &Meta) -> bool {
         let now = meta.version();
         if self.is_shared {
@@ -98,8 +98,7 @@ impl Removals {
         Ok(())
     }
 
-    /// Removes the files of these entries that are in place. Returns those that stay although they
-    /// are in place.
+    /// Removes the source files of entries that are in place. Returns those that stay although they are in place.
     pub(super) fn confirm(&self, placed: Vec<(u64, bool)>, access: &FileAccess) -> Vec<Failure> {
         let mut ready = Vec::new();
         let mut state = self.lock();

@@ -142,7 +142,8 @@ impl<'a> Sending<'a, '_> {
         Ok(summary)
     }
 
-    /// Keeps the rate of the path for later copies: what losses have left of the measured one, or what was found above it.
+    /// Stores the rate of the path for later copies: the measured rate, reduced by losses, or a higher rate that was
+    /// found.
     fn keep_path(&self, rate: &RateControl) {
         let Transfer { session, path, .. } = self.transfer;
         let memory = self.transfer.settings.known.as_deref();
@@ -260,8 +261,7 @@ impl<'a> Sending<'a, '_> {
         Ok(())
     }
 
-    /// Returns a number that rises while packets leave, and with what the receiver has of what was
-    /// listed.
+    /// Returns a number that rises while packets leave and while the receiver settles listed entries.
     fn evidence(&self) -> u64 {
         let totals = self.transfer.queue.totals();
         let motion = self.transfer.monitor.progress(totals.wanted);

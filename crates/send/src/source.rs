@@ -29,7 +29,7 @@ pub(crate) struct FileSource {
     kind: DigestKind,
     /// Most files that are open at a time.
     open_max: usize,
-    /// Queue for the reports about each object, after all of it was read.
+    /// Queue for the reports about each object, after the whole object was read.
     reports: Sender<(u64, Vec<Report>)>,
     object: Option<Reading>,
 }

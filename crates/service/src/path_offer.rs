@@ -150,5 +150,5 @@ fn release(socket: &Path, path: &PathView, say: impl Fn(&str)) -> Result<(), Err
 
 /// Interval at which a signal is noticed.
 const LOOK: Duration = Duration::from_millis(100);
-/// Number of these intervals between two looks at the path.
+/// Number of intervals between two checks of the path.
 const LOOKS_EACH: u32 = 10;

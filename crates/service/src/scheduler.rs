@@ -104,7 +104,7 @@ pub struct BookSettings {
 pub struct RestSettings {
     /// Address to listen on.
     pub listen: SocketAddr,
-    /// URL at which other instances reach this one, in place of its address.
+    /// URL at which other instances reach this instance, if it differs from its address.
     pub url: Option<String>,
     /// Identity that clients see.
     pub certificate: ServerCertificate,
@@ -202,8 +202,8 @@ fn nsi(settings: &Settings, books: &Arc<Books>) -> Result<Option<Arc<Provider>>,
     Ok(Some(provider))
 }
 
-/// Refuses port 0 if other instances share the store, since they could not find this one. Two instances on one host would
-/// also share the file with the position of the store.
+/// Refuses port 0 if other instances share the store, since they could not reach this instance. Two instances on one
+/// host would also share the file with the position of the store.
 fn check_address(settings: &Settings) -> Result<(), Error> {
     if server(settings).is_none() || settings.rest.url.is_some() || settings.rest.listen.port() != 0
     {
@@ -231,7 +231,7 @@ fn server(settings: &Settings) -> Option<&str> {
     place.filter(|place| place.starts_with("postgres"))
 }
 
-/// Returns the URL at which other schedulers reach this one.
+/// Returns the URL at which other schedulers reach this scheduler.
 fn url(settings: &Settings) -> String {
     let here = || format!("{}://{}", scheme(settings), settings.rest.listen);
     settings.rest.url.clone().unwrap_or_else(here)

@@ -24,7 +24,7 @@ pub enum Code {
     Network = 10,
     /// Reading or writing a file failed, for example because the disk is full.
     Io = 11,
-    /// The received data differ from those that were sent; nothing was published.
+    /// The received data differ from the sent data; nothing was published.
     Integrity = 12,
     /// The key or the permission is missing.
     Permission = 13,

@@ -19,7 +19,7 @@ use crate::protocol::Protocol;
 pub struct Evidence {
     /// Bytes of objects that have arrived.
     pub bytes: u64,
-    /// Segments that TCP has sent, and those of them that it sent again. Both wrap around.
+    /// Segments that TCP has sent, and the number of them that were retransmitted. Both wrap around.
     pub segments: (u32, u32),
     /// Rate that the transfer may use.
     pub limit: Rate,

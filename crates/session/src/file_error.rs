@@ -161,7 +161,7 @@ impl Coded for FileError {
 }
 
 impl FileAction {
-    /// Returns what to do when it fails, where the user can choose something else.
+    /// Returns the advice for a failure, if the user can choose another option.
     fn remedy(&self) -> Option<&'static str> {
         let remedies = [
             (

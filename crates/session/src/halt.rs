@@ -1,4 +1,4 @@
-//! Halt: request by another thread to end what waits for a peer.
+//! Halt: request by another thread to end a wait for a peer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -36,7 +36,7 @@ impl HaltOnDrop {
         Self { halt, why }
     }
 
-    /// Returns the halt, for what it ends.
+    /// Returns the halt, for the session or dialog that it ends.
     pub fn halt(&self) -> Arc<Halt> {
         Arc::clone(&self.halt)
     }

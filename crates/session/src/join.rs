@@ -32,8 +32,8 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait for the peer's list of joined connections.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Opens up to `count` further connections, and agrees with the peer on those that joined. Their
-/// frames are encrypted unless `plain`.
+/// Opens up to `count` further connections, and agrees with the peer on the connections that joined. Their frames are
+/// encrypted unless `plain`.
 pub fn join(
     dialog: &Dialog<'_>,
     role: &Role,
@@ -117,7 +117,7 @@ fn call(dialog: &Dialog<'_>, count: u8) -> Result<Vec<Session>, Error> {
     Ok(joined.into_iter().map(|(_, joined)| joined).collect())
 }
 
-/// Receives the list of connections that the peer uses, and takes those.
+/// Receives the list of connections that the peer uses, and returns their sessions.
 fn hear(dialog: &Dialog<'_>, joins: &Joins) -> Result<Vec<Session>, Error> {
     let session = dialog.session;
     let mut said: Message = dialog.hear_for(LIST_TIMEOUT)?;

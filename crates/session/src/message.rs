@@ -65,7 +65,7 @@ pub enum Message {
     },
     /// Keepalive of a side that has nothing else to send.
     Keepalive {
-        /// Counter that rises while this side works on what the peer waits for.
+        /// Counter that rises while this side works on the answer that the peer waits for.
         work: u64,
     },
     /// This side stops because of an error.

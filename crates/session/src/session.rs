@@ -26,7 +26,7 @@ use crate::topic::{MESSAGE_MAX, Topic, malformed};
 
 /// Stream of the messages of all topics.
 const MESSAGE_STREAM: u16 = 0;
-/// Stream of the first lane; those of the other lanes follow. A topic uses the streams below.
+/// Stream of the first lane; the streams of the other lanes follow. A topic uses the streams below.
 pub const LANES: u16 = 3;
 /// Longest wait for an answer.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -74,7 +74,7 @@ pub struct Session {
     unheard_welcome: AtomicBool,
 }
 
-/// Route to a peer, for the first connection and for further ones.
+/// Route to a peer, for the first connection and for further connections.
 pub trait Call: fmt::Debug + Send + Sync {
     /// Opens a connection, with the timeouts of a handshake ([`tcp::with_handshake_timeouts`]).
     fn call(&self) -> Result<TcpStream, Error>;
@@ -214,8 +214,8 @@ impl Session {
         self.say(&message)
     }
 
-    /// Sends `hello` like [`Self::ask`], and expects that the server agrees: what follows may be said at once. A refusal
-    /// is the error of the next message.
+    /// Sends `hello` like [`Self::ask`], and assumes that the server agrees: further messages may follow at once. A
+    /// refusal is the error of the next message.
     pub fn ask_ahead<M: Topic>(&self, hello: Hello) -> Result<(), Error> {
         self.unheard_welcome.store(true, Relaxed);
         self.ask::<M>(hello)
@@ -308,7 +308,7 @@ impl Session {
         Instant::ZERO + Duration::from_nanos(self.heard_at.load(Relaxed))
     }
 
-    /// Decodes the last value of the peer's counter of its work ([`Message::Keepalive`]).
+    /// Returns the last value of the peer's work counter, from [`Message::Keepalive`].
     pub fn told_work(&self) -> u64 {
         self.told_work.load(Relaxed)
     }

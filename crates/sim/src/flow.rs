@@ -28,8 +28,8 @@ pub struct FlowConfig {
     pub stream_delay: Duration,
     /// Rate of the streams of each direction; `None` is infinitely fast.
     pub stream_rate: Option<Rate>,
-    /// True if stream messages take the way of datagrams, as those of TCP do: behind those in the queue of the first link,
-    /// and with the delay of the links. `stream_delay` then counts only where a direction has no links.
+    /// True if stream messages share the queue of the first link and the delay of the links with datagrams, as TCP
+    /// does. `stream_delay` then counts only where a direction has no links.
     pub streams_queue: bool,
     /// Bytes that the lower layers add to the head and body of a datagram: IP, UDP and encryption.
     pub overhead_len: u32,
@@ -37,7 +37,7 @@ pub struct FlowConfig {
     pub host: HostConfig,
 }
 
-/// Event that one of the two machines reported to its owner.
+/// Event that the left or right machine reported to its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowEvent<L, R> {
     /// Event of the left machine.

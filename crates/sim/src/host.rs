@@ -29,7 +29,7 @@ pub struct HostConfig {
     pub socket_bytes_max: u64,
     /// Number of tasks that compete for the processor. It counts only if `absorb` is set.
     pub competitors: u32,
-    /// Nice value of these tasks.
+    /// Nice value of the competing tasks.
     pub nice: i8,
     /// Processor time of the kernel for each datagram that arrives, also for one that it drops. It counts only if
     /// `absorb` is set. While a competitor runs, it is the competitor's time.

@@ -67,7 +67,7 @@ pub struct BurstLoss {
     pub len_mean: u32,
 }
 
-/// Reordering: some packets take longer than the others.
+/// Reordering: some packets take longer than other packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reorder {
     /// Probability of the extra delay, in parts per billion.

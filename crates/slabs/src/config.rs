@@ -46,7 +46,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Fails if a link with these parameters is not possible.
+    /// Fails if the parameters of the link are invalid.
     pub fn check(&self) -> Result<(), ConfigError> {
         let around = u64::from(self.overhead_len) + HEAD_LEN as u64;
         let most = DATAGRAM_BYTES_MAX.saturating_sub(around);

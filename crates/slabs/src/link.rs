@@ -67,7 +67,7 @@ pub enum Event {
     Reset(SessionId, Vec<u8>),
     /// All bytes of a record have arrived. The owner must check them and call [`Link::judge`].
     Complete(CompleteRecord),
-    /// The peer has taken custody of these records, and their pages are free.
+    /// The peer has taken custody of the records, and their pages are free.
     Kept(Vec<RecordPages>),
     /// The peer has enlarged the window of a session.
     Widened(SessionId),

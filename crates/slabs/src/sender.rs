@@ -160,7 +160,7 @@ impl Sender {
         }
     }
 
-    /// Queues a slab of these records, with the lengths of their pages.
+    /// Queues a slab of records, with the lengths of their pages.
     pub fn launch(&mut self, parts: Vec<RecordPages>, lens: &[u32], urgent: bool) {
         let queue = if urgent {
             &mut self.urgent

@@ -79,7 +79,7 @@ impl fmt::Display for SessionId {
 /// Decoded head of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Turn: the number of datagrams sent before this one.
+    /// Turn: the number of datagrams sent before this datagram.
     pub turn: u64,
     /// Packet number: 44 for each page, in the order of the pages.
     pub number: u64,

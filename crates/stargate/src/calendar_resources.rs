@@ -46,7 +46,7 @@ pub(crate) struct BookedSegment {
     pub(crate) segment: Segment,
     pub(crate) id: Id,
     pub(crate) path: Arc<Path>,
-    /// Number of the path among those between its border points.
+    /// Number of the path among the paths between its border points.
     pub(crate) route: u8,
     /// True if its guard times are booked.
     pub(crate) has_guard: bool,
@@ -161,7 +161,7 @@ impl CalendarResources {
         Offer::new(unit, usable)
     }
 
-    /// Books a vector on all segments, or on none: on these routes, or on the first ones that have its capacity.
+    /// Books a vector on all segments, or on none: on the given routes, or on the first routes with its capacity.
     pub(crate) fn book_all(
         &mut self,
         now: Instant,
@@ -236,7 +236,7 @@ impl CalendarResources {
         Some(id)
     }
 
-    /// Frees the bookings of a vector from `now` on, except for a guard time after what the devices have begun.
+    /// Frees the bookings of a vector from `now` on, except for a guard time after steps that the devices have begun.
     fn give_back(&mut self, now: Instant, booked: Booked) {
         let begun = booked.vector.steps().iter();
         let begun = begun.filter(|step| step.from <= now).map(|step| Step {
@@ -382,7 +382,7 @@ fn can_carry(path: &Path, vector: &Trc) -> bool {
     vector.steps().iter().all(fits)
 }
 
-/// Returns what the devices of a path take from a transfer.
+/// Returns the time and rate that a transfer loses to the devices of a path.
 const fn losses(path: &Path) -> Losses {
     Losses {
         guard: path.guard(),

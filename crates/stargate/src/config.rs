@@ -33,7 +33,7 @@ pub struct Policy {
     pub reservations_max: usize,
     /// Time ahead of now by which a reservation must end.
     pub horizon: Duration,
-    /// True if the neighbor may reserve paths to other domains through this one.
+    /// True if the neighbor may reserve paths to other domains through this domain.
     pub transit: bool,
 }
 

@@ -39,7 +39,7 @@ enum Step {
     Inside,
 }
 
-/// Returns the cheapest pair that contains no excluded part, if `first` is the cheapest path between these ends.
+/// Returns the cheapest pair of paths without excluded parts, if `first` is the cheapest path between its ends.
 pub(crate) fn pair(
     topology: &Topology,
     (from, to): (DomainId, DomainId),

@@ -36,7 +36,7 @@ pub enum Body {
         /// True if a second leg of the path ends at the same port.
         is_protected: bool,
     },
-    /// Capacity function of the rest of the path, all its domains intersected.
+    /// Capacity function of the path from here on, over all of its domains.
     Offer {
         /// Number of the query.
         query: QueryId,

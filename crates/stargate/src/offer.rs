@@ -38,8 +38,8 @@ pub struct Demand {
 }
 
 impl Offer {
-    /// Returns an offer of these steps, whose rates are rounded down to the unit. Returns `None` for steps that are out
-    /// of order, empty or out of range, and for more than [`RANGES_MAX`] of them.
+    /// Returns an offer of `steps`, with rates rounded down to the unit. Returns `None` for steps that are out of
+    /// order, empty or out of range, and for more than [`RANGES_MAX`] of them.
     pub fn new(unit: Rate, steps: Vec<Step>) -> Option<Self> {
         let known = RATE_MIN..=RATE_MAX;
         let is_valid = |step: &Step| step.from < step.till && known.contains(&step.rate);

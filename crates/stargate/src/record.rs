@@ -1,4 +1,4 @@
-//! Records that a domain stores before it sends what depends on them.
+//! Records that a domain stores before it sends messages that depend on them.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -32,9 +32,9 @@ pub struct StoredReservation {
     pub upstream: Option<DomainId>,
     /// Parts of the path inside this domain.
     pub segments: Vec<Segment>,
-    /// Neighbors that were asked for the rest of the path.
+    /// Neighbors that were asked for the next part of the path.
     pub children: Vec<Child>,
-    /// Domains that the hold has crossed, ending with this one.
+    /// Domains that the hold has crossed; the last is this domain.
     pub trace: Vec<DomainId>,
     /// Rates over time.
     pub vector: Trc,
@@ -59,7 +59,7 @@ pub struct LostLeg {
     pub refusal: Refusal,
 }
 
-/// Neighbor that was asked for the rest of a path.
+/// Neighbor that was asked for the next part of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Child {
     /// Neighbor.

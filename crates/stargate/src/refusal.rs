@@ -9,7 +9,7 @@ use crate::key::{DomainId, PortId};
 pub enum Refusal {
     /// The capacity is not free.
     NoCapacity,
-    /// The domain has no such border point.
+    /// The border point does not exist in the domain.
     UnknownPort(PortId),
     /// The next domain of the path is not a neighbor.
     UnknownNeighbor(DomainId),
@@ -45,7 +45,7 @@ pub enum Refusal {
     Released,
     /// A device failed.
     DeviceFailed,
-    /// No path exists with these exclusions.
+    /// No path exists with the given exclusions.
     NoPath,
     /// No answer arrived in time.
     NoAnswer,

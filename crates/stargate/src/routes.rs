@@ -1,4 +1,4 @@
-//! The k shortest loopless paths between domains (Yen 1971), and disjoint ones.
+//! The k shortest loopless paths between domains (Yen 1971), and disjoint paths.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

@@ -25,7 +25,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Returns a topology of these links.
+    /// Returns a topology of `links`.
     pub fn new(links: &[DomainLink]) -> Self {
         let mut out: BTreeMap<DomainId, Vec<DomainLink>> = BTreeMap::new();
         for link in links {

@@ -106,13 +106,13 @@ impl<T> FrameQueue<T> {
         }
     }
 
-    /// Takes no more frames; those that are queued can be taken.
+    /// Closes the queue to new frames; queued frames can still be taken.
     pub(crate) fn close(&self) {
         self.queued().is_closed = true;
         self.shared.changed.notify_all();
     }
 
-    /// Takes no more frames, and drops those that are queued.
+    /// Closes the queue to new frames, and drops queued frames.
     pub(crate) fn abandon(&self) {
         let mut queued = self.queued();
         (queued.is_closed, queued.is_abandoned) = (true, true);

@@ -212,8 +212,7 @@ impl Owner<Sender> for Feeder<'_> {
 struct Taker<'a> {
     session: &'a Session,
     outlet: Outlet,
-    /// True if messages that the pipe does not accept are dropped, so that they do not delay later
-    /// ones.
+    /// True if messages that the pipe does not accept are dropped, so that they do not delay later messages.
     drop: bool,
     ring: Rc<RefCell<Ring>>,
     meter: Meter,

@@ -215,7 +215,7 @@ fn the_lane(session: &Session, offer: &Offer, path: Path) -> Result<Lane, Error>
     Ok(lanes.swap_remove(0))
 }
 
-/// Rate for a path that carries datagrams but lost all of those of the measurement.
+/// Rate for a path that carries datagrams but lost all datagrams of the measurement.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 /// Bytes of a message where no datagram passes.
 const STREAM_MESSAGE_LEN: u32 = 1400;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, Cursor, Seek};
 use std::path::Path;
 
-/// Size of a picture, and the share of it that is drawn on.
+/// Size of a picture, and the number of pixels that are drawn on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawing {
     /// Width in pixels.
@@ -15,7 +15,7 @@ pub struct Drawing {
     pub drawn: usize,
 }
 
-/// Decoded picture: its size, the bytes of each pixel, and all of these.
+/// Decoded picture: its size, the bytes per pixel, and the bytes of all pixels.
 struct Pixels {
     width: u32,
     height: u32,

@@ -1,4 +1,5 @@
-//! Turns of tests on this host: exclusive ones for tests that measure, shared ones for tests that load the processors.
+//! Turns of tests on this host: exclusive turns for tests that measure, shared turns for tests that load the
+//! processors.
 //!
 //! A test that measures but mostly waits takes a quiet turn, beside others of this kind.
 
@@ -11,7 +12,7 @@ use std::thread;
 /// Turn of a test on this host, across all processes. It ends when the value is dropped.
 #[derive(Debug)]
 pub struct Turn {
-    /// Held locks: that of busy tests, that of quiet ones, or both.
+    /// Held locks: the lock of busy tests, the lock of quiet tests, or both.
     places: Vec<File>,
 }
 

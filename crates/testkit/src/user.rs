@@ -33,7 +33,7 @@ impl Drop for Ordinary {
     }
 }
 
-/// Other threads, and the real user, stay what they are, so that there is a way back.
+/// Changes the effective user of this thread only, so that the thread can change back.
 fn become_user(user: Uid) {
     set_thread_res_uid(None, user, None).expect("a thread may become an ordinary user");
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use crate::tokens::{after_group, is_word, tokens};
 
-/// Names in a file, without those of its tests.
+/// Names in a file, without its tests.
 #[derive(Debug, Default)]
 pub(crate) struct Code {
     /// True if the file is compiled for tests only.

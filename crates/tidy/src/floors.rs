@@ -167,7 +167,7 @@ struct Workspace {
 }
 
 impl Manifest {
-    /// Returns the packages that the crate or its build script uses, and those that its tests use.
+    /// Returns the packages that the crate or its build script uses, and the packages that its tests use.
     fn packages<'a>(&'a self, shared: &'a Dependencies) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
         let tables = || std::iter::once(&self.tables).chain(self.target.values());
         let names = |dependencies: &'a Dependencies| {

@@ -20,7 +20,7 @@ use crate::sources::Source;
 #[derive(Debug)]
 pub(crate) struct Modules<'a> {
     files: Vec<File<'a>>,
-    /// Index of the file of each module, inline ones included.
+    /// Index of the file of each module, also of inline modules.
     homes: BTreeMap<Vec<String>, usize>,
 }
 

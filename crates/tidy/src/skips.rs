@@ -57,7 +57,7 @@ fn returns_in_silence(body: &[&str]) -> bool {
     })
 }
 
-/// Calls that tell what a machine lacks.
+/// Calls that test for a feature of the host.
 const CONDITIONS: [&[&str]; 4] = [
     &["env", "::", "var", "("],
     &["env", "::", "var_os", "("],

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{fs, io};
 
-/// Files of the project, without built and fetched ones.
+/// Files of the project, without built and fetched files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     /// Files, sorted by path.

@@ -107,7 +107,7 @@ impl LinkPanel<'_> {
         self.line(edge, EDGE_OF_FREE, 2.0);
     }
 
-    /// Draws the rate of each reservation on top of those with lower numbers. Returns the height of the legend.
+    /// Draws the rate of each reservation on top of reservations with lower numbers. Returns the height of the legend.
     fn allocations(&mut self, allocations: &[Allocation], top: f32) -> f32 {
         self.frame("booked", top);
         self.times(top + PANEL);

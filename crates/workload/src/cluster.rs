@@ -28,7 +28,7 @@ pub struct Faults {
 #[derive(Debug)]
 pub struct Cluster {
     now: Instant,
-    /// Elements, or `None` for those that have failed.
+    /// Elements, or `None` for failed elements.
     pub elements: Vec<Option<Element>>,
     /// True for elements with data to send.
     pub wants: Vec<bool>,

@@ -67,7 +67,7 @@ pub enum StationEvent {
     DatagramsLost,
     /// The link failed.
     Failed(PeerMisbehaved),
-    /// The data of a session differs from what was sent.
+    /// The data of a session differs from the sent data.
     Wrong(SessionId),
 }
 
@@ -106,7 +106,7 @@ impl Program {
 }
 
 impl Station {
-    /// Returns a station with these programs. Together they may have `memory` bytes waiting and in flight.
+    /// Returns a station with `programs`. Together they may have `memory` bytes waiting and in flight.
     pub fn new(link: Link, programs: Vec<Program>, memory: u64) -> Self {
         Self {
             link,
@@ -121,7 +121,7 @@ impl Station {
         }
     }
 
-    /// Never reads the peer's sessions with these numbers.
+    /// Never reads the peer's sessions with the given numbers.
     #[must_use]
     pub fn deaf_to(mut self, numbers: &[u8]) -> Self {
         self.unread = numbers.into();

@@ -1,4 +1,4 @@
-//! Environment variables that capture needs, kept for programs that this one starts.
+//! Environment variables that capture needs, kept for programs that the captured program starts.
 //!
 //! A program may clear or change its environment, and then the programs that it starts would not be
 //! captured. `Kept` has `LD_PRELOAD` and the variable of the gateway as this library was started

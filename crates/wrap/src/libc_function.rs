@@ -19,7 +19,7 @@ impl LibcFunction {
         }
     }
 
-    /// Returns the function's address, or null where libc has no such function.
+    /// Returns the function's address, or null if libc does not have the function.
     pub(crate) fn address(&self) -> *mut c_void {
         let mut found = self.found.load(Ordering::Relaxed);
         if found.is_null() {

@@ -1,4 +1,4 @@
-//! Demonstration of paths across domains: the test of three domains, with what it prints.
+//! Demonstration of paths across domains: runs the test of three domains and shows its output.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

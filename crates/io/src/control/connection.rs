@@ -155,7 +155,7 @@ impl Control {
         self.shared.local
     }
 
-    /// Returns the segments that TCP has sent, and those of them that it sent again. Both wrap around.
+    /// Returns the segments that TCP has sent, and the number of them that were retransmitted. Both wrap around.
     pub fn segments(&self) -> Option<(u32, u32)> {
         segments(&*self.shared.tcp.upgrade()?)
     }

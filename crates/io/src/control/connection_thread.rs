@@ -398,8 +398,8 @@ impl ConnectionThread {
     }
 }
 
-/// Discards what the peer sends until it closes, too. A socket that is closed with unread octets resets
-/// its connection, which can destroy the last frames on their way to the peer.
+/// Discards further bytes of the peer until the peer closes the connection, too. A socket that is closed with unread
+/// octets resets its connection, which can destroy the last frames on their way to the peer.
 fn await_end_of_peer(mut tcp: &TcpStream, clock: Clock) -> io::Result<()> {
     tcp.shutdown(Shutdown::Write)?;
     let until = clock.now() + FAREWELL;

@@ -20,7 +20,7 @@ use crate::crypto::seal::Key;
 pub struct Frame {
     /// True for a datagram that crosses here because UDP does not pass.
     pub datagram: bool,
-    /// Length of the head at the beginning of `octets`; the rest is the body, bytes of the object.
+    /// Length of the head at the beginning of `octets`; the octets after the head are the body, bytes of the object.
     pub head_len: usize,
     /// Head and body.
     pub octets: Vec<u8>,
@@ -120,7 +120,7 @@ impl Assembly {
         Ok((end, partial.map(|partial| (partial.stream, partial.frame))))
     }
 
-    /// Returns the number of octets that wait for the rest of their frame.
+    /// Returns the number of octets that wait for the end of their frame.
     pub fn waiting(&self) -> usize {
         let frame = self.partial.as_ref();
         self.header_len + frame.map_or(0, |partial| partial.frame.octets.len())

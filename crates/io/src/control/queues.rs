@@ -147,7 +147,7 @@ impl Queues {
         }
     }
 
-    /// Reports whether reading must pause while `unfinished` octets wait for the rest of their frame.
+    /// Reports whether reading must pause while `unfinished` octets wait for the end of their frame.
     pub(super) const fn are_full(&self, unfinished: usize) -> bool {
         // the longest frame has to fit where nothing else waits
         let counts = self.unauthorized || self.incoming_bytes > 0;

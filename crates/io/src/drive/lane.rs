@@ -22,7 +22,7 @@ pub struct Lane {
     /// Identifier in every datagram and frame of the machine. It tells late messages of the lane's
     /// former machine from those of the present one.
     pub connection: u64,
-    /// Key that seals outgoing datagrams; `None` for plain ones.
+    /// Key that seals outgoing datagrams; `None` for datagrams without encryption.
     pub seal: Option<Key>,
     /// Key that opens incoming datagrams.
     pub open: Option<Key>,

@@ -1,4 +1,4 @@
-//! Cancellation of one piece of work, such as a copy, in the threads that do it.
+//! Cancellation of a task, such as a copy, in all threads that work on it.
 
 use std::cell::RefCell;
 use std::sync::Arc;

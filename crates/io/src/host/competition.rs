@@ -26,7 +26,7 @@ use lighthaul_base::{Absence, Instant, Load};
 
 use crate::net::sockopt::socket_memory;
 
-/// Competition for the processor of one thread: its absences so far and those to expect.
+/// Competition of a thread for the processor: its past absences, and predictions of the next.
 #[derive(Debug)]
 pub struct Competition {
     /// `None` until the first look.
@@ -38,8 +38,8 @@ pub struct Competition {
     sampled: Instant,
     /// End of the last absence, if it is recent.
     back: Option<Instant>,
-    /// Absences because of other tasks, and those because of a quota. Their lengths and intervals
-    /// differ too much for one pattern.
+    /// Absences because of other tasks, and absences because of a quota. Their lengths and intervals differ too much
+    /// for one pattern.
     others: Option<AbsencePattern>,
     quota: Option<AbsencePattern>,
     socket: (u64, u64),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Limit of events that one wait returns.
+/// Maximum number of events that one wait returns.
 const EVENTS_MAX: usize = 256;
 
 /// Set of watched descriptors. Each has a token that its owner chooses.

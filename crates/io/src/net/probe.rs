@@ -39,7 +39,7 @@ const LAST: u8 = 2;
 const COUNTED: u8 = 3;
 /// Octets of a datagram that the peer counts.
 pub const COUNTED_LEN: usize = 64;
-/// Packet numbers of counted datagrams are larger, and those of pings and trains are not.
+/// Packet numbers of counted datagrams are larger, and numbers of pings and trains are smaller.
 const COUNTED_FROM: u64 = 1 << 32;
 
 /// Number of lengths, which are pinged twice.
@@ -96,8 +96,7 @@ pub enum TrainResult {
 /// Measurement of a train at its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Octets received after the first reception, headers included, plus an estimate of a few lost
-    /// ones.
+    /// Octets received after the first reception, headers included, plus an estimate for a few lost datagrams.
     pub bytes: u64,
     /// Time from the first reception to the last.
     pub time: Duration,

@@ -52,7 +52,7 @@ pub fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
     )
 }
 
-/// Like [`connect`], with other `commands` that an error names as those to check.
+/// Connects like [`connect`]; an error suggests to check the output of `commands`.
 pub fn connect_to(commands: &[&str], host: &str, port: u16) -> Result<TcpStream, Error> {
     let addresses = (host, port)
         .to_socket_addrs()
@@ -163,7 +163,7 @@ pub fn round_trip(tcp: &impl AsFd) -> Option<Duration> {
     Some(Duration::from_micros(micros.into()))
 }
 
-/// Returns the segments that `tcp` has sent, and those of them that it sent again. Both wrap around.
+/// Returns the segments that `tcp` has sent, and the number of them that were retransmitted. Both wrap around.
 pub fn segments(tcp: &impl AsFd) -> Option<(u32, u32)> {
     let fd = tcp.as_fd().as_raw_fd();
     let info: [u32; MIN_RTT + 1] = sockopt::words(fd, libc::SOL_TCP, libc::TCP_INFO)?;

@@ -39,7 +39,7 @@ pub(crate) struct Train {
     datagram_len: usize,
     count: usize,
     len: usize,
-    /// True after a datagram shorter than the others, which ends a train.
+    /// True after a datagram shorter than the ones before, which ends a train.
     short: bool,
 }
 

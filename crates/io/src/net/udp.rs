@@ -314,7 +314,7 @@ impl Control {
     }
 }
 
-/// Returns eight octets that start with those of `value`.
+/// Returns eight octets that start with the two octets of `value`.
 const fn first_two(value: u16) -> [u8; 8] {
     let [a, b] = value.to_ne_bytes();
     [a, b, 0, 0, 0, 0, 0, 0]

@@ -55,7 +55,7 @@ struct Filling {
 /// Order to the writer thread.
 enum Job<O> {
     Begin(O),
-    /// Write these byte ranges of the block; the block starts at this offset of the object.
+    /// Write the byte ranges of the block, which starts at an offset of the object.
     Write(Block, u64, Vec<Range<usize>>),
     End,
 }

@@ -213,8 +213,7 @@ impl<S: Source> ReadAhead<S> {
         self.outstanding > 0 || self.front.as_ref().is_some_and(rest)
     }
 
-    /// Returns to the start of the object for the machine's next pass, which sends what the last
-    /// pass lost.
+    /// Returns to the start of the object for the machine's next pass, which retransmits lost packets.
     fn turn_back<E: Endpoint>(&mut self, endpoint: &E) {
         if !self.is_amid()
             && endpoint.upcoming(self.cursor, 1).is_none()

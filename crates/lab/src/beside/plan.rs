@@ -63,7 +63,7 @@ pub struct Series {
     pub mode: Mode,
     /// Congestion control of the TCP flows beside it, and the number of flows of each kind.
     pub tcp: Option<(Algorithm, u32)>,
-    /// Largest rate of a SABUL flow, such as that of the source's disk.
+    /// Largest rate of a SABUL flow, such as the rate of the source's disk.
     pub rate_max: Rate,
     /// Receive buffer in front of the disk, in bytes.
     pub socket_bytes_max: u64,

@@ -10,7 +10,7 @@ use lighthaul_workload::tcp;
 use super::plan::{BesidePlan, Series, Variable};
 use crate::table::{SIMULATION, Table};
 
-/// Machines of the link's ends: those of SABUL, and those of TCP.
+/// Machines at the ends of the link: one of SABUL or of TCP.
 type Left = Mixed<sabul::Sender, tcp::Sender>;
 type Right = Mixed<sabul::Receiver, tcp::Receiver>;
 

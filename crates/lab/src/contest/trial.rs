@@ -156,7 +156,7 @@ impl PacketSize {
 
 type Judge<E> = fn(<E as Endpoint>::Event) -> std::result::Result<Next, World>;
 
-/// Machines of a transfer, and what their events mean.
+/// Machines of a transfer, and the functions that judge their events.
 struct Machines<'a, S: Endpoint, R: Endpoint> {
     sender: &'a (dyn Fn(Instant) -> S + Sync),
     receiver: &'a (dyn Fn(Instant) -> R + Sync),
@@ -294,7 +294,7 @@ const WINDOW_MIN: u64 = 1 << 10;
 const SENDER_CORE: usize = 0;
 const RECEIVER_CORE: usize = 1;
 const BLOCKS_BYTES: usize = 64 << 20;
-/// Round-trip time and settling time of a copy over such a short path.
+/// Round-trip time and settling time of a copy on the short path of the lab.
 const RTT: Duration = Duration::from_micros(100);
 const SETTLE: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_secs(2);

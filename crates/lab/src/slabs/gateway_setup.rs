@@ -56,7 +56,7 @@ pub struct Arrival {
 }
 
 impl GatewaySetup {
-    /// Creates the configuration of a plan with these sizes of slabs and buffer, in bytes.
+    /// Creates the configuration of a plan with the given sizes of slabs and buffer, in bytes.
     pub fn new(plan: &SlabPlan, slab: u64, buffer: u64) -> Self {
         let page = u64::from(plan.packet_len) * PAGE_PACKETS;
         let pages = |bytes: u64| u32::try_from(bytes / page).unwrap_or(u32::MAX);
@@ -133,7 +133,7 @@ impl GatewaySetup {
 }
 
 impl ArrivalLog {
-    /// Creates an empty record for these programs.
+    /// Creates an empty record for `programs`.
     pub fn new(programs: &[Program]) -> Self {
         Self {
             programs: programs
@@ -180,8 +180,7 @@ impl ArrivalLog {
         });
     }
 
-    /// Joins arrivals that arrived less than `apart` after the one before. The record must have one
-    /// program.
+    /// Joins arrivals that are less than `apart` after the previous arrival. The record must have one program.
     pub fn joined_arrivals(&self, apart: Duration) -> Vec<Arrival> {
         let mut merged: Vec<Arrival> = Vec::new();
         for arrival in &self.arrivals {
@@ -230,8 +229,8 @@ impl ArrivalLog {
         Some(all.as_secs_f64() * 1e3 / self.programs.len() as f64)
     }
 
-    /// Returns a percentile of the ages of arrivals that arrived from `from` on, in milliseconds, for
-    /// programs with these numbers.
+    /// Returns a percentile of the ages, in milliseconds, of arrivals since `from` at the programs with the given
+    /// numbers.
     pub fn age_ms(
         &self,
         numbers: RangeInclusive<u8>,

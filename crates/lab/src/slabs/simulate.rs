@@ -156,8 +156,8 @@ fn mean(plan: &SlabPlan, vectors: &[Trc], spread_nanos: u64) -> [Option<f64>; 3]
     sums.map(|sum| Some(sum / SEEDS as f64))
 }
 
-/// Simulates gateways that follow these vectors. Returns the utilization and the loss of the
-/// channel, and the smallest share relative to the largest, all in percent.
+/// Simulates gateways that follow `vectors`. Returns the utilization and the loss of the channel, and the smallest
+/// share relative to the largest, all in percent.
 fn share(plan: &SlabPlan, vectors: &[Trc], (seed, spread_nanos): (u64, u64)) -> [f64; 3] {
     let mut setup = GatewaySetup::new(plan, plan.slab, plan.slab * 32);
     // Trains that fit in the queue.

@@ -1,4 +1,4 @@
-//! Copies on reserved circuits: books, waits, follows the reservation and releases the rest.
+//! Copies on reserved circuits: books, waits, follows the reservation and releases its remaining capacity.
 //!
 //! The clock of the scheduler may differ from that of this
 //! host. Steps are therefore narrowed by the possible error, and the copy never sends outside its
@@ -223,7 +223,7 @@ impl Circuit {
         }
     }
 
-    /// Releases the rest of the reservation, unless that was done before, and reports how early or late the copy ended.
+    /// Releases the remaining capacity, unless that was done before, and reports how early or late the copy ended.
     fn give_back(
         &self,
         result: &Result<Summary, Error>,

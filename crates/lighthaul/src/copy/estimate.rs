@@ -69,7 +69,7 @@ impl Estimate {
         }
     }
 
-    /// Returns the bytes that the circuit must carry: those of the files, with the headers of packets.
+    /// Returns the bytes that the circuit must carry: the bytes of the files and of the packet headers.
     pub(super) fn wire_bytes(&self) -> u64 {
         self.bytes.saturating_add(self.bytes / HEADS).max(1)
     }

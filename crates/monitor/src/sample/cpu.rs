@@ -12,7 +12,7 @@ use super::counter::{ITEMS_MAX, fraction, numbers};
 /// Ticks of one processor since the host started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// Programs, with those of low priority and of virtual machines.
+    /// Programs, also programs of low priority and virtual machines.
     pub user: u64,
     /// The kernel, with hardware interrupts.
     pub system: u64,
@@ -80,7 +80,7 @@ impl CpuTimes {
         }
     }
 
-    /// Returns the fractions of these ticks. Without any tick, all are 0.
+    /// Returns the fractions of the ticks. Without any tick, all are 0.
     pub fn shares(&self) -> CpuShares {
         let parts = [
             self.user,

@@ -68,7 +68,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Returns a sampler of this host, whose times are those of `clock`.
+    /// Returns a sampler of this host, with times of `clock`.
     pub fn new(clock: Clock) -> Self {
         Self::below(clock, Path::new("/"))
     }

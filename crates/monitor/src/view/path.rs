@@ -29,7 +29,7 @@ pub fn line(sample: &PathSample) -> String {
     line
 }
 
-/// Returns the table of paths, those that cannot be reached first.
+/// Returns the table of paths, unreachable paths first.
 pub fn table(paths: &PathTable) -> Vec<String> {
     if paths.is_empty() {
         return Vec::new();

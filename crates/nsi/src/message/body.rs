@@ -24,7 +24,7 @@ pub enum Message {
     ReserveCommitFailed(Box<Failure>),
     /// Request that names only a connection.
     Request(Operation, String),
-    /// Confirmation of such a request.
+    /// Confirmation of a request that names only a connection.
     Confirmed(Operation, String),
     /// Query of connections.
     Query(QueryKind, Query),

@@ -37,7 +37,7 @@ pub enum ErrorId {
     ResourceUnavailable,
     /// The point is unknown.
     UnknownStp,
-    /// The point has no such label.
+    /// The point does not have the label.
     StpResolution,
     /// The point or its label is in use.
     StpUnavailable,

@@ -1,4 +1,4 @@
-//! Interface to the network: what a provider needs of a scheduler.
+//! Interface of a provider to the network of its scheduler.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Work of a provider: what requests asked for, and changes that are due.
+//! Work of a provider: requests to execute, and changes that are due.
 
 use std::time::Duration;
 

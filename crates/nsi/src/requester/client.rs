@@ -278,7 +278,7 @@ pub(super) fn lease(connection_id: &str, criteria: &Criteria) -> Result<Lease, L
     })
 }
 
-/// Checks that a lease has at least what was wanted.
+/// Checks that a lease has at least the capacity and time that were wanted.
 pub(super) fn check(wanted: &Criteria, lease: &Lease) -> Result<(), LeaseError> {
     if let Some(p2p) = &wanted.p2p {
         if lease.capacity_mbps < p2p.capacity_mbps {

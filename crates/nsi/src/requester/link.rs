@@ -11,7 +11,7 @@ pub fn open_link(scheduler: &Client, link: &str, lease: &Lease) -> Result<(), Cl
     leased_link::open(scheduler, &leased(link, lease))
 }
 
-/// Offers no capacity of a link any more during the rest of a lease.
+/// Withdraws the capacity of a link for the remaining time of a lease.
 pub fn close_link(
     scheduler: &Client,
     now: Timestamp,

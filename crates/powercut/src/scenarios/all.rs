@@ -101,7 +101,7 @@ fn kind(name: &str) -> Option<CopyKind> {
     })
 }
 
-/// Returns commands that replace small files, and these files.
+/// Returns commands that replace small files, and the files.
 fn commands(name: &str) -> Option<(Vec<Vec<String>>, Vec<&'static str>)> {
     let key = |nth: usize| format!("sha256:{}", format!("{nth:x}").repeat(64));
     let words = |line: String| line.split(' ').map(ToOwned::to_owned).collect();

@@ -21,7 +21,7 @@ impl Program {
         }
     }
 
-    /// Creates a command with these arguments, and with its configuration in `config`.
+    /// Creates a command with the arguments `words`, and with its configuration in `config`.
     pub fn command(&self, config: &Path, words: &[&str]) -> Command {
         let mut command = Command::new(&self.path);
         command.args(words).env("XDG_CONFIG_HOME", config);

@@ -42,8 +42,7 @@ pub struct Total {
 }
 
 impl Round<'_> {
-    /// Runs the scenarios with these names while `goes_on` returns true. Passes the results of each
-    /// to `say`.
+    /// Runs the scenarios with the given names while `goes_on` returns true. Passes the results of each to `say`.
     pub fn run(
         &self,
         names: &[&str],

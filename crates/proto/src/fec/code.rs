@@ -26,7 +26,7 @@ pub enum Code {
     None,
     /// One repair symbol, the XOR of this many source symbols, as in Quanta.
     Xor(u8),
-    /// Reed-Solomon code with these numbers of source symbols and repair symbols.
+    /// Reed-Solomon code with the given numbers of source symbols and repair symbols.
     ReedSolomon(u8, u8),
 }
 
@@ -143,7 +143,7 @@ impl Coder {
         }
     }
 
-    /// Returns the missing source symbols of a block of `count`, each with its number, from those that arrived.
+    /// Returns the missing source symbols of a block of `count`, each with its number, from the symbols that arrived.
     /// Returns `None` if too few arrived, or if their lengths differ.
     pub fn restore(
         &mut self,

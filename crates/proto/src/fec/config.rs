@@ -56,7 +56,7 @@ pub enum Late {
 }
 
 impl Config {
-    /// Fails if a stream with these parameters is not possible.
+    /// Fails if the parameters of the stream are invalid.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.message_len == 0
             || self.message_len > MESSAGE_LEN_MAX

@@ -58,7 +58,7 @@ pub enum ReceiverEvent {
     Complete,
 }
 
-/// Block with a sufficient number of symbols to restore the missing ones.
+/// Block with a sufficient number of symbols to restore the missing symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepairJob {
     /// Block number.
@@ -116,7 +116,7 @@ struct Block {
     top: u8,
     /// Parameters of the closed block, known from its first repair symbol.
     closed: Option<Closed>,
-    /// True if no symbol is missing, or the missing ones are being restored.
+    /// True if no symbol is missing, or the missing symbols are being restored.
     is_complete: bool,
     /// Number of events that the owner has not taken yet.
     pending: u16,

@@ -174,7 +174,7 @@ impl Sender {
         );
     }
 
-    /// Returns the first symbol that is not late, and drops those before it.
+    /// Returns the first symbol that is not late, and drops the symbols before it.
     fn front(&mut self, now: Instant) -> Option<Symbol> {
         while let Some(symbol) = self.queue.front().copied() {
             if !self.is_late(now, symbol.since) {

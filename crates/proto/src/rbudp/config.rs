@@ -33,7 +33,7 @@ pub struct Config {
 pub type Framing = lighthaul_parts::Framing<HEAD_LEN>;
 
 impl Config {
-    /// Fails if a transfer with these parameters is not possible.
+    /// Fails if the parameters of the transfer are invalid.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.framing
             .check(PACKETS_MAX)

@@ -92,7 +92,7 @@ pub struct DelayJump {
     pub frozen_till: Instant,
 }
 
-/// Number of packets sent, and of those that were lost.
+/// Number of packets sent, and number of packets lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LossCount {
     /// Packets sent.
@@ -102,8 +102,8 @@ pub struct LossCount {
 }
 
 impl Memory {
-    /// Returns the state for a path on which other flows may use a part of the measured `rate`: half of it, which the start-up
-    /// raises to the whole.
+    /// Returns the state for a path that other flows may share: half of the measured `rate`, and the whole after the
+    /// start-up.
     pub fn measured(rate: Rate, rtt: Duration) -> Self {
         Self {
             start_max: rate,
@@ -140,7 +140,7 @@ pub(super) fn rate_of(bps: f64) -> Rate {
 pub type Framing = lighthaul_parts::Framing<HEAD_LEN>;
 
 impl Config {
-    /// Fails if a transfer with these parameters is not possible.
+    /// Fails if the parameters of the transfer are invalid.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.framing
             .check(PACKETS_MAX)

@@ -476,7 +476,7 @@ const ROUND_MIN: Duration = Duration::from_millis(50);
 /// cause losses of a few percent themselves. The queue is short again before its delay is reported.
 const LOSS_MAX: f64 = 0.05;
 const LOSS_MAX_NEAR: f64 = 0.015;
-/// Loss at which the rate may fall to what arrives at once.
+/// Loss at which the rate may fall to the arrival rate in one step.
 const LOSS_HEAVY: f64 = 0.55;
 const NEAR: Duration = Duration::from_millis(10);
 const LOSS_WEIGHT: f64 = 1.0 / 32.0;

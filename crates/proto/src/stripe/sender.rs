@@ -39,7 +39,7 @@ pub struct Sender {
 /// Event for the owner of a [`Sender`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderEvent {
-    /// Packets are to be assigned: all, or those of a stream that broke.
+    /// Packets are to be assigned: all packets, or the packets of a broken stream.
     Round {
         /// Number of the round, from 1.
         number: u16,
@@ -205,7 +205,7 @@ impl Sender {
         }
     }
 
-    /// Reassigns the packets of a broken stream to the others.
+    /// Reassigns the packets of a broken stream to the other streams.
     fn break_off(&mut self, index: u16) {
         let there = (1..=self.config.streams).contains(&index);
         if !there || self.broken >> index & 1 == 1 || self.phase == AssignmentPhase::Over {

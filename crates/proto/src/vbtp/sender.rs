@@ -423,6 +423,5 @@ impl Endpoint for Sender {
     }
 }
 
-/// Bound of events per call: a question with the release of the circuit, those of the call before, and the
-/// completion.
+/// Bound of events per call: a question and the release of the circuit, events of the call before, and the completion.
 const EVENTS_MAX: usize = 6;

@@ -47,7 +47,7 @@ impl Packet {
 /// Decoded message of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control<'a> {
-    /// Request for a report of all packets missing among those sent.
+    /// Request for a report of all sent packets that are missing.
     Question(Sent),
     /// Report of received and missing packets.
     Report(Report<'a>),

@@ -48,13 +48,13 @@ impl ReadAhead {
         }
     }
 
-    /// Returns true if a read from `offset` continues earlier ones.
+    /// Returns true if a read from `offset` continues an earlier read.
     pub(super) fn continues(&self, offset: u64) -> bool {
         let from = self.next.saturating_sub(BEHIND);
         from <= offset && offset <= self.next + self.window
     }
 
-    /// Notes a read that does not continue earlier ones.
+    /// Notes a read that does not continue an earlier read.
     pub(super) fn jump(&mut self, end: u64, total: &AtomicU64) {
         let [window, _] = WINDOWS;
         self.window = window;
@@ -62,8 +62,8 @@ impl ReadAhead {
         self.forget_others(total);
     }
 
-    /// Requests the blocks from `offset` to `end`, and those ahead of them. `request` gets the offset of a block and its
-    /// length. Returns the needed blocks.
+    /// Requests the blocks from `offset` to `end`, and blocks ahead of `end`. `request` gets the offset of a block and
+    /// its length. Returns the needed blocks.
     pub(super) fn take(
         &mut self,
         (offset, end, size): (u64, u64, u64),

@@ -251,7 +251,7 @@ impl<'a> Connection<'a> {
         self.end(request, done.map(|()| None))
     }
 
-    /// Sends what was found about a path, and ends the request.
+    /// Sends the attributes of a path, and ends the request.
     fn end_stat(
         &self,
         request: u64,
@@ -350,7 +350,7 @@ impl<'a> Connection<'a> {
         })
     }
 
-    /// Keeps what was opened, or its failure, under the number of the request, and answers.
+    /// Keeps an opened file, or its failure, under the number of the request, and answers.
     fn hold(
         &mut self,
         request: u64,

@@ -243,7 +243,7 @@ fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or_else(|| Path::new("."))
 }
 
-/// Fails if a device, FIFO or socket is at `path`, and the client has no right to change those.
+/// Fails if a device, FIFO or socket is at `path`, and the client has no right to replace it.
 pub(super) fn check_replaced(scope: &Scope, path: &Path) -> Result<(), Failure> {
     if scope.special {
         return Ok(());

@@ -22,7 +22,7 @@ use crate::server::shared::{Scope, Shared};
 
 /// Threads of a session for requests that take longer.
 pub const WORKERS: usize = 4;
-/// Most requests that wait for these threads.
+/// Maximum number of requests that wait for the worker threads.
 const JOBS_MAX: usize = 64;
 /// Interval of keepalives.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);

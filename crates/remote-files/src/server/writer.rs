@@ -1,4 +1,4 @@
-//! Files that are written: new ones under a temporary name, existing ones at their end.
+//! Files that are written: new files under a temporary name, existing files at their end.
 //!
 //! ```text
 //! create: temporary file --- write, truncate ---> commit: check, sync, rename, sync directory

@@ -59,7 +59,7 @@ struct Ended {
 }
 
 impl PathProber {
-    /// Creates the prober of these paths. It starts no probe yet.
+    /// Creates the prober of the paths in `settings`. It starts no probe yet.
     pub fn new(settings: ProbeSettings, clock: Clock) -> Self {
         let (sender, ended) = sync_channel(RUNNING_MAX);
         let now = clock.now();

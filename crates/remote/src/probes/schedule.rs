@@ -57,7 +57,7 @@ impl Schedule {
         }
     }
 
-    /// Probes these paths from now on, and no others. New ones are due at once.
+    /// Probes the named paths from now on, and no other paths. New ones are due at once.
     pub fn watch(&mut self, names: &BTreeSet<&str>, now: Instant) {
         let mut old = std::mem::take(&mut self.paths);
         for name in names.iter().take(PATHS_MAX) {

@@ -1,4 +1,4 @@
-//! Daemons to probe: those of known paths, and those that the user names.
+//! Daemons to probe: ends of known paths, and daemons that the user names.
 //!
 //! A known path has the key and the address of a host; the list of known hosts has the name and the port of a daemon with
 //! that key. Hosts that only ssh reaches are not in that list, and are not probed.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use lighthaul_base::to_hex;
 use lighthaul_io::crypto::identity::random_octets;
 
-/// Folder of such a socket, which only this user can enter. It is removed with this value.
+/// Directory of the control socket, which only this user can enter. It is removed with this value.
 #[derive(Debug)]
 pub(crate) struct ControlSocket(PathBuf);
 

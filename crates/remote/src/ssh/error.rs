@@ -33,7 +33,7 @@ pub(crate) enum SshError {
         /// Host.
         host: String,
     },
-    /// There is neither the program nor a copy of it.
+    /// The host has neither the program nor a copy of it.
     #[error(
         "lighthaul is not installed on {host}; add --install to put a copy of this program there, or name its path there with --remote"
     )]

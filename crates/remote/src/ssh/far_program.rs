@@ -12,7 +12,7 @@ use crate::ssh::program_copy::ProgramCopy;
 pub(crate) enum FarProgram {
     /// Program by its name or path there.
     Named(String),
-    /// Installed program, or else a copy of this one: it is not known yet which of them is there. Each gets this time
+    /// Installed program, or else a copy of this program: it is not known yet which of them exists. Each gets this time
     /// to answer.
     Sought(ProgramCopy, Duration),
     /// Copy of this program.

@@ -23,7 +23,7 @@ pub(crate) fn connected_pair() -> io::Result<(TcpStream, OwnedFd)> {
     ))
 }
 
-/// Limits what waits in the kernel, so that no connection falls far behind the others of a transfer.
+/// Limits the buffers in the kernel, so that no connection falls far behind the other connections of a transfer.
 pub(crate) fn keep_short(tcp: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(tcp);
     tcp.set_nodelay(true)?;

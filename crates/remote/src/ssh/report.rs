@@ -15,7 +15,7 @@ pub enum Report {
     Missing(System, Option<String>),
     /// The copy could not be written.
     Unwritten(String),
-    /// The copy did not run, or is not what was sent: status and output of the attempt.
+    /// The copy did not run, or differs from the sent file: status and output of the attempt.
     Unusable(i32, String),
 }
 

@@ -68,7 +68,7 @@ struct RouteState {
     opened: u32,
     /// Connections besides the first that pay at most.
     most: u32,
-    /// Connections besides the first that were begun, and those that are under way.
+    /// Connections that were begun after the first, and the number of them that are in progress.
     begun: u32,
     pending: u32,
     /// True from the first call.

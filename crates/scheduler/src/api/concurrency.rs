@@ -184,7 +184,7 @@ pub(crate) async fn on_thread<T: Send + 'static>(
 /// Maximum concurrent requests of an address and of an identity; 32 threads serve them.
 const SITE_MAX: usize = 16;
 const NAME_MAX: usize = 8;
-/// Number of semaphores above which unused ones are deleted.
+/// Number of semaphores above which unused semaphores are deleted.
 const GROUPS_MAX: usize = 1024;
 
 #[cfg(test)]

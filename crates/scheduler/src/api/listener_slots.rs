@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Free slots, and the names that hold the others.
+/// Number of free slots, and of slots that each name holds.
 #[derive(Clone, Debug)]
 pub(crate) struct ListenerSlots(Arc<Mutex<Slots>>);
 

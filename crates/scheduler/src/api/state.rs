@@ -31,7 +31,7 @@ struct Inner {
     books: Arc<Books>,
     authenticator: Authenticator,
     limits: RateLimiter,
-    /// Limits of unauthenticated addresses, apart from those of names.
+    /// Rate limits of unauthenticated addresses, separate from the limits of names.
     failures: RateLimiter,
     clock: Clock,
     metrics: Metrics,

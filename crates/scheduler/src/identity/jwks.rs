@@ -63,8 +63,7 @@ impl Keys {
         self.at(now, None).is_some_and(|keys| !keys.is_empty())
     }
 
-    /// Returns the keys at `now`, in seconds since 1970, including the one named `kid` if the
-    /// issuer has it.
+    /// Returns the keys at `now`, in seconds since 1970, with the key named `kid` if the issuer has it.
     ///
     /// Blocks one caller at a time while the issuer answers. If it does not answer, known keys stay
     /// valid for a day. Returns `None` if there are no valid keys.

@@ -175,7 +175,7 @@ impl Booker {
         }
     }
 
-    /// Releases the rest of the windows.
+    /// Releases the remaining capacity of the windows.
     fn give_back(&mut self, why: &str) {
         for window in std::mem::take(&mut self.windows) {
             let id = window.id;
@@ -189,7 +189,7 @@ impl Booker {
         self.follow();
     }
 
-    /// Sets the rates of the link: those of the windows, and zero before, between and after them.
+    /// Sets the rates of the link: the rates of the windows, and zero before, between and after them.
     fn follow(&self) {
         let mut steps: Vec<Step> = Vec::new();
         for step in self.windows.iter().flat_map(|window| &window.steps) {

@@ -200,7 +200,7 @@ impl PeerPath {
     }
 }
 
-/// Returns all paths, the direct ones first.
+/// Returns all paths to the peer, direct paths first.
 fn ways(peers: &[String], via: &[ProxyAddress]) -> Result<Vec<PeerPath>, Error> {
     let from_here = std::iter::once(None);
     let through = via.iter().cloned().map(Some);

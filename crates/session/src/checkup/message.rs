@@ -31,7 +31,7 @@ pub enum Message {
     End,
     /// Request to count the short datagrams that follow, and the answer of a peer that is ready.
     Count,
-    /// End of those datagrams, and the answer with the number of them that arrived.
+    /// End of the counted datagrams, and the answer with the number that arrived.
     Counted {
         /// Different datagrams that arrived; zero from the sender.
         datagrams: u16,

@@ -57,7 +57,7 @@ pub struct PathProbe {
     pub jitter: Duration,
     /// Datagrams that were sent to the peer.
     pub sent: u16,
-    /// Those of them that did not arrive.
+    /// Datagrams that did not arrive.
     pub lost: u16,
     /// Result of a full probe.
     pub capacity: Option<PathCapacity>,

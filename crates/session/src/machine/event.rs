@@ -27,7 +27,7 @@ pub enum MachineEvent {
 }
 
 impl MachineEvent {
-    /// Returns what the driver of a transfer does next, if its owner has no rule of its own for the event.
+    /// Returns the driver's next step, if the owner of the transfer has no rule of its own for the event.
     pub fn next(self) -> Result<Next, World> {
         match self {
             Self::Round(..) | Self::Asked(_) | Self::Idle | Self::Released | Self::Paused(_) => {

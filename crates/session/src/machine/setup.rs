@@ -13,7 +13,7 @@ use lighthaul_proto::{rbudp, sabul, stripe, vbtp};
 use super::learned::Learned;
 use crate::protocol::Protocol;
 
-/// Parameters of a machine of any protocol; each protocol takes those that it needs.
+/// Parameters of a machine of any protocol; each protocol uses some of them.
 // fields: each protocol has parameters of its own
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -29,7 +29,7 @@ pub struct Setup {
     pub overhead_len: u32,
     /// Limit of the rate on the wire.
     pub rate: Rate,
-    /// Rate of the path, or the one to use.
+    /// Rate of the path, or a rate to use instead.
     pub path_rate: Rate,
     /// True if the sender remembers `path_rate` of an earlier copy.
     pub is_remembered: bool,
@@ -50,7 +50,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Fails with the reason if no machine can have these parameters.
+    /// Fails with the reason if the parameters suit no machine.
     pub fn check(&self) -> Result<(), String> {
         match self.protocol {
             Protocol::Rbudp | Protocol::RbudpPlus => {

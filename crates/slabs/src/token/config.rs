@@ -33,7 +33,7 @@ impl Config {
         }
     }
 
-    /// Fails if a cluster with these parameters is not possible.
+    /// Fails if the parameters of the cluster are invalid.
     pub fn check(&self) -> Result<(), ConfigError> {
         if !(1..=MEMBERS_MAX).contains(&self.members) {
             return Err(ConfigError::Members(self.members));

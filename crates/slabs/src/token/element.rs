@@ -24,7 +24,7 @@ pub struct Element {
     seen: Instant,
     /// Lowest generation of a token that this element takes.
     generation_min: Generation,
-    /// Newest mark that was received, and the time of the latest report of it.
+    /// Newest mark that was received, and the time of the latest report of the mark.
     best: Mark,
     news_at: Instant,
     wants: bool,
@@ -57,7 +57,7 @@ pub struct Slot {
 struct Hold {
     mark: Mark,
     slot: Slot,
-    /// Time of the latest announcement to the others.
+    /// Time of the latest announcement to the other elements.
     announced_at: Instant,
     passed: bool,
 }

@@ -1,4 +1,4 @@
-//! Knowledge of an element about the others.
+//! Knowledge of an element about the other elements of its cluster.
 
 use alloc::vec::Vec;
 

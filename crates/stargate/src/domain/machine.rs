@@ -1,4 +1,4 @@
-//! The machine of one domain: source of its own requests, and participant in those of others.
+//! Machine of one domain: source of its own requests, and participant in requests of other domains.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -147,7 +147,7 @@ impl<R: Resources> Domain<R> {
         first.filter(|at| *at < Instant::NEVER)
     }
 
-    /// Returns all reservations, those that were given up included.
+    /// Returns all reservations, also reservations that were given up.
     pub fn reservations(&self) -> impl Iterator<Item = &Reservation> {
         self.reservations.values()
     }

@@ -1,4 +1,4 @@
-//! Queries of neighbors: answered with the own capacity, intersected with that of the rest of the path.
+//! Queries of neighbors, answered with the capacity of this domain and of all domains after it on the path.
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate};

@@ -58,7 +58,7 @@ pub(crate) struct Candidate {
     pub(crate) is_open: bool,
 }
 
-/// Part of a candidate path that one neighbor is asked for.
+/// Part of a candidate path that the domain asks one neighbor for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Leg {
     pub(crate) hops: Vec<Hop>,
@@ -140,7 +140,7 @@ impl Search {
         }
     }
 
-    /// Returns the choice with the earliest end; of equal ones, that with the fewest hops.
+    /// Returns the choice with the earliest end; among equal ends, the choice with the fewest hops.
     pub(crate) fn best(&mut self, resources: &mut impl Resources) -> Option<Choice> {
         let open =
             |nth: &usize| self.candidates[*nth].is_open && self.candidates[*nth].is_complete();

@@ -126,8 +126,8 @@ impl Program {
         }
     }
 
-    /// Returns the octets received by the server: those that iperf3 has read, or that `GridFTP` has
-    /// written to `/dev/null`.
+    /// Returns the octets received by the server: octets that iperf3 has read, or that `GridFTP` has written to
+    /// `/dev/null`.
     fn octets(self, server: &Running) -> u64 {
         let counter = match self {
             Self::Iperf => "rchar:",
