@@ -108,7 +108,7 @@ fn iso_8601(text: &str) -> Result<Sum, Fault> {
     }
 }
 
-/// Splits text behind the characters that it begins with and that are in `class`.
+/// Splits text after its leading characters in `class`.
 fn split(text: &str, class: impl Fn(char) -> bool) -> (&str, &str) {
     let end = text.find(|c: char| !class(c));
     text.split_at(end.unwrap_or(text.len()))

@@ -28,20 +28,20 @@ pub(crate) enum Fault {
     Number,
     /// A number has no unit.
     NoUnit,
-    /// The unit is of another quantity, or of none.
+    /// The unit belongs to another quantity, or does not exist.
     UnknownUnit,
     /// The number is zero where zero has no meaning.
     Zero,
     /// The value does not fit.
     TooLarge,
-    /// The units of a duration are not in descending order, or one but the last has a fraction.
+    /// The units of a duration are not in descending order, or a unit before the last has a fraction.
     Order,
     /// A duration has years or months, whose length varies.
     YearOrMonth,
 }
 
 impl Quantity {
-    /// Returns the error of this quantity for `fault`.
+    /// Returns the error for `fault` in a text of this quantity.
     pub(crate) const fn error(self, fault: Fault) -> ParseQuantityError {
         ParseQuantityError {
             quantity: self,

@@ -214,8 +214,8 @@ impl Client {
         self.get("/healthz")
     }
 
-    /// Returns how far the clock of the scheduler is ahead of the local one, and the possible
-    /// error, in nanoseconds. The error is half of the shortest of five round trips.
+    /// Returns the nanoseconds that the scheduler's clock is ahead of the local clock, and the possible error. The
+    /// error is half of the shortest of five round trips.
     pub fn clock_offset(&self) -> Result<(i64, u64), ClientError> {
         let mut best: Option<(i64, u64)> = None;
         for _ in 0..5 {

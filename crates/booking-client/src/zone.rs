@@ -4,7 +4,7 @@ use lighthaul_io::host::clock::local_offset;
 
 use crate::json::Timestamp;
 
-/// Time zone, as a function from seconds since 1970 to the seconds that it is ahead of UTC.
+/// Time zone: a function from seconds since 1970 to the zone's offset from UTC in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Zone(fn(i64) -> i32);
 
@@ -19,7 +19,7 @@ impl Zone {
         Self(ahead)
     }
 
-    /// Returns the seconds that it is ahead of UTC at a time.
+    /// Returns the offset from UTC at a time, in seconds.
     pub fn ahead(self, at: Timestamp) -> i32 {
         (self.0)((at.0 / SECOND).cast_signed())
     }

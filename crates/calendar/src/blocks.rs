@@ -36,7 +36,7 @@ pub(crate) struct Point {
 }
 
 impl Blocks {
-    /// Returns one point from which `free` bits a second are free.
+    /// Returns one point: `free` bits a second are free at all times.
     pub(crate) fn new(free: u64) -> Self {
         let at = Instant::ZERO;
         Self {

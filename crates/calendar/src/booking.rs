@@ -22,7 +22,7 @@ pub struct Booking {
     pub(crate) sequence: u64,
     pub(crate) request: Request,
     pub(crate) grant: Grant,
-    /// Time for which it takes capacity after each decrease.
+    /// Time for which the booking takes capacity after each decrease.
     pub(crate) trail: Duration,
 }
 

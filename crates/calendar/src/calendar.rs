@@ -153,7 +153,7 @@ impl Calendar {
         self.bookings.all()
     }
 
-    /// Returns the booking with this number.
+    /// Returns the booking with the number `id`.
     pub fn booking(&self, id: Id) -> Option<&Booking> {
         self.bookings.find(id)
     }

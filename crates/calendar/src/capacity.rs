@@ -96,7 +96,7 @@ impl Capacity {
         self.shift(from, till, bps.wrapping_neg());
     }
 
-    /// Gives back a rate that was taken. Panics if less was taken.
+    /// Frees a rate that was taken. Panics if less was taken.
     pub fn give(&mut self, from: Instant, till: Instant, bps: u64) {
         self.shift(from, till, bps);
     }

@@ -68,7 +68,7 @@ impl MoveRules for NoRules {
     }
 }
 
-/// Limits on the work of one repack, which subtracts the work it has done.
+/// Limits on the work of one repack, which reduces them by its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepackLimits {
     /// Number of bookings to place again.
@@ -95,8 +95,8 @@ pub enum Scope {
 }
 
 impl Calendar {
-    /// Ends a booking and returns the steps that it had from now on. Their capacity is free at
-    /// once, or after the guard time of its device.
+    /// Ends a booking and returns its steps from now on. Their capacity is free at once, or after the guard time of its
+    /// device.
     pub fn release(&mut self, now: Instant, id: Id) -> Result<Vec<Step>, Refusal> {
         let mut booking = self.bookings.remove(id).ok_or(Refusal::NotFound(id))?;
         let (owner, from) = (booking.request.owner, self.first_from(now));

@@ -11,8 +11,7 @@ use lighthaul_base::Instant;
 use crate::packet::Arrival;
 use crate::view::View;
 
-/// Advances the view to the first time from which `bps` are free for `long`, ending by `till`, and
-/// returns it.
+/// Advances the view to the first time with `bps` free for `long`, ending by `till`, and returns that time.
 ///
 /// This discipline can promise an end when it books. It fills gaps between bookings and moves none.
 pub(crate) fn earliest(

@@ -127,8 +127,8 @@ impl Grant {
         left.saturating_sub(held.sum())
     }
 
-    /// Returns the time at which this much work has been carried, in the unit of
-    /// [`crate::Need::work`]. Returns the end if the grant carries less.
+    /// Returns the time at which the grant has carried an amount of work, in the unit of [`crate::Need::work`]. Returns
+    /// the end if the grant carries less.
     pub fn end_of(&self, mut left: u128) -> Instant {
         let mut before: Option<&Step> = None;
         for step in &self.steps {

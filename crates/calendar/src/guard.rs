@@ -22,12 +22,12 @@ use lighthaul_base::trc::Step;
 
 use crate::grant::push;
 
-/// Returns the steps of a vector with each decrease a guard time later: at each time the highest rate since then.
+/// Returns the steps with each decrease delayed by a guard time: at each time the highest rate of the last guard time.
 pub fn trail(steps: &[Step], guard: Duration) -> Vec<Step> {
     trail_of(steps, |_| guard)
 }
 
-/// Returns the steps of a vector, each of which is in use for its own guard time longer.
+/// Returns the steps of a vector, each prolonged by its own guard time.
 pub fn trail_of(steps: &[Step], guard: impl Fn(usize) -> Duration) -> Vec<Step> {
     let end = |nth: usize| steps[nth].till + guard(nth);
     let ends = steps.iter().enumerate();

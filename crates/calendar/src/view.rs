@@ -80,7 +80,7 @@ impl<'a> View<'a> {
         self.legs.iter().map(Leg::free).min().unwrap_or(0)
     }
 
-    /// Returns the time until which the legs are known to stay equal.
+    /// Returns the time until which open capacity and shares are known to stay equal.
     fn next(&self) -> Instant {
         let tills = self.legs.iter().map(Leg::till);
         tills.min().unwrap_or(Instant::NEVER)
@@ -128,7 +128,7 @@ impl<'a> View<'a> {
         self.before(firsts.min().unwrap_or(Instant::NEVER))
     }
 
-    /// Returns the lowest free rate from here until a time, inclusive.
+    /// Returns the lowest free rate from now until a time, inclusive.
     pub(crate) fn least_until(&self, till: Instant) -> u64 {
         let mut view = self.clone();
         let mut least = view.free();

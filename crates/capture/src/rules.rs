@@ -14,8 +14,8 @@ use crate::script::{CLEAR, Redirect, script};
 use crate::settings::Transparent;
 use crate::transparent::Listeners;
 
-/// Installed rules, which are removed when this is dropped, in the network namespace of the thread that installed them.
-/// They must be dropped in that namespace.
+/// Installed rules, which are removed on drop, in the network namespace of the thread that installed them. They must be
+/// dropped in that namespace.
 #[derive(Debug)]
 pub struct Rules {
     is_gone: bool,

@@ -80,7 +80,7 @@ fn put_rules(
     chains.push_str("\t}\n");
 }
 
-/// Returns the match for captured destinations; nothing if the family has none.
+/// Returns the match for captured destinations; empty if the family has none.
 fn targets(prefixes: &[Prefix], is_v6: bool) -> Option<String> {
     let (family, all) = if is_v6 {
         ("ip6", "meta nfproto ipv6")

@@ -76,7 +76,7 @@ impl Target {
         }
     }
 
-    /// Returns the length of the address that begins with `octets`, or nothing if they are too few.
+    /// Returns the length of the address that begins with `octets`, or none if there are too few octets.
     pub fn read_len(octets: &[u8]) -> Option<Result<usize, Malformed>> {
         let host = match *octets.first()? {
             V4 => 4,
@@ -132,7 +132,7 @@ impl FromStr for Target {
 }
 
 impl Host {
-    /// Returns the host with this name, or with this IPv4 or IPv6 address without brackets.
+    /// Returns the host of a name, or of an IPv4 or IPv6 address without brackets.
     ///
     /// Names that end in a number are refused, since resolvers take `127.1` and `0x7f000001` for addresses.
     pub fn new(text: &str) -> Option<Self> {

@@ -39,11 +39,11 @@ pub struct Controller {
 pub enum Work {
     /// Set the rates of the circuits.
     Apply(Vec<(CircuitId, Option<Rate>)>),
-    /// Remove this circuit.
+    /// Remove the circuit.
     Remove(CircuitId),
     /// Inspect the device.
     Inspect,
-    /// Wait until this time.
+    /// Wait until the given time.
     Wait(Instant),
 }
 
@@ -73,18 +73,18 @@ pub enum Event {
     StaleRemoved(CircuitId),
     /// The device cannot be inspected.
     InspectFailed(String),
-    /// This number of events was dropped because the queue was full.
+    /// The given number of events was dropped because the queue was full.
     Overflow(u64),
 }
 
 /// Reason for the planned end of a circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Its vector has ended.
+    /// The vector of the circuit has ended.
     Completed,
-    /// Its lease has expired.
+    /// The lease of the circuit has expired.
     Expired,
-    /// Its owner has released it.
+    /// The owner has released the circuit.
     Released,
 }
 
@@ -458,7 +458,7 @@ impl Controller {
         (up, next.unwrap_or(Instant::NEVER))
     }
 
-    /// Returns the time of the next change, without increases in their guard time.
+    /// Returns the time of the next change, apart from increases that wait for a guard time.
     fn next_change(&self, now: Instant) -> Instant {
         let kept = self.entries.values().map(|entry| match entry.stage {
             Stage::Kept => entry.next_change(now),

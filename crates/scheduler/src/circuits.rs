@@ -58,7 +58,7 @@ pub struct CircuitUpdater<P> {
     zero: Cell<Timestamp>,
 }
 
-/// Thread that keeps the circuits at the devices of this host equal to the reservations.
+/// Circuits at the devices of this host, which follow the reservations.
 #[derive(Debug)]
 pub struct Circuits {
     updater: CircuitUpdater<LocalDevices>,

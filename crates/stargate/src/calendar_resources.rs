@@ -382,7 +382,7 @@ fn can_carry(path: &Path, vector: &Trc) -> bool {
     vector.steps().iter().all(fits)
 }
 
-/// Returns the time and rate that a transfer loses to the devices of a path.
+/// Returns the losses of a transfer at the devices of a path: guard time and packet size.
 const fn losses(path: &Path) -> Losses {
     Losses {
         guard: path.guard(),

@@ -33,7 +33,7 @@ pub(crate) struct Axes {
     pub(crate) conditions: Vec<Condition>,
 }
 
-/// Plan as written in its file.
+/// Keys of the file of a plan.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {

@@ -84,7 +84,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the point at which the path was said to be dedicated.
+/// Returns the point with an idle path that the transfer knows to be dedicated.
 const fn alone(point: &Point) -> Point {
     Point {
         condition: Condition::Alone,

@@ -31,7 +31,7 @@ pub(super) struct Conflicts<'a> {
 /// New or changed reservation to check.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate<'a> {
-    /// Number, if it has one.
+    /// Number of the reservation, if assigned.
     pub(super) id: Option<u64>,
     pub(super) owner: &'a str,
     pub(super) flow: Option<&'a FlowAt>,
@@ -95,7 +95,7 @@ impl<'a> Conflicts<'a> {
         Ok(self.check_rate(candidate)?)
     }
 
-    /// Refuses a circuit above the maximum of its interface.
+    /// Refuses a circuit if its interface has its maximum of circuits.
     pub(super) fn check_room(
         &self,
         topology: &Topology,

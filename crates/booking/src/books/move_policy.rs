@@ -35,7 +35,7 @@ pub(super) struct MovePolicy<'a> {
 }
 
 impl<'a> MovePolicy<'a> {
-    /// Returns the rules for reservations as they are `now`.
+    /// Returns the rules for the present reservations.
     pub(super) fn new(conflicts: Conflicts<'a>, now: Timestamp) -> Self {
         Self {
             conflicts,

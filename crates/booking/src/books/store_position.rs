@@ -1,4 +1,4 @@
-//! Record of the latest known position of the store, to detect a store that is older than before.
+//! Record of the latest known position of the store, to detect a store that was restored from an old copy.
 //!
 //! A store that was restored from a backup, or failed over to a lagging server, lacks later
 //! answers. New reservations would then get the numbers of lost ones. Such a store is refused until
@@ -193,7 +193,7 @@ impl StorePosition {
 }
 
 impl Drop for StorePosition {
-    /// Notes that no number above the last one was given.
+    /// Notes that no number above the last given number is reserved.
     fn drop(&mut self) {
         if let (Some(note), Some(seen)) = (&mut self.note, &self.seen)
             && note.file.is_some()

@@ -30,7 +30,7 @@ pub enum Error {
         "cannot {0}: it needs root, or CAP_NET_ADMIN (and CAP_NET_RAW for a cluster's address), in this network namespace"
     )]
     NotPermitted(Task),
-    /// Another gateway does the same on this host.
+    /// Another gateway on this host does the same.
     #[error("another gateway {0} on this host already: stop that one first")]
     Occupied(Exclusive),
     /// A program failed.

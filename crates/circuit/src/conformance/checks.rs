@@ -1,4 +1,4 @@
-//! Checks of a driver whose device behaves.
+//! Checks of a driver whose device works correctly.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

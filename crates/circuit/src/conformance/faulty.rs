@@ -62,7 +62,7 @@ fn partial(kit: &mut Kit<'_>) -> Checked {
     Ok(Outcome::Passed)
 }
 
-/// Checks changes whose fate is not known. The driver may find it out by itself.
+/// Checks changes with an unknown outcome. The driver may find it out by itself.
 fn unclear(kit: &mut Kit<'_>, fault: Fault) -> Checked {
     let (low, high) = (kit.quarters(1), kit.quarters(2));
     kit.set(1, low)?;

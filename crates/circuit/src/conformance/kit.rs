@@ -24,7 +24,7 @@ pub(super) struct Kit<'a> {
     pub(super) subject: &'a mut dyn Subject,
     pub(super) can: Capabilities,
     driver: Option<Box<dyn Driver>>,
-    /// True if circuits of a check could not be removed, so that no other can begin.
+    /// True if circuits of a check could not be removed, so that no further check can begin.
     pub(super) is_stuck: bool,
 }
 
@@ -78,7 +78,7 @@ impl<'a> Kit<'a> {
         Ok(self.driver.insert(driver).as_mut())
     }
 
-    /// Gives the driver away.
+    /// Hands the driver over to the caller.
     pub(super) fn take_driver(&mut self) -> Checked<Box<dyn Driver>> {
         self.driver()?;
         self.driver.take().ok_or_else(|| "it is gone".to_owned())
@@ -131,7 +131,7 @@ impl<'a> Kit<'a> {
         result.map_err(|why| format!("circuit {id} was not removed: {why}"))
     }
 
-    /// Inspects the device, and repeats that for a while if it fails.
+    /// Inspects the device, and repeats a failed inspection for a while.
     pub(super) fn inspect(&mut self) -> Checked<Vec<InstalledCircuit>> {
         let clock = Clock::start();
         loop {

@@ -5,8 +5,8 @@
 pub enum Outcome {
     /// The driver passes the check.
     Passed,
-    /// The check could not be done, for this reason.
+    /// The check could not be done, for the given reason.
     NotApplicable(&'static str),
-    /// The driver does something else.
+    /// The driver fails the check.
     Failed(String),
 }

@@ -68,7 +68,7 @@ impl CrossConnect {
         self.direction
     }
 
-    /// Returns true if both use one input or one output, so that a switch cannot have both.
+    /// Returns true if both cross-connects use one input or one output, so that a switch cannot have both.
     pub fn conflicts_with(&self, other: &Self) -> bool {
         let inputs = self
             .inputs()

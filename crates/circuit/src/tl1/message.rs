@@ -23,7 +23,7 @@ pub enum Message {
     Acknowledgement {
         /// Tag of the command.
         tag: String,
-        /// Its fate.
+        /// Status of the command.
         code: Acknowledgement,
     },
     /// Complete or partial answer to a command.

@@ -112,9 +112,9 @@ pub struct HopView {
     pub domain: u32,
     /// Its name, if this domain knows it.
     pub name: Option<String>,
-    /// Port at which the path enters the domain; absent in the first domain.
+    /// Port at which the path enters the domain; absent for domains upstream of the local domain.
     pub ingress: Option<u32>,
-    /// Port at which the path leaves the domain; absent in the last domain.
+    /// Port at which the path leaves the domain; absent for domains upstream of the local domain.
     pub egress: Option<u32>,
 }
 

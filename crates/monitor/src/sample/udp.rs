@@ -15,7 +15,7 @@ use super::counter::{ITEMS_MAX, per_second, risen, risen_32};
 pub struct UdpCounters {
     /// Datagrams that arrived and no socket got, for any reason.
     pub in_errors: u64,
-    /// Errors because the receive buffer had no space.
+    /// Part of `in_errors` for which the receive buffer had no space.
     pub receive_buffer_errors: u64,
     /// Datagrams for which the send buffer had no space.
     pub send_buffer_errors: u64,
@@ -26,7 +26,7 @@ pub struct UdpCounters {
 pub struct UdpRates {
     /// Datagrams that arrived and no socket got, for any reason.
     pub in_errors_per_s: f64,
-    /// Errors because the receive buffer had no space, per second.
+    /// Part of `in_errors_per_s` for which the receive buffer had no space.
     pub receive_buffer_errors_per_s: f64,
     /// Datagrams for which the send buffer had no space.
     pub send_buffer_errors_per_s: f64,

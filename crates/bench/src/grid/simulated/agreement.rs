@@ -43,7 +43,7 @@ pub(crate) struct Agreement {
 pub(crate) struct TransferConfig {
     /// Protocol that the user asks for; none for a choice by measurements.
     pub(crate) asked: Option<Protocol>,
-    /// True if the user says that nothing else uses the path.
+    /// True if the user says that no other traffic uses the path.
     pub(crate) dedicated: bool,
     pub(crate) rtt: Duration,
     /// Longest packet, IP header included.

@@ -60,7 +60,7 @@ impl TransferSender {
         sender
     }
 
-    /// Chooses a protocol for the measured path, and starts it.
+    /// Chooses a protocol for the measured path, and starts the transfer.
     fn decide(&mut self, now: Instant, (rate, lost_ppm): (Rate, u32)) {
         self.shared.borrow_mut().measured = Some(rate);
         let config = &self.config;

@@ -23,10 +23,10 @@ type Right = Mixed<TransferReceiver, tcp::Receiver>;
 pub(crate) struct Simulation {
     pub(crate) link: LinkConfig,
     pub(crate) host: HostConfig,
-    /// Parameters of the transfer; none for a flow of TCP like the neighbor in its place.
+    /// Parameters of the transfer; none to measure a TCP flow instead of the transfer.
     pub(crate) transfer: Option<TransferConfig>,
     pub(crate) neighbor: Option<Algorithm>,
-    /// Duration of the turns in which the neighbor sends and rests; none if it always sends.
+    /// Duration of the periods in which the neighbor sends and rests; none if it always sends.
     pub(crate) turn: Option<Duration>,
     /// Time that the neighbor runs before the transfer.
     pub(crate) warm_up: Duration,
@@ -41,7 +41,7 @@ pub(crate) struct Simulation {
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) goodput: Rate,
-    /// Goodput of the neighbor beside it.
+    /// Goodput of the neighbor during the transfer.
     pub(crate) neighbor: Option<Rate>,
     pub(crate) protocol: Option<Protocol>,
     /// Rate that was measured before the data.
