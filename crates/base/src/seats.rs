@@ -232,7 +232,7 @@ impl<I: Clone + Ord, const N: usize> Seats<I, N> {
         self.seat(number, holder)
     }
 
-    /// Gives seat `number` to `newcomer`, and returns the seats that were revoked, which may include that seat.
+    /// Gives seat `number` to `newcomer`, which may hold it already, and returns the seats that were revoked.
     fn seat(&mut self, number: u64, newcomer: Holder<I, N>) -> Result<Vec<u64>, Full> {
         let leaving = self.make_room(number, &newcomer)?;
         self.held.retain(|number, _| !leaving.contains(number));

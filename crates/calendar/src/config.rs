@@ -108,7 +108,7 @@ pub enum ConfigError {
     Bookings,
     /// Maximum of zero steps, or of more than a TRC vector has.
     Steps(usize),
-    /// The shares have more than 1000 thousandths in total, or too many owners.
+    /// The shares have more than 1000 thousandths in total, or too many owners; the sum is given here.
     Shares(u64),
 }
 

@@ -117,7 +117,7 @@ struct Group {
 }
 
 impl Group {
-    /// Returns the end of the first file on the link if the rates do not change.
+    /// Returns the end of the group's first file if the rates do not change.
     fn over(&self, now: Instant) -> Instant {
         let Some(Reverse((over, _))) = self.files.peek().filter(|_| self.rate > 0) else {
             return Instant::NEVER;

@@ -80,7 +80,7 @@ impl<'a> View<'a> {
         self.legs.iter().map(Leg::free).min().unwrap_or(0)
     }
 
-    /// Returns the time until which open capacity and shares are known to stay equal.
+    /// Returns the time until which all legs of the view are known to stay equal.
     fn next(&self) -> Instant {
         let tills = self.legs.iter().map(Leg::till);
         tills.min().unwrap_or(Instant::NEVER)

@@ -29,7 +29,7 @@ use crate::error::usage;
 const VARIABLE: &str = "LIGHTHAUL_COMPLETE";
 /// Longest wait for another host.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Maximum number of octets of its answer that are read.
+/// Maximum number of octets that are read of an answer.
 const ANSWER_MAX: u64 = 1 << 20;
 
 /// Prints the completions and ends the program, if a shell has started it for completion.
@@ -64,7 +64,7 @@ pub(crate) fn script(shell: Shell) -> Result<String, Error> {
     Ok(script.to_owned())
 }
 
-/// Returns the grammar, whose places complete to paths.
+/// Returns the grammar, in which places complete to paths.
 fn grammar() -> clap::Command {
     let command = help::command();
     let names: Vec<String> = command
@@ -159,7 +159,7 @@ fn name(line: &str) -> Option<String> {
     Some(format!("{name}{}", if is_folder { "/" } else { "" }))
 }
 
-/// Name of the program, as shells find it.
+/// Name of the program by which shells call it.
 const PROGRAM: &str = "lighthaul";
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub const FILES_MAX: usize = 64;
 pub struct Content {
     /// Number of the file among the entries.
     pub number: u64,
-    /// All of its bytes.
+    /// All bytes of the file.
     #[serde(deserialize_with = "bounded::list::<BYTES_MAX, _, _>")]
     pub bytes: Vec<u8>,
     /// Digest of the bytes.

@@ -21,7 +21,7 @@ pub enum Fault {
     SpecialInTheWay {
         /// Path at the target.
         place: PathBuf,
-        /// Name of its type.
+        /// Name of the entry's type.
         what: &'static str,
         /// Remedy.
         advice: &'static str,
@@ -54,12 +54,12 @@ pub enum Fault {
         /// Needed and free space.
         why: String,
     },
-    /// The first name of a hard link has failed, with this status.
+    /// The first name of a hard link has failed, with the given exit status.
     #[error("cannot create {}: it is a hard link to a file that failed", .place.display())]
     LinkedFailed {
         /// Path at the target.
         place: PathBuf,
-        /// Exit status of the first failure.
+        /// The data of a file were changed in transit.
         code: u8,
     },
     /// The data of a file were changed on their way.
@@ -99,7 +99,7 @@ pub enum Fault {
         /// Change.
         how: &'static str,
     },
-    /// A source that is not removed, since it changed after it was copied.
+    /// A source file that is not removed, since it changed after it was copied.
     #[error("{} was not removed: it changed after it was copied", .0.display())]
     ChangedSince(PathBuf),
     /// More deletions than allowed.
@@ -126,10 +126,10 @@ pub enum Fault {
         /// Last failure.
         last: String,
     },
-    /// The peer sends keepalives but makes no progress, for this many seconds.
+    /// The peer sends keepalives but makes no progress for the given number of seconds.
     #[error("the peer is connected, but has done nothing for {0} s")]
     Idle(u64),
-    /// The peer is silent for this many seconds.
+    /// The peer is silent for the given number of seconds.
     #[error("no data from the {0} for {1} s")]
     Silent(&'static str, u64),
     /// The connection ended early.

@@ -21,7 +21,7 @@ pub const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub struct ThreadGroup {
     stopped: AtomicBool,
     failure: Mutex<Option<Error>>,
-    /// Counter of the work that this side does.
+    /// Counter of the work of this side.
     pub work: Arc<Work>,
     /// Request to stop the transfer.
     cancellation: Cancellation,
@@ -62,7 +62,7 @@ impl ThreadGroup {
         self.stopped.store(true, Relaxed);
     }
 
-    /// Takes the error that stopped the threads, if there is one.
+    /// Takes the error that stopped the threads, if any.
     pub fn take_failure(&self) -> Option<Error> {
         self.failure
             .lock()
@@ -78,7 +78,7 @@ impl ThreadGroup {
         Ok(interrupt::check()?)
     }
 
-    /// Runs `work`, a part of the transfer with this name. Stops all threads if it fails or panics.
+    /// Runs `work`, the part `name` of the transfer. Stops all threads if it fails or panics.
     pub fn run(&self, name: &str, work: impl FnOnce() -> Result<(), Error>) {
         self.cancellation.clone().cover(|| {
             let done = caught(name, || {

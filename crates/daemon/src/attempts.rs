@@ -27,7 +27,7 @@ pub(crate) struct Attempts {
 /// Identity of a copy: the key of the client, the number of the copy, and its part.
 type AttemptId = (Fingerprint, [u8; 16], &'static str);
 
-/// Running attempt, which ends when this is dropped.
+/// Running attempt, which ends on drop.
 #[derive(Debug)]
 pub(crate) struct RunningAttempt<'a>(&'a Attempts, AttemptId);
 

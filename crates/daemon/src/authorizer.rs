@@ -22,7 +22,7 @@ use crate::watched_keys::WatchedKeys;
 pub(crate) enum Authorizer {
     /// Lists of keys, authorities and tokens.
     Listed(Box<KeyLists>),
-    /// This key alone, with the rights of the user of this process.
+    /// A single key, with the rights of the user of this process.
     Only(Fingerprint),
 }
 
@@ -70,7 +70,7 @@ impl Authorizer {
         }
     }
 
-    /// Reads changed lists again, so that malformed lines are logged when they appear.
+    /// Reads changed lists again, so that malformed lines are logged soon.
     pub(crate) fn reload(&self) {
         if let Self::Listed(lists) = self {
             // an unreadable list is reported to clients, and logged by the list itself
@@ -79,8 +79,8 @@ impl Authorizer {
         }
     }
 
-    /// Returns the current rights of the holder of `key`, by the lists or by its credential. Also returns the identity
-    /// whose share of the daemon the client uses.
+    /// Returns the current rights of the holder of `key`, from the lists or from its credential. Also returns the
+    /// identity whose share of the daemon the client uses.
     pub(crate) fn rights(
         &self,
         key: Fingerprint,

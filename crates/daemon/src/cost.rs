@@ -66,7 +66,7 @@ impl Cost {
         files: 4 + LANES_MAX as u64,
     };
 
-    /// Returns the minimum and the maximum that `request` uses in addition to its session.
+    /// Returns the minimum and the maximum that `request` uses in addition to the cost of its session.
     pub(crate) fn of(request: &Request) -> (Self, Self) {
         Self::with_lanes(request, lanes())
     }
@@ -137,7 +137,7 @@ impl Cost {
         }
     }
 
-    /// Returns the memory of a message of `len` octets: a list of empty paths takes 32 times its length, twice.
+    /// Returns the memory of a message of `len` octets: a list of empty paths takes 64 times its length.
     pub(crate) const fn of_message(len: usize) -> Self {
         Self {
             sessions: 0,
@@ -163,7 +163,7 @@ impl Cost {
         }
     }
 
-    /// Returns the sum of this and `other`.
+    /// Returns the sum of two costs.
     pub(crate) const fn plus(self, other: Self) -> Self {
         Self {
             sessions: self.sessions + other.sessions,
@@ -174,7 +174,7 @@ impl Cost {
         }
     }
 
-    /// Returns this minimum with a part of the `spare` units of each resource, at most `most`.
+    /// Returns the cost, increased by a part of the `spare` units of each resource, up to `most`.
     pub(crate) fn shared(self, most: Self, spare: impl Fn(usize) -> u64) -> Self {
         let part = |least: u64, most: u64, (resource, kept)| {
             let spare = spare(resource).saturating_sub(kept);
@@ -229,10 +229,11 @@ const MEMORY_MORE: u64 = 256;
 const QUEUES: u64 = 8;
 /// Minimum MiB of a lane.
 const MEMORY_LANE: u64 = 4;
-/// Minimum number of open files of a lane, and the additional number that makes it faster. Half of them are journals.
+/// Minimum number of open files of a lane, and the additional number that makes a lane faster. Half of them are
+/// journals.
 const FILES_LANE: u64 = 16;
 const FILES_MORE: u64 = 256;
-/// Directories that are open while a tree is removed, one for each level: by `rm -r`, and by `--delete`.
+/// Maximum number of directories that `rm -r` or `--delete` keeps open, one for each level of a tree.
 const FILES_TO_REMOVE: u64 = 200;
 const FILES_TO_DELETE: u64 = 400;
 

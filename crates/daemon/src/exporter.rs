@@ -169,7 +169,7 @@ impl Scrapers {
         leaves.map(|(number, _)| *number)
     }
 
-    /// Continues with a connection that has sent data, or that has room for more of its response.
+    /// Continues a connection that has sent data, or that can take more of its response.
     fn serve(&mut self, number: u64) {
         let Some(scraper) = self.here.get_mut(&number) else {
             return;

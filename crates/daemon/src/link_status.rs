@@ -24,7 +24,7 @@ impl LinkStatus {
         }
     }
 
-    /// Returns `caller` if this gateway started the link, else `called`.
+    /// Returns `caller` if this gateway started the link, otherwise `called`.
     pub const fn side(&self) -> &'static str {
         if self.is_outgoing { "caller" } else { "called" }
     }

@@ -41,7 +41,7 @@ pub(crate) struct Metrics {
 /// Reason for the refusal of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
-    /// The connection was closed to make room for others.
+    /// The connection was closed to make room for other connections.
     Evicted,
     /// The client showed no key.
     Handshake,
@@ -123,7 +123,7 @@ impl Metrics {
         self.refused.get_or_create(&[("reason", why)]).inc_by(count);
     }
 
-    /// Starts the counting of a session whose files go in this direction.
+    /// Starts to count a session with files in the given direction.
     pub(crate) fn meter(&self, direction: &'static str) -> Meter<'_> {
         self.sessions.inc();
         Meter {

@@ -33,7 +33,7 @@ pub struct Rights {
     /// True if set-user-ID, set-group-ID and sticky bits and `security.*` and `trusted.*` attributes can be set, and
     /// devices, FIFOs and sockets replaced or removed. Together with `owners`, this equals the rights of root.
     pub special: bool,
-    /// True if sessions of programs can be sent through the gateway, to the targets that it allows.
+    /// True if sessions of programs can be sent through the gateway, to targets that the gateway allows.
     pub gateway: bool,
     /// Time of expiry, in seconds since 1970.
     pub expires: Option<u64>,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rights::Rights;
 
-/// Prefix of the signed octets, so that other signatures of the key are never valid statements.
+/// Prefix of the signed octets, so that no other signature of the key is a valid statement.
 const LABEL: &[u8] = b"lighthaul statement 3\0";
 
 /// Signed part of a statement.

@@ -1,4 +1,4 @@
-//! Thread that changes the rates of the devices at their times, so that a slow device delays no message.
+//! Thread that changes the rates of the devices on time, so that a slow device delays no message.
 //!
 //! It has the whole vectors ([`Agent`]). They end at the devices even if the signaling has stopped.
 

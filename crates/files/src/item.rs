@@ -9,9 +9,9 @@ pub struct Item {
     pub update: Update,
     /// Kind of the entry.
     pub kind: ItemKind,
-    /// True if the target did not have it.
+    /// True if the target did not have the entry.
     pub new: bool,
-    /// Changed attributes, if it is not new.
+    /// Changed attributes of an entry that the target had.
     pub changed: Changed,
 }
 

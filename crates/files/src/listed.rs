@@ -26,7 +26,7 @@ pub struct SourceEntries {
     pub access: Arc<FileAccess>,
     /// Names of the entries.
     pub naming: Naming,
-    /// Directory whose contents the entries are, if its attributes are copied.
+    /// Directory that contains the entries, if its attributes are copied.
     pub top: Option<PathBuf>,
     /// Origin of the entries.
     pub from: Origin,
@@ -36,7 +36,7 @@ pub struct SourceEntries {
 pub enum Origin {
     /// A walk, or a list on this side.
     Local(Box<dyn Iterator<Item = Found> + Send>),
-    /// A list that the receiver sends, of paths relative to this directory.
+    /// A list from the receiver, with paths relative to the given directory.
     Remote(PathBuf),
 }
 
@@ -111,7 +111,7 @@ pub struct ListWalk {
     access: Arc<FileAccess>,
     base: PathBuf,
     names: PathList,
-    /// Options for everything but the directories above the listed paths.
+    /// Options for all entries except the directories above the listed paths.
     options: WalkOptions,
     /// Walk of the path that was read last.
     walk: Option<Walk>,

@@ -19,7 +19,7 @@ use crate::digest::Digest;
 use crate::error::Fault;
 use crate::object::Span;
 
-/// Maximum number of octets of a part of the manifest when it is unpacked.
+/// Maximum number of octets of an unpacked part of the manifest.
 const CHUNK_MAX: usize = 4 << 20;
 /// Entries in one part of the manifest.
 pub const PAGE: usize = 1000;
@@ -66,16 +66,16 @@ pub enum Linked {
     /// The file has no other name in the list.
     #[default]
     Alone,
-    /// This is its first name; at most this number of names follows.
+    /// First name of a file with at most the given number of further names.
     First(u64),
-    /// The file is that of the entry with this number.
+    /// Further name of the file of the entry with the given number.
     To(u64),
 }
 
 /// Kinds of entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EntryKind {
-    /// File of this size in bytes.
+    /// File of the given size in bytes.
     File(u64),
     /// Directory, whose contents follow.
     Folder,

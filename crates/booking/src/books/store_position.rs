@@ -193,7 +193,7 @@ impl StorePosition {
 }
 
 impl Drop for StorePosition {
-    /// Notes that no number above the last given number is reserved.
+    /// Lowers the bound to the last given number, so that the next start skips no numbers.
     fn drop(&mut self) {
         if let (Some(note), Some(seen)) = (&mut self.note, &self.seen)
             && note.file.is_some()

@@ -30,7 +30,7 @@ pub enum Error {
         "cannot {0}: it needs root, or CAP_NET_ADMIN (and CAP_NET_RAW for a cluster's address), in this network namespace"
     )]
     NotPermitted(Task),
-    /// Another gateway on this host does the same.
+    /// Another gateway on this host holds the exclusive task.
     #[error("another gateway {0} on this host already: stop that one first")]
     Occupied(Exclusive),
     /// A program failed.

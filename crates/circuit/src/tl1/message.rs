@@ -100,7 +100,7 @@ pub enum Malformed {
 }
 
 impl Response {
-    /// Returns the error code, or nothing, and the text of a refusal.
+    /// Returns the error code, if any, and the text of a refusal.
     pub fn reason(&self) -> (Option<String>, String) {
         let is_code =
             |word: &&str| word.len() == 4 && word.bytes().all(|octet| octet.is_ascii_uppercase());
@@ -134,9 +134,9 @@ pub struct Decoder {
     line: Line,
     /// True after a header line.
     has_header: bool,
-    /// Response whose end is missing.
+    /// Response that has not ended.
     response: Option<Response>,
-    /// First line of an autonomous message whose end is missing.
+    /// First line of an autonomous message that has not ended.
     autonomous: Option<String>,
     /// Octets of the unfinished messages.
     size: usize,
@@ -284,7 +284,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the name of a message whose end is missing.
+    /// Returns the name of a message that has not ended.
     fn unfinished(&self) -> Option<String> {
         if let Some(first) = &self.autonomous {
             return Some(named(first));
@@ -379,7 +379,7 @@ fn unquote(text: &str) -> Option<String> {
     Some(rest[..end].replace("\\\"", "\""))
 }
 
-/// Returns an autonomous message as it is called in errors.
+/// Returns the name of an autonomous message in errors.
 fn named(first: &str) -> String {
     format!("the autonomous message {:?}", escape(first, SHOWN))
 }

@@ -294,7 +294,7 @@ pub(super) fn check(command: &Command, response: &Response) -> Result<(), Switch
     }
 }
 
-/// Returns the response to a command that has none of its own.
+/// Returns an empty response, for a command without a response.
 const fn empty_response(tag: String) -> Response {
     Response {
         tag,

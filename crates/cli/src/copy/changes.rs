@@ -11,7 +11,7 @@ use lighthaul_session::error::Error;
 
 use crate::error::usage;
 
-/// Permission bits that new files lack, if the system does not tell.
+/// Permission bits that new files lack if the system's umask is unknown.
 const UMASK: u32 = 0o022;
 
 /// Adds the options of the command line to `options`.
@@ -81,7 +81,7 @@ fn check(args: &Cp) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the place of backups, if the user wants them.
+/// Returns the place of backups, if the user asked for backups.
 fn backup(change: &ChangeArgs) -> Result<Option<Backup>, Error> {
     if !change.backup && change.backup_dir.is_none() {
         return Ok(None);

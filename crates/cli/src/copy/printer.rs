@@ -37,7 +37,7 @@ pub(crate) struct Settings {
     pub(crate) json: bool,
     pub(crate) stats: bool,
     pub(crate) quiet: bool,
-    /// Proof that a successful copy gives.
+    /// Proof of equality that a successful copy gives.
     pub(crate) proof: Proof,
     /// Dry runs show reasons.
     pub(crate) reasons: bool,
@@ -74,7 +74,7 @@ pub(crate) struct Printer {
     shown: CopyProgress,
     plain_at: Instant,
     start: Option<Start>,
-    /// Counters of this host when the data began to move.
+    /// Counters of this host at the time when data began to move.
     sampled: Option<Sample>,
     pace: Pace,
     /// Files that move now.
@@ -402,7 +402,7 @@ impl Printer {
         print(&format!("{text} {}{slash}", shown(path)));
     }
 
-    /// Returns the event with the differences, if there are any.
+    /// Returns the event with its differences, if any.
     fn with_item(&self, mut event: Value, planned: &Planned) -> Value {
         if let Some(item) = planned.item {
             event["item"] = json!(item.text(self.settings.sends));
@@ -457,7 +457,7 @@ fn slash(planned: &Planned) -> &'static str {
     }
 }
 
-/// Returns the event with its path.
+/// Returns the event with the path added.
 fn about(mut event: Value, path: &[u8]) -> Value {
     if let Value::Object(event) = &mut event {
         put(event, "path", path);

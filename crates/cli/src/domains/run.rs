@@ -28,7 +28,7 @@ pub(crate) fn domains(args: &Domains) -> Result<(), Error> {
     }
 }
 
-/// Sets up a path or shows its preview, or acts on paths.
+/// Sets up a path, shows its preview, or runs a subcommand for paths.
 pub(crate) fn path(args: &Path) -> Result<(), Error> {
     match &args.action {
         Some(PathAction::List(list)) => show_list(&status(&list.at)?, list.output),

@@ -16,7 +16,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwins
 /// Full-screen mode of the terminal.
 #[derive(Debug)]
 pub(super) struct Screen {
-    /// Settings of the keyboard before, or none without one.
+    /// Settings of the terminal before, or none without a terminal.
     before: Option<Termios>,
 }
 
@@ -95,7 +95,7 @@ fn write(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Size of a terminal that does not tell its own.
+/// Size of a terminal that does not report its size.
 const USUAL: (usize, usize) = (80, 24);
 /// Keys that end the command: q, Q, Ctrl-C and Ctrl-D.
 const END_KEYS: [u8; 4] = [b'q', b'Q', 3, 4];

@@ -118,7 +118,7 @@ fn check_here<R: Read>(
     Ok(())
 }
 
-/// Compares the files at a place on another host, which reads all of them.
+/// Compares the files at a place on another host, which reads them.
 fn check_remote<R: Read>(
     place: &Place,
     args: &Verify,

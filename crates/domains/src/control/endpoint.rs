@@ -33,7 +33,7 @@ impl Endpoint {
     }
 }
 
-/// Returns true for a name that the command line cannot take for anything else.
+/// Returns true for a name that the command line cannot mistake for anything else.
 pub fn is_name(text: &str) -> bool {
     let is_plain = |one: char| one.is_alphanumeric() || "-_.".contains(one);
     let is_word = text.starts_with(char::is_alphabetic) && text.chars().all(is_plain);

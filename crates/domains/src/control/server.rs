@@ -118,7 +118,7 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Binds a socket that no other user can use at any time: the file gets its name after its mode.
+/// Binds a socket that other users can never use: the file gets its name after its mode.
 ///
 /// Returns its device and inode, too.
 fn bind(path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
@@ -147,8 +147,8 @@ fn beside(path: &Path, extension: &str) -> PathBuf {
     name.into()
 }
 
-/// Returns the locked file beside a socket, or `None` if another service has it. The file stays: a process that waits
-/// for its lock could otherwise lock a file that has no name.
+/// Returns the locked file beside a socket, or `None` if another service holds the lock. The file stays: a process that
+/// waits for its lock could otherwise lock a file that has no name.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     let mut options = File::options();
     options.write(true).create(true).truncate(false).mode(0o600);
@@ -160,7 +160,7 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Checks that the name of a socket is free, or has a socket at which no process listens.
+/// Checks that the name of a socket is free, or belongs to a socket without a listening process.
 fn check_replaceable(path: &Path, why: io::Error) -> io::Result<()> {
     if why.kind() == ErrorKind::NotFound {
         return Ok(());

@@ -16,9 +16,9 @@ use crate::service::{ReservationStatus, Status};
 pub struct StatusView {
     /// Number of the domain.
     pub domain: u32,
-    /// Its name.
+    /// Name of the domain.
     pub name: String,
-    /// Its key, which neighbors pin.
+    /// Key of the domain, which neighbors pin.
     pub key: String,
     /// Number of starts with the present store.
     pub epoch: u64,
@@ -42,17 +42,17 @@ pub struct StatusView {
 pub struct NeighborView {
     /// Number of the domain.
     pub domain: u32,
-    /// Its name.
+    /// Name of the neighbor.
     pub name: String,
-    /// True if it has authenticated and greeted.
+    /// True if the neighbor has authenticated itself and sent its greeting.
     pub connected: bool,
     /// Connections since the start.
     pub connections: u64,
-    /// Messages to it.
+    /// Messages to the neighbor.
     pub sent: u64,
-    /// Messages from it.
+    /// Messages from the neighbor.
     pub received: u64,
-    /// Messages to it that were dropped.
+    /// Messages to the neighbor that were dropped.
     pub dropped: u64,
     /// Last fault of the link.
     pub fault: Option<String>,
@@ -78,7 +78,7 @@ pub struct LinkView {
 pub struct PathView {
     /// ID of the request.
     pub id: PathId,
-    /// Domain that requested it.
+    /// Domain that requested the path.
     pub source: u32,
     /// Sequence number of the attempt.
     pub attempt: u8,
@@ -110,7 +110,7 @@ pub struct LostLegView {
 pub struct HopView {
     /// Number of the domain.
     pub domain: u32,
-    /// Its name, if this domain knows it.
+    /// Name of the domain, if this domain knows it.
     pub name: Option<String>,
     /// Port at which the path enters the domain; absent for domains upstream of the local domain.
     pub ingress: Option<u32>,

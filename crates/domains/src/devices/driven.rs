@@ -57,13 +57,13 @@ pub(super) struct DrivenDevices {
     uncertain: BTreeMap<Segment, u64>,
     /// Interfaces that may still have circuits from before the start, and the reasons.
     unclean: BTreeMap<String, String>,
-    /// Circuits whose increase waits for a guard time or a link, and since when.
+    /// Circuits whose increase waits for a guard time or a link, with the start of the wait.
     waiting: BTreeMap<Segment, Instant>,
     /// Reservations that asked for the waiting increases.
     waiting_for: BTreeMap<(Key, u8), Segment>,
     guards: GuardTimes,
     links: LinkBook,
-    /// Circuits whose increase waits for capacity of a link; true once that was logged.
+    /// Circuits whose increase waits for capacity of a link; true once the wait was logged.
     waiting_for_link: BTreeMap<Segment, bool>,
     clock: Clock,
     /// True once the caller waits for the end of the present call.
@@ -247,7 +247,7 @@ impl DrivenDevices {
         !self.waiting_for_link.is_empty()
     }
 
-    /// Sets the rate of a circuit, and starts a guard time for the capacity that this frees.
+    /// Sets the rate of a circuit, and starts a guard time for the capacity that is freed.
     fn change(&mut self, now: Time<'_>, segment: Segment, bps: u64) -> Result<(), String> {
         let present = self.present.get(&segment).map_or(0, |rate| rate.as_bps());
         let uncertain = self.uncertain.remove(&segment).unwrap_or(0);
@@ -289,7 +289,7 @@ impl DrivenDevices {
         used
     }
 
-    /// Returns true if an increase needs no capacity that other circuits may still use, and adds it to the used capacity.
+    /// Returns true if an increase needs no capacity that other circuits may still use, and counts the increase.
     fn has_room(
         &mut self,
         now: Time<'_>,
@@ -318,9 +318,9 @@ impl DrivenDevices {
         has_room
     }
 
-    /// Removes circuits that drivers have from before the start, unless their pairs of ports carry data on the same
-    /// interface with the same flow. Returns those pairs, whose rates may differ from the present ones. Only interfaces
-    /// that are not clean yet are looked at.
+    /// Removes circuits from before the start, unless their pairs of ports carry data on the same interface with the
+    /// same flow. Returns those pairs, whose rates may differ from the present ones. Only interfaces that are not clean
+    /// yet are looked at.
     fn clean(&mut self, now: Time<'_>) -> BTreeSet<Segment> {
         let mut kept_all = BTreeSet::new();
         let unclean = std::mem::take(&mut self.unclean);
@@ -479,7 +479,7 @@ fn id_of(segment: Segment) -> CircuitId {
     CircuitId(u64::from(segment.ingress.0) << 32 | u64::from(segment.egress.0))
 }
 
-/// Returns the vector of a circuit whose rates come one by one.
+/// Returns the vector of a circuit whose rates are set one by one.
 fn unread() -> Trc {
     let step = Step {
         from: Instant::ZERO,

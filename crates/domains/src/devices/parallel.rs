@@ -1,4 +1,4 @@
-//! Devices that are changed at the same time, so that a slow one delays no other one.
+//! Devices that are changed in parallel, so that a slow device does not delay the others.
 //!
 //! ```text
 //! thread of the devices --changes--> thread of eth1 --> driver of eth1
@@ -212,7 +212,7 @@ impl Queue {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `is_idle` is false, at most this long. Returns the changes, or `None` once the thread has to end.
+    /// Waits until `is_idle` is false, for a limited time. Returns the changes, or `None` once the thread has to end.
     fn changes(
         &self,
         patience: Duration,

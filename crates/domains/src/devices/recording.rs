@@ -23,7 +23,7 @@ pub struct Recorded {
     pub changes: Vec<(Instant, RateChange)>,
     /// Present rates.
     pub rates: BTreeMap<(Key, u8), (Segment, Rate)>,
-    /// Circuits of which the next change fails.
+    /// Circuits whose next change fails.
     pub failing: Vec<(Key, u8)>,
 }
 

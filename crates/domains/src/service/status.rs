@@ -33,6 +33,6 @@ pub struct Status {
 pub struct ReservationStatus {
     /// Present stage.
     pub stage: Stage,
-    /// Path, vector and times, as they are stored.
+    /// Path, vector and times, as stored.
     pub stored: StoredReservation,
 }

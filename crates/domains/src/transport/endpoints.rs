@@ -1,4 +1,4 @@
-//! Keys and numbers that a transport knows, and the receiver of its messages.
+//! Keys and numbers that a transport needs, and the receiver of its messages.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -205,7 +205,7 @@ impl LinkThread {
 
 /// Maximum number of frames that are received before others are sent.
 const TURN_MAX: usize = 256;
-/// Time that the domain with the lower number has to call first.
+/// Time in which only the domain with the lower number calls.
 const HEAD_START: Duration = Duration::from_millis(300);
 /// Time before the next attempt after a fault of this host.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! Blocks of a basis by their sums.
+//! Blocks of a basis, indexed by their sums.
 //!
 //! [`Index`] receives the [`Sum`] of each block in order, and finds a block by the sum of a window
 //! of the source. Lookups take three steps: the filter, the weak sum in a hash table, the strong
@@ -118,7 +118,7 @@ impl Index {
         }
     }
 
-    /// Returns false if no block has this weak sum.
+    /// Returns false if no block has the weak sum `weak`.
     #[inline]
     pub fn may_have(&self, weak: u32) -> bool {
         let (word, bits) = place(weak, self.filter.len());
@@ -148,8 +148,8 @@ impl Index {
     }
 }
 
-/// Returns the word of a weak sum in a filter of `words` words, and its two bits there. The high bits of the sum are
-/// used first, since the table uses the low ones.
+/// Returns the word for a weak sum in a filter of `words` words, and the two bits of the sum. The high bits of the sum
+/// are used first, since the table uses the low ones.
 #[inline]
 const fn place(weak: u32, words: usize) -> (usize, u64) {
     let mixed = weak.rotate_left(16);
