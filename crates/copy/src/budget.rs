@@ -39,7 +39,7 @@ impl Budget {
         (self.memory / lanes.max(1), self.open_max(lanes))
     }
 
-    /// Returns the number of blocks of all deltas in progress, and the remaining limits.
+    /// Returns the number of blocks of all deltas in progress, and the budget without their memory.
     pub fn with_deltas(self) -> (usize, Self) {
         let share = self.memory / 3;
         let rest = Self {

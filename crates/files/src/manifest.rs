@@ -81,7 +81,7 @@ pub enum EntryKind {
     Folder,
     /// End of a directory: all its contents were listed.
     FolderEnd,
-    /// Symbolic link to this path.
+    /// Symbolic link to the given path.
     Link(#[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")] Vec<u8>),
 }
 
@@ -161,7 +161,7 @@ impl Entry {
         Path::new(OsStr::from_bytes(&self.path))
     }
 
-    /// Returns true for the end of the directory whose contents are copied, which has an empty path.
+    /// Returns true for the end of the copied directory itself, which has an empty path.
     pub fn is_top(&self) -> bool {
         self.path.is_empty() && self.kind == EntryKind::FolderEnd
     }

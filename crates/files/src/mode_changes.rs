@@ -1,4 +1,4 @@
-//! Changes of permission bits that the user asks for, as `--chmod` of rsync has them.
+//! Changes of permission bits that the user asks for, in the format of rsync's `--chmod`.
 //!
 //! [`ModeChanges::parse`] converts each change to two masks, the bits that stay and the bits that
 //! are set, so that [`ModeChanges::apply`] is simple arithmetic. The sender applies them to the

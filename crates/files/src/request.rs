@@ -1,4 +1,4 @@
-//! Requests about files of a peer, and their replies.
+//! Requests of a peer about files, and the replies.
 //!
 //! ```text
 //! client                                                    server

@@ -67,8 +67,7 @@ pub struct WriterLocks {
 }
 
 impl WriterLocks {
-    /// Returns true if `name` is a temporary file of a writer that locked a file in `root` and is
-    /// dead.
+    /// Returns true if `name` is a temporary file whose writer locked a file in `root` and has died.
     pub fn is_orphan(&mut self, root: &mut Root, name: &OsStr) -> bool {
         let Some(lock_file) = lock_file_of(name) else {
             return false;

@@ -192,7 +192,7 @@ pub struct Folder {
     list: Listing,
 }
 
-/// Progress of a listing, which takes one more descriptor until its end.
+/// Progress of a listing, which uses one more descriptor until it ends.
 #[derive(Debug)]
 enum Listing {
     Ahead,

@@ -23,7 +23,7 @@ impl LineLimit {
         }
     }
 
-    /// Logs the number of refusals without a line when their interval has ended.
+    /// Logs the number of refusals that were only counted, after the end of their interval.
     pub(crate) fn summarize(&mut self, now: Instant) {
         if let Some(skipped) = self.ended(now) {
             let seconds = INTERVAL.as_secs();
@@ -42,7 +42,7 @@ impl LineLimit {
         admits
     }
 
-    /// Ends an interval whose time has passed. Returns the number of refusals without a line, if there were any.
+    /// Ends an interval, if its time has passed. Returns the number of refusals without a line, if there were any.
     fn ended(&mut self, now: Instant) -> Option<u64> {
         self.till.filter(|till| *till <= now)?;
         let skipped = std::mem::take(self).skipped;

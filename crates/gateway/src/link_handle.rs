@@ -59,7 +59,7 @@ impl LinkHandle {
         received.recv().ok().flatten()
     }
 
-    /// Gives the link a new connection. Returns false if the thread has ended.
+    /// Attaches a new connection to the link. Returns false if the thread has ended.
     pub fn attach(&self, connection: LinkConnection) -> bool {
         self.commands.send(Command::Attach(Box::new(connection)))
     }
@@ -69,7 +69,7 @@ impl LinkHandle {
         self.commands.send(Command::End);
     }
 
-    /// Ends the link and its sessions at once, since the other gateway has lost its right to it.
+    /// Ends the link and its sessions at once, since the other gateway has lost its right to the link.
     pub fn revoke(&self) {
         self.commands.send(Command::Revoke);
     }
@@ -89,7 +89,7 @@ impl LinkHandle {
         self.status.is_over()
     }
 
-    /// Follows another rate vector, by [`LinkHandle::clock`], on this and further connections.
+    /// Follows another rate vector, in times of [`LinkHandle::clock`], on the present and further connections.
     pub fn follow(&self, trc: Trc) {
         self.commands.send(Command::Follow(trc));
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Greeting of the gateway that connects, and answer of the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Greeting {
-    /// Name of the link, chosen by the gateway that started it. The answer repeats it.
+    /// Name of the link, chosen by the gateway that started the link. The answer repeats it.
     pub link: [u8; 16],
     /// Number of messages that were received on the link; none if the link is new.
     pub received: Option<u64>,

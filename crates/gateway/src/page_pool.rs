@@ -16,7 +16,7 @@ use lighthaul_io::store::Store;
 
 use crate::crc::{CrcJoiner, crc_of};
 
-/// Page that is not changed any more, with its CRC-32C.
+/// Page that does not change any more, with its CRC-32C.
 #[derive(Debug)]
 pub(crate) struct SealedPage {
     pub(crate) page: Page,
@@ -60,7 +60,7 @@ impl Page {
         }
     }
 
-    /// Returns true if there is no unused memory.
+    /// Returns true if no unused memory is left.
     pub(crate) const fn is_full(&self) -> bool {
         self.len == self.bytes.len()
     }
@@ -187,7 +187,7 @@ impl PagePool {
         }
     }
 
-    /// Puts collected pages back, since they are sent again.
+    /// Puts collected pages back, since they must be sent again.
     pub(crate) fn restore(&mut self, first: u64, pages: Vec<Page>) {
         for (number, page) in (first..).zip(pages) {
             *self.place(number) = Some(page.bytes);

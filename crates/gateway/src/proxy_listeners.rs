@@ -42,9 +42,9 @@ pub enum ProxyProtocol {
     Socks(Option<Credentials>),
     /// HTTP CONNECT, optionally with a name and a password.
     Connect(Option<Credentials>),
-    /// None: all connections have this target.
+    /// No protocol: all connections have the given target.
     Forward(Target),
-    /// None: the kernel redirected the connection.
+    /// No protocol: the kernel redirected the connection.
     Transparent,
 }
 
@@ -62,7 +62,7 @@ pub struct ProxyListener {
 pub struct Routes {
     /// Link to another gateway.
     pub link: LinkHandle,
-    /// Rules for near targets, and the thread that connects to them without a link.
+    /// Rules for direct targets, and the thread that connects to them without a link.
     pub direct: Option<(Arc<TargetRules>, LinkHandle)>,
 }
 
@@ -75,7 +75,7 @@ impl Routes {
     }
 }
 
-/// Handle of the thread that serves the listeners; they close when this is dropped.
+/// Handle of the thread that serves the listeners; the listeners close on drop.
 #[derive(Debug)]
 pub struct ProxyListeners {
     waker: Waker,

@@ -42,7 +42,7 @@ pub struct ProxyRoute {
     pub target: Target,
 }
 
-/// Reason why there is no session.
+/// Reason why the gateway opened no session.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     /// The gateway cannot be reached, or the user has interrupted.

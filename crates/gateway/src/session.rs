@@ -26,9 +26,9 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     /// Socket, once it is connected.
     pub(crate) socket: Option<Socket>,
-    /// Relay to another link, if the session continues there.
+    /// Relay to another link, if the session continues on that link.
     pub(crate) relay: Option<RelayEnd>,
-    /// Share of the program's host, for a program of this side.
+    /// Share of the program's host, for a program that connects to this gateway.
     pub(crate) share: Option<HostShare>,
     pub(crate) from_program: FromProgram,
     pub(crate) to_program: ToProgram,
@@ -55,7 +55,7 @@ pub(crate) struct FromProgram {
 /// Bytes for the program.
 #[derive(Debug)]
 pub(crate) struct ToProgram {
-    /// True if the socket may have room.
+    /// True if the socket may take more bytes.
     pub(crate) is_ready: bool,
     /// Pieces that arrived out of order, by offset.
     early: BTreeMap<u64, Piece>,
@@ -146,7 +146,7 @@ impl Session {
         }
     }
 
-    /// Closes the socket regularly: the kernel still delivers its buffers.
+    /// Closes the socket in an orderly way: the kernel still delivers its buffers.
     pub(crate) fn part(&mut self) {
         self.relay = None;
         if let Some(socket) = self.socket.take() {
@@ -314,7 +314,7 @@ impl ToProgram {
         self.waiting.is_empty()
     }
 
-    /// Writes as much as the socket takes, and shuts it down at the end.
+    /// Writes as many bytes as the socket takes, and shuts the socket down at the end.
     pub(crate) fn write(
         &mut self,
         socket: &mut Socket,

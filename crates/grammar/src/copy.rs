@@ -158,7 +158,7 @@ pub struct Cp {
     pub recursive: bool,
 }
 
-/// Returns the parser of protocol names, and of the name that leaves the choice to the path.
+/// Returns the parser of protocol names and of `auto`.
 fn named() -> PossibleValuesParser {
     let names = Protocol::ALL.iter().map(|protocol| protocol.name());
     PossibleValuesParser::new(names.chain([AUTO]))

@@ -1,4 +1,5 @@
-//! The grammar of `lighthaul domains`, the service of one domain, and of `lighthaul path`, which asks it for paths.
+//! The grammar of `lighthaul domains`, the service of one domain, and of `lighthaul path`, which requests paths from
+//! it.
 
 use std::path::PathBuf;
 use std::time::Duration;

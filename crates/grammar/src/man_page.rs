@@ -1,5 +1,4 @@
-//! Man pages: the sections that the grammar gives, and examples, exit status, files and other
-//! pages.
+//! Man pages: sections from the grammar, and examples, exit statuses, files and other pages.
 //!
 //! [`write_all`] writes one page for each command. Options come from the grammar alone, so a page
 //! cannot differ from the help. The tables of this file hold what the grammar lacks.
@@ -12,7 +11,7 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
-/// Exit statuses and their meanings, as the guide lists them.
+/// Exit statuses and their meanings, as in the guide.
 const STATUSES: [(&str, &str); 16] = [
     ("0", "everything is at the target, and verified"),
     ("1", "the command line is invalid"),
@@ -86,7 +85,7 @@ const FILES: [(&str, &str); 10] = [
 const PLACES: &str = "XDG_CONFIG_HOME replaces ~/.config. Services of other users than root have their files in \
                       ~/.config/lighthaul, too.";
 
-/// Examples of commands whose help has none.
+/// Examples for commands whose help has none.
 const EXAMPLES: [(&str, &str); 5] = [
     (
         "lighthaul",
@@ -104,7 +103,7 @@ const EXAMPLES: [(&str, &str); 5] = [
     ("lighthaul-lab-figures", "lighthaul lab figures figures"),
 ];
 
-/// Writes the pages of a command and of all below it.
+/// Writes the pages of a command and of all its subcommands.
 pub fn write_all(command: Command, folder: &Path) -> io::Result<()> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
@@ -158,7 +157,7 @@ fn display_name(command: &Command) -> &str {
         .unwrap_or_else(|| command.get_name())
 }
 
-/// Writes the examples as they are, and the notes after them as paragraphs.
+/// Writes the examples verbatim, and the notes after them as paragraphs.
 fn examples(roff: &mut Roff, command: &Command) {
     let help = command.get_after_long_help().map(ToString::to_string);
     let help = help.unwrap_or_default();

@@ -93,7 +93,7 @@ const SERVICES: &str = "Examples:
   lighthaul serve --root /data
   lighthaul serve --root /data --metrics-listen 127.0.0.1:9481 --max-memory 16GiB";
 
-/// Limits on the use of this host: of all clients together, and of each.
+/// Limits on the resources of this host: for all clients together, and for each client.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Limits")]
 // fields: one for each option

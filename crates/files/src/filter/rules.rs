@@ -39,7 +39,7 @@ pub enum FilterOption {
 #[serde(try_from = "Lines", into = "Lines")]
 pub struct Rules(Arc<List>);
 
-/// Rules in order, in shared memory of all users.
+/// Rules in order; clones of a filter share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct List {
     rules: Vec<Rule>,

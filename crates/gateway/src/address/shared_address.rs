@@ -25,8 +25,8 @@ use crate::address::distribution::ElementSet;
 use crate::address::script::{AddressConfig, ClusterView, TABLES, clear, script};
 use crate::address::sockets;
 
-/// Address that all elements of a cluster share, until this is dropped. It belongs to the network namespace of the
-/// thread that created it.
+/// Address that all elements of a cluster share, released on drop. It belongs to the network namespace of the thread
+/// that created it.
 #[derive(Debug)]
 pub struct SharedAddress {
     shared: Arc<SharedState>,
@@ -145,7 +145,7 @@ impl Drop for SharedAddress {
     }
 }
 
-/// Returns the own addresses of the elements, if they can share another one.
+/// Returns the IPv4 addresses of the elements, if the elements can share `address`.
 fn members_v4(address: Ipv4Addr, members: &[SocketAddr]) -> Result<Vec<Ipv4Addr>, Error> {
     let mut found = Vec::new();
     for member in members {
@@ -240,7 +240,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns true if this element answers for the address.
+    /// Returns true if this element answers ARP requests for the address.
     fn answers(&self) -> bool {
         let first = self.view.and_then(|view| view.serving.first());
         first == Some(self.config.me)
@@ -310,7 +310,7 @@ fn put_address(address: Ipv4Addr) -> Result<(), Error> {
     )
 }
 
-/// Returns true if the rules exist: a program that reloads the packet filter may remove them.
+/// Returns true if the kernel has the rules: a program that reloads the packet filter may remove them.
 fn is_known() -> bool {
     let look =
         |[family, name]: [&str; 2]| NFT.run(Task::CheckRules, &["list", "table", family, name], "");

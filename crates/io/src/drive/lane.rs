@@ -33,7 +33,7 @@ pub struct Lane {
     /// Length in bytes of the bodies to receive directly in their expected place ("scatter"). With
     /// `None`, bodies are received in a buffer and copied.
     pub scatter: Option<u32>,
-    /// Rate that this lane shares with others. With `None`, the machine sets its own rate.
+    /// Rate that this lane shares with other lanes. With `None`, the machine sets its own rate.
     pub share: Option<Arc<Share>>,
     /// Monitor of the tasks that compete for the thread's processor, if the machine uses its measurements.
     pub competition: Option<Competition>,

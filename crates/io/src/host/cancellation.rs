@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub struct Cancellation(Arc<AtomicBool>);
 
 impl Cancellation {
-    /// Returns that of this thread's work, for a thread that helps with it.
+    /// Returns the cancellation of the present task, for a thread that helps with the task.
     pub fn current() -> Self {
         CURRENT.with_borrow(Self::clone)
     }
@@ -24,7 +24,7 @@ impl Cancellation {
         self.0.load(Relaxed)
     }
 
-    /// Does `work`, in which [`super::interrupt`] reports this request like that of a signal.
+    /// Runs `work`, during which [`super::interrupt`] reports a cancellation like a signal.
     pub fn cover<T>(self, work: impl FnOnce() -> T) -> T {
         let _outer = Outer(CURRENT.replace(self));
         work()

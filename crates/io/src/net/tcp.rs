@@ -16,7 +16,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use crate::error::Error;
 use crate::net::sockopt;
 
-/// Time that one address has to answer.
+/// Time limit for the answer of one address.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// `TCPI_OPT_TIMESTAMPS`: segments carry timestamps, which shortens them.
 const OPTION_TIMESTAMPS: u8 = 1;
@@ -135,7 +135,7 @@ fn call(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// Connects to `address` with this congestion control algorithm, which the host must allow.
+/// Connects to `address` with the congestion control algorithm `congestion`, which the host must allow.
 pub fn connect_by(congestion: &str, address: SocketAddr) -> io::Result<TcpStream> {
     let socket = stream(Domain::for_address(address))?;
     socket
