@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// Lab as written in its TOML file.
+/// Keys of the TOML file of a lab.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -32,7 +32,7 @@ pub struct Named {
 /// Link in both directions.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct LinkSettings {
-    /// Names of its two ends. The direction `forward` is from the first to the second.
+    /// Names of the two ends of the link. The direction `forward` is from the first to the second.
     #[serde(default)]
     pub between: Vec<String>,
     /// Kind: `wan` (emulated, the default) or `veth` (a veth pair without emulation).

@@ -176,7 +176,7 @@ impl Endpoint for Meter {
     }
 }
 
-/// Plan as written in its file.
+/// Keys of the file of a plan.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
@@ -243,7 +243,7 @@ impl Settings {
     }
 }
 
-/// Returns the size of the object for which the vector was requested with this margin.
+/// Returns the size of the object for which the vector was requested with the given margin.
 fn object_len(trc: &Trc, margin_percent: u32, packet: &PacketSettings) -> u64 {
     let wire = trc.bytes_between(trc.start(), trc.end()) * 100 / u64::from(100 + margin_percent);
     let len = u64::from(packet.len);

@@ -237,7 +237,7 @@ impl Wan {
 /// Time of the next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// After this number of nanoseconds, or when a host sends.
+    /// After the given number of nanoseconds, or when a host sends.
     In(u64),
     /// At the next time that a host sends.
     WhenSent,
@@ -247,7 +247,7 @@ fn full_buffer() -> Box<[u8]> {
     vec![0; Tun::READ_BYTES_MAX].into_boxed_slice()
 }
 
-/// Longest extra delay of a segment that is delivered with its neighbors.
+/// Longest extra delay of a segment that is delivered together with its neighbors.
 const SPREAD: Duration = Duration::from_micros(250);
 /// Time before its due time at which a packet may be delivered, to save a sleep.
 const EARLY: Duration = Duration::from_micros(20);

@@ -10,8 +10,7 @@ use std::process::Command;
 use crate::failure::StartError;
 use crate::program;
 
-/// Returns the command of `words`, whose connections go to the `gateway`: its address, with credentials if it asks for
-/// them.
+/// Returns the command of `words` with its connections sent to `gateway`: an address, with credentials if required.
 pub fn command(words: &[OsString], gateway: &str) -> Result<Command, StartError> {
     let library = library()?;
     let (name, rest) = words
@@ -28,7 +27,7 @@ pub fn command(words: &[OsString], gateway: &str) -> Result<Command, StartError>
     Ok(command)
 }
 
-/// Returns the path of the library: beside this program, or where `make install` puts it.
+/// Returns the path of the library: beside this program, or in the directory of `make install`.
 fn library() -> Result<PathBuf, StartError> {
     let own = env::current_exe().map_err(|why| {
         StartError::ours(format!("cannot determine the path of this program: {why}"))

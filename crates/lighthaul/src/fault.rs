@@ -77,7 +77,7 @@ pub enum Fault {
         /// Error of the system.
         error: io::Error,
     },
-    /// A copy that ended at the time that was given for it.
+    /// A copy that was stopped at the time that the user gave.
     #[error("stopped at the given time; the same request resumes the copy")]
     StopTime,
     /// A refused reservation, whose copy would end later than its data.

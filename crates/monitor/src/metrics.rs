@@ -84,7 +84,7 @@ impl MonitorMetrics {
         families
     }
 
-    /// Returns all metrics that there may be, without values.
+    /// Returns all metrics that can occur, without values.
     pub fn descriptions() -> Vec<Family> {
         all(&MonitorState::default())
     }
@@ -352,7 +352,7 @@ fn paths(paths: &PathTable) -> Vec<Family> {
     families
 }
 
-/// Values of a path, each with the name and the value of a label; an empty name for none.
+/// Values of a path, each with the name and the value of a label; the name is empty for a value without a label.
 type Values = fn(&PathStatus) -> Vec<(&'static str, &'static str, f64)>;
 
 const COLUMNS: [(Family, Values); 8] = [
@@ -438,7 +438,7 @@ fn one(value: Option<f64>) -> Vec<(&'static str, &'static str, f64)> {
     value.map(|value| ("", "", value)).into_iter().collect()
 }
 
-/// Ticks of `/proc/stat`: the kernel reports this many on every platform (`USER_HZ`).
+/// Ticks per second in `/proc/stat`, the same on every platform (`USER_HZ`).
 const TICKS_PER_S: f64 = 100.0;
 
 #[cfg(test)]

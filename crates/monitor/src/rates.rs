@@ -28,7 +28,7 @@ pub struct Rates {
     pub cpu: CpuShares,
     /// Shares of time of each processor.
     pub cores: Vec<CoreShares>,
-    /// Fraction of the time in which this process could run that it waited for a processor.
+    /// Fraction of the time with runnable threads in which this process waited for a processor.
     pub run_delay: Option<f64>,
     /// Stalls for processors, disks and memory.
     pub pressure: PressureShares,
@@ -47,7 +47,7 @@ pub struct Rates {
     pub softnet_drops_per_s: f64,
 }
 
-/// Stalls for each resource; `None` where the kernel does not count them.
+/// Stalls for each resource; `None` if the kernel does not measure them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PressureShares {
     /// Stalls for a processor.

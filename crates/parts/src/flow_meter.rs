@@ -10,7 +10,7 @@ use lighthaul_base::Instant;
 pub struct Flow {
     /// Length of the window.
     pub time: Duration,
-    /// Packets that were sent in it.
+    /// Packets that were sent in the window.
     pub sent: u64,
     /// Packets that arrived in the same window, a round trip later.
     pub arrived: u64,
@@ -33,7 +33,7 @@ struct Sample {
 }
 
 impl FlowMeter {
-    /// Starts on a path of this round-trip time. It keeps samples of at least twice `time` and a round trip.
+    /// Starts on a path with the round-trip time `rtt`. It keeps samples of at least twice `time` and a round trip.
     pub fn new(rtt: Duration, time: Duration) -> Self {
         let spacing = (rtt + time * 2) / (SAMPLES_MAX as u32 / 2);
         Self {
@@ -74,7 +74,7 @@ impl FlowMeter {
         Some([before, last])
     }
 
-    /// Returns the window that ends at a sample, with its first sample.
+    /// Returns the window that ends at a sample, and its first sample.
     fn window(&self, end: &Sample, time: Duration, since: Instant) -> Option<(&Sample, Flow)> {
         let mut earlier = self.samples.iter().rev();
         let begin = earlier.find(|sample| sample.at + time <= end.at)?;

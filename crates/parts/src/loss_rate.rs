@@ -15,17 +15,17 @@ pub struct Pass {
     pub rate: Rate,
     /// Packets that were sent.
     pub sent: u64,
-    /// Packets of them that did not arrive.
+    /// Packets of the pass that did not arrive.
     pub lost: u64,
 }
 
-/// Control of a rate by the results of its passes.
+/// Control of a rate by the results of passes.
 #[derive(Clone, Copy, Debug)]
 pub struct LossRate {
     most: Rate,
     rate: Rate,
     interval: Duration,
-    /// Time of the last change; none before the first, which may come at once.
+    /// Time of the last change; none before the first change, which needs no wait.
     changed: Option<Instant>,
     /// Loss that does not depend on the rate, in parts per million.
     base_ppm: u32,
@@ -70,7 +70,7 @@ const NEEDED_MAX: u32 = 64;
 const WHOLE: u32 = 1_000_000;
 
 impl LossRate {
-    /// Starts at the rate `most`, which is not exceeded until it is raised, on a path of this round-trip time.
+    /// Starts at the rate `most`, the limit until it is raised, on a path with the round-trip time `rtt`.
     pub fn new(most: Rate, rtt: Duration) -> Self {
         Self {
             most,

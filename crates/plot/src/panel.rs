@@ -31,7 +31,7 @@ pub struct Axis {
     pub is_log: bool,
     /// Start of a linear axis.
     pub start: Start,
-    /// Largest value that is drawn; `None` for that of the data.
+    /// Largest value that is drawn; `None` for the largest value of the data.
     pub end: Option<f64>,
 }
 
@@ -41,7 +41,7 @@ pub enum Start {
     /// Zero.
     #[default]
     Zero,
-    /// Zero if it is near the data, else the smallest value of the data, with a margin.
+    /// Zero if it is near the data, otherwise the smallest value of the data, with a margin.
     Near,
     /// Smallest value of the data, with a margin.
     Data,
@@ -128,7 +128,7 @@ pub(crate) struct Frame {
     pub(crate) right: f32,
     pub(crate) top: f32,
     pub(crate) bottom: f32,
-    /// True if labels are to the right; false if a key has them.
+    /// True if labels are to the right; false if a key names the curves.
     pub(crate) has_labels: bool,
     /// True if the label of the horizontal axis is drawn.
     pub(crate) has_below: bool,
@@ -275,7 +275,7 @@ impl Panel {
         extra
     }
 
-    /// Draws the label of each curve and of each reference line, joined to its end.
+    /// Draws the label of each curve and of each reference line, with a line to the labeled curve.
     fn direct_labels(
         &self,
         canvas: &mut Canvas,
@@ -327,7 +327,7 @@ impl Panel {
     }
 }
 
-/// Returns the curve whose sample stands for a reference line.
+/// Returns the curve whose style represents a reference line.
 fn level(label: &str) -> Curve {
     Curve {
         label: label.to_owned(),
@@ -425,7 +425,7 @@ const LABEL_ROOM: f32 = 84.0;
 const LABEL_MAX: f32 = 230.0;
 /// Distance below which a curve hides another one.
 const NEAR: f32 = 2.5;
-/// Width that a hidden curve gets in addition, for each curve above it, and at most.
+/// Additional width of a hidden curve for each curve above it, and the maximum of that width.
 const EXTRA: f32 = 3.0;
 const EXTRA_MAX: f32 = 12.0;
 /// Distance from the right above which marks are not joined to their label.

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use crate::errors::raised;
 use crate::records::{ProgressRecord, SummaryRecord};
 
-/// Copy that runs. It is cancelled when this value is dropped.
+/// Running copy. It is cancelled when this value is dropped.
 #[derive(Debug)]
 #[pyclass(frozen, module = "lighthaul._lighthaul")]
 pub(crate) struct Transfer {

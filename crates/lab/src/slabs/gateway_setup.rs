@@ -1,5 +1,4 @@
-//! Gateways and their channel in virtual time: the parts that all simulations of slabs have in
-//! common.
+//! Gateways and their channel in virtual time: the common parts of all simulations of slabs.
 //!
 //! [`GatewaySetup`] makes both gateways of a point from its plan, and [`ArrivalLog`] records what
 //! arrives and how old it is. The age of a byte counts from the time at which its program wanted to
@@ -33,7 +32,7 @@ pub struct GatewaySetup {
 /// Record of the bytes that arrive, with their ages.
 #[derive(Debug, Default)]
 pub struct ArrivalLog {
-    /// Programs, keyed by the last octet of their session's name.
+    /// Programs, keyed by the last octet of their sessions' names.
     programs: BTreeMap<u8, Program>,
     reached: BTreeMap<u8, u64>,
     /// Arrivals that arrived, in order.
@@ -45,7 +44,7 @@ pub struct ArrivalLog {
 pub struct Arrival {
     /// Arrival time.
     pub at: Instant,
-    /// Number of their program.
+    /// Number of the program.
     pub number: u8,
     /// Number of bytes.
     pub len: u64,

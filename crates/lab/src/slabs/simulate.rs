@@ -270,9 +270,8 @@ fn keystrokes(plan: &SlabPlan) -> Vec<Program> {
 pub const SIZE: [&str; 3] = ["used_percent", "bulk_p99_ms", "key_p99_ms"];
 /// Columns per latency: utilization of the open channel, and age of a burst's last byte at arrival.
 pub const PROVISIONING: [&str; 2] = ["used_percent", "last_ms"];
-/// Columns of a cluster: utilization, loss, and smallest share relative to the largest, each in
-/// turns, all at once, and all at once in step. The last six are for half of the gateways, in turns
-/// and all at once.
+/// Columns of a cluster: utilization, loss, and smallest relative share: in turns, all at once, and all in step. The
+/// last six are for half of the gateways, in turns and all at once.
 pub const CLUSTER: [&str; 15] = [
     "token_used_percent",
     "token_lost_percent",
@@ -290,8 +289,7 @@ pub const CLUSTER: [&str; 15] = [
     "parts_half_lost_percent",
     "parts_half_least_percent",
 ];
-/// Columns of slabs: times to form and to send one, their interval and throughput, and the paper's
-/// interval.
+/// Columns of slabs: times to form and to send a slab, interval and throughput, and the paper's interval.
 pub const LOAD: [&str; 5] = [
     "formation_ms",
     "transfer_ms",

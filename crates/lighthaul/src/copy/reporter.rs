@@ -70,7 +70,7 @@ impl<'a> Reporter<'a> {
         self.tell(Event::Copy(event));
     }
 
-    /// Reports a route of the data that is not the direct one, and its protocol.
+    /// Reports a route of the data other than the direct route, and its protocol.
     pub(crate) fn route(&mut self, protocol: &str, why: String) {
         let protocol = protocol.to_owned();
         self.tell(Event::Routed { protocol, why });

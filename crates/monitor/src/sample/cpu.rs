@@ -48,7 +48,7 @@ pub struct CpuShares {
 pub struct CoreShares {
     /// Number of the processor.
     pub core: u32,
-    /// Fractions of its time by mode.
+    /// Fractions of the processor's time by mode.
     #[serde(flatten)]
     pub shares: CpuShares,
 }

@@ -83,7 +83,7 @@ fn legend(rates: &Rates) -> String {
     line
 }
 
-/// Returns the parts of a bar: the mark of each, and its share.
+/// Returns the parts of a bar: the mark and the share of each part.
 const fn parts(shares: &CpuShares) -> [(char, f64); 5] {
     [
         (MARKS[0].cell, shares.user),

@@ -6,7 +6,7 @@ use lighthaul_booking_client::leased_link::{self, LeasedLink};
 
 use super::lease::Lease;
 
-/// Offers the capacity of a link during a lease, and at no other time that has an outage now.
+/// Offers the capacity of a link during a lease, and plans outages for all other times.
 pub fn open_link(scheduler: &Client, link: &str, lease: &Lease) -> Result<(), ClientError> {
     leased_link::open(scheduler, &leased(link, lease))
 }

@@ -95,7 +95,7 @@ pub fn printed(words: &[&str], output: &Output) -> Result<String, String> {
     Err(format!("lighthaul {first}: {code}: {}", said.trim()))
 }
 
-/// Process that is killed when this value is dropped.
+/// Process that is killed on drop.
 #[derive(Debug)]
 pub struct Server(pub Child);
 

@@ -24,7 +24,7 @@ use reed_solomon_simd::{ReedSolomonEncoder, decode};
 pub enum Code {
     /// No repair symbols.
     None,
-    /// One repair symbol, the XOR of this many source symbols, as in Quanta.
+    /// One repair symbol, the XOR of the given number of source symbols, as in Quanta.
     Xor(u8),
     /// Reed-Solomon code with the given numbers of source symbols and repair symbols.
     ReedSolomon(u8, u8),

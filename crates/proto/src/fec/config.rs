@@ -28,9 +28,9 @@ pub struct Config {
     pub code: Code,
     /// Number of blocks in the ring. It limits the sender's queue, and how far back the receiver restores messages.
     pub blocks: u16,
-    /// Time for which a block waits for more messages after its first one.
+    /// Time for which a block waits for more messages after its first message.
     pub linger: Duration,
-    /// Maximum age of a message, counted from its offer; `None` is unlimited.
+    /// Maximum age of a message since it was offered; `None` is unlimited.
     pub deadline: Option<Duration>,
     /// Treatment of late messages.
     pub late: Late,

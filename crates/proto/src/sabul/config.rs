@@ -81,7 +81,7 @@ pub struct Memory {
     pub longer: Duration,
 }
 
-/// Jump of the delay that may be a longer route and no queue, and the brake after it.
+/// Jump of the delay that may come from a longer route instead of a queue, and the following reduction of the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelayJump {
     /// Rate before the brake.
@@ -97,7 +97,7 @@ pub struct DelayJump {
 pub struct LossCount {
     /// Packets sent.
     pub sent: u64,
-    /// Packets of them that were lost.
+    /// Sent packets that were lost.
     pub lost: u64,
 }
 
@@ -111,7 +111,7 @@ impl Memory {
         }
     }
 
-    /// Returns the state for a path of which only rate and round-trip time are known.
+    /// Returns the state for a path with known rate and round-trip time, without other knowledge.
     pub const fn new(rate: Rate, rtt: Duration) -> Self {
         Self {
             rate,

@@ -69,7 +69,7 @@ impl Receiver {
         self.ignored
     }
 
-    /// True if this host is behind. The sender is not notified, since the unread streams block it.
+    /// True if this host cannot keep up. The sender is not notified, since the unread streams block it.
     pub const fn is_holding(&self) -> bool {
         self.holding
     }

@@ -92,7 +92,7 @@ impl Config {
 pub enum ConfigError {
     /// The packets are too long, empty or too many.
     Packets(packet_layout::PacketLayoutError),
-    /// The burst is shorter than a datagram, which has this many bytes.
+    /// The burst is shorter than a datagram, whose length in bytes is given.
     Burst(u32),
     /// The share is zero or more than one.
     Share,
