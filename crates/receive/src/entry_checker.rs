@@ -189,8 +189,7 @@ impl EntryChecker<'_> {
         self.send_wanted(wanted, first)
     }
 
-    /// Returns the next message of the sender about its list. Requests for pages of our list are
-    /// counted.
+    /// Returns the sender's next message about the list. Requests for pages of our list are counted.
     fn receive(&self) -> Result<Listing, Error> {
         loop {
             let frame = self
@@ -393,7 +392,7 @@ impl EntryChecker<'_> {
         self.transfer.options().replace_special && self.transfer.settings.permit.special
     }
 
-    /// Returns the metadata of the item at the target, if there is one.
+    /// Returns the metadata of the item at the target, if it exists.
     pub(super) fn look(place: &mut Place, entry: &Entry) -> Result<Option<Meta>, Error> {
         if place.is_emptied(&entry.path) {
             return Ok(None);
@@ -409,7 +408,7 @@ impl EntryChecker<'_> {
         }
     }
 
-    /// Returns false if this copy writes the existing file under another of its names.
+    /// Returns false if this copy writes the existing file under another name.
     fn may_keep(&self, entry: &Entry, there: Option<Meta>) -> bool {
         let is_file = matches!(entry.kind, EntryKind::File(_));
         let shared = there.filter(|there| is_file && there.names > 1);
@@ -417,7 +416,7 @@ impl EntryChecker<'_> {
         !self.transfer.options().inplace || shared.is_none_or(is_free)
     }
 
-    /// Keeps the item at the target, and sets its metadata to that of the source.
+    /// Keeps the item at the target, and sets its metadata to the values of the source.
     fn keep(&self, place: &mut Place, entry: &Entry, there: Option<Meta>) -> Result<(), Error> {
         match entry.kind {
             EntryKind::Folder => {
@@ -437,7 +436,7 @@ impl EntryChecker<'_> {
         }
     }
 
-    /// Returns true if `entry` is a hard link to an earlier entry, so that it only waits for that.
+    /// Returns true if `entry` is a hard link to an earlier entry, and only has to wait for that entry.
     pub(super) fn is_linked(&self, number: u64, entry: &Entry) -> bool {
         if !self.transfer.options().hard_links {
             return false;
@@ -481,8 +480,7 @@ impl EntryChecker<'_> {
         Ok(())
     }
 
-    /// Makes the directory `path` writable if we own it. It gets its mode when all its contents are in
-    /// place.
+    /// Makes the directory `path` writable, if this user owns it. It gets its mode when all its contents are in place.
     fn make_writable(&self, place: &mut Place, path: &Path) {
         if self.transfer.options().dry_run.is_none() {
             // if that fails, writing may still succeed, or report the error
@@ -551,7 +549,7 @@ impl Place {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     }
 
-    /// Returns true if `entry` is in the directory that could not be created, or ends it.
+    /// Returns true if `entry` is in the directory that could not be created, or is the end of that directory.
     fn skips(&self, entry: &Entry) -> bool {
         let within = |skipped: &Vec<u8>| {
             let rest = entry.path.strip_prefix(skipped.as_slice());

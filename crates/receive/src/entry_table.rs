@@ -36,7 +36,7 @@ pub(crate) struct PendingFile {
     pub(crate) entry: Entry,
     /// Temporary path of the file.
     pub(crate) temporary: PathBuf,
-    /// Path of the journal, if there is one.
+    /// Path of the journal, if the file has one.
     pub(crate) journal: PathBuf,
     /// True if a later run can resume the file.
     pub(crate) resumable: bool,
@@ -49,11 +49,11 @@ pub(crate) struct PendingFile {
 pub(crate) struct Fill {
     /// Ranges that were requested, and that no object contains yet.
     owed: SpanSet,
-    /// Ranges of which the sender has not said whether it sends them.
+    /// Ranges for which the sender has not decided whether it sends them or the target copies them.
     undecided: SpanSet,
     /// Size of the basis, until its sums are requested.
     basis: Option<u64>,
-    /// Length of its blocks after that.
+    /// Length of the basis's blocks, once its sums are requested.
     block: Option<u64>,
     /// Records of the journal from an earlier run.
     pub(crate) held: Vec<Record>,
@@ -97,7 +97,7 @@ impl PendingFile {
         }
     }
 
-    /// Returns the directory of the temporary file, if it differs from the final one.
+    /// Returns the directory of the temporary file, if it differs from the final directory.
     pub(crate) fn apart(&self) -> Option<&Path> {
         let folder = self.temporary.parent();
         folder.filter(|_| folder != self.entry.path().parent())
@@ -143,8 +143,8 @@ impl PendingFile {
         fill.basis.take()
     }
 
-    /// Records that the sender sends the stretch `span` but for `copies`. Returns the number of bytes to send, or none if
-    /// that is decided already, or impossible.
+    /// Records that the sender sends the stretch `span` except `copies`. Returns the number of bytes to send, or none
+    /// if that is decided already, or impossible.
     fn decide(&self, span: Span, copies: &[Copied]) -> Option<u64> {
         let mut fill = self.fill();
         // without sums, nothing can be copied
@@ -174,8 +174,7 @@ impl PendingFile {
         fill.failed || fill.undecided.is_empty()
     }
 
-    /// Sets the ranges in `held`, which were written as `records` say, and whose digests are
-    /// requested.
+    /// Sets the ranges in `held`, which were written according to `records`, and whose digests are requested.
     pub(crate) fn expect_digests(
         &self,
         held: &[Span],
@@ -209,7 +208,7 @@ impl PendingFile {
         fill.owed.len() + fill.uncompared.len() + fill.undecided.len()
     }
 
-    /// Forgets which ranges of a failed file may still arrive, since their bytes are dropped.
+    /// Joins the ranges of a failed file that may still arrive, since their bytes are dropped.
     fn join_ranges(&self) {
         let mut fill = self.fill();
         fill.owed.join();
@@ -298,9 +297,9 @@ pub(crate) struct EntryTable {
     state: Mutex<TableState>,
     /// Queue of files that are in place, if their hashes are wanted.
     in_place: OnceLock<SyncSender<PathBuf>>,
-    /// Backups of replaced files, if the user wants them.
+    /// Backups of replaced files, if the user asked for backups.
     pub(crate) backups: OnceLock<Backups>,
-    /// Numbers of entries that the sender may remove, if it does.
+    /// Numbers of entries that the sender may remove, if it removes entries.
     pub(crate) placed: Placed,
 }
 
@@ -382,7 +381,7 @@ impl EntryTable {
         Ok(wanted)
     }
 
-    /// Records that the sender sends a stretch of a file but for `copies`. Returns the file and the number of bytes to
+    /// Records that the sender sends a stretch of a file except `copies`. Returns the file and the number of bytes to
     /// send. Fails if that was decided before, or is impossible.
     pub(crate) fn decide(
         &self,
@@ -579,7 +578,7 @@ impl EntryTable {
         state.listed && state.open == 0
     }
 
-    /// Returns the counts of entries in place.
+    /// Returns the numbers of entries in place.
     pub(crate) fn counts(&self) -> CopyResult {
         self.lock().counts
     }

@@ -41,7 +41,7 @@ pub(super) struct HeldCheck<'a> {
     files: TempFiles,
     /// Queue for equal ranges and failed files.
     jobs: Sender<Job>,
-    /// The basis that was read last, with the number of its file.
+    /// The most recently read basis, with the number of its file.
     basis: Option<(u64, InputFile)>,
 }
 

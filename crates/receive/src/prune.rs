@@ -38,8 +38,8 @@ impl EntryChecker<'_> {
         self.transfer.options().delete && !self.transfer.options().listed
     }
 
-    /// Deletes the items of `folder` that its source does not have. Without `folder`, deletes those
-    /// of the target directory. Items that a rule excludes stay.
+    /// Deletes the items of `folder` that the source directory does not have. Without `folder`, deletes those of the
+    /// target directory. Items that a rule excludes stay.
     pub(super) fn remove(&self, place: &mut Place, folder: Option<&Entry>) -> Result<(), Error> {
         if !self.prunes() {
             return Ok(());

@@ -58,7 +58,7 @@ impl StartedLanes {
     }
 }
 
-/// Lanes once they have started.
+/// Lanes, once started.
 pub(super) struct Lanes {
     starting: Receiver<StartedLanes>,
     started: Option<StartedLanes>,

@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 
 use lighthaul_files::object::Span;
 
-/// Most separate ranges of one file. An honest sender takes them from the front, so that few are
-/// split.
+/// Maximum number of separate ranges of one file. An honest sender takes them from the front, so that few are split.
 pub(super) const SPANS_MAX: usize = 1 << 18;
 
 /// Ranges that do not overlap. Adjacent ones stay separate.
@@ -22,7 +21,7 @@ pub(crate) struct SpanSet {
 }
 
 impl SpanSet {
-    /// Returns true if there is no range.
+    /// Returns true if the set has no range.
     pub(super) fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
@@ -32,7 +31,7 @@ impl SpanSet {
         self.spans.len()
     }
 
-    /// Joins all ranges to one that covers them.
+    /// Joins all ranges to one range that covers them.
     pub(super) fn join(&mut self) {
         let ends = self
             .spans
@@ -63,7 +62,7 @@ impl SpanSet {
         self.bytes += till - from;
     }
 
-    /// Returns a range that has a byte of `span`, if there is one.
+    /// Returns a range that overlaps `span`, if any.
     fn overlapping(&self, (from, till): Span) -> Option<Span> {
         let (other, end) = self.spans.range(..till).next_back()?;
         (from < *end).then_some((*other, *end))

@@ -23,7 +23,7 @@ pub enum FailureKind {
     Denied,
     /// The disk or the quota is full.
     NoSpace,
-    /// Files may only be read there.
+    /// The files of the server may only be read.
     ReadOnly,
     /// The file has another version than before.
     Changed,
@@ -69,7 +69,7 @@ impl Failure {
         }
     }
 
-    /// Returns a failure of this kind.
+    /// Returns a failure of the given kind.
     pub(crate) fn new(kind: FailureKind, text: impl Into<String>) -> Self {
         Self {
             kind,

@@ -59,7 +59,7 @@ pub enum Fault {
     Statement {
         /// File.
         path: PathBuf,
-        /// Fault of its text.
+        /// Fault in the statement's text.
         why: String,
     },
     /// The session leads to another host.
@@ -71,7 +71,7 @@ pub enum Fault {
     /// The doctor has no host.
     #[error("give a host, as in HOST:PORT")]
     NoHost,
-    /// The peer did not begin with its answer to the request.
+    /// The peer's first message was not an answer to the request.
     #[error("the peer did not accept the request")]
     NotAccepted,
     /// Standard input does not begin with a port.

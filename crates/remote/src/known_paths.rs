@@ -23,7 +23,7 @@ impl KnownPaths {
         Self(paths::known_paths())
     }
 
-    /// Returns the known paths in a file.
+    /// Returns the known paths in the file `path`.
     pub const fn in_file(path: PathBuf) -> Self {
         Self(path)
     }

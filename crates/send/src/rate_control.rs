@@ -13,7 +13,7 @@ use lighthaul_session::protocol::Protocol;
 
 use super::settings::Settings;
 
-/// Rate of the lanes, which is known once the path is set up.
+/// Rate of the lanes, known after the set-up of the path.
 #[derive(Debug)]
 pub(super) struct RateControl {
     share: Arc<Share>,
@@ -93,7 +93,7 @@ impl RateControl {
         self.lock().as_ref().map(|rates| rates.started)
     }
 
-    /// Returns the rate that the path carries after losses and searches, if it follows them.
+    /// Returns the rate that the path carries after losses and searches, if the rules follow them.
     pub(super) fn found(&self) -> Option<Rate> {
         self.lock().as_ref()?.rate.after_losses()
     }
@@ -104,7 +104,7 @@ impl RateControl {
         rates.as_ref().map(|rates| rates.rate.begin_pass(packets))
     }
 
-    /// Adapts the rate to a pass of which `lost` packets did not arrive.
+    /// Adapts the rate to a pass that lost `lost` packets.
     pub(super) fn end_pass(
         &self,
         begin: PassBegin,

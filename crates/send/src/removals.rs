@@ -21,7 +21,7 @@ const FILES_MAX: usize = 2 * WINDOW as usize;
 /// version of the other names.
 const SHARED_MAX: usize = 1 << 20;
 
-/// File or link that is removed when it is in place.
+/// File or link that is removed once it is in place at the target.
 #[derive(Debug)]
 pub(super) struct Removable {
     path: Vec<u8>,
@@ -31,7 +31,7 @@ pub(super) struct Removable {
     is_shared: bool,
 }
 
-/// Files that wait until they are in place.
+/// Source files that wait until they are in place at the target.
 #[derive(Debug, Default)]
 pub(super) struct Removals(Mutex<RemovalState>);
 

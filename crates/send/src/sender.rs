@@ -39,7 +39,7 @@ use super::scan::{Names, Scan};
 use super::settings::Settings;
 use super::transfer::Transfer;
 
-/// Least time that the peer has for its first message.
+/// Minimum time that the peer has for its first message.
 const ADMISSION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of events about progress.
 const TICK: Duration = Duration::from_millis(20);
@@ -271,7 +271,7 @@ impl<'a> Sending<'a, '_> {
             .fold(motion.done, u64::saturating_add)
     }
 
-    /// Reports whether a circuit or a timetable may have the lanes wait.
+    /// Reports whether a circuit or a timetable may delay the lanes.
     fn is_paced(&self) -> bool {
         !self.transfer.options().trc.is_empty() || self.transfer.settings.limit.is_some()
     }

@@ -48,7 +48,7 @@ pub(crate) enum Fault {
     /// A socket for local programs that cannot be opened.
     #[error("{0}")]
     Control(ControlError),
-    /// A path that has ended before its time.
+    /// A path that ended before its promised end.
     #[error("the path has ended early: {0}; request another one")]
     PathLost(String),
     /// A link that the scheduler does not have.

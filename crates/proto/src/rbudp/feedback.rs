@@ -168,7 +168,7 @@ pub struct PauseTracker {
 pub struct GrantedWindow {
     /// Octets on the wire.
     octets: u64,
-    /// Maximum length of the pause after those data.
+    /// Maximum length of the pause once the window is used up.
     len: Duration,
 }
 

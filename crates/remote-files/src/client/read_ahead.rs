@@ -1,4 +1,4 @@
-//! Read-ahead of one open file: which blocks are requested, and how far ahead.
+//! Read-ahead of one open file: blocks that are requested, and the distance ahead of the reader.
 //!
 //! Reads that follow each other make the window grow, to four times the bytes that the reader takes in a round trip. It
 //! grows only while the reader has to wait. Other reads fetch their own bytes only.
@@ -16,7 +16,7 @@ use crate::client::answer::Answer;
 pub(super) const BLOCK: u64 = 128 << 10;
 /// First and longest window, in bytes.
 const WINDOWS: [u64; 2] = [2 << 20, 64 << 20];
-/// Bytes behind the last read that are kept, since the reads of several threads overtake each other.
+/// Bytes before the last read that are kept, since reads of several threads may be out of order.
 const BEHIND: u64 = 2 << 20;
 /// Most bytes that all readers hold in advance.
 const AHEAD_MAX: u64 = 256 << 20;
@@ -94,7 +94,7 @@ impl ReadAhead {
             .collect()
     }
 
-    /// Adapts the window, since the reader has to wait.
+    /// Enlarges the window, since the reader has to wait.
     pub(super) fn adapt(&mut self, now: Instant, rtt: Duration) {
         let rtt = rtt + SLACK;
         let elapsed = now.since(self.adapted);

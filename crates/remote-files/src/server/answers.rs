@@ -1,4 +1,4 @@
-//! Answers of one connection, which several threads send, and its requests.
+//! Answers of one connection, which several threads send, and requests in progress.
 
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;

@@ -21,7 +21,7 @@ use crate::server::jobs::{Job, Work};
 use crate::server::shared::{FILES_MAX, Shared};
 use crate::server::writer::{NewFile, Writer};
 
-/// Open handle, or the failure of its opening.
+/// Open handle, or the failure to open it.
 type Opened = Result<Handle, Failure>;
 
 /// Open file of a handle.

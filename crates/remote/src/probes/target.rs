@@ -48,7 +48,7 @@ impl ProbeTarget {
     }
 }
 
-/// Returns the daemons of this user's paths that a copy has used in the last day. Lists that cannot be read are empty.
+/// Returns the daemons on paths that this user's copies have used in the last day. Lists that cannot be read are empty.
 pub fn known() -> Vec<ProbeTarget> {
     let hosts = known_hosts::listed(&paths::known_hosts()).unwrap_or_default();
     join(&hosts, &KnownPaths::of_user().all(), unix_seconds())

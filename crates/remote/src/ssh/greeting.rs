@@ -58,7 +58,7 @@ pub fn read_line<'a>(
     Ok(None)
 }
 
-/// Time until which a line is awaited, if there is one.
+/// Deadline for a line, if any.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit(pub Option<(Clock, Instant)>);
 

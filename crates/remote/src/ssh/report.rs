@@ -1,4 +1,4 @@
-//! Lines of a far program, or of the script that seeks it, before the greeting.
+//! Lines of a remote program, or of the script that searches for the program, before the greeting.
 
 /// Step of the search for the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,8 @@ pub enum Report {
     Copied,
     /// The installed program does not answer, and was ended.
     Silent,
-    /// There is neither. The line names kernel and architecture, and the installed program of another protocol.
+    /// The host has neither the program nor a copy. The line names kernel and architecture, and the installed program
+    /// of another protocol.
     Missing(System, Option<String>),
     /// The copy could not be written.
     Unwritten(String),
@@ -19,7 +20,7 @@ pub enum Report {
     Unusable(i32, String),
 }
 
-/// Kernel and architecture of a host, as `uname` prints them.
+/// Kernel and architecture of a host, in the output of `uname`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct System {
     /// Name of the kernel, as in `Linux`.

@@ -114,7 +114,7 @@ impl Listener {
         None
     }
 
-    /// Runs `work` within the limit of concurrent requests of this identity.
+    /// Runs `work` within the limit of concurrent requests of the identity.
     async fn limited<T>(&self, work: impl Future<Output = T>) -> T {
         let limits = self.state.concurrency();
         limits.with_name(&self.principal.name, work).await

@@ -14,7 +14,7 @@ struct Slots {
     by: BTreeMap<String, usize>,
 }
 
-/// Slot that is free again when this is dropped.
+/// Slot that is freed on drop.
 #[derive(Debug)]
 pub(crate) struct ListenerSlot {
     slots: ListenerSlots,
@@ -27,13 +27,13 @@ pub(crate) enum NoSlot {
     /// Limit of all identities together.
     #[error("all event streams are in use: try again later")]
     Total,
-    /// Limit of this identity.
+    /// The identity has reached its limit.
     #[error("all event streams of this identity are in use: close one first")]
     Identity,
 }
 
 impl ListenerSlots {
-    /// Returns `all` slots, of which each name may hold `each`.
+    /// Returns `all` slots; each name may hold `each` of them.
     pub(crate) fn new(all: usize, each: usize) -> Self {
         Self(Arc::new(Mutex::new(Slots {
             left: all,

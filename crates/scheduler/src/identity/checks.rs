@@ -1,4 +1,4 @@
-//! Checks of tokens, in the order in which they are made.
+//! Checks of tokens, in the order of execution.
 //!
 //! No other file accepts a token: the parsers of `tokens`, `jwk` and `jwt` only read, and `jwks`
 //! only fetches.

@@ -23,7 +23,7 @@ use super::jwk::Jwk;
 /// unknown key.
 #[derive(Debug)]
 pub struct Keys {
-    /// HTTP client and URL to fetch them with; `None` if they are fixed.
+    /// HTTP client and URL to fetch the keys; `None` if the keys are fixed.
     from: Option<(Agent, String)>,
     kept: Mutex<KeyCache>,
 }
@@ -139,7 +139,7 @@ const FRESH: u64 = 600;
 const STALE: u64 = 86_400;
 /// Minimum time in seconds between two attempts to fetch keys.
 const PAUSE: u64 = 10;
-/// Minimum time in seconds between two attempts while there are no keys.
+/// Minimum time in seconds between two attempts while no keys are known.
 const PAUSE_WITHOUT: u64 = 3;
 const BYTES_MAX: u64 = 1 << 20;
 const KEYS_MAX: usize = 64;

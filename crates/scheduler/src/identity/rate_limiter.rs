@@ -14,7 +14,7 @@ pub(crate) struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// Returns a limit of this many requests a second for each name, with bursts of twice as many.
+    /// Returns a limit of `per_second` requests a second for each name, with bursts of twice that number.
     pub(crate) fn new(per_second: u32) -> Self {
         Self {
             per_second: per_second.max(1),
