@@ -59,9 +59,9 @@ pub struct Topology {
 pub struct Interface {
     /// Name, as used by devices and bookings.
     pub name: String,
-    /// Limits of the device at the interface.
+    /// Links that start or end at the interface.
     pub links: BTreeSet<LinkId>,
-    /// Limits of its device. No circuits are made there while they are unknown.
+    /// Limits of the device at the interface. No circuits are made there while the limits are unknown.
     pub limits: Option<Limits>,
 }
 

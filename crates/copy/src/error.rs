@@ -59,10 +59,10 @@ pub enum Fault {
     LinkedFailed {
         /// Path at the target.
         place: PathBuf,
-        /// The data of a file were changed in transit.
+        /// Exit status of the first failure.
         code: u8,
     },
-    /// The data of a file were changed on their way.
+    /// The data of a file were changed in transit.
     #[error("the received data differ from the sent data")]
     Differs,
     /// The device returns other bytes than were written.

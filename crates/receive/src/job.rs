@@ -25,7 +25,7 @@ pub(crate) enum Job {
     Kept(Arc<PendingFile>, Span, Digest),
     /// Ranges that were copied from the basis and equal the source, with the digest of all their bytes.
     Copied(Arc<PendingFile>, Vec<Span>, Digest),
-    /// Ranges that were copied from the basis and equal the source, with the digest of all their bytes.
+    /// A file cannot be written.
     Failed(u64, Error),
 }
 

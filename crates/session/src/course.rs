@@ -1,4 +1,4 @@
-//! Course of a transfer: the protocol of its next objects, where the user selected none.
+//! Course of a transfer: the protocol of its next objects, if the user selected none.
 //!
 //! ```text
 //! reports of the receiver, counters of TCP -> facts of a second -> choose() -> same in two seconds: change
@@ -30,7 +30,7 @@ pub struct Evidence {
 pub struct Course {
     facts: PathFacts,
     protocol: Protocol,
-    /// Begin of the present second, and the evidence by then, once there is any.
+    /// Begin of the present second, with the evidence at that time; none before the first evidence.
     begun: Option<(Instant, Evidence)>,
     /// Protocol that the last second called for.
     wanted: Protocol,

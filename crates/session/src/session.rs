@@ -30,9 +30,9 @@ const MESSAGE_STREAM: u16 = 0;
 pub const LANES: u16 = 3;
 /// Longest wait for an answer.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest wait until the peer has received our last message.
+/// Longest wait until the peer has received the last message.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Longest wait for further connections over a route that takes no time of its own.
+/// Longest wait for further connections over a route that needs no time of its own.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest round-trip time that a client may report.
 const RTT_MAX: Duration = Duration::from_secs(10);
@@ -68,9 +68,9 @@ pub struct Session {
     told: Mutex<Option<Error>>,
     /// Time of the last frame of the peer, in nanoseconds of the clock.
     heard_at: AtomicU64,
-    /// The peer's counter of its work.
+    /// The peer's counter of its work, as last received.
     told_work: AtomicU64,
-    /// True if the server's agreement to a request is neither awaited nor heard.
+    /// True if the server's agreement to a request was neither received nor waited for.
     unheard_welcome: AtomicBool,
 }
 
@@ -79,7 +79,7 @@ pub trait Call: fmt::Debug + Send + Sync {
     /// Opens a connection, with the timeouts of a handshake ([`tcp::with_handshake_timeouts`]).
     fn call(&self) -> Result<TcpStream, Error>;
 
-    /// Returns the number of further connections that pay at most, over a path of this round-trip time.
+    /// Returns the maximum useful number of further connections, over a path with the given round-trip time.
     fn connections_max(&self, _rtt: Duration) -> u8 {
         JOINS_MAX
     }
@@ -169,7 +169,7 @@ impl Session {
         })
     }
 
-    /// Returns the number of further connections that the client opens at most, and how long it waits for them.
+    /// Returns the maximum number of further connections that the client opens, and the longest wait for them.
     pub fn join_limits(&self) -> (u8, Duration) {
         let call = self.call.as_deref();
         call.map_or((JOINS_MAX, CONNECT_TIMEOUT), |call| {
@@ -360,8 +360,7 @@ impl Session {
         Ok(Some(message))
     }
 
-    /// Returns the cause of `error`: the halt of the session, or the error that the peer reported,
-    /// if there is one.
+    /// Returns the cause of `error`: the halt of the session, or an error that the peer reported, if any.
     pub fn blame(&self, error: Error) -> Error {
         if let Err(why) = self.halt.check() {
             return why;
@@ -382,14 +381,14 @@ impl Session {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reports `error` to the peer, and waits until it has received that. Closing earlier, while
-    /// messages of the peer are unread, would discard the report (RFC 2525, section 2.17).
+    /// Reports `error` to the peer, and waits until the peer has received the report. Closing earlier, while messages
+    /// of the peer are unread, would discard the report (RFC 2525, section 2.17).
     pub fn give_up(&self, error: &Error) {
         self.give_up_within(error, REPORT_TIMEOUT);
     }
 
-    /// Does the same with a bound: at most `patience` for the report to leave, and again for the
-    /// peer to close.
+    /// Reports `error` like [`Self::give_up`], but waits at most `patience` for the report to leave, and as long for
+    /// the peer.
     pub fn give_up_within(&self, error: &Error, patience: Duration) {
         self.tell(error).ok();
         self.control.flush(patience);

@@ -105,7 +105,7 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
         &self.host
     }
 
-    /// Gives the host other parameters. Its buffer is empty afterwards.
+    /// Changes the parameters of the host. Its buffer is empty afterwards.
     pub(crate) fn change_host(&mut self, config: HostConfig, seed: u64) {
         self.host = Host::new(config, seed);
     }
@@ -250,7 +250,7 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
         self.note(now, target.map(|target| (datagram.body, target)));
     }
 
-    /// Records the placement of a body: the span it carried, and the span where the right machine placed it.
+    /// Records the placement of a body: its span, and the span at which the right machine placed it.
     fn note(&mut self, now: Instant, placed: Option<(Span, Span)>) {
         let Some((carried, target)) = placed else {
             return;

@@ -120,7 +120,7 @@ pub struct Record {
     pub len: u32,
     /// CRC-32C of the bytes.
     pub crc: u32,
-    /// Digest of this whole direction of the session, if it ends here.
+    /// Digest of the whole direction of the session, if it ends in this run.
     pub end: Option<u64>,
 }
 
@@ -175,7 +175,7 @@ pub enum Control<'a> {
     },
     /// Request for a report. No datagram is about to follow.
     Question {
-        /// Number of turns so far.
+        /// Number of turns that were used.
         turns: u64,
     },
     /// Credit for pages.

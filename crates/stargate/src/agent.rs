@@ -19,7 +19,7 @@ pub struct RateChange {
     pub circuit: (Key, u8),
     /// Part of the path inside the domain.
     pub segment: Segment,
-    /// New rate; `None` carries nothing.
+    /// New rate; `None` ends the circuit.
     pub rate: Option<Rate>,
 }
 

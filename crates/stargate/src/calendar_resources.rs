@@ -25,7 +25,7 @@ pub struct CalendarResources {
     /// Paths that were searched already.
     paths: BTreeMap<Segment, Vec<Arc<Path>>>,
     pub(crate) bookings: BTreeMap<Key, Booked>,
-    /// Routes of an earlier run, by their reservations.
+    /// Routes of an earlier run, by reservation.
     pub(crate) routes: BTreeMap<Key, Vec<u8>>,
     /// Number of the next booking.
     next: u64,
@@ -48,9 +48,9 @@ pub(crate) struct BookedSegment {
     pub(crate) path: Arc<Path>,
     /// Number of the path among the paths between its border points.
     pub(crate) route: u8,
-    /// True if its guard times are booked.
+    /// True if the guard times of the booking are included.
     pub(crate) has_guard: bool,
-    /// Time from which it takes capacity: that of the booking, if the vector had begun.
+    /// Time from which the booking takes capacity: the time of booking, if the vector had begun.
     pub(crate) from: Instant,
 }
 
@@ -129,8 +129,8 @@ impl CalendarResources {
         interfaces.map(|(id, _)| id).chain([*own]).collect()
     }
 
-    /// Returns the capacity of a path: at each time the lowest one of its links and interfaces until the end of the
-    /// guard time of the path. Two legs that share a port have half of what both use.
+    /// Returns the capacity of a path: the minimum over its links and interfaces, until the end of the guard time. Two
+    /// legs that share a port have half of what both use.
     fn free_on(
         &self,
         path: &Path,
@@ -188,8 +188,8 @@ impl CalendarResources {
         Ok(booked)
     }
 
-    /// Books a vector on this route, or on the first one that has its capacity. With guard times, each decrease frees
-    /// capacity a guard time later. The time before `now` takes no capacity.
+    /// Books a vector on the given route, or on the first route that has its capacity. With guard times, each decrease
+    /// frees capacity a guard time later. The time before `now` takes no capacity.
     pub(crate) fn book(
         &mut self,
         now: Instant,
@@ -220,7 +220,7 @@ impl CalendarResources {
         Err(Refusal::NoCapacity)
     }
 
-    /// Books steps on a path, if it has their capacity.
+    /// Books steps on a path, if the path has their capacity.
     pub(crate) fn take(&mut self, now: Instant, path: &Arc<Path>, steps: Vec<Step>) -> Option<Id> {
         let id = Id(self.next);
         let ends = (steps.first()?.from, steps.last()?.till);

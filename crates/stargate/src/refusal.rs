@@ -13,11 +13,11 @@ pub enum Refusal {
     UnknownPort(PortId),
     /// The next domain of the path is not a neighbor.
     UnknownNeighbor(DomainId),
-    /// The path visits this domain twice.
+    /// The path visits the given domain twice.
     Loop(DomainId),
     /// The message names another domain or sender.
     Misrouted,
-    /// The clock of the sender differs by this many nanoseconds; positive if it is ahead.
+    /// The clock of the sender differs by the given nanoseconds; positive if it is ahead.
     ClockOffset(i64),
     /// The hold ended before it was committed.
     Expired,
@@ -29,7 +29,7 @@ pub enum Refusal {
     RateLimit,
     /// The neighbor has too many reservations or queries.
     Quota,
-    /// The neighbor may not cross this domain.
+    /// The neighbor may not use this domain for transit.
     NoTransit,
     /// The message is longer than its limits.
     TooLarge,

@@ -41,7 +41,7 @@ pub(crate) fn candidates(
     hops.filter(|hops| hops.len() <= HOPS_MAX).collect()
 }
 
-/// Returns the domains of the cheapest path that the source domain cannot ask itself, since they are no neighbors.
+/// Returns the domains of the cheapest path that the source domain cannot ask directly, since they are not neighbors.
 /// Returns none if it can ask all domains of another candidate path.
 pub fn strangers(config: &Config, topology: &Topology, request: &Request) -> BTreeSet<DomainId> {
     let paths = candidates(topology, config.me, request, config.paths_max);

@@ -1,5 +1,4 @@
-//! Ring of symbols of a message stream, and the store that computes repair symbols when they are
-//! sent.
+//! Ring of symbols of a message stream, and the store that computes repair symbols for sending.
 //!
 //! A [`Ring`] has the bytes of all blocks in flight, and [`Coded`] is the [`Store`] through which
 //! the driver reads and writes them. Machines handle spans only, and the bytes stay here. The

@@ -17,7 +17,7 @@ pub enum Frames {
     Lines,
     /// Length prefix: each frame begins with its length in four octets, big-endian.
     Prefixed,
-    /// Frames of this length; the last may be shorter. Frames without octets would never end.
+    /// Frames of the given length; the last may be shorter. Frames without octets would never end.
     Fixed(NonZeroU32),
 }
 
@@ -33,7 +33,7 @@ pub struct Cutter {
     looked: usize,
 }
 
-/// Error of a frame that is longer than the limit, with its length as far as it is known.
+/// Error of a frame that is longer than the limit, with its length as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong(pub usize);
 

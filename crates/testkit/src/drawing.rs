@@ -11,7 +11,7 @@ pub struct Drawing {
     pub width: u32,
     /// Height in pixels.
     pub height: u32,
-    /// Number of pixels whose color is not that of the upper left one.
+    /// Number of pixels whose color differs from the upper left pixel.
     pub drawn: usize,
 }
 
@@ -77,7 +77,7 @@ pub fn picture_fault(file: &Path, drawn: impl BufRead + Seek) -> Option<String> 
     (other > 0).then(|| format!("{}: {other} bytes of pixels differ", file.display()))
 }
 
-/// Asserts that this is a complete picture, with a plausible share of drawn pixels.
+/// Asserts that `png` is a complete picture, with a plausible share of drawn pixels.
 pub fn assert_drawn(png: &[u8]) {
     let Drawing {
         width,

@@ -219,7 +219,7 @@ const FLOORS: [(u8, &[&str]); 14] = [
     (13, &["xtask"]),
 ];
 
-/// Crate that programs of others use: its name is that of the project.
+/// Crate that other programs use; it has the name of the project.
 const FACE: &str = "lighthaul";
 
 /// Crates without clocks, sockets, files and own randomness.

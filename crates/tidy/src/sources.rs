@@ -47,7 +47,7 @@ impl Sources {
             .filter(move |file| file.path.ends_with(tail))
     }
 
-    /// Reports whether there is a file or a directory at `path`.
+    /// Reports whether a file or directory exists at `path`.
     pub(crate) fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         self.files.iter().any(|file| {

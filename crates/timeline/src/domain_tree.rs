@@ -41,7 +41,7 @@ struct Tree<'a> {
     lines: Vec<String>,
 }
 
-/// Returns the tree of the shortest ways from this domain. Each link is in it once.
+/// Returns the tree of the shortest paths from this domain. Each link is in it once.
 fn children(status: &StatusView) -> Children {
     let mut links: BTreeSet<(u32, u32, u32)> = BTreeSet::new();
     for link in &status.links {

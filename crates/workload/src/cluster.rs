@@ -51,7 +51,7 @@ pub struct Watch {
     pub had: Vec<Duration>,
     /// Longest time for which several elements had the channel.
     pub shared_max: Duration,
-    /// Time for which several elements have had the channel until now.
+    /// Present time for which several elements have had the channel.
     pub shared: Duration,
     /// Longest time for which no element had the token.
     pub empty_max: Duration,

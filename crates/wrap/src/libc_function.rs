@@ -11,7 +11,7 @@ pub(crate) struct LibcFunction {
 }
 
 impl LibcFunction {
-    /// Returns the function of this name, which is not looked up yet.
+    /// Returns the function of the given name, which is looked up later.
     pub(crate) const fn new(name: &'static CStr) -> Self {
         Self {
             name,

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Runs three domains with different devices, a copy over all of them, and the death of one.
+/// Runs three domains with different devices, a copy across all of them, and the failure of one domain.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let failed = |why: std::io::Error| format!("cannot run cargo: {why}");
     let mut test = Command::new("cargo")

@@ -22,7 +22,7 @@ pub struct CpuTimes {
     pub softirq: u64,
     /// Taken by other virtual machines of the hypervisor.
     pub steal: u64,
-    /// Idle otherwise.
+    /// Idle without such a wait.
     pub idle: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct CpuShares {
     pub softirq: f64,
     /// Taken by other virtual machines.
     pub steal: f64,
-    /// Idle otherwise.
+    /// Idle without such a wait.
     pub idle: f64,
 }
 

@@ -28,7 +28,7 @@ use crate::session::Session;
 
 /// Datagrams of one count.
 pub const DATAGRAMS: u16 = 100;
-/// Time between two of them.
+/// Time between two datagrams.
 const PACE: Duration = Duration::from_millis(10);
 /// Wait for the last one, besides the round-trip time.
 const LAST_WAIT: Duration = Duration::from_millis(100);

@@ -35,12 +35,12 @@ pub struct Setup {
     pub is_remembered: bool,
     /// Stream of the messages that must arrive.
     pub stream: u16,
-    /// Number of streams after it that share the load.
+    /// Number of streams, after the stream of the lane, that share the load.
     pub streams: u16,
     /// Longest wait of the receiver for late datagrams.
     pub settle: Duration,
-    /// Passes after the first that take less time than this are sent twice, so that a loss in them
-    /// costs no further round trip.
+    /// Passes after the first that are shorter than this time are sent twice, so that a loss costs no further round
+    /// trip.
     pub repeat: Duration,
     /// Round-trip time.
     pub rtt: Duration,
@@ -160,7 +160,7 @@ impl Setup {
 const SYN: Duration = Duration::from_millis(10);
 const WINDOW_MIN: u64 = 1 << 8;
 const WINDOW_MAX: u64 = 1 << 20;
-/// VBTP receiver: interval of its reports, packets of its blocks, and the most gaps it remembers.
+/// VBTP receiver: interval of its reports, packets of its blocks, and maximum number of remembered gaps.
 const ACK_EVERY: Duration = Duration::from_millis(10);
 const BLOCK_PACKETS: u32 = 128;
 const LOSSES_MAX: u32 = 1 << 14;

@@ -131,7 +131,7 @@ impl<R: Resources> Domain<R> {
         }
     }
 
-    /// Notes that all records up to this sequence number are durable.
+    /// Notes that all records up to the given sequence number are durable.
     pub fn handle_persisted(&mut self, sequence: u64) {
         self.outbox.confirm(sequence);
     }

@@ -123,7 +123,7 @@ impl<R: Resources> Domain<R> {
         open.count() >= most
     }
 
-    /// Intersects the answer of the next domain with the own capacity, and passes it back.
+    /// Intersects the answer of the next domain with this domain's capacity, and passes it back.
     pub(crate) fn relay_offer(
         &mut self,
         now: Instant,

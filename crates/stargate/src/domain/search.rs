@@ -1,4 +1,4 @@
-//! Search of a path by the source domain: candidate paths, their offers, and the best one.
+//! Search of a path by the source domain: candidate paths, their offers, and the best candidate.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -19,7 +19,7 @@ use crate::routes::is_disjoint;
 pub(crate) struct Search {
     pub(crate) request: Request,
     pub(crate) candidates: Vec<Candidate>,
-    /// True if nothing is reserved.
+    /// True if the search reserves nothing.
     pub(crate) is_preview: bool,
     /// Candidates of the present attempt.
     pub(crate) used: Vec<usize>,
@@ -54,7 +54,7 @@ pub(crate) enum Phase {
 pub(crate) struct Candidate {
     pub(crate) hops: Vec<Hop>,
     pub(crate) legs: Vec<Leg>,
-    /// False once a domain has refused it.
+    /// False once a domain has refused the candidate.
     pub(crate) is_open: bool,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Choice {
     pub(crate) segments: Vec<Segment>,
     pub(crate) legs: Vec<Vec<Hop>>,
     pub(crate) vector: Trc,
-    /// Longest guard time of its devices.
+    /// Longest guard time of the candidates' devices.
     pub(crate) guard: Duration,
 }
 

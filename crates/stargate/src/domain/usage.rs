@@ -1,4 +1,4 @@
-//! Numbers and rates of the reservations of each neighbor, so that a check of its quota looks at none of them.
+//! Numbers and rates of the reservations of each neighbor, so that quota checks need not read all reservations.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

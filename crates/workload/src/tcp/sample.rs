@@ -1,4 +1,4 @@
-//! Observation from which congestion controls learn.
+//! Measurement that congestion controls use.
 
 use core::time::Duration;
 

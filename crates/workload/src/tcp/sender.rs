@@ -43,7 +43,7 @@ pub struct Sender {
     flight: Flight,
     lost: VecDeque<u32>,
     next_packet: u32,
-    /// First transmission after the beginning of the recovery, while there is one.
+    /// First transmission after the beginning of the recovery; none outside a recovery.
     recovery: Option<u32>,
     rtt: RttEstimate,
     /// Time from which the pace allows the next packet.

@@ -1,4 +1,4 @@
-//! Bytes that a server receives over time, as figures 3a and 3b need them.
+//! Bytes that a server receives over time, for figures 3a and 3b.
 //!
 //! `GoodputCurve` runs iperf3 or `GridFTP` once, and reads the counter of the server in `/proc`
 //! every 20 ms. Times are in seconds since the first byte left the client, half a round trip before
