@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn cheapest_path_is_first_and_of_equally_cheap_ones_that_with_the_fewest_links() {
+    fn cheapest_path_is_first_and_fewer_links_break_ties() {
         let first = |nodes, links: &[(u8, u8, u32)]| -> Vec<LinkId> {
             let topology = topology(nodes, links).unwrap();
             let paths = shortest(&topology, NodeId(0), NodeId(1), 1);

@@ -273,7 +273,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn targets_decode_to_what_was_encoded(text in "([a-z]{1,9}|[0-9a-f:]{2,9}|[a-z]\\.[0-9]{1,3})", port in 1_u16.., ip: u128) {
+        fn targets_round_trip(text in "([a-z]{1,9}|[0-9a-f:]{2,9}|[a-z]\\.[0-9]{1,3})", port in 1_u16.., ip: u128) {
             let host = Host::new(&text).unwrap_or_else(|| IpAddr::V6(ip.into()).into());
             let target = Target { host, port };
             let mut out = Vec::new();

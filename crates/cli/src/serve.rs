@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_without_options_are_those_of_the_daemon() {
+    fn limits_without_options_equal_the_defaults_of_the_daemon() {
         assert_eq!(parsed(&[]), Limits::default());
     }
 }

@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_then_drops_then_the_path_are_named() {
+    fn processors_are_named_before_drops_and_drops_before_the_path() {
         let rate = |mbps: u64| Rate::from_bps(mbps * 1_000_000);
         let drops = summary(|motion| motion.buffer_drops = 2_500);
         assert_eq!(

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_beyond_the_limit_are_left_out_while_short_ones_fit() {
+    fn reasons_beyond_the_limit_are_omitted_while_short_reasons_fit() {
         let mut failures = Failures::default();
         let long = REASONS_MAX / 4;
         for _ in 0..6 {

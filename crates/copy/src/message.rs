@@ -427,7 +427,7 @@ mod tests {
     use crate::relay::{self, Relay};
 
     #[test]
-    fn messages_decode_to_what_was_encoded() {
+    fn messages_round_trip() {
         for message in [
             Message::Reports {
                 object: 3,

@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lists_wait_until_earlier_ones_were_taken() {
+    fn long_lists_wait_until_earlier_lists_were_taken() {
         let monitor = Monitor::default();
         let removed = || CopyEvent::Removed(vec![vec![b'p'; 4 << 10]; 256]);
         thread::scope(|scope| {

@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn aborted_connection_stops_no_other_and_other_errors_are_reported() {
+    fn aborted_connection_stops_no_other_connection_and_errors_are_reported() {
         let (mut queue, listener, clock) = queue(99);
         let _near = call(&listener);
         let mut accept = |results: Vec<io::ErrorKind>| {
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn full_queue_evicts_new_hosts_before_recent_ones() {
+    fn full_queue_evicts_new_hosts_before_recent_hosts() {
         let (mut queue, listener, _clock) = queue(4);
         let now = Instant::ZERO;
         let from = |site: u8, host: u8| SocketAddr::from(([10, 0, site, host], 1));

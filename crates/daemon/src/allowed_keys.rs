@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_keys_have_their_rights_and_others_none() {
+    fn listed_keys_have_their_rights_and_other_keys_have_none() {
         let text = format!(
             "# who\n{}\n{} bob root=/b ro\n\nca {} lab root=/l\n",
             key("1"),

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn new_attempt_ends_the_earlier_one_and_waits_for_its_end() {
+    fn new_attempt_ends_the_earlier_attempt_and_waits_for_its_end() {
         let attempts = Attempts::default();
         let halt = Arc::<Halt>::default();
         let first = attempts

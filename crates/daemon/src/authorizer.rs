@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn only_key_has_all_rights_of_the_user_and_others_have_none() {
+    fn single_key_has_all_rights_of_the_user_and_other_keys_have_none() {
         let only = Authorizer::of(&AccessPolicy::Only(key("1")));
         let all = (Rights::of_user(), ClientIdentity::listed(key("1")));
         assert_eq!(only.rights(key("1"), None), Ok(all));
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_list_admits_no_one_who_needs_it() {
+    fn unreadable_list_admits_no_client_that_depends_on_it() {
         let lists = Lists::new("unreadable", &format!("{} listed\n", key("1")), "");
         fs::remove_file(lists.folder.join("tokens")).unwrap();
         let missing = lists.name(key("2"), Some(&token("secret")));

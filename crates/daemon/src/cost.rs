@@ -364,7 +364,7 @@ mod tests {
 
     /// The table of the guide's page about the daemon, for a host with four lanes.
     #[test]
-    fn sessions_use_as_much_as_the_guide_says() {
+    fn sessions_use_the_resources_that_the_guide_states() {
         let table = [
             // memory, most memory, threads, files, most files
             (send(), [36, 292, 18, 156, 1180]),
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn copy_gets_a_quarter_of_what_is_spare_up_to_its_maximum() {
+    fn copy_gets_a_quarter_of_spare_resources_up_to_its_maximum() {
         let (least, most) = Cost::with_lanes(&send(), 4);
         let shared = |memory, files| {
             let spare = |resource: usize| [0, 0, memory, 0, files][resource];
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn budget_of_a_copy_is_its_lanes_share_and_all_that_it_got_beyond_the_minimum() {
+    fn budget_of_a_copy_is_the_share_of_its_lanes_plus_all_above_the_minimum() {
         let (least, most) = Cost::of(&send());
         let lanes = offer::lanes(None, false);
         let minimum = least.budget(least);

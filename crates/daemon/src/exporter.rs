@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn scrapers_that_do_not_read_delay_no_other() {
+    fn scrapers_that_do_not_read_delay_no_other_scraper() {
         let address = page();
         let _silent: Vec<_> = (0..HOST_MAX)
             .map(|_| call(address, b"GET /metrics HTTP/1.1\r\n\r\n"))

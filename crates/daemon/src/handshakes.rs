@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_handshake_is_closed_for_a_new_one() {
+    fn oldest_handshake_is_closed_for_a_new_handshake() {
         let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let (mut near, tcp) = pair();
         let (_other, more) = pair();

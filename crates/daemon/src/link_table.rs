@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_connection_does_not_take_a_link_back_from_a_later_one() {
+    fn slow_connection_does_not_take_a_link_back_from_a_later_connection() {
         let (table, settings) = (table(256, 256, 256), settings());
         let slow = hold(&table, name(1), 1).unwrap();
         assert!(slow.is_latest());
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn full_gateway_refuses_a_link_and_keeps_those_that_wait() {
+    fn full_gateway_refuses_a_link_and_keeps_waiting_links() {
         let table = table(3, 3, 3);
         let links = [(1, 1), (2, 1), (3, 1)];
         entered(&table, &links, &[(1, 1)]);

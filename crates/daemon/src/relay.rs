@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn client_that_reads_nothing_ends_the_report() {
+    fn client_that_does_not_read_ends_the_report() {
         let [daemon, _client] = pair();
         let failed = Failed {
             path: vec![b'x'; 4000],

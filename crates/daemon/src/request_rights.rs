@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn daemon_refuses_what_its_operator_has_disabled() {
+    fn daemon_refuses_features_that_its_operator_has_disabled() {
         let strict = Settings {
             plain: false,
             relay: false,

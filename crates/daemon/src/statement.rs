@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_signed_right_is_granted_and_no_other() {
+    fn only_signed_rights_are_granted() {
         let (authority, key) = (Identity::generate(), print(&Identity::generate()));
         for right in ["owners", "special", "gateway", "ro"] {
             let rights = Rights::parse(&format!("alice {right}")).unwrap();

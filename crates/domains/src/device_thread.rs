@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_that_nothing_takes_are_bounded() {
+    fn orders_that_wait_for_the_thread_are_bounded() {
         let orders = DeviceOrders::default();
         for _ in 0..ORDERS_MAX {
             orders.unprogram(circuit());

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_equal_those_of_other_tools() {
+    fn digests_match_other_tools() {
         let mut digester = Digester::new(DigestKind::Crc128, 9);
         digester.update(0, b"123456789");
         // check values of the CRC catalog

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn each_path_above_listed_ones_is_added_once() {
+    fn each_parent_of_listed_paths_is_added_once() {
         let base = std::env::temp_dir().join(format!("listed-{}", std::process::id()));
         fs::create_dir_all(base.join("dir")).unwrap();
         for name in ["plain", "dir/a", "dir/b"] {

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_parse_keeps_what_was_parsed_before() {
+    fn failed_parse_keeps_the_earlier_result() {
         let path = std::env::temp_dir().join(format!("lighthaul-failed-{}", std::process::id()));
         fs::write(&path, "one").unwrap();
         let file = WatchedFile::new(path.clone());

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_refusals_of_an_interval_are_listed_and_the_others_counted() {
+    fn first_refusals_of_an_interval_are_listed_and_further_refusals_counted() {
         let mut limit = LineLimit::default();
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         let listed = (0..100).filter(|_| limit.admits(at(1))).count();

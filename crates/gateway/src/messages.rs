@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_decode_to_what_was_encoded() {
+    fn messages_round_trip() {
         let opening = Opening {
             hops: 8,
             target: "example.org:443".parse().unwrap(),

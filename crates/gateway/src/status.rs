@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn link_asks_for_more_sessions_and_returns_ended_ones() {
+    fn link_requests_more_sessions_and_returns_ended_sessions() {
         let (quota, status) = (Arc::<Five>::default(), Status::default());
         assert!(
             status.may_have(9, 9) && !status.may_have(9, 8),

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_are_those_of_the_guide() {
+    fn statuses_match_the_guide() {
         let guide = include_str!("../../../docs/src/first-copy.md");
         let listed = guide.lines().filter_map(|line| {
             let (status, meaning) = line

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_are_compared_with_what_was_sent_a_round_trip_before() {
+    fn arrivals_are_compared_with_packets_sent_a_round_trip_before() {
         for of_ten in [3, 10] {
             let meter = meter(700, 350, of_ten);
             let [before, last] = meter.latest_two(WINDOW, at(400)).unwrap();

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_falls_to_what_a_path_carries_and_stays_near() {
+    fn rate_falls_to_the_capacity_of_the_path_and_stays_near() {
         for carries in [20, 50, 100, 150, 200, 300, 500, 900] {
             let path = Path {
                 carries: Rate::from_mbps(carries),

@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn search_without_success_is_repeated_ever_more_rarely() {
+    fn search_without_success_is_repeated_less_and_less_often() {
         let mut transfer = Transfer::new(Rules::Arrivals, 100, false);
         transfer.run(300_000, 100, 100);
         assert_eq!(transfer.mbps(), 100);

@@ -920,7 +920,7 @@ mod tests {
     }
 
     #[test]
-    fn late_gap_keeps_the_rest_of_a_failed_file() {
+    fn late_gap_keeps_other_ranges_of_a_failed_file() {
         let failed = pending(0, &[(0, 10), (20, 30)]);
         failed.expect_delta(&[(10, 20)], 100);
         failed.fill().failed = true;

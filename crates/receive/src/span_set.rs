@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn range_within_a_joined_one_removes_nothing_from_it() {
+    fn range_within_a_joined_range_does_not_shrink_it() {
         for part in [(2, 5), (4, 5), (5, 13)] {
             let mut set = SpanSet::from([(2, 9), (12, 13)].as_slice());
             set.join();

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read_as_they_were_written_and_others_dropped() {
+    fn valid_lines_round_trip_and_other_lines_are_dropped() {
         let far = PathEnds {
             key: Fingerprint::from_octets([9; 32]),
             address: Ipv6Addr::LOCALHOST.into(),

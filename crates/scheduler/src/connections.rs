@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn new_connection_displaces_a_stuck_unauthenticated_one_first() {
+    fn new_connection_displaces_a_stuck_unauthenticated_connection_first() {
         let connections = connections(3, 3);
         let known = connections.admit(address("10.0.0.1")).unwrap();
         known.identify("ada");
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn flood_of_unknown_addresses_ends_no_handshake_of_a_known_one() {
+    fn flood_of_unknown_addresses_ends_no_handshake_of_a_known_address() {
         let connections = connections(4, 4);
         let known = || connections.admit(address("10.0.0.1")).unwrap();
         known().identify("ada");
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn record_of_addresses_is_bounded_and_forgets_those_whose_time_is_over() {
+    fn record_of_addresses_is_bounded_and_forgets_expired_addresses() {
         let nth = |nth: usize| site(IpAddr::from((nth as u32).to_be_bytes()));
         let mut recent = RecentAddresses::default();
         for at in 0..RECENT_MAX {
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn address_that_reads_nothing_cannot_displace_others() {
+    fn address_that_does_not_read_cannot_displace_other_addresses() {
         let connections = connections(2, 2);
         let reader = connections.admit(address("10.0.0.1")).unwrap();
         let stuck = connections.admit(address("10.0.0.2")).unwrap();

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn deltas_under_way_are_bounded() {
+    fn deltas_in_progress_are_bounded() {
         let count = |blocks, blocks_max| {
             let mut deltas = Deltas::default();
             (0..100).for_each(|number| deltas.push(file(number)));

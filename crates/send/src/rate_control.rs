@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_of_the_host_end_a_rate_above_the_measured_one() {
+    fn drops_of_the_host_end_a_rate_above_the_measured_rate() {
         let settings = Settings::default();
         let control = started(Protocol::SabulSwift, &settings);
         assert_eq!(control.share().whole(), Rate::from_mbps(2000));

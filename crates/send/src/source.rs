@@ -376,7 +376,7 @@ mod tests {
 
     /// A file that changes fails alone, and its missing bytes are zero.
     #[test]
-    fn file_that_changes_fails_alone() {
+    fn file_that_changes_does_not_affect_others() {
         let append = |path: &Path| {
             let open = File::options().append(true).open(path).unwrap();
             open.write_at(b"more", 0).unwrap();

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn moment_of_loss_changes_nothing() {
+    fn moment_of_loss_does_not_change_the_protocol() {
         let mut transfer = Transfer::new(Protocol::Tcp, FACTS);
         for _ in 0..20 {
             transfer.run(950, 100, 10_000);

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn swinging_rate_keeps_the_measured_one() {
+    fn varying_rate_keeps_the_measured_rate() {
         let path = KnownPath::now(Rate::from_mbps(1000), 0);
         for (found, kept) in [(749, 874), (750, 1000), (1333, 1000), (1334, 1334)] {
             let after = path.rate_after(Rate::from_mbps(found));

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_decode_to_what_was_encoded() {
+    fn messages_round_trip() {
         for message in [
             Message::Welcome,
             Message::Train { bytes: 5, nanos: 7 },

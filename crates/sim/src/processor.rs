@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_and_priorities_are_those_of_linux() {
+    fn slices_and_priorities_match_linux() {
         let slices = [0, 10, 19, 20, 39].map(|fixed| slice(fixed).as_millis());
         assert_eq!(slices, [800, 600, 420, 100, 5]);
         assert_eq!(priority(20, Duration::ZERO), 25);

@@ -671,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_beyond_those_remembered_are_found_later() {
+    fn losses_beyond_the_remembered_losses_are_found_later() {
         let mut receiver = receiver();
         let turns = 2 * LOSSES_MAX as u64 + 10;
         (0..turns)
@@ -716,7 +716,7 @@ mod tests {
     }
 
     #[test]
-    fn question_waits_for_datagrams_on_their_way_and_not_for_ever() {
+    fn question_waits_for_datagrams_in_flight_for_a_limited_time() {
         let mut receiver = receiver();
         receiver.handle_question(at(0), 1000);
         for turn in 0..199 {

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_those_of_a_look_at_all_circuits() {
+    fn changes_match_a_check_of_all_circuits() {
         let mut rng = lighthaul_base::Rng::new(5);
         let (mut agent, mut rates) = (Agent::default(), BTreeMap::new());
         let mut vectors: BTreeMap<(Key, u8), Trc> = BTreeMap::new();

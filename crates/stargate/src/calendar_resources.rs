@@ -632,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn guard_times_are_added_where_they_have_room() {
+    fn guard_times_are_added_where_they_fit() {
         let again = |resources: &mut CalendarResources, id, vector: &str| {
             let held = resources.hold_again(at(5), key(id), &[SEGMENT], &vector_of(vector));
             assert_eq!(held, Ok(()), "{vector}");
@@ -704,7 +704,7 @@ mod tests {
 
     /// Lets a device with channels of 30 Mb/s, and 90 Mb/s for all, make the circuits of the link.
     #[test]
-    fn device_limits_what_is_offered_and_booked() {
+    fn device_limits_offers_and_bookings() {
         let mut inside = resources().calendar().topology().clone();
         let (link, _) = inside.links().next().unwrap();
         inside.attach("eth0", &[link]).unwrap();
@@ -763,7 +763,7 @@ mod tests {
     }
 
     #[test]
-    fn release_after_the_clock_was_set_back_frees_only_what_was_taken() {
+    fn release_after_the_clock_was_set_back_frees_only_taken_capacity() {
         let mut resources = resources();
         // a restart in the middle of a vector takes only the rest of it
         hold(&mut resources, 50, 1, "10s-100s 60Mb/s").unwrap();

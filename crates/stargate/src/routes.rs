@@ -308,7 +308,7 @@ mod tests {
         }
 
         #[test]
-        fn disjoint_candidate_is_found_where_the_first_path_leaves_one(links in links()) {
+        fn disjoint_candidate_is_found_if_the_first_path_permits_one(links in links()) {
             let topology = Topology::new(&links);
             let request = request(Excludes::default());
             let found = candidates(&topology, DomainId(0), &request, 1);

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn dependencies_of_build_scripts_and_targets_and_renamed_ones_are_checked() {
+    fn dependencies_of_build_scripts_targets_and_aliases_are_checked() {
         for table in [
             "[build-dependencies]\nlighthaul-io.workspace = true\n",
             "[target.'cfg(unix)'.dependencies]\nlighthaul-io.workspace = true\n",

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn legend_is_short_and_counts_the_rest() {
+    fn legend_is_short_and_counts_further_reservations() {
         let begin = |id: u64| id * 1_000_000;
         let booked = (100..400).map(|id| allocation(id, "alice", (begin(id), begin(id + 1)), 500));
         let svg = svg(&[calendar(vec![], booked.collect())], Zone::UTC);

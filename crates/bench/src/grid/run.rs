@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn accepted_table_is_what_the_simulation_computes() {
+    fn accepted_table_equals_the_simulation() {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/grid"));
         let plan = GridPlan::read(&folder.join("grid.toml")).unwrap();
         let table = Table::read(&folder.join("simulated.csv")).unwrap();

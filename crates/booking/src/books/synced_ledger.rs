@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn change_that_fails_halfway_leaves_nothing_behind() {
+    fn change_that_fails_halfway_is_rolled_back() {
         let (mut synced, ada, new) = setting();
         let failed: Result<()> = synced.change(|ledger, now| {
             ledger.reserve(now, &ada, &new, Some("key"))?;

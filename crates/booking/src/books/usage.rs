@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_circuits_are_those_of_live_reservations() {
+    fn rates_and_circuits_count_live_reservations_only() {
         let config = config(9, 99);
         let (one, two) = (
             record(5, "ada", Some("eth1"), &[(0, 5)]),

@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_response_say_that_more_follows() {
+    fn parts_of_a_response_announce_further_parts() {
         let text = "M 1 RTRV\n\"a\"\n>\n  S 26-01-01 00:00:00\nM 1 COMPLD\n\"b\";";
         let messages = decode(text).unwrap();
         let mut first = response("1", Completion::Retrieved, &["a"]);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_those_of_all_items_below() {
+    fn sums_include_all_items_below_the_directory() {
         let sums = |max_depth| {
             let mut sums = Sums {
                 max_depth,

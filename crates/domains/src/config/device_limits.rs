@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn interface_without_circuits_limits_nothing() {
+    fn interface_without_circuits_limits_no_link() {
         let config = add_to(&[(1, 3, "eth1")], &[("eth2", able(300, 2))]).unwrap();
         assert!(config.network.topology.interfaces().is_empty());
     }

@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn start_removes_circuits_that_carry_nothing_now() {
+    fn start_removes_circuits_without_present_traffic() {
         let (mut devices, device) = devices();
         let installed = |segment, mbps: u64| InstalledCircuit {
             id: id_of(segment),
@@ -679,7 +679,7 @@ mod tests {
     }
 
     #[test]
-    fn guard_time_of_one_interface_delays_no_other_one() {
+    fn guard_time_of_one_interface_delays_no_other_interface() {
         let (mut devices, slow) = with_guard(Duration::from_secs(9));
         let fast = sim_device(Duration::from_millis(5));
         devices

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn device_that_waits_delays_no_other_one() {
+    fn waiting_device_delays_no_other_device() {
         let (mut devices, ends) = two_devices(1000);
         let begun = |nth: usize| ends[nth].0.recv_timeout(allowance(30)).unwrap();
         let mbps = |mbps| Some(Rate::from_mbps(mbps));

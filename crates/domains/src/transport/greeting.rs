@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn greeting_of_another_version_is_told_from_a_wrong_one() {
+    fn greeting_of_another_version_differs_from_a_wrong_greeting() {
         let (one, two) = (DomainId(1), DomainId(2));
         assert_eq!(check(&greeting(two, one), two, one), Ok(()));
         let (domain, me) = (2, 1);

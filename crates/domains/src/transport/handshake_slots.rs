@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_handshake_is_closed_for_a_new_one_and_slow_ones_end() {
+    fn oldest_handshake_is_closed_for_a_new_handshake_and_slow_handshakes_end() {
         let slots = Arc::new(HandshakeSlots::default());
         let ((mut near, tcp), (mut other, more)) = (pair(), pair());
         let address = IpAddr::from([10, 0, 0, 1]);

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_panics_leaves_no_request_behind() {
+    fn panicking_work_leaves_no_cancellation_behind() {
         let cancelled = Cancellation::default();
         cancelled.cancel();
         catch_unwind(|| cancelled.cover(|| panic!("broken on purpose"))).unwrap_err();

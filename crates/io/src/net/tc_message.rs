@@ -187,7 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn messages_decode_to_what_was_encoded() {
+    fn messages_round_trip() {
         let subject = Subject {
             index: 1,
             handle: 2,

@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_address_costs_the_head_start_and_refusing_address_nothing() {
+    fn silent_address_costs_the_head_start_and_refusing_address_no_time() {
         let (mute, _waiting) = mute();
         let alive = TcpListener::bind("127.0.0.1:0").unwrap();
         let refusing = TcpListener::bind("127.0.0.1:0").unwrap();

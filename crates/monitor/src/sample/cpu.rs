@@ -22,7 +22,7 @@ pub struct CpuTimes {
     pub softirq: u64,
     /// Taken by other virtual machines of the hypervisor.
     pub steal: u64,
-    /// Idle without such a wait.
+    /// Idle, without a task that waited for a disk.
     pub idle: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct CpuShares {
     pub softirq: f64,
     /// Taken by other virtual machines.
     pub steal: f64,
-    /// Idle without such a wait.
+    /// Idle, without a task that waited for a disk.
     pub idle: f64,
 }
 

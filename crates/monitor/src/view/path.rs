@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn line_has_what_the_probe_measured() {
+    fn line_has_the_measurements_of_the_probe() {
         let line = line(&good("far"));
         assert_eq!(
             line,

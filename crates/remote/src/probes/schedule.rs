@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn path_has_a_full_probe_first_and_then_a_brief_one_per_interval() {
+    fn path_has_a_full_probe_first_and_then_a_brief_probe_per_interval() {
         let mut schedule = watching(&["far"]);
         let mut seen = Vec::new();
         for second in 0..=700 {

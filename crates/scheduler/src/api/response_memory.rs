@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn identity_that_reads_nothing_takes_at_most_half_of_the_memory() {
+    fn identity_that_does_not_read_takes_at_most_half_of_the_memory() {
         let connections = Connections::new(CallerLimits::default());
         let memory = ResponseMemory::new(64 << 20);
         let greedy: Vec<_> = (0..40).map(|nth| peer(&connections, "ada", nth)).collect();

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_buckets_is_bounded_and_full_ones_are_deleted() {
+    fn number_of_buckets_is_bounded_and_full_buckets_are_deleted() {
         let limits = RateLimiter::new(10);
         let now = Instant::ZERO;
         let taken = (0..NAMES_MAX + 5).filter(|nth| limits.take(&nth.to_string(), now).is_ok());

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_those_of_a_sum_over_all_held_reservations() {
+    fn rates_match_the_sum_over_all_held_reservations() {
         let seed = 11;
         let mut rng = lighthaul_base::Rng::new(seed);
         let at = |tick: u64| Instant::from_nanos(tick);

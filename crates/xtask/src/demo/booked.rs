@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_has_a_line_per_way_with_the_mean() {
+    fn table_has_a_line_per_method_with_the_mean() {
         let copy = |seconds, early| Copy { seconds, early };
         let done = |name, copies| WayResult { name, copies };
         let text = table(&[
