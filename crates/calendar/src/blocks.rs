@@ -97,7 +97,7 @@ impl Blocks {
             let fits = block.least <= whole && block.most <= whole;
             assert!(
                 fits,
-                "the capacity that is taken exceeds the free one, or more is given back than was taken"
+                "the taken capacity exceeds the free capacity, or more capacity is freed than was taken"
             );
         }
         self.join(till);

@@ -175,7 +175,7 @@ impl fmt::Display for WithTimes<'_> {
             ),
             Refusal::AmountOutOfRange(id) => write!(
                 f,
-                "booking {} cannot have that amount: extend to more than it has, or shrink to between what it has carried and what it has",
+                "booking {} cannot have that amount: extend it beyond its present amount, or shrink it to between the carried and the present amount",
                 id.0
             ),
         }

@@ -41,7 +41,7 @@ fn library() -> Result<PathBuf, StartError> {
     let library = found.ok_or_else(|| {
         let [beside, installed] = places.map(|place| place.display().to_string());
         StartError::ours(format!(
-            "cannot find the library that captures connections, neither {beside} nor {installed}: run `make install`, or copy it there"
+            "cannot find the library that captures connections, neither {beside} nor {installed}: run `make install`, or copy the library to {installed}"
         ))
     })?;
     // the dynamic linker reads both as separators

@@ -115,7 +115,7 @@ fn linked(file: &File, library: &Path) -> io::Result<Option<String>> {
         return Ok(None);
     };
     Ok(Some(format!(
-        "{why}: give it the gateway as its proxy, or have the gateway capture this user"
+        "{why}: set the gateway as its proxy, or have the gateway capture this user"
     )))
 }
 

@@ -262,8 +262,8 @@ fn memory(sample: &Sample) -> Family {
 }
 
 fn udp(sample: &Sample) -> Family {
-    let help = "UDP datagrams that the host lost: arrived and taken by no socket (in), those of them for which the \
-                receive buffer was full (receive_buffer), and those for which the send buffer was full (send_buffer)";
+    let help = "UDP datagrams that the host lost: arrived without reaching a socket (in), among them datagrams for a full \
+                receive buffer (receive_buffer), and unsent datagrams because of a full send buffer (send_buffer)";
     let mut family = counter("host_udp_lost", "", help);
     for (version, counters) in [("4", sample.udp), ("6", sample.udp6)] {
         let Some(counters) = counters else { continue };

@@ -182,12 +182,12 @@ impl RateControl {
             Why::NoDrops => "the receiving host no longer drops datagrams".to_owned(),
             Why::Lost(ppm) => {
                 let percent = f64::from(ppm) / 1e4;
-                format!("{percent:.1} % of what was sent were lost")
+                format!("{percent:.1} % of the sent packets were lost")
             }
             Why::Search => "the path may carry more by now".to_owned(),
-            Why::Rises => "all of it arrives".to_owned(),
-            Why::Found => "this is what arrives".to_owned(),
-            Why::Used => "the protocol uses all of it".to_owned(),
+            Why::Rises => "all packets arrive".to_owned(),
+            Why::Found => "packets arrive at this rate".to_owned(),
+            Why::Used => "the protocol uses the whole rate".to_owned(),
         };
         self.apply(rates, settings, &because)
     }
@@ -304,7 +304,7 @@ mod tests {
         let begin = control.begin_pass(10_000).unwrap();
         let text = control.end_pass(begin, 3000, at(1000), &settings).unwrap();
         assert!(
-            text.ends_with("because 30.0 % of what was sent were lost"),
+            text.ends_with("because 30.0 % of the sent packets were lost"),
             "{text}"
         );
         // the pass began before the change

@@ -119,7 +119,7 @@ impl SqliteFault {
     const fn remedy(self) -> &'static str {
         match self {
             Self::DiskFull => "free space on its disk, and try again",
-            Self::Locked => "another scheduler has it open: stop that one, or use PostgreSQL",
+            Self::Locked => "another scheduler has it open: stop that scheduler, or use PostgreSQL",
             Self::Path => "check that its directory exists and is yours",
             Self::ReadOnly => "make it writable",
             Self::Corrupt => "restore it from a backup",

@@ -31,7 +31,7 @@ pub enum Error {
     )]
     NotPermitted(Task),
     /// Another gateway on this host holds the exclusive task.
-    #[error("another gateway {0} on this host already: stop that one first")]
+    #[error("another gateway {0} on this host already: stop that gateway first")]
     Occupied(Exclusive),
     /// A program failed.
     #[error("cannot {task}: {tool} failed: {why}")]

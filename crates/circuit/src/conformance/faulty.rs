@@ -11,7 +11,7 @@ use crate::error::{Cause, Result as DriverResult};
 /// Checks and their names.
 pub(super) const ALL: &[(&str, &Check)] = &[
     ("a refusal leaves the old state", &refusal),
-    ("one refusal leaves other changes", &partial),
+    ("a refused change does not affect other changes", &partial),
     ("an unreachable device", &|kit| {
         unclear(kit, Fault::Unreachable)
     }),
@@ -19,7 +19,9 @@ pub(super) const ALL: &[(&str, &Check)] = &[
         unclear(kit, Fault::Silence)
     }),
     ("a lost answer", &|kit| unclear(kit, Fault::AnswerLost)),
-    ("a driver that dies", &|kit| unclear(kit, Fault::Death)),
+    ("a driver that ends early", &|kit| {
+        unclear(kit, Fault::Death)
+    }),
     ("several failures in a row", &row),
 ];
 

@@ -431,5 +431,8 @@ impl<'a> Connection<'a> {
 }
 
 fn no_handle() -> Failure {
-    Failure::new(FailureKind::Invalid, "the file is not open for this")
+    Failure::new(
+        FailureKind::Invalid,
+        "the file is not open for this operation",
+    )
 }
