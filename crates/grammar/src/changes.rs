@@ -30,7 +30,7 @@ pub struct ChangeArgs {
         hide_short_help = true
     )]
     pub min_size: Option<Size>,
-    /// Copy what symbolic links point to
+    /// Copy the targets of symbolic links
     ///
     /// A daemon follows links only within its root.
     #[arg(short = 'L', long, help_heading = "Selection", hide_short_help = true)]

@@ -154,7 +154,7 @@ pub struct FileArgs {
     pub partial_dir: Option<PathBuf>,
 }
 
-/// Choice of the files of which only the changes are sent.
+/// Choice of the files that are sent as deltas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DeltaChoice {
     /// Files for which a delta is likely faster
@@ -183,7 +183,7 @@ pub enum Verify {
 pub enum DryRun {
     /// Changes
     Brief,
-    /// Changes and files that stay as they are
+    /// Changes and unchanged files
     All,
     /// All, with reasons
     Explain,

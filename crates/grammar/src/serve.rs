@@ -72,7 +72,7 @@ pub struct Serve {
     pub key: KeyArgs,
     #[command(flatten)]
     pub limits: ServeLimits,
-    /// Serve one session for the key on standard input, as ssh starts it
+    /// Serve one session for the key on standard input (started by ssh)
     #[arg(long, help_heading = "Advanced", hide_short_help = true)]
     pub once: bool,
     /// Serve Prometheus metrics, as on 127.0.0.1:9481

@@ -1,4 +1,4 @@
-//! Delta transfer: changed files of which only the changes are sent.
+//! Delta transfer: of changed files, only the changes are sent.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
