@@ -2,7 +2,7 @@
 //!
 //! A driver may wait minutes for a device. A process that was asked to stop waits [`GRACE`] for the next answer of a
 //! device, and at most [`GRACE_MAX`] for all of its answers. Each driver has a [`StopLimit`] of its own, so that an answer of
-//! one device prolongs no wait for another one.
+//! one device prolongs no wait for another device.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -16,7 +16,7 @@ use crate::settings::Settings;
 
 /// Refuses requests that the client has no right to.
 ///
-/// A client that another one invited must make the request that it was `invited` for.
+/// A client that another client invited must make the request that it was `invited` for.
 pub(crate) fn check(
     session_request: &SessionRequest,
     rights: &Rights,

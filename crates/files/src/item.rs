@@ -22,7 +22,7 @@ pub enum Update {
     Data,
     /// The entry is created or changed without data.
     Local,
-    /// The entry is a hard link to another one.
+    /// The entry is a hard link to another entry.
     HardLink,
     /// Only attributes change.
     Attributes,

@@ -10,7 +10,7 @@ use lighthaul_capture::refusal::Refusal;
 use lighthaul_capture::target::{Host, Target};
 use serde::{Deserialize, Serialize};
 
-/// Greeting of the gateway that connects, and answer of the other one.
+/// Greeting of the gateway that connects, and answer of the other gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Greeting {
     /// Name of the link, chosen by the gateway that started the link. The answer repeats it.

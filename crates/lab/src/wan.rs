@@ -1,5 +1,5 @@
 //! Emulated links in real time. One thread reads the packets that hosts send, asks the links'
-//! machines about each, and delivers those that survive when they are due.
+//! machines about each, and delivers surviving packets when they are due.
 //!
 //! Segments are decided one by one, even if they arrive as a super-segment. On the last link of its
 //! path, a run of surviving neighbors is delivered as one super-segment when its last segment is

@@ -152,7 +152,7 @@ impl WrittenFile {
     }
 
     /// Returns true if the file stays open when `process` closes one of its descriptors. A child closes the files that
-    /// it inherits, and a shell those that it has moved to another number before the first write.
+    /// it inherits, and a shell closes files that it has moved to another number before the first write.
     pub(crate) fn stays_open(&self, process: Option<u32>) -> bool {
         let mut state = self.state();
         if state.process.is_some() && state.process != process {

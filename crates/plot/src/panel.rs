@@ -1,6 +1,6 @@
 //! Panel of a sheet: curves over one pair of axes, each with its label to the right of the data.
 //!
-//! Where a curve runs below another one, it is drawn wider, so that both can be seen.
+//! Where a curve runs below another curve, it is drawn wider, so that both can be seen.
 
 use crate::axis::{GRID, MARK, Scale, number};
 use crate::canvas::{Anchor, Canvas, INK};
@@ -423,7 +423,7 @@ pub(crate) const SAMPLE: f32 = 34.0;
 const LABEL_ROOM: f32 = 84.0;
 /// Longest line of a label.
 const LABEL_MAX: f32 = 230.0;
-/// Distance below which a curve hides another one.
+/// Distance below which a curve hides another curve.
 const NEAR: f32 = 2.5;
 /// Additional width of a hidden curve for each curve above it, and the maximum of that width.
 const EXTRA: f32 = 3.0;

@@ -171,7 +171,7 @@ mod tests {
             (0, None, None),
             (1, ranges(), None),
             (2, None, Some(9)),
-            // no content was sent of this one, and the one before it is not wanted
+            // no content was sent of this file, and the file before it is not wanted
             (4, None, None),
             (5, None, None),
         ];

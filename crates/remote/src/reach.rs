@@ -218,7 +218,7 @@ pub enum Agreement {
     /// Answer of the far side.
     Awaited,
     /// At once, since a refusal arrives with the next messages. A program that ssh has started
-    /// still answers first, so that another one can be started if ssh dies.
+    /// still answers first, so that another daemon can be started if ssh dies.
     Expected,
 }
 

@@ -220,7 +220,7 @@ impl<P: CircuitDevices> CircuitUpdater<P> {
         }
     }
 
-    /// Installs a circuit. Returns true if another one is in the way.
+    /// Installs a circuit. Returns true if another circuit is in the way.
     fn take(&self, circuit: Circuit, lease_till: Instant) -> Result<bool> {
         if circuit.trc.check_ahead(self.devices.now()).is_err() {
             // the last step has just ended, and the books will release the reservation

@@ -141,7 +141,7 @@ impl Connections {
         }))
     }
 
-    /// Admits a connection, which may end another one if a limit is reached. Returns `None` if all
+    /// Admits a connection, which may end another connection if a limit is reached. Returns `None` if all
     /// places are taken and a connection of this address was recently stuck, unless a client was
     /// authenticated there.
     pub(crate) fn admit(&self, address: IpAddr) -> Option<Connection> {

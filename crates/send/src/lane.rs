@@ -1,7 +1,7 @@
 //! Sending side of a lane: one object after another, each with its own machine.
 //!
 //! [`SendLane`] takes objects from the queue. If no datagram arrives at the receiver for some time, the stream carries
-//! the rest. The next lane starts when this one has sent its first object.
+//! the rest. The next lane starts when this lane has sent its first object.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

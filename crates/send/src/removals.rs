@@ -98,7 +98,7 @@ impl Removals {
         Ok(())
     }
 
-    /// Removes the source files of entries that are in place. Returns those that stay although they are in place.
+    /// Removes the source files of entries that are in place. Returns files that stay although they are in place.
     pub(super) fn confirm(&self, placed: Vec<(u64, bool)>, access: &FileAccess) -> Vec<Failure> {
         let mut ready = Vec::new();
         let mut state = self.lock();

@@ -263,9 +263,9 @@ pub fn lanes(asked: Option<Protocol>, booked: bool) -> usize {
 pub fn object_len(offer: &Offer, rate: Rate, rtt: Duration) -> u64 {
     let offered = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
     let len = match offered.min(rate) {
-        // another protocol may move the next one, and this one must end before
+        // another protocol may move the next object, and this object must end before
         _ if offer.udp && !offer.protocol.is_datagrams() => OBJECT_LEN_MIN * 4,
-        // the next object must last until the tail of this one has arrived
+        // the next object must last until the tail of this object has arrived
         _ if offer.protocol == Protocol::Vbtp => OBJECT_LEN_MAX,
         Rate::UNLIMITED => OBJECT_LEN_MIN * 16,
         rate => rate.bytes_in((rtt * 5).max(OBJECT_TIME)),

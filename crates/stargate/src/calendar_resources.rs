@@ -477,7 +477,7 @@ mod tests {
         let mut limited = with_guard();
         hold(&mut limited, 0, 1, "2s-100s 50Mb/s").unwrap();
         limited.release(at(50), key(1));
-        // a half was free all the time, and the other one since now
+        // a half was free all the time, and the other half since now
         hold(&mut limited, 50, 2, "51s-60s 50Mb/s").unwrap();
         let both = hold(&mut limited, 50, 3, "51s-60s 50Mb/s");
         assert_eq!(both, Err(Refusal::NoCapacity));

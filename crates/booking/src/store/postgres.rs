@@ -37,7 +37,7 @@ struct Connection {
 }
 
 impl Postgres {
-    /// Connects to a server as in `postgres://user@host/books`. Other instances reach this one at
+    /// Connects to a server as in `postgres://user@host/books`. Other instances reach this instance at
     /// `url`.
     pub fn open(server: &str, url: &str) -> Result<Self> {
         let mut server = Server::parse(server).map_err(SetupError::from)?;

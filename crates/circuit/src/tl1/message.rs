@@ -91,7 +91,7 @@ pub enum Malformed {
     /// A quoted line does not end with a quote.
     #[error("a quoted line is cut off: {0}")]
     Quote(String),
-    /// A message begins before the end of another one.
+    /// A message begins before the end of another message.
     #[error("{0} is cut off")]
     Truncated(String),
     /// The completion code is unknown.

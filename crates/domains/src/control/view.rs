@@ -88,7 +88,7 @@ pub struct PathView {
     pub legs: Vec<Vec<HopView>>,
     /// Rates over time; empty for a path that takes no capacity.
     pub steps: Vec<StepView>,
-    /// Leg of a protected path that has failed; the other one carries the data.
+    /// Leg of a protected path that has failed; the other leg carries the data.
     pub lost: Option<LostLegView>,
     /// Time in which an increase carries nothing, in nanoseconds; zero in domains that did not request the path.
     pub guard_ns: u64,

@@ -103,7 +103,7 @@ impl HandshakeSlots {
 const HANDSHAKES_MAX: usize = 32;
 /// Maximum number of handshakes from one host: an IPv4 address, or an IPv6 /64.
 const ADDRESS_MAX: usize = 8;
-/// Time after which a handshake may be closed for another one.
+/// Time after which a handshake may be closed for a new handshake.
 const KEEP: Duration = Duration::from_secs(1);
 /// Time for the whole handshake.
 const TIMEOUT: Duration = Duration::from_secs(10);

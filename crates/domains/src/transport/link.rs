@@ -81,7 +81,7 @@ impl Link {
         })
     }
 
-    /// Takes a connection with the neighbor into use, unless another one is kept. Returns true if it is used.
+    /// Takes a connection with the neighbor into use, unless another connection is kept. Returns true if it is used.
     pub(super) fn offer(&self, control: &Control, opened_by: DomainId) -> bool {
         let mut state = self.state();
         if let Some(present) = &state.connection {

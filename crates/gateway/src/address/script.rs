@@ -85,7 +85,7 @@ fn arp(config: &AddressConfig) -> String {
 }
 
 /// Returns the rules that forward arriving packets to the element of their bucket. Packets of other elements are not
-/// forwarded again. Any element may receive packets for a while after another one begins to answer. Fragments have
+/// forwarded again. Any element may receive packets for a while after another element begins to answer. Fragments have
 /// no ports, and are left alone.
 fn netdev(config: &AddressConfig, view: ClusterView, away: &str) -> String {
     let AddressConfig {

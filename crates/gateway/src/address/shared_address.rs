@@ -226,7 +226,7 @@ impl Worker {
         self.answer().map_err(&failed)
     }
 
-    /// Installs the rules and the address. Other elements rely on this one only after that.
+    /// Installs the rules and the address. Other elements rely on this element only after that.
     fn apply(&mut self, view: ClusterView) -> Result<(), Error> {
         // interfaces and their own addresses may change
         self.socket = ArpSocket::open(self.config.members[usize::from(self.config.me)], &[])?;

@@ -1,7 +1,7 @@
 //! Waiting for thousands of descriptors with one thread (epoll(7)).
 //!
 //! A [`Poller`] watches each descriptor for reading or for writing, and [`Poller::wait`] returns
-//! the tokens of those that are ready. It is level-triggered: a descriptor is returned again until
+//! the tokens of ready descriptors. It is level-triggered: a descriptor is returned again until
 //! its owner has read it empty or removed it. [`raise_open_file_limit`] makes room for that many
 //! descriptors. For a few descriptors with exact deadlines, see [`wait`](crate::host::wait).
 

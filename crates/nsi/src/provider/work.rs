@@ -72,7 +72,7 @@ impl Provider {
         }
         let mut state = self.lock();
         if state.connections.get(id) != Some(&before) {
-            // a request came meanwhile: as after a crash, the next step finds what this one has done
+            // a request came meanwhile: as after a crash, the next step finds the result of this step
             return Ok(true);
         }
         connection.changed = self.now();

@@ -1,7 +1,7 @@
 //! Copies to a daemon whose root is on the disk.
 //!
 //! After a cut, each file with its final name is complete: the new version, or the old one if there
-//! was one. Files that a successful command copied exist, and those that it deleted do not.
+//! was one. Files that a successful command copied exist, and files that it deleted do not exist.
 //! Repeating the command completes the copy.
 
 use std::fs;

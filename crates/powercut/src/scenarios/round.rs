@@ -70,7 +70,7 @@ impl Round<'_> {
         FileSystem::ALL.into_iter().map(make).collect()
     }
 
-    /// Runs the cuts of one scenario on one file system. Returns the number of those that it had no time for.
+    /// Runs the cuts of one scenario on one file system. Returns the number of cuts that were skipped for lack of time.
     fn on(
         &self,
         name: &str,

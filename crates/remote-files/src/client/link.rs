@@ -181,7 +181,7 @@ fn lose_silent(shared: &Shared, now: Instant, moved: &mut BTreeMap<u64, (u64, In
     }
 }
 
-/// Opens further connections. Requests use those that the server accepts, and continue without the others.
+/// Opens further connections. Requests use the accepted connections, and continue without the others.
 fn open_further(shared: &Shared) -> Result<(), Error> {
     let dialog = shared.session.path_dialog(Arc::default())?;
     let joined = join(&dialog, &Role::Client(false), JOINS, false);

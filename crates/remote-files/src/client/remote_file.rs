@@ -103,7 +103,7 @@ impl RemoteFile {
     /// Returns true if a connection has the file open, so that a read succeeds although another open request was
     /// refused.
     pub(super) fn is_open(&self, link: &Link) -> bool {
-        // forgets those that were refused
+        // forgets refused openings
         self.channel(link);
         let state = self.state();
         let mut openings = state.handles.values().map(|handle| &handle.opening);

@@ -32,7 +32,7 @@ pub(super) struct Job {
 pub(super) enum Work {
     /// Commits a file with the given size and digest.
     Commit(Arc<Mutex<Writer>>, u64, Option<[u8; 32]>),
-    /// Copies a file. Replaces another one if the last field is true.
+    /// Copies a file. Replaces an existing file if the last field is true.
     Copy(Vec<u8>, Vec<u8>, bool),
     /// Computes hashes of a file.
     Hash(Vec<u8>, Vec<HashKind>),

@@ -50,7 +50,7 @@ pub fn serve(
         scope.spawn(move || connection(shared, &session.control, first));
         scope.spawn(move || {
             let joined = caught("further connections", || further(shared, &role, request));
-            // the client continues with those that it has
+            // the client continues with its present connections
             for control in joined.unwrap_or_default() {
                 let jobs = jobs.clone();
                 scope.spawn(move || connection(shared, &control, jobs));

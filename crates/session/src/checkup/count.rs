@@ -88,7 +88,7 @@ pub(super) fn answer(session: &Session, role: &Role, until: Instant) -> Result<(
             Some(Message::Counted { .. }) => true,
             Some(_) => return Err(unexpected()),
         };
-        // those that arrived before the message wait in the channel
+        // datagrams that arrived before the message wait in the channel
         let mut patience = if is_over { Duration::ZERO } else { TICK };
         for _ in 0..COUNTED_MAX {
             match arrivals.recv_timeout(patience) {
