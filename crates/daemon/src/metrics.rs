@@ -80,7 +80,7 @@ impl Metrics {
         registry.register_with_unit(
             "transferred",
             "Received bytes of objects: by the daemon (in, and expect from another host), by a client (out), \
-             in streams (stream); probe, files and gateway sessions receive none",
+             in streams (stream); sessions for probes, files and gateways are not counted",
             Unit::Bytes,
             metrics.bytes.clone(),
         );

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn halted_session_waits_for_no_room() {
+    fn halted_session_does_not_wait_for_the_queue() {
         let [daemon, _client] = pair();
         daemon.halt.stop(Fault::Silent.into());
         let long = Message::Failed(Failed {

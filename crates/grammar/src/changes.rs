@@ -37,7 +37,7 @@ pub struct ChangeArgs {
     pub copy_links: bool,
     /// Stay on the file system of each source
     ///
-    /// Mount points become empty directories. --delete leaves what is in them.
+    /// Mount points become empty directories. --delete keeps their contents.
     #[arg(short = 'x', long, help_heading = "Selection", hide_short_help = true)]
     pub one_file_system: bool,
     /// Delete at most N items

@@ -189,7 +189,7 @@ fn examples(roff: &mut Roff, command: &Command) {
     }
 }
 
-/// Writes the table of exit statuses. `wrap` has those of the program that it runs.
+/// Writes the table of exit statuses. `wrap` has the statuses of the program that it runs.
 fn exit_status(roff: &mut Roff, command: &Command) {
     roff.control("SH", ["EXIT STATUS"]);
     if command.get_name() == "wrap" {

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn joined_ranges_are_one_from_the_first_byte_to_the_last() {
+    fn joined_ranges_become_one_range() {
         let mut set = SpanSet::default();
         set.join();
         assert!(set.is_empty());

@@ -35,7 +35,7 @@ pub enum Fault {
     Control(ControlError),
     /// An answer of the service of a domain to another question.
     #[error(
-        "the service of the domain answers another question; use the same version of lighthaul for both"
+        "the service of the domain answered another request; use the same version of lighthaul for both"
     )]
     Answer,
     /// A key that cannot be compared.

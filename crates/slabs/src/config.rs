@@ -41,7 +41,7 @@ pub struct Config {
     pub age: Duration,
     /// Number of pages that this side can store. Local to this side.
     pub pages_max: u32,
-    /// Initial window of a session in bytes, and the amount by which it is kept ahead.
+    /// Initial window of a session in bytes; later windows extend as far beyond the delivered bytes.
     pub window: u32,
 }
 

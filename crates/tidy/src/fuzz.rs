@@ -299,7 +299,7 @@ const TRUSTED: [(&str, &str); 56] = [
     ),
     (
         "crates/io/src/net/udp.rs",
-        "a number of its own control message",
+        "a number in a control message that it builds",
     ),
     (
         "crates/python/src/options.rs",

@@ -49,7 +49,7 @@ pub(crate) fn run(plan: &GridPlan, results: &mut Results<'_>, lighthaul: &Path) 
     Ok(())
 }
 
-/// Transfers over one point.
+/// Parameters of the transfers at one point of the grid.
 struct Trial<'a> {
     lighthaul: &'a Path,
     folder: &'a Folder,

@@ -143,7 +143,7 @@ impl Booker {
                     steps: self.here(&reservation),
                 };
                 info!(
-                    "reservation {} for {size} bytes is booked, in {}",
+                    "reservation {} for {size} bytes is booked with {}",
                     window.id,
                     counted(window.steps.len() as u64, "step", "steps")
                 );

@@ -287,7 +287,7 @@ impl Lanes {
         }
     }
 
-    /// Sets the machines' part of the rate, if it has changed.
+    /// Divides the present rate among the machines, if it has changed.
     fn set_rates(&mut self, now: Instant) -> bool {
         let mut shared = self.shared.borrow_mut();
         let counted = self.each.iter().map(Lane::packets);

@@ -111,7 +111,7 @@ impl Simulation {
         }
     }
 
-    /// Returns the same with a flow of TCP like the neighbor instead of the transfer.
+    /// Returns the simulation with a TCP flow, like the neighbor, instead of the transfer.
     pub(crate) fn of_equals(self) -> Self {
         Self {
             transfer: None,
