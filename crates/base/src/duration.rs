@@ -73,7 +73,7 @@ fn human(text: &str) -> Result<Sum, Fault> {
     }
 }
 
-/// Parses the rest of an ISO 8601 duration behind its `P`.
+/// Parses an ISO 8601 duration, from the text after its `P`.
 fn iso_8601(text: &str) -> Result<Sum, Fault> {
     let mut sum = Sum::default();
     let (mut rest, mut is_time) = (text, false);
@@ -108,7 +108,7 @@ fn iso_8601(text: &str) -> Result<Sum, Fault> {
     }
 }
 
-/// Splits text behind the characters that it begins with and that are in `class`.
+/// Splits text after its leading characters in `class`.
 fn split(text: &str, class: impl Fn(char) -> bool) -> (&str, &str) {
     let end = text.find(|c: char| !class(c));
     text.split_at(end.unwrap_or(text.len()))

@@ -1,4 +1,4 @@
-//! Numbers of digits alone, for ports, lengths and counts in text of users and peers.
+//! Numbers written in digits alone: ports, lengths and counts in text of users and peers.
 //!
 //! [`str::parse`] also accepts a plus sign, so that `+80` would be a second notation of a port, and
 //! rules that compare texts could be evaded. [`number`] accepts digits only.

@@ -31,6 +31,6 @@ proptest! {
 }
 
 #[test]
-fn inputs_of_the_fuzzer_stay_harmless() {
+fn inputs_of_the_fuzzer_never_panic() {
     assert_seeds_harmless("quantity", base::quantity);
 }

@@ -367,7 +367,7 @@ const FIGURE: &[&str] = &[
 ];
 /// Programs that synchronize trees.
 const TREES: &[&str] = &["lighthaul", "rsync"];
-/// Programs of which all bytes go through ssh.
+/// Programs that send all bytes through ssh.
 const OVER_SSH: &[&str] = &["ssh-lighthaul", "ssh-rsync", "scp"];
 /// Lighthaul alone.
 const OURS: &[&str] = &["lighthaul"];

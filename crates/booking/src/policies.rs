@@ -103,7 +103,7 @@ impl PolicyFile {
         policies
     }
 
-    /// Returns the policies in `text` without faulty ones, and the fault.
+    /// Returns the valid policies in `text`, and the first fault.
     fn take(&self, text: &str) -> (Option<Policies>, Option<String>) {
         let place = self.file.path().display();
         let why = match parse(text, &self.usual) {
@@ -128,7 +128,7 @@ impl PolicyFile {
         format!("policy file {place} is not applied, the previous policies stay in force: {why}")
     }
 
-    /// Stores the fault of a text, and returns it if it differs from that of the previous text.
+    /// Stores the fault of a text, and returns the fault if it differs from the fault of the previous text.
     fn new_fault(&mut self, fault: Option<String>) -> Option<String> {
         let before = mem::replace(&mut self.fault, fault);
         self.fault.clone().filter(|_| self.fault != before)

@@ -25,7 +25,7 @@ use lighthaul_io::host::clock::{Clock, unix_nanos};
 use world::{SECOND, ada, all_for, link, most_at_once, operator};
 
 #[test]
-fn killed_scheduler_loses_no_answer_and_books_nothing_twice() {
+fn killed_scheduler_loses_no_answer_and_books_no_request_twice() {
     let seed = unix_nanos();
     println!("seed {seed}");
     let mut rng = Rng::new(seed);

@@ -96,7 +96,7 @@ impl Capacity {
         self.shift(from, till, bps.wrapping_neg());
     }
 
-    /// Gives back a rate that was taken. Panics if less was taken.
+    /// Frees a rate that was taken. Panics if less was taken.
     pub fn give(&mut self, from: Instant, till: Instant, bps: u64) {
         self.shift(from, till, bps);
     }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn capacity_is_empty_until_something_is_taken_and_after_all_is_given_back() {
+    fn capacity_is_empty_before_any_booking_and_after_all_are_released() {
         let mut capacity = Capacity::new(10);
         assert_eq!((capacity.whole(), capacity.len()), (10, 1));
         assert!(capacity.is_empty());

@@ -35,7 +35,7 @@ impl<C> Default for FreedCapacity<C> {
 }
 
 impl<C: PartialEq> FreedCapacity<C> {
-    /// Notes that the rate of a circuit was changed until `now`, at a device with this guard time.
+    /// Notes that the rate of a circuit changed at `now`, at a device with the given guard time.
     pub fn change(&mut self, now: Instant, circuit: C, rates_bps: [u64; 2], guard: Duration) {
         let [before, after] = rates_bps;
         self.reclaim(&circuit, after.saturating_sub(before));
@@ -68,7 +68,7 @@ impl<C: PartialEq> FreedCapacity<C> {
             .fold(0, |sum, part| part.bps.saturating_add(sum))
     }
 
-    /// Returns the part of [`FreedCapacity::in_use`] that was freed by this circuit.
+    /// Returns the part of [`FreedCapacity::in_use`] that circuit `circuit` freed.
     pub fn in_use_by(&self, circuit: &C) -> u64 {
         let own = self.parts.iter().filter(|part| part.circuit == *circuit);
         own.fold(0, |sum, part| part.bps.saturating_add(sum))

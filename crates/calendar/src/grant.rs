@@ -127,8 +127,8 @@ impl Grant {
         left.saturating_sub(held.sum())
     }
 
-    /// Returns the time at which this much work has been carried, in the unit of
-    /// [`crate::Need::work`]. Returns the end if the grant carries less.
+    /// Returns the time at which the grant has carried an amount of work, in the unit of [`crate::Need::work`]. Returns
+    /// the end if the grant carries less.
     pub fn end_of(&self, mut left: u128) -> Instant {
         let mut before: Option<&Step> = None;
         for step in &self.steps {
@@ -159,7 +159,7 @@ impl Grant {
             .map(|step| step.rate)
     }
 
-    /// Keeps the steps before a time and returns the later ones.
+    /// Keeps the steps before a time and returns the later steps.
     pub(crate) fn split_off(&mut self, at: Instant) -> Vec<Step> {
         let first = self.steps.partition_point(|step| step.till <= at);
         let mut rest = self.steps.split_off(first);

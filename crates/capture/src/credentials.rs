@@ -25,7 +25,7 @@ impl Credentials {
         })
     }
 
-    /// Appends the request of SOCKS5 with these credentials: section 2 of RFC 1929.
+    /// Appends the SOCKS5 request with the credentials: section 2 of RFC 1929.
     pub fn put(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
         for part in [&self.user, &self.password] {

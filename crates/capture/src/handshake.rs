@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use crate::refusal::Refusal;
 use crate::target::Target;
 
-/// Protocol by which a program names its target: a machine over octets, without a socket.
+/// Protocol by which a program names its target, as a state machine over octets without a socket.
 pub trait Handshake: Debug + Send {
     /// Handles received octets, in pieces of any length. Must not be called again after a result other than
     /// [`Progress::More`].

@@ -220,7 +220,7 @@ const fn failure(reply: u8) -> [u8; 10] {
 }
 
 const VERSION: u8 = 5;
-/// Methods; the last one refuses all offered ones.
+/// Authentication methods; the last constant refuses all methods that the program offered.
 const FREE: u8 = 0;
 const BY_PASSWORD: u8 = 2;
 const NO_METHOD: u8 = 0xff;

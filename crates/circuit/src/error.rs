@@ -84,10 +84,10 @@ pub enum Error {
         /// Reason.
         why: String,
     },
-    /// The device refused a change with this reason.
+    /// The device refused a change, for the given reason.
     #[error("the device refused: {0}")]
     Device(String),
-    /// The device did not answer the driver, for this reason.
+    /// The device did not answer the driver, for the given reason.
     #[error("the device does not answer: {0}")]
     Unreachable(String),
     /// The driver returned fewer results than changes.
@@ -98,7 +98,7 @@ pub enum Error {
 /// Request that can never succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misuse {
-    /// The lowest rate of a device is above its highest one.
+    /// The lowest rate of a device is above its highest rate.
     #[error("the slowest circuit of a device cannot be faster than its fastest one")]
     RateRange,
     /// The granularity of a device is above its highest rate.
@@ -251,21 +251,21 @@ pub enum ProgramFault {
     Run {
         /// Error of the system.
         why: String,
-        /// End of its standard error.
+        /// End of the program's standard error.
         tail: String,
     },
-    /// The program ended before its answer.
+    /// The program ended without an answer.
     #[error("it ended before its answer with {status}{tail}")]
     Exit {
         /// Exit status.
         status: ExitStatus,
-        /// End of its standard error.
+        /// End of the program's standard error.
         tail: String,
     },
-    /// The program closed its output, and still runs.
+    /// The program closed its output, but still runs.
     #[error("it closed its standard output and was killed{tail}")]
     Closed {
-        /// End of its standard error.
+        /// End of the program's standard error.
         tail: String,
     },
     /// The program speaks another version of the protocol.
@@ -276,13 +276,13 @@ pub enum ProgramFault {
     Version {
         /// Version of the program.
         theirs: u32,
-        /// Version of this side.
+        /// Version of the protocol that Lighthaul speaks.
         ours: u32,
     },
     /// The program started again with other capabilities.
     #[error("its capabilities have changed since the start: start Lighthaul again to use them")]
     Changed,
-    /// The program did not execute the request, for this reason.
+    /// The program did not execute the request, for the given reason.
     #[error("it did not execute the request: {0}")]
     Declined(String),
     /// The program failed repeatedly, and is not started again yet.
@@ -298,22 +298,22 @@ pub enum ProgramFault {
     TimedOut {
         /// Time limit.
         limit: Duration,
-        /// End of its standard error.
+        /// End of the program's standard error.
         tail: String,
     },
-    /// This process has to stop, and waits for the program no longer.
+    /// This process must stop, and waits for the program no longer.
     #[error("it did not answer before Lighthaul had to stop, and was killed{tail}")]
     Stopping {
-        /// End of its standard error.
+        /// End of the program's standard error.
         tail: String,
     },
-    /// Its output is too long.
+    /// The output of the program is too long.
     #[error("a line of its output is too long{tail}")]
     Output {
-        /// End of its standard error.
+        /// End of the program's standard error.
         tail: String,
     },
-    /// Its output is not a valid answer.
+    /// The output of the program is not a valid answer.
     #[error("it answered {begin:?}, which is not a valid answer: {why}")]
     Malformed {
         /// Begin of the output.
@@ -321,7 +321,7 @@ pub enum ProgramFault {
         /// Fault of the output.
         why: String,
     },
-    /// Its answer has no results, or not one for each change.
+    /// The answer of the program has no results, or not one for each change.
     #[error("it gave no answer to the request, or no answer for every change")]
     NoAnswer,
 }

@@ -1,8 +1,8 @@
-//! End of waits for devices once the process has to stop.
+//! Limit on waits for devices after the process was asked to stop.
 //!
 //! A driver may wait minutes for a device. A process that was asked to stop waits [`GRACE`] for the next answer of a
 //! device, and at most [`GRACE_MAX`] for all of its answers. Each driver has a [`StopLimit`] of its own, so that an answer of
-//! one device prolongs no wait for another one.
+//! one device prolongs no wait for another device.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -32,7 +32,7 @@ impl StopLimit {
         }
     }
 
-    /// Notes that the device has answered, so that its next answer has time again.
+    /// Notes an answer of the device, so that the time limit of the next answer starts again.
     pub(crate) fn renew(&self) {
         if let Some(clock) = STOPPING.get() {
             self.answered
@@ -61,8 +61,8 @@ pub(crate) fn next_look(clock: Clock, till: Instant) -> Instant {
     till.min(clock.now() + LOOK)
 }
 
-/// Time for the next answer of a device after a stop was requested, and for all of them. `dist/lighthaul-domain.service`
-/// gives the process longer.
+/// Time limits after a request to stop: for the next answer of a device, and for all answers.
+/// `dist/lighthaul-domain.service` gives the process longer.
 const GRACE: Duration = Duration::from_secs(5);
 const GRACE_MAX: Duration = Duration::from_mins(1);
 /// Time between two looks.

@@ -171,9 +171,9 @@ impl Subject for Sim {
 fn simulated_device_passes() {
     let report = run(&mut Sim::new(), seed());
     let left_out = [
-        "others are left alone",
+        "circuits of other clients are kept",
         "no answer until the time limit",
-        "a driver that dies",
+        "a driver that ends early",
         "several failures in a row",
     ];
     assert_passed(&report, &left_out);
@@ -217,13 +217,13 @@ fn wrong_drivers_fail() {
             "rounds",
             "check_rate(rate_bps)\n",
             "rate_bps = -(-rate_bps // 1_000_000) * 1_000_000\n",
-            "rates are never above what is asked",
+            "rates never exceed the requested rates",
         ),
         (
             "steals",
             store,
             &format!("{store}; self.state[\"others\"].clear()"),
-            "others are left alone",
+            "circuits of other clients are kept",
         ),
         (
             "lies",
@@ -235,7 +235,7 @@ fn wrong_drivers_fail() {
             "overfull",
             "len(circuits) >= CAP",
             "len(circuits) > CAP",
-            "a full device refuses one more",
+            "a full device refuses another circuit",
         ),
     ] {
         let failed = failures_of(name, from, to);

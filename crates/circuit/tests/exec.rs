@@ -211,7 +211,7 @@ fn program_that_cannot_be_run_is_refused() {
 }
 
 #[test]
-fn other_versions_and_refusals_at_the_start_are_told_in_one_sentence() {
+fn version_mismatch_and_refusal_at_the_start_are_reported_in_one_sentence() {
     let greeting = |answer: &str| format!("read -r request; echo '{answer}'; cat > /dev/null");
     for (answer, says) in [
         (
@@ -433,7 +433,7 @@ fn hanging_program_is_killed_with_its_children() {
 }
 
 #[test]
-fn hanging_device_fails_its_own_circuit_and_delays_no_other() {
+fn hanging_device_fails_its_own_circuit_and_delays_no_other_circuit() {
     let clock = Clock::start();
     let hangs =
         "case \"$request\" in *inspect*) echo '{\"seq\":2,\"circuits\":[]}';; *) sleep 1000;; esac";

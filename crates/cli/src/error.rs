@@ -10,7 +10,7 @@ use lighthaul_session::error::{Code, Coded, Error};
 /// Fault of a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// Options, places or files of settings that cannot be used, or contradict each other.
+    /// Options, places or settings files that cannot be used, or contradict each other.
     #[error("{0}")]
     Usage(Cow<'static, str>),
     /// A standard stream that is closed.
@@ -81,7 +81,7 @@ pub(crate) enum Fault {
         refused: Error,
         /// Seconds from the end of the data to the end of the copy.
         epilogue: f64,
-        /// Earliest deadline that the copy can meet, as the command line takes it.
+        /// Earliest deadline that the copy can meet, in the format of the command line.
         deadline: Option<String>,
     },
     /// Reservations that were not canceled.
@@ -119,7 +119,7 @@ impl Coded for Fault {
     }
 }
 
-/// Returns the error of a command that cannot be carried out as it was given.
+/// Returns the error for invalid arguments.
 pub(crate) fn usage(text: impl Into<Cow<'static, str>>) -> Error {
     Fault::Usage(text.into()).into()
 }

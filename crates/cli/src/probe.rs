@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Probe) -> Result<(), Error> {
         .map_or(Ok(()), |folder| disk(args, folder))
 }
 
-/// Returns the measurements. Through a gateway `all` means those that need no datagrams.
+/// Returns the measurements. Through a gateway, `all` means all measurements without datagrams.
 fn wanted(args: &Probe) -> Result<Vec<(&'static str, measure::MeasureMode)>, Error> {
     let wanted = named(&args.what);
     if !args.through.is_any() {

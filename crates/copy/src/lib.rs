@@ -1,4 +1,4 @@
-//! Floor 5: what both sides of a copy of files share.
+//! Floor 5: types that both sides of a copy of files share.
 //!
 //! - [`message`]: messages of a copy; [`report`]: reports of the sender in them; [`contents`]: contents of small files in the list; [`delta_message`]: messages of a delta; [`relay`]: messages about a copy between two other hosts
 //! - [`budget`]: limits of one copy; [`thread_group`]: its threads

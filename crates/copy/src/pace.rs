@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use crate::watch::CopyProgress;
 
-/// Time in which the average rate follows a change, in seconds.
+/// Time constant of the average rate, in seconds.
 const RATE_TIME: f64 = 10.0;
-/// Time in which the remaining time follows a new estimate, in seconds.
+/// Time constant of the remaining time, in seconds.
 const LEFT_TIME: f64 = 5.0;
 /// Duration of each sample, in seconds.
 const SAMPLE: f64 = 1.0;
@@ -69,7 +69,7 @@ impl Pace {
         }
     }
 
-    /// Returns the seconds that are left, if they are known.
+    /// Returns the remaining seconds, if known.
     pub const fn left(&self) -> Option<f64> {
         self.left
     }

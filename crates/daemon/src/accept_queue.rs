@@ -68,11 +68,11 @@ pub(crate) struct HostRecords {
 /// Standing of a connection among others. A lower one is evicted first, and gets a slot last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
-    /// A connection from its site was not admitted lately.
+    /// A connection from the same site was not admitted lately.
     Failed,
-    /// Nothing is known about it.
+    /// The host is not known.
     New,
-    /// A caller from its host was admitted lately.
+    /// A client from the same host was admitted lately.
     Recent,
 }
 
@@ -88,7 +88,7 @@ struct Pending {
 /// Numbers of connections that were closed before their handshake, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dropped {
-    /// Closed to make room for others.
+    /// Closed to make room for other connections.
     pub(crate) evicted: u64,
     /// Closed because no `ClientHello` came in time, or because other data came.
     pub(crate) invalid: u64,
@@ -107,7 +107,7 @@ impl Pending {
         Prefix::all(self.from.ip())[2]
     }
 
-    /// Eviction class: within a standing, silent connections leave before those with a `ClientHello`.
+    /// Eviction class: within a standing, silent connections leave before connections with a `ClientHello`.
     const fn class(&self) -> usize {
         self.is_ready as usize + self.standing.classes().start
     }
@@ -189,7 +189,7 @@ impl AcceptQueue {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Takes connections from `accept` until none waits.
+    /// Takes connections from `accept` until none is waiting.
     fn accept(
         &mut self,
         mut accept: impl FnMut() -> io::Result<(TcpStream, SocketAddr)>,
@@ -297,9 +297,8 @@ impl AcceptQueue {
         }
     }
 
-    /// Takes handshake slots for connections with a whole `ClientHello`: first recent hosts, last sites that failed
-    /// lately, and among equals hosts of the sites with the fewest running handshakes. The work does not grow with the
-    /// queue.
+    /// Gives handshake slots to connections with a whole `ClientHello`: recent hosts first, sites that failed lately
+    /// last. The work does not grow with the queue.
     fn start_handshakes(&mut self, now: Instant) -> Vec<Incoming> {
         let mut turns = self.turns();
         let mut incoming = Vec::new();
@@ -330,8 +329,8 @@ impl AcceptQueue {
         incoming
     }
 
-    /// Returns the first turns: of each standing, one for each site with running handshakes, and for as many others as
-    /// may get a slot.
+    /// Returns the turns of the next connections for each standing: one for each site with running handshakes, and a
+    /// few others.
     fn turns(&self) -> BTreeSet<Turn> {
         if self
             .sites
@@ -445,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn aborted_connection_stops_no_other_and_other_errors_are_reported() {
+    fn aborted_connection_stops_no_other_connection_and_errors_are_reported() {
         let (mut queue, listener, clock) = queue(99);
         let _near = call(&listener);
         let mut accept = |results: Vec<io::ErrorKind>| {
@@ -467,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn full_queue_evicts_new_hosts_before_recent_ones() {
+    fn full_queue_evicts_new_hosts_before_recent_hosts() {
         let (mut queue, listener, _clock) = queue(4);
         let now = Instant::ZERO;
         let from = |site: u8, host: u8| SocketAddr::from(([10, 0, site, host], 1));

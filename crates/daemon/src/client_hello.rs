@@ -3,7 +3,7 @@
 /// Kind of the first octets of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientHello {
-    /// Start of a `ClientHello`, which is whole at this number of octets.
+    /// Start of a `ClientHello`; the given number of octets would complete it.
     Part(usize),
     /// Whole `ClientHello`.
     Whole,
@@ -12,8 +12,8 @@ pub enum ClientHello {
 }
 
 impl ClientHello {
-    /// Octets that contain the length of a `ClientHello`: the header of a record and the type of its message (RFC 8446,
-    /// 4 and 5.1).
+    /// Octets that contain the length of a `ClientHello`: record header and message type (RFC 8446, sections 4 and
+    /// 5.1).
     pub const HEAD: usize = 6;
     /// Maximum length of a `ClientHello` with its header.
     pub const LEN_MAX: usize = 4 << 10;

@@ -169,7 +169,7 @@ impl Scrapers {
         leaves.map(|(number, _)| *number)
     }
 
-    /// Continues with a connection that has sent data, or that has room for more of its response.
+    /// Continues a connection that has sent data, or that can take more of its response.
     fn serve(&mut self, number: u64) {
         let Some(scraper) = self.here.get_mut(&number) else {
             return;
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn scrapers_that_do_not_read_delay_no_other() {
+    fn scrapers_that_do_not_read_delay_no_other_scraper() {
         let address = page();
         let _silent: Vec<_> = (0..HOST_MAX)
             .map(|_| call(address, b"GET /metrics HTTP/1.1\r\n\r\n"))

@@ -22,7 +22,7 @@ const RESERVED_PART: usize = 4;
 const HOST_PART: usize = 8;
 /// Time for the whole handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time after which a connection of a new host may be closed for another, at most: a handshake over a long path fits.
+/// Longest time after which a connection of a new host may be closed for another; a handshake over a long path fits.
 /// Over a short one it is [`KEEP_MIN`] and some round trips, so that others get their turns sooner.
 const KEEP_MAX: Duration = Duration::from_secs(1);
 const KEEP_MIN: Duration = Duration::from_millis(250);
@@ -49,12 +49,12 @@ struct Handshake {
     places: [Prefix; 3],
     tcp: TcpStream,
     since: Instant,
-    /// Time for which it is not closed for another of a new host.
+    /// Time in which the handshake is not closed for a handshake of a new host.
     keep: Duration,
     is_recent: bool,
 }
 
-/// Slot of one handshake, which is free again when this is dropped.
+/// Slot of one handshake, which is freed on drop.
 #[derive(Debug)]
 pub(crate) struct HandshakeSlot {
     handshakes: Arc<Handshakes>,
@@ -161,8 +161,8 @@ impl Running {
         (self.most / HOST_PART).max(1)
     }
 
-    /// Returns the handshake to close for `new`: the oldest of a new host that has had its time. If the host of
-    /// `new` has its whole share, it is one of that host, else one of the largest sites.
+    /// Returns the handshake to close for `new`: the oldest handshake of a new host that has used up its time. If the
+    /// host of `new` has its whole share, it is one of that host, else one of the largest sites.
     fn evicted_by(&self, new: &Handshake) -> Option<u64> {
         let new_hosts = || {
             self.waiting
@@ -187,7 +187,7 @@ impl Running {
     }
 }
 
-/// Returns the time for a handshake over a path with this round-trip time.
+/// Returns the time limit of a handshake over a path with the round-trip time `rtt`.
 fn keep(rtt: Option<Duration>) -> Duration {
     rtt.map_or(KEEP_MAX, |rtt| {
         (KEEP_MIN + rtt * KEEP_ROUND_TRIPS).min(KEEP_MAX)
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_handshake_is_closed_for_a_new_one() {
+    fn oldest_handshake_is_closed_for_a_new_handshake() {
         let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let (mut near, tcp) = pair();
         let (_other, more) = pair();

@@ -24,9 +24,9 @@ use lighthaul_session::error::Error;
 use crate::client_identity::ClientIdentity;
 use crate::error::Fault;
 
-/// Key of the gateway that connects, and the name that it gave to the link.
+/// Key of the gateway that connects, and its name for the link.
 pub(crate) type Name = (Fingerprint, [u8; 16]);
-/// Identity whose share of the gateway the link uses (a key, or the credential that vouches for it), and its address.
+/// Identity that the link counts for (a key, or the credential that vouches for the key), and its address.
 pub(crate) type Caller = (ClientIdentity, IpAddr);
 
 /// All links that other gateways started.
@@ -48,22 +48,22 @@ struct Entry {
     handle: Option<LinkHandle>,
     /// Connections that carry this link or are being negotiated.
     connections: usize,
-    /// Number of the latest of them, which alone may carry the link.
+    /// Number of the latest connection, which alone may carry the link.
     latest: u64,
 }
 
-/// Share of a link in the limits, which is returned when this is dropped.
+/// Share of a link in the limits, which is returned on drop.
 #[derive(Debug)]
 struct Share {
     shares: Shares,
     /// Number of the seat; a later link has a higher one.
     number: u64,
-    /// One for a link of another gateway, zero for one of this gateway.
+    /// One for a link that another gateway started, zero for a link that this gateway started.
     links: u64,
-    /// MiB of memory, and sessions for which places are reserved.
+    /// MiB of memory, and sessions with reserved places.
     memory: AtomicU64,
     sessions: AtomicU64,
-    /// Sessions for which places are reserved in advance.
+    /// Sessions with places that are reserved in advance.
     lease: u64,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct LinkHold<'a> {
     table: &'a LinkTable,
     name: Name,
     share: Arc<Share>,
-    /// Number of the connection among those of the link.
+    /// Number of the connection within the link.
     connection: u64,
 }
 
@@ -185,7 +185,7 @@ impl LinkTable {
 }
 
 impl LinkHold<'_> {
-    /// Returns the link, if it runs.
+    /// Returns the link, if it is running.
     pub(crate) fn handle(&self) -> Option<LinkHandle> {
         let entries = self.table.lock();
         let entry = entries.get(&self.name);
@@ -201,7 +201,7 @@ impl LinkHold<'_> {
         entry.is_some_and(|entry| self.is_of(entry) && entry.latest == self.connection)
     }
 
-    /// Returns the link, and starts it if it does not run.
+    /// Returns the link, and starts it if it is not running.
     pub(crate) fn begin(&self, settings: &Arc<Settings>) -> Result<LinkHandle, Fault> {
         let mut entries = self.table.lock();
         let entry = entries
@@ -246,7 +246,7 @@ impl Drop for LinkHold<'_> {
 }
 
 impl Share {
-    /// Returns `settings` with the memory of this link in place of the maximum.
+    /// Returns `settings` with the memory of the link instead of the maximum.
     fn of(&self, settings: &Settings) -> Settings {
         Settings {
             memory: self.take_memory(settings.memory),
@@ -264,7 +264,7 @@ impl Share {
         Size(((MEMORY_MIN + mib) << 20).min(most.0))
     }
 
-    /// Applies the share with this number of sessions. Returns false if the limits do not allow it.
+    /// Applies the share with a number of sessions. Returns false if the limits do not allow it.
     fn apply(&self, shares: &mut Seats<Fingerprint, RESOURCES>, sessions: u64) -> bool {
         // no link ends for a session of another link
         let more = sessions.saturating_sub(self.sessions.load(Relaxed));
@@ -310,7 +310,7 @@ impl Entry {
     }
 }
 
-/// Returns true if a link stays between connections: it runs, and its peer can resume it.
+/// Returns true if a link stays between connections: the link runs, and the peer can resume it.
 const fn stays(is_over: bool, is_kept: bool) -> bool {
     !is_over && is_kept
 }
@@ -378,7 +378,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the error of a gateway that gets nothing of the resource that `full` names.
+/// Returns the error for a gateway that gets no share of the resource in `full`.
 fn refuse(full: Full) -> Error {
     let what = NAMES[full.resource];
     Fault::NoneFree { what, full }.into()
@@ -390,9 +390,9 @@ const NAMES: [&str; RESOURCES] = ["links", "sessions", "MiB of memory"];
 const ONE: [u64; RESOURCES] = [1, 0, 0];
 const SESSIONS: usize = 1;
 const MEMORY: usize = 2;
-/// Minimum MiB of a link; less has no room for a slab.
+/// Minimum MiB of a link; less memory does not hold a slab.
 const MEMORY_MIN: u64 = 4;
-/// Sessions for which places are reserved at a time, if very many are allowed.
+/// Number of sessions with places that are reserved at a time, if many are allowed.
 const LEASE: u64 = 64;
 
 #[cfg(test)]
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_connection_does_not_take_a_link_back_from_a_later_one() {
+    fn slow_connection_does_not_take_a_link_back_from_a_later_connection() {
         let (table, settings) = (table(256, 256, 256), settings());
         let slow = hold(&table, name(1), 1).unwrap();
         assert!(slow.is_latest());
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn full_gateway_refuses_a_link_and_keeps_those_that_wait() {
+    fn full_gateway_refuses_a_link_and_keeps_waiting_links() {
         let table = table(3, 3, 3);
         let links = [(1, 1), (2, 1), (3, 1)];
         entered(&table, &links, &[(1, 1)]);

@@ -1,4 +1,4 @@
-//! Keys that were refused recently, so that each is logged once.
+//! Keys that were refused recently, so that each is logged only once.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use lighthaul_base::Instant;
 use lighthaul_base::prefix::Prefix;
 use lighthaul_io::crypto::identity::Fingerprint;
 
-/// Keys that were refused recently, each of which is logged once and not at each connection.
+/// Keys that were refused recently; each is logged once, not at every connection.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedKeys {
     /// Keys in the order of their first refusal.

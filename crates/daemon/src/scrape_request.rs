@@ -1,6 +1,6 @@
 //! Requests for `/metrics`.
 
-/// Request of a scraper, as far as its response depends on it.
+/// Request of a scraper, reduced to the parts that affect the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScrapeRequest {
     /// The metrics.

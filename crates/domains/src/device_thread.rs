@@ -1,4 +1,4 @@
-//! Thread that changes the rates of the devices at their times, so that a slow device delays no message.
+//! Thread that changes the rates of the devices on time, so that a slow device delays no message.
 //!
 //! It has the whole vectors ([`Agent`]). They end at the devices even if the signaling has stopped.
 
@@ -71,7 +71,7 @@ impl DeviceOrders {
         self.push(Order::Unprogram(circuit));
     }
 
-    /// Ends all circuits but these.
+    /// Ends all circuits except `circuits`.
     pub(crate) fn keep_only(&self, circuits: Vec<(Key, u8)>) {
         self.push(Order::KeepOnly(circuits));
     }
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_that_nothing_takes_are_bounded() {
+    fn orders_that_wait_for_the_thread_are_bounded() {
         let orders = DeviceOrders::default();
         for _ in 0..ORDERS_MAX {
             orders.unprogram(circuit());

@@ -91,7 +91,7 @@ pub enum Error {
          service again"
     )]
     ClockStep {
-        /// Side to which it was set.
+        /// Side to which the clock was set.
         side: &'static str,
         /// Length of the step in seconds.
         secs: u64,
@@ -107,7 +107,7 @@ pub enum Error {
     /// Service that has stopped.
     #[error("the service of this domain has stopped; its log names the reason: start it again")]
     Stopped,
-    /// Request that the service did not take, or an outcome that it has reported already.
+    /// Request that the service did not take, or whose outcome was reported already.
     #[error(
         "the service reports no further outcome of this request: it has stopped, the request has ended, or \
          requests_max = {0} is reached; repeat the request later with the same ID"

@@ -1,4 +1,4 @@
-//! Patterns in the paths of sources, such as `*.iso`, which the side that has the files expands.
+//! Patterns in the paths of sources, such as `*.iso`; the side that has the files expands them.
 //!
 //! [`expand`] goes through a path name by name, and reads only the directories whose contents a
 //! pattern must match. The rules are those of a shell: `*`, `?` and `[...]` match no slash and no

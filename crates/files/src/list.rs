@@ -17,7 +17,7 @@ use crate::manifest::{PATH_MAX, safe};
 
 /// Maximum number of paths in one page. With [`PATH_MAX`] octets each, they fit in a message.
 pub const NAMES_MAX: usize = 200;
-/// Octets of a path that is too long in its error message.
+/// Octets of an overlong path that an error message shows.
 const NAME_SHOWN: usize = 100;
 /// Maximum number of pages that are requested ahead.
 const PAGES_MAX: usize = 64;
@@ -28,8 +28,8 @@ pub struct PathList(Mutex<Box<dyn Iterator<Item = Result<Vec<u8>, Error>> + Send
 /// Paths of a list in one message. An empty page ends the list.
 pub type Page = Vec<Vec<u8>>;
 
-/// Sending side of a list, which reads it in a thread. The paths may come from a slow program, and
-/// no other message waits for them.
+/// Sending side of a list, with a thread that reads it. The paths may come from a slow program, and no other message
+/// waits for them.
 #[derive(Debug)]
 pub struct ListSender {
     names: Mutex<Receiver<Result<Vec<u8>, Error>>>,
@@ -105,8 +105,7 @@ impl ListSender {
         self.ended.load(Relaxed)
     }
 
-    /// Sends the paths that were read by now, as far as pages were requested and `has_room` returns
-    /// true.
+    /// Sends the paths that were read so far, as far as pages were requested and `has_room` returns true.
     pub fn send_pages(
         &self,
         has_room: impl Fn() -> bool,
@@ -124,7 +123,7 @@ impl ListSender {
         Ok(())
     }
 
-    /// Returns the paths that were read by now, or none if there are none yet.
+    /// Returns the paths that were read so far, if any.
     fn page(&self) -> Result<Option<Page>, Error> {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let first = match names.try_recv() {
@@ -161,7 +160,7 @@ impl ListReceiver {
         (list, PathList::new(names))
     }
 
-    /// Requests as many pages as there is room for.
+    /// Requests as many pages as fit into memory.
     pub fn request_pages(
         &mut self,
         mut ask: impl FnMut() -> Result<(), Error>,

@@ -9,7 +9,7 @@ const NAMES_MAX: usize = 1 << 22;
 /// Fault of the name at the end of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameFault {
-    /// The target regards another name in its directory as the same.
+    /// The target treats another name in the directory as the same name.
     Collides(Vec<u8>),
     /// The path or name is longer than the target accepts.
     TooLong(Vec<u8>),

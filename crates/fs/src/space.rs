@@ -14,7 +14,7 @@ use lighthaul_io::host::file_calls::{Quota, QuotaOwner, quota};
 use rustix::fs::fstatvfs;
 use rustix::process::{getegid, geteuid};
 
-/// Free space of a file system under each of its limits.
+/// Free space of a file system: bytes and files, each within its limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Space {
     left: Vec<FreeSpace>,

@@ -77,7 +77,7 @@ proptest! {
 }
 
 #[test]
-fn stored_fuzzer_inputs_are_harmless() {
+fn stored_fuzzer_inputs_never_panic() {
     for (target, body) in TARGETS {
         assert_seeds_harmless(target, body);
     }

@@ -77,7 +77,7 @@ impl Multiplexer {
         }
     }
 
-    /// Forwards a session to a further gateway, if this one does not allow its target.
+    /// Forwards a session to a further gateway, if this gateway does not allow its target.
     fn forward(&mut self, token: u64, handle: &LinkHandle) -> Result<(), Refusal> {
         let (Some(attempt), Some(session)) = (
             self.starting.attempts.get_mut(&token),

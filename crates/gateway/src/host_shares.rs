@@ -24,7 +24,7 @@ struct Host {
     sessions: u64,
 }
 
-/// Share of one session, which is returned when this is dropped.
+/// Share of one session, which is returned on drop.
 #[derive(Debug)]
 pub struct HostShare {
     shares: HostShares,

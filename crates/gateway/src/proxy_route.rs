@@ -42,7 +42,7 @@ pub struct ProxyRoute {
     pub target: Target,
 }
 
-/// Reason why there is no session.
+/// Reason why the gateway opened no session.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     /// The gateway cannot be reached, or the user has interrupted.
@@ -227,7 +227,7 @@ impl Exchange<'_> {
 }
 
 const VERSION: u8 = 5;
-/// Methods: without a password, with a password, and none of the offered ones.
+/// Authentication methods: without a password, with a password, and none acceptable.
 const FREE: u8 = 0;
 const BY_PASSWORD: u8 = 2;
 const NO_METHOD: u8 = 0xff;

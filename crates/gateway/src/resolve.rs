@@ -1,4 +1,4 @@
-//! Resolution of target names, on a thread of its own because the system's resolver blocks.
+//! Resolution of target names, in a separate thread because the system's resolver blocks.
 //!
 //! A `Resolver` queues questions of the link's thread and sends each answer as a `Command`. If its
 //! queue is full, the session is refused, so slow names delay only each other. `look_up` returns

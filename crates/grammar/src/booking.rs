@@ -111,7 +111,7 @@ pub struct BookingArgs {
         hide_short_help = true
     )]
     pub node: Option<String>,
-    /// Name of the other host in the topology [default: as in the place]
+    /// Name of the other host in the topology [default: from SRC or DST]
     #[arg(long, value_name = "HOST", hide_short_help = true)]
     pub far_node: Option<String>,
     /// Bytes to book [default: counted by a dry run]
@@ -152,7 +152,7 @@ pub struct Book {
     pub asking: ClientArgs,
 }
 
-/// Show what a booking would get, and book nothing
+/// Show the offer for a booking without booking it
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul quote chicago amsterdam --size 1.2TB

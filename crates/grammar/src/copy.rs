@@ -129,11 +129,11 @@ pub struct Cp {
     /// Print the path of each entry that is copied
     #[arg(short, long, help_heading = "Output", hide_short_help = true)]
     pub verbose: bool,
-    /// Print what changes of each entry, in the letters of rsync
+    /// Print the changes of each entry, in the letters of rsync
     ///
     /// A line is as in >f.st......: < sent, > received, c created here, h hard link, . attributes only; f file,
     /// d directory, L link; then + for new, or c checksum, s size, t time, p permissions, o owner, g group, u access
-    /// time, x attributes. Deletions are *deleting. With -n, what would change.
+    /// time, x attributes. Deletions are *deleting. With -n, the planned changes.
     #[arg(short, long, help_heading = "Output", hide_short_help = true)]
     pub itemize_changes: bool,
     /// Print the chosen protocol, later changes of the rate, and why
@@ -158,7 +158,7 @@ pub struct Cp {
     pub recursive: bool,
 }
 
-/// Returns the parser of protocol names, and of the name that leaves the choice to the path.
+/// Returns the parser of protocol names and of `auto`.
 fn named() -> PossibleValuesParser {
     let names = Protocol::ALL.iter().map(|protocol| protocol.name());
     PossibleValuesParser::new(names.chain([AUTO]))

@@ -135,7 +135,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Returns the place, and the directory of this host.
+    /// Returns the place to mount, and the local directory for it.
     pub fn at(&self) -> (&str, &Path) {
         (&self.place, &self.directory)
     }

@@ -1,4 +1,4 @@
-//! The grammar as a [`Command`], with what the help of every command has in common.
+//! The grammar as a [`Command`], with the common parts of the help of all commands.
 //!
 //! `-h` shows the options that most users need, `--help` all of them, with their values and environment variables.
 

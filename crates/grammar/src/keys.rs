@@ -142,7 +142,7 @@ pub struct RightsArgs {
 pub struct Trust {
     /// HOST or HOST:PORT
     pub host: String,
-    /// Key, as `lighthaul key --host` prints it there
+    /// Key, as `lighthaul key --host` prints it on HOST
     pub key: String,
     /// Replace the known key of the host
     #[arg(long, help_heading = "Access")]

@@ -83,13 +83,13 @@ pub struct ProbeArgs {
     pub no_probe: bool,
     /// Time between two probes of a path, from 10s to 1d
     ///
-    /// Each probe is a session with the daemon, with ten round trips and a hundred datagrams of 64 bytes. Every tenth also
-    /// measures the longest packet and the rate. The time is longer if --probe-limit requires it.
+    /// Each probe is a session with the daemon, with ten round trips and a hundred datagrams of 64 bytes. Every tenth probe
+    /// also measures the longest packet and the rate. The time is longer if --probe-limit requires it.
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = probe_interval, conflicts_with = "history", help_heading = "Network")]
     pub probe_interval: Duration,
     /// Budget of all probes together, in both directions
     ///
-    /// A probe counts as 33 kB, and every tenth one of a path as 2 MB, which is more than most take.
+    /// A probe counts as 33 kB, and every tenth probe of a path as 2 MB. Most probes take less.
     #[arg(
         long,
         value_name = "RATE",

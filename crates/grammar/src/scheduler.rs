@@ -102,8 +102,8 @@ pub struct Scheduler {
     pub shape: Vec<Interface>,
     /// Provision by a driver, as in 'sw1=/bin/sw1 -p 2'
     ///
-    /// The program drives the device of this name. Words after it are its arguments, with quotes as in a shell. Several
-    /// devices are separated by commas, so no argument has one.
+    /// The program drives the device named NAME. Words after the program are its arguments, with quotes as in a shell.
+    /// Several devices are separated by commas, so an argument cannot have a comma.
     #[arg(
         long,
         value_name = "NAME=COMMAND",

@@ -68,8 +68,8 @@ pub struct Stream {
     pub objects_per_second: Option<f64>,
     /// Time to collect a payload, and again for it to cross
     ///
-    /// Objects that are read within this time are sent together as one payload. The first of them may be twice as old when
-    /// it arrives.
+    /// Objects that are read within this time are sent together as one payload. The first object of a payload may be twice
+    /// as old when it arrives.
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse, help_heading = "Objects")]
     pub delay: Duration,
     /// Planned passes (blasts) per payload

@@ -51,7 +51,7 @@ pub struct Wrap {
     pub command: Vec<OsString>,
 }
 
-/// Address of a gateway, with its credentials if it asks for them, as written.
+/// Address of a gateway, with optional credentials, in the form that the user wrote.
 #[derive(Clone, Debug)]
 pub struct Socks(pub String);
 

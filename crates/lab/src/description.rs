@@ -89,7 +89,7 @@ impl Description {
     }
 }
 
-/// Returns the address of the host with this index.
+/// Returns the address of host `host`.
 pub(crate) fn address(host: usize) -> Ipv4Addr {
     let [high, low] = (host as u16 + 1).to_be_bytes();
     Ipv4Addr::new(10, 77, high, low)

@@ -14,9 +14,9 @@ use std::os::unix::fs::FileExt;
 pub(crate) struct Elf {
     /// Class, byte order and machine of the program.
     pub(crate) kind: (u8, u8, u64),
-    /// True if a dynamic linker starts it.
+    /// True if a dynamic linker starts the program.
     pub(crate) has_interpreter: bool,
-    /// True if it has the note of Go's linker, or the section by which `go version` knows Go programs.
+    /// True if the file has the note of Go's linker, or the section that `go version` reads.
     pub(crate) is_go: bool,
 }
 
@@ -90,7 +90,7 @@ impl Form {
         Ok(part)
     }
 
-    /// Returns true if a section of the file is from Go, by its name.
+    /// Returns true if a section of the file has a name that only Go uses.
     fn has_go_section(self, file: &impl FileExt, head: &[u8; HEAD]) -> io::Result<bool> {
         let (offset, size, names) = if self.is_wide {
             (&head[40..48], &head[58..60], &head[62..64])

@@ -1,4 +1,4 @@
-//! A copy that runs on a thread of its own: its progress, its end, and its cancellation.
+//! A copy in a thread of its own: its progress, its end, and its cancellation.
 
 use std::fmt::{self, Debug, Formatter};
 use std::pin::{Pin, pin};
@@ -14,7 +14,7 @@ use lighthaul_session::error::{Error, caught};
 use crate::event::Event;
 use crate::fault::Fault;
 
-/// Copy that runs. It is also a future, which needs no runtime: the thread of the copy wakes it.
+/// Running copy. It is also a future, which needs no runtime: the thread of the copy wakes it.
 ///
 /// The copy is cancelled when this value is dropped.
 #[must_use = "a transfer that is dropped is cancelled"]
@@ -38,7 +38,7 @@ struct State {
 }
 
 impl Transfer {
-    /// Starts `copy`, which ends when it is cancelled.
+    /// Starts `copy`, which ends early if it is cancelled.
     pub(crate) fn start(
         copy: impl FnOnce(Cancellation, &mut dyn FnMut(Event)) -> Result<Summary, Error>
         + Send
@@ -151,7 +151,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the result, and wakes who waits for it.
+    /// Records the result, and wakes the threads that wait for it.
     fn end(&self, result: Result<Summary, Error>) {
         let mut state = self.state();
         if let Ok(summary) = &result {

@@ -219,7 +219,7 @@ impl History {
         })
     }
 
-    /// Passes rows since `from`, in seconds since 1970, to `visit` in their order until it breaks.
+    /// Passes rows since `from`, in seconds since 1970, to `visit`, in order, until it breaks.
     ///
     /// Rows that are appended meanwhile are left out.
     pub fn each<B>(
@@ -260,7 +260,7 @@ impl History {
     }
 }
 
-/// Creates the directory, and a file that only its owner can read, if they do not exist.
+/// Creates the directory and a file that only its owner can read, unless they exist.
 fn make(path: &Path) -> io::Result<()> {
     if path.exists() {
         return Ok(());

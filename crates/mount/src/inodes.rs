@@ -28,7 +28,7 @@ struct Inode {
     lookups: u64,
     /// True after the item was removed or replaced.
     is_gone: bool,
-    /// Device and inode number at the server, once they are known.
+    /// Device and inode number at the server, once known.
     identity: Option<(u64, u64)>,
     /// Attributes that the kernel has.
     last: Option<FileAttr>,
@@ -59,7 +59,7 @@ impl Inodes {
         inode.map(|inode| inode.path.clone())
     }
 
-    /// Counts a lookup of `path`, where this item of this version was found, and returns its attributes.
+    /// Counts a lookup of `path`, where the given version of the item was found, and returns its attributes.
     pub(crate) fn look_up(
         &mut self,
         path: &[u8],
@@ -76,7 +76,7 @@ impl Inodes {
         self.count_lookup(number, info)
     }
 
-    /// Counts a lookup of `path`, where a list of its directory has this item, and returns its attributes.
+    /// Counts a lookup of `path`, at which a list of the directory has the item, and returns its attributes.
     pub(crate) fn look_up_listed(&mut self, path: &[u8], info: &FileInfo) -> FileAttr {
         // a list has no versions
         if let Some(number) = self.by_path.get(path).copied()
@@ -115,7 +115,7 @@ impl Inodes {
         self.last
     }
 
-    /// Returns true if the item of a number is still at its path, where this version was found. Otherwise the path gets
+    /// Returns true if the item of a number is still at its path, at which `version` was found. Otherwise the path gets
     /// another number.
     pub(crate) fn is_still(&mut self, number: INodeNo, version: FileVersion) -> bool {
         let identity = Some((version.device, version.inode));
@@ -137,7 +137,7 @@ impl Inodes {
         }
     }
 
-    /// Leaves a number to the programs that have its item open. A later lookup of the path gets another number.
+    /// Keeps a number for the programs that have its item open. A later lookup of the path gets another number.
     pub(crate) fn replace(&mut self, INodeNo(number): INodeNo) {
         let Some(inode) = self.by_number.get_mut(&number) else {
             return;

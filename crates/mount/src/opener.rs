@@ -6,7 +6,7 @@ use std::fs;
 
 use fuser::Request;
 
-/// Returns the user and group of a file that `request` opens, and its process, if that is known.
+/// Returns the user and group of a file that `request` opens, and the process, if known.
 pub(crate) fn opener(request: &Request) -> ((u32, u32), Option<u32>) {
     ((request.uid(), request.gid()), caller(request))
 }

@@ -31,7 +31,7 @@ pub(crate) enum Fault {
         folder = .0.display(), why = .1
     )]
     Mount(PathBuf, io::Error),
-    /// The place is no directory.
+    /// The place is not a directory.
     #[error("cannot mount {0}: it is no directory")]
     NotFolder(String),
     /// The mount cannot be served or removed.

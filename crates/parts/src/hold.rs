@@ -1,4 +1,4 @@
-//! Pause requests of a receiver whose host falls behind.
+//! Pause requests of a receiver whose host cannot keep up.
 
 use lighthaul_base::Load;
 
@@ -28,7 +28,7 @@ impl Hold {
         }
     }
 
-    /// Returns the new value of [`Hold::is_on`] if the sender has not been sent it yet. The caller must send it.
+    /// Returns the new value of [`Hold::is_on`], if the sender does not have it yet. The caller must send it.
     #[inline]
     pub fn poll(&mut self) -> Option<bool> {
         let is_new = self.on != self.told;

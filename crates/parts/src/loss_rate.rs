@@ -15,17 +15,17 @@ pub struct Pass {
     pub rate: Rate,
     /// Packets that were sent.
     pub sent: u64,
-    /// Packets of them that did not arrive.
+    /// Packets of the pass that did not arrive.
     pub lost: u64,
 }
 
-/// Control of a rate by the results of its passes.
+/// Control of a rate by the results of passes.
 #[derive(Clone, Copy, Debug)]
 pub struct LossRate {
     most: Rate,
     rate: Rate,
     interval: Duration,
-    /// Time of the last change; none before the first, which may come at once.
+    /// Time of the last change; none before the first change, which needs no wait.
     changed: Option<Instant>,
     /// Loss that does not depend on the rate, in parts per million.
     base_ppm: u32,
@@ -35,7 +35,7 @@ pub struct LossRate {
     rose: bool,
     /// Next step up, in percent.
     step: u32,
-    /// Good passes since the last change, and those that a step up needs.
+    /// Good passes since the last change, and the number of good passes that a step up needs.
     good: u32,
     needed: u32,
 }
@@ -56,7 +56,7 @@ pub const PACKETS_MIN: u64 = 512;
 const INTERVAL_RTTS: u32 = 10;
 /// Loss above the base from which the rate is reduced, in parts per million.
 const EXCESS_PPM: u32 = 20_000;
-/// A reduced rate, as a part of what arrived, and the least part of the rate before, after a pass and otherwise.
+/// Reduced rate, as a part of the rate that arrived; then the least parts of the old rate, after a pass and otherwise.
 const BELOW: (u32, u32) = (98, 100);
 const REDUCTION_MAX: (u32, u32) = (1, 8);
 const STEADY_REDUCTION_MAX: (u32, u32) = (1, 128);
@@ -70,7 +70,7 @@ const NEEDED_MAX: u32 = 64;
 const WHOLE: u32 = 1_000_000;
 
 impl LossRate {
-    /// Starts at the rate `most`, which is not exceeded until it is raised, on a path of this round-trip time.
+    /// Starts at the rate `most`, the limit until it is raised, on a path with the round-trip time `rtt`.
     pub fn new(most: Rate, rtt: Duration) -> Self {
         Self {
             most,
@@ -179,8 +179,8 @@ impl LossRate {
 }
 
 impl Trial {
-    /// Reports whether the loss at the rate `now` is nearer to the loss before than to that of a path that carries what
-    /// arrived before.
+    /// Reports whether the loss at the rate `now` is nearer to the old loss than to the loss of a path of the old
+    /// capacity.
     fn did_not_help(&self, now: Rate, lost_ppm: u32) -> bool {
         let arrived = self.used.scaled(WHOLE - self.lost_ppm, WHOLE);
         let excess = now.as_bps().saturating_sub(arrived.as_bps());
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_falls_to_what_a_path_carries_and_stays_near() {
+    fn rate_falls_to_the_capacity_of_the_path_and_stays_near() {
         for carries in [20, 50, 100, 150, 200, 300, 500, 900] {
             let path = Path {
                 carries: Rate::from_mbps(carries),

@@ -54,7 +54,7 @@ impl Pacer {
         pacer
     }
 
-    /// Returns true if a datagram of `bytes` may leave now, and takes its tokens.
+    /// Returns true if a datagram of `bytes` may be sent now, and takes its tokens.
     ///
     /// After `false` the train has ended, and the answer stays `false` until [`Pacer::due`].
     #[inline]
@@ -121,7 +121,7 @@ impl Pacer {
         self.train_bytes
     }
 
-    /// Ends a train by its length alone. The next train may follow at once.
+    /// Ends a train by length alone, without pacing. The next train may follow at once.
     const fn may_send_unpaced(&mut self, bytes: u32) -> bool {
         if self.unpaced_bytes + bytes as u64 > self.train_bytes {
             self.unpaced_bytes = 0;

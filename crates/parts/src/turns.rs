@@ -1,4 +1,4 @@
-//! The packet that each datagram in flight carries, as long as its fate is unknown.
+//! Packets in the datagrams in flight: the packet that each carried, until its fate is known.
 
 use alloc::collections::VecDeque;
 use core::ops::Range;
@@ -24,7 +24,7 @@ impl Turns {
         }
     }
 
-    /// Returns the number of turns so far.
+    /// Returns the number of turns.
     #[inline]
     pub fn count(&self) -> u64 {
         self.first + self.numbers.len() as u64

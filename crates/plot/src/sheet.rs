@@ -158,7 +158,7 @@ const RIGHT: f32 = 28.0;
 /// Height of the title.
 const TITLE: f32 = 74.0;
 const KEY_LINE: f32 = 30.0;
-/// Height of what is below the data: the numbers, or these and the axis' label.
+/// Height of the area below the data: of the numbers alone, or with the label of the axis.
 const TICKS: f32 = 42.0;
 const BELOW: f32 = 74.0;
 

@@ -31,7 +31,7 @@ struct Table {
 enum Claim {
     /// File in place, under at least one of its names.
     Kept,
-    /// File to which the entry with this number is written.
+    /// File that the entry with the given number is written to.
     Written(u64),
 }
 

@@ -12,8 +12,8 @@ use lighthaul_session::error::{Error, FileAction};
 /// Bytes of a hole that are read at once.
 const STEP: u64 = 64 << 20;
 
-/// Compares the bytes on the device of the file at `path` with `digests`, and those in `holes`, which
-/// have no digest, with zeros. Calls `check` before each range.
+/// Compares the bytes of the file at `path`, as read from the device, with `digests`, and `holes` with zeros. Calls
+/// `check` before each range.
 pub(crate) fn check(
     root: &mut Root,
     path: &Path,

@@ -41,7 +41,7 @@ pub(super) struct HeldCheck<'a> {
     files: TempFiles,
     /// Queue for equal ranges and failed files.
     jobs: Sender<Job>,
-    /// The basis that was read last, with the number of its file.
+    /// The most recently read basis, with the number of its file.
     basis: Option<(u64, InputFile)>,
 }
 
@@ -126,7 +126,7 @@ impl<'a> HeldCheck<'a> {
         }
     }
 
-    /// Returns true if the file has these bytes, or none if it has failed.
+    /// Returns true if the bytes of the range have the digest `theirs`, or none if the file has failed.
     fn agrees(
         &mut self,
         file: &PendingFile,
@@ -227,7 +227,7 @@ impl<'a> HeldCheck<'a> {
     }
 }
 
-/// Returns the ranges, which are in order, with those that touch joined.
+/// Returns the ranges, which are in order, with adjacent ranges joined.
 fn joined(ranges: impl Iterator<Item = Span>) -> Vec<Span> {
     let mut joined: Vec<Span> = Vec::new();
     for (from, till) in ranges {

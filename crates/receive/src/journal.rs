@@ -39,7 +39,7 @@ pub(crate) struct Journal {
 pub struct Subject {
     /// Version of the source file.
     pub look: Look,
-    /// Start of the host that the bytes do not survive, or zero if they are on disk.
+    /// Number of the boot that the bytes do not survive, or zero if the bytes are on disk.
     pub boot: u64,
 }
 

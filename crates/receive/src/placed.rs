@@ -1,4 +1,4 @@
-//! Entries that are in place, for a sender that then removes its files.
+//! Entries that are in place, for a sender that then removes its source files.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -145,7 +145,7 @@ impl FileSink {
         Ok(())
     }
 
-    /// Returns the open temporary file, or none if the file has failed, which is recorded.
+    /// Returns the open temporary file, or none if the file has failed; the failure is recorded.
     fn open<'w>(
         &mut self,
         writing: &'w mut Writing,

@@ -16,7 +16,7 @@ const FILES_MAX: usize = 8;
 pub(super) enum Unsynced {
     /// No sync is needed.
     Nothing,
-    /// Sync each of these open files.
+    /// Sync each of the open files.
     Files(Vec<(Arc<PendingFile>, OutputFile)>),
     /// Sync the file system.
     FileSystem,

@@ -305,7 +305,7 @@ fn invalid_stretches_end_the_session_without_leftovers() {
 
 /// The source changed while it was searched.
 #[test]
-fn failed_search_fails_the_file_alone() {
+fn failed_search_fails_only_the_file() {
     let folder = folder("failed");
     let summary = hear(&folder, |sender| {
         sender.request_sums()?;

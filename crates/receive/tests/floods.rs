@@ -83,7 +83,7 @@ fn endless_failures_end_the_copy() {
 }
 
 #[test]
-fn endless_warnings_wait_for_the_observer() {
+fn endless_warnings_are_sent_only_as_fast_as_the_observer_reads() {
     let _turn = turn();
     let folder = folder("warnings");
     let error = hear(&folder, |_, list| {

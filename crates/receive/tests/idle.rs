@@ -32,7 +32,7 @@ use plain::send_plain;
 use talk::stay;
 
 #[test]
-fn sender_that_lists_nothing_and_sends_keepalives_is_ended() {
+fn sender_that_only_sends_keepalives_is_ended() {
     let error = take(|session| {
         begin_to_send(session, true)?;
         repeat(session, |_| 7, LONG)
@@ -65,7 +65,7 @@ fn receiver_ends_if_the_sender_does_not_close() {
 }
 
 #[test]
-fn receiver_that_answers_nothing_and_sends_keepalives_is_ended() {
+fn receiver_that_only_sends_keepalives_is_ended() {
     assert_idle(give(|session| repeat(session, |_| 7, LONG)));
 }
 

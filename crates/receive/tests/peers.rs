@@ -210,7 +210,7 @@ fn invalid_offers_and_protocols_end_the_session_without_leftovers() {
 }
 
 #[test]
-fn files_at_impossible_places_fail_alone() {
+fn files_at_impossible_places_do_not_affect_others() {
     let changes: [(&str, Change); 3] = [
         ("larger than any disk", |script| {
             script.entries[1].kind = EntryKind::File(u64::MAX);

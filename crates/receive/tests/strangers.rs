@@ -127,7 +127,7 @@ fn checkup_rejects_unexpected_messages() {
 }
 
 #[test]
-fn any_clock_of_the_peer_is_harmless() {
+fn any_clock_of_the_peer_is_tolerated() {
     for time in [0, 1, u64::MAX, u64::MAX / 2] {
         let [asking, answering] = sessions();
         let liar = thread::spawn(move || {

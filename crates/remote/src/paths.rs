@@ -8,8 +8,8 @@ fn user_folder() -> PathBuf {
     xdg_folder("XDG_CONFIG_HOME", ".config", "/etc")
 }
 
-/// Returns the program's part of a directory of this user: that in the variable `name`, `usual` in the home directory,
-/// or without one `otherwise`.
+/// Returns this program's directory in the variable `name`, in `usual` below the home directory, or in `otherwise`
+/// without a home.
 fn xdg_folder(name: &str, usual: &str, otherwise: &str) -> PathBuf {
     let from = |name: &str| {
         env::var_os(name)
@@ -22,7 +22,7 @@ fn xdg_folder(name: &str, usual: &str, otherwise: &str) -> PathBuf {
         .join("lighthaul")
 }
 
-/// Returns the host's directory if this user may write to it, else the user's.
+/// Returns the host's directory if this user may write to it, otherwise the user's.
 fn host_folder() -> PathBuf {
     if rustix::process::geteuid().is_root() {
         PathBuf::from("/etc/lighthaul")
@@ -31,12 +31,12 @@ fn host_folder() -> PathBuf {
     }
 }
 
-/// Returns the configuration files: the host's, and then this user's, which overrides it.
+/// Returns the configuration files: the host's, then the user's, which overrides the host's.
 pub fn configs() -> [PathBuf; 2] {
     [PathBuf::from("/etc/lighthaul"), user_folder()].map(|folder| folder.join("config.toml"))
 }
 
-/// Returns the path of the gateway's status socket: in its service manager's directory, the system's, or this user's.
+/// Returns the path of the gateway's status socket: in the directory of the service manager, the system or this user.
 pub fn gateway_socket() -> PathBuf {
     runtime_folder().join("gateway.sock")
 }
@@ -110,7 +110,7 @@ pub fn known_paths() -> PathBuf {
     xdg_folder("XDG_CACHE_HOME", ".cache", "/var/cache").join("paths")
 }
 
-/// Returns the path of the list of hosts of which only the port of ssh is open.
+/// Returns the path of the list of hosts with only the port of ssh open.
 pub fn closed_hosts() -> PathBuf {
     xdg_folder("XDG_CACHE_HOME", ".cache", "/var/cache").join("ssh_hosts")
 }

@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use lighthaul_copy::thread_group::{CHECK_INTERVAL, ThreadGroup};
 use lighthaul_session::error::Error;
 
-/// Turn on the circuit, which lanes take one after the other.
+/// Turn on the circuit, which one lane has at a time.
 #[derive(Debug, Default)]
 pub(super) struct CircuitTurn {
     is_taken: Mutex<bool>,
@@ -34,7 +34,7 @@ impl CircuitTurn {
     }
 }
 
-/// Use of the circuit by one lane, which ends when this value is dropped.
+/// Use of the circuit by one lane, which ends on drop.
 #[derive(Debug)]
 pub(super) struct CircuitUse<'a>(&'a CircuitTurn);
 

@@ -1,4 +1,4 @@
-//! Control of the protocol of the next objects, by the rules of a [`Course`].
+//! Control of the protocol of the next objects, by the decisions of a [`Course`].
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ use lighthaul_session::offer::Offer;
 use super::rate_control::RateControl;
 use super::transfer::Transfer;
 
-/// Protocol of the next objects, which is known once the path is set up.
+/// Protocol of the next objects, known after the set-up of the path.
 #[derive(Debug, Default)]
 pub(super) struct CourseControl(Mutex<Option<Running>>);
 
@@ -23,7 +23,7 @@ struct Running {
     offer: Offer,
     /// True if the rate was not measured now, and must be checked.
     is_remembered: bool,
-    /// Connections whose TCP carries objects.
+    /// Connections on which TCP carries objects.
     connections: Vec<Control>,
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct FileSource {
     kind: DigestKind,
     /// Most files that are open at a time.
     open_max: usize,
-    /// Queue for the reports about each object, after all of it was read.
+    /// Queue for the reports about each object, after the whole object was read.
     reports: Sender<(u64, Vec<Report>)>,
     object: Option<Reading>,
 }
@@ -376,7 +376,7 @@ mod tests {
 
     /// A file that changes fails alone, and its missing bytes are zero.
     #[test]
-    fn file_that_changes_fails_alone() {
+    fn file_that_changes_does_not_affect_others() {
         let append = |path: &Path| {
             let open = File::options().append(true).open(path).unwrap();
             open.write_at(b"more", 0).unwrap();

@@ -1,4 +1,4 @@
-//! Course of a transfer: the protocol of its next objects, where the user selected none.
+//! Course of a transfer: the protocol of its next objects, if the user selected none.
 //!
 //! ```text
 //! reports of the receiver, counters of TCP -> facts of a second -> choose() -> same in two seconds: change
@@ -19,7 +19,7 @@ use crate::protocol::Protocol;
 pub struct Evidence {
     /// Bytes of objects that have arrived.
     pub bytes: u64,
-    /// Segments that TCP has sent, and those of them that it sent again. Both wrap around.
+    /// Segments that TCP has sent, and the number of them that were retransmitted. Both wrap around.
     pub segments: (u32, u32),
     /// Rate that the transfer may use.
     pub limit: Rate,
@@ -30,7 +30,7 @@ pub struct Evidence {
 pub struct Course {
     facts: PathFacts,
     protocol: Protocol,
-    /// Begin of the present second, and the evidence by then, once there is any.
+    /// Begin of the present second, with the evidence at that time; none before the first evidence.
     begun: Option<(Instant, Evidence)>,
     /// Protocol that the last second called for.
     wanted: Protocol,
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn moment_of_loss_changes_nothing() {
+    fn moment_of_loss_does_not_change_the_protocol() {
         let mut transfer = Transfer::new(Protocol::Tcp, FACTS);
         for _ in 0..20 {
             transfer.run(950, 100, 10_000);

@@ -27,7 +27,7 @@ const PATHS_MAX: usize = 256;
 pub struct PathEnds {
     /// Key of the peer.
     pub key: Fingerprint,
-    /// Its address.
+    /// Address of the other host.
     pub address: IpAddr,
     /// Address of this host, which changes with its network.
     pub local: IpAddr,
@@ -47,7 +47,7 @@ impl PathEnds {
 /// Measured path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownPath {
-    /// Rate on the wire, as it was used.
+    /// Rate on the wire that was used.
     pub rate: Rate,
     /// Lost datagrams of the measurement, in parts per million.
     pub lost_ppm: u32,
@@ -71,7 +71,7 @@ impl KnownPath {
         age.is_some_and(|age| age < AGE_MAX.as_secs())
     }
 
-    /// Returns the rate to keep after a copy that ended at the rate `found`, which swings around that of the path.
+    /// Returns the rate to store after a copy that ended at the rate `found`, which varies around the path's rate.
     ///
     /// A rate far below the kept one counts half. It may be that of a moment, and a copy of a second does not rise far above
     /// the rate that it starts from. So the kept rate would fall from copy to copy, and never rise.
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn swinging_rate_keeps_the_measured_one() {
+    fn varying_rate_keeps_the_measured_rate() {
         let path = KnownPath::now(Rate::from_mbps(1000), 0);
         for (found, kept) in [(749, 874), (750, 1000), (1333, 1000), (1334, 1334)] {
             let after = path.rate_after(Rate::from_mbps(found));

@@ -1,5 +1,4 @@
-//! Texts of a peer, escaped and cut when they are decoded, so that they are harmless wherever they
-//! are shown.
+//! Texts of a peer, escaped and shortened when they are decoded, so that they can be shown safely.
 
 use lighthaul_base::escape::{TEXT_MAX, escape};
 use serde::{Deserialize, Deserializer};

@@ -30,7 +30,7 @@ pub trait Topic: Serialize + DeserializeOwned {
         postcard::to_extend(self, vec![Self::NUMBER]).unwrap_or_default()
     }
 
-    /// Returns the message in a frame with these octets.
+    /// Decodes the message in the octets of a frame.
     fn decode(octets: &[u8]) -> Result<Self, Error> {
         match octets.split_first() {
             Some((number, message)) if *number == Self::NUMBER => decode(message),

@@ -1,4 +1,4 @@
-//! Messages that survive their connection.
+//! Messages that outlive their connection.
 //!
 //! A [`MessageQueue`] keeps each message until the peer acknowledges it, and sends it again on the
 //! next connection. Both sides count messages from zero, so a message needs no number and arrives

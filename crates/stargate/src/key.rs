@@ -62,7 +62,7 @@ pub struct Segment {
 pub struct Hop {
     /// Domain.
     pub domain: DomainId,
-    /// Part of the path inside it.
+    /// Part of the path inside the domain.
     pub segment: Segment,
 }
 

@@ -88,7 +88,7 @@ pub(crate) fn receive(mut ready: Ready<'_>, how: &Messages, file: File) -> Resul
     Ok(report)
 }
 
-/// Returns the error of the owner if there is one, and that of the run otherwise.
+/// Returns the error of the owner, if any, or otherwise the error of the run.
 fn settle(ran: Result<(), World>, failed: Option<Error>) -> Result<(), Error> {
     match (ran, failed) {
         (Err(_), Some(error)) => Err(error),
@@ -212,8 +212,7 @@ impl Owner<Sender> for Feeder<'_> {
 struct Taker<'a> {
     session: &'a Session,
     outlet: Outlet,
-    /// True if messages that the pipe does not accept are dropped, so that they do not delay later
-    /// ones.
+    /// True if messages that the pipe does not accept are dropped, so that they do not delay later messages.
     drop: bool,
     ring: Rc<RefCell<Ring>>,
     meter: Meter,

@@ -41,7 +41,7 @@ proptest! {
 }
 
 #[test]
-fn inputs_of_the_fuzzer_stay_harmless() {
+fn inputs_of_the_fuzzer_never_panic() {
     assert_seeds_harmless("frames", stream::frames);
     assert_seeds_harmless("coded", stream::coded);
 }

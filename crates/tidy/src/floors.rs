@@ -167,7 +167,7 @@ struct Workspace {
 }
 
 impl Manifest {
-    /// Returns the packages that the crate or its build script uses, and those that its tests use.
+    /// Returns the packages that the crate or its build script uses, and the packages that its tests use.
     fn packages<'a>(&'a self, shared: &'a Dependencies) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
         let tables = || std::iter::once(&self.tables).chain(self.target.values());
         let names = |dependencies: &'a Dependencies| {
@@ -219,7 +219,7 @@ const FLOORS: [(u8, &[&str]); 14] = [
     (13, &["xtask"]),
 ];
 
-/// Crate that programs of others use: its name is that of the project.
+/// Crate that other programs use; it has the name of the project.
 const FACE: &str = "lighthaul";
 
 /// Crates without clocks, sockets, files and own randomness.
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn dependencies_of_build_scripts_and_targets_and_renamed_ones_are_checked() {
+    fn dependencies_of_build_scripts_targets_and_aliases_are_checked() {
         for table in [
             "[build-dependencies]\nlighthaul-io.workspace = true\n",
             "[target.'cfg(unix)'.dependencies]\nlighthaul-io.workspace = true\n",

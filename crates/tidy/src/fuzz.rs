@@ -144,7 +144,7 @@ const REACHED: [(&str, &str); 65] = [
     ("crates/wrap/src/script.rs", "elf"),
 ];
 
-/// Files and directories that decode only data of the operator, the user or themselves, with a reason.
+/// Files and directories that decode only trusted data (of the operator, the user or Lighthaul), with a reason.
 const TRUSTED: [(&str, &str); 56] = [
     (
         "crates/remote-files/src/client/",
@@ -299,7 +299,7 @@ const TRUSTED: [(&str, &str); 56] = [
     ),
     (
         "crates/io/src/net/udp.rs",
-        "a number of its own control message",
+        "a number in a control message that it builds",
     ),
     (
         "crates/python/src/options.rs",

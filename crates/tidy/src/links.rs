@@ -106,7 +106,7 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The pages of the guide, which are published without the rest.
+/// Pages of the guide, which are published without other files of the repository.
 const BOOK: &str = "docs/src/";
 
 #[cfg(test)]

@@ -116,8 +116,7 @@ fn exclusions(list: &Source) -> Vec<(usize, &str)> {
     quoted.collect()
 }
 
-/// Returns the functions and types that a regular expression for mutants names: what follows `::`, what
-/// has type parameters or stands after `in`, and all words with underscores.
+/// Returns the functions and types that a regular expression for mutants names.
 fn names(regex: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut rest = regex;
@@ -137,7 +136,7 @@ fn names(regex: &str) -> Vec<&str> {
     names
 }
 
-/// Reports whether a name stands after the word `in`, as that of a function or a type.
+/// Reports whether a name follows the word `in`, like the name of a function or a type.
 fn names_place(regex: &str, name: &str) -> bool {
     regex.contains(&format!(" in {name}"))
 }

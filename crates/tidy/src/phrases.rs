@@ -1,14 +1,14 @@
-//! Texts of a file that are not paragraphs: string literals, cells of tables, descriptions in JSON, and comments behind
-//! code in settings.
+//! Texts of a file outside paragraphs: string literals, cells of tables, descriptions in JSON, and comments after
+//! settings.
 
 use crate::sources::Source;
 use crate::text_format::TextFormat;
 use crate::tokens::tokens;
 
-/// Text at a place of a file.
+/// Text and its place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Phrase {
-    /// Number of its first line.
+    /// Number of the first line of the text.
     pub(crate) line: usize,
     /// The text, in one line.
     pub(crate) text: String,
@@ -68,7 +68,7 @@ fn cells(file: &Source) -> Vec<Phrase> {
     phrases
 }
 
-/// The quoted values and the comments behind code in settings and scripts, with the help of a Makefile's targets.
+/// The quoted values and trailing comments of settings and scripts, with the help of a Makefile's targets.
 fn settings(file: &Source) -> Vec<Phrase> {
     let mut phrases = Vec::new();
     for (line, text) in file.lines() {

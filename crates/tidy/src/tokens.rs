@@ -27,7 +27,7 @@ pub(crate) fn is_word(token: &str) -> bool {
     token.starts_with(is_word_char)
 }
 
-/// Returns the index after the bracket that closes the one at `at`.
+/// Returns the index after the bracket that closes the bracket at `at`.
 pub(crate) fn after_group(tokens: &[&str], at: usize) -> usize {
     let mut depth = 0_usize;
     for (nth, token) in tokens.iter().enumerate().skip(at) {

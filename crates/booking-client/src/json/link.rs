@@ -31,7 +31,7 @@ pub struct LinkView {
     pub guard_ns: u64,
     /// Cost for path selection; among paths with equal ends the cheapest is used.
     pub cost: u32,
-    /// Interfaces at which its circuits are made.
+    /// Interfaces at which circuits over the link are made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<String>,
 }

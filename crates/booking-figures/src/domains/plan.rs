@@ -36,7 +36,7 @@ pub enum DomainsFigure {
 /// Curve of set-up times.
 #[derive(Clone, Debug)]
 pub struct SetUpSeries {
-    /// Prefix of its columns.
+    /// Prefix of the columns of the series.
     pub name: String,
     /// Label in the legend.
     pub label: String,
@@ -76,7 +76,7 @@ pub struct Blocking {
 /// Curve of blocked requests.
 #[derive(Clone, Debug)]
 pub struct BlockingSeries {
-    /// Prefix of its columns.
+    /// Prefix of the columns of the series.
     pub name: String,
     /// Label in the legend.
     pub label: String,

@@ -1,4 +1,4 @@
-//! Record of the latest known position of the store, to detect a store that is older than before.
+//! Record of the latest known position of the store, to detect a store that was restored from an old copy.
 //!
 //! A store that was restored from a backup, or failed over to a lagging server, lacks later
 //! answers. New reservations would then get the numbers of lost ones. Such a store is refused until
@@ -39,7 +39,7 @@ pub(super) struct StorePosition {
     note: Option<PositionFile>,
     /// True if the file was damaged, so that the position is unknown.
     is_damaged: bool,
-    /// Numbers up to this one may have been given in a lost history.
+    /// Highest number that may have been given in a lost history.
     floor: u64,
     /// Time at which the file was last synced to the disk.
     synced: Timestamp,
@@ -193,7 +193,7 @@ impl StorePosition {
 }
 
 impl Drop for StorePosition {
-    /// Notes that no number above the last one was given.
+    /// Lowers the bound to the last given number, so that the next start skips no numbers.
     fn drop(&mut self) {
         if let (Some(note), Some(seen)) = (&mut self.note, &self.seen)
             && note.file.is_some()

@@ -100,8 +100,7 @@ impl Usage {
         Ok(())
     }
 
-    /// Refuses steps that exceed the bytes of an owner in a window, in addition to those counted
-    /// already.
+    /// Refuses steps that exceed the quota of bytes of an owner in a window, with the bytes counted before.
     pub(crate) fn check_work(
         &self,
         config: &Config,
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_circuits_are_those_of_live_reservations() {
+    fn rates_and_circuits_count_live_reservations_only() {
         let config = config(9, 99);
         let (one, two) = (
             record(5, "ada", Some("eth1"), &[(0, 5)]),

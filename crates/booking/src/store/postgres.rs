@@ -25,7 +25,7 @@ use crate::error::{Error, Result, ServerFault, SetupError, StoreError};
 /// behind a tunnel.
 pub struct Postgres {
     server: Server,
-    /// URL of this instance, for the others.
+    /// URL of this instance, at which other instances reach it.
     url: String,
     connection: Option<Connection>,
 }
@@ -37,7 +37,7 @@ struct Connection {
 }
 
 impl Postgres {
-    /// Connects to a server as in `postgres://user@host/books`. Other instances reach this one at
+    /// Connects to a server as in `postgres://user@host/books`. Other instances reach this instance at
     /// `url`.
     pub fn open(server: &str, url: &str) -> Result<Self> {
         let mut server = Server::parse(server).map_err(SetupError::from)?;
@@ -310,14 +310,13 @@ const CLAIM: &str = "UPDATE writer SET url = $1";
 const LOCK: i64 = 0x6c69_6768_7468_6175;
 /// Advisory lock for the creation of tables.
 const MAKING: i64 = LOCK + 1;
-/// Idle time before the first probe, interval of probes, and number of lost probes that end a
-/// connection.
+/// TCP keepalive: idle time before the first probe, interval of probes, and lost probes that end a connection.
 const PROBE_AFTER: Duration = Duration::from_secs(3);
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 const PROBES: u32 = 3;
 /// Timeout of each action.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Timeout of each lock: shorter, so that the error names the lock and not a slow statement.
+/// Timeout of each lock; shorter than the statement timeout, so that the error names the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(4);
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use serde::Deserialize;
 
 use crate::error::TopologyFileError;
 
-/// Parses a topology. Its nodes are those that it lists or that its links name. `capacity` is the
+/// Parses a topology. Its nodes are the listed nodes and the ends of its links. `capacity` is the
 /// default capacity of links.
 pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology, TopologyFileError> {
     let file: File = ::toml::from_str(text)

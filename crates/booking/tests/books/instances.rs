@@ -18,7 +18,7 @@ use crate::world::{
 };
 
 #[test]
-fn failed_write_changes_nothing() {
+fn failed_write_leaves_the_books_unchanged() {
     let shared_store = SharedStore::default();
     shared_store.elect("one");
     let world = World::on(shared_store.handle("one"), Config::default());

@@ -74,14 +74,14 @@ fn changed_alike(accept_restored: bool) -> (Books, Reservation) {
 
 /// Each writer begins an epoch, so that histories differ even if their numbers are alike.
 #[test]
-fn lost_change_is_missed_if_another_has_its_number() {
+fn lost_change_is_not_noticed_if_another_change_has_its_number() {
     let (reader, other) = changed_alike(false);
     says_backwards(reader.get(&ben(), other.id));
 }
 
 /// A store that is accepted is read again as a whole.
 #[test]
-fn accepted_store_replaces_what_was_lost() {
+fn accepted_store_replaces_the_lost_changes() {
     let (reader, other) = changed_alike(true);
     assert_eq!(reader.get(&ben(), other.id).unwrap(), other);
     assert!(reader.get(&ada(), other.id).is_err());

@@ -148,7 +148,7 @@ fn full_calendar_refuses_until_a_booking_has_ended() {
 }
 
 #[test]
-fn busy_path_is_named_before_one_that_is_too_narrow() {
+fn busy_path_is_named_before_a_path_that_is_too_narrow() {
     let link = |name: &str, channels, cost| Link {
         name: name.into(),
         from: "a".into(),
@@ -183,7 +183,7 @@ fn busy_path_is_named_before_one_that_is_too_narrow() {
 }
 
 #[test]
-fn lowest_rate_of_the_first_path_is_named_if_all_have_higher_ones() {
+fn lowest_rate_of_the_first_path_is_named_if_all_rates_are_higher() {
     let link = |name: &str, channel, cost| Link {
         name: name.into(),
         from: "a".into(),

@@ -30,8 +30,8 @@ pub enum Error {
         "cannot {0}: it needs root, or CAP_NET_ADMIN (and CAP_NET_RAW for a cluster's address), in this network namespace"
     )]
     NotPermitted(Task),
-    /// Another gateway does the same on this host.
-    #[error("another gateway {0} on this host already: stop that one first")]
+    /// Another gateway on this host holds the exclusive task.
+    #[error("another gateway {0} on this host already: stop that gateway first")]
     Occupied(Exclusive),
     /// A program failed.
     #[error("cannot {task}: {tool} failed: {why}")]

@@ -16,8 +16,8 @@ pub struct NamespaceLock {
 }
 
 impl NamespaceLock {
-    /// Takes the lock `name` for a gateway that `does` this. A gateway that has just ended may hold its lock for a moment
-    /// longer, through a process that it was starting.
+    /// Takes the lock `name` for a gateway that performs the exclusive task `does`. A gateway that has just ended may
+    /// hold its lock for a moment longer, through a process that it was starting.
     pub fn take(name: &'static str, does: Exclusive) -> Result<Self, Error> {
         let bind =
             || -> io::Result<_> { UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?) };

@@ -8,7 +8,7 @@ use crate::circuit::CircuitId;
 use crate::driver::Driver;
 use crate::error::Cause;
 
-/// Circuits of a device and their rates; nothing for one that takes no packets.
+/// Circuits of a device and their rates; none for a circuit that takes no packets.
 pub type State = BTreeMap<CircuitId, Option<Rate>>;
 
 /// Device with its driver.
@@ -48,7 +48,7 @@ pub enum Fault {
     Refuse,
     /// The device does not answer, and the change is not made.
     Unreachable,
-    /// Nothing answers until the time limit, and the change is not made.
+    /// The device does not answer before the time limit, and does not make the change.
     Silence,
     /// The change is made, and the answer is lost.
     AnswerLost,
@@ -57,7 +57,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Faults after which it is not known at once whether the change was made.
+    /// Faults that leave it open if the change was made.
     pub const UNCLEAR: [Self; 4] = [
         Self::Unreachable,
         Self::Silence,

@@ -92,7 +92,7 @@ impl Session {
         }
     }
 
-    /// Has the program run, unless it failed a short time ago.
+    /// Starts the program if it does not run, unless it failed a short time ago.
     fn prepare(&mut self) -> std::result::Result<(), ProgramFault> {
         if self.program.as_mut().is_some_and(|one| !one.is_over()) {
             return Ok(());

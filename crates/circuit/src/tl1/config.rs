@@ -95,7 +95,7 @@ pub struct Limits {
 }
 
 impl SwitchConfig {
-    /// Reads the settings at `path`, and the login that they name.
+    /// Reads the settings at `path`, and the login file that they name.
     pub fn read(path: &Path) -> error::Result<Self> {
         Self::read_file(path).map_err(|fault| {
             let path = path.to_owned();
@@ -272,7 +272,7 @@ impl SwitchFile {
     }
 }
 
-/// Refuses an interface whose record could not have its name.
+/// Refuses an interface whose name cannot be the name of a record.
 fn check_name(key: &str, name: &str) -> Result<(), SettingsFault> {
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-._".contains(&octet);
     let fits = (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(is_plain);

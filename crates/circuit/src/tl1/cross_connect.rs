@@ -28,7 +28,7 @@ pub enum Direction {
     OneWay,
     /// Between both ports.
     TwoWay,
-    /// Any other type, such as a protected or a multicast one, which no driver creates.
+    /// Any other type, such as a protected or multicast cross-connect, which no driver creates.
     Other,
 }
 
@@ -68,7 +68,7 @@ impl CrossConnect {
         self.direction
     }
 
-    /// Returns true if both use one input or one output, so that a switch cannot have both.
+    /// Returns true if both cross-connects use one input or one output, so that a switch cannot have both.
     pub fn conflicts_with(&self, other: &Self) -> bool {
         let inputs = self
             .inputs()

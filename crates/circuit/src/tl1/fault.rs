@@ -29,7 +29,7 @@ pub enum SwitchFault {
         /// Tag of an answer to another command.
         other: Option<String>,
     },
-    /// This process has to stop, and waits for the switch no longer. The text names the command, or the connection.
+    /// This process must stop, and waits for the switch no longer. The text names the command, or the connection.
     #[error("it did not answer before Lighthaul had to stop ({0})")]
     Stopping(String),
     /// The answer is not valid TL1.

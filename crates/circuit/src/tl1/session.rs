@@ -81,7 +81,7 @@ impl Session {
         }
     }
 
-    /// Sends a command and returns its answer, whatever the completion.
+    /// Sends a command and returns its answer, also if the answer reports a failure.
     pub(super) fn command(&mut self, command: &Command) -> Result<Response, SwitchFault> {
         let started = self.clock.now();
         loop {
@@ -294,7 +294,7 @@ pub(super) fn check(command: &Command, response: &Response) -> Result<(), Switch
     }
 }
 
-/// Returns the response to a command that has none of its own.
+/// Returns an empty response, for a command without a response.
 const fn empty_response(tag: String) -> Response {
     Response {
         tag,

@@ -274,7 +274,7 @@ fn increases_wait_for_the_guard_time_of_the_last_decrease() {
 }
 
 #[test]
-fn installed_circuits_are_compared_with_wanted_ones() {
+fn installed_circuits_are_compared_with_wanted_circuits() {
     let mut world = World::calm();
     let standing = |id, port: u64, rate: u64| InstalledCircuit {
         id: CircuitId(id),

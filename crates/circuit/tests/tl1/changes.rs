@@ -78,7 +78,7 @@ fn channels_in_one_direction_leave_the_other_to_other_clients() {
 }
 
 #[test]
-fn repeated_changes_send_nothing() {
+fn repeated_changes_send_no_commands() {
     let mut testbed = Testbed::new(Vendor::Cisco);
     testbed.set(1, 2).unwrap();
     let before = testbed.switch.log();

@@ -1,9 +1,9 @@
-//! Counts of what a dry run would do, in words.
+//! Summary of a dry run, in words.
 
 use lighthaul::Plan;
 use lighthaul_base::{Size, counted};
 
-/// Returns what would be done, as the end of a sentence.
+/// Returns the summary of a dry run, as the end of a sentence.
 pub(super) fn sentence(plan: &Plan) -> String {
     let sent = match (plan.bytes, plan.entries) {
         (_, 0) => None,

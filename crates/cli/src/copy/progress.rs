@@ -12,13 +12,13 @@ use lighthaul_copy::watch::{CopyProgress, CurrentFile};
 use crate::output::name::shown;
 use lighthaul_copy::pace::{Pace, SAMPLES_MAX, whole};
 
-/// Width of a terminal that does not tell its own.
+/// Width of a terminal that does not report its width.
 const WIDTH: usize = 80;
 /// Minimum and maximum width of the bar.
 const BAR: (usize, usize) = (8, 40);
-/// Width of the part of a file's line beside its name.
+/// Width of a file's line without the name.
 const BESIDE_NAME: usize = 24;
-/// Shortest name that a file's line has room for.
+/// Shortest name that fits in a file's line.
 const NAME_MIN: usize = 12;
 const SPARKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -49,7 +49,7 @@ impl Form {
         }
     }
 
-    /// Returns the lines for a terminal, none wider than it.
+    /// Returns the lines for a terminal, no wider than the terminal.
     pub(super) fn lines(
         self,
         progress: &CopyProgress,
@@ -65,7 +65,7 @@ impl Form {
         lines
     }
 
-    /// Returns the line for the whole copy: the most important parts that fit, each as a whole.
+    /// Returns the line for the whole copy: the most important fields that fit, none of them cut.
     fn whole(self, progress: &CopyProgress, pace: &Pace) -> String {
         // the last column makes some terminals wrap
         let width = self.width.saturating_sub(1);
@@ -132,7 +132,7 @@ impl Form {
         format!("[{}{}]", full.repeat(filled), empty.repeat(width - filled))
     }
 
-    /// Returns the name with its middle left out, if it is too long. Its end tells more than its start.
+    /// Returns the name, shortened in the middle if it is too long. Its end tells more than its start.
     fn shortened(self, name: &str, room: usize) -> String {
         let letters: Vec<char> = name.chars().collect();
         if letters.len() <= room {
@@ -162,7 +162,7 @@ pub(super) fn plain(progress: &CopyProgress, pace: &Pace) -> String {
     line
 }
 
-/// Returns what every line has: amount, rate and remaining time.
+/// Returns the fields of every progress line: amount, rate and remaining time.
 fn essence(progress: &CopyProgress, pace: &Pace) -> [String; 3] {
     let rate = Rate::from_bps(whole(pace.rate() * 8.0));
     let rate = rate.map_or_else(|| "0 b/s".to_owned(), short);
@@ -221,7 +221,7 @@ fn short(rate: Rate) -> String {
     format!("{number:.digits$} {name}")
 }
 
-/// Returns a time as minutes and seconds, with hours if there are any.
+/// Returns a time as minutes and seconds, with hours if needed.
 fn clock(seconds: f64) -> String {
     let seconds = whole(seconds.ceil());
     let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

@@ -107,7 +107,7 @@ fn with_command(args: &Cp, error: Error) -> Error {
     Fault::Interrupted(command).into()
 }
 
-/// Returns true for codes that say what happened to all that is not in place.
+/// Returns true for exit statuses that apply to every entry that is not in place.
 const fn is_whole(code: u8) -> bool {
     code == Code::Changed as u8 || code == Code::DeleteLimit as u8
 }

@@ -93,7 +93,7 @@ fn backup_directory_in_the_target_survives_deletion() {
 }
 
 #[test]
-fn backup_directory_with_a_fifo_in_the_way_keeps_it() {
+fn fifo_in_place_of_a_backup_directory_is_kept() {
     let far = Far::start("rsync-backup-fifo", &[]);
     let file = far.near.file("x", 10);
     far.push(&[], &[&file], "x").assert_succeeded();

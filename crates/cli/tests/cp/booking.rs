@@ -454,7 +454,7 @@ fn reservations_survive_a_scheduler_restart() {
 }
 
 #[test]
-fn booked_copy_follows_its_reservation_and_releases_the_rest() {
+fn booked_copy_follows_its_reservation_and_releases_unused_capacity() {
     let booking = Booking::start("booking-copy", &["--no-tls"]);
     let far = Far::start("booking-copy-far", &[]);
     let ada = booking.token("ada", "user");

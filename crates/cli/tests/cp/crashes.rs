@@ -60,7 +60,7 @@ fn killed_receiving_daemon_is_detected_at_once() {
 }
 
 #[test]
-fn killed_sending_daemon_is_detected_and_leaves_nothing() {
+fn killed_sending_daemon_is_detected_and_leaves_no_files() {
     let (mut far, _) = start("daemon-dies-sending");
     let back = far.near.folder("back");
     let copy = begun(&far, &far.place("large"), back.join("x").to_str().unwrap());
@@ -72,7 +72,7 @@ fn killed_sending_daemon_is_detected_and_leaves_nothing() {
 }
 
 #[test]
-fn killed_client_leaves_nothing_and_others_are_served() {
+fn killed_client_leaves_no_files_and_other_clients_are_served() {
     let (mut far, file) = start("client-dies");
     let inside = far.target.join("in");
     let mut copy = begun(&far, &file, &far.place("in/x"));

@@ -1,4 +1,4 @@
-//! Delta transfer: changed files of which only the changes are sent.
+//! Delta transfer: of changed files, only the changes are sent.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
@@ -42,7 +42,7 @@ fn copied(far: &Far, len: u64) -> std::path::PathBuf {
 }
 
 #[test]
-fn replaced_blocks_are_sent_and_the_rest_is_not() {
+fn only_replaced_blocks_are_sent() {
     let far = Far::start("delta-replaced", &[]);
     let file = copied(&far, 40 * MIB + 77);
     for verify in [
@@ -63,7 +63,7 @@ fn replaced_blocks_are_sent_and_the_rest_is_not() {
 }
 
 #[test]
-fn inserted_and_removed_bytes_move_the_rest() {
+fn blocks_after_inserted_and_removed_bytes_are_found() {
     let far = Far::start("delta-moved", &[]);
     let file = copied(&far, 20 * MIB);
     let old = fs::read(&file).unwrap();
@@ -122,7 +122,7 @@ fn file_with_new_content_is_sent_as_a_whole() {
 }
 
 #[test]
-fn interrupted_delta_resumes_with_a_delta_of_the_rest() {
+fn interrupted_delta_resumes_with_a_delta_of_missing_bytes() {
     let far = Far::start("delta-resume", &[]);
     let file = copied(&far, 60 * MIB);
     // more new data than a slow path carries at once
@@ -298,7 +298,7 @@ fn many_files_of_a_tree_have_deltas_at_a_time() {
 }
 
 #[test]
-fn dry_run_says_that_a_delta_may_be_sent() {
+fn dry_run_reports_that_a_delta_may_be_sent() {
     let far = Far::start("delta-dry", &[]);
     let file = copied(&far, 2 * MIB);
     replace(&file, 1000, 50);

@@ -71,7 +71,7 @@ fn ls_prints_names_long_lines_and_json() {
 }
 
 #[test]
-fn recursive_list_and_sizes_are_those_of_the_tree() {
+fn recursive_list_and_sizes_match_the_tree() {
     let far = Far::start("ls-tree", &["--root", "ROOT"]);
     fs::create_dir_all(far.target.join("t/a/b")).unwrap();
     fs::create_dir(far.target.join("t/.c")).unwrap();

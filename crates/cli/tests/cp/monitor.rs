@@ -187,7 +187,7 @@ fn probe_measures_the_path_to_a_daemon_and_costs_little() {
 }
 
 #[test]
-fn daemons_that_cannot_be_probed_are_reported_and_delay_nothing() {
+fn unreachable_daemons_are_reported_and_delay_no_other_probe() {
     let far = Far::start("monitor-unknown", &[]);
     let unknown = format!("127.0.0.1:{}", far.port);
     let port = ClosedPort::new();

@@ -189,9 +189,9 @@ fn file_is_written_once_and_then_only_grows() {
 }
 
 #[test]
-fn killed_mount_loses_nothing_that_it_acknowledged() {
+fn killed_mount_loses_no_acknowledged_write() {
     let far = daemon("mount-kill");
-    let test = "killed_mount_loses_nothing_that_it_acknowledged";
+    let test = "killed_mount_loses_no_acknowledged_write";
     let Some(mut mounted) = Mounted::start(test, &far, &[]) else {
         return;
     };
@@ -350,9 +350,9 @@ fn program_reads_one_version_of_a_replaced_file() {
 }
 
 #[test]
-fn modes_of_open_files_are_those_that_were_set_last() {
+fn last_mode_of_an_open_file_is_kept() {
     let far = daemon("mount-modes");
-    let test = "modes_of_open_files_are_those_that_were_set_last";
+    let test = "last_mode_of_an_open_file_is_kept";
     let Some(mounted) = Mounted::start(test, &far, &[]) else {
         return;
     };

@@ -90,7 +90,7 @@ fn ranges_have_the_bytes_of_the_file_and_end_with_it() {
 }
 
 #[test]
-fn range_of_a_missing_file_fails_alone() {
+fn range_of_a_missing_file_does_not_affect_others() {
     let far = daemon("cat-missing");
     for nth in 0..700 {
         fs::write(far.target.join(format!("{nth}")), format!("file {nth}")).unwrap();
@@ -309,7 +309,7 @@ fn written_file_appears_whole_when_it_is_committed() {
 }
 
 #[test]
-fn file_without_a_commit_leaves_nothing() {
+fn file_without_a_commit_leaves_no_leftovers() {
     let mut far = Far::start("write-nothing", &[]);
     let path = far.target.join("new");
     let name = path.to_str().unwrap().as_bytes();
@@ -454,7 +454,7 @@ fn changes_need_the_right_to_write() {
 }
 
 #[test]
-fn session_refuses_files_beyond_its_limit_and_accepts_others_later() {
+fn session_refuses_files_beyond_its_limit_and_accepts_files_later() {
     let far = daemon("limit");
     fs::write(far.target.join("file"), "bytes").unwrap();
     let files = connect(&far, true).unwrap();

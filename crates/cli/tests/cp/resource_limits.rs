@@ -250,7 +250,7 @@ fn unfinished_frames_on_many_connections_take_no_more_memory_than_the_limit() {
 }
 
 #[test]
-fn limits_of_memory_threads_and_files_refuse_one_key_and_block_no_other() {
+fn limits_of_memory_threads_and_files_refuse_one_key_and_block_no_other_key() {
     let _turn = Turn::beside_others();
     for (option, most, what) in [
         ("--max-memory", "256MiB", "MiB of memory"),

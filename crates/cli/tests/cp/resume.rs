@@ -59,7 +59,7 @@ fn moved_less(outcome: Outcome, bytes: u64) {
 }
 
 #[test]
-fn resume_after_a_killed_client_sends_only_the_rest() {
+fn resume_after_a_killed_client_sends_only_missing_bytes() {
     let far = Far::start("resume-client", &[]);
     let file = far.near.file("x", LEN);
     let inside = far.target.clone();
@@ -71,7 +71,7 @@ fn resume_after_a_killed_client_sends_only_the_rest() {
 }
 
 #[test]
-fn resume_under_a_limit_sends_only_the_rest() {
+fn resume_under_a_limit_sends_only_missing_bytes() {
     let far = Far::start("resume-limit", &[]);
     let file = far.near.file("x", LEN);
     let inside = far.target.clone();
@@ -87,7 +87,7 @@ fn resume_under_a_limit_sends_only_the_rest() {
 }
 
 #[test]
-fn resume_after_a_killed_daemon_sends_only_the_rest() {
+fn resume_after_a_killed_daemon_sends_only_missing_bytes() {
     let mut far = Far::start("resume-daemon", &[]);
     let file = far.near.file("x", LEN);
     let inside = far.target.clone();
@@ -294,7 +294,7 @@ fn damaged_journal_is_used_up_to_its_last_complete_record() {
 }
 
 #[test]
-fn second_copy_moves_nothing_and_repairs_modes() {
+fn second_copy_sends_no_data_and_repairs_modes() {
     let far = Far::start("again", &[]);
     let folder = far.near.folder("folder");
     for name in ["inner", "empty", "inner/deep"] {

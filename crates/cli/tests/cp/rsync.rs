@@ -223,8 +223,8 @@ fn compare(far: &Far, case: &Case) -> Vec<Outcome> {
 }
 
 #[test]
-fn options_do_what_they_do_in_rsync() {
-    let Some(far) = start("options_do_what_they_do_in_rsync", "rsync") else {
+fn options_behave_like_rsync() {
+    let Some(far) = start("options_behave_like_rsync", "rsync") else {
         return;
     };
     let cases = [
@@ -263,8 +263,8 @@ fn options_do_what_they_do_in_rsync() {
 }
 
 #[test]
-fn backups_are_those_of_rsync() {
-    let Some(far) = start("backups_are_those_of_rsync", "rsync-backup") else {
+fn backups_match_rsync() {
+    let Some(far) = start("backups_match_rsync", "rsync-backup") else {
         return;
     };
     let cases = [

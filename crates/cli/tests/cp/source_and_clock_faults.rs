@@ -33,7 +33,7 @@ fn close(path: &Path) {
 }
 
 #[test]
-fn unreadable_files_are_reported_and_the_rest_is_copied() {
+fn unreadable_files_are_reported_and_other_files_are_copied() {
     let far = Far::start("unreadable", &[]);
     let folder = far.near.folder("folder");
     for name in ["open", "closed"] {

@@ -141,7 +141,7 @@ fn unreachable_host_and_missing_program_are_distinguished() {
 }
 
 #[test]
-fn far_program_that_never_answers_ends_the_copy_after_the_stall_timeout() {
+fn silent_remote_program_ends_the_copy_after_the_stall_timeout() {
     let body = "PATH=\"$PWD/../bin:$PATH\"; export PATH; \
                 case $1 in sh*) exec sh -c \"$*\";; esac; exec \"$@\"";
     let near = near("ssh-hangs", body);

@@ -253,7 +253,7 @@ fn copies_over_openssh_work_in_both_directions() {
 }
 
 #[test]
-fn failed_openssh_login_is_reported_and_leaves_nothing() {
+fn failed_openssh_login_is_reported_and_leaves_no_leftovers() {
     let Some(ssh) = Sshd::start("sshd-fails") else {
         return;
     };

@@ -19,8 +19,8 @@ enum Before {
 }
 
 #[test]
-fn sources_land_where_rsync_puts_them() {
-    if lacks_tool("sources_land_where_rsync_puts_them", "rsync") {
+fn sources_are_placed_like_in_rsync() {
+    if lacks_tool("sources_are_placed_like_in_rsync", "rsync") {
         return;
     }
     let far = Far::start("landing", &[]);

@@ -249,7 +249,7 @@ fn changed_source_is_reported_and_not_published() {
 }
 
 #[test]
-fn vanished_source_is_reported_and_the_rest_is_copied() {
+fn vanished_source_is_reported_and_other_sources_are_copied() {
     let far = Far::start("vanishes", &[]);
     let folder = far.near.folder("folder");
     fs::write(folder.join("a-large"), noise(48 << 20, 2)).unwrap();

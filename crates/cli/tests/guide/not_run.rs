@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::{PAGES, page, project};
 
 #[test]
-fn commands_that_do_not_run_name_what_exists() {
+fn commands_that_are_not_run_name_existing_options() {
     let mut faults = Vec::new();
     let mut count = 0;
     for path in PAGES {

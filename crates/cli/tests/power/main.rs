@@ -60,9 +60,9 @@ fn failing_devices_are_reported_and_leave_no_wrong_file() {
 }
 
 #[test]
-fn reading_the_device_back_finds_bytes_that_it_altered() {
+fn reading_back_from_the_device_finds_altered_bytes() {
     start(
-        "reading_the_device_back_finds_bytes_that_it_altered",
+        "reading_back_from_the_device_finds_altered_bytes",
         "alters",
         "altered",
     );

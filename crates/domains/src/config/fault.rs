@@ -5,7 +5,7 @@ use lighthaul_calendar::topology::TopologyError;
 /// Fault of a configuration, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigFault {
-    /// Text that is not TOML, has an unknown key, or has a value of the wrong form.
+    /// The text is not TOML, has an unknown key, or has a value of the wrong form.
     #[error("{0}")]
     Toml(String),
     /// File that is too long.

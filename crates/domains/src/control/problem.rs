@@ -64,7 +64,7 @@ pub enum Problem {
     /// Path that cannot be set up.
     #[error("the path is refused: {0}")]
     Refused(String),
-    /// Path that has ended before it was reported.
+    /// Path that ended before its outcome was reported.
     #[error("the path has ended: {0}; request another one")]
     Over(String),
     /// ID of no path.
@@ -81,7 +81,7 @@ pub enum Problem {
     OtherSource {
         /// ID.
         id: String,
-        /// Domain that requested it.
+        /// Domain that requested the path.
         source_domain: u32,
     },
     /// Request that the service did not take.

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_that_have_left_or_do_not_read_hold_nothing_up() {
+    fn callers_that_have_left_or_do_not_read_delay_no_other_caller() {
         let mut callers = Callers::default();
         let id = CorrelationId(1);
         let (slow, _unread) = sync_channel(1);

@@ -120,7 +120,7 @@ impl Service {
         self.key
     }
 
-    /// Returns the address on which it listens.
+    /// Returns the address on which the service listens.
     pub const fn local(&self) -> SocketAddr {
         self.local
     }
@@ -130,7 +130,7 @@ impl Service {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Stops the service, and returns its fault if it has ended by itself.
+    /// Stops the service, and returns the fault of a service that has failed.
     pub fn stop(mut self) -> Result<(), Error> {
         self.end()
     }

@@ -13,7 +13,7 @@ pub enum LinkFault {
     UnknownKey {
         /// Address of the stranger.
         address: String,
-        /// Its key.
+        /// Key of the host.
         key: Fingerprint,
     },
     /// Key that has expired.
@@ -77,10 +77,10 @@ pub enum LinkFault {
         me: u32,
         /// Version of the neighbor.
         theirs: u8,
-        /// Version of this domain.
+        /// Message version of this domain.
         ours: u8,
     },
-    /// Message longer than its limit.
+    /// Message that exceeds its maximum length.
     #[error(
         "neighbor {domain} sent a message of {len} octets (maximum {most}); its software has a fault: tell its operator"
     )]

@@ -403,7 +403,7 @@ fn socket_of_a_service_that_was_killed_is_replaced_and_that_of_another_is_not() 
 }
 
 #[test]
-fn malformed_long_and_too_many_callers_are_refused_and_harm_no_other() {
+fn malformed_long_and_excess_callers_are_refused_and_affect_no_other_caller() {
     let chain = Chain::start("control-bad", 1, |text| text);
     let (_open, socket) = open(&chain, 1);
     let answer = |octets: &[u8]| {

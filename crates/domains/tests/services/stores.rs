@@ -46,7 +46,7 @@ fn key(id: u128) -> Key {
 }
 
 #[test]
-fn latest_records_are_read_back_and_forgotten_ones_are_not() {
+fn latest_records_are_read_back_and_forgotten_records_are_not() {
     let folder = Folder::new("records");
     let path = folder.0.join("below/4.db");
     let (mut store, found) = RecordStore::open(&path, ME).unwrap();

@@ -70,7 +70,7 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn stranger_gets_nothing_but_the_end_of_the_connection() {
+fn unknown_host_only_gets_the_end_of_the_connection() {
     let chain = Chain::start("stranger", 2, |text| text);
     let address = chain.services[&2].local();
     let (_control, stream) = connect(address, &Identity::generate());
@@ -225,7 +225,7 @@ fn newer(mut greeting: Frame) -> Frame {
 }
 
 #[test]
-fn key_that_is_pinned_for_another_number_delivers_nothing() {
+fn key_that_is_pinned_for_another_number_delivers_no_message() {
     let folder = Folder::new("number");
     // domain 1 takes the key of domain 3 for that of domain 2
     let one = (2, None, folder.key(3));

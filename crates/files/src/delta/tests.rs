@@ -275,7 +275,7 @@ proptest! {
     }
 
     #[test]
-    fn sums_decode_to_what_was_encoded(sums in proptest::collection::vec(any::<(u32, u32)>(), 0..9)) {
+    fn sums_round_trip(sums in proptest::collection::vec(any::<(u32, u32)>(), 0..9)) {
         let sums: Vec<Sum> = sums.into_iter().map(|(weak, strong)| Sum { weak, strong }).collect();
         let octets: Vec<u8> = sums.iter().flat_map(|sum| sum.encode()).collect();
         prop_assert_eq!(Sum::decode(&octets), Ok(sums));

@@ -32,7 +32,7 @@ impl ElementSet {
     }
 }
 
-/// Distribution of buckets in a cluster of `members`, of which some are alive.
+/// Distribution of buckets over the live elements of a cluster of `members`.
 #[derive(Clone, Copy, Debug)]
 pub struct Distribution {
     members: u8,
@@ -45,7 +45,7 @@ impl Distribution {
         Self { members, alive }
     }
 
-    /// Returns the element for new connections of this bucket.
+    /// Returns the element for new connections of the bucket `bucket`.
     pub fn owner(self, bucket: u16) -> Option<u8> {
         self.order(bucket)
             .into_iter()

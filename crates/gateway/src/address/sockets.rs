@@ -1,4 +1,4 @@
-//! Sockets of an address in the kernel, also those that no process holds.
+//! Sockets of an address in the kernel, also sockets that no process holds.
 
 use std::fs;
 use std::io;

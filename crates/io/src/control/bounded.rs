@@ -19,7 +19,7 @@ use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 thread_local! {
-    /// Bound that the present decoding of this thread has met.
+    /// Bound that the present decoding in this thread has exceeded.
     static REFUSED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -94,7 +94,7 @@ pub fn list<'a, const MAX: usize, T: Deserialize<'a>, D: Deserializer<'a>>(
     List::<MAX, T>::deserialize(from).map(|list| list.0)
 }
 
-/// Decodes a list of at most `MAX` items, or none.
+/// Decodes an optional list of at most `MAX` items.
 pub fn option_list<'a, const MAX: usize, T: Deserialize<'a>, D: Deserializer<'a>>(
     from: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
@@ -115,7 +115,7 @@ pub fn text<'a, const MAX: usize, D: Deserializer<'a>>(from: D) -> Result<String
     Text::<MAX>::deserialize(from).map(|text| text.0)
 }
 
-/// Decodes a text of at most `MAX` octets, or none.
+/// Decodes an optional text of at most `MAX` octets.
 pub fn option_text<'a, const MAX: usize, D: Deserializer<'a>>(
     from: D,
 ) -> Result<Option<String>, D::Error> {
@@ -131,7 +131,7 @@ pub fn texts<'a, const COUNT: usize, const MAX: usize, D: Deserializer<'a>>(
     Ok(texts.0.into_iter().map(|text| text.0).collect())
 }
 
-/// Bytes of items for which room is made before they are decoded: they may not be there.
+/// Bytes that are allocated for items before they are decoded: the items may be missing.
 const AHEAD_BYTES: usize = 4 << 10;
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ impl Control {
             .push(Attachment(Box::new(attachment)));
     }
 
-    /// Leaves TLS: seals each frame like a datagram from now on, or sends it plain without `keys`.
+    /// Leaves TLS: from now on seals each frame like a datagram, or sends it plain without `keys`.
     ///
     /// `keys` are the key that seals and the key that opens. Only for a connection that carries
     /// nothing but packets and of which both ends are authenticated. Both ends must call this while
@@ -127,7 +127,7 @@ impl Control {
         })
     }
 
-    /// Opens the stream with this number. Frames that arrived before are kept for it.
+    /// Opens stream `number`. Frames that arrived before are kept for it.
     pub fn open(&self, number: u16) -> Result<Stream, Error> {
         let waker = Waker::new().map_err(|error| {
             Error::world("cannot open a stream of the control connection", error)
@@ -155,7 +155,7 @@ impl Control {
         self.shared.local
     }
 
-    /// Returns the segments that TCP has sent, and those of them that it sent again. Both wrap around.
+    /// Returns the segments that TCP has sent, and the number of them that were retransmitted. Both wrap around.
     pub fn segments(&self) -> Option<(u32, u32)> {
         segments(&*self.shared.tcp.upgrade()?)
     }

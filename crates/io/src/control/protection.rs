@@ -1,4 +1,4 @@
-//! Protection of frames on their way: TLS, or individual seals after the connection has left TLS.
+//! Protection of frames in transit: TLS, or individual seals after the connection has left TLS.
 //!
 //! ```text
 //! TLS: frame, frame, ..., marker frame | sealed or plain frames until the end

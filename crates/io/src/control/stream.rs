@@ -35,7 +35,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Resets the stream's descriptor; call this after each wait on it.
+    /// Resets the stream's descriptor; call this function after each wait on the descriptor.
     pub fn woken(&self) {
         self.waker.drain();
         self.waker.lower();
@@ -56,8 +56,8 @@ impl Stream {
         self.number
     }
 
-    /// Reports whether the outgoing queue is below its limit. If not, the stream's descriptor
-    /// becomes readable when it is.
+    /// Reports whether the outgoing queue can take another frame. If not, the stream's descriptor becomes readable when
+    /// it is.
     pub fn has_room(&self) -> bool {
         let queues = self.shared.lock();
         queues.outgoing_bytes <= queues.outgoing_max() || queues.ended.is_some()
@@ -170,8 +170,8 @@ impl Stream {
     }
 }
 
-/// Returns the length of a head that a body follows, as the header has it. Panics above 255 octets,
-/// since the peer would take the rest of the head for the body.
+/// Returns the length of a head that a body follows, in the encoding of the header. Panics above 255 octets, since the
+/// peer would take the rest of the head for the body.
 fn head_octet(len: usize) -> u8 {
     assert!(len <= HEAD_MAX, "a head has {len} octets before a body");
     len as u8

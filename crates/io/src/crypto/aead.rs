@@ -1,4 +1,4 @@
-//! AEAD ciphers, each from the library that is faster on this CPU. Both libraries, `ring` and
+//! AEAD ciphers, each from the library whose implementation is faster on this CPU. Both libraries, `ring` and
 //! `aws-lc-rs`, produce the same octets for the same key and nonce.
 
 use aws_lc_rs::aead as aws_lc;

@@ -83,7 +83,7 @@ mod tests {
 
     /// The nonce of RFC 5116 and RFC 8439 is the number, big-endian behind zeros.
     #[test]
-    fn datagram_is_sealed_as_the_standards_say() {
+    fn datagram_is_sealed_according_to_the_standards() {
         for (cipher, algorithm, name) in [
             (Cipher::Aes128Gcm, &aead::AES_128_GCM, "AES-128-GCM"),
             (

@@ -22,7 +22,7 @@ pub struct Lane {
     /// Identifier in every datagram and frame of the machine. It tells late messages of the lane's
     /// former machine from those of the present one.
     pub connection: u64,
-    /// Key that seals outgoing datagrams; `None` for plain ones.
+    /// Key that seals outgoing datagrams; `None` for datagrams without encryption.
     pub seal: Option<Key>,
     /// Key that opens incoming datagrams.
     pub open: Option<Key>,
@@ -33,7 +33,7 @@ pub struct Lane {
     /// Length in bytes of the bodies to receive directly in their expected place ("scatter"). With
     /// `None`, bodies are received in a buffer and copied.
     pub scatter: Option<u32>,
-    /// Rate that this lane shares with others. With `None`, the machine sets its own rate.
+    /// Rate that this lane shares with other lanes. With `None`, the machine sets its own rate.
     pub share: Option<Arc<Share>>,
     /// Monitor of the tasks that compete for the thread's processor, if the machine uses its measurements.
     pub competition: Option<Competition>,

@@ -161,7 +161,7 @@ fn is_late(datagram: &[u8], connection: u64) -> bool {
     connection_of(datagram).is_some_and(|number| connection.wrapping_sub(number) <= LATE_MAX)
 }
 
-/// Delivers a message to the machine, and its body to the place that the machine names.
+/// Delivers a message to the machine, and its body to the place in the store that the machine names.
 fn hand_over<E: Endpoint, S: Store>(
     endpoint: &mut E,
     store: &mut S,

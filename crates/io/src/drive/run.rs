@@ -95,7 +95,7 @@ pub(super) struct Driver<'a, E, S> {
     pub(super) load: Load,
     /// True if the competition was measured in this turn.
     has_looked: bool,
-    /// Rate that the machine was last given.
+    /// Rate that the machine received last.
     rate: Option<Rate>,
     pub(super) drops: u32,
     /// Indices of broken further streams.

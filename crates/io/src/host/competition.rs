@@ -26,10 +26,10 @@ use lighthaul_base::{Absence, Instant, Load};
 
 use crate::net::sockopt::socket_memory;
 
-/// Competition for the processor of one thread: its absences so far and those to expect.
+/// Competition of a thread for the processor: its past absences, and predictions of the next.
 #[derive(Debug)]
 pub struct Competition {
-    /// `None` until the first look.
+    /// `None` until the first reading.
     files: Option<WaitTimeFiles>,
     /// Waiting times as of the last look.
     waited: WaitTimes,
@@ -38,8 +38,8 @@ pub struct Competition {
     sampled: Instant,
     /// End of the last absence, if it is recent.
     back: Option<Instant>,
-    /// Absences because of other tasks, and those because of a quota. Their lengths and intervals
-    /// differ too much for one pattern.
+    /// Absences because of other tasks, and absences because of a quota. Their lengths and intervals differ too much
+    /// for one pattern.
     others: Option<AbsencePattern>,
     quota: Option<AbsencePattern>,
     socket: (u64, u64),
@@ -114,8 +114,8 @@ impl Competition {
         has_looked
     }
 
-    /// Counts a gap in which the socket filled as one more absence because of the known competitors. Avoids the reads
-    /// of `/proc`, whose code and data are not in the caches after an absence.
+    /// Counts a gap in which the socket filled as another absence because of the known competitors. Avoids the reads of
+    /// `/proc`, whose code and data are not in the caches after an absence.
     fn has_filled(&mut self, now: Instant, gap: Duration, socket: Option<RawFd>) -> bool {
         let is_known = self.others.is_some() && self.quota.is_none();
         if gap < GAP || !is_known || now.since(self.looked) >= ASK {
@@ -329,7 +329,7 @@ fn field(text: &[u8], nth: usize) -> Option<u64> {
 const GAP: Duration = Duration::from_millis(1);
 /// Longest absence that is assumed from the thread's waiting time before the first look.
 const WAITED_MAX: Duration = Duration::from_millis(100);
-/// Interval between looks while no competition is known.
+/// Interval between readings while no competition is known.
 const LOOK: Duration = Duration::from_millis(10);
 /// Interval between samples of the socket while competition is known.
 const SAMPLE: Duration = Duration::from_millis(1);

@@ -116,7 +116,7 @@ fn fill(file: &mut File, content: &[u8], like: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Returns the target of `path` if it is a symbolic link, else `path`.
+/// Returns the target of `path` if it is a symbolic link, otherwise `path`.
 fn target(path: &Path) -> io::Result<PathBuf> {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_symlink() => match fs::canonicalize(path) {

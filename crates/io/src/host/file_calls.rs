@@ -26,9 +26,9 @@ pub struct Quota {
 /// Owner of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaOwner {
-    /// User with this number.
+    /// User with the given ID.
     User(u32),
-    /// Group with this number.
+    /// Group with the given ID.
     Group(u32),
 }
 

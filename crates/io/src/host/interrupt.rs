@@ -1,4 +1,4 @@
-//! Requests to stop the process: the first signal asks, the second one ends the process at once. After
+//! Requests to stop the process: the first signal asks, the second signal ends the process at once. After
 //! [`handle_signals_gracefully`], one earlier signal only asks to finish the present work. Signals that come within
 //! [`TOGETHER`] count as one: `timeout` and service managers send theirs to the process and then to its group.
 
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::host::cancellation::Cancellation;
 use crate::host::clock::monotonic_nanos;
 
-/// Signals less than this apart count as one.
+/// Time within which several signals count as one.
 pub const TOGETHER: Duration = Duration::from_millis(50);
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
@@ -53,7 +53,7 @@ pub fn request() {
     REQUESTED.store(true, Ordering::Relaxed);
 }
 
-/// Reports whether a stop was requested, of the process or of this thread's work.
+/// Reports whether a stop was requested, of the process or of this thread's task.
 pub fn is_requested() -> bool {
     REQUESTED.load(Ordering::Relaxed) || Cancellation::current().is_cancelled()
 }

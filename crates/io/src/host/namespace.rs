@@ -1,4 +1,4 @@
-//! Unnamed namespaces: a network for each host of the lab, and a cell for each command that runs there.
+//! Unnamed namespaces: a network for each host of the lab, and a cell for each command that runs in the host.
 //!
 //! A cell joins a network namespace and has its own mount and PID namespaces. Three processes form it:
 //!
@@ -64,11 +64,11 @@ impl Namespace {
 pub struct Cell<'a> {
     /// Network of the command.
     pub namespace: &'a Namespace,
-    /// Content of its `/etc/hosts`.
+    /// Content of `/etc/hosts` in the cell.
     pub hosts: &'a str,
     /// Namespaces that the command can enter, each with the name of its file in [`NAMESPACES`].
     pub namespaces: Vec<(&'a str, &'a Namespace)>,
-    /// Pipe whose closing, at its other end, ends all processes in the cell.
+    /// Pipe that ends all processes in the cell when its other end is closed.
     pub lifeline: RawFd,
 }
 
@@ -118,7 +118,7 @@ pub fn ignore_interrupts() {
     }
 }
 
-/// Files of a cell, prepared before the fork because no memory can be allocated after it.
+/// Files of a cell, prepared before the fork because a child cannot allocate memory.
 struct CellFiles {
     hosts: Vec<u8>,
     namespaces: Vec<(CString, CString)>,
@@ -154,7 +154,7 @@ impl CellFiles {
     }
 }
 
-/// Runs `work` on a new thread, so that its changes to the thread end with it.
+/// Runs `work` on a new thread, so that its changes to the thread end with the thread.
 fn on_new_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let worker = thread::Builder::new().spawn_scoped(scope, work)?;

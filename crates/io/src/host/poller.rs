@@ -1,7 +1,7 @@
 //! Waiting for thousands of descriptors with one thread (epoll(7)).
 //!
 //! A [`Poller`] watches each descriptor for reading or for writing, and [`Poller::wait`] returns
-//! the tokens of those that are ready. It is level-triggered: a descriptor is returned again until
+//! the tokens of ready descriptors. It is level-triggered: a descriptor is returned again until
 //! its owner has read it empty or removed it. [`raise_open_file_limit`] makes room for that many
 //! descriptors. For a few descriptors with exact deadlines, see [`wait`](crate::host::wait).
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Limit of events that one wait returns.
+/// Maximum number of events that one wait returns.
 const EVENTS_MAX: usize = 256;
 
 /// Set of watched descriptors. Each has a token that its owner chooses.
@@ -23,7 +23,7 @@ pub struct Poller(OwnedFd);
 pub struct Ready {
     /// Token of the descriptor.
     pub token: u64,
-    /// True if the peer sends nothing more, or the connection is broken.
+    /// True if the peer will send no more data, or the connection is broken.
     pub has_ended: bool,
 }
 
@@ -39,7 +39,7 @@ impl Poller {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Watches `fd` for something to read, until it is closed or removed.
+    /// Watches `fd` until it is readable, closed or removed.
     pub fn add(&self, fd: &impl AsRawFd, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event {
             events: (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
@@ -48,7 +48,7 @@ impl Poller {
         self.control(libc::EPOLL_CTL_ADD, fd, &raw mut event)
     }
 
-    /// Watches `fd`, which is watched already, for room to write instead.
+    /// Watches `fd`, which was watched for reading, until it is writable.
     pub fn await_room(&self, fd: &impl AsRawFd, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event {
             events: libc::EPOLLOUT as u32,

@@ -25,7 +25,7 @@ const LONG_NANOS: u64 = 50_000_000;
 /// Longest single wait, in nanoseconds, so that every duration fits the kernel's type.
 const HOUR_NANOS: u64 = 3_600_000_000_000;
 
-/// Event that one thread raises to wake the thread that waits for it (eventfd(2)).
+/// Event that a thread raises to wake the thread that waits for it (eventfd(2)).
 #[derive(Clone, Debug)]
 pub struct Waker {
     fd: Arc<OwnedFd>,

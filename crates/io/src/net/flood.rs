@@ -12,7 +12,7 @@ use crate::net::train::{CONNECTION_LEN, Train};
 use crate::net::udp::{TRAIN_DATAGRAMS_MAX, Udp};
 
 const HEAD_LEN: usize = 8;
-/// Memory in bytes that bodies are read from or copied to, more than the CPU's caches hold.
+/// Memory in bytes for bodies to read from or copy to, larger than the CPU's caches.
 const RING_BYTES: usize = 64 << 20;
 /// Time without datagrams after which a flood has ended.
 const QUIET: Duration = Duration::from_millis(300);
@@ -72,8 +72,8 @@ pub fn flood(
     Ok(count)
 }
 
-/// Receives a flood until it ends, until `begins_by` if none begins, and at most while `goes_on` returns true. Copies
-/// every body into memory if `copy` is set.
+/// Receives a flood until it ends, until `begins_by` if no flood begins, and while `goes_on` returns true. Copies every
+/// body into memory if `copy` is set.
 pub fn absorb(
     udp: &Udp,
     connection: u64,

@@ -28,8 +28,7 @@ pub const LANES_MAX: usize = 8;
 /// Time without datagrams after which a train has ended.
 const QUIET: Duration = Duration::from_millis(25);
 const HEAD_LEN: usize = 8;
-/// Divisor: up to one lost datagram in this many counts as random loss, more as drops of a full
-/// queue.
+/// Divisor: loss of up to 1 in this number counts as random loss; more counts as drops of a full queue.
 const LOSS_SHARE_MAX: u64 = 50;
 /// Octets of a probe in front of its body.
 const PREFIX_LEN: usize = CONNECTION_LEN + HEAD_LEN;
@@ -39,7 +38,7 @@ const LAST: u8 = 2;
 const COUNTED: u8 = 3;
 /// Octets of a datagram that the peer counts.
 pub const COUNTED_LEN: usize = 64;
-/// Packet numbers of counted datagrams are larger, and those of pings and trains are not.
+/// Packet numbers of counted datagrams are larger, and numbers of pings and trains are smaller.
 const COUNTED_FROM: u64 = 1 << 32;
 
 /// Number of lengths, which are pinged twice.
@@ -75,7 +74,7 @@ pub struct Prober {
 /// Authentic probe.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
-    /// Number of its train; for a ping, its lane.
+    /// Number of the train; for a ping, number of the lane.
     train: u8,
     len: usize,
     number: u64,
@@ -96,8 +95,7 @@ pub enum TrainResult {
 /// Measurement of a train at its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Octets received after the first reception, headers included, plus an estimate of a few lost
-    /// ones.
+    /// Octets received after the first reception, headers included, plus an estimate for a few lost datagrams.
     pub bytes: u64,
     /// Time from the first reception to the last.
     pub time: Duration,
@@ -156,7 +154,7 @@ impl Prober {
         self.send(udp, &mut Train::new(), &body)
     }
 
-    /// Returns the number of the counted datagram in `octets`, or `None` if it is not an authentic one of the peer.
+    /// Returns the number of the counted datagram in `octets`, or `None` if it is not authentic.
     pub fn counted(&self, octets: &mut [u8]) -> Option<u64> {
         let probe = self.open(octets)?;
         (probe.kind == COUNTED).then_some(probe.number)
@@ -180,9 +178,8 @@ impl Prober {
         Ok(())
     }
 
-    /// Returns the length and the lane of the probe in `octets`, or `None` if it is not an
-    /// authentic probe of the peer. The second half of the peer's first pings says too little about the longest, if the
-    /// first half was dropped: use later ones.
+    /// Returns the length and the lane of the probe in `octets`, or `None` if it is not an authentic probe. The second
+    /// half of the peer's first pings says too little about the longest, if the first half was dropped: use later ones.
     pub fn recognize(&self, octets: &mut [u8]) -> Option<(usize, u8, PingPart)> {
         let part = |number| {
             if (PINGS + 1..=2 * PINGS).contains(&number) {
@@ -202,8 +199,8 @@ impl Prober {
         Ok(first.is_some_and(|number| number.wrapping_sub(self.data) < LANES_MAX as u64))
     }
 
-    /// Returns the length of the longest probe that arrives until `deadline`; 0 if none does.
-    /// Returns early when no longer one can be expected.
+    /// Returns the length of the longest probe that arrives until `deadline`; 0 if no probe arrives. Returns early when
+    /// no longer one can be expected.
     pub fn receive_pings(&self, udp: &Udp, clock: Clock, deadline: Instant) -> io::Result<usize> {
         let mut longest = 0;
         let mut until = deadline;

@@ -71,18 +71,18 @@ impl Packet {
         self.count
     }
 
-    /// Returns the length of the segment with this index as an IP packet, in bytes.
+    /// Returns the length of segment `number` as an IP packet, in bytes.
     pub fn segment_bytes(&self, number: u32) -> u32 {
         let (from, till) = self.body_range(number, number);
         (self.head - IP + till - from) as u32
     }
 
-    /// Returns the size of its buffer, in bytes.
+    /// Returns the size of the packet's buffer, in bytes.
     pub fn held_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Returns its buffer for reuse.
+    /// Returns the packet's buffer for reuse.
     pub fn into_buffer(self) -> Box<[u8]> {
         self.bytes
     }

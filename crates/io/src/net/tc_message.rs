@@ -68,7 +68,7 @@ impl Message {
         self
     }
 
-    /// Encodes the message with its length and this sequence number.
+    /// Encodes the message with its length and the sequence number `number`.
     pub fn octets(&self, number: u32) -> Vec<u8> {
         let mut octets = self.octets.clone();
         let len = octets.len() as u32;
@@ -85,7 +85,7 @@ pub struct Reply<'a> {
     pub kind: u16,
     /// Flags of the message.
     pub flags: u16,
-    /// Number of the request that it answers.
+    /// Number of the answered request.
     pub number: u32,
     /// Octets after the header.
     pub body: &'a [u8],
@@ -187,7 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn messages_decode_to_what_was_encoded() {
+    fn messages_round_trip() {
         let subject = Subject {
             index: 1,
             handle: 2,

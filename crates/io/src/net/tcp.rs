@@ -16,7 +16,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use crate::error::Error;
 use crate::net::sockopt;
 
-/// Time that one address has to answer.
+/// Time limit for the answer of one address.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// `TCPI_OPT_TIMESTAMPS`: segments carry timestamps, which shortens them.
 const OPTION_TIMESTAMPS: u8 = 1;
@@ -52,7 +52,7 @@ pub fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
     )
 }
 
-/// Like [`connect`], with other `commands` that an error names as those to check.
+/// Connects like [`connect`]; an error suggests to check the output of `commands`.
 pub fn connect_to(commands: &[&str], host: &str, port: u16) -> Result<TcpStream, Error> {
     let addresses = (host, port)
         .to_socket_addrs()
@@ -135,7 +135,7 @@ fn call(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// Connects to `address` with this congestion control algorithm, which the host must allow.
+/// Connects to `address` with the congestion control algorithm `congestion`, which the host must allow.
 pub fn connect_by(congestion: &str, address: SocketAddr) -> io::Result<TcpStream> {
     let socket = stream(Domain::for_address(address))?;
     socket
@@ -163,7 +163,7 @@ pub fn round_trip(tcp: &impl AsFd) -> Option<Duration> {
     Some(Duration::from_micros(micros.into()))
 }
 
-/// Returns the segments that `tcp` has sent, and those of them that it sent again. Both wrap around.
+/// Returns the segments that `tcp` has sent, and the number of them that were retransmitted. Both wrap around.
 pub fn segments(tcp: &impl AsFd) -> Option<(u32, u32)> {
     let fd = tcp.as_fd().as_raw_fd();
     let info: [u32; MIN_RTT + 1] = sockopt::words(fd, libc::SOL_TCP, libc::TCP_INFO)?;
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_address_costs_the_head_start_and_refusing_address_nothing() {
+    fn silent_address_costs_the_head_start_and_refusing_address_no_time() {
         let (mute, _waiting) = mute();
         let alive = TcpListener::bind("127.0.0.1:0").unwrap();
         let refusing = TcpListener::bind("127.0.0.1:0").unwrap();

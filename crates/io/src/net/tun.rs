@@ -86,7 +86,7 @@ pub struct Watchers {
 }
 
 impl Watchers {
-    /// Watches `fds`, which are indexed in this order.
+    /// Watches `fds`; the results use their order.
     pub fn new(fds: impl IntoIterator<Item = RawFd>) -> Self {
         let watch = |fd| libc::pollfd {
             fd,

@@ -43,7 +43,7 @@ pub struct Udp {
 pub struct Received {
     /// Octets received.
     pub len: usize,
-    /// Length of each datagram but the last, in octets.
+    /// Length of each datagram except the last, in octets.
     pub segment_len: usize,
     /// Address of the sender.
     pub from: Option<SocketAddr>,
@@ -67,7 +67,7 @@ impl Udp {
         Ok(udp)
     }
 
-    /// Connects the socket to `peer`, the only host that it then sends to and receives from.
+    /// Connects the socket to `peer`, so that it sends to and receives from no other host.
     pub fn connect(&self, peer: SocketAddr) -> io::Result<()> {
         self.socket.connect(peer)
     }
@@ -77,7 +77,7 @@ impl Udp {
         self.socket.local_addr()
     }
 
-    /// Requests socket buffers of `bytes`, beyond the system's limit if this user may.
+    /// Requests socket buffers of `bytes`, beyond the system's limit if this process has the privilege.
     pub fn set_buffers(&self, bytes: usize) {
         let fd = self.socket.as_raw_fd();
         let value = i32::try_from(bytes).unwrap_or(i32::MAX);
@@ -314,7 +314,7 @@ impl Control {
     }
 }
 
-/// Returns eight octets that start with those of `value`.
+/// Returns eight octets that start with the two octets of `value`.
 const fn first_two(value: u16) -> [u8; 8] {
     let [a, b] = value.to_ne_bytes();
     [a, b, 0, 0, 0, 0, 0, 0]
@@ -347,7 +347,7 @@ fn read_control(message: &libc::msghdr, mut take: impl FnMut(i32, i32, u32)) {
     }
 }
 
-/// Reports whether `error` means that nothing can be received now.
+/// Reports whether `error` means that no datagram can be received now.
 fn would_block(error: &io::Error) -> bool {
     is_loss(error)
         || matches!(
@@ -356,7 +356,7 @@ fn would_block(error: &io::Error) -> bool {
         )
 }
 
-/// Reports whether `error` means that only this datagram is lost.
+/// Reports whether `error` means that only a single datagram is lost.
 fn is_loss(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

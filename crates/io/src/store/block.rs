@@ -17,7 +17,7 @@ const HUGE_PAGE: usize = 2 << 20;
 pub struct Block {
     start: NonNull<u8>,
     len: usize,
-    /// Allocation with this memory, and its layout.
+    /// Allocation that contains the memory, and its layout.
     whole: (NonNull<u8>, Layout),
 }
 

@@ -34,7 +34,7 @@ pub trait Sink: Send + 'static {
     fn begin(&mut self, object: Self::Object) -> Result<(), Error>;
     /// Writes `bytes` at `offset` of the object. Spans arrive in any order, each byte once.
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error>;
-    /// Ends the object: all its bytes have been written.
+    /// Ends the object, after all its bytes have been written.
     fn end(&mut self) -> Result<(), Error>;
 }
 
@@ -55,7 +55,7 @@ struct Filling {
 /// Order to the writer thread.
 enum Job<O> {
     Begin(O),
-    /// Write these byte ranges of the block; the block starts at this offset of the object.
+    /// Write the byte ranges of the block, which starts at an offset of the object.
     Write(Block, u64, Vec<Range<usize>>),
     End,
 }
@@ -140,7 +140,7 @@ impl<K: Sink> Blocks<K> {
         })
     }
 
-    /// Returns the time that its user has waited for the sink.
+    /// Returns the time that the user of the store has waited for the sink.
     pub fn waits(&self) -> Waits {
         self.waits.clone()
     }

@@ -31,7 +31,7 @@ pub trait Source: Send + 'static {
 
 const BATCH_BYTES: usize = 1 << 20;
 const BATCH_SPANS_MAX: usize = 256;
-/// Batches with which the machine never waits, and without which it cannot continue.
+/// Number of batches with which the machine never waits, and without which the machine cannot continue.
 const BATCHES_MAX: usize = 24;
 const BATCHES_MIN: usize = 4;
 
@@ -41,7 +41,7 @@ enum Job<O> {
     Fill(Batch),
 }
 
-/// Spans in ascending order, with their bytes in one block once they are read.
+/// Spans in ascending order; one block has their bytes once they are read.
 struct Batch {
     spans: Vec<Span>,
     block: Block,
@@ -127,7 +127,7 @@ impl<S: Source> ReadAhead<S> {
         sent.map_err(|_| self.gone())
     }
 
-    /// Returns the time that its user has waited for the source.
+    /// Returns the time that the user of the store has waited for the source.
     pub fn waits(&self) -> Waits {
         self.waits.clone()
     }
@@ -213,8 +213,7 @@ impl<S: Source> ReadAhead<S> {
         self.outstanding > 0 || self.front.as_ref().is_some_and(rest)
     }
 
-    /// Returns to the start of the object for the machine's next pass, which sends what the last
-    /// pass lost.
+    /// Returns to the start of the object for the machine's next pass, which retransmits lost packets.
     fn turn_back<E: Endpoint>(&mut self, endpoint: &E) {
         if !self.is_amid()
             && endpoint.upcoming(self.cursor, 1).is_none()
@@ -330,7 +329,7 @@ const fn batch_len(packet_len: u32) -> usize {
     BATCH_BYTES / packet_len as usize * packet_len as usize
 }
 
-/// Executes orders until there are no more, or no one takes the answers.
+/// Executes orders until no more come, or until the receiver of answers is gone.
 fn read_all<S: Source>(
     source: &mut S,
     asked: &Receiver<Job<S::Object>>,

@@ -314,7 +314,7 @@ fn frame_as_long_as_the_queue_arrives() {
 
 /// A peer that sends requests and reads no answer must not grow the memory of the side that answers.
 #[test]
-fn peer_that_reads_nothing_ends_the_connection() {
+fn peer_that_does_not_read_ends_the_connection() {
     let (control, _peer) = start();
     control.limit_queues(QueueLimit::Small);
     let stream = control.open(0).unwrap();

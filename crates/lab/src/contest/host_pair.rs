@@ -21,7 +21,7 @@ pub(crate) struct HostPair {
 }
 
 impl HostPair {
-    /// Starts two hosts with this link between them.
+    /// Starts two hosts that `link` connects.
     pub(crate) fn new(link: LinkSettings) -> Result<Self> {
         Ok(Self {
             lab: Lab::start(&Description::new(&Settings::pair(link, None))?)?,

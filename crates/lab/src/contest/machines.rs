@@ -28,7 +28,7 @@ use super::shared_link::SharedLink;
 use super::tcp::pair;
 use crate::error::{Error, Result};
 
-/// Runs a flow of SABUL, which knows the values that a copy measures before it starts.
+/// Runs a SABUL flow with the parameters that a copy would measure before its start.
 pub(crate) fn sabul(hosts: &HostPair, link: &SharedLink, mode: Mode, meter: &Meter) -> Result<()> {
     let config = config(link, mode);
     let now = hosts.clock.now();

@@ -1,4 +1,4 @@
-//! Copies at the rates of a vector, whose time may pass before all data have arrived.
+//! Copies at the rates of a vector that may end before all data have arrived.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

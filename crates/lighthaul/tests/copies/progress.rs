@@ -55,7 +55,7 @@ fn clients_of_one_process_have_identities_of_their_own() {
 }
 
 #[test]
-fn plan_counts_what_a_copy_would_do_and_changes_nothing() {
+fn plan_counts_the_actions_of_a_copy_and_changes_no_files() {
     let host = Host::start("plan", &["a"]);
     let source = host.folder.join("tree");
     fs::create_dir(&source).unwrap();

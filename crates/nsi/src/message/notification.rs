@@ -29,9 +29,9 @@ pub enum NotificationKind {
     ErrorEvent {
         /// Name of the event.
         event: ErrorEvent,
-        /// Connection of the agent that noticed it.
+        /// Connection at the agent that detected the event.
         connection_id: String,
-        /// Agent that noticed it.
+        /// Agent that detected the event.
         nsa: String,
         /// Reason.
         exception: Option<Box<ServiceException>>,
@@ -40,9 +40,9 @@ pub enum NotificationKind {
     ReserveTimeout {
         /// Length of the hold in seconds.
         seconds: u32,
-        /// Connection of the agent that noticed it.
+        /// Connection at the agent that detected the event.
         connection_id: String,
-        /// Agent that noticed it.
+        /// Agent that detected the event.
         nsa: String,
     },
     /// The data plane has changed.

@@ -109,7 +109,7 @@ impl ReceiveWindow {
         self.memory = memory;
     }
 
-    /// Returns the knowledge gathered so far.
+    /// Returns the knowledge for the next transfer to the same socket.
     pub(super) const fn memory(&self) -> Memory {
         self.memory
     }
@@ -171,7 +171,7 @@ impl ReceiveWindow {
         self.advertised.map(|last| last.due)
     }
 
-    /// Withdraws the latest advertisement, if there is one, since no task competes any more.
+    /// Withdraws the latest advertisement, if any, since no task competes any more.
     pub(super) fn withdraw(&mut self) -> Option<Pause> {
         self.advertised.take().map(|_| Pause::NONE)
     }

@@ -48,7 +48,7 @@ pub enum ReceiverEvent {
         round: u16,
         /// Packets received in total.
         received: u64,
-        /// Packets still missing.
+        /// Number of packets still missing.
         missing: u64,
     },
     /// All packets have arrived, and the final tally was sent.
@@ -127,7 +127,7 @@ impl Receiver {
         self.pauses
     }
 
-    /// True if the sender was asked to stop because this host is behind.
+    /// True if the sender was asked to stop because this host cannot keep up.
     pub const fn is_holding(&self) -> bool {
         self.hold.is_on()
     }

@@ -50,7 +50,7 @@ pub enum ReceiverEvent {
     Failed(PeerMisbehaved),
 }
 
-/// Reported loss, and the time at which it is reported again if it is still missing.
+/// Reported loss, and the time of the next report if the packets are still missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Report {
     due: Instant,
@@ -121,7 +121,7 @@ impl Receiver {
         self.arrivals
     }
 
-    /// True if the sender was asked to stop because this host is behind.
+    /// True if the sender was asked to stop because this host cannot keep up.
     pub const fn is_holding(&self) -> bool {
         self.hold.is_on()
     }
@@ -226,7 +226,7 @@ impl Receiver {
         self.sent_report = Some(SentReport { till, due });
     }
 
-    /// Returns the time by which datagrams may arrive later than a stream message.
+    /// Returns the time by which a datagram may arrive later than a stream message that was sent after it.
     fn reorder_time(&self) -> Duration {
         SYN.max(self.rtt / 2)
     }

@@ -28,12 +28,12 @@ pub struct Sender {
     pacer: Pacer,
     control: RateControl,
     window: FlowWindow,
-    /// Time by which the route was longer when the window was fitted to it.
+    /// Lengthening of the route for which the window was sized.
     longer: Duration,
     /// True if neither rate nor window limits the sender.
     is_unlimited: bool,
     losses: LossList,
-    /// First packet that is unsent so far.
+    /// First packet that was never sent.
     next: u64,
     /// All packets below this number have arrived.
     acked: u64,
@@ -45,7 +45,7 @@ pub struct Sender {
     syn: Syn,
     frozen_till: Instant,
     held: bool,
-    /// True if something other than the rate stops the sender.
+    /// True if the sender waits for something other than the rate.
     is_blocked: bool,
     /// Times of the latest feedback, and of the latest feedback that reported a new packet.
     feedback_at: Instant,
@@ -161,7 +161,7 @@ impl Sender {
         self.again as u64
     }
 
-    /// Returns the number of packets never sent so far.
+    /// Returns the number of packets that were never sent.
     pub const fn unsent(&self) -> u64 {
         self.total - self.next
     }
@@ -181,7 +181,7 @@ impl Sender {
         &self.losses
     }
 
-    /// True if the receiver has asked to stop because its host is behind.
+    /// True if the receiver has asked to stop because its host cannot keep up.
     pub const fn is_held(&self) -> bool {
         self.held
     }

@@ -297,7 +297,7 @@ fn target(bps: f64) -> Duration {
 /// Arrival rate of packets, averaged over a window.
 #[derive(Clone, Copy, Debug)]
 struct Delivery {
-    /// Minimum length of the window in microseconds, and minimum number of packets in it.
+    /// Minimum length of the window in microseconds, and its minimum number of packets.
     micros: u32,
     packets: u32,
     since: Option<(Clock, u32)>,
@@ -345,7 +345,7 @@ struct Queue {
     micros: u32,
     /// Delay of the latest ACK, with the time at which its packets were sent.
     latest: Option<(u32, Clock)>,
-    /// After a jump, the length below which it has ended.
+    /// Length below which a jump of the delay has ended; none without a jump.
     jumped: Option<u32>,
     /// Time by which the route has become longer.
     longer: Duration,
@@ -448,7 +448,7 @@ const FALL_MOST: f64 = 0.16;
 /// Lower bound of the arrival rate as a fraction of the sending rate, later and in the start-up.
 const ARRIVED_LEAST: f64 = 0.75;
 const ARRIVED_LEAST_START: f64 = 0.25;
-/// Growth of the target each time that braking does not help, and its limit.
+/// Growth of the target whenever a lower rate does not help, and the limit of the growth.
 const TARGET_FACTOR_STEP: f64 = 1.5;
 const TARGET_FACTOR_MAX: f64 = 1000.0;
 /// Minimum time between two brakes.
@@ -456,7 +456,8 @@ const HOLD_MIN: Duration = Duration::from_millis(500);
 const FREEZE_MAX: Duration = Duration::from_millis(500);
 /// Growth of the rate each round trip in a search (logarithm of 1.25).
 const SEARCH: f64 = 0.223;
-/// Time without brake, queue or loss before a search, at least and in round trips, and the loss that ends it.
+/// Time without rate reduction, queue or loss before a search: minimum and in round trips; and the loss that ends a
+/// search.
 const CALM_MIN: Duration = Duration::from_secs(3);
 const CALM_RTTS: u32 = 30;
 const CALM_LOSS: f64 = 0.001;
@@ -465,10 +466,10 @@ const CALM_LOSS: f64 = 0.001;
 const JUMP_MIN: i32 = 10_000;
 const JUMP_SLOPE: i32 = 4;
 const JUMP_BYTES: f64 = 256_000.0;
-/// Time in which the delay of a longer route stays the same after the pause, within this part of the jump.
+/// Time in which the delay of a longer route stays equal after the pause, within this part of the jump.
 const WATCH: Duration = Duration::from_millis(100);
 const SAME: u32 = 16;
-/// Bound of the time by which a route becomes longer.
+/// Greatest lengthening of a route.
 const LONGER_MAX: Duration = Duration::from_secs(10);
 /// Minimum time in which the start-up doubles the rate.
 const ROUND_MIN: Duration = Duration::from_millis(50);
@@ -476,13 +477,13 @@ const ROUND_MIN: Duration = Duration::from_millis(50);
 /// cause losses of a few percent themselves. The queue is short again before its delay is reported.
 const LOSS_MAX: f64 = 0.05;
 const LOSS_MAX_NEAR: f64 = 0.015;
-/// Loss at which the rate may fall to what arrives at once.
+/// Loss at which the rate may fall to the arrival rate in one step.
 const LOSS_HEAVY: f64 = 0.55;
 const NEAR: Duration = Duration::from_millis(10);
 const LOSS_WEIGHT: f64 = 1.0 / 32.0;
 /// Factor by which the loss of some hundred milliseconds may exceed the mean by chance.
 const LOSS_USUAL: f64 = 2.0;
-/// Packets from which the loss of the line is known.
+/// Number of packets from which the loss of the line is known.
 const LINE_PACKETS: u64 = 1 << 16;
 /// A delay below 1/8 of the target counts as a short queue.
 const SHORT: u32 = 8;

@@ -1,4 +1,4 @@
-//! Number of streams in use: it starts low and doubles as long as that raises the throughput.
+//! Number of streams in use: it starts low and doubles while that raises the throughput.
 //!
 //! A [`Width`] learns from the bytes that the streams take, and decides at the end of an interval:
 //!

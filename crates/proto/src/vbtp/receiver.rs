@@ -22,7 +22,7 @@ pub struct Receiver {
     below: u64,
     /// Number of packets and resends sent, as derived from the datagrams that arrived.
     sent: Sent,
-    /// Missing packets and resends among these that were not reported yet.
+    /// Missing packets and missing retransmissions that were not reported yet.
     lost: LossList,
     lost_turns: LossList,
     /// Time at which `lost` and `lost_turns` are reported, unless the packets arrive before.
@@ -109,7 +109,7 @@ impl Receiver {
         self.arrivals
     }
 
-    /// True if the sender was asked to stop because this host is behind.
+    /// True if the sender was asked to stop because this host cannot keep up.
     pub const fn is_holding(&self) -> bool {
         self.hold.is_on()
     }
@@ -276,7 +276,7 @@ impl Receiver {
         }
     }
 
-    /// Returns the answer to a question: all packets missing among those asked about.
+    /// Returns the answer to a question: all missing packets in the range that the question names.
     fn answer(&mut self) -> Option<Transmit> {
         let Sent { packets, turns } = self.question.take()?.sent;
         self.answered = self.answered.wrapping_add(1);

@@ -123,7 +123,7 @@ fn dead_path_reports_barren_blasts() {
 }
 
 #[test]
-fn full_backlog_stops_sender_and_empty_one_resumes_it() {
+fn full_backlog_stops_sender_and_empty_backlog_resumes_it() {
     let config = config(5_000_000);
     let sender = Sender::new(Instant::ZERO, config, 1);
     let receiver = Receiver::new(Instant::ZERO, config, 1);

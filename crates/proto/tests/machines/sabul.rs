@@ -133,7 +133,7 @@ fn unlimited_rate_ignores_pacing_and_loss() {
 }
 
 #[test]
-fn full_backlog_stops_sender_and_empty_one_resumes_it() {
+fn full_backlog_stops_sender_and_empty_backlog_resumes_it() {
     let delay = Duration::from_millis(5);
     let config = config(5_000_000, delay);
     let sender = Sender::new(Instant::ZERO, config, 1);

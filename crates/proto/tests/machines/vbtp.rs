@@ -284,7 +284,7 @@ fn small_window_limits_data_in_flight() {
 }
 
 #[test]
-fn full_backlog_stops_sender_and_empty_one_resumes_it() {
+fn full_backlog_stops_sender_and_empty_backlog_resumes_it() {
     let config = config(20_000_000);
     let sender = Watched::new(Sender::new(
         Instant::ZERO,

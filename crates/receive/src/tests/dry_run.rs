@@ -247,7 +247,7 @@ fn dry_run_reports_the_reason_of_each_action() {
 }
 
 #[test]
-fn dry_run_reports_newer_entries_and_those_of_another_kind() {
+fn dry_run_reports_newer_entries_and_entries_of_another_kind() {
     let (replace, keep, change) = (Action::Replace, Action::Keep, Action::Change);
     let bench = compared("dry-newer");
     // a newer file is kept with all of its metadata; a directory has no newer content

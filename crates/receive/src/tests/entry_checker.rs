@@ -465,7 +465,7 @@ fn folder_keeps_its_special_bits_if_the_peer_may_not_set_any() {
 }
 
 #[test]
-fn path_whose_metadata_cannot_be_read_fails_alone() {
+fn path_with_unreadable_metadata_does_not_affect_others() {
     let bench = Bench::new("look");
     bench.leave("f", "x");
     let long = "n".repeat(256);

@@ -167,7 +167,7 @@ fn existing_file_and_file_with_an_expected_hash_are_not_linked() {
 }
 
 #[test]
-fn further_name_of_a_file_follows_its_first_name_only_if_links_are_preserved() {
+fn further_name_is_linked_to_the_first_only_if_links_are_preserved() {
     for hard_links in [false, true] {
         let bench = Bench::new("link-dest-names");
         refer(&bench, "other/first", "abc");
@@ -195,7 +195,7 @@ fn further_name_of_a_file_follows_its_first_name_only_if_links_are_preserved() {
 }
 
 #[test]
-fn dry_run_tells_which_files_would_be_linked() {
+fn dry_run_reports_files_that_would_be_linked() {
     let bench = Bench::new("link-dest-dry");
     refer(&bench, "other/a", "abc");
     let options = Options {

@@ -122,7 +122,7 @@ fn data_that_differ_from_the_source_are_not_published() {
 }
 
 #[test]
-fn file_that_the_sender_cannot_read_fails_alone() {
+fn file_that_the_sender_cannot_read_does_not_affect_others() {
     let stage = Stage::new("unread", Options::default());
     let files = [stage.expect(0, "a", "x"), stage.expect(1, "b", "y")];
     let pieces = [(&files[0], (0, 1)), (&files[1], (0, 1))];

@@ -173,7 +173,7 @@ fn held_ranges_of_several_files_are_compared_with_each_file() {
 /// A dry run reports what the copy would keep, and changes nothing, even while another copy writes
 /// the file.
 #[test]
-fn dry_run_reports_what_an_earlier_copy_left() {
+fn dry_run_reports_bytes_of_an_earlier_copy() {
     let resumed = Resumed::new("held-dry");
     let dry = Options {
         dry_run: Some(Detail::Brief),

@@ -65,7 +65,7 @@ pub(super) fn cat(files: &Links, wanted: &[ByteRange]) -> Vec<Result<Vec<u8>, Fa
 struct Cat<'a> {
     files: &'a Links,
     found: Vec<Result<Vec<u8>, Failure>>,
-    /// True for a range that reaches past the end of its file, once that is known.
+    /// True for a range that exceeds the size of its file, once known.
     ended: Vec<bool>,
     /// Requested pieces, in the order of their requests.
     pieces: VecDeque<Piece>,

@@ -33,7 +33,7 @@ pub struct RemoteWriter {
 #[derive(Debug, Default)]
 struct State {
     size: u64,
-    /// Writes without an answer, and their bytes.
+    /// Writes without an answer, with their lengths in bytes.
     unacknowledged: VecDeque<(Arc<Answer>, usize)>,
     bytes: usize,
     failed: Option<Failure>,
@@ -89,7 +89,7 @@ impl RemoteWriter {
         })
     }
 
-    /// Returns the version that the file had when it was opened.
+    /// Returns the version of the file at the time of opening.
     pub const fn version(&self) -> FileVersion {
         self.version
     }

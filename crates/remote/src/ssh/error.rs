@@ -33,7 +33,7 @@ pub(crate) enum SshError {
         /// Host.
         host: String,
     },
-    /// There is neither the program nor a copy of it.
+    /// The host has neither the program nor a copy of it.
     #[error(
         "lighthaul is not installed on {host}; add --install to put a copy of this program there, or name its path there with --remote"
     )]
@@ -50,7 +50,7 @@ pub(crate) enum SshError {
     OtherVersion {
         /// Host.
         host: String,
-        /// Name and version of the program there.
+        /// Name and version of the installed program.
         theirs: String,
     },
     /// The host cannot run this program.
@@ -80,7 +80,7 @@ pub(crate) enum SshError {
         /// Error of the host.
         why: String,
     },
-    /// The copy of this program is on a file system that executes nothing.
+    /// The copy of this program is on a file system that does not allow execution.
     #[error(
         "the cache directory on {host} executes no programs (is its file system mounted with noexec?); set XDG_CACHE_HOME there to another one, or \
          install lighthaul there"

@@ -10,9 +10,9 @@ use crate::ssh::program_copy::ProgramCopy;
 /// Program on another host that ssh starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FarProgram {
-    /// Program by its name or path there.
+    /// Program by its name or path on the host.
     Named(String),
-    /// Installed program, or else a copy of this one: it is not known yet which of them is there. Each gets this time
+    /// Installed program, or else a copy of this program: it is not known yet which of them exists. Each gets this time
     /// to answer.
     Sought(ProgramCopy, Duration),
     /// Copy of this program.
@@ -50,5 +50,5 @@ impl fmt::Display for FarProgram {
     }
 }
 
-/// Name of the program unless the user gives another.
+/// Default name of the program.
 pub(super) const DEFAULT: &str = "lighthaul";

@@ -1,4 +1,4 @@
-//! A copy of this program on another host, below the user's cache directory there.
+//! A copy of this program on another host, below the user's cache directory.
 //!
 //! ```text
 //! $XDG_CACHE_HOME/lighthaul/VERSION-DIGEST/lighthaul
@@ -68,7 +68,7 @@ impl ProgramCopy {
         ))
     }
 
-    /// Returns the part of the script that reads the program from standard input, verifies it, and gives it its name.
+    /// Returns the part of the script that reads the program from standard input, verifies it, and renames it.
     fn install(&self) -> String {
         let Self { len, digest } = self;
         format!(
@@ -95,7 +95,7 @@ impl ProgramCopy {
     }
 }
 
-/// Opens the file of this program, even if another one has taken its name.
+/// Opens the file of this program, even if another file has taken its name.
 pub(crate) fn open_this_program() -> io::Result<File> {
     File::open("/proc/self/exe")
 }

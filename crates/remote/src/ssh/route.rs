@@ -39,7 +39,7 @@ pub struct SshRoute(Arc<Shared>);
 struct Shared {
     ssh: Ssh,
     hosts: ClosedHosts,
-    /// Program that an earlier copy has started there, if the logins began early.
+    /// Program that an earlier copy started on the host, if the logins began early.
     early: Option<FarProgram>,
     state: Mutex<RouteState>,
     changed: Condvar,
@@ -52,13 +52,13 @@ struct Shared {
 struct Far {
     program: FarProgram,
     port: u16,
-    /// Options for a channel in the login that started it, if there can be one.
+    /// Options for a channel in the login that started the daemon, if channels are possible.
     share: Option<Vec<String>>,
 }
 
 #[derive(Debug, Default)]
 struct RouteState {
-    /// Daemon, once it is known.
+    /// Daemon, once known.
     far: Option<Far>,
     /// True once the route has ended.
     has_ended: bool,
@@ -68,7 +68,7 @@ struct RouteState {
     opened: u32,
     /// Connections besides the first that pay at most.
     most: u32,
-    /// Connections besides the first that were begun, and those that are under way.
+    /// Connections that were begun after the first, and the number of them that are in progress.
     begun: u32,
     pending: u32,
     /// True from the first call.
@@ -114,7 +114,7 @@ impl SshRoute {
         route
     }
 
-    /// Leads the route to `started`, which must outlive it.
+    /// Connects the route to `started`, which must outlive the route.
     pub(crate) fn lead_to(&self, started: &Started) {
         self.0.lock().far = Some(Far {
             program: started.program.clone(),
@@ -124,12 +124,12 @@ impl SshRoute {
         self.0.changed.notify_all();
     }
 
-    /// Returns true if logins have begun before the daemon was started.
+    /// Returns true if logins began before the daemon was started.
     pub(crate) fn is_early(&self) -> bool {
         self.0.early.is_some()
     }
 
-    /// Ends a route that nothing needs, since the host is reached directly. The next copy begins no login early.
+    /// Ends a route that is not needed, since the host is reached directly. The next copy begins no login early.
     pub(crate) fn abandon(&self) {
         self.0.end();
         if self.is_early() {
@@ -142,7 +142,7 @@ impl SshRoute {
         self.0.lock().opened.saturating_sub(1)
     }
 
-    /// Begins a login for further connections, since they will be wanted. If it works, it begins those.
+    /// Begins a login for further connections that will be needed. If it works, it begins those.
     pub fn prepare(&self) {
         let mut state = self.0.lock();
         state.is_prepared = true;
@@ -224,7 +224,7 @@ impl Shared {
         }
     }
 
-    /// Begins as many connections as may be under way at a time.
+    /// Begins as many connections as may be in progress at a time.
     fn widen(self: &Arc<Self>, state: &mut RouteState) {
         let most = match state.logins {
             Logins::Work => state.most.max(CONNECTIONS_MIN.into()),
@@ -236,7 +236,7 @@ impl Shared {
         }
     }
 
-    /// Begins a connection in a thread of its own, which also tells whether further logins work.
+    /// Begins a connection in a thread of its own, which also finds out if further logins work.
     fn begin(self: &Arc<Self>, state: &mut RouteState, logins: Logins) {
         state.logins = logins;
         state.begun += 1;
@@ -273,7 +273,7 @@ impl Shared {
         }
     }
 
-    /// Returns whether further logins work, after the first of them has ended. The next copy will know.
+    /// Returns true if further logins work, after the first login has ended. The next copy will know.
     fn judge(&self, works: bool, state: &RouteState) -> Logins {
         if !works {
             self.hosts.remove(&self.ssh);
@@ -298,7 +298,7 @@ impl Shared {
         SshError::NoChannel { host }.into()
     }
 
-    /// Returns the options for a login and a TCP connection of its own, which must not ask for anything.
+    /// Returns the options for a separate login and TCP connection, which must not ask for input.
     fn options_to_log_in(&self) -> Vec<String> {
         if !self.ssh.config.is_openssh {
             return Vec::new();
@@ -307,8 +307,8 @@ impl Shared {
         [&own[..], &self.quiet()].concat()
     }
 
-    /// Returns the options for a process that asks for nothing, prints no banner, and opens no forwardings of the user's
-    /// configuration again.
+    /// Returns the options for a process that asks for no input, prints no banner, and repeats no port forwardings of
+    /// the user.
     fn quiet(&self) -> Vec<String> {
         if !self.ssh.config.is_openssh {
             return Vec::new();
@@ -377,7 +377,7 @@ impl Shared {
     }
 }
 
-/// Returns the number of connections besides the first that fill a fast path of round-trip time `rtt`.
+/// Returns the number of additional connections that fill a fast path with the round-trip time `rtt`.
 fn connections(rtt: Duration) -> u8 {
     let full = FULL.bytes_in(rtt) / WINDOW;
     u8::try_from(full).map_or(CONNECTIONS_MAX, |full| {
@@ -403,5 +403,5 @@ const CHANNELS_MAX: u32 = 8;
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest wait for further connections. Later ones are not used.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(4);
-/// Interval at which a login that is under way checks for a stop request.
+/// Interval at which a login in progress checks for a stop request.
 const READ_INTERVAL: Duration = Duration::from_millis(200);

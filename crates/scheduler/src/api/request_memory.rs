@@ -30,7 +30,7 @@ struct Held {
     ends: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// Memory of one body, which is free again when this is dropped.
+/// Memory of one body, which is freed on drop.
 #[derive(Debug)]
 pub(crate) struct RequestSlot {
     memory: RequestMemory,
@@ -47,7 +47,7 @@ impl Drop for RequestSlot {
 }
 
 impl RequestMemory {
-    /// Returns a limit of this many bytes.
+    /// Returns a limit of `bytes` bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         let all = (bytes as u64 >> 10).max(2);
         let limits = Limits {

@@ -54,7 +54,7 @@ struct PeerPath {
 }
 
 impl LinkKeeper {
-    /// Keeps the link in a thread of its own, until the process stops.
+    /// Keeps the link connected, in a thread of its own, until the process stops.
     pub(super) fn start(
         peer: Peer,
         outgoing: Arc<OutgoingLink>,
@@ -200,7 +200,7 @@ impl PeerPath {
     }
 }
 
-/// Returns all paths, the direct ones first.
+/// Returns all paths to the peer, direct paths first.
 fn ways(peers: &[String], via: &[ProxyAddress]) -> Result<Vec<PeerPath>, Error> {
     let from_here = std::iter::once(None);
     let through = via.iter().cloned().map(Some);
@@ -230,10 +230,10 @@ fn address(text: &str) -> Result<(String, u16), Error> {
 
 /// Time until the first attempt after a connection has ended.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// Longest time between attempts to reach a gateway that does not answer, and one that refuses this gateway.
+/// Longest time between attempts to reach a gateway that does not answer, and a gateway that refuses the link.
 const LOST_PAUSE: Duration = Duration::from_millis(800);
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// Interval at which a detour checks its end, and number of checks between attempts on the direct way.
+/// Interval at which a detour checks for its end, and number of checks between attempts on the direct path.
 const AGAIN: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 10;
 

@@ -1,4 +1,4 @@
-//! Listeners for programs, and the rules of the kernel that redirect connections to them.
+//! Listeners for programs, and the kernel rules that redirect connections to the listeners.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -16,7 +16,8 @@ use super::settings::{Listeners, Peer};
 
 use crate::error::Fault;
 
-/// Listeners for programs, and the rules that redirect to them. [`ProgramListeners::close`] closes them.
+/// Listeners for programs, and the kernel rules that redirect connections to the listeners. [`ProgramListeners::close`]
+/// closes them.
 #[derive(Debug)]
 pub(super) struct ProgramListeners {
     rules: Option<Rules>,

@@ -13,8 +13,8 @@ use crate::path::{LISTEN_TIMEOUT, explore};
 use crate::role::Role;
 use crate::session::Session;
 
-/// Answers clock requests, counts datagrams, explores the path, and reports the facts of this host, as far as the client
-/// asks.
+/// Answers clock requests, counts datagrams, explores the path, and reports the facts of this host, as the client
+/// requests.
 pub fn answer(session: &Session, role: &Role) -> Result<(), Error> {
     if !answer_clocks(session, role)? {
         return end(session);

@@ -32,7 +32,7 @@ pub enum Message {
     End,
     /// Request to count the short datagrams that follow, and the answer of a peer that is ready.
     Count,
-    /// End of those datagrams, and the answer with the number of them that arrived.
+    /// End of the counted datagrams, and the answer with the number that arrived.
     Counted {
         /// Different datagrams that arrived; zero from the sender.
         datagrams: u16,
@@ -50,11 +50,11 @@ pub struct HostFacts {
     /// Version of the program.
     #[serde(deserialize_with = "peer_text::read")]
     pub version: String,
-    /// Longest datagram from this host that arrived at the other; zero if none did.
+    /// Longest datagram from this host that arrived at the other host; zero if no datagram arrived.
     pub datagram_len: u16,
     /// Receive buffer that the kernel granted to a UDP socket, in bytes.
     pub receive_bytes: u64,
-    /// Send buffer that the kernel granted to it, in bytes.
+    /// Send buffer that the kernel granted to a UDP socket, in bytes.
     pub send_bytes: u64,
     /// Upper bound of TCP's receive buffer, in bytes.
     pub tcp_receive_bytes: u64,
@@ -86,7 +86,7 @@ impl HostFacts {
     }
 }
 
-/// Returns the error of a peer whose message does not belong to a checkup at this point.
+/// Returns the error of a peer whose message does not belong to a checkup, or not to this step.
 pub(super) fn unexpected() -> Error {
     PeerFault::Unexpected("the next message of a checkup").into()
 }

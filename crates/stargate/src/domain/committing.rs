@@ -63,7 +63,7 @@ impl<R: Resources> Domain<R> {
         }
     }
 
-    /// Gives the whole vector to the devices.
+    /// Passes the whole vector to the devices.
     pub(crate) fn program(&mut self, reservation: &Reservation) {
         let stored = &reservation.stored;
         for (nth, segment) in stored.kept() {

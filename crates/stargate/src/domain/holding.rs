@@ -30,7 +30,7 @@ impl<R: Resources> Domain<R> {
         self.begin(now, stored)
     }
 
-    /// Returns the reservation of a source domain before it is held.
+    /// Returns the reservation of a source domain, before its hold.
     pub(crate) fn planned(
         &self,
         now: Instant,

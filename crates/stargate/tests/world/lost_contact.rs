@@ -70,7 +70,7 @@ fn reservation_that_an_old_database_brings_back_is_released() {
 }
 
 #[test]
-fn domain_that_leaves_for_good_leaves_nothing_open_after_the_vector() {
+fn domain_that_never_returns_leaves_no_open_state_after_the_vector() {
     for leaver in [A, B, C] {
         let mut world = committed(100);
         world.nodes.get_mut(&leaver).unwrap().has_left = true;

@@ -497,7 +497,7 @@ fn tree_hold_enters_and_crosses_a_domain_only_over_published_links() {
 }
 
 #[test]
-fn quota_horizon_rate_and_transit_of_a_neighbor_are_limits() {
+fn quota_horizon_rate_and_transit_of_a_neighbor_are_enforced() {
     let plan = plan(3, false);
     let with = |change: &dyn Fn(&mut lighthaul_stargate::Policy)| {
         let mut config = plan.config(B);

@@ -72,7 +72,7 @@ fn check_lost(world: &World, leg: u8, case: &str) {
 }
 
 #[test]
-fn leg_that_fails_is_released_and_the_other_carries_on() {
+fn leg_that_fails_is_released_and_the_other_leg_continues() {
     for signaling in [Signaling::Chain, Signaling::Tree] {
         // domain, number of its device, leg, failure of the other leg
         for (domain, nth, leg, next) in [

@@ -1,4 +1,4 @@
-//! Packets in flight: which arrived, which are lost, and the rate at which they arrive.
+//! Packets in flight: arrived packets, lost packets, and the arrival rate.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ const DUPLICATES: u32 = 3;
 #[derive(Debug, Default)]
 pub(super) struct Flight {
     sent: VecDeque<Sent>,
-    /// Number of the first of them.
+    /// Number of the first transmission.
     first: u32,
     /// Transmissions that are neither acknowledged nor lost.
     pending: u32,

@@ -1,4 +1,4 @@
-//! Observation from which congestion controls learn.
+//! Measurement that congestion controls use.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use lighthaul_base::Instant;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) now: Instant,
-    /// Packets acknowledged now, and those found lost.
+    /// Packets acknowledged now, and packets found lost.
     pub(super) acked: u32,
     pub(super) lost: u32,
     pub(super) rtt: Duration,

@@ -9,7 +9,7 @@ use lighthaul_base::Size;
 pub(crate) struct Trial {
     /// Number of the trial.
     pub(crate) number: u64,
-    /// Process that was killed, and the time in seconds; `None` if the copy had ended before.
+    /// Process that was killed, and the time in seconds; `None` if the copy had already ended.
     pub(crate) killed: Option<(&'static str, f64)>,
     /// Bytes that crossed the path more than once.
     pub(crate) again: u64,
@@ -70,7 +70,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Number of trials that were made, that were not for lack of time, and that found faults.
+/// Number of trials that were made, that were skipped for lack of time, and that found faults.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Done {
     made: u64,
@@ -85,7 +85,7 @@ impl Done {
         self.faults += faults;
     }
 
-    /// Refuses faults, and a part of the trials as the whole; `limit` is the option that bounds their time.
+    /// Fails after faults, and if trials are missing; `limit` is the option that bounds their time.
     pub(crate) fn verdict(self, what: &str, limit: &str) -> Result<(), String> {
         let Self {
             made,

@@ -1,4 +1,4 @@
-//! Bad days of a simulated transfer: a path, a memory or a receiver that is not what it was.
+//! Transfers in bad conditions, simulated: the path, the memory or the receiver differs from the expected one.
 //!
 //! Each test says what the transfer must still carry. All of them check that the controller does
 //! not oscillate: it changes the rate at most once in ten round trips, by its own count and by the
@@ -65,7 +65,7 @@ fn assert_steady(what: &str, outcome: &Outcome, rtt: Duration) {
     }
 }
 
-/// Returns the times at which rates begin to rise after they fell, by a tenth each.
+/// Returns the times at which the rate rises by a tenth or more after a fall.
 fn rises(rates: &[(Instant, Rate)]) -> Vec<Instant> {
     let mut begun = Vec::new();
     let mut falls = true;
@@ -130,8 +130,8 @@ fn remembered_rate_that_is_too_low_rises_to_that_of_the_path() {
     }
 }
 
-/// Returns the bound for a dedicated path, or the one for rules that react to delay. Transfers use the latter unless
-/// they know that the path is dedicated.
+/// Returns the bound `own` for a dedicated path, or `watching` for protocols that react to delay. Transfers use the
+/// latter unless they know that the path is dedicated.
 fn of(simulation: &Simulation, own: f64, watching: f64) -> f64 {
     let is_own = simulation
         .transfer
@@ -139,7 +139,7 @@ fn of(simulation: &Simulation, own: f64, watching: f64) -> f64 {
     if is_own { own } else { watching }
 }
 
-/// A copy of a second over a far path must not be held at half of its rate, which it remembers.
+/// A short copy over a far path must exceed half of the remembered rate.
 #[test]
 fn short_copy_rises_above_half_of_the_rate() {
     let rate = Rate::from_mbps(1000);
@@ -249,8 +249,8 @@ fn reordering_of_a_twentieth_does_not_slow_a_transfer() {
     }
 }
 
-/// A flow that starts again each second meets a transfer that has the whole path by then. It keeps
-/// at least a quarter of what a flow like itself would leave it.
+/// A flow that starts again each second competes with a transfer that uses the whole path in between. It keeps at least
+/// a quarter of what a flow like itself would leave it.
 #[test]
 fn neighbor_that_comes_and_goes_is_not_starved() {
     for algorithm in [Algorithm::Cubic, Algorithm::Bbr] {
@@ -268,7 +268,7 @@ fn neighbor_that_comes_and_goes_is_not_starved() {
     }
 }
 
-/// Goodput of a transfer beside a flow of TCP, and of that flow, as parts of the fair share.
+/// Goodput of a transfer and of a TCP flow beside it, as parts of the fair share.
 fn shares(simulation: &Simulation) -> (f64, f64) {
     let outcome = simulation.run();
     let fair = RATE.as_mbps_f64() * 0.96 / 2.0;
@@ -295,8 +295,8 @@ fn search_beside_other_flows_leaves_them_their_share() {
     }
 }
 
-/// A route that becomes longer for both flows is not a reason to push the other one aside. Both keep
-/// at least half of their fair share, and the fairness index is at least 0.8.
+/// A route that becomes longer for both flows must not let the transfer displace the TCP flow. Both keep at least half
+/// of their fair share, and the fairness index is at least 0.8.
 #[test]
 fn longer_route_beside_other_flows_leaves_them_their_share() {
     for algorithm in [Algorithm::Cubic, Algorithm::Bbr] {

@@ -1,4 +1,4 @@
-//! Transfers in virtual time, by the machines of real ones.
+//! Transfers in virtual time, by the machines that real transfers use.
 //!
 //! - `transfer`: a point of the grid as a network; `course`: changes of the path while it runs
 //! - `sender`: measurement, choice and lanes of the sending side; `lanes`: its objects, one after

@@ -6,7 +6,7 @@ use lighthaul_base::{Instant, Rate};
 
 /// Datagrams of the first, short train.
 const FIRST_LEN: u32 = 96;
-/// Duration of the second, and bounds of its bytes.
+/// Duration of the second train, and bounds of its bytes.
 const TIME: Duration = Duration::from_millis(25);
 const BYTES_MIN: u64 = 256 << 10;
 const BYTES_MAX: u64 = 16 << 20;
@@ -23,7 +23,7 @@ const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 #[derive(Debug)]
 pub(crate) struct TrainSender {
     datagram_len: u32,
-    /// Number of the train, from 1, its datagrams, and those sent.
+    /// Number of the train, from 1; its datagrams; and the datagrams that were sent.
     number: u32,
     count: u32,
     sent: u32,
@@ -98,7 +98,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Length of its head.
+    /// Length of the head of a probe.
     pub(crate) const LEN: usize = 9;
 
     pub(crate) fn encode(self) -> [u8; Self::LEN] {
@@ -197,7 +197,7 @@ impl TrainMeter {
         })
     }
 
-    /// Returns the time at which a train without its end counts as ended.
+    /// Returns the time at which a train without its last datagram counts as ended.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.present.map(|arrivals| arrivals.last + QUIET)
     }
