@@ -80,8 +80,8 @@ impl Prefix {
         Self::all(address)[0]
     }
 
-    /// Returns the blocks that count `address`, from host to site: /32 and /24 for IPv4; /64, /56 and /48 for IPv6.
-    /// Providers assign a site any of the three IPv6 lengths.
+    /// Returns the blocks in which `address` is counted, from host to site: /32 and /24 for IPv4; /64, /56 and /48 for
+    /// IPv6. Providers assign a site any of the three IPv6 lengths.
     pub fn all(address: IpAddr) -> [Self; 3] {
         let lens = match address.to_canonical() {
             IpAddr::V4(_) => [32, 24, 24],

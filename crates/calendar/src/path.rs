@@ -30,7 +30,7 @@ pub struct Path {
     pub(crate) least: u64,
     /// Bytes that a device counts for each packet in addition to the packet of IP.
     packet_bytes: u16,
-    /// Interfaces that every packet crosses: the only interface of a link, and the interface of the circuit.
+    /// Interfaces that every packet crosses: those of links with a single interface, and the interface of the circuit.
     interfaces: BTreeSet<LinkId>,
 }
 

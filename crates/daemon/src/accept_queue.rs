@@ -65,14 +65,14 @@ pub(crate) struct HostRecords {
     pub(crate) failed_sites: Arc<FailedSites>,
 }
 
-/// Standing of a connection among others. A lower one is evicted first, and gets a slot last.
+/// Priority of a connection. A connection with a lower standing is evicted earlier, and gets a handshake slot later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
-    /// A connection from the same site was not admitted lately.
+    /// The daemon recently refused a connection from the same site.
     Failed,
-    /// The host is not known.
+    /// The record has no client of the host, and no failure of its site.
     New,
-    /// A client from the same host was admitted lately.
+    /// The daemon recently admitted a client from the same host.
     Recent,
 }
 
@@ -107,7 +107,8 @@ impl Pending {
         Prefix::all(self.from.ip())[2]
     }
 
-    /// Eviction class: within a standing, silent connections leave before connections with a `ClientHello`.
+    /// Returns the eviction class: a lower class is evicted earlier. Within a standing, silent connections have a lower
+    /// class than connections with a `ClientHello`.
     const fn class(&self) -> usize {
         self.is_ready as usize + self.standing.classes().start
     }
@@ -329,8 +330,8 @@ impl AcceptQueue {
         incoming
     }
 
-    /// Returns the turns of the next connections for each standing: one for each site with running handshakes, and a
-    /// few others.
+    /// Returns the turns of the next connections for each standing: one for each site with running handshakes, and up
+    /// to [`STARTS_MAX`] for the oldest connections of other sites.
     fn turns(&self) -> BTreeSet<Turn> {
         if self
             .sites

@@ -36,7 +36,7 @@ pub(crate) struct AdmittedClient {
     pub(crate) session: Session,
     /// Rights at the time of the admission.
     pub(crate) rights: Rights,
-    /// Identity that the daemon's resource shares count the client for.
+    /// Identity whose resource share the client uses.
     pub(crate) identity: ClientIdentity,
     pub(crate) admitted_by: AdmittedBy,
 }

@@ -3,7 +3,7 @@
 /// Kind of the first octets of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientHello {
-    /// Start of a `ClientHello`; the given number of octets would complete it.
+    /// Incomplete `ClientHello`; the number is the total length in octets at which the next check is useful.
     Part(usize),
     /// Whole `ClientHello`.
     Whole,

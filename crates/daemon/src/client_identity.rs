@@ -2,7 +2,7 @@
 
 use lighthaul_io::crypto::identity::Fingerprint;
 
-/// Identity that the daemon's resource shares count a client for.
+/// Identity whose resource share a client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientIdentity {
     /// Key or token of the client.

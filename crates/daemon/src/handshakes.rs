@@ -49,7 +49,7 @@ struct Handshake {
     places: [Prefix; 3],
     tcp: TcpStream,
     since: Instant,
-    /// Time in which the handshake is not closed for a handshake of a new host.
+    /// Time during which the handshake is not closed for a handshake of a new host.
     keep: Duration,
     is_recent: bool,
 }

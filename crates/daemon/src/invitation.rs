@@ -35,7 +35,7 @@ pub(crate) struct Invitation {
     pub(crate) request: SessionRequest,
     /// Rights of the inviting client.
     pub(crate) rights: Rights,
-    /// Identity of the inviting client, which the resource shares count the guest for.
+    /// Identity of the inviting client; the invited client uses its resource share.
     pub(crate) identity: ClientIdentity,
     /// Ends the invited session.
     pub(crate) halt: Arc<Halt>,

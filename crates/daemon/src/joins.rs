@@ -22,7 +22,7 @@ pub(crate) struct Joins(Mutex<BTreeMap<u64, JoinableSession>>);
 #[derive(Debug)]
 struct JoinableSession {
     key: Fingerprint,
-    /// Identity that the daemon's resource shares count the connections for.
+    /// Identity whose resource share the connections use.
     identity: ClientIdentity,
     join: Join,
     hand_over: HandOver,

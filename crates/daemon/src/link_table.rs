@@ -26,7 +26,7 @@ use crate::error::Fault;
 
 /// Key of the gateway that connects, and its name for the link.
 pub(crate) type Name = (Fingerprint, [u8; 16]);
-/// Identity that the link counts for (a key, or the credential that vouches for the key), and its address.
+/// Identity whose share the link uses (a key, or the credential that vouches for the key), and its address.
 pub(crate) type Caller = (ClientIdentity, IpAddr);
 
 /// All links that other gateways started.
@@ -60,14 +60,15 @@ struct Share {
     number: u64,
     /// One for a link that another gateway started, zero for a link that this gateway started.
     links: u64,
-    /// MiB of memory, and sessions with reserved places.
+    /// MiB of memory.
     memory: AtomicU64,
+    /// Number of sessions with reserved places.
     sessions: AtomicU64,
-    /// Sessions with places that are reserved in advance.
+    /// Number of places that are reserved in advance for sessions.
     lease: u64,
 }
 
-/// Hold of a connection on its link, which keeps the link in the table unless its key exceeds its share.
+/// Guard of a connection, which keeps its link in the table while the link's key is within its share.
 #[derive(Debug)]
 pub(crate) struct LinkHold<'a> {
     table: &'a LinkTable,

@@ -131,7 +131,7 @@ struct AcceptLoop {
     keepalive: Duration,
     poll: Epoll,
     clock: Clock,
-    /// Programs by token; their numbers follow those of the listeners.
+    /// Programs by token: the number of the program's seat, plus the number of listeners.
     pending: BTreeMap<u64, PendingProgram>,
     /// Seats of programs. Each is idle from the start, so that the oldest in a full host or network is closed.
     seats: Seats<(), 1>,

@@ -35,8 +35,9 @@ pub struct LossRate {
     rose: bool,
     /// Next step up, in percent.
     step: u32,
-    /// Good passes since the last change, and the number of good passes that a step up needs.
+    /// Number of good passes since the last change.
     good: u32,
+    /// Number of good passes that a step up needs.
     needed: u32,
 }
 
@@ -56,15 +57,19 @@ pub const PACKETS_MIN: u64 = 512;
 const INTERVAL_RTTS: u32 = 10;
 /// Loss above the base from which the rate is reduced, in parts per million.
 const EXCESS_PPM: u32 = 20_000;
-/// Reduced rate, as a part of the rate that arrived; then the least parts of the old rate, after a pass and otherwise.
+/// Reduced rate, as a fraction of the rate that arrived.
 const BELOW: (u32, u32) = (98, 100);
+/// Minimum of the rate that a pass reduces, as a fraction of the rate of that pass.
 const REDUCTION_MAX: (u32, u32) = (1, 8);
+/// Minimum of the rate that [`LossRate::update_steady`] reduces, as a fraction of the rate of that pass.
 const STEADY_REDUCTION_MAX: (u32, u32) = (1, 128);
-/// Bounds of a step up, in percent. It doubles with each one that causes no loss.
+/// Minimum of a step up, in percent of the rate. Each step that causes no loss doubles the next step.
 const STEP_MIN: u32 = 5;
+/// Maximum of a step up, in percent of the rate.
 const STEP_MAX: u32 = 50;
-/// Bounds of the good passes that a step up needs.
+/// Minimum number of good passes that a step up needs.
 const NEEDED_MIN: u32 = 2;
+/// Maximum number of good passes that a step up needs.
 const NEEDED_MAX: u32 = 64;
 /// One, in parts per million.
 const WHOLE: u32 = 1_000_000;
@@ -179,8 +184,8 @@ impl LossRate {
 }
 
 impl Trial {
-    /// Reports whether the loss at the rate `now` is nearer to the old loss than to the loss of a path of the old
-    /// capacity.
+    /// Reports whether the loss at the rate `now` is nearer to the old loss than to the loss of another path: a path
+    /// that carries exactly the rate that arrived before.
     fn did_not_help(&self, now: Rate, lost_ppm: u32) -> bool {
         let arrived = self.used.scaled(WHOLE - self.lost_ppm, WHOLE);
         let excess = now.as_bps().saturating_sub(arrived.as_bps());

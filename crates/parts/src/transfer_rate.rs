@@ -25,7 +25,7 @@ pub enum Rules {
     Given,
     /// The rate follows losses and arrivals, as on a path of one's own.
     Arrivals,
-    /// The protocol has rules of its own, at first up to twice the rate of the path.
+    /// The protocol has its own rate control. At first it may use up to twice the rate of the path.
     Own,
 }
 
@@ -79,7 +79,7 @@ pub struct TransferRate {
     /// Time since which the protocol has used the whole rate, and time of the latest rate change.
     used_since: Option<Instant>,
     changed: Instant,
-    /// Time since which the rate is the present one.
+    /// Time from which measurements apply to the present rate: its last change, or a later drop of the receiving host.
     rated: Instant,
     /// Number of rate changes.
     courses: u64,
@@ -88,7 +88,7 @@ pub struct TransferRate {
 /// Search for a higher rate.
 #[derive(Clone, Copy, Debug)]
 struct Search {
-    /// Time of the next.
+    /// Time of the next search.
     next: Instant,
     /// Waiting time after a search without a result.
     wait: Duration,
@@ -105,12 +105,12 @@ struct Step {
     is_first: bool,
 }
 
-/// Begin of a pass over an object.
+/// State at the start of a pass over an object.
 #[derive(Clone, Copy, Debug)]
 pub struct PassBegin {
     packets: u64,
     rate: Rate,
-    /// Time of the last change of the rate.
+    /// Time from which measurements applied to the rate at the start of the pass.
     rated: Instant,
     drops: u64,
 }
@@ -218,8 +218,8 @@ impl TransferRate {
         Some(if dropped { Why::Drops } else { Why::NoDrops })
     }
 
-    /// Adapts to the number of packets that have arrived by the latest report. `sent` is the number of those that all lanes have
-    /// sent by now.
+    /// Adapts to the number of packets that have arrived by the latest report. `sent` is the number of packets that all
+    /// lanes have sent by now.
     pub fn handle_arrivals(&mut self, now: Instant, sent: u64, arrived: u64) -> Option<Why> {
         if self.config.rules != Rules::Arrivals {
             return None;
@@ -383,8 +383,8 @@ impl TransferRate {
     }
 }
 
-/// Reports whether most packets of two windows were lost, and the remaining packets arrived evenly. On a way that
-/// became longer, none arrive for some time.
+/// Reports whether most packets of two windows were lost, and the remaining packets arrived evenly. On a route
+/// that became longer, no packets arrive for some time.
 fn is_overload(flows: [Flow; 2]) -> bool {
     let is_lost = |flow: Flow| flow.arrived < flow.sent * ARRIVED_MIN.0 / ARRIVED_MIN.1;
     let [before, last] = flows.map(|flow| flow.arrived);
@@ -398,8 +398,9 @@ fn arrives(flow: Flow) -> bool {
     flow.arrived.saturating_mul(100) >= flow.sent.saturating_mul(ARRIVES_PERCENT)
 }
 
-/// Bounds of the window in which arrivals are judged, unless a round trip takes longer.
+/// Minimum length of the window in which arrivals are judged.
 const WINDOW: Duration = Duration::from_millis(60);
+/// Maximum length of the window in which arrivals are judged, unless a round trip takes longer.
 const WINDOW_MAX: Duration = Duration::from_millis(500);
 /// Least part of the sent packets that must arrive; otherwise the rate is reduced before the end of the pass.
 const ARRIVED_MIN: (u64, u64) = (4, 10);
@@ -413,17 +414,23 @@ const INTERVAL_RTTS: u32 = 10;
 const REMEMBERED_MOST: u32 = 64;
 /// Time for which a protocol must use the whole rate before the rate is raised.
 const USED_TIME: Duration = Duration::from_millis(100);
-/// Time without changes before a search: minimum, in round trips, for a remembered rate, and maximum.
+/// Minimum time without changes before a search.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(2500);
+/// Minimum number of round trips without changes before a search.
 const SEARCH_RTTS: u32 = 35;
+/// Minimum time before the search above a remembered rate.
 const REMEMBERED_INTERVAL: Duration = Duration::from_millis(100);
+/// Minimum number of round trips before the search above a remembered rate.
 const REMEMBERED_RTTS: u32 = 2;
+/// Maximum time between two searches, which unsuccessful searches approach.
 const WAIT_MAX: Duration = Duration::from_mins(1);
-/// First step of a search, which a path of exactly this rate must bear, and the later steps.
+/// Factor of the first step of a search. A path without more capacity must bear the excess.
 const FIRST_STEP: (u32, u32) = (5, 4);
+/// Factor of each later step of a search.
 const STEP: (u32, u32) = (3, 2);
-/// A found rate, as a part of the rate that arrived, and as the least multiple of the path's old rate.
+/// Rate that a search finds, as a fraction of the rate that arrived.
 const BELOW: (u32, u32) = (98, 100);
+/// Minimum ratio of a found rate to the old rate of the path; lower rates are not used.
 const MORE: (u32, u32) = (105, 100);
 
 #[cfg(test)]

@@ -275,7 +275,7 @@ impl Panel {
         extra
     }
 
-    /// Draws the label of each curve and of each reference line, with a line to the labeled curve.
+    /// Draws the label of each curve and of each reference line, joined to its right end.
     fn direct_labels(
         &self,
         canvas: &mut Canvas,
@@ -412,23 +412,25 @@ fn lighter(color: [u8; 3]) -> [u8; 3] {
     color.map(|part| 255 - (255 - part) / 2)
 }
 
-/// Size of text, and height of a line of text.
+/// Size of text, in pixels.
 pub(crate) const SIZE: f32 = 17.0;
+/// Height of a line of text, in pixels.
 const LINE: f32 = 21.0;
 /// Width of the lines from curves to their labels.
 const LEADER: f32 = 34.0;
 /// Width of the sample before a label.
 pub(crate) const SAMPLE: f32 = 34.0;
-/// Largest distance of the vertical axis' label, which stays on the sheet.
+/// Maximum distance between the vertical axis and its label, so that the label stays on the sheet.
 const LABEL_ROOM: f32 = 84.0;
 /// Longest line of a label.
 const LABEL_MAX: f32 = 230.0;
 /// Distance below which a curve hides another curve.
 const NEAR: f32 = 2.5;
-/// Additional width of a hidden curve for each curve above it, and the maximum of that width.
+/// Additional width of a hidden curve for each curve above it, in pixels.
 const EXTRA: f32 = 3.0;
+/// Maximum of the additional width of a hidden curve, in pixels.
 const EXTRA_MAX: f32 = 12.0;
-/// Distance from the right above which marks are not joined to their label.
+/// Distance from the right edge above which no line joins a mark to its label.
 const FAR: f32 = 60.0;
 /// Part of the largest value below which data begin near zero.
 const NEAR_ZERO: f64 = 0.15;

@@ -1,7 +1,7 @@
-//! Table of entries: listed entries that are not in place yet, and results of finished entries.
+//! Table of entries: pending entries, which are listed but not in place yet, and the results of settled entries.
 //!
-//! Each entry is listed, then pending while its bytes arrive and are compared, and at last settled: it was in place
-//! before, was published, or has failed. A hard link waits for its file. A directory ends after all of its contents.
+//! Each entry is pending while its bytes arrive and are compared. Then it is settled: it was in place before, it was
+//! published, or it has failed. A hard link waits for its file. A directory ends after all of its contents.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -288,7 +288,7 @@ impl TableState {
 /// Maximum number of additional ranges, over all files, that a sender makes by splitting requested ranges. At most 2^15
 /// wait to be sent, 2^15 are searched later, 2^15 differ, and 2^17 are in new objects of eight lanes.
 const SPLIT_MAX: usize = 1 << 18;
-/// Most bytes of paths of changed entries that wait until the sender reads the reports.
+/// Maximum total length in bytes of the paths of changed entries whose reports wait for the sender.
 const UNREPORTED_MAX: usize = 4 << 20;
 
 /// Table that the threads of a receiver share.

@@ -295,8 +295,8 @@ pub(crate) fn replaced() -> io::Error {
     io::Error::other("another process has replaced the file while it was written")
 }
 
-/// Returns true if the temporary file `there` can be from an earlier run, and belongs to this user alone. These
-/// conditions do not apply to a file that is written under its final name.
+/// Returns true if the temporary file `there` can be from an earlier run: it is a regular file of this user without
+/// other hard links. The last two conditions do not apply to a file that is written under its final name.
 pub(crate) fn is_resumable(file: &PendingFile, there: &Meta) -> bool {
     let is_private = there.is_ours() && there.names == 1;
     there.kind == FileType::RegularFile && (file.is_in_place() || is_private)

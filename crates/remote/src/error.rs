@@ -117,7 +117,7 @@ pub enum Fault {
     },
     /// Neither the port nor ssh carries the data.
     #[error(
-        "the data cannot get to {host}: port {port} is closed ({closed}), and ssh does not carry it ({refused}); \
+        "the data cannot get to {host}: port {port} is closed ({closed}), and ssh does not carry the data ({refused}); \
          {advice}, or run `lighthaul serve` on a port that is open"
     )]
     NoWay {

@@ -8,8 +8,8 @@ fn user_folder() -> PathBuf {
     xdg_folder("XDG_CONFIG_HOME", ".config", "/etc")
 }
 
-/// Returns this program's directory in the variable `name`, in `usual` below the home directory, or in `otherwise`
-/// without a home.
+/// Returns this program's directory. It is below the directory that the variable `name` holds, below `usual` in the
+/// home directory, or below `otherwise` without a home.
 fn xdg_folder(name: &str, usual: &str, otherwise: &str) -> PathBuf {
     let from = |name: &str| {
         env::var_os(name)

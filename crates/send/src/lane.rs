@@ -191,7 +191,7 @@ struct SendOwner<'a> {
     unsent: Option<Unsent<'a>>,
     udp: bool,
     packet_len: u32,
-    /// Begin of the current pass.
+    /// Start of the current pass.
     pass: Option<PassBegin>,
     before: Before,
     /// Time of the last arrival of datagrams, and the numbers of arrived and sent datagrams at that time.

@@ -177,8 +177,9 @@ const FEW_BYTES: u64 = 4 << 20;
 const NEAR_RTT: Duration = Duration::from_millis(5);
 /// Loss that a measured train may show by chance on a path without loss, in parts per million.
 const FEW_PPM: u32 = 1000;
-/// Pause of the receiver that its buffer must cover, and a buffer in bytes that suffices at any rate.
+/// Pause of the receiver that its buffer must cover.
 const RECEIVER_PAUSE: Duration = Duration::from_millis(2);
+/// Size in bytes of a receive buffer that suffices at any rate.
 const BUFFER_BYTES_ENOUGH: u64 = 4 << 20;
 /// Percentage of time that processes wait for a processor on a busy host. Receiving alone causes
 /// less waiting.

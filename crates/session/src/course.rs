@@ -30,7 +30,7 @@ pub struct Evidence {
 pub struct Course {
     facts: PathFacts,
     protocol: Protocol,
-    /// Begin of the present second, with the evidence at that time; none before the first evidence.
+    /// Start of the present second, with the evidence at that time; none before the first evidence.
     begun: Option<(Instant, Evidence)>,
     /// Protocol that the last second called for.
     wanted: Protocol,

@@ -27,9 +27,11 @@ use crate::protocol::Protocol;
 use crate::secrets::JOINS_MAX;
 use crate::session::{LANES, Session};
 
-/// Bounds of an object's length in bytes, and the time that an object within the bounds takes.
+/// Minimum length of an object, in bytes.
 const OBJECT_LEN_MIN: u64 = 4 << 20;
+/// Maximum length of an object, in bytes.
 const OBJECT_LEN_MAX: u64 = 1 << 30;
+/// Minimum duration of an object at a known rate, within the bounds of its length.
 const OBJECT_TIME: Duration = Duration::from_millis(500);
 /// Octets of the connection number in a datagram.
 pub const CONNECTION_LEN: u32 = 8;

@@ -18,8 +18,8 @@ pub trait Devices: fmt::Debug + Send {
     /// It is called at least every few seconds, with no changes if there are none. Each call repeats what failed before.
     fn apply(&mut self, at: Instant, changes: &[RateChange]) -> Vec<DeviceFault>;
 
-    /// Returns the time after which [`Self::apply`] has to be called again, with or without changes: increases wait for
-    /// a guard time until then.
+    /// Returns the time until the next call of [`Self::apply`] is due, also if there are no changes then. Increases wait
+    /// for the end of a guard time, for example. Returns `None` if no call is due.
     fn next_call(&self) -> Option<Duration> {
         None
     }

@@ -479,7 +479,7 @@ fn id_of(segment: Segment) -> CircuitId {
     CircuitId(u64::from(segment.ingress.0) << 32 | u64::from(segment.egress.0))
 }
 
-/// Returns the vector of a circuit whose rates are set one by one.
+/// Returns a placeholder, which is never read, for the vector of a circuit whose rates are set one by one.
 fn unread() -> Trc {
     let step = Step {
         from: Instant::ZERO,

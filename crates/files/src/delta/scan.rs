@@ -26,8 +26,9 @@ const GAPS_MAX: usize = 1 << 15;
 const STRIDE: u64 = 256 << 10;
 /// Bytes of a gap that are searched at a time while the sender has no other bytes to send.
 const EAGER: u64 = STRETCH_MAX;
-/// Maximum number of bytes that are hashed without a match: a constant, plus a multiple of the source's bytes.
+/// Constant part of the maximum number of bytes that are hashed without a match.
 const HASHED_MAX: u64 = 64 << 20;
+/// Bytes that may be hashed without a match for each byte of the source, in addition to [`HASHED_MAX`].
 const HASHED_FOR_EACH: u64 = 8;
 
 /// Source, and sums that arrive.

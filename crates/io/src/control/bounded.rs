@@ -23,7 +23,7 @@ thread_local! {
     static REFUSED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs `decode`. Fails with the bound that it met, or with nothing if it failed for another reason.
+/// Runs `decode`. Fails with the bound that it exceeded, or with nothing if it failed for another reason.
 pub fn decode<T, E>(decode: impl FnOnce() -> Result<T, E>) -> Result<T, Option<String>> {
     REFUSED.take();
     decode().map_err(|_| REFUSED.take())

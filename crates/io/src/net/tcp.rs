@@ -52,7 +52,7 @@ pub fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
     )
 }
 
-/// Connects like [`connect`]; an error suggests to check the output of `commands`.
+/// Connects like [`connect`]; an error asks if one of `commands` is running on the other host.
 pub fn connect_to(commands: &[&str], host: &str, port: u16) -> Result<TcpStream, Error> {
     let addresses = (host, port)
         .to_socket_addrs()

@@ -270,8 +270,10 @@ fn keystrokes(plan: &SlabPlan) -> Vec<Program> {
 pub const SIZE: [&str; 3] = ["used_percent", "bulk_p99_ms", "key_p99_ms"];
 /// Columns per latency: utilization of the open channel, and age of a burst's last byte at arrival.
 pub const PROVISIONING: [&str; 2] = ["used_percent", "last_ms"];
-/// Columns of a cluster: utilization, loss, and smallest relative share: in turns, all at once, and all in step. The
-/// last six are for half of the gateways, in turns and all at once.
+/// Columns of a cluster: utilization and loss of the channel, and the smallest share relative to the largest.
+///
+/// Gateways send in turns (`token`), or each at its part of the rate; then they start independently (`parts`) or at the
+/// same time (`step`). In columns with `half`, only half of the gateways have data.
 pub const CLUSTER: [&str; 15] = [
     "token_used_percent",
     "token_lost_percent",
@@ -289,7 +291,7 @@ pub const CLUSTER: [&str; 15] = [
     "parts_half_lost_percent",
     "parts_half_least_percent",
 ];
-/// Columns of slabs: times to form and to send a slab, interval and throughput, and the paper's interval.
+/// Columns of slabs: time to form a slab, time to send a slab, interval of slabs, throughput, and the paper's interval.
 pub const LOAD: [&str; 5] = [
     "formation_ms",
     "transfer_ms",

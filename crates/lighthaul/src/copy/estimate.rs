@@ -84,8 +84,8 @@ impl Estimate {
             .min(MARGIN_MAX)
     }
 
-    /// Returns the time that the copy connects before the vector starts: twice the measured time, for additional
-    /// messages.
+    /// Returns the time by which the copy connects before the start of the vector. It is twice the measured time, since
+    /// the real copy exchanges more messages.
     pub(super) fn lead(&self) -> Duration {
         (self.reach * 2).clamp(REACH, REACH_MAX)
     }

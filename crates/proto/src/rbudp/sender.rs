@@ -461,5 +461,5 @@ impl fmt::Display for PeerMisbehaved {
 
 impl core::error::Error for PeerMisbehaved {}
 
-/// Bound of events per call: a barren blast and the next blast, a tally request, and the begin and end of a pause.
+/// Bound of events per call: a barren blast and the next blast, a tally request, and the start and end of a pause.
 const EVENTS_MAX: usize = 5;

@@ -84,7 +84,7 @@ pub struct Memory {
 /// Jump of the delay that may come from a longer route instead of a queue, and the following reduction of the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelayJump {
-    /// Rate before the brake.
+    /// Rate before the reduction.
     pub rate: Rate,
     /// Queueing delay at that time, in microseconds.
     pub micros: u32,

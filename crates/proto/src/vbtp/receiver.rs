@@ -22,8 +22,9 @@ pub struct Receiver {
     below: u64,
     /// Number of packets and resends sent, as derived from the datagrams that arrived.
     sent: Sent,
-    /// Missing packets and missing retransmissions that were not reported yet.
+    /// Missing packets that were not reported yet.
     lost: LossList,
+    /// Turns of missing retransmissions that were not reported yet.
     lost_turns: LossList,
     /// Time at which `lost` and `lost_turns` are reported, unless the packets arrive before.
     nak_at: Option<Instant>,

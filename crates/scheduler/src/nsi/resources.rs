@@ -226,8 +226,8 @@ impl Resources for BookResources {
     }
 }
 
-/// Returns the links of the cheapest path between two nodes (Dijkstra 1959); among equal costs, the path with fewest
-/// links.
+/// Returns the links of the cheapest path between two nodes (Dijkstra 1959); among equal costs, the path with
+/// the fewest links.
 fn cheapest(links: &[LinkView], from: &str, to: &str) -> Option<Vec<String>> {
     let mut reached: BTreeMap<&str, Vec<&LinkView>> = BTreeMap::new();
     let mut open = BTreeSet::from([(0_u64, 0_usize, from)]);

@@ -6,9 +6,11 @@ use lighthaul_base::{Instant, Rate};
 
 /// Datagrams of the first, short train.
 const FIRST_LEN: u32 = 96;
-/// Duration of the second train, and bounds of its bytes.
+/// Duration of the second train.
 const TIME: Duration = Duration::from_millis(25);
+/// Minimum number of bytes of the second train.
 const BYTES_MIN: u64 = 256 << 10;
+/// Maximum number of bytes of the second train.
 const BYTES_MAX: u64 = 16 << 20;
 /// Rate at which a host's network card sends a train.
 const CARD_RATE: Rate = Rate::from_mbps(10_000);
