@@ -1,8 +1,8 @@
 //! Decimal numbers with units: the part that rates, sizes and durations have in common.
 //!
-//! [`Rate`](crate::Rate) and [`Size`](crate::Size) parse themselves; [`duration::parse`](crate::duration::parse) parses a
-//! [`Duration`](core::time::Duration). All three report [`ParseQuantityError`]. They compute with integers: a fraction is
-//! rounded down to a whole bit per second, byte or nanosecond.
+//! [`Rate`](crate::Rate) and [`Size`](crate::Size) parse themselves; [`duration::parse`](crate::duration::parse) parses
+//! a [`Duration`](core::time::Duration). All three report [`ParseQuantityError`]. They compute with integers: a
+//! fraction is rounded down to a whole bit per second, byte or nanosecond.
 
 use core::fmt;
 

@@ -1,12 +1,12 @@
 //! Max-min fair shares of a host's resources: sessions, connections, links, memory, threads and open files.
 //!
-//! A holder has one seat, which uses a number of units of each resource. A group is the seats of an identity, authority,
-//! host or site, or of all together; each has limits. An authority can create any number of identities.
+//! A holder has one seat, which uses a number of units of each resource. A group is the seats of an identity,
+//! authority, host or site, or of all together; each has limits. An authority can create any number of identities.
 //!
-//! If a group is full, a new holder first revokes the seat in it that has been idle longest. Otherwise it revokes the newest
-//! seat of the identity that uses the most in the group. That identity must use more than the new holder will use. If none
-//! does and all seats are taken, sites are compared in the same way. A holder without an identity never takes the seat
-//! of an identity then.
+//! If a group is full, a new holder first revokes the seat in it that has been idle longest. Otherwise it revokes the
+//! newest seat of the identity that uses the most in the group. That identity must use more than the new holder will
+//! use. If none does and all seats are taken, sites are compared in the same way. A holder without an identity never
+//! takes the seat of an identity then.
 //!
 //! Shares converge to equal shares (max-min fairness), first of identities, then of sites. So no set of greedy
 //! identities can lock another identity out, and no site another site.

@@ -7,8 +7,8 @@
 //! circuit 3          |########      increase that has capacity of its own
 //! ```
 //!
-//! An increase waits only while it needs capacity that a decrease of another circuit may still use. So a decrease delays
-//! no planned increase of another circuit, and a circuit gets its own capacity back at once.
+//! An increase waits only while it needs capacity that a decrease of another circuit may still use. So a decrease
+//! delays no planned increase of another circuit, and a circuit gets its own capacity back at once.
 
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -64,7 +64,8 @@ impl fmt::Debug for Credentials {
 #[error("invalid credentials: write NAME:PASSWORD, each of 1 to 255 octets")]
 pub struct NoCredentials;
 
-/// Pads octets to a fixed length, so that the comparison reveals no length. Longer octets are never equal to valid ones.
+/// Pads octets to a fixed length, so that the comparison reveals no length. Longer octets are never equal to valid
+/// ones.
 fn padded(octets: &[u8]) -> [u8; PART_MAX + 2] {
     let mut room = [0; PART_MAX + 2];
     let kept = octets.len().min(PART_MAX);

@@ -12,8 +12,8 @@ pub trait Handshake: Debug + Send {
     /// [`Progress::More`].
     fn take(&mut self, octets: &[u8]) -> Progress;
 
-    /// Returns the reply to the program: the local address of the connection to its target, or the reason of the refusal.
-    /// After a refusal, the connection is closed.
+    /// Returns the reply to the program: the local address of the connection to its target, or the reason of the
+    /// refusal. After a refusal, the connection is closed.
     fn answer(&self, outcome: Result<SocketAddr, Refusal>) -> Vec<u8>;
 }
 

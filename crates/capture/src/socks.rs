@@ -164,8 +164,8 @@ impl Handshake for Socks {
     }
 }
 
-/// Handles a request: section 4 of RFC 1928. The whole request is read before a refusal, since closing a connection with
-/// unread octets would discard the reply.
+/// Handles a request: section 4 of RFC 1928. The whole request is read before a refusal, since closing a connection
+/// with unread octets would discard the reply.
 fn request(came: &[u8]) -> Option<Next> {
     let version = *came.first()?;
     if version != VERSION {

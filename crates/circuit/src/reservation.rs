@@ -116,7 +116,8 @@ impl Reservation {
         }
     }
 
-    /// Restores a reservation from its journal. The error names the first entry that does not follow from the earlier ones.
+    /// Restores a reservation from its journal. The error names the first entry that does not follow from the earlier
+    /// ones.
     pub fn replay(hold_till: WallTime, journal: &[Transition]) -> Result<Self, BrokenJournal> {
         let mut reservation = Self::reserve(hold_till);
         for (line, entry) in (1..).zip(journal) {

@@ -1,8 +1,8 @@
 //! Limit on waits for devices after the process was asked to stop.
 //!
 //! A driver may wait minutes for a device. A process that was asked to stop waits [`GRACE`] for the next answer of a
-//! device, and at most [`GRACE_MAX`] for all of its answers. Each driver has a [`StopLimit`] of its own, so that an answer of
-//! one device prolongs no wait for another device.
+//! device, and at most [`GRACE_MAX`] for all of its answers. Each driver has a [`StopLimit`] of its own, so that an
+//! answer of one device prolongs no wait for another device.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -21,7 +21,8 @@ use lighthaul_io::host::clock::Clock;
 
 const CAPABLE: &str = r#""capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,"reconfiguration_ns":7000000,"settling_ns":3000000,"circuits_max":96,"counted":{"layer":"ip","overhead_bytes":38}}"#;
 
-/// Returns a shell script as a driver: `body` handles each verb, with the request in `$request` and its number in `$seq`.
+/// Returns a shell script as a driver: `body` handles each verb, with the request in `$request` and its number in
+/// `$seq`.
 fn script(body: &str, limit: Duration) -> Config {
     let program = format!(
         "while read -r request; do

@@ -1,7 +1,7 @@
 //! Completion of words of the command line in shells: options, values, and paths here and on other hosts.
 //!
-//! The script of a shell calls this program with [`VARIABLE`] and the words so far. Paths on another host are those that
-//! `lighthaul ls` lists there, within [`PATIENCE`] and without questions.
+//! The script of a shell calls this program with [`VARIABLE`] and the words so far. Paths on another host are those
+//! that `lighthaul ls` lists there, within [`PATIENCE`] and without questions.
 
 use std::any::TypeId;
 use std::env;

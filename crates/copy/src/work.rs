@@ -1,7 +1,7 @@
 //! Work of one side of a transfer, by which both sides tell a busy side from an idle side.
 //!
-//! A step is finished at once ([`Work::advance`]), or may take long, as the hash of a large file does ([`Work::begin`]).
-//! A wait that was planned, such as one for a circuit, is named by [`Work::wait`].
+//! A step is finished at once ([`Work::advance`]), or may take long, as the hash of a large file does
+//! ([`Work::begin`]). A wait that was planned, such as one for a circuit, is named by [`Work::wait`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Until then a connection costs a descriptor and a few words of memory. If the queue is full, the oldest silent
-//! connection of the largest site is closed. Recent hosts ([`RecentHosts`]) are evicted after all others, and sites that
-//! failed lately ([`FailedSites`]) before all others. Handshake slots are given in the opposite order.
+//! connection of the largest site is closed. Recent hosts ([`RecentHosts`]) are evicted after all others, and sites
+//! that failed lately ([`FailedSites`]) before all others. Handshake slots are given in the opposite order.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -360,7 +360,8 @@ impl AcceptQueue {
     }
 }
 
-/// Turn of a connection for a handshake slot: its standing, the running handshakes of its site, its number and its site.
+/// Turn of a connection for a handshake slot: its standing, the running handshakes of its site, its number and its
+/// site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn(Reverse<Standing>, usize, u64, Prefix);
 

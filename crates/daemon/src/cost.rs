@@ -224,8 +224,8 @@ const MEMORY_KEPT: u64 = 1024;
 const FILES_KEPT: u64 = 4096;
 /// MiB above the minimum that make a copy faster.
 const MEMORY_MORE: u64 = 256;
-/// MiB that the queues of a connection need with [`QueueLimit::Full`], beyond [`QueueLimit::Small`]: 3 in each direction,
-/// and 2 for messages that join a full outgoing queue.
+/// MiB that the queues of a connection need with [`QueueLimit::Full`], beyond [`QueueLimit::Small`]: 3 in each
+/// direction, and 2 for messages that join a full outgoing queue.
 const QUEUES: u64 = 8;
 /// Minimum MiB of a lane.
 const MEMORY_LANE: u64 = 4;

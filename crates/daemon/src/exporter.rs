@@ -1,4 +1,5 @@
-//! HTTP/1.1 server for `/metrics`, on one thread that does not block on any client. [`start`] takes any [`MetricsPage`].
+//! HTTP/1.1 server for `/metrics`, on one thread that does not block on any client. [`start`] takes any
+//! [`MetricsPage`].
 //!
 //! ```text
 //! accept -> silent -> whole request -> response written -> closed

@@ -69,8 +69,8 @@ impl GatewayLinks {
         &self.settings
     }
 
-    /// Serves a link that another gateway started with `greeting`, until its connection ends. If the peer loses its right
-    /// to the gateway, the sessions of the link end.
+    /// Serves a link that another gateway started with `greeting`, until its connection ends. If the peer loses its
+    /// right to the gateway, the sessions of the link end.
     pub(crate) fn serve(
         &self,
         (session, identity): (&Session, ClientIdentity),

@@ -351,7 +351,8 @@ mod tests {
             let address = [10, 0, third, last].into();
             handshakes.begin(&tcp, address, is_recent, at(millis))
         };
-        // sites with 16, 48 and 32 new hosts, the largest neither first nor last, and recent hosts in the reserved slots
+        // sites with 16, 48 and 32 new hosts, the largest neither first nor last, and recent hosts in the reserved
+        // slots
         let mut slots = Vec::new();
         for (third, last) in [(1, 0), (3, 0), (2, 0), (2, 1), (2, 2), (3, 1)] {
             slots.extend((0..16).filter_map(|_| enter(third, last, false, 0)));

@@ -53,8 +53,8 @@ impl Invitations {
         self.lock().remove(&key)
     }
 
-    /// Invites the holder of `key` for `request`, and waits until its session has ended. The end of the inviting session
-    /// also ends the invited one.
+    /// Invites the holder of `key` for `request`, and waits until its session has ended. The end of the inviting
+    /// session also ends the invited one.
     pub(crate) fn invite(
         &self,
         session: &Session,

@@ -90,8 +90,8 @@ impl ResourcePool {
         })))
     }
 
-    /// Allocates `cost` for a client of `identity` at `address`. If necessary, the newest session of the identity with the
-    /// largest share is ended by its halt.
+    /// Allocates `cost` for a client of `identity` at `address`. If necessary, the newest session of the identity with
+    /// the largest share is ended by its halt.
     pub(crate) fn allocate(
         self: &Arc<Self>,
         (identity, address): (ClientIdentity, IpAddr),

@@ -54,9 +54,9 @@ pub enum NotRights {
 }
 
 impl Rights {
-    /// Parses `NAME root=DIR ro owners special gateway expires=TIME`, quoted as in a shell. The time has a date and a UTC
-    /// offset, or is a number of seconds since 1970. An unknown word makes the whole line invalid, since it may restrict the
-    /// rights.
+    /// Parses `NAME root=DIR ro owners special gateway expires=TIME`, quoted as in a shell. The time has a date and a
+    /// UTC offset, or is a number of seconds since 1970. An unknown word makes the whole line invalid, since it may
+    /// restrict the rights.
     pub fn parse(text: &str) -> Result<Self, NotRights> {
         let words = shlex::split(text).ok_or(NotRights::Quote)?;
         let mut rights = Self::default();

@@ -1,8 +1,8 @@
 //! Durable records of a domain in an `SQLite` file.
 //!
 //! [`RecordStore`] locks the file while it is open. A batch is one transaction, and the disk has it before
-//! [`RecordStore::append`] returns (WAL mode, `synchronous = FULL`). Each row has a checksum. A file that is damaged, of
-//! another program, of another domain or of a newer format is refused, and nothing is written to it.
+//! [`RecordStore::append`] returns (WAL mode, `synchronous = FULL`). Each row has a checksum. A file that is damaged,
+//! of another program, of another domain or of a newer format is refused, and nothing is written to it.
 //!
 //! Each start begins an epoch with the next number, which the log and the status name.
 

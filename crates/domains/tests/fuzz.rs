@@ -1,5 +1,5 @@
-//! The fuzz targets of the control socket on stable Rust, with random octets, lines that are nearly right, and the seeds
-//! kept in the repository.
+//! The fuzz targets of the control socket on stable Rust, with random octets, lines that are nearly right, and the
+//! seeds kept in the repository.
 
 #![expect(unreachable_pub, reason = "the bodies belong to a separate crate")]
 

@@ -103,8 +103,8 @@ impl Backups {
             })
     }
 
-    /// Keeps a backup of the file or link at `path` of the target, if it exists. The file or link also stays at its path, so that a
-    /// replaced file is never missing.
+    /// Keeps a backup of the file or link at `path` of the target, if it exists. The file or link also stays at its
+    /// path, so that a replaced file is never missing.
     pub fn keep(&self, root: &mut Root, path: &Path) -> io::Result<()> {
         let there = root.look(path)?;
         if there.is_none_or(|there| there.kind == FileType::Directory) {

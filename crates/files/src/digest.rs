@@ -141,8 +141,8 @@ impl Digester {
         Self::compute_ranges(kind, &[(0, size)], read)
     }
 
-    /// Returns the digest of the bytes that `read` reads in `ranges`, one after the other. Fails with `UnexpectedEof` if
-    /// there are fewer.
+    /// Returns the digest of the bytes that `read` reads in `ranges`, one after the other. Fails with `UnexpectedEof`
+    /// if there are fewer.
     pub fn compute_ranges(
         kind: DigestKind,
         ranges: &[Span],

@@ -1,8 +1,8 @@
 //! Small files that people edit while a service runs: read again when they have changed.
 //!
-//! A file counts as changed when its device, inode, size or one of its times is another. File systems keep times in steps, so a
-//! file that changed a moment ago is read again even if it looks equal: another edit within the same step would look
-//! equal.
+//! A file counts as changed when its device, inode, size or one of its times is another. File systems keep times in
+//! steps, so a file that changed a moment ago is read again even if it looks equal: another edit within the same step
+//! would look equal.
 
 use std::fs;
 use std::io;

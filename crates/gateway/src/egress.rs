@@ -231,7 +231,8 @@ mod tests {
             self.begin(Opening { hops, target }.encode());
         }
 
-        /// Returns the answers so far: the session, and the local address of its connection or the reason of its refusal.
+        /// Returns the answers so far: the session, and the local address of its connection or the reason of its
+        /// refusal.
         fn said(&mut self) -> Vec<(u8, Result<SocketAddr, Refusal>)> {
             let now = self.multiplexer.clock.now();
             let mut said = Vec::new();

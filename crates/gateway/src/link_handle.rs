@@ -50,7 +50,8 @@ impl LinkHandle {
         }
     }
 
-    /// Leaves the current connection. Returns the number of received messages, or nothing if there is no link to resume.
+    /// Leaves the current connection. Returns the number of received messages, or nothing if there is no link to
+    /// resume.
     pub fn detach(&self) -> Option<u64> {
         let (answer, received) = sync_channel(1);
         if !self.commands.send(Command::Detach(answer)) {

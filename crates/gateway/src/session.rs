@@ -116,7 +116,8 @@ impl Session {
         }
     }
 
-    /// Adds the non-blocking socket of the program. If this process dies, the program sees a reset and not a regular end.
+    /// Adds the non-blocking socket of the program. If this process dies, the program sees a reset and not a regular
+    /// end.
     pub(crate) fn connect(&mut self, socket: Socket) -> io::Result<()> {
         if self.relay.is_none() {
             socket.set_tcp_nodelay(true)?;

@@ -17,8 +17,8 @@ pub struct Settings {
     pub direct: Arc<TargetRules>,
     /// Rate of the channel to the other gateway; measured if absent.
     pub rate: Option<Rate>,
-    /// True for a booked channel: its rate follows [`LinkHandle::follow`](crate::link_handle::LinkHandle::follow), and a
-    /// policer allows bursts of a millisecond.
+    /// True for a booked channel: its rate follows [`LinkHandle::follow`](crate::link_handle::LinkHandle::follow), and
+    /// a policer allows bursts of a millisecond.
     pub booked: bool,
     /// Memory for all links of one key: half of it in each direction.
     pub memory: Size,

@@ -88,7 +88,8 @@ pub struct BookingArgs {
     pub book: bool,
     /// Reserve a path across domains for the copy
     ///
-    /// The service of this host's domain reserves it, as `lighthaul path` does. --node and --far-node are the end points.
+    /// The service of this host's domain reserves it, as `lighthaul path` does. --node and --far-node are the end
+    /// points.
     #[arg(long, conflicts_with_all = ["book", "circuit", "trc", "limit"], hide_short_help = true)]
     pub book_path: bool,
     /// Socket of the domain service [default: this host's domain.sock]

@@ -123,8 +123,8 @@ pub struct RightsArgs {
     pub owners: bool,
     /// Allow set-ID bits and special files
     ///
-    /// These are set-ID and sticky bits, security.* and trusted.* attributes, and the replacement and removal of devices,
-    /// FIFOs and sockets. Together with --owners it is equivalent to root.
+    /// These are set-ID and sticky bits, security.* and trusted.* attributes, and the replacement and removal of
+    /// devices, FIFOs and sockets. Together with --owners it is equivalent to root.
     #[arg(long)]
     pub special: bool,
     /// Allow connections through the gateway of this host

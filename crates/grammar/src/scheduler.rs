@@ -17,9 +17,9 @@ use crate::reach::KeyArgs;
 
 /// Book link capacity for clients (bandwidth reservation service)
 ///
-/// It keeps a calendar of all links and serves the REST interface of /openapi.json. It speaks TLS with this host's key or
-/// a certificate, or HTTP on this host alone. Clients show a token from `lighthaul token --role`, or one that an issuer has
-/// signed (OIDC, WLCG).
+/// It keeps a calendar of all links and serves the REST interface of /openapi.json. It speaks TLS with this host's key
+/// or a certificate, or HTTP on this host alone. Clients show a token from `lighthaul token --role`, or one that an
+/// issuer has signed (OIDC, WLCG).
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul scheduler --topology network.toml
@@ -71,8 +71,9 @@ pub struct Scheduler {
     pub link_capacity: Option<Rate>,
     /// Store: file or postgres:// URL [default: books]
     ///
-    /// Several schedulers may share a server of `PostgreSQL`. `?sslmode=verify-full` requires TLS, `&sslrootcert=FILE` names a
-    /// certificate authority. For root, `books` is in /var/lib/lighthaul, for other users in `~/.config/lighthaul`.
+    /// Several schedulers may share a server of `PostgreSQL`. `?sslmode=verify-full` requires TLS, `&sslrootcert=FILE`
+    /// names a certificate authority. For root, `books` is in /var/lib/lighthaul, for other users in
+    /// `~/.config/lighthaul`.
     #[arg(
         long,
         value_name = "PLACE",
@@ -212,8 +213,8 @@ pub struct Scheduler {
     /// Maximum connections at one time
     ///
     /// The limit is also three quarters of the maximum number of open files. Beyond the limit the connection that has
-    /// been idle longest is closed. A client has 10 s each for the TLS handshake, the header of a request and its body. It
-    /// must read part of a response within 10 s. Responses in progress take at most 64 MiB together.
+    /// been idle longest is closed. A client has 10 s each for the TLS handshake, the header of a request and its body.
+    /// It must read part of a response within 10 s. Responses in progress take at most 64 MiB together.
     #[arg(
         long,
         value_name = "N",

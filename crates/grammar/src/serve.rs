@@ -11,8 +11,8 @@ use crate::reach::KeyArgs;
 
 /// Serve a directory to clients that copy to and from this host
 ///
-/// Clients are admitted by their keys (`lighthaul allow`), by tokens (`lighthaul token`) or by statements of an authority
-/// (`lighthaul sign`).
+/// Clients are admitted by their keys (`lighthaul allow`), by tokens (`lighthaul token`) or by statements of an
+/// authority (`lighthaul sign`).
 #[derive(Args, Debug)]
 #[command(after_long_help = SERVICES)]
 pub struct Serve {

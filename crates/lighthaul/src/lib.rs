@@ -10,16 +10,20 @@
 //! # Ok::<(), lighthaul::Error>(())
 //! ```
 //!
-//! - [`Client`]: who copies, with [`Settings`]; [`CopyRequest`]: what is copied, with [`Options`]; [`Plan`]: what it would do
-//! - [`Transfer`]: a copy that runs, with its progress, cancellation and end; [`Event`]: what its observer sees; [`FileRequest`], [`RemoteFiles`]: other work
-//! - [`Summary`]: a copy that has ended; [`Error`]: a sentence with a [`Code`], and with a [`Fault`] if it is of this crate
+//! - [`Client`]: who copies, with [`Settings`]; [`CopyRequest`]: what is copied, with [`Options`]; [`Plan`]: what it
+//!   would do
+//! - [`Transfer`]: a copy that runs, with its progress, cancellation and end; [`Event`]: what its observer sees;
+//!   [`FileRequest`], [`RemoteFiles`]: other work
+//! - [`Summary`]: a copy that has ended; [`Error`]: a sentence with a [`Code`], and with a [`Fault`] if it is of this
+//!   crate
 //!
 //! ```text
 //! CopyRequest, Settings -> Job -> circuit or path, if booked -> attempts: push, pull or third party -> Summary
 //! ```
 //!
-//! Notes and questions go to a [`User`]. Defaults are the user's files, `LIGHTHAUL_TOKEN` and `LIGHTHAUL_SCHEDULER_TOKEN`. `client`,
-//! `settings`, `request`, `limit`, `list`, `transfer`, `event`, `fault`, `plan` have the types, `copy` and `files` the logic, and `guide` a page.
+//! Notes and questions go to a [`User`]. Defaults are the user's files, `LIGHTHAUL_TOKEN` and
+//! `LIGHTHAUL_SCHEDULER_TOKEN`. `client`, `settings`, `request`, `limit`, `list`, `transfer`, `event`, `fault`, `plan`
+//! have the types, `copy` and `files` the logic, and `guide` a page.
 
 mod client;
 mod copy;

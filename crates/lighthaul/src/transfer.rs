@@ -76,8 +76,9 @@ impl Transfer {
         self.shared.state().result.is_some()
     }
 
-    /// Cancels the copy, and no other. It ends with [`Code::Interrupted`] within a second, or while it connects, within the time limit of that. Files are complete or
-    /// not there, and what has arrived of the others is kept for the next copy of the same files.
+    /// Cancels the copy, and no other. It ends with [`Code::Interrupted`] within a second, or while it connects, within
+    /// the time limit of that. Files are complete or not there, and what has arrived of the others is kept for the next
+    /// copy of the same files.
     ///
     /// [`Code::Interrupted`]: crate::Code::Interrupted
     pub fn cancel(&self) {

@@ -1,9 +1,9 @@
 //! Stored rates of a host and probes of its paths, in an `SQLite` file.
 //!
-//! Each interval is a row of one table, and each probe one of another. [`History::append`] drops rows that are too old, and the oldest ones of a
-//! file that is too large. The file is in WAL mode, so several monitors and readers can use it at
-//! once; a writer waits up to [`BUSY`] for another. A file that is damaged, of a newer format or of
-//! another program is refused, and nothing is written to it.
+//! Each interval is a row of one table, and each probe one of another. [`History::append`] drops rows that are too old,
+//! and the oldest ones of a file that is too large. The file is in WAL mode, so several monitors and readers can use it
+//! at once; a writer waits up to [`BUSY`] for another. A file that is damaged, of a newer format or of another program
+//! is refused, and nothing is written to it.
 
 use std::fs::OpenOptions;
 use std::io;

@@ -1,9 +1,9 @@
 //! Metrics of this host and its paths, for Prometheus and OpenTelemetry.
 //!
-//! [`MonitorMetrics`] keeps the last sample and the state of all paths, and [`MonitorMetrics::families`] returns them as
-//! named values in base units. Counters are those of the kernel since the host started, so that a scraper computes rates
-//! over any time; those of probes count since the monitor started. [`MonitorMetrics::page`] is the text that Prometheus
-//! reads, with the prefix `lighthaul_`. Labels are devices and names of daemons.
+//! [`MonitorMetrics`] keeps the last sample and the state of all paths, and [`MonitorMetrics::families`] returns them
+//! as named values in base units. Counters are those of the kernel since the host started, so that a scraper computes
+//! rates over any time; those of probes count since the monitor started. [`MonitorMetrics::page`] is the text that
+//! Prometheus reads, with the prefix `lighthaul_`. Labels are devices and names of daemons.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,7 @@
 //! Probes of paths to other hosts: the result of one probe, and the summary of a path's recent probes.
 //!
-//! A [`PathSample`] is the result of one probe, with the names that its fields have in JSON. Times are in seconds, rates
-//! in bits per second. [`PathTable`] has the [`PathStatus`] of each path, for screens and metrics.
+//! A [`PathSample`] is the result of one probe, with the names that its fields have in JSON. Times are in seconds,
+//! rates in bits per second. [`PathTable`] has the [`PathStatus`] of each path, for screens and metrics.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;

@@ -1,7 +1,7 @@
 //! Work of the kernel's requests: files of the server, inode numbers, and open files.
 //!
-//! A program that reads a file sees one version of it, although the kernel keeps pages by inode number. So a replaced file
-//! gets another number, and files that are written bypass the pages.
+//! A program that reads a file sees one version of it, although the kernel keeps pages by inode number. So a replaced
+//! file gets another number, and files that are written bypass the pages.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,10 +1,10 @@
 //! Inode numbers of paths.
 //!
-//! The kernel names files by numbers, and the server by paths. A number keeps its path until the kernel has forgotten all
-//! lookups of it. A renamed directory takes the paths below it along.
+//! The kernel names files by numbers, and the server by paths. A number keeps its path until the kernel has forgotten
+//! all lookups of it. A renamed directory takes the paths below it along.
 //!
-//! The kernel keeps pages and sizes by number. So a file that is removed or replaced leaves its number to the programs that
-//! have it open.
+//! The kernel keeps pages and sizes by number. So a file that is removed or replaced leaves its number to the programs
+//! that have it open.
 
 use std::collections::BTreeMap;
 

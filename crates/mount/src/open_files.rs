@@ -106,8 +106,8 @@ impl WrittenFile {
         self.state().writer.as_ref().map(RemoteWriter::size)
     }
 
-    /// Writes `bytes` at `offset`, or at the end with `appends`. Fails with [`FailureKind::Invalid`] elsewhere in a file
-    /// that has its name.
+    /// Writes `bytes` at `offset`, or at the end with `appends`. Fails with [`FailureKind::Invalid`] elsewhere in a
+    /// file that has its name.
     pub(crate) fn write(
         &self,
         files: &RemoteFiles,

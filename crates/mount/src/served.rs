@@ -48,8 +48,8 @@ impl Coded for Fault {
     }
 }
 
-/// Mounts the directory at `place` on `folder`, and serves the mount until a signal or umount(8). Changes are refused if
-/// `read_only`; other users of this host can use the mount if `allow_other`.
+/// Mounts the directory at `place` on `folder`, and serves the mount until a signal or umount(8). Changes are refused
+/// if `read_only`; other users of this host can use the mount if `allow_other`.
 ///
 /// Files that are open at a signal are served until they are closed. A second signal does not wait for that.
 pub(crate) fn serve(

@@ -59,8 +59,8 @@ impl FlowMeter {
         });
     }
 
-    /// Returns the flow of the latest window of at least `time`. Returns none if it was not sent after `since`, or if its begin
-    /// is not known.
+    /// Returns the flow of the latest window of at least `time`. Returns none if it was not sent after `since`, or if
+    /// its begin is not known.
     pub fn latest(&self, time: Duration, since: Instant) -> Option<Flow> {
         let end = self.samples.back()?;
         self.window(end, time, since).map(|(_, flow)| flow)

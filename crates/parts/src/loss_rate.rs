@@ -1,8 +1,8 @@
 //! Rate that follows the loss of each pass.
 //!
-//! Loss that a lower rate takes away came from the rate: a queue was full, or a policer dropped what exceeded its limit.
-//! Loss that stays at a lower rate has other causes, and the rate returns. After losses, the rate rises again in steps,
-//! which come more slowly each time that one causes loss.
+//! Loss that a lower rate takes away came from the rate: a queue was full, or a policer dropped what exceeded its
+//! limit. Loss that stays at a lower rate has other causes, and the rate returns. After losses, the rate rises again in
+//! steps, which come more slowly each time that one causes loss.
 
 use core::time::Duration;
 
@@ -110,8 +110,8 @@ impl LossRate {
         self.judge(now, pass, REDUCTION_MAX)
     }
 
-    /// Returns the new rate after a time in which packets arrived evenly, if it changes. It may fall farther than after a pass,
-    /// of which much may be lost in a moment.
+    /// Returns the new rate after a time in which packets arrived evenly, if it changes. It may fall farther than after
+    /// a pass, of which much may be lost in a moment.
     pub fn update_steady(&mut self, now: Instant, pass: Pass) -> Option<Rate> {
         self.judge(now, pass, STEADY_REDUCTION_MAX)
     }

@@ -6,9 +6,9 @@
 //!      \---------------- good passes ---------------^  ^---------- what arrives no longer rises -------/
 //! ```
 //!
-//! Losses reduce it ([`LossRate`]). Between these, it searches for a higher rate: it rises in steps while what arrives rises,
-//! too. From its begin to its end, a search is one rate change. Each rate change follows the last by at least ten
-//! round trips. Besides, drops of the receiving host change the rate in small steps ([`RateBackoff`]).
+//! Losses reduce it ([`LossRate`]). Between these, it searches for a higher rate: it rises in steps while what arrives
+//! rises, too. From its begin to its end, a search is one rate change. Each rate change follows the last by at least
+//! ten round trips. Besides, drops of the receiving host change the rate in small steps ([`RateBackoff`]).
 
 use core::time::Duration;
 
@@ -185,8 +185,8 @@ impl TransferRate {
         }
     }
 
-    /// Adapts to a pass of which `lost` packets did not arrive. If the rate has changed meanwhile, or the receiving host has
-    /// dropped datagrams, the pass says nothing about the path.
+    /// Adapts to a pass of which `lost` packets did not arrive. If the rate has changed meanwhile, or the receiving
+    /// host has dropped datagrams, the pass says nothing about the path.
     pub fn end_pass(&mut self, now: Instant, begin: PassBegin, lost: u64) -> Option<Why> {
         // a search that found nothing ends at the rate at which it began
         let is_same = begin.rate == self.rate() && begin.rated == self.rated;

@@ -151,7 +151,8 @@ impl<'a> HeldCheck<'a> {
         Ok(Some(agrees))
     }
 
-    /// Copies parts of the basis. Returns true if their bytes have the digest of the sender, or none if the file has failed.
+    /// Copies parts of the basis. Returns true if their bytes have the digest of the sender, or none if the file has
+    /// failed.
     fn copy(
         &mut self,
         file: &PendingFile,

@@ -34,8 +34,8 @@ impl Placed {
 
     /// Records the result of entry `number`; none if it failed or was left out.
     ///
-    /// An entry that was there before may be the sender's own file, reached by another path. Only an entry that came into
-    /// place now is a second copy.
+    /// An entry that was there before may be the sender's own file, reached by another path. Only an entry that came
+    /// into place now is a second copy.
     pub(crate) fn record(&self, number: u64, settled: Option<&Settled>) {
         if self.wanted.load(Relaxed) {
             let placed = matches!(settled, Some(Settled::Now));

@@ -1,7 +1,7 @@
 //! Receiver: threads and messages of the receiving side.
 //!
-//! [`receive`] starts the threads: the entry checker, the comparison of held ranges, the publisher, and the set-up of the
-//! path, which starts one for each lane. Then it handles messages of the sender until all entries are settled:
+//! [`receive`] starts the threads: the entry checker, the comparison of held ranges, the publisher, and the set-up of
+//! the path, which starts one for each lane. Then it handles messages of the sender until all entries are settled:
 //!
 //! ```text
 //! entries -> entry checker -> requests -> lanes -> temporary files -> publisher -> final names

@@ -192,8 +192,8 @@ impl Table {
         self.open.get(&id).map(|entry| entry.site)
     }
 
-    /// Returns the time from which a connection counts as idle. Where a client was authenticated lately, it is later, so
-    /// that unknown addresses take no place from a handshake over a long path.
+    /// Returns the time from which a connection counts as idle. Where a client was authenticated lately, it is later,
+    /// so that unknown addresses take no place from a handshake over a long path.
     fn idle_since(&self, site: Prefix, now: u64) -> u64 {
         let advance = if self.known.has(site, now) {
             KNOWN_ADVANCE

@@ -50,8 +50,8 @@ impl CourseControl {
         Some(running.offer.with(running.course.protocol()))
     }
 
-    /// Adapts to a report of the receiver. If the protocol changes, the rate follows other rules, and both sides get the
-    /// reason.
+    /// Adapts to a report of the receiver. If the protocol changes, the rate follows other rules, and both sides get
+    /// the reason.
     pub(super) fn update(
         &self,
         now: Instant,

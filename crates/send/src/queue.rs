@@ -387,8 +387,8 @@ impl Queue {
         Ok(state.deltas.take(number, count))
     }
 
-    /// Records a stretch before the receiver gets it. Waits while too many are unanswered, or too many ranges wait to be
-    /// sent. Returns false if the file has failed.
+    /// Records a stretch before the receiver gets it. Waits while too many are unanswered, or too many ranges wait to
+    /// be sent. Returns false if the file has failed.
     pub(super) fn begin_stretch(
         &self,
         threads: &ThreadGroup,
@@ -433,8 +433,8 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Handles the result of comparing a range. A range that differs, or all copies in it, are sent. Returns the bytes of
-    /// these copies.
+    /// Handles the result of comparing a range. A range that differs, or all copies in it, are sent. Returns the bytes
+    /// of these copies.
     pub(crate) fn compared(&self, compared: Compared) -> Result<u64, Error> {
         let mut state = self.lock();
         let (from, till) = compared.span;

@@ -24,8 +24,8 @@ use lighthaul_session::error::Error;
 
 use crate::error::Fault;
 
-/// Offers a path to a scheduler until the path ends. A signal closes the link and releases the path. `socket` is that of
-/// the service that has reserved the path. `say` shows what happens.
+/// Offers a path to a scheduler until the path ends. A signal closes the link and releases the path. `socket` is that
+/// of the service that has reserved the path. `say` shows what happens.
 pub fn keep(
     socket: &Path,
     path: &PathView,

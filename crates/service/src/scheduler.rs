@@ -237,8 +237,8 @@ fn url(settings: &Settings) -> String {
     settings.rest.url.clone().unwrap_or_else(here)
 }
 
-/// Returns the path of the file with the position of the store. It is beside a file store, or in this host's directory by
-/// server and URL. Instances on this host that share a server have a file each.
+/// Returns the path of the file with the position of the store. It is beside a file store, or in this host's directory
+/// by server and URL. Instances on this host that share a server have a file each.
 fn seen(settings: &Settings) -> PathBuf {
     let server = server(settings);
     let Some(server) = server else {

@@ -4,8 +4,8 @@
 //! reports of the receiver, counters of TCP -> facts of a second -> choose() -> same in two seconds: change
 //! ```
 //!
-//! Only protocols change that the peer allows ([`Protocol::alternatives`]), and only with the next object. None has a way back,
-//! so the course does not swing.
+//! Only protocols change that the peer allows ([`Protocol::alternatives`]), and only with the next object. None has a
+//! way back, so the course does not swing.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Known paths: rates that earlier copies have measured.
 //!
-//! A copy that would take a few seconds need not measure again. It explores the path like any other, so datagrams that no
-//! longer pass are noticed, and the rate falls with the first losses.
+//! A copy that would take a few seconds need not measure again. It explores the path like any other, so datagrams that
+//! no longer pass are noticed, and the rate falls with the first losses.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -73,8 +73,8 @@ impl KnownPath {
 
     /// Returns the rate to store after a copy that ended at the rate `found`, which varies around the path's rate.
     ///
-    /// A rate far below the kept one counts half. It may be that of a moment, and a copy of a second does not rise far above
-    /// the rate that it starts from. So the kept rate would fall from copy to copy, and never rise.
+    /// A rate far below the kept one counts half. It may be that of a moment, and a copy of a second does not rise far
+    /// above the rate that it starts from. So the kept rate would fall from copy to copy, and never rise.
     pub fn rate_after(&self, found: Rate) -> Rate {
         if found > self.rate.scaled(4, 3) {
             found

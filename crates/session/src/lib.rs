@@ -3,14 +3,15 @@
 //! - [`session`]: the connection; [`dialog`]: messages on one of its streams; [`halt`]: its end by other threads;
 //!   [`secrets`]: its keys and numbers; [`credential`]: credentials of clients
 //! - [`topic`]: the trait of message types; [`message`]: the session's own messages
-//! - [`role`]: the role of a side; [`path`]: exploration of the path; [`known_path`]: rates of earlier copies; [`join`]: further connections
-//! - [`protocol`]: protocols by name; [`choose`]: the protocol that suits a path; [`course`]: its changes
-//!   during a transfer; [`offer`]: parameters and lanes; [`vector`]: capacity of a circuit; [`machine`]: the machines of all protocols
+//! - [`role`]: the role of a side; [`path`]: exploration of the path; [`known_path`]: rates of earlier copies;
+//!   [`join`]: further connections
+//! - [`protocol`]: protocols by name; [`choose`]: the protocol that suits a path; [`course`]: its changes during a
+//!   transfer; [`offer`]: parameters and lanes; [`vector`]: capacity of a circuit; [`machine`]: the machines of all
+//!   protocols
 //! - [`probe`], [`measure`]: measurements of a path and its hosts; [`checkup`]: checkup of a
 //!   connection
-//! - `processor_wait`: load of this host; [`keepalive`]: keepalive messages; [`peer_text`]: harmless texts of a peer; [`error`],
-//!   [`fault`]:
-//!   errors
+//! - `processor_wait`: load of this host; [`keepalive`]: keepalive messages; [`peer_text`]: harmless texts of a peer;
+//!   [`error`], [`fault`]: errors
 
 pub mod checkup;
 pub mod choose;

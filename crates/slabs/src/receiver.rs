@@ -1,7 +1,8 @@
 //! Receiving side of one direction: [`Receiver`] records arriving packets, losses, and complete records.
 //!
 //! Packets may arrive before their slab is announced. A record whose packets have all arrived is passed to the owner as
-//! [`CompleteRecord`]. A slab is in custody when the owner has accepted all of its records. Credit grows as pages are freed.
+//! [`CompleteRecord`]. A slab is in custody when the owner has accepted all of its records. Credit grows as pages are
+//! freed.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;

@@ -1,4 +1,5 @@
-//! Wire format between two gateways, big-endian and without padding. `VERSION` in `crates/session/src/message.rs` covers it.
+//! Wire format between two gateways, big-endian and without padding. `VERSION` in `crates/session/src/message.rs`
+//! covers it.
 //!
 //! Both sides have agreed on the packet length (from the longest datagram that passes) and on the window of a session
 //! (the smaller of both). A page holds up to 44 packets of one session; all its packets are full except the last.

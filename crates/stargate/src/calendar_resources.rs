@@ -572,8 +572,8 @@ mod tests {
         assert_eq!(offered, [(at(49), at(60))]);
     }
 
-    /// Returns two routes of 100 Mb/s from port 1 to port 2, the first of which ends at port 3. Their devices have guard
-    /// times of two seconds.
+    /// Returns two routes of 100 Mb/s from port 1 to port 2, the first of which ends at port 3. Their devices have
+    /// guard times of two seconds.
     fn with_two_routes() -> CalendarResources {
         let names = ["a", "b", "c", "d"].map(ToOwned::to_owned);
         let link = |from: usize, to: usize, cost| Link {

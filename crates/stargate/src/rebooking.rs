@@ -1,7 +1,7 @@
 //! Bookings of an earlier run, made again after a restart.
 //!
-//! All vectors are booked first, without guard times and where they were, so that none is lost. Then each gets the guard
-//! times that have room.
+//! All vectors are booked first, without guard times and where they were, so that none is lost. Then each gets the
+//! guard times that have room.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

@@ -68,8 +68,8 @@ pub enum Signaling {
     Tree,
 }
 
-/// Result of a request. The first one is `Committed` or `Refused`, and for a preview `Offered` or `Refused`. A committed request then has one of the
-/// others, perhaps after `LegLost`.
+/// Result of a request. The first one is `Committed` or `Refused`, and for a preview `Offered` or `Refused`. A
+/// committed request then has one of the others, perhaps after `LegLost`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All domains have committed the vector.

@@ -1,9 +1,9 @@
 //! Rule: a crate may only use crates on lower floors.
 //!
-//! `FLOORS` assigns a floor to each crate, so dependencies between crates cannot form a circle.
-//! `check` compares the dependencies in each manifest with it, also those of build scripts, those of
-//! some targets only, and renamed ones. Tests may also use crates on their own floor. Crates in `PURE` have no clock, socket or file, and must be `no_std`. Dependencies on
-//! crates of others are checked by `deny.toml`, not here.
+//! `FLOORS` assigns a floor to each crate, so dependencies between crates cannot form a circle. `check` compares the
+//! dependencies in each manifest with it, also those of build scripts, those of some targets only, and renamed ones.
+//! Tests may also use crates on their own floor. Crates in `PURE` have no clock, socket or file, and must be `no_std`.
+//! Dependencies on crates of others are checked by `deny.toml`, not here.
 
 use std::collections::{BTreeMap, BTreeSet};
 

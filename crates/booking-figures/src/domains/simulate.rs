@@ -17,8 +17,8 @@ use lighthaul_lab::table::{SIMULATION, Table};
 
 /// Simulates every point of a plan.
 ///
-/// A series of set-ups has one column, in milliseconds. One of blocked requests has three, each followed by half
-/// of its 95% confidence interval: refused requests and utilization of the fullest link in percent, and the mean time from a
+/// A series of set-ups has one column, in milliseconds. One of blocked requests has three, each followed by half of its
+/// 95% confidence interval: refused requests and utilization of the fullest link in percent, and the mean time from a
 /// request to the end of its path in seconds.
 pub fn simulate(plan: &DomainsPlan) -> Table {
     match &plan.kind {

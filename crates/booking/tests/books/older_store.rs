@@ -43,7 +43,8 @@ fn older_store_is_refused_by_every_instance_that_has_seen_more() {
     assert!(one.status().why.unwrap().contains("is older than before"));
 }
 
-/// Opens a reader that has seen a change, which its store lost, while another writer made a change with the same number.
+/// Opens a reader that has seen a change, which its store lost, while another writer made a change with the same
+/// number.
 fn changed_alike(accept_restored: bool) -> (Books, Reservation) {
     let shared_store = SharedStore::default();
     shared_store.elect("one");

@@ -2,8 +2,8 @@
 //!
 //! [`Program::exchange`] writes a line and reads whole lines until one satisfies the caller. It waits on all three
 //! pipes at once, so neither side can block the other. A line is at most 16 MiB. Of the standard error, the last 1024
-//! bytes are kept for messages. The program has an empty environment except for `PATH`. Its process group is killed when
-//! the program ends or this is dropped. The format of the lines is not known here.
+//! bytes are kept for messages. The program has an empty environment except for `PATH`. Its process group is killed
+//! when the program ends or this is dropped. The format of the lines is not known here.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};

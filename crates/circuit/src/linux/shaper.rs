@@ -266,8 +266,8 @@ impl Shaper {
         Ok(())
     }
 
-    /// Returns the message that creates or changes the class of a circuit. A closed class keeps the lowest rate, and its
-    /// remaining packets borrow unused bandwidth.
+    /// Returns the message that creates or changes the class of a circuit. A closed class keeps the lowest rate, and
+    /// its remaining packets borrow unused bandwidth.
     fn class(&self, minor: u16, rate: Option<Rate>) -> Message {
         let subject = self.subject(MAJOR | u32::from(minor), MAJOR | WHOLE);
         let message = Message::new(RTM_NEWTCLASS, NLM_F_ACK | NLM_F_CREATE, subject);

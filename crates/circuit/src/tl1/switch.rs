@@ -1,9 +1,9 @@
 //! State of a switch over many connections.
 //!
 //! A connection is opened when a command needs one. The cross-connects of the switch are read after each login, before
-//! any other command, and again after a command that was not completed. The list of the switch decides, not the commands
-//! that were sent. A change that was interrupted is tried once more on a new connection. If no connection can be opened,
-//! the rest of a call of the driver fails at once.
+//! any other command, and again after a command that was not completed. The list of the switch decides, not the
+//! commands that were sent. A change that was interrupted is tried once more on a new connection. If no connection can
+//! be opened, the rest of a call of the driver fails at once.
 
 use std::time::Duration;
 

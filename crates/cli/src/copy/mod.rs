@@ -1,8 +1,10 @@
 //! `lighthaul cp`.
 //!
 //! - [`run`]: the command, which gives a request to the library; `words`: its faults in the words of the command line
-//! - `options`, `changes`: options as a request; `confirm`: the question before `--delete`; `failures`: the list of failures
-//! - `printer`, `progress`, `bookings`: output while files move; `summary`: output at the end; `plan`: what a dry run would do
+//! - `options`, `changes`: options as a request; `confirm`: the question before `--delete`; `failures`: the list of
+//!   failures
+//! - `printer`, `progress`, `bookings`: output while files move; `summary`: output at the end; `plan`: what a dry run
+//!   would do
 
 pub(crate) mod run;
 

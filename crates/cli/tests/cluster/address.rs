@@ -1,4 +1,5 @@
-//! Programs that find three gateways at one address, in a network of namespaces, while gateways die, return and are stopped.
+//! Programs that find three gateways at one address, in a network of namespaces, while gateways die, return and are
+//! stopped.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};

@@ -218,8 +218,8 @@ fn seed() -> u64 {
     seed
 }
 
-/// After a kill, each file with its final name is complete and correct. Directories may be incomplete, and temporary files
-/// may disappear meanwhile.
+/// After a kill, each file with its final name is complete and correct. Directories may be incomplete, and temporary
+/// files may disappear meanwhile.
 fn assert_whole(target: &Path, source: &Path) {
     let Ok(items) = fs::read_dir(target) else {
         return;

@@ -530,8 +530,8 @@ fn device_gets_the_packets_of_the_circuit() {
     book(&ada, &bad).assert_failed_to_parse();
 }
 
-/// Sends 2000 messages at a rate at which most become older than 200 ms, until the report `is_sound`: a busy host may drop
-/// some, or write them late. Returns the last report and the file of those that arrived.
+/// Sends 2000 messages at a rate at which most become older than 200 ms, until the report `is_sound`: a busy host may
+/// drop some, or write them late. Returns the last report and the file of those that arrived.
 fn carried_late(
     far: &Far,
     late: &[&str],

@@ -203,7 +203,8 @@ pub(crate) fn memory(id: u32) -> u64 {
     kib.unwrap().parse().unwrap()
 }
 
-/// Sends a frame of the longest length without its last octet, or as much of it as the daemon takes. Returns the connection.
+/// Sends a frame of the longest length without its last octet, or as much of it as the daemon takes. Returns the
+/// connection.
 fn unfinished_frame(far: &Far, identity: &Identity) -> TcpStream {
     let mut tcp = TcpStream::connect(("127.0.0.1", far.port)).unwrap();
     let mut connection = tls::handshake(&mut tcp, Side::Client, identity).unwrap();

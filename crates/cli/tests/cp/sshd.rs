@@ -194,8 +194,8 @@ fn accounts(near: &Near, shell: &str) -> PathBuf {
     folder
 }
 
-/// Adds `name` to the configuration of the ssh client: address and key of the host, key of the user. The usual exchange of
-/// keys takes each side 0.1 s of computing, which no test is about.
+/// Adds `name` to the configuration of the ssh client: address and key of the host, key of the user. The usual exchange
+/// of keys takes each side 0.1 s of computing, which no test is about.
 pub(crate) fn configure(near: &Near, name: &str, (address, port): (&str, u16)) {
     let key = fs::read_to_string(near.at("host.pub")).unwrap();
     let known = near.at("known_hosts");

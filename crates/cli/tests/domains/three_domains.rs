@@ -190,7 +190,8 @@ fn has_class(domains: &Domains, bps: u64) -> bool {
     lines.iter().any(|line| line.contains(&rate))
 }
 
-/// Copies a file from `a` to `b`, and kills and restarts a domain meanwhile. Returns the bytes in the class of the path.
+/// Copies a file from `a` to `b`, and kills and restarts a domain meanwhile. Returns the bytes in the class of the
+/// path.
 fn copy_while_a_domain_is_killed(domains: &mut Domains) -> u64 {
     assert_eq!(domains.switch.patches().len(), 2, "channels of 20 Mb/s");
     assert_eq!(domains.program_rates(), [40_000_000]);

@@ -100,7 +100,8 @@ fn capture_user_and_capture_to_limit_the_capture() {
     }
 }
 
-/// Runs a program on `a` as `user` that connects to a target on `b`. Returns the peer that the target sees: `a` or the egress.
+/// Runs a program on `a` as `user` that connects to a target on `b`. Returns the peer that the target sees: `a` or the
+/// egress.
 fn caller_of(pair: &Pair, user: u32, target: &str) -> String {
     let listener = pair
         .stage

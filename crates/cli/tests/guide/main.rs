@@ -6,7 +6,8 @@
 //! - `sh far service`: the block runs until the page ends; the test continues when the expected output is there
 //! - `sh status=13`: the block ends with this exit status
 //! - `python`: a program that Python runs on the host `here`, with the package `lighthaul`
-//! - `output`, right behind: lines that the block prints, in this order; numbers may differ, and `…` stands for anything
+//! - `output`, right behind: lines that the block prints, in this order; numbers may differ, and `…` stands for
+//!   anything
 //! - `console`: not run; the comment `<!-- not run: REASON -->` stands right before it. What its commands name must
 //!   exist: see `not_run.rs`
 //! - comments `<!-- sh ... -->` and `<!-- output ... -->` are blocks that readers do not see

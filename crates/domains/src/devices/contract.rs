@@ -15,11 +15,12 @@ pub trait Devices: fmt::Debug + Send {
 
     /// Changes rates in the given order, in which decreases come first. A circuit without a rate is removed.
     ///
-    /// It is called at least every few seconds, with no changes if there are none. Each call repeats what failed before.
+    /// It is called at least every few seconds, with no changes if there are none. Each call repeats what failed
+    /// before.
     fn apply(&mut self, at: Instant, changes: &[RateChange]) -> Vec<DeviceFault>;
 
-    /// Returns the time until the next call of [`Self::apply`] is due, also if there are no changes then. Increases wait
-    /// for the end of a guard time, for example. Returns `None` if no call is due.
+    /// Returns the time until the next call of [`Self::apply`] is due, also if there are no changes then. Increases
+    /// wait for the end of a guard time, for example. Returns `None` if no call is due.
     fn next_call(&self) -> Option<Duration> {
         None
     }

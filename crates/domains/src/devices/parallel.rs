@@ -6,9 +6,9 @@
 //!                       \--changes--> thread of wan  --> driver of a switch, which waits for light
 //! ```
 //!
-//! Each interface has a thread with its driver. A call hands changes to these threads, and returns the faults of earlier
-//! ones. While a driver makes changes, only the latest change of each circuit waits for it. Circuits of several interfaces
-//! may share a link. There, an increase waits until the decreases that free its capacity were made.
+//! Each interface has a thread with its driver. A call hands changes to these threads, and returns the faults of
+//! earlier ones. While a driver makes changes, only the latest change of each circuit waits for it. Circuits of several
+//! interfaces may share a link. There, an increase waits until the decreases that free its capacity were made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;

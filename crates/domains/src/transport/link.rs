@@ -1,7 +1,8 @@
 //! Connection to one neighbor, and the messages that wait for it.
 //!
-//! A message leaves at once if the neighbor has greeted and the connection has room. Otherwise it waits: the oldest messages are dropped beyond
-//! [`WAITING_MAX`] and [`WAITING_BYTES_MAX`], and all that have waited for [`STALE`]. The machine repeats them.
+//! A message leaves at once if the neighbor has greeted and the connection has room. Otherwise it waits: the oldest
+//! messages are dropped beyond [`WAITING_MAX`] and [`WAITING_BYTES_MAX`], and all that have waited for [`STALE`]. The
+//! machine repeats them.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};

@@ -9,8 +9,8 @@
 //!
 //! While nothing else can be sent, a long gap is searched at once, with the sums that have arrived.
 //!
-//! Most changed files keep their parts where they were, so that the first pass finds them while the basis is still being
-//! read. The source is read once, and its long gaps twice.
+//! Most changed files keep their parts where they were, so that the first pass finds them while the basis is still
+//! being read. The source is read once, and its long gaps twice.
 
 use super::index::Index;
 use super::stretch::STRETCH_MAX;

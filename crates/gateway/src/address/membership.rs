@@ -1,5 +1,5 @@
-//! Serving elements of a cluster. Here an element counts as dead after a much longer silence than for the token: a false
-//! alarm costs connections here, and only one turn there.
+//! Serving elements of a cluster. Here an element counts as dead after a much longer silence than for the token: a
+//! false alarm costs connections here, and only one turn there.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! The host: time, waiting, processors, panics and namespaces.
 //!
-//! - [`clock`]: clocks; [`wait`], [`poller`]: waiting for descriptors; [`interrupt`]: requests to stop, [`cancellation`]: also of one piece of work
+//! - [`clock`]: clocks; [`wait`], [`poller`]: waiting for descriptors; [`interrupt`]: requests to stop,
+//!   [`cancellation`]: also of one piece of work
 //! - [`affinity`], [`competition`]: threads and their processors; [`heap`]: the C library's heap
 //! - [`durable`]: atomic replacement of files; [`file_calls`]: calls for open files
 //! - [`panics`]: panics of threads as errors

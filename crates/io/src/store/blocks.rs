@@ -40,7 +40,8 @@ pub trait Sink: Send + 'static {
 
 /// Approximate length of a block, in bytes.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Blocks that may be incomplete at a time, where packets are datagrams. Beyond that, the lowest block is written with gaps.
+/// Blocks that may be incomplete at a time, where packets are datagrams. Beyond that, the lowest block is written with
+/// gaps.
 const FILLING_MAX: usize = 24;
 /// Blocks that are filling or written, without which a receiver cannot continue.
 const BLOCKS_MIN: usize = 4;

@@ -65,7 +65,8 @@ pub(super) fn run(
     result
 }
 
-/// Answer of the scheduler to a release before the copy has ended, and the time of the request by the clock of this host.
+/// Answer of the scheduler to a release before the copy has ended, and the time of the request by the clock of this
+/// host.
 type EarlyRelease = (Result<Reservation, ClientError>, u64);
 
 /// Reservation, and the difference between the scheduler's clock and this host's.

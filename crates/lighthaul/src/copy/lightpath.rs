@@ -145,7 +145,8 @@ fn guard(path: &PathView) -> Duration {
     Duration::from_nanos(path.guard_ns)
 }
 
-/// Returns the rates that a copy uses: four fifths of each, away from the changes, and an increase after its guard time.
+/// Returns the rates that a copy uses: four fifths of each, away from the changes, and an increase after its guard
+/// time.
 fn rates(path: &PathView) -> Option<Trc> {
     let zero = path.steps.first()?.from;
     let at = |nanos: u64| Instant::from_nanos(nanos - zero);

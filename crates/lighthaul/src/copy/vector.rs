@@ -16,8 +16,8 @@ use crate::copy::job::Job;
 use crate::copy::reporter::Reporter;
 use crate::copy::{retry, transfer};
 
-/// Copies at the rates of a vector from `start` on. An attempt after its end uses TCP. As soon as all data have left the
-/// circuit, another thread calls `release`, whose result is returned, too; then further attempts use TCP.
+/// Copies at the rates of a vector from `start` on. An attempt after its end uses TCP. As soon as all data have left
+/// the circuit, another thread calls `release`, whose result is returned, too; then further attempts use TCP.
 pub(super) fn follow<T: Send>(
     (job, reporter): (&Job, &mut Reporter<'_>),
     start: Timestamp,

@@ -1,8 +1,8 @@
 //! Datagrams that the host lost before a program received them.
 //!
-//! `/proc/net/snmp` and, for IPv6, `/proc/net/snmp6` count datagrams that no socket took, for example because its buffer was
-//! full.
-//! `/proc/net/softnet_stat` counts packets that the kernel dropped because the backlog queue of a processor was full.
+//! `/proc/net/snmp` and, for IPv6, `/proc/net/snmp6` count datagrams that no socket took, for example because its
+//! buffer was full. `/proc/net/softnet_stat` counts packets that the kernel dropped because the backlog queue of a
+//! processor was full.
 
 use std::time::Duration;
 

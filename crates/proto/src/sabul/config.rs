@@ -62,8 +62,8 @@ pub struct Memory {
     pub has_lost: bool,
     /// Rate up to which the start-up phase doubles the rate each round trip ([`Mode::Swift`]).
     pub start_max: Rate,
-    /// True if `start_max` is a memory, which the path may exceed by now. The start-up phase then continues beyond it, more
-    /// slowly ([`Mode::Swift`]).
+    /// True if `start_max` is a memory, which the path may exceed by now. The start-up phase then continues beyond it,
+    /// more slowly ([`Mode::Swift`]).
     pub is_remembered: bool,
     /// True if the start-up phase has ended ([`Mode::Swift`]).
     pub has_started: bool,

@@ -1,8 +1,8 @@
 //! Rate control as a value, without I/O (section 3.5).
 //!
-//! [`Mode::Paper`] has the paper's rules and constants with one erratum: the increase has one factor SYN less than
-//! its formula, in agreement with its table. The paper leaves the weight of the moving average of the loss open; here
-//! the last interval weighs 1/16. With a larger weight the rate rises sooner after a loss, and a competing TCP flow keeps
+//! [`Mode::Paper`] has the paper's rules and constants with one erratum: the increase has one factor SYN less than its
+//! formula, in agreement with its table. The paper leaves the weight of the moving average of the loss open; here the
+//! last interval weighs 1/16. With a larger weight the rate rises sooner after a loss, and a competing TCP flow keeps
 //! less of its share. [`Mode::Swift`] is in `swift.rs`.
 
 use alloc::boxed::Box;

@@ -341,8 +341,8 @@ impl Sender {
         None
     }
 
-    /// Number of packets that count against the flow window. By the paper's rules, a single missing packet holds up all that
-    /// follow it. Where a lost packet is often lost again, this would leave the path idle.
+    /// Number of packets that count against the flow window. By the paper's rules, a single missing packet holds up all
+    /// that follow it. Where a lost packet is often lost again, this would leave the path idle.
     const fn unacknowledged(&self) -> u64 {
         match self.config.mode {
             Mode::Paper | Mode::Fixed => self.next - self.acked,

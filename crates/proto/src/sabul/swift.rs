@@ -19,10 +19,10 @@
 //!   of 10 ms and more, as much loss as usual at a short queue is random at a longer one, too.
 //! - If braking does not shorten the queue, another flow such as TCP fills it, and the target grows until braking
 //!   helps.
-//! - After seconds without brake, queue or loss, the path is wider than it was. The rate grows by a quarter each round trip
-//!   until one of them appears. Other flows of a full path cause them sooner.
-//! - A delay that jumps farther than any burst of packets could lengthen the queue may be a longer route. If a pause of its
-//!   own length does not shorten it, and it then stays constant, its delay becomes the base, and the rate returns.
+//! - After seconds without brake, queue or loss, the path is wider than it was. The rate grows by a quarter each round
+//!   trip until one of them appears. Other flows of a full path cause them sooner.
+//! - A delay that jumps farther than any burst of packets could lengthen the queue may be a longer route. If a pause of
+//!   its own length does not shorten it, and it then stays constant, its delay becomes the base, and the rate returns.
 
 use core::time::Duration;
 
@@ -549,8 +549,8 @@ mod tests {
             }
         }
 
-        /// Continues until a time. `delay` is the delay in microseconds of packets that arrive at a time, of which the second
-        /// argument is the end of the latest pause.
+        /// Continues until a time. `delay` is the delay in microseconds of packets that arrive at a time, of which the
+        /// second argument is the end of the latest pause.
         fn till(&mut self, millis: u64, delay: impl Fn(u64, Instant) -> u32) -> &mut Self {
             while self.millis < millis {
                 self.millis += 10;

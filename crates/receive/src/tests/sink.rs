@@ -75,8 +75,8 @@ fn parts_of_a_file_may_come_over_several_lanes() {
     }
 }
 
-/// A small in-place file that comes as a whole needs no lock when it is written. A large one keeps it, since several lanes
-/// may write it.
+/// A small in-place file that comes as a whole needs no lock when it is written. A large one keeps it, since several
+/// lanes may write it.
 #[test]
 fn only_a_large_in_place_file_stays_locked() {
     for resumable in [false, true] {

@@ -209,7 +209,8 @@ fn resumed_in_place_file_has_one_writer_at_a_time() {
     assert_eq!(bench.read("a"), b"0123456789");
 }
 
-/// The journal of a large file and the lock of an in-place file stay open, so that each takes a slot. Other files need none.
+/// The journal of a large file and the lock of an in-place file stay open, so that each takes a slot. Other files need
+/// none.
 #[test]
 fn only_files_that_stay_open_take_a_slot() {
     for (in_place, resumable, share, takes_slot) in [

@@ -4,8 +4,9 @@
 //! budget --(half of the bytes per second each)--> allowance of brief and of full probes --(Depth::bytes)--> probe
 //! ```
 //!
-//! Each path has a brief probe per interval, and every tenth is a full one. A probe takes the most that it may cost from
-//! its allowance when it starts, so all probes together stay below the budget. Bursts are one full and a few brief probes. With many paths the intervals become longer. A path that fails is probed less often.
+//! Each path has a brief probe per interval, and every tenth is a full one. A probe takes the most that it may cost
+//! from its allowance when it starts, so all probes together stay below the budget. Bursts are one full and a few brief
+//! probes. With many paths the intervals become longer. A path that fails is probed less often.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Daemons to probe: ends of known paths, and daemons that the user names.
 //!
-//! A known path has the key and the address of a host; the list of known hosts has the name and the port of a daemon with
-//! that key. Hosts that only ssh reaches are not in that list, and are not probed.
+//! A known path has the key and the address of a host; the list of known hosts has the name and the port of a daemon
+//! with that key. Hosts that only ssh reaches are not in that list, and are not probed.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -20,8 +20,8 @@ pub(crate) enum FarProgram {
 }
 
 impl FarProgram {
-    /// Returns the program that the user names as `name`. The default is also sought among copies of this program, which
-    /// get the time `patience` to answer.
+    /// Returns the program that the user names as `name`. The default is also sought among copies of this program,
+    /// which get the time `patience` to answer.
     pub(crate) fn new(name: &str, patience: Duration) -> std::io::Result<Self> {
         if name == DEFAULT {
             let copy = ProgramCopy::of_this_program()?;

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! The directory is named for the version and the BLAKE3 digest of the program, so two builds never take each other's
-//! place. A copy gets its name when its length and the digest that it computes of itself are right: this finds damage, and
-//! the login protects the bytes on their way. A copy is started only from directories that belong to the user and that
-//! no other user can write. Copies that were not started for a month are removed by the next installation.
+//! place. A copy gets its name when its length and the digest that it computes of itself are right: this finds damage,
+//! and the login protects the bytes on their way. A copy is started only from directories that belong to the user and
+//! that no other user can write. Copies that were not started for a month are removed by the next installation.
 
 use std::fs::File;
 use std::io;
@@ -100,8 +100,8 @@ pub(crate) fn open_this_program() -> io::Result<File> {
     File::open("/proc/self/exe")
 }
 
-/// Shell function `own`. It succeeds if a file, the directory of the copy and the one above belong to the user and are no
-/// links. Other users cannot write them. The cache directory itself may be shared if it is sticky.
+/// Shell function `own`. It succeeds if a file, the directory of the copy and the one above belong to the user and are
+/// no links. Other users cannot write them. The cache directory itself may be shared if it is sticky.
 const OWN: &str = "u=$(id -u); mine() { set -- $(ls -ldn \"$1\" 2>/dev/null); \
      case $1 in (l*|?????w*|????????w*) return 1;; esac; test \"$3\" = $u; }; \
      own() { case $(ls -ldn \"${d%/lighthaul/*}/\" 2>/dev/null) in (????????w[-x]*) return 1;; esac; \

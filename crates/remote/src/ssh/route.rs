@@ -394,8 +394,8 @@ const CONNECTIONS_MIN: u8 = 7;
 const CONNECTIONS_MAX: u8 = 16;
 /// Connections that are opened at a time. From ten on, an OpenSSH server refuses some logins at random (`MaxStartups`).
 const PENDING_MAX: u32 = 8;
-/// Logins that begin before the daemon is started. With that of the daemon they are as many as may be under way. On most
-/// paths the copy waits for no others.
+/// Logins that begin before the daemon is started. With that of the daemon they are as many as may be under way. On
+/// most paths the copy waits for no others.
 const EARLY_LOGINS: u32 = CONNECTIONS_MIN as u32;
 /// Further channels in one login. With the first and that of the daemon, an OpenSSH server allows ten (`MaxSessions`).
 const CHANNELS_MAX: u32 = 8;

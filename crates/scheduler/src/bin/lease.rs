@@ -199,8 +199,8 @@ impl Lessee {
         Ok(())
     }
 
-    /// Closes the link, and then ends the lease. If the link cannot be closed, the lease stays, and the next start continues
-    /// it: the link must not offer a circuit that is not there.
+    /// Closes the link, and then ends the lease. If the link cannot be closed, the lease stays, and the next start
+    /// continues it: the link must not offer a circuit that is not there.
     fn end(&self, lease: &Lease) -> Result<(), Box<dyn Error>> {
         self.close(lease)?;
         let id = &lease.connection_id;

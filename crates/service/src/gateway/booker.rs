@@ -1,7 +1,7 @@
 //! Reservations for the link of a gateway.
 //!
-//! A thread reserves capacity for the backlog, limits the link to the granted windows of time, and releases what the link
-//! does not need.
+//! A thread reserves capacity for the backlog, limits the link to the granted windows of time, and releases what the
+//! link does not need.
 
 use std::thread;
 use std::time::Duration;

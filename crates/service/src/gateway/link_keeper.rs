@@ -153,7 +153,8 @@ impl LinkKeeper {
 }
 
 impl PathFailures {
-    /// Records a failure. Returns true if it differs from the last one. `carried` is true if a connection came before it.
+    /// Records a failure. Returns true if it differs from the last one. `carried` is true if a connection came before
+    /// it.
     fn is_news(&mut self, error: &Error, carried: bool) -> bool {
         let text = error.to_string();
         let is_news = text != self.text;

@@ -25,8 +25,8 @@ pub(super) struct ProgramListeners {
 }
 
 impl ProgramListeners {
-    /// Opens all configured listeners; sessions use one of `ways`. A gateway without a server for others needs at least one
-    /// listener.
+    /// Opens all configured listeners; sessions use one of `ways`. A gateway without a server for others needs at least
+    /// one listener.
     pub(super) fn open(peer: &Peer, ways: Routes, is_served: bool) -> Result<Self, Error> {
         let settings = &peer.listeners;
         let mut listeners = open(settings, peer.shared_address())?;

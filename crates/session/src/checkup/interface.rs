@@ -1,7 +1,7 @@
 //! Facts of the network interface that carries a session, for a judgment of its settings.
 //!
-//! The kernel describes hardware in `/sys` and `/proc`; the driver tells rings and offloads. Above a bond, a bridge or a
-//! VLAN, the facts are those of the first hardware below. An interface without hardware has only a name.
+//! The kernel describes hardware in `/sys` and `/proc`; the driver tells rings and offloads. Above a bond, a bridge or
+//! a VLAN, the facts are those of the first hardware below. An interface without hardware has only a name.
 
 use std::collections::BTreeSet;
 use std::fs;

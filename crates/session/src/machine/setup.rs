@@ -95,8 +95,8 @@ impl Setup {
                 }
             }
         };
-        // enough for the published rules; the swift rules watch the queue, which has room. A limit far above the rate must not
-        // make the window so long that it fills a long queue.
+        // enough for the published rules; the swift rules watch the queue, which has room. A limit far above the rate
+        // must not make the window so long that it fills a long queue.
         let used = memory.rate.max(self.path_rate).scaled(2, 1);
         let time = (SYN + self.rtt + memory.longer.min(sabul::config::RTT_MAX)) * 2;
         let window = self.rate.min(used).bytes_in(time) / u64::from(self.packet_len.max(1));

@@ -115,8 +115,8 @@ impl<R: Resources> Domain<R> {
         }
     }
 
-    /// Handles a timer of a committed reservation: reports ranges that have ended, asks the neighbors if they still have
-    /// the reservation, and forgets it some time after its end.
+    /// Handles a timer of a committed reservation: reports ranges that have ended, asks the neighbors if they still
+    /// have the reservation, and forgets it some time after its end.
     pub(crate) fn committed_timeout(&mut self, now: Instant, reservation: &mut Reservation) {
         let key = reservation.key();
         let upstream = reservation.stored.upstream;

@@ -19,8 +19,9 @@ use crate::topology::Topology;
 
 /// Signaling of one domain.
 ///
-/// After each `handle_*` call, and after [`Domain::request`], [`Domain::preview`], [`Domain::release`] and [`Domain::fail`], the driver calls
-/// [`Domain::poll_output`] until it returns `None`. It calls [`Domain::handle_persisted`] as soon as a record is durable.
+/// After each `handle_*` call, and after [`Domain::request`], [`Domain::preview`], [`Domain::release`] and
+/// [`Domain::fail`], the driver calls [`Domain::poll_output`] until it returns `None`. It calls
+/// [`Domain::handle_persisted`] as soon as a record is durable.
 #[derive(Clone, Debug)]
 pub struct Domain<R> {
     pub(crate) config: Config,
