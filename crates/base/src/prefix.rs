@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_network_share_host_and_site_prefix() {
+    fn addresses_in_the_same_network_have_the_same_host_and_site_prefix() {
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
         assert_ne!(of("2001:db8::1")[0], of("2001:db8:0:1::1")[0]);
         assert_eq!(of("2001:db8::1")[1], of("2001:db8:0:ff::1")[1]);

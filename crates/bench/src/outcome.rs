@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn median_counts_failed_runs_as_slowest() {
+    fn failed_runs_are_the_slowest_in_the_median() {
         let rows = [
             row("x", Ok(5)),
             row("y", Err("why")),

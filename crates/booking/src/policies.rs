@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn change_takes_effect_after_two_readings_and_faulty_policy_permits_nothing() {
+    fn changed_policy_applies_after_two_readings_and_faulty_policy_denies_all_requests() {
         let path = std::env::temp_dir().join(format!("policies-{}", std::process::id()));
         let write = |text: &str| fs::write(&path, text).unwrap();
         let sees = |watch: &mut PolicyFile| [watch.poll(), watch.poll(), watch.poll()];
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_is_logged_once_while_it_stays() {
+    fn lasting_fault_is_logged_once() {
         let path = std::env::temp_dir().join(format!("policies-fault-{}", std::process::id()));
         fs::write(&path, "").unwrap();
         let (mut watch, _) = PolicyFile::open(&path, Policy::default()).unwrap();

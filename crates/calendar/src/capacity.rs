@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "exceeds the free one")]
-    fn taking_more_than_is_free_panics() {
+    fn taking_more_than_the_free_capacity_panics() {
         let mut capacity = Capacity::new(10);
         capacity.take(at(5), at(9), 4);
         capacity.take(at(0), at(6), 7);
@@ -267,7 +267,7 @@ mod tests {
         }
 
         #[test]
-        fn giving_back_in_any_order_restores_the_capacity(mut some in changes(300), others in changes(300), seed: u64) {
+        fn releases_in_any_order_restore_the_capacity(mut some in changes(300), others in changes(300), seed: u64) {
             let mut capacity = of(&some);
             for &(from, len, bps) in &others {
                 capacity.take(at(from), at(from + len), bps);

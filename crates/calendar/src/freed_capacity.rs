@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn freed_capacity_counts_until_the_end_of_its_guard_time() {
+    fn freed_capacity_is_in_use_until_the_end_of_the_guard_time() {
         let at = |millis: u64| Instant::ZERO + Duration::from_millis(millis);
         let mut freed = FreedCapacity::default();
         freed.change(at(10), 'a', [300, 0], Duration::from_millis(5));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn circuit_uses_its_freed_capacity_again() {
+    fn circuit_reuses_capacity_that_the_circuit_freed() {
         let at = |millis: u64| Instant::ZERO + Duration::from_millis(millis);
         let guard = Duration::from_millis(10);
         let mut freed = FreedCapacity::default();

@@ -4,8 +4,8 @@
 //! increase, in which the additional rate carries nothing:
 //!
 //! ```text
-//! held rate      |‾‾‾‾‾‾‾‾‾|     steps, joined: what links reserve
-//! carrying rate  .....|‾‾‾‾|     carrying_steps, trc: what a transfer may send
+//! held rate      |‾‾‾‾‾‾‾‾‾|     steps, joined: reserved at links
+//! carrying rate  .....|‾‾‾‾|     carrying_steps, trc: usable by a transfer
 //! ```
 //!
 //! Work is in bits per second times nanoseconds, so it is exact.

@@ -115,7 +115,7 @@ impl Path {
         &self.links
     }
 
-    /// Returns how long capacity is held in order to carry data for `time`.
+    /// Returns the time for which capacity is held to carry data for `time`.
     pub(crate) fn hold_time(&self, time: Duration) -> Duration {
         time.saturating_add(Duration::from_nanos(self.guard))
     }
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn unusable_paths_do_not_count() {
+    fn unusable_paths_are_not_included_in_the_maximum() {
         let link = |(nth, (from, to, channel, cost)): (usize, (&str, &str, u64, u32))| Link {
             name: nth.to_string(),
             from: from.into(),

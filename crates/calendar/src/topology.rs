@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_have_the_links_that_leave_them() {
+    fn nodes_have_their_outgoing_links() {
         let topology = both_ways();
         let out = [0, 1, 2].map(|nth| topology.out(NodeId(nth)).to_vec());
         assert_eq!(out, [vec![LinkId(0)], vec![LinkId(1)], vec![]]);

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_left_to_the_egress() {
+    fn names_are_resolved_by_the_egress() {
         let mut socks = Socks::new(None);
         socks.take(&GREETING);
         let request = [&[5, 1, 0, 3, 11][..], b"Example.org", &[1, 0xbb]].concat();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_in_one_piece_are_answered_in_one_piece() {
+    fn messages_in_a_single_piece_are_answered_in_a_single_piece() {
         let mut socks = Socks::new(None);
         let octets = [&GREETING[..], &REQUEST, b"GET /"].concat();
         assert_eq!(socks.take(&octets), wants("203.0.113.7:5001", b"GET /"));

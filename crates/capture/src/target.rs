@@ -204,7 +204,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn port_zero_is_no_target() {
+    fn port_zero_is_not_a_valid_target() {
         let address: SocketAddr = "10.0.0.1:443".parse().unwrap();
         assert_eq!(Target::try_from(address), "10.0.0.1:443".parse());
         let mapped: SocketAddr = "[::ffff:10.0.0.1]:443".parse().unwrap();

@@ -253,7 +253,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn flows_overlap_when_one_packet_could_belong_to_both() {
+    fn flows_overlap_if_a_packet_can_belong_to_both() {
         for (one, other, do_overlap) in [
             ("all", "udp 10.0.0.2 5000", true),
             ("udp", "tcp", false),

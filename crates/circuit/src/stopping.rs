@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_answer_gives_the_next_one_time_within_a_minute() {
+    fn each_answer_extends_the_deadline_up_to_a_minute() {
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         for (answered, last) in [(0, 5), (4, 9), (54, 59), (57, 60), (90, 60)] {
             assert_eq!(end(at(answered)), at(last));

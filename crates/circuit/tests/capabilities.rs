@@ -99,7 +99,7 @@ fn guard_is_the_sum_of_both_times_and_has_a_limit() {
 }
 
 #[test]
-fn layers_count_their_headers() {
+fn counted_bytes_include_the_headers_of_the_layer() {
     let count = |layer, overhead_bytes| {
         let counted = CountedBytes {
             layer,

@@ -245,7 +245,7 @@ fn wrong_drivers_fail() {
 
 /// Installed circuits stay comparable in tests of other crates.
 #[test]
-fn installed_circuit_survives_json() {
+fn installed_circuit_round_trips_through_json() {
     let one: InstalledCircuit =
         serde_json::from_str(r#"{"id":1,"flow":"all","rate_bps":0}"#).unwrap();
     assert_eq!(

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limit_ends_with_the_bytes_or_the_files() {
+    fn limit_is_reached_by_bytes_or_by_files() {
         let mut limit = ContentsLimit::default();
         assert!(!limit.take(BYTES_MAX as u64 + 1));
         assert!(limit.take(BYTES_MAX as u64));

@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_rejected_at_their_count_before_items_are_decoded() {
+    fn too_long_lists_are_rejected_before_items_are_decoded() {
         let object = Announced {
             number: 1,
             lane: 0,

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_rate_counts_down() {
+    fn remaining_time_decreases_steadily_at_a_constant_rate() {
         let left = left_over(100, |_| 2_000_000);
         assert!((left[0] - 99.8).abs() < 0.1, "{left:?}");
         for pair in left.windows(2) {

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn counter_of_the_peer_alone_keeps_a_transfer_for_two_hours_and_a_planned_wait_for_a_day() {
+    fn peer_counter_keeps_a_transfer_for_two_hours_and_a_planned_wait_for_a_day() {
         let lie = |second: u64, _: &Work| second;
         assert_eq!(end(20, 30, lie), Some(2 * 3600 + 24));
         let waits = |_: u64, work: &Work| {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_sampled_once_a_second_and_late_samples_end_a_transfer_too() {
+    fn work_is_sampled_once_a_second_and_late_samples_detect_a_stall() {
         let (work, millis) = (Work::default(), Duration::from_millis);
         let mut stall = Stall::new(Instant::ZERO, 20);
         stall.check(Instant::ZERO, &work, 5).unwrap();

@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn recent_hosts_get_slots_before_all_others() {
+    fn recent_hosts_get_slots_before_other_hosts() {
         let (mut queue, listener, clock) = queue(200);
         let address = |site: u8| SocketAddr::from(([10, 0, site, 1], 1));
         let recent = SocketAddr::from(([250, 0, 0, 1], 1));
@@ -598,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn sites_take_turns_for_slots() {
+    fn sites_get_slots_in_turn() {
         let (mut queue, listener, clock) = queue(64);
         let (first, second) = ([10, 0, 1, 1], [10, 0, 2, 1]);
         let order = started(
@@ -670,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_time_out_and_one_host_is_limited() {
+    fn connections_time_out_and_each_host_is_limited() {
         let (mut queue, listener, _clock) = queue(CONNECTIONS_MAX);
         let from = SocketAddr::from(([10, 0, 0, 1], 1));
         let mut calls = Vec::new();

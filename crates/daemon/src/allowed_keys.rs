@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_line_denies_every_key_in_it() {
+    fn malformed_line_denies_every_key_on_the_line() {
         let text = format!(
             "{0} me\nDeny {0}\nca {1} lab rot=/x\n# caf\u{e9} {2}\n{2} you\n{3} Ren\u{e9}\n",
             key("a"),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn allowing_a_key_replaces_its_malformed_line_and_keeps_the_others() {
+    fn allowing_a_key_replaces_its_malformed_line_and_keeps_other_lines() {
         let file = format!("lighthaul-barred-{}", std::process::id());
         let path = std::env::temp_dir().join(file);
         let both = format!("Deny {} {}", key("a"), key("b"));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn last_of_allow_and_deny_counts() {
+    fn later_line_overrides_an_earlier_allow_or_deny() {
         let folder = std::env::temp_dir().join(format!("lighthaul-deny-{}", std::process::id()));
         let path = folder.join("keys");
         fs::create_dir_all(&folder).unwrap();

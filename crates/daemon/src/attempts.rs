@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn attempt_fails_if_the_earlier_one_does_not_end() {
+    fn attempt_fails_if_the_earlier_attempt_does_not_end() {
         let attempts = Attempts::default();
         let _first = attempts
             .take_over(name(1, "in"), &Arc::default(), END_TIMEOUT)

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn token_has_its_own_rights_and_share_whatever_key_presents_it() {
+    fn rights_and_share_of_a_token_do_not_depend_on_the_key() {
         let print = Fingerprint::of_token;
         let past = in_seconds(-1000);
         let keys = format!(
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn statement_grants_rights_of_a_listed_authority_and_shares_its_place() {
+    fn statement_grants_rights_of_a_listed_authority_and_uses_the_authoritys_share() {
         let (lab, former, stranger) = (
             Identity::generate(),
             Identity::generate(),
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn refusal_of_an_unknown_key_names_the_command_that_adds_it() {
+    fn refusal_of_an_unknown_key_names_the_command_that_adds_the_key() {
         let error = NotAllowed::Unknown.to_error(key("1"), "--gateway ");
         let command = format!("`lighthaul allow --gateway {}`", key("1"));
         assert_eq!(error.code(), Code::Permission);

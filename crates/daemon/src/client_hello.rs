@@ -49,7 +49,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn client_hello_is_distinguished_from_its_parts_and_other_data() {
+    fn whole_client_hello_is_distinguished_from_incomplete_and_other_data() {
         let mut hello = vec![22, 3, 1, 0, 200, 1];
         for len in 0..6 {
             assert_eq!(ClientHello::of(&hello[..len]), ClientHello::Part(6));

@@ -403,13 +403,13 @@ mod tests {
     }
 
     #[test]
-    fn copy_is_counted_with_the_lanes_of_this_host() {
+    fn cost_of_a_copy_includes_the_lanes_of_this_host() {
         let lanes = offer::lanes(None, false) as u64;
         assert_eq!(Cost::of(&send()), Cost::with_lanes(&send(), lanes));
     }
 
     #[test]
-    fn long_message_is_counted_with_its_paths_before_it_is_decoded() {
+    fn cost_of_a_long_message_includes_its_paths_before_decoding() {
         for (len, memory) in [(0, 0), (16_000, 0), (1 << 14, 1), (1 << 20, 64)] {
             let cost = Cost::of_message(len);
             assert_eq!(cost.uses(), [0, 0, memory, 0, 0], "{len}");

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_counts_for_some_minutes_or_until_an_admission() {
+    fn failure_is_remembered_for_some_minutes_or_until_an_admission() {
         let failed = FailedSites::default();
         failed.add(address(1), at(5));
         failed.add(address(2), at(5));

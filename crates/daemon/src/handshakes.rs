@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn host_with_its_whole_share_replaces_a_handshake_of_its_own() {
+    fn host_with_its_whole_share_replaces_one_of_its_handshakes() {
         let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, millis| handshakes.begin(&tcp, address(last), false, at(millis));

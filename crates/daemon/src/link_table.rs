@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn link_ends_with_its_last_hold() {
+    fn link_ends_with_its_last_connection() {
         let (table, settings) = (table(256, 256, 256), settings());
         let first = hold(&table, name(1), 1).unwrap();
         assert!(
@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn key_at_its_limit_loses_its_oldest_waiting_link_for_a_new_one() {
+    fn new_link_of_a_key_at_the_limit_replaces_the_oldest_waiting_link() {
         let table = table(20, 3, 20);
         entered(&table, &[(1, 1), (1, 2), (1, 3)], &[(1, 2), (1, 3)]);
         assert_eq!(enter(&table, 1, 4), (None, vec![(1, 1), (1, 3), (1, 4)]));
@@ -601,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn hold_of_a_link_that_made_room_has_no_effect_on_its_successor() {
+    fn connection_of_an_evicted_link_has_no_effect_on_its_successor() {
         let (table, settings) = (table(2, 2, 2), settings());
         let own = [1, 2].map(|nth| hold(&table, (name(1).0, [nth; 16]), 1).unwrap());
         // the newest link of the key ends for another key, and is held again later
@@ -648,7 +648,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_link_of_this_gateway_returns_its_places() {
+    fn ended_link_of_this_gateway_releases_its_session_places() {
         let table = table(256, 256, 256);
         let quota = table.own_quota();
         assert_eq!(lock(&table.shares).taken(), 1);
@@ -694,7 +694,7 @@ mod tests {
     }
 
     #[test]
-    fn key_above_its_share_loses_links_to_others() {
+    fn key_above_its_share_loses_links_to_other_keys() {
         let (table, settings) = (table(8, 6, 8), settings());
         let greedy: Vec<_> = (0..6)
             .map(|nth| hold(&table, (name(1).0, [nth; 16]), 1).unwrap())
@@ -736,7 +736,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_of_one_network_leave_room_for_others() {
+    fn hosts_of_one_network_cannot_fill_the_table() {
         let table = table(16, 16, 8);
         let settled: Vec<_> = (0..20)
             .filter_map(|nth| {

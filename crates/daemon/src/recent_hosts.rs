@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn record_survives_in_its_file_and_damage_is_ignored() {
+    fn record_is_read_back_from_its_file_and_damage_is_ignored() {
         let path = std::env::temp_dir().join(format!("recent-hosts-{}", std::process::id()));
         let hosts = RecentHosts::default();
         assert!(hosts.load(&path, at(5)).unwrap(), "no file is no damage");
@@ -187,7 +187,7 @@ mod tests {
 
     /// A file of the longest lines is read back as a whole, at the time of today.
     #[test]
-    fn full_record_survives_in_its_file() {
+    fn full_record_is_read_back_from_its_file() {
         let name = format!("recent-hosts-full-{}", std::process::id());
         let (path, now) = (std::env::temp_dir().join(name), unix_seconds());
         assert!(now > 1_700_000_000, "{now}");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn one_site_cannot_push_out_the_hosts_of_others() {
+    fn one_site_cannot_evict_the_hosts_of_other_sites() {
         let hosts = RecentHosts::default();
         hosts.remember(address(9, 9), at(0));
         // an IPv6 /48 has 65536 networks, each of which counts as a host

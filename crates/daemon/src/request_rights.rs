@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn invited_client_may_only_make_the_request_that_it_was_invited_for() {
+    fn invited_client_may_only_make_the_invited_request() {
         let (invited, other) = (asked(receive()), asked(send(false)));
         let may = |request| check(request, &rights("a"), Some(&invited), &files());
         assert_eq!(may(&invited), Ok(()));

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn client_that_replaces_its_resources_frees_them_for_others() {
+    fn client_that_replaces_its_resources_frees_the_old_resources() {
         let pool = pool(400);
         let cost = |files| Cost {
             files,

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn statement_grants_rights_that_it_and_its_authority_both_have() {
+    fn statement_grants_rights_that_both_statement_and_authority_have() {
         let rights = |bits: u32| Rights {
             read_only: bits & 1 > 0,
             owners: bits & 2 > 0,

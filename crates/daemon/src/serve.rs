@@ -451,7 +451,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn log_counts_entries_only_of_copies() {
+    fn log_has_the_number_of_entries_only_for_copies() {
         for (entries, bytes, line) in [
             (0, 2_147_483_648, "2147483648 bytes in 1.50 s"),
             (0, 0, "0 entries, 0 bytes in 1.50 s"),

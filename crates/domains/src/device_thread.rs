@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_asked_again_while_nothing_changes() {
+    fn devices_are_queried_again_without_changes() {
         let orders = DeviceOrders::default();
         orders.program(circuit(), SEGMENT, vector());
         let (sender, calls) = channel();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_that_no_device_takes_are_bounded() {
+    fn queued_changes_of_a_stuck_device_are_bounded() {
         let orders = DeviceOrders::default();
         let clock = WallClock::start(LOOK);
         let report = Box::new(|_: DeviceReport| ());

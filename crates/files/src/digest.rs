@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn digest_of_ranges_is_that_of_their_bytes_in_a_row() {
+    fn digest_of_ranges_equals_the_digest_of_the_concatenated_bytes() {
         let bytes: Vec<u8> = (0..200).collect();
         let read = |at: u64, buffer: &mut [u8]| {
             buffer.copy_from_slice(&bytes[at as usize..][..buffer.len()]);

@@ -334,7 +334,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hash_of_pieces_equals_that_of_the_whole(bytes: Vec<u8>, cut: prop::sample::Index) {
+        fn hash_of_pieces_equals_the_hash_of_the_whole_file(bytes: Vec<u8>, cut: prop::sample::Index) {
             let (front, back) = bytes.split_at(cut.index(bytes.len() + 1));
             let mut hashes = RunningHashes::new(&HashKind::ALL);
             hashes.update(front);

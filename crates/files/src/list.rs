@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn long_list_arrives_in_order_and_no_faster_than_it_is_walked() {
+    fn long_list_arrives_in_order_and_at_the_speed_of_the_walk() {
         let all: Vec<_> = (0..30_000)
             .map(|nth| nth.to_string().into_bytes())
             .collect();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn list_whose_reading_panics_does_not_end_early() {
+    fn panic_while_reading_a_list_is_an_internal_error() {
         let names = iter::repeat_with(|| panic!("broken on purpose"));
         let sender = ListSender::start(PathList::new(names)).unwrap();
         sender.request();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_sent_only_on_request_with_room_and_before_the_end() {
+    fn pages_are_sent_only_on_request_with_space_and_before_the_end() {
         let sender = ListSender::start(PathList::new(iter::once(Ok(b"x".to_vec())))).unwrap();
         let silence = |page: Page| panic!("{page:?}");
         sender.send_pages(|| true, silence).unwrap();

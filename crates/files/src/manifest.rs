@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_leave_the_target_are_rejected() {
+    fn paths_that_lead_out_of_the_target_are_rejected() {
         for path in [
             "",
             "/etc/passwd",

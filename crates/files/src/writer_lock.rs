@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_files_of_dead_writers_are_orphans() {
+    fn only_files_of_ended_writers_are_orphans() {
         let folder = std::env::temp_dir().join(format!("locks-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let mut root = Root::open(&folder).unwrap();

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn unchanged_file_is_parsed_once_it_has_settled() {
+    fn unchanged_file_with_an_old_time_is_not_parsed_again() {
         let path = std::env::temp_dir().join(format!("lighthaul-settled-{}", std::process::id()));
         fs::write(&path, "one").unwrap();
         let file = WatchedFile::new(path.clone());

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_stand_in_brackets() {
+    fn defaults_are_shown_in_brackets() {
         for (name, command) in commands() {
             for arg in options(&command) {
                 let long = arg.get_long_help().map(ToString::to_string);

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_papers_are_beside_their_curves() {
+    fn numbers_of_papers_are_drawn_with_their_curves() {
         let paper = |beside: &str| PaperNumbers {
             label: "paper".to_owned(),
             beside: beside.to_owned(),

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_is_that_of_the_last_probes() {
+    fn loss_is_computed_from_the_latest_probes() {
         let mut status = PathStatus::default();
         assert_eq!(status.loss(), None);
         status.add(&sample("a", 1.0, Some(lost(100))));

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_of_one_sample_have_no_rates() {
+    fn devices_in_a_single_sample_have_no_rates() {
         let mut before = Sample::default();
         let mut after = Sample {
             at: Instant::ZERO + Duration::from_secs(1),

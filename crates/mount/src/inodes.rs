@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn replaced_file_leaves_its_number_to_programs_that_read_it() {
+    fn programs_that_read_a_replaced_file_keep_its_inode_number() {
         let mut inodes = Inodes::new(Vec::new());
         let old = inodes.look_up(b"a", &file(9), Some(version(1, 9))).ino;
         assert!(inodes.is_still(old, version(1, 9)));
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn renamed_directory_takes_its_contents_along() {
+    fn renamed_directory_changes_the_paths_of_its_contents() {
         let mut inodes = Inodes::new(b"/top".to_vec());
         let [a, b, other] =
             [&b"/top/a"[..], b"/top/a/b", b"/top/ab"].map(|p| look_up(&mut inodes, p));

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_have_the_process_that_runs_them() {
+    fn threads_belong_to_their_process() {
         let find = || {
             let own = fs::read_link("/proc/thread-self").unwrap();
             let thread = own.file_name().unwrap().to_str().unwrap();

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn backlog_between_thresholds_changes_nothing() {
+    fn backlog_between_thresholds_keeps_the_state() {
         let mut hold = Hold::default();
         for (backlog_bytes, said) in [
             (50, None),

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_that_does_not_depend_on_the_rate_does_not_reduce_it() {
+    fn rate_independent_loss_does_not_reduce_the_rate() {
         for base_ppm in [3000, 30_000, 300_000] {
             let path = Path {
                 carries: MOST,

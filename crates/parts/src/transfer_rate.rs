@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn remembered_rate_rises_to_that_of_the_path_within_a_second() {
+    fn remembered_rate_rises_to_the_rate_of_the_path_within_a_second() {
         let mut transfer = Transfer::new(Rules::Arrivals, 20, true);
         transfer.run(1000, 200, 100);
         let found = transfer.mbps();
@@ -621,7 +621,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rate_changes_are_ten_round_trips_apart(
+        fn rate_changes_have_an_interval_of_ten_round_trips(
             paths in proptest::collection::vec((1_u64..3000, 10_u32..=100, 10_u32..3000), 1..20),
             is_remembered: bool,
         ) {

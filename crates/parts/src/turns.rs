@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn turns_match_a_map(steps in prop::collection::vec((0_u8..3, 0_u64..40, 0_u64..40), 0..60)) {
+        fn turns_match_a_reference_map(steps in prop::collection::vec((0_u8..3, 0_u64..40, 0_u64..40), 0..60)) {
             let mut turns = Turns::new(1000);
             let (mut map, mut count) = (BTreeMap::new(), 0);
             for (what, one, other) in steps {

@@ -89,13 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn labels_with_room_stay_at_their_curves() {
+    fn labels_with_enough_space_stay_at_their_curves() {
         let places = spread(&wishes(&[80.0, 30.0]), (0.0, 200.0));
         assert_eq!(places, [80.0, 30.0]);
     }
 
     #[test]
-    fn labels_of_equal_curves_spread_around_them() {
+    fn labels_of_equal_curves_spread_around_the_curves() {
         let places = spread(&wishes(&[100.0, 100.0, 100.0]), (0.0, 200.0));
         assert_eq!(places, [80.0, 100.0, 120.0]);
     }

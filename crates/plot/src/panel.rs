@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_parts_are_wider_than_the_curves_above_them() {
+    fn hidden_parts_are_wider_than_the_covering_curves() {
         let curve = || Curve::new(0, "a", Vec::new());
         let panel = Panel {
             curves: vec![curve(), curve()],

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_has_one_role() {
+    fn file_is_either_written_by_a_single_entry_or_kept() {
         let claims = Claims::default();
         assert!(claims.write((1, 1), 7) && claims.write((1, 1), 7));
         assert!(!claims.write((1, 1), 8) && !claims.keep((1, 1)));

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_than_zeros_in_holes_are_found() {
+    fn nonzero_bytes_in_holes_are_found() {
         let folder = std::env::temp_dir().join(format!("read-holes-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let data: Span = (1 << 20, (1 << 20) + 5);

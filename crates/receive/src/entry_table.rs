@@ -631,7 +631,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_wait_while_the_sender_has_not_read_too_many() {
+    fn reports_wait_while_too_many_reports_are_unread() {
         let table = EntryTable::default();
         let planned = |len| Planned {
             action: Action::Create,
@@ -670,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn temporary_folder_is_reported_only_if_it_differs() {
+    fn temporary_folder_is_reported_only_if_different_from_the_final_folder() {
         for (temporary, apart, in_place) in [
             ("a/.part", None, false),
             ("a/.parts/b", Some("a/.parts"), false),
@@ -778,7 +778,7 @@ mod tests {
     }
 
     #[test]
-    fn result_counts_entries_in_place() {
+    fn result_has_the_number_of_entries_in_place() {
         let table = EntryTable::default();
         let (listener, heard) = sync_channel(9);
         table.report_files(listener);
@@ -840,7 +840,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_all_files_are_bounded_and_failed_files_need_one() {
+    fn ranges_of_all_files_are_bounded_and_failed_files_need_a_single_range() {
         const FILES: u64 = 8;
         let table = EntryTable::default();
         for number in 0..FILES {
@@ -887,7 +887,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_needed_until_all_is_decided_or_the_file_has_failed() {
+    fn sums_are_needed_until_all_ranges_are_decided_or_the_file_has_failed() {
         let delta = || {
             let file = pending(0, &[]);
             file.expect_delta(&[(0, 60)], 40);

@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_ranges_that_touch_are_joined() {
+    fn only_adjacent_ranges_are_joined() {
         let ranges = [(0, 4), (4, 8), (9, 10), (10, 12), (20, 21)];
         let joined = joined(ranges.into_iter());
         assert_eq!(joined, [(0, 8), (9, 12), (20, 21)]);

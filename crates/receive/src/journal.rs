@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_only_touch_have_no_bytes_in_common() {
+    fn adjacent_ranges_have_no_bytes_in_common() {
         assert_eq!(within(&[(0, 5)], &[(5, 9)]), []);
         assert_eq!(within(&[(5, 9)], &[(0, 5), (9, 12)]), []);
     }

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn links_wait_for_their_file_and_learn_of_its_failure() {
+    fn hard_links_wait_for_their_file_and_fail_with_it() {
         let mut links = Links::default();
         links.begin(1, &name(1).entry, 2);
         links.begin(2, &name(2).entry, 5);

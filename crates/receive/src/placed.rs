@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_reported_only_after_they_are_synced() {
+    fn entries_are_reported_only_after_a_sync() {
         let placed = Placed::default();
         placed.record(0, Some(&Settled::Now));
         placed.start();

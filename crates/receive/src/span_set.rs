@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn joined_ranges_become_one_range() {
+    fn joined_ranges_become_a_single_range() {
         let mut set = SpanSet::default();
         set.join();
         assert!(set.is_empty());
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_touch_stay_two() {
+    fn adjacent_ranges_stay_separate() {
         for spans in [[(0, 2), (2, 5)], [(2, 5), (0, 2)]] {
             let set = SpanSet::from(spans.as_slice());
             assert_eq!((set.len(), set.bytes()), (2, 5));
@@ -173,7 +173,7 @@ mod tests {
         }
 
         #[test]
-        fn removed_part_was_within_one_range(
+        fn part_is_removed_only_from_within_a_single_range(
             cuts in prop::collection::btree_set(0_u64..60, 0..12),
             parts in prop::collection::vec((0_u64..60, 0_u64..9), 1..20),
         ) {

@@ -79,7 +79,7 @@ impl Sender {
         Listing::decode(&self.list.receive(clock, until)?.octets)
     }
 
-    /// Returns whether the copies of a stretch are wanted.
+    /// Returns true if the copies of a stretch are wanted.
     fn compared(&self, span: (u64, u64)) -> Result<bool, Error> {
         loop {
             if let Listing::Compared(compared) = self.answer()? {

@@ -37,7 +37,7 @@ use offer::offer;
 use talk::stay;
 
 #[test]
-fn endless_list_is_rejected_before_it_fills_memory() {
+fn endless_list_is_rejected_before_memory_is_full() {
     let _turn = turn();
     let folder = folder("list");
     let error = hear(&folder, |_, list| {

@@ -41,7 +41,7 @@ fn sender_that_only_sends_keepalives_is_ended() {
 }
 
 #[test]
-fn sender_that_does_not_even_begin_its_list_is_ended() {
+fn sender_that_never_begins_its_list_is_ended() {
     let error = take(|session| {
         begin_to_send(session, false)?;
         repeat(session, |_| 7, LONG)
@@ -70,7 +70,7 @@ fn receiver_that_only_sends_keepalives_is_ended() {
 }
 
 #[test]
-fn sender_that_works_without_a_byte_is_waited_for() {
+fn receiver_waits_for_a_sender_that_works_without_sending() {
     let (outcome, liar) = start_to_take(|session| {
         begin_to_send(session, true)?;
         repeat(session, |nth| nth, LONG)?;

@@ -76,7 +76,7 @@ fn links_with_long_targets_fit_the_list() {
 }
 
 #[test]
-fn file_with_a_too_long_path_does_not_affect_others() {
+fn file_with_a_too_long_path_does_not_affect_other_files() {
     let top = std::env::temp_dir().join(format!("long-{}", std::process::id()));
     let deep = top.join(&long_path(0)[..PATH_LEN - 26]);
     fs::create_dir_all(&deep).unwrap();

@@ -210,7 +210,7 @@ fn invalid_offers_and_protocols_end_the_session_without_leftovers() {
 }
 
 #[test]
-fn files_at_impossible_places_do_not_affect_others() {
+fn files_at_impossible_paths_do_not_affect_other_files() {
     let changes: [(&str, Change); 3] = [
         ("larger than any disk", |script| {
             script.entries[1].kind = EntryKind::File(u64::MAX);
@@ -251,7 +251,7 @@ fn files_at_impossible_places_do_not_affect_others() {
 }
 
 #[test]
-fn file_that_is_listed_twice_is_one_file() {
+fn file_that_is_listed_twice_is_handled_once() {
     let folder = folder("twice");
     hear(SenderScript::about(&["a", "a"]), &folder).unwrap();
     assert_eq!(names(&folder), ["a"]);

@@ -69,7 +69,7 @@ fn reply_ends_with_done_and_contains_no_other_messages() {
 }
 
 #[test]
-fn listing_arrives_in_parts_and_stops_when_the_client_leaves() {
+fn listing_arrives_in_parts_and_stops_when_the_client_disconnects() {
     let folder = std::env::temp_dir().join(format!("lighthaul-listing-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     for nth in 0..200_u32 {

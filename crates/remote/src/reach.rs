@@ -272,7 +272,7 @@ mod tests {
     use crate::user::Unattended;
 
     #[test]
-    fn only_the_loss_of_an_ssh_process_is_followed_by_one_more_attempt() {
+    fn attempt_is_repeated_only_after_the_loss_of_an_ssh_process() {
         for (is_loss, expected) in [(true, 2), (false, 1)] {
             let attempts = Cell::new(0);
             let result = repeat_after_loss(&Unattended, || -> Result<(), Failed> {

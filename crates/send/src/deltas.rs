@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn delta_ends_with_its_search_and_its_last_sums() {
+    fn delta_ends_after_its_search_and_its_last_sums() {
         let mut deltas = begun(3);
         deltas.push(file(8));
         assert_eq!(deltas.waiting_bytes(), None);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_count_until_their_delta_has_ended() {
+    fn number_of_ranges_includes_unfinished_deltas() {
         let mut deltas = begun(3);
         (8..11).for_each(|number| deltas.push(file(number)));
         assert_eq!(deltas.spans(), 4);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn delta_begins_only_with_room() {
+    fn delta_begins_only_with_free_memory() {
         let mut deltas = Deltas::default();
         assert!(!deltas.can_begin(|_| 60, 100), "none waits");
         (0..3).for_each(|number| deltas.push(file(number)));

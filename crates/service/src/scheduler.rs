@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn schedulers_of_one_store_have_separate_notes() {
+    fn schedulers_with_the_same_store_have_separate_position_files() {
         let here = "127.0.0.1:4811";
         let one = seen(&settings(BOOKS, here, None));
         assert_eq!(one, seen(&settings(BOOKS, here, None)));
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn device_with_several_drivers_is_refused_whatever_the_options() {
+    fn device_with_several_drivers_is_refused_for_any_options() {
         let folder = std::env::temp_dir().join(format!("same-device-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let login = folder.join("login");

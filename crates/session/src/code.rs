@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_peers_become_their_codes() {
+    fn exit_statuses_of_peers_are_decoded() {
         for code in Code::ALL {
             assert_eq!(Code::from_number(code as u8), code);
         }

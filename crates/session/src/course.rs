@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_that_loses_its_rate_is_replaced_once() {
+    fn tcp_with_a_reduced_rate_is_replaced_once() {
         let mut transfer = Transfer::new(Protocol::Tcp, FACTS);
         transfer.run(10_000, 700, 10_000);
         transfer.run(10_000, 100, 100);

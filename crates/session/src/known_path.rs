@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn path_is_known_for_an_hour_of_a_right_clock() {
+    fn path_is_known_for_an_hour_by_a_correct_clock() {
         let path = KnownPath {
             at: 10_000,
             ..KnownPath::now(Rate::from_mbps(100), 0)

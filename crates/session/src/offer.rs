@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn buffer_is_small_if_it_fills_in_ten_milliseconds() {
+    fn buffer_that_fills_in_ten_milliseconds_is_small() {
         let rate = Rate::from_bps(10_000_000_000).unwrap();
         let small = SmallBuffer::find(4 << 20, rate).unwrap();
         assert_eq!(small.advised, 64 << 20);

@@ -98,7 +98,7 @@ impl Protocol {
         }
     }
 
-    /// Returns how many of `lanes` send new packets at a time.
+    /// Returns the number of lanes, out of `lanes`, that send new packets at a time.
     pub fn turns(self, lanes: u8) -> usize {
         match self {
             // while half of the lanes send, the others receive feedback and send lost packets again

@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn receiver_is_descheduled_while_others_run() {
+    fn receiver_is_descheduled_while_other_tasks_run() {
         let mut processor = Processor::new(1, 0, 1);
         processor.run(at(0), MS * 2000);
         let away = (0..1900)

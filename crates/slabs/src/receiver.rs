@@ -631,7 +631,7 @@ mod tests {
     }
 
     #[test]
-    fn gap_is_a_loss_once_it_could_have_been_overtaken() {
+    fn gap_is_a_loss_after_the_reordering_time() {
         let mut receiver = receiver();
         hear(&mut receiver, 0, 0);
         hear(&mut receiver, 1000, 3);
@@ -654,7 +654,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_that_do_not_fit_one_report_are_in_the_next() {
+    fn losses_beyond_the_report_size_are_in_the_next_report() {
         let mut receiver = receiver();
         (1..=1500).for_each(|nth| hear(&mut receiver, 0, 2 * nth));
         let lost =

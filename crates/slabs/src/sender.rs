@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn next_slab_is_requested_two_milliseconds_before_the_last_one_ends() {
+    fn next_slab_is_requested_two_milliseconds_before_the_last_slab_ends() {
         let hungry = |lens: &[u32], trc| {
             let trc: Trc = str::parse(trc).unwrap();
             let mut sender = Sender::new(Instant::ZERO, EXAMPLE, Some(trc));
@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_count_as_blocked_after_two_seconds_without_arrivals() {
+    fn datagrams_are_blocked_after_two_seconds_without_arrivals() {
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
         let mut sender = sent(&[44_000], None);
         let lost = sender.handle_report(at(1000), 0, &[1..20, 20..32]);

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn pair_is_found_although_the_cheapest_path_blocks_all_others() {
+    fn pair_is_found_even_if_the_cheapest_path_blocks_every_second_path() {
         let costs = [
             ((0, 1), 1),
             ((1, 4), 1),
@@ -308,7 +308,7 @@ mod tests {
         }
 
         #[test]
-        fn disjoint_candidate_is_found_if_the_first_path_permits_one(links in links()) {
+        fn disjoint_candidate_is_found_if_the_first_path_permits_a_second_path(links in links()) {
             let topology = Topology::new(&links);
             let request = request(Excludes::default());
             let found = candidates(&topology, DomainId(0), &request, 1);

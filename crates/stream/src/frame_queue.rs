@@ -175,7 +175,7 @@ mod tests {
     const LONG: Duration = Duration::from_mins(1);
 
     #[test]
-    fn queue_is_bounded_by_bytes_and_holds_a_larger_frame_alone() {
+    fn queue_is_bounded_by_bytes_and_takes_a_single_larger_frame() {
         let queue = FrameQueue::new(10 + 2 * AROUND);
         assert_eq!(queue.push("large", 1000, NOW), Ok(()));
         assert_eq!(queue.push("x", 1, NOW), Err(NotPushed::Full("x")));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_queue_keeps_its_frames_and_abandoned_queue_drops_them() {
+    fn closed_queue_keeps_and_abandoned_queue_drops_its_frames() {
         let queue = FrameQueue::new(10);
         queue.push(1, 1, NOW).unwrap();
         queue.close();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn each_side_wakes_the_other() {
+    fn producer_and_consumer_wake_each_other() {
         let queue = FrameQueue::new(1);
         let pushing = queue.clone();
         let pusher = thread::spawn(move || {

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn too_long_frame_is_found_before_its_end() {
+    fn too_long_frame_is_detected_before_its_end() {
         assert_eq!(cut(Frames::Lines, b"abcd", 1, 3), Err(TooLong(4)));
         assert_eq!(
             cut(Frames::Prefixed, &[255; 4], 4, 3),

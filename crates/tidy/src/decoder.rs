@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn other_code_is_not_taken_for_a_decoder() {
+    fn other_functions_are_not_reported_as_decoders() {
         for text in [
             "Path::new(OsStr::from_bytes(path))",
             "std::os::unix::ffi::OsStrExt::from_bytes(name)",

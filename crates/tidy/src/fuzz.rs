@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn two_decoders_with_one_name_need_targets_of_their_own() {
+    fn two_decoders_with_the_same_name_need_separate_targets() {
         let files = [
             ("crates/gateway/src/word.rs", DECODER),
             ("crates/stream/src/word.rs", DECODER),

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_the_guide_link_to_each_other_alone() {
+    fn pages_of_the_guide_link_only_to_each_other() {
         let files = [
             ("docs/src/a.md", "[b](b.md#b) [c](../../README.md)\n"),
             ("docs/src/b.md", "# B\n"),

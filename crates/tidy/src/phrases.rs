@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn values_and_comments_behind_code_are_found_in_settings() {
+    fn values_and_trailing_comments_are_found_in_settings() {
         let text = "# a whole comment line\ntitle = \"one two three\" # four five six\nb = \"one\" # two\n";
         let expected = [(2, "one two three".into()), (2, "four five six".into())];
         assert_eq!(texts("a.toml", text), expected);

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_code_has_tokens_too() {
+    fn unfinished_code_is_split_into_tokens() {
         assert_eq!(tokens("a \"b"), ["a", "\"b"]);
         assert_eq!(tokens("a /* b"), ["a"]);
         assert_eq!(tokens("a /* b /* c */ d"), ["a"]);

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn narrow_reservations_are_in_the_legend_and_others_are_not() {
+    fn only_narrow_reservations_are_in_the_legend() {
         let wide = allocation(12, "ada", (0, 2_000_000_000), 750);
         let narrow = allocation(13, "alice", (2_000_000_000, 2_010_000_000), 750);
         let flat = allocation(14, "bob", (2_010_000_000, 4_000_000_000), 10);

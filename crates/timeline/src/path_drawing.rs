@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_before_this_one_have_unknown_entries() {
+    fn upstream_domains_have_unknown_entry_ports() {
         let mut seen = path();
         seen.legs[0][0] = hop(1, None);
         let line = &draw(&seen, 100)[1];

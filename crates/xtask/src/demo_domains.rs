@@ -31,6 +31,6 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
         .ok_or_else(|| fault.to_owned())
 }
 
-const TEST: &str = "three_domains::copy_crosses_three_domains_one_of_which_is_killed";
+const TEST: &str = "three_domains::copy_across_three_domains_survives_a_killed_domain";
 /// Starts of lines that the test program adds.
 const HARNESS: [&str; 4] = ["running ", "test result", "test three", "."];

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn page_and_table_belong_together() {
+    fn page_matches_the_table() {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/grid"));
         let plan = GridPlan::read(&folder.join("grid.toml")).unwrap();
         let table = Table::read(&folder.join("simulated.csv")).unwrap();

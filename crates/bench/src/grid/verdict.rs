@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn best_of_all_counts_where_none_is_fair() {
+    fn best_choice_is_used_if_no_choice_is_fair() {
         let results = [(TCP, 80.0, 10.0), (PTCP, 90.0, 5.0), (SWIFT, 85.0, 9.0)];
         let [tcp, ptcp, swift] = results;
         let verdict = Verdict::of(&row([(Choice::Auto, 88.0, 6.0), tcp, ptcp, swift])).unwrap();

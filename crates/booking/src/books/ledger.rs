@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn change_of_one_kind_is_not_empty() {
+    fn change_with_records_of_any_single_kind_is_not_empty() {
         assert!(Changed::default().is_empty());
         let changes: [fn(&mut Changed); 5] = [
             |changed| _ = changed.records.insert(1),

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_that_is_added_twice_counts_once() {
+    fn entry_that_is_added_twice_uses_memory_once() {
         let mut shares = MemoryShares::default();
         shares.add("ada", (Timestamp(1), 1), 10);
         shares.add("ada", (Timestamp(1), 1), 4);

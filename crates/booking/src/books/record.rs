@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn work_counts_only_within_the_window() {
+    fn only_work_within_the_window_is_included() {
         let step = record(&[(10, 20)], 20).reservation.steps[0];
         for (from, till, bits) in [
             (0, 40, 80),
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_a_reservation_counts_all_its_parts() {
+    fn memory_of_a_reservation_includes_all_parts() {
         let empty = record(&[], 30);
         // indexes have both once more
         let least = 2 * (size_of::<Reservation>() + "ada".len()) as u64;

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn each_booking_costs_32_steps_in_addition_to_its_own() {
+    fn each_booking_costs_32_additional_steps() {
         let mut repack = due(1000);
         let had = repack.start(NOW, 10).unwrap();
         // three bookings of two steps each
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn attempt_without_enough_steps_continues_when_there_are_more() {
+    fn attempt_without_enough_steps_continues_when_steps_are_available() {
         let mut repack = due(STEPS_MAX - 1);
         let had = repack.start(NOW, 10).unwrap();
         repack.finish(had, limits(8, 0));

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_of_writes_is_reported_once_while_it_lasts() {
+    fn lasting_write_failure_is_reported_once() {
         let path = std::env::temp_dir().join("lighthaul-no-mark");
         let mut memory = StorePosition::open(Some(path), false).unwrap();
         let note = memory.note.as_mut().unwrap();

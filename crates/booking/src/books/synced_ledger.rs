@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_change_keeps_the_due_changes_before_it() {
+    fn refused_change_keeps_the_earlier_due_changes() {
         let (mut synced, ada, new) = setting();
         let reserve = synced.change(|ledger, now| ledger.reserve(now, &ada, &new, None));
         let id = reserve.unwrap().id;

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn removed_reservation_leaves_the_use_of_the_others() {
+    fn removed_reservation_does_not_change_the_usage_of_others() {
         let config = config(9, 99);
         let (one, two, three) = (
             record(1, "ada", Some("eth1"), &[(0, 15)]),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_count_in_the_windows_in_which_they_are_sent() {
+    fn bytes_are_charged_to_the_window_of_sending() {
         let config = config(9, 99);
         let (one, two) = (
             record(1, "ada", None, &[(5, 20), (25, 26), (28, 30)]),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_circuits_count_live_reservations_only() {
+    fn rates_and_circuits_include_live_reservations_only() {
         let config = config(9, 99);
         let (one, two) = (
             record(5, "ada", Some("eth1"), &[(0, 5)]),

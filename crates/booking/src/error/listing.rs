@@ -25,7 +25,7 @@ mod tests {
     use super::listing;
 
     #[test]
-    fn list_names_eight_items_and_counts_further_items() {
+    fn list_names_eight_items_and_the_number_of_further_items() {
         assert_eq!(listing(0..0), "none");
         assert_eq!(listing(0..8), "0, 1, 2, 3, 4, 5, 6, 7");
         assert_eq!(listing(0..10), "0, 1, 2, 3, 4, 5, 6, 7 and 2 more");

@@ -352,14 +352,14 @@ mod tests {
     }
 
     #[test]
-    fn connection_without_tls_is_a_fault_of_tls() {
+    fn connection_without_tls_is_a_tls_fault() {
         assert_eq!(fault_with(b"N", "require"), ServerFault::Tls);
         assert_eq!(fault_with(b"S no handshake", "require"), ServerFault::Tls);
         assert_eq!(fault_with(b"S no handshake", "prefer"), ServerFault::Tls);
     }
 
     #[test]
-    fn server_that_goes_away_is_no_fault_of_tls() {
+    fn disconnected_server_is_not_a_tls_fault() {
         for mode in ["disable", "prefer", "require"] {
             assert_eq!(fault_with(b"", mode), ServerFault::Away, "{mode}");
         }

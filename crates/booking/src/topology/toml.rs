@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_have_the_links_that_list_them() {
+    fn interfaces_have_the_links_that_name_the_interface() {
         let text = format!(
             "{TWO}\n[[link]]\nfrom='here'\nto='x'\ncapacity='1G'\nboth=true\ninterfaces=['eth1', 'eth2']\nback_interfaces=['eth3']"
         );

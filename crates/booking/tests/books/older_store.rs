@@ -89,7 +89,7 @@ fn accepted_store_replaces_the_lost_changes() {
 }
 
 #[test]
-fn alternating_writers_have_one_history() {
+fn alternating_writers_extend_the_same_history() {
     let shared_store = SharedStore::default();
     shared_store.elect("one");
     let now = Arc::new(AtomicU64::new(BEGIN));
@@ -111,7 +111,7 @@ fn alternating_writers_have_one_history() {
 }
 
 #[test]
-fn restored_file_is_refused_until_it_is_accepted() {
+fn restored_file_is_refused_until_accepted() {
     let name = format!("backwards-{}", std::process::id());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();

@@ -91,7 +91,7 @@ fn history_of_the_owner_with_most_is_deleted_first() {
 }
 
 #[test]
-fn deleted_reservation_still_counts_for_its_quota() {
+fn deleted_reservation_still_uses_the_quota() {
     let quota = Quota {
         bytes: 30 * SECONDS_WORTH,
         ..Quota::default()

@@ -80,7 +80,7 @@ fn impossible_request_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn range_of_rates_without_a_channel_is_refused_with_the_next_lower_one() {
+fn range_without_a_channel_is_refused_and_the_next_lower_rate_is_named() {
     let calendar = calendar(10, 0, Config::default());
     let request = Request {
         rate_min: Some(Rate::from_mbps(3200)),

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn name_that_could_change_a_command_is_no_port() {
+    fn port_name_that_could_change_a_command_is_refused() {
         let long = "1".repeat(NAME_MAX + 1);
         for name in ["", "1;DLT", "1:2", "1,2", "1&2", "1 2", "\"", "é", &long] {
             assert_eq!(Port::new(name), None, "{name}");

@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_messages_are_errors_in_words() {
+    fn malformed_messages_are_errors_with_a_text() {
         let header = "S 26-01-01 00:00:00\n";
         let start = format!("{header}M 1 COMPLD\n");
         let alarm = format!("{header}** 5 REPT ALM\n");
@@ -533,7 +533,7 @@ mod tests {
         }
 
         #[test]
-        fn cut_transcript_is_no_panic(len in 0_usize..TRANSCRIPT.len(), extra in "[\"<>;\r\nM 7*A-]{0,20}") {
+        fn cut_transcript_causes_no_panic(len in 0_usize..TRANSCRIPT.len(), extra in "[\"<>;\r\nM 7*A-]{0,20}") {
             let mut decoder = Decoder::default();
             let cut = &TRANSCRIPT.as_bytes()[..len];
             if let Err(why) = decoder.push(cut).and_then(|()| decoder.push(extra.as_bytes())) {

@@ -75,8 +75,8 @@ fn switch_classifies_flows_of_every_kind() {
 }
 
 #[test]
-fn masked_ports_are_those_of_the_range() {
-    let Some(testbed) = Testbed::start("masked_ports_are_those_of_the_range") else {
+fn masked_ports_cover_exactly_the_range() {
+    let Some(testbed) = Testbed::start("masked_ports_cover_exactly_the_range") else {
         return;
     };
     let mut driver = testbed.driver("br0.mgmt", "").unwrap();

@@ -22,7 +22,7 @@ fn assert_reads_first(testbed: &Testbed) {
 }
 
 #[test]
-fn harmless_misbehavior_is_no_failure() {
+fn harmless_misbehavior_of_a_switch_is_tolerated() {
     for vendor in VENDORS {
         for fault in [
             Fault::InProgress,
@@ -66,7 +66,7 @@ fn list_with_alarms_and_acknowledgements_is_read() {
 }
 
 #[test]
-fn incomplete_list_is_not_believed() {
+fn incomplete_list_is_not_used() {
     for (fault, says) in [
         (Fault::Partial(true), "executed in part only"),
         (Fault::AllRight, "its answer is missing"),
@@ -183,7 +183,7 @@ fn change_without_contact_is_completed_or_taken_back_later() {
 }
 
 #[test]
-fn wrong_password_is_an_error_that_does_not_show_it() {
+fn error_about_a_wrong_password_does_not_show_the_password() {
     let mut testbed = Testbed::new(Vendor::Cisco);
     testbed.write_login("ada\nguess\n");
     testbed.restart();

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn question_has_the_count_or_names_the_compared_directories() {
+    fn question_has_the_number_of_deletions_or_names_the_compared_directories() {
         for (count, text) in [
             (
                 Some(1),

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn dry_run_summary_counts_each_kind_of_change() {
+    fn dry_run_summary_has_a_number_for_each_kind_of_change() {
         let many = [
             (Action::Create, 1 << 20),
             (Action::Replace, 1 << 20),

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn narrow_line_leaves_out_whole_parts_but_not_the_remaining_time() {
+    fn narrow_line_omits_whole_fields_but_not_the_remaining_time() {
         let (progress, pace) = state(42);
         for (width, line) in [
             (60, " 41 %  1.21 GiB of 2.88 GiB   941 Mb/s  0:12 left"),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn only_file_has_no_line_of_its_own() {
+    fn single_file_has_no_separate_line() {
         let (progress, pace) = state(1);
         let mut files = files(&["a"]);
         files[0].size = progress.total;

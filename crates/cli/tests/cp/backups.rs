@@ -130,7 +130,7 @@ fn relative_directories_start_at_a_copied_directory_with_a_new_name() {
 
 /// A file of another directory is linked if its size and time are the same. Its bytes may be others.
 #[test]
-fn source_of_a_file_that_was_linked_but_not_compared_stays() {
+fn source_of_a_linked_but_uncompared_file_is_not_removed() {
     let far = Far::start("link-dest-moved", &[]);
     let source = source_of(&far, &["a", "b"]);
     far.push(&[], &[&source], "t").assert_succeeded();

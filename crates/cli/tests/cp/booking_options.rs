@@ -86,7 +86,7 @@ fn calendar_begins_at_the_time_of_from() {
 }
 
 #[test]
-fn reservation_is_given_back_when_all_data_have_left() {
+fn reservation_is_released_when_all_data_are_sent() {
     let booking = Booking::start("booking-left", &["--no-tls"]);
     let far = Far::start("booking-left-far", &[]);
     let ada = booking.token("ada", "user");

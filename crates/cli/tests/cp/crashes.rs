@@ -135,7 +135,7 @@ fn is_stopped(program: &Running) -> bool {
 }
 
 #[test]
-fn stopped_daemon_reports_it_and_cleans_up() {
+fn stopped_daemon_reports_the_stop_and_cleans_up() {
     let (far, file) = start("daemon-stopped");
     let copy = begun(&far, &file, &far.place("in/x"));
     far.daemon.signal("TERM");

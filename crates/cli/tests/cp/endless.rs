@@ -235,7 +235,7 @@ fn deny(far: &Far, key: &Identity) {
 
 /// A client that says that it is there, and measures nothing.
 #[test]
-fn measurement_without_progress_ends_although_its_client_is_there() {
+fn measurement_without_progress_ends_despite_a_connected_client() {
     let far = Far::start("idle-measurement", &[]);
     let key = let_in(&far, "idle");
     let session = begun_measurement(&far, &key, MeasureMode::Place);

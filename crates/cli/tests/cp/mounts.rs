@@ -265,9 +265,9 @@ fn second_signal_does_not_wait_for_open_files() {
 }
 
 #[test]
-fn redirected_output_replaces_a_file_when_the_shell_closes_it() {
+fn redirected_output_replaces_a_file_when_the_shell_closes_the_output() {
     let far = daemon("mount-redirect");
-    let test = "redirected_output_replaces_a_file_when_the_shell_closes_it";
+    let test = "redirected_output_replaces_a_file_when_the_shell_closes_the_output";
     let Some(mounted) = Mounted::start(test, &far, &[]) else {
         return;
     };
@@ -299,9 +299,9 @@ fn redirected_output_replaces_a_file_when_the_shell_closes_it() {
 }
 
 #[test]
-fn program_reads_one_version_of_a_replaced_file() {
+fn program_never_reads_a_mixture_of_a_replaced_file() {
     let far = daemon("mount-versions");
-    let test = "program_reads_one_version_of_a_replaced_file";
+    let test = "program_never_reads_a_mixture_of_a_replaced_file";
     let Some(mounted) = Mounted::start(test, &far, &[]) else {
         return;
     };
@@ -390,9 +390,9 @@ fn last_mode_of_an_open_file_is_kept() {
 }
 
 #[test]
-fn log_is_continued_after_a_restart_but_not_in_a_new_file() {
+fn open_file_can_be_appended_after_a_restart_but_not_if_replaced() {
     let mut far = Far::start("mount-log", &[]);
-    let test = "log_is_continued_after_a_restart_but_not_in_a_new_file";
+    let test = "open_file_can_be_appended_after_a_restart_but_not_if_replaced";
     let Some(mounted) = Mounted::of_host(test, &far) else {
         return;
     };
@@ -426,9 +426,9 @@ fn log_is_continued_after_a_restart_but_not_in_a_new_file() {
 }
 
 #[test]
-fn renamed_directory_keeps_files_that_are_written_in_it() {
+fn renamed_directory_keeps_open_files() {
     let far = daemon("mount-rename");
-    let test = "renamed_directory_keeps_files_that_are_written_in_it";
+    let test = "renamed_directory_keeps_open_files";
     let Some(mounted) = Mounted::start(test, &far, &[]) else {
         return;
     };

@@ -82,7 +82,7 @@ fn assert_no_file_was_missing(far: Far) {
 }
 
 #[test]
-fn ptcp_connections_do_not_count_as_sessions() {
+fn ptcp_connections_do_not_use_the_session_limit() {
     let far = Far::start(
         "connections",
         &["--max-sessions", "2", "--max-sessions-per-key", "1"],
@@ -97,7 +97,7 @@ fn ptcp_connections_do_not_count_as_sessions() {
 }
 
 #[test]
-fn ptcp_copy_uses_the_connections_that_its_address_may_have() {
+fn ptcp_copy_uses_the_allowed_connections_of_its_address() {
     let mut far = Far::start(
         "few-connections",
         &[

@@ -129,7 +129,7 @@ fn interrupted_pull_resumes() {
 }
 
 #[test]
-fn summary_counts_all_attempts() {
+fn summary_includes_all_attempts() {
     let mut far = Far::start("resume-summary", &[]);
     let folder = far.near.folder("folder");
     far.near.file("folder/a", 1 << 20);
@@ -175,7 +175,7 @@ fn assert_whole(summary: &Value) {
 }
 
 #[test]
-fn summary_of_a_pull_and_of_a_third_party_copy_counts_all_attempts() {
+fn summary_of_a_pull_and_of_a_third_party_copy_includes_all_attempts() {
     let mut pair = Pair::start("resume-whole", &[], &[]);
     let file = pair.a.near.file("x", LEN);
     fs::rename(file, pair.a.target.join("x")).unwrap();
@@ -198,7 +198,7 @@ fn summary_of_a_pull_and_of_a_third_party_copy_counts_all_attempts() {
 }
 
 #[test]
-fn sentence_of_a_reconnected_copy_counts_all_attempts() {
+fn sentence_about_a_reconnected_copy_includes_all_attempts() {
     let mut far = Far::start("resume-sentence", &[]);
     let file = far.near.file("x", LEN);
     let mut copy = far
@@ -222,7 +222,7 @@ fn sentence_of_a_reconnected_copy_counts_all_attempts() {
 }
 
 #[test]
-fn resumed_tree_gets_the_metadata_of_its_source() {
+fn resumed_tree_gets_the_metadata_of_the_source() {
     let far = Far::start("resume-top", &[]);
     let source = far.near.folder("private");
     far.near.file("private/x", LEN);

@@ -430,7 +430,7 @@ fn unchanged_files_are_linked_as_in_rsync() {
 }
 
 #[test]
-fn source_that_changes_after_it_was_read_is_not_removed() {
+fn source_that_changes_after_the_copy_is_not_removed() {
     let far = Far::start("rsync-remove-changed", &[]);
     let folder = far.near.folder("dir");
     far.near.file("dir/first", 1000);

@@ -149,8 +149,8 @@ fn published(folder: &Path) -> usize {
 }
 
 #[test]
-fn disk_filled_by_others_is_reported_and_finished_files_are_complete() {
-    let name = "disk_filled_by_others_is_reported_and_finished_files_are_complete";
+fn disk_filled_by_other_programs_is_reported_and_finished_files_are_complete() {
+    let name = "disk_filled_by_other_programs_is_reported_and_finished_files_are_complete";
     if is_skipped(name) {
         return;
     }

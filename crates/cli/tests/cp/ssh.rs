@@ -197,7 +197,7 @@ fn wrong_server_on_the_port_is_detected() {
 }
 
 #[test]
-fn port_range_of_the_far_host_is_used_unless_the_caller_names_one() {
+fn remote_port_range_is_used_unless_the_client_gives_a_range() {
     let near = near("ssh-ports", "exec \"$@\"");
     let file = near.file("x", 10);
     let local = file.to_str().unwrap();

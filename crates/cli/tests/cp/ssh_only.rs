@@ -73,8 +73,8 @@ fn connections(outcome: &Outcome) -> u32 {
 }
 
 #[test]
-fn data_goes_through_ssh_if_only_its_port_is_open() {
-    let name = "data_goes_through_ssh_if_only_its_port_is_open";
+fn data_goes_through_ssh_if_only_the_ssh_port_is_open() {
+    let name = "data_goes_through_ssh_if_only_the_ssh_port_is_open";
     let Some(stage) = closed_stage(name, "rtt = \"10ms\"") else {
         return;
     };
@@ -101,8 +101,8 @@ fn data_goes_through_ssh_if_only_its_port_is_open() {
 
 /// A password, a key and a password, and a key and a question of PAM.
 #[test]
-fn password_or_second_factor_is_asked_once_where_each_login_needs_it() {
-    let name = "password_or_second_factor_is_asked_once_where_each_login_needs_it";
+fn password_or_second_factor_is_asked_once_if_each_login_needs_it() {
+    let name = "password_or_second_factor_is_asked_once_if_each_login_needs_it";
     if lacks_tool(name, "sshpass") {
         return;
     }
@@ -381,8 +381,8 @@ fn start_of_ssh(number: u32) -> Option<u64> {
 }
 
 #[test]
-fn copy_resumes_by_itself_if_an_ssh_process_dies() {
-    let name = "copy_resumes_by_itself_if_an_ssh_process_dies";
+fn copy_resumes_by_itself_if_an_ssh_process_is_killed() {
+    let name = "copy_resumes_by_itself_if_an_ssh_process_is_killed";
     // the first process is the login that started the daemon; the others carry data
     for is_first in [true, false] {
         let Some(stage) = closed_stage(name, "rtt = \"10ms\"\nrate = \"60Mb/s\"") else {

@@ -58,7 +58,7 @@ fn systemd_accepts_the_units() {
 }
 
 #[test]
-fn scheduler_notifies_readiness_when_it_accepts_requests() {
+fn scheduler_notifies_readiness_when_requests_are_accepted() {
     let near = Near::new("unit-scheduler", None);
     let (path, topology) = (near.at("notify"), near.at("network.toml"));
     let link = "[[link]]\nname = \"l\"\nfrom = \"a\"\nto = \"b\"\ncapacity = \"1Gb/s\"\n";

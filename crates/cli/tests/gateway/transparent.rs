@@ -13,8 +13,8 @@ use crate::pair::{LONG, Pair, signal};
 const FAR: &str = "203.0.113.7";
 
 #[test]
-fn transparent_capture_carries_a_program_and_removes_its_rules() {
-    let name = "transparent_capture_carries_a_program_and_removes_its_rules";
+fn transparent_capture_carries_a_program_and_removes_the_rules() {
+    let name = "transparent_capture_carries_a_program_and_removes_the_rules";
     let capture = [
         "--transparent",
         "--capture-device",

@@ -27,7 +27,7 @@ fn has_options(path: &str, words: &[&str]) -> Result<(), String> {
     fields.try_for_each(|field| contains_line(path, &field))
 }
 
-/// Checks what a command names. A command without a check here is a fault.
+/// Checks the files and options that a command names. A command without a check here is a fault.
 fn check(text: &str) -> Result<(), String> {
     let command = text.split(" #").next().unwrap_or_default();
     let words: Vec<&str> = command.split_whitespace().collect();

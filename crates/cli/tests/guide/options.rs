@@ -172,7 +172,7 @@ fn short_names() -> Vec<(String, String)> {
 }
 
 #[test]
-fn words_on_the_page_are_accepted_by_cp() {
+fn options_on_the_page_are_accepted_by_cp() {
     let mut refused = Vec::new();
     for heading in ["rsync", "scp", "rclone copy and sync"] {
         for words in rows(heading).into_iter().filter_map(|row| row.here) {

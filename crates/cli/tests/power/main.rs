@@ -50,10 +50,10 @@ fn reservations_survive_power_cuts() {
 }
 
 #[test]
-fn failing_devices_are_reported_and_leave_no_wrong_file() {
+fn failing_devices_are_reported_and_wrong_files_are_not_published() {
     let names = "allowed replace small";
     start(
-        "failing_devices_are_reported_and_leave_no_wrong_file",
+        "failing_devices_are_reported_and_wrong_files_are_not_published",
         "faults",
         names,
     );

@@ -171,7 +171,7 @@ impl Hosts {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Returns how many packets the class of the path has sent and dropped at the interface of a domain.
+    /// Returns the numbers of packets that the class of the path has sent and dropped at the interface of a domain.
     fn class(&self, nth: usize) -> (u64, u64) {
         let text = self.run(nth, "tc", &format!("-s class show dev wire{}", nth + 1));
         let mut lines = text.lines();

@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answer_that_is_too_long_is_a_problem_with_a_remedy() {
+    fn too_long_answer_is_a_problem_with_a_remedy() {
         let answer = Answer::Problem(Problem::Refused("x".repeat(1000)));
         assert_eq!(line_of(&answer, 2000), answer.encode());
         let line = line_of(&answer, 900);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn request_without_an_outcome_is_not_repeated_with_its_id() {
+    fn error_about_a_lost_outcome_does_not_suggest_the_same_id() {
         let text = no_outcome(&Error::NoOutcome(7)).to_string();
         assert!(
             text.contains("requests_max = 7") && !text.contains("same ID"),

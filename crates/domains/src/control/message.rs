@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_and_answers_survive_their_lines() {
+    fn questions_and_answers_round_trip_through_lines() {
         let id = PathId(CorrelationId(7));
         for question in [
             Question::Status,

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remedy_for_another_version_replaces_the_older_one() {
+    fn remedy_for_a_version_mismatch_is_to_replace_the_older_version() {
         for (theirs, says) in [(1, "restart the service"), (3, "that the service has")] {
             let path = PathBuf::from("/run/domain");
             let ours = 2;

@@ -641,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn increase_waits_for_the_guard_time_of_the_capacity_that_it_needs() {
+    fn increase_waits_for_the_guard_time_of_the_needed_capacity() {
         let (mut devices, device) = with_guard(Duration::from_millis(200));
         let (one, two) = (id_of(IN).0, id_of(OUT).0);
         let mut apply = |millis: u64, changes: &[RateChange]| {
@@ -715,7 +715,7 @@ mod tests {
     }
 
     #[test]
-    fn circuit_uses_capacity_again_that_it_has_freed_itself() {
+    fn circuit_reuses_its_freed_capacity_within_the_guard_time() {
         let (devices, device) = with_guard(Duration::from_secs(9));
         let link = SharedLink {
             name: "a-b".to_owned(),
@@ -753,7 +753,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_increase_blocks_no_capacity_beyond_its_own() {
+    fn failed_increase_blocks_only_its_own_capacity() {
         let (mut devices, device) = with_guard(Duration::from_millis(200));
         let mut apply = |millis: u64, changes: &[RateChange]| {
             let faults = devices.apply_at(&|| at(millis), changes);
@@ -774,7 +774,7 @@ mod tests {
     }
 
     #[test]
-    fn increase_below_one_that_failed_may_free_capacity() {
+    fn smaller_increase_after_a_failed_increase_may_free_capacity() {
         let (mut devices, device) = with_guard(Duration::from_millis(200));
         let mut apply = |millis: u64, changes: &[RateChange]| {
             let faults = devices.apply_at(&|| at(millis), changes);

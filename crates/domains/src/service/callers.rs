@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_reach_all_callers_until_the_last_one() {
+    fn outcomes_reach_all_callers_including_the_last() {
         let mut callers = Callers::default();
         let (id, other) = (CorrelationId(1), CorrelationId(2));
         let (one, outcomes) = sync_channel(2);

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn link_that_waits_for_room_in_the_queue_does_not_keep_the_service_from_its_end() {
+    fn link_with_a_full_queue_does_not_delay_the_end_of_the_service() {
         let (one, two) = (Identity::generate(), Identity::generate());
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let (events, received) = sync_channel(1);

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn call_that_takes_too_long_is_ended_and_another_call_begins() {
+    fn too_long_call_is_ended_and_another_call_begins() {
         let link = Link::new(DomainId(1), DomainId(2)).unwrap();
         let listener = tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -129,7 +129,7 @@ fn fault_of_a_device_releases_the_path_in_all_domains() {
 }
 
 #[test]
-fn many_requests_at_one_time_are_all_committed_and_all_books_agree() {
+fn concurrent_requests_are_all_committed_and_all_books_agree() {
     let chain = Chain::start("many", 3, |text| text);
     let handle = chain.services[&1].handle();
     let tickets = (0..40).map(|id| handle.request(request(id, 3)).unwrap());
@@ -180,7 +180,7 @@ fn unknown_requests_and_requests_beyond_the_limit_have_no_outcome() {
 }
 
 #[test]
-fn domain_that_is_away_refuses_the_path_after_the_time_for_queries() {
+fn path_over_an_absent_domain_is_refused_after_the_query_timeout() {
     let mut chain = Chain::start("away", 3, |text| text);
     chain.stop(3);
     let outcome = chain.request(1, |request| {

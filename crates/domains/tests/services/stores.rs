@@ -118,7 +118,7 @@ fn faulty_files_are_refused_with_the_remedy_and_stay_unchanged() {
 }
 
 #[test]
-fn file_of_a_running_service_is_locked_and_noticed_when_it_is_replaced() {
+fn file_of_a_running_service_is_locked_and_its_replacement_is_noticed() {
     let folder = Folder::new("locked");
     let path = folder.store(4);
     let (mut store, _) = RecordStore::open(&path, ME).unwrap();

@@ -262,7 +262,7 @@ mod tests {
         }
 
         #[test]
-        fn paths_of_a_list_never_leave_the_source(text: Vec<u8>, nul: bool) {
+        fn paths_of_a_list_never_lead_out_of_the_source(text: Vec<u8>, nul: bool) {
             let separator = if nul { Separator::Nul } else { Separator::Line };
             for path in FilesFrom::new(text.as_slice(), separator).flatten() {
                 prop_assert!(!path.starts_with(b"/") && !path.contains(&0));

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn first_matching_rule_decides() {
+    fn first_matching_rule_applies() {
         let rules = Rules::parse(&[
             FilterOption::Include("*.rs".into()),
             FilterOption::Exclude("src/*".into()),

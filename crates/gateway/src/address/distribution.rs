@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_finds_its_element_after_others_died_or_returned() {
+    fn connection_finds_its_element_after_other_elements_failed_or_returned() {
         let members = 5_u8;
         let subsets = || {
             (1..1_u32 << members).map(|bits| {

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_elements_are_dead_except_after_a_pause_of_this_element() {
+    fn silent_elements_are_failed_except_after_a_pause_of_this_element() {
         let mut membership = Membership::new(at(0), 4);
         let only = |these: &[u8]| {
             let these = these.iter();

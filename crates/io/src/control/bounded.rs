@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn list_is_refused_at_its_count() {
+    fn too_long_list_is_refused_before_its_items() {
         assert_eq!(read(&[3, 1, 2, 3]), Ok(Numbers(vec![1, 2, 3])));
         let why = read(&[4, 255, 255, 255, 255]).unwrap_err().unwrap();
         assert_eq!(why, "a list of 4 items (maximum 3)");

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn head_before_a_body_fits_in_one_octet() {
+    fn length_of_a_head_before_a_body_fits_in_an_octet() {
         assert_eq!([0, 1, 255].map(head_octet), [0, 1, 255]);
     }
 

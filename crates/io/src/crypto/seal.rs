@@ -148,7 +148,7 @@ mod tests {
 
     /// The number, big-endian, is the label by which HKDF expands the secret.
     #[test]
-    fn secrets_are_derived_one_for_each_number() {
+    fn each_number_derives_a_separate_secret() {
         let salt = Prk::new_less_safe(HKDF_SHA256, &SECRET);
         for number in [0, 1, u64::MAX] {
             let info = [&number.to_be_bytes()[..]];

@@ -53,7 +53,7 @@ mod tests {
     use crate::host::interrupt::is_requested;
 
     #[test]
-    fn request_stops_its_work_on_all_threads_and_no_other() {
+    fn request_stops_all_threads_of_its_task_and_no_other_task() {
         let [one, other] = [(); 2].map(|()| Cancellation::default());
         one.clone().cover(|| {
             other.clone().cover(|| {

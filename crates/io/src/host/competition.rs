@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn regular_absences_are_predicted_until_they_stop() {
+    fn regular_absences_are_predicted_until_their_end() {
         let others = pattern(15, 20, None);
         let absence = Absence {
             from: at(205),
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn gap_with_filled_socket_counts_as_absence_of_known_competitors() {
+    fn gap_with_filled_socket_is_an_absence_because_of_known_competitors() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let fd = Some(socket.as_raw_fd());
         let look = |competition: &mut Competition, millis| competition.look(at(millis), fd);

@@ -293,7 +293,7 @@ mod tests {
     use crate::host::clock::Clock;
 
     #[test]
-    fn near_peers_are_not_paced_and_other_algorithms_stay() {
+    fn near_peers_are_not_paced_and_other_algorithms_are_kept() {
         let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let near = call(listener.local_addr().unwrap()).unwrap();
         let taken = listener.accept().unwrap().0;

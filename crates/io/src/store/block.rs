@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn large_block_takes_no_memory_before_it_is_written() {
+    fn large_block_takes_no_memory_before_the_first_write() {
         let block = Block::new(16 * HUGE_PAGE);
         let mut resident = vec![0_u8; block.len() / PAGE];
         let start = block.as_ptr().cast_mut().cast();

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn panic_of_the_sink_is_an_error_even_if_it_was_the_last_job() {
+    fn panic_of_the_sink_is_an_error_even_in_the_last_job() {
         let mut blocks = Blocks::start(NullSink { is_broken: true }, 32, 0).unwrap();
         blocks.begin((), 64).unwrap();
         let ended = blocks.end();

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attempt_before_the_start_of_a_short_vector_follows_it() {
+    fn attempt_before_the_start_of_a_short_vector_follows_the_vector() {
         let at = |millis: u64| Timestamp(millis * 1_000_000);
         let is_late = |now, end| is_late(at(now).0, at(5000), at(end));
         for (now, end, late) in [

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_files_leave_a_sample_empty() {
+    fn missing_files_give_an_empty_sample() {
         let sampler = Sampler::below(Clock::start(), Path::new("/no/such/folder"));
         let sample = sampler.sample();
         assert!(sample.cores.is_empty() && sample.disks.is_empty() && sample.memory.is_none());

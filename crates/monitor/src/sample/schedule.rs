@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn run_delay_counts_tasks_of_both_times() {
+    fn run_delay_includes_only_tasks_in_both_samples() {
         let task = |ran, waited| TaskTimes { ran, waited };
         let before = BTreeMap::from([(1, task(100, 50)), (2, task(7, 7))]);
         let after = BTreeMap::from([(1, task(400, 150)), (3, task(9, 9))]);

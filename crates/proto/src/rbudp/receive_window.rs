@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn receiver_that_always_empties_its_socket_advertises_it_on_return() {
+    fn receiver_that_always_empties_its_socket_advertises_the_socket_on_return() {
         let mut feedback = Feedback::new(CONFIG, RATE);
         let mut taken = 0;
         let mut turn = |nth: u64, left| {

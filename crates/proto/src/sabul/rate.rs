@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_rate_stays_as_it_is() {
+    fn fixed_rate_does_not_change() {
         let mut control = control(Mode::Fixed, 500_000_000);
         for number in 0..100 {
             let lost = loss(number, number + 1);

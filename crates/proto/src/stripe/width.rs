@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn short_path_starts_with_one_stream_and_returns_to_it() {
+    fn short_path_starts_with_and_returns_to_a_single_stream() {
         let mut now = Instant::ZERO;
         let mut width = Width::measured(32, Duration::from_micros(200));
         assert_eq!(width.streams(), 1);

@@ -403,7 +403,7 @@ fn in_place_copy_resumes_and_keeps_the_inode() {
 
 /// Holes of the source are holes of the target, for any old contents.
 #[test]
-fn resumed_copy_with_holes_has_zeros_in_them() {
+fn resumed_copy_with_holes_has_zeros_in_the_holes() {
     let mut resumed = Resumed::new("holes");
     let hole = (2 << 20) as usize..(4 << 20) as usize;
     resumed.bytes[hole.clone()].fill(0);

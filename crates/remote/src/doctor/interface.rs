@@ -43,7 +43,7 @@ impl Finding {
     }
 }
 
-/// Returns what the interface is, for a line without faults.
+/// Returns the description of an interface without faults.
 fn summary(side: &str, name: &str, hardware: &HardwareFacts) -> String {
     let mut parts = vec![format!("{name} {side}")];
     parts.extend(rate(hardware).map(|rate| rate.to_string()));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_or_virtual_interface_gets_one_line() {
+    fn healthy_or_virtual_interface_gets_a_single_line() {
         let line = &lines(Some(sound()))[0];
         assert_eq!(
             line.1,
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn ring_at_its_limit_or_long_enough_is_not_judged() {
+    fn ring_at_its_limit_or_long_enough_gets_no_warning() {
         let with = |mbps, ring| {
             let hardware = HardwareFacts {
                 mbps,

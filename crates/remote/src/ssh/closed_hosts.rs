@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn host_is_known_until_it_is_removed_or_old() {
+    fn host_is_known_until_its_removal_or_expiry() {
         let folder = std::env::temp_dir().join(format!("closed-hosts-{}", std::process::id()));
         let hosts = ClosedHosts(folder.join("new/hosts"));
         // no such program is there to ask for a configuration

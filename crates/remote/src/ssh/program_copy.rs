@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn copy_is_started_only_if_it_is_verified() {
+    fn only_a_verified_copy_is_started() {
         let home = Home::new("copy-verified");
         let (copy, program) = program(&home);
         let (status, text) = home.search(&copy, b"key\n");

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_of_one_address_or_identity_does_not_affect_others() {
+    fn limit_of_an_address_or_identity_does_not_affect_other_clients() {
         let limits = ConcurrencyLimits::default();
         let take = |group: &Group| limits.of(group.clone()).try_acquire_owned().ok();
         let ada = Group::Name("ada".to_owned());

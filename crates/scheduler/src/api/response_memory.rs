@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn newest_response_of_the_identity_with_most_ends_for_another() {
+    fn newest_response_of_the_largest_identity_ends_for_another_identity() {
         let connections = Connections::new(CallerLimits::default());
         let memory = ResponseMemory::new(64 << 20);
         let mut held = Vec::new();

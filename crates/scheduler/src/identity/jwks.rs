@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_fetched_when_due_and_not_too_often() {
+    fn keys_are_fetched_when_due_and_at_a_limited_rate() {
         let day = 1000 + STALE;
         // times of the last success, the last attempt and the request, and the key that the token names
         for (fetched, tried, now, kid, asks) in [

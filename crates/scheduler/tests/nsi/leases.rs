@@ -110,7 +110,7 @@ fn wanted(capacity_mbps: u64) -> Reserve {
 }
 
 #[test]
-fn lease_carries_packets_survives_a_restart_and_ends() {
+fn lease_carries_packets_until_its_end_despite_a_restart() {
     let mut setting = Setting::make("lease");
     let lease = setting.requester(LONG).lease(wanted(400)).unwrap();
     assert_eq!(
@@ -268,7 +268,7 @@ fn scheduler_that_is_not_the_writer_acknowledges_no_message() {
 }
 
 #[test]
-fn forged_confirmation_is_not_believed() {
+fn forged_confirmation_is_ignored() {
     let setting = Setting::make("forged");
     let requester = setting.requester(LONG);
     let forged = "<e:Envelope xmlns:e='http://schemas.xmlsoap.org/soap/envelope/'><e:Header>\

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn no_or_one_round_trip_has_no_jitter() {
+    fn jitter_needs_two_round_trip_times() {
         assert_eq!(RoundTrips::of(&[]), RoundTrips::default());
         let one = RoundTrips::of(&[Duration::from_millis(3)]);
         assert_eq!((one.mean, one.jitter), (one.shortest, Duration::ZERO));

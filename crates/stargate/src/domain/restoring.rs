@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn source_without_room_for_both_legs_keeps_one() {
+    fn source_without_capacity_for_both_legs_keeps_a_single_leg() {
         let legs = |rates: [&str; 2]| {
             let record = |id: u128, segments: usize, vector: &str| {
                 let child = |leg| Child {

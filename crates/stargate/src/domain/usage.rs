@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn reservations_are_counted_for_the_neighbor_that_asked() {
+    fn reservations_are_charged_to_the_requesting_neighbor() {
         let mut usage = Usage::default();
         let mut held = reservation(1, Some(2), Stage::Held);
         let closed = reservation(2, Some(2), Stage::Closed);

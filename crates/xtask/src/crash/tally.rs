@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trials_without_enough_time_fail_with_their_count() {
+    fn trials_without_enough_time_fail_and_their_number_is_reported() {
         let mut done = Done::default();
         done.add(12, 0, 0);
         assert_eq!(done.verdict("copies", "--minutes"), Ok(()));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_fail_whether_or_not_time_was_left() {
+    fn faults_fail_with_and_without_remaining_time() {
         for skipped in [0, 3] {
             let mut done = Done::default();
             done.add(10, skipped, 2);

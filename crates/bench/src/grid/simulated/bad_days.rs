@@ -115,7 +115,7 @@ fn remembering(simulation: Simulation, mbps: u64) -> Simulation {
 }
 
 #[test]
-fn remembered_rate_that_is_too_high_falls_to_that_of_the_path() {
+fn high_remembered_rate_falls_to_the_rate_of_the_path() {
     for simulation in both() {
         let least = of(&simulation, 180.0, 150.0);
         assert_carries("too high", &remembering(simulation, 2000), least);
@@ -123,7 +123,7 @@ fn remembered_rate_that_is_too_high_falls_to_that_of_the_path() {
 }
 
 #[test]
-fn remembered_rate_that_is_too_low_rises_to_that_of_the_path() {
+fn low_remembered_rate_rises_to_the_rate_of_the_path() {
     for simulation in both() {
         let least = of(&simulation, 170.0, 160.0);
         assert_carries("too low", &remembering(simulation, 20), least);
