@@ -40,7 +40,7 @@ pub enum ClientError {
     Untrusted {
         /// URL of the scheduler.
         url: String,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// The scheduler cannot be reached.
@@ -48,7 +48,7 @@ pub enum ClientError {
     Network {
         /// URL of the scheduler.
         url: String,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// The server does not follow the protocol.
@@ -56,7 +56,7 @@ pub enum ClientError {
     Protocol {
         /// URL of the server.
         url: String,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
 }

@@ -28,7 +28,7 @@ pub struct Capacity {
 /// Time range with a constant free rate, which may be zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Free {
-    /// Start.
+    /// Start of the interval.
     pub from: Instant,
     /// End, exclusive; [`Instant::NEVER`] after the last booking.
     pub till: Instant,

@@ -36,7 +36,7 @@ pub enum Error {
          if it is not needed, or give circuits another interface"
     )]
     Foreign {
-        /// Interface.
+        /// Name of the interface.
         interface: String,
         /// Queueing discipline of the other program.
         qdisc: String,
@@ -52,7 +52,7 @@ pub enum Error {
     /// The program of a driver failed.
     #[error("{program} failed: {fault}")]
     Program {
-        /// Program.
+        /// Name of the program.
         program: String,
         /// Fault of the program.
         fault: ProgramFault,
@@ -71,7 +71,7 @@ pub enum Error {
          remove these cross-connects, or give circuits other ports"
     )]
     Occupied {
-        /// Interface.
+        /// Name of the interface.
         interface: String,
         /// Cross-connects of the other clients.
         cross_connects: String,
@@ -79,9 +79,9 @@ pub enum Error {
     /// The record of the channels of circuits cannot be used.
     #[error("cannot keep the record of channels in {}: {why}", path.display())]
     Record {
-        /// File.
+        /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// The device refused a change, for the given reason.
@@ -116,7 +116,7 @@ pub enum Misuse {
     /// The capacity of an interface is out of range.
     #[error("{interface} cannot carry {capacity}: give its capacity, from {min} to {max}")]
     Capacity {
-        /// Interface.
+        /// Name of the interface.
         interface: String,
         /// Requested capacity.
         capacity: Rate,
@@ -134,7 +134,7 @@ pub enum Misuse {
     /// The settings of a switch are not usable.
     #[error("the settings of a switch in {} cannot be used: {fault}", path.display())]
     SwitchSettings {
-        /// File.
+        /// Path of the file.
         path: PathBuf,
         /// Fault of the settings.
         fault: SettingsFault,
@@ -142,7 +142,7 @@ pub enum Misuse {
     /// A rate needs more channels than are free.
     #[error("{interface} has {free} free channels, but the rate needs {needed} more")]
     Channels {
-        /// Interface.
+        /// Name of the interface.
         interface: String,
         /// Free channels.
         free: usize,
@@ -160,7 +160,7 @@ pub enum Misuse {
     /// The vector of a circuit is not usable.
     #[error("{id}: {fault}")]
     Vector {
-        /// Circuit.
+        /// Number of the circuit.
         id: CircuitId,
         /// Fault of the vector.
         fault: TrcError,
@@ -173,9 +173,9 @@ pub enum Misuse {
         "{id}: {interface} does not support {rate}; use a multiple of {granularity} from {min} to {max}"
     )]
     Rate {
-        /// Circuit.
+        /// Number of the circuit.
         id: CircuitId,
-        /// Interface.
+        /// Name of the interface.
         interface: String,
         /// Rate of the circuit.
         rate: Rate,
@@ -200,7 +200,7 @@ pub enum Conflict {
     /// The device has its maximum of circuits.
     #[error("{interface} has {max} circuits already: release one")]
     Full {
-        /// Interface.
+        /// Name of the interface.
         interface: String,
         /// Maximum of the device.
         max: usize,
@@ -222,17 +222,17 @@ pub enum Task {
     /// Set up or change a circuit.
     #[error("set up {id} at {interface}")]
     Keep {
-        /// Circuit.
+        /// Number of the circuit.
         id: CircuitId,
-        /// Interface.
+        /// Name of the interface.
         interface: String,
     },
     /// Remove a circuit.
     #[error("remove {id} from {interface}")]
     Remove {
-        /// Circuit.
+        /// Number of the circuit.
         id: CircuitId,
-        /// Interface.
+        /// Name of the interface.
         interface: String,
     },
     /// Create an event descriptor.
@@ -316,7 +316,7 @@ pub enum ProgramFault {
     /// The output of the program is not a valid answer.
     #[error("it answered {begin:?}, which is not a valid answer: {why}")]
     Malformed {
-        /// Begin of the output.
+        /// Start of the output.
         begin: String,
         /// Fault of the output.
         why: String,

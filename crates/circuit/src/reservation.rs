@@ -92,14 +92,14 @@ pub struct Transition {
     pub to: ReservationState,
     /// Actor: a user, a device, or the clock.
     pub who: String,
-    /// Reason.
+    /// Reason of the operation.
     pub why: String,
 }
 
 /// Time, actor and reason of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Act<'a> {
-    /// Time.
+    /// Time of the operation.
     pub at: WallTime,
     /// Actor, cut to [`WHO_MAX`] bytes.
     pub who: &'a str,

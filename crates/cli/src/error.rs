@@ -60,7 +60,7 @@ pub(crate) enum Fault {
     /// An address on which the daemon cannot listen.
     #[error("cannot listen on {address}: {why}")]
     Listen {
-        /// Address.
+        /// Address of the listener.
         address: String,
         /// Error of the system.
         why: String,

@@ -23,7 +23,7 @@ pub enum Fault {
         place: PathBuf,
         /// Name of the entry's type.
         what: &'static str,
-        /// Remedy.
+        /// Advice for the user.
         advice: &'static str,
     },
     /// An item of another type stands where an entry would be.
@@ -78,7 +78,7 @@ pub enum Fault {
     Unpublished {
         /// Path at the target.
         place: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         error: Error,
         /// State of the target and remedy.
         outcome: &'static str,
@@ -88,7 +88,7 @@ pub enum Fault {
     Unexpected {
         /// Path at the target.
         place: PathBuf,
-        /// Difference.
+        /// Description of the difference.
         error: Error,
     },
     /// A source that changed after it was listed.
@@ -96,7 +96,7 @@ pub enum Fault {
     Changed {
         /// Path of the source.
         place: PathBuf,
-        /// Change.
+        /// Kind of the change.
         how: &'static str,
     },
     /// A source file that is not removed, since it changed after it was copied.

@@ -136,7 +136,7 @@ impl Topic for Message {
 /// Message about the list of entries; such messages have a stream of their own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Listing {
-    /// Begin of the list.
+    /// Start of the list.
     Begin {
         /// Names of the entries.
         naming: Naming,
@@ -164,7 +164,7 @@ pub enum Listing {
         path: Vec<u8>,
         /// Exit status.
         code: u8,
-        /// Reason.
+        /// Reason of the failure.
         #[serde(deserialize_with = "peer_text::read_reason")]
         why: String,
     },
@@ -253,7 +253,7 @@ pub struct Failure {
     pub path: Vec<u8>,
     /// Exit status.
     pub code: u8,
-    /// Reason.
+    /// Reason of the failure.
     #[serde(deserialize_with = "peer_text::read_reason")]
     pub why: String,
 }

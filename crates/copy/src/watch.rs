@@ -189,7 +189,7 @@ pub struct Failed {
     pub path: Vec<u8>,
     /// Exit status.
     pub code: u8,
-    /// Reason.
+    /// Reason of the failure.
     #[serde(deserialize_with = "peer_text::read_reason")]
     pub why: String,
 }

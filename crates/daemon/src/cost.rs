@@ -30,13 +30,13 @@ pub(crate) const NAMES: [&str; RESOURCES] = [
 /// Resources of a session or connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// Sessions.
+    /// Number of sessions.
     pub(crate) sessions: u64,
     /// Connections for packets, in addition to the connections of sessions.
     pub(crate) connections: u64,
     /// MiB of memory.
     pub(crate) memory: u64,
-    /// Threads.
+    /// Number of threads.
     pub(crate) threads: u64,
     /// Open files, sockets and other descriptors.
     pub(crate) files: u64,

@@ -55,7 +55,7 @@ pub struct Limits {
     pub connections: seats::Limits,
     /// Bytes of memory.
     pub memory: u64,
-    /// Threads.
+    /// Maximum number of threads.
     pub threads: u64,
     /// Open files; limited by the system, without the files of clients that are not admitted yet.
     pub files: u64,

@@ -39,7 +39,7 @@ pub enum StoreError {
     Damaged {
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// Database of another program.
@@ -103,7 +103,7 @@ pub enum StoreError {
         action: &'static str,
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
 }

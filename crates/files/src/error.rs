@@ -72,7 +72,7 @@ pub enum Fault {
     /// A hash function that Lighthaul does not have.
     #[error("unknown hash \"{name}\"; choose one of {all}")]
     UnknownHash {
-        /// Name.
+        /// Name of the hash function.
         name: String,
         /// Names of all hash functions.
         all: String,
@@ -80,7 +80,7 @@ pub enum Fault {
     /// A text that is no hash.
     #[error("\"{value}\" is not a {name}, which has {digits} hexadecimal digits")]
     HashDigits {
-        /// Text.
+        /// Text that the user gave.
         value: String,
         /// Name of the hash function.
         name: String,

@@ -102,7 +102,7 @@ pub struct Options {
     /// Vector of the circuit, relative to the start of the data; empty without a circuit.
     #[serde(deserialize_with = "bounded::text::<TRC_MAX, _>")]
     pub trc: String,
-    /// Nanoseconds from this message to the begin of the vector; none if the vector begins with the
+    /// Nanoseconds from this message to the start of the vector; none if the vector begins with the
     /// data.
     pub trc_in: Option<i64>,
     /// True if no other flow uses the path.

@@ -88,7 +88,7 @@ pub enum FileReply {
         /// Path below the directory.
         #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
         path: Vec<u8>,
-        /// Reason.
+        /// Reason of the failure.
         #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },
@@ -101,7 +101,7 @@ pub enum FileReply {
     Failed {
         /// Exit status.
         code: u8,
-        /// Reason.
+        /// Reason of the failure.
         #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },

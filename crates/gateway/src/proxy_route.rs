@@ -55,7 +55,7 @@ pub enum ProxyError {
         gateway: Target,
         /// Target.
         target: Target,
-        /// Reason.
+        /// Reason of the refusal.
         why: Refusal,
     },
     /// The gateway needs a name and a password.

@@ -79,7 +79,7 @@ pub struct FileArgs {
     /// Send only the changes of large files: auto, always or never
     ///
     /// The old version of a file is read at the target. auto does so on paths of up to 1 Gb/s. Files below 256 KiB are
-    /// always sent as a whole, and so are all with --inplace.
+    /// always sent as a whole. With --inplace, all files are sent as a whole.
     #[arg(
         long,
         value_enum,
@@ -169,7 +169,7 @@ pub enum DeltaChoice {
 /// Comparison before a file gets its final name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Verify {
-    /// Digest of the bytes that were read and of those that were written
+    /// Digest of the bytes read at the source and written at the target
     #[default]
     Transfer,
     /// Digest as with transfer, and of the file as read again from disk, without the page cache

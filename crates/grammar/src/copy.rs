@@ -22,7 +22,7 @@ use crate::timing::TimingArgs;
 /// daemon). Between two remote hosts the data goes from one to the other, not through this host. A source that ends in
 /// a slash stands for the contents of the directory. Without the slash, the directory is copied into the target under
 /// its own name, as rsync does. A file is copied into the target if that is a directory or ends in a slash; otherwise
-/// the target is its new name. Directories are always copied with all that they contain.
+/// the target is its new name. Directories are always copied with all their contents.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = COPIES, override_usage = "lighthaul cp [OPTIONS] <SRC>... <DST>")]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]

@@ -148,13 +148,13 @@ impl Mount {
 
 /// Remove files, links and directories
 ///
-/// Directories need -r and are removed with all that they contain. Links are removed, not followed.
+/// Directories need -r and are removed with all their contents. Links are removed, not followed.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul rm lh://far.example.org/results/run1.h5
   lighthaul rm -r alice@far.example.org:scratch/old")]
 pub struct Rm {
-    /// Remove directories and all that they contain
+    /// Remove directories with all their contents
     #[arg(short, long, help_heading = "Selection")]
     pub recursive: bool,
     #[command(flatten)]

@@ -91,9 +91,9 @@ pub struct Scheduler {
         help_heading = "Booking"
     )]
     pub policy: Option<PathBuf>,
-    /// Provision circuits here, as in eth1=10Gb/s
+    /// Interface for circuits, as in eth1=10Gb/s
     ///
-    /// Several are separated by commas.
+    /// Separate several interfaces with commas.
     #[arg(
         long,
         value_name = "NAME=RATE",

@@ -98,7 +98,7 @@ pub enum Fault {
     Reservation {
         /// Number of the reservation.
         id: String,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
 }

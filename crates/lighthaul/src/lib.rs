@@ -10,9 +10,9 @@
 //! # Ok::<(), lighthaul::Error>(())
 //! ```
 //!
-//! - [`Client`]: who copies, with [`Settings`]; [`CopyRequest`]: what is copied, with [`Options`]; [`Plan`]: what it
-//!   would do
-//! - [`Transfer`]: a copy that runs, with its progress, cancellation and end; [`Event`]: what its observer sees;
+//! - [`Client`]: side that starts copies, with [`Settings`]; [`CopyRequest`]: sources and target, with [`Options`];
+//!   [`Plan`]: summary of a dry run
+//! - [`Transfer`]: a running copy, with its progress, cancellation and end; [`Event`]: event for its observer;
 //!   [`FileRequest`], [`RemoteFiles`]: other work
 //! - [`Summary`]: a copy that has ended; [`Error`]: a sentence with a [`Code`], and with a [`Fault`] if it is of this
 //!   crate

@@ -58,7 +58,7 @@ pub enum HistoryError {
     Damaged {
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// A file that a newer version has written.
@@ -95,7 +95,7 @@ pub enum HistoryError {
         action: &'static str,
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
 }

@@ -37,7 +37,7 @@ struct MonitorState {
 pub struct Family {
     /// Name without a prefix and without its unit.
     pub name: &'static str,
-    /// Meaning.
+    /// Help text of the metric.
     pub help: &'static str,
     /// Unit, as in `bytes`; empty for numbers and fractions.
     pub unit: &'static str,

@@ -7,7 +7,7 @@
 //! - [`arrival_counts`]: counts of the datagrams that a receiver got
 //! - [`hold`]: pause requests of a receiver whose host falls behind; [`backoff`]: reduction of the rate
 //!   when the receiving host drops datagrams; [`loss_rate`]: rate that follows the loss of each pass
-//! - [`transfer_rate`]: rate of all lanes, after all of these; [`flow_meter`]: what was sent and has arrived
+//! - [`transfer_rate`]: rate of all lanes, after all of these; [`flow_meter`]: comparison of sent and arrived packets
 //! - [`events`]: queue of events for the machine's owner
 #![no_std]
 extern crate alloc;

@@ -175,7 +175,7 @@ impl TransferRate {
         self.courses
     }
 
-    /// Returns the begin of a pass of `packets`.
+    /// Returns the state at the start of a pass of `packets` packets.
     pub fn begin_pass(&self, packets: u64) -> PassBegin {
         PassBegin {
             packets,

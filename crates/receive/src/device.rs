@@ -48,7 +48,7 @@ fn steps((from, till): &Span) -> impl Iterator<Item = Span> {
     begins.map(move |at| (at, till.min(at + STEP)))
 }
 
-/// Returns the begin of the first range, and the end of the last.
+/// Returns the start of the first range, and the end of the last.
 fn ends(ranges: &[Span]) -> Span {
     let first = ranges.first().map_or(0, |range| range.0);
     (first, ranges.last().map_or(0, |range| range.1))

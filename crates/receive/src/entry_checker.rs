@@ -97,7 +97,7 @@ impl EntryChecker<'_> {
     ) -> Result<(), Error> {
         let (monitor, options) = (&self.transfer.monitor, self.transfer.options());
         let Listing::Begin { naming } = self.receive()? else {
-            return Err(PeerFault::Unexpected("the begin of the list of entries").into());
+            return Err(PeerFault::Unexpected("the start of the list of entries").into());
         };
         let (target_folder, root) = self.prepare(target_folder, naming)?;
         let mut place = Place::new(target_folder, root, naming);

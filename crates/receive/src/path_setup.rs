@@ -43,7 +43,7 @@ pub(super) struct PathSetup<'a> {
     pub(super) jobs: Sender<Job>,
     /// Ends the set-up when the copy ends.
     pub(super) halt: Arc<Halt>,
-    /// Begin of the copy.
+    /// Start of the copy.
     pub(super) begun: Instant,
 }
 

@@ -350,7 +350,7 @@ fn tell(
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         let list = liar.control.open(LIST)?;
-        // the begin of the list, and the only entry
+        // the start of the list, and the only entry
         for _ in 0..2 {
             list.receive(liar.clock, liar.clock.now() + Duration::from_secs(5))?;
         }

@@ -444,7 +444,7 @@ fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
             basis: None,
         }],
     });
-    // the begin of the list, and the only entry
+    // the start of the list, and the only entry
     for _ in 0..2 {
         list.receive(session.clock, session.clock.now() + Duration::from_secs(5))?;
     }

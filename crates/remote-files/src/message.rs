@@ -250,7 +250,7 @@ pub enum Message {
         kind: FailureKind,
         /// Exit status.
         code: u8,
-        /// Reason.
+        /// Reason of the failure.
         #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },

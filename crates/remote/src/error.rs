@@ -47,7 +47,7 @@ pub enum Fault {
     /// A malformed line in the list of known hosts.
     #[error("line {nth} of {} has a malformed key for {name}: correct or remove it", .path.display())]
     KnownLine {
-        /// List.
+        /// Path of the list of known hosts.
         path: PathBuf,
         /// Number of the line.
         nth: usize,
@@ -57,7 +57,7 @@ pub enum Fault {
     /// A malformed statement.
     #[error("cannot use {}: {why}", .path.display())]
     Statement {
-        /// File.
+        /// Path of the file.
         path: PathBuf,
         /// Fault in the statement's text.
         why: String,
@@ -121,7 +121,7 @@ pub enum Fault {
          {advice}, or run `lighthaul serve` on a port that is open"
     )]
     NoWay {
-        /// Host.
+        /// Name of the host.
         host: String,
         /// Port.
         port: u16,

@@ -54,7 +54,7 @@ pub(super) struct PathSetup<'a> {
     pub(super) course: Arc<CourseControl>,
     /// Ends the set-up when the copy ends.
     pub(super) halt: Arc<Halt>,
-    /// Begin of the copy.
+    /// Start of the copy.
     pub(super) begun: Instant,
 }
 

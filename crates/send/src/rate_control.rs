@@ -98,7 +98,7 @@ impl RateControl {
         self.lock().as_ref()?.rate.after_losses()
     }
 
-    /// Returns the begin of a pass of `packets`.
+    /// Returns the state at the start of a pass of `packets` packets.
     pub(super) fn begin_pass(&self, packets: u64) -> Option<PassBegin> {
         let rates = self.lock();
         rates.as_ref().map(|rates| rates.rate.begin_pass(packets))

@@ -100,7 +100,7 @@ pub(crate) enum Fault {
     /// An address on which a service cannot listen.
     #[error("cannot listen on {address}: {error}")]
     Listen {
-        /// Address.
+        /// Address of the listener.
         address: SocketAddr,
         /// Error of the system.
         error: io::Error,

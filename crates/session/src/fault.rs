@@ -87,7 +87,7 @@ pub(crate) enum Fault {
     /// The protocol does not exist in this version.
     #[error("protocol {name:?} is not supported here; choose one of {all}")]
     UnknownProtocol {
-        /// Name.
+        /// Name of the protocol.
         name: String,
         /// Names of all protocols.
         all: String,

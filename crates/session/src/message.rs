@@ -71,7 +71,7 @@ pub enum Message {
     Failed {
         /// Exit status.
         code: u8,
-        /// Reason.
+        /// Reason of the failure.
         #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },
@@ -85,7 +85,7 @@ impl Topic for Message {
 /// Request of the client, for any topic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// [`VERSION`].
+    /// Version of the protocol ([`VERSION`]).
     pub version: u16,
     /// True if datagrams are not encrypted.
     pub plain: bool,

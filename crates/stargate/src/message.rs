@@ -47,7 +47,7 @@ pub enum Body {
     NoOffer {
         /// Number of the query.
         query: QueryId,
-        /// Reason.
+        /// Reason of the refusal.
         refusal: Refusal,
     },
     /// Holds capacity on the path.
@@ -74,7 +74,7 @@ pub enum Body {
     Refused {
         /// Number of the reservation.
         key: Key,
-        /// Reason.
+        /// Reason of the refusal.
         refusal: Refusal,
     },
     /// Commits the held path; also asks if the path is still committed.
@@ -96,7 +96,7 @@ pub enum Body {
     Aborted {
         /// Number of the reservation.
         key: Key,
-        /// Reason.
+        /// Reason of the refusal.
         refusal: Refusal,
     },
     /// Gives up a path that was committed.
@@ -125,7 +125,7 @@ pub enum Body {
     Notify {
         /// Number of the reservation.
         key: Key,
-        /// Reason.
+        /// Reason of the refusal.
         refusal: Refusal,
     },
 }

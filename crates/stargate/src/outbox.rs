@@ -22,7 +22,7 @@ pub enum Output {
     },
     /// Send a message to a neighbor.
     Send {
-        /// Neighbor.
+        /// Number of the neighbor domain.
         to: DomainId,
         /// Message.
         message: Message,

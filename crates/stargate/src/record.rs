@@ -55,14 +55,14 @@ pub struct StoredReservation {
 pub struct LostLeg {
     /// Index of the reservation's segment.
     pub leg: u8,
-    /// Reason.
+    /// Reason for which the leg was lost.
     pub refusal: Refusal,
 }
 
 /// Neighbor that was asked for the next part of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Child {
-    /// Neighbor.
+    /// Number of the neighbor domain.
     pub neighbor: DomainId,
     /// Leg of the reservation at the neighbor.
     pub leg: u8,

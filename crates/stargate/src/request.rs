@@ -87,7 +87,7 @@ pub enum Outcome {
     LegLost {
         /// Index of the leg.
         leg: u8,
-        /// Reason.
+        /// Reason for which the leg was lost.
         refusal: Refusal,
     },
     /// Nothing is reserved.

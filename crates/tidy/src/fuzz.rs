@@ -276,10 +276,10 @@ const TRUSTED: [(&str, &str); 56] = [
         "the operator's own list of keys",
     ),
     ("crates/files/src/hash.rs", "the user's own command line"),
-    ("crates/files/src/names.rs", "a number of its own digest"),
+    ("crates/files/src/names.rs", "a digest that it computes"),
     (
         "crates/files/src/temp_names.rs",
-        "a number of its own digest",
+        "a digest that it computes",
     ),
     (
         "crates/capture/src/credentials.rs",

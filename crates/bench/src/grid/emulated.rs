@@ -345,7 +345,9 @@ fn becomes_true(what: &str, mut is_true: impl FnMut() -> bool) -> io::Result<()>
         }
         pause(Duration::from_millis(10));
     }
-    Err(io::Error::other(format!("not within ten seconds: {what}")))
+    Err(io::Error::other(format!(
+        "timeout after ten seconds: {what}"
+    )))
 }
 
 /// Returns the time that a neighbor has before the transfer.

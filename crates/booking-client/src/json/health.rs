@@ -10,7 +10,7 @@ use super::timestamp::Timestamp;
 pub struct Health {
     /// Time by the clock of the scheduler.
     pub now: Timestamp,
-    /// Version.
+    /// Version of the scheduler.
     pub version: String,
     /// URL of the instance that writes, if this instance does not.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,7 +21,7 @@ pub enum RequestError {
     Margin {
         /// Margin of the request.
         percent: u8,
-        /// Maximum.
+        /// Maximum margin in percent.
         most: u8,
     },
     /// The rate of this name is zero.

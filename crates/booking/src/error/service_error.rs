@@ -50,7 +50,7 @@ pub enum Error {
     Forbidden {
         /// Name of the identity.
         name: String,
-        /// Action.
+        /// Action that the client may not perform.
         action: &'static str,
     },
     /// The idempotency key was used for another request.

@@ -43,7 +43,7 @@ pub enum SetupError {
     /// Topology file.
     #[error("cannot use the topology {}: {why}", .path.display())]
     TopologyFile {
-        /// File.
+        /// Path of the file.
         path: PathBuf,
         /// Fault.
         why: TopologyFileError,
@@ -51,7 +51,7 @@ pub enum SetupError {
     /// Policy file.
     #[error("cannot use the policy file {}: {why}", .path.display())]
     PolicyFile {
-        /// File.
+        /// Path of the file.
         path: PathBuf,
         /// Fault.
         why: PolicyFileError,
@@ -62,7 +62,7 @@ pub enum SetupError {
     /// File of certificates or of a key.
     #[error("cannot use {}: {why}; give a PEM file as certificate authorities issue it", .path.display())]
     Pem {
-        /// File.
+        /// Path of the file.
         path: PathBuf,
         /// Fault.
         why: String,
@@ -148,7 +148,7 @@ pub enum DatabaseUrlError {
     /// The file of trusted authorities cannot be read.
     #[error("cannot use {path}: {why}; sslrootcert names a PEM file of certificates")]
     Roots {
-        /// File.
+        /// Path of the file.
         path: String,
         /// Fault.
         why: String,

@@ -23,7 +23,7 @@ pub enum StoreError {
     Sqlite {
         /// Verb, as in "open" or "write".
         action: &'static str,
-        /// File.
+        /// Path of the file.
         path: PathBuf,
         /// Message of the database.
         why: String,

@@ -20,7 +20,7 @@ pub enum Error {
     NoTool {
         /// Task of the program.
         task: Task,
-        /// Program.
+        /// Name of the program.
         tool: &'static str,
         /// Package of the program.
         package: &'static str,
@@ -38,7 +38,7 @@ pub enum Error {
     Tool {
         /// Task of the program.
         task: Task,
-        /// Program.
+        /// Name of the program.
         tool: &'static str,
         /// Standard error of the program.
         why: String,
@@ -80,7 +80,7 @@ pub enum Misuse {
     NoNetwork {
         /// Address of this element.
         own: Ipv4Addr,
-        /// Interface.
+        /// Name of the interface.
         device: String,
     },
     /// An address is in another network.
@@ -90,7 +90,7 @@ pub enum Misuse {
         other: Ipv4Addr,
         /// Address of this element.
         own: Ipv4Addr,
-        /// Interface.
+        /// Name of the interface.
         device: String,
     },
     /// The shared address is also that of an element.

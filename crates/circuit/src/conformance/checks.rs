@@ -178,7 +178,7 @@ fn boundary(kit: &mut Kit<'_>) -> Checked {
         match next {
             Some((_, Event::Changed { id, rate, at, .. })) => changes.push((id.0, rate, at)),
             Some((_, Event::Created(_))) => {}
-            other => return Err(format!("the boundary gave {other:?}")),
+            other => return Err(format!("the change at the boundary resulted in {other:?}")),
         }
     }
     drop(agent);

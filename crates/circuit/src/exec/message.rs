@@ -31,7 +31,7 @@ pub enum Request<'a> {
     },
     /// Remove a circuit.
     Remove {
-        /// Circuit.
+        /// Number of the circuit.
         id: CircuitId,
     },
     /// List the circuits that the driver made, in their state at the device.
@@ -41,7 +41,7 @@ pub enum Request<'a> {
 /// Change of the rate of a circuit.
 #[derive(Debug, Serialize)]
 pub struct JsonChange<'a> {
-    /// Circuit.
+    /// Number of the circuit.
     pub id: CircuitId,
     /// Interface or port of the device.
     pub interface: &'a str,

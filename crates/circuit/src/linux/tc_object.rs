@@ -37,7 +37,7 @@ pub enum TcObject {
         minor: u16,
         /// Priority; filters with lower numbers are tried first.
         priority: u16,
-        /// Circuit.
+        /// Number of the circuit.
         circuit: CircuitId,
         /// Flow; none if another program changed the filter.
         flow: Option<Flow>,

@@ -45,7 +45,7 @@ pub struct SwitchConfig {
     pub port: u16,
     /// Commands of the vendor.
     pub dialect: Dialect,
-    /// Credentials.
+    /// Credentials for the switch.
     pub login: Login,
     /// Directory with the record of each interface.
     pub records: PathBuf,
@@ -66,9 +66,9 @@ pub struct SwitchConfig {
 /// User of a switch.
 #[derive(Clone, Debug)]
 pub struct Login {
-    /// Name.
+    /// User name.
     pub user: String,
-    /// Password.
+    /// Password of the user.
     pub password: Password,
 }
 
@@ -79,7 +79,7 @@ pub struct Password(String);
 /// Rate and overhead of a channel.
 #[derive(Clone, Copy, Debug)]
 pub struct Channel {
-    /// Rate.
+    /// Rate of the channel.
     pub rate: Rate,
     /// Bytes of each packet that count in addition to the IP packet.
     pub overhead_bytes: u16,

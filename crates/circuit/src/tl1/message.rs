@@ -54,7 +54,7 @@ pub enum Acknowledgement {
 pub struct Response {
     /// Tag of the command.
     pub tag: String,
-    /// Result.
+    /// Completion code of the response.
     pub completion: Completion,
     /// Payload: the quoted lines, without quotes.
     pub lines: Vec<String>,

@@ -3,8 +3,8 @@
 //! - [`run`]: the command, which gives a request to the library; `words`: its faults in the words of the command line
 //! - `options`, `changes`: options as a request; `confirm`: the question before `--delete`; `failures`: the list of
 //!   failures
-//! - `printer`, `progress`, `bookings`: output while files move; `summary`: output at the end; `plan`: what a dry run
-//!   would do
+//! - `printer`, `progress`, `bookings`: output while files move; `summary`: output at the end; `plan`: summary of a
+//!   dry run
 
 pub(crate) mod run;
 

@@ -25,7 +25,7 @@ const SPARKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇',
 /// Form of the lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
-    /// Columns.
+    /// Width of the terminal in columns.
     pub(super) width: usize,
     /// True if the terminal shows characters beyond ASCII.
     pub(super) unicode: bool,

@@ -50,7 +50,7 @@ fn listed(heading: &str) -> BTreeSet<String> {
     found
 }
 
-/// Returns the words that begin with a dash at the begin of a line of help.
+/// Returns the words that begin with a dash at the start of a line of help.
 fn options_in(help: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for line in help.lines().map(str::trim_start) {

@@ -79,7 +79,7 @@ impl Boundaries {
         let due: BTreeSet<Instant> = ends.collect();
         let (mut apart, mut late) = (Vec::new(), Vec::new());
         for (nth, due) in due.iter().enumerate() {
-            // the first change is the begin of the first path
+            // the first change is the start of the first path
             let times = seen.each_ref().map(|seen| seen[nth + 1]);
             let (first, last) = (times.iter().min().unwrap(), times.iter().max().unwrap());
             apart.push(last.since(*first));
@@ -220,7 +220,7 @@ fn vector(ticket: &Ticket) -> Trc {
     }
 }
 
-/// Sends packets at three quarters of the booked rates, from a second after the begin until one before the end.
+/// Sends packets at three quarters of the booked rates, from a second after the start until one before the end.
 #[expect(clippy::disallowed_methods, reason = "packets without a protocol")]
 fn send(hosts: &Hosts, base: &Trc, more: &[Trc]) -> Boundaries {
     let receiver = hosts.0[3].within(|| UdpSocket::bind(TARGET)).unwrap();

@@ -45,7 +45,7 @@ pub enum ConfigFault {
     NoNeighbor {
         /// Port.
         port: u32,
-        /// Domain.
+        /// Number of the domain.
         domain: u32,
     },
     /// Published link from a domain to itself.
@@ -88,7 +88,7 @@ pub enum ConfigFault {
         "interface {interface} has {count} circuits, and its device can have {max}; remove some, or use another device"
     )]
     Circuits {
-        /// Interface.
+        /// Name of the interface.
         interface: String,
         /// Configured circuits.
         count: usize,

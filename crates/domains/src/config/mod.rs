@@ -20,7 +20,7 @@
 //!
 //! - [`domain_config`]: the checked configuration; [`fault`]: its faults
 //! - `tables`: the tables of the file; `network`: ports and links as a topology; [`device_config`]: devices and
-//!   circuits; `device_limits`: what they can carry
+//!   circuits; `device_limits`: capacity of the devices
 
 pub mod device_config;
 mod device_limits;

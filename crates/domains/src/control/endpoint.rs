@@ -11,7 +11,7 @@ use super::problem::Problem;
 /// Port of a domain at which a path starts or ends. Its text is `DOMAIN:PORT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
-    /// Domain.
+    /// Number of the domain.
     pub domain: DomainId,
     /// Port.
     pub port: PortId,

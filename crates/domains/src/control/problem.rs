@@ -104,7 +104,7 @@ pub enum ControlError {
     NotRunning {
         /// Path of the socket.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// Connection that failed.
@@ -112,7 +112,7 @@ pub enum ControlError {
     Lost {
         /// Path of the socket.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// Answer that does not decode.
@@ -140,7 +140,7 @@ pub enum ControlError {
     Create {
         /// Path of the socket.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// Reason that the service answered with.

@@ -100,7 +100,7 @@ pub struct PathView {
 pub struct LostLegView {
     /// Index of the leg.
     pub leg: u8,
-    /// Reason.
+    /// Reason for which the leg was lost.
     pub why: String,
 }
 

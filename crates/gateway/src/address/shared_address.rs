@@ -45,7 +45,7 @@ struct SharedState {
 }
 
 impl SharedAddress {
-    /// Takes `address` as element `me` of `members`, in whose network it is. Nothing changes before
+    /// Takes `address` for element `me` of `members`, which are in the network of the address. Nothing changes before
     /// [`SharedAddress::set_view`], so that rules of a killed gateway continue to forward packets of other elements.
     pub fn take(address: Ipv4Addr, members: &[SocketAddr], me: u8) -> Result<Self, Error> {
         let members = members_v4(address, members)?;

@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct FloodReport {
     /// Octets of UDP payload.
     pub bytes: u64,
-    /// Datagrams.
+    /// Number of received datagrams.
     pub datagrams: u64,
     /// Time from the first reception to the last.
     pub time: Duration,

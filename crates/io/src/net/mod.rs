@@ -6,7 +6,7 @@
 //! - [`tc_message`]: messages to the kernel about traffic control
 //! - [`probe`], [`flood`], [`hops`]: measurement of a path
 //! - [`peer_user`]: user at the other end of a Unix socket
-//! - `scatter`: bodies received in place; `sockaddr`, `sockopt`: what the kernel takes
+//! - `scatter`: bodies received in place; `sockaddr`, `sockopt`: structures of the kernel
 pub mod dial;
 pub mod ethtool;
 pub mod flood;

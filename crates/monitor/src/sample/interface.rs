@@ -12,7 +12,7 @@ use super::counter::{ITEMS_MAX, NAME_MAX, numbers, per_second, risen};
 pub struct TrafficCounters {
     /// Bytes, with headers of the link.
     pub bytes: u64,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
     /// Packets with errors.
     pub errors: u64,

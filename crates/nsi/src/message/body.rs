@@ -64,7 +64,7 @@ pub struct Reserve {
 /// Confirmation of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReserveConfirmed {
-    /// Connection.
+    /// ID of the connection.
     pub connection_id: String,
     /// Name that the requester gave.
     pub global_id: Option<String>,
@@ -77,11 +77,11 @@ pub struct ReserveConfirmed {
 /// Failure of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Connection.
+    /// ID of the connection.
     pub connection_id: String,
     /// States of the connection.
     pub states: ConnectionStates,
-    /// Reason.
+    /// Reason of the failure.
     pub exception: ServiceException,
 }
 
@@ -92,7 +92,7 @@ pub struct ResultEntry {
     pub id: u64,
     /// Correlation ID of the request.
     pub correlation_id: String,
-    /// Time.
+    /// Time of the confirmation.
     pub at: Timestamp,
     /// Confirmation.
     pub message: Message,
@@ -140,7 +140,7 @@ impl Operation {
 pub enum QueryKind {
     /// Query that is answered by a separate message.
     Summary,
-    /// Answered in the response.
+    /// Query that is answered in the response.
     SummarySync,
     /// Query that is answered by a separate message, with the parts of the connection in other networks.
     Recursive,

@@ -27,9 +27,9 @@ pub struct Header {
     pub protocol: String,
     /// Correlation ID of a request, its response and its confirmation.
     pub correlation_id: String,
-    /// Requester.
+    /// Name of the requester.
     pub requester: String,
-    /// Provider.
+    /// Name of the provider.
     pub provider: String,
     /// URL to which confirmations go.
     pub reply_to: Option<String>,

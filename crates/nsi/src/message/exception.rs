@@ -53,7 +53,7 @@ pub enum ErrorId {
 pub struct ServiceException {
     /// Agent in which the error occurred.
     pub nsa_id: String,
-    /// Connection.
+    /// ID of the connection.
     pub connection_id: Option<String>,
     /// Code.
     pub id: ErrorId,

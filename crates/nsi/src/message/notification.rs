@@ -12,7 +12,7 @@ use crate::xml::writer::Writer;
 /// Report about a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notification {
-    /// Connection.
+    /// ID of the connection.
     pub connection_id: String,
     /// Number of the report, which counts from one for each connection.
     pub id: u64,
@@ -33,7 +33,7 @@ pub enum NotificationKind {
         connection_id: String,
         /// Agent that detected the event.
         nsa: String,
-        /// Reason.
+        /// Reason of the failure.
         exception: Option<Box<ServiceException>>,
     },
     /// A hold has expired.

@@ -24,7 +24,7 @@ pub struct Query {
 /// Connection in the result of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Connection.
+    /// ID of the connection.
     pub connection_id: String,
     /// Name that the requester gave the connection.
     pub global_id: Option<String>,
@@ -32,7 +32,7 @@ pub struct Summary {
     pub description: Option<String>,
     /// Committed criteria.
     pub criteria: Vec<Criteria>,
-    /// Requester.
+    /// Name of the requester.
     pub requester: String,
     /// States.
     pub states: ConnectionStates,
@@ -45,7 +45,7 @@ pub struct Summary {
 /// Range of notifications or results of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Connection.
+    /// ID of the connection.
     pub connection_id: String,
     /// First number.
     pub first: Option<u64>,

@@ -56,7 +56,7 @@ pub(super) struct StoredResult {
     pub(super) url: String,
     /// Name of the message.
     pub(super) name: String,
-    /// Envelope.
+    /// Envelope in XML.
     pub(super) document: String,
 }
 

@@ -82,7 +82,7 @@ pub(super) struct Change {
 pub struct Reply {
     /// True if the document is a SOAP fault.
     pub is_fault: bool,
-    /// Envelope.
+    /// Envelope in XML.
     pub document: String,
 }
 

@@ -54,7 +54,7 @@ pub enum LeaseError {
         step: Step,
         /// URL of the provider.
         url: String,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// The provider does not follow the protocol.
@@ -64,7 +64,7 @@ pub enum LeaseError {
         step: Step,
         /// URL of the provider.
         url: String,
-        /// Answer.
+        /// Description of the wrong answer.
         why: String,
     },
     /// The provider refuses the step.
@@ -72,7 +72,7 @@ pub enum LeaseError {
     Refused {
         /// Step.
         step: Step,
-        /// Reason.
+        /// Reason of the refusal.
         why: Box<ServiceException>,
     },
     /// The provider has not confirmed the step in time.

@@ -42,7 +42,7 @@ struct Link {
     slow: Arc<Mutex<Option<SlowCall>>>,
 }
 
-/// Ends of two channels: of the begin of a call, and of its end.
+/// Ends of two channels: for the start of a call, and for its end.
 type SlowCall = (Sender<()>, Receiver<()>);
 
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //!
 //! - [`config`]: parameters on which both sides agree; [`wire`]: message formats
 //! - [`sender`], [`receiver`]: the two state machines, each with a loss list
-//! - [`rate`]: rate control by the paper's rules or by a quicker and fairer set; [`sample`]: what it adapts to;
+//! - [`rate`]: rate control by the paper's rules or by a quicker and fairer set; [`sample`]: measurements for the control;
 //!   [`flow`]: flow window
 //!
 //! Decisions that the paper leaves open: Packets are numbered from the first of the object to its last, so the 32-bit

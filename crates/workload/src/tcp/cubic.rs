@@ -14,7 +14,7 @@ pub(super) struct Cubic {
     threshold: f64,
     /// Window before the latest reduction.
     before: f64,
-    /// Begin of the growth after a reduction, with the time and the window of its plateau.
+    /// Start of the growth after a reduction, with the time and the window of its plateau.
     epoch: Option<Epoch>,
     start: SlowStart,
     rtt_min: Duration,

@@ -3,7 +3,7 @@
 //! - `transfer`: a point of the grid as a network; `course`: changes of the path while it runs
 //! - `sender`: measurement, choice and lanes of the sending side; `lanes`: its objects, one after
 //!   the other; `rate`: the rate of all lanes; `train`: the measurement
-//! - `receiver`: the receiving side; `agreement`: what both sides know
+//! - `receiver`: the receiving side; `agreement`: parameters on which both sides agree
 //! - `neighbor`: a flow of TCP beside it; `endpoint`: the machines of a network
 
 mod agreement;

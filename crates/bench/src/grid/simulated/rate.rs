@@ -74,7 +74,7 @@ impl LaneRate {
         self.senders = self.senders.saturating_sub(1);
     }
 
-    /// Returns the begin of a pass of `packets`.
+    /// Returns the state at the start of a pass of `packets` packets.
     pub(crate) fn begin_pass(&self, packets: u64) -> PassBegin {
         self.rate.begin_pass(packets)
     }
