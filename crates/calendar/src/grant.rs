@@ -1,4 +1,4 @@
-//! The rates that a booking has been promised.
+//! Grant: rates that are promised to a booking.
 //!
 //! A [`Grant`] is a [`Path`] and steps of constant rate. Devices need a guard time after each
 //! increase, in which the additional rate carries nothing:

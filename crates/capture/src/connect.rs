@@ -224,8 +224,9 @@ fn has_content(headers: &[Header<'_>]) -> bool {
         || values(headers, "content-length").any(|value| value != b"0")
 }
 
-/// Limits of an HTTP head, far above the heads of real programs.
+/// Maximum number of octets of an HTTP head, far above the heads of real programs.
 const HEAD_MAX: usize = 16 << 10;
+/// Maximum number of headers of a request.
 const HEADERS_MAX: usize = 100;
 /// Header line that asks for credentials (RFC 7617).
 const AUTHENTICATE: &str =

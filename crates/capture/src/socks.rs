@@ -220,9 +220,11 @@ const fn failure(reply: u8) -> [u8; 10] {
 }
 
 const VERSION: u8 = 5;
-/// Authentication methods; the last constant refuses all methods that the program offered.
+/// Authentication method without a password.
 const FREE: u8 = 0;
+/// Authentication method with name and password (RFC 1929).
 const BY_PASSWORD: u8 = 2;
+/// Reply that refuses all methods that the program offered.
 const NO_METHOD: u8 = 0xff;
 /// Commands.
 const CONNECT: u8 = 1;

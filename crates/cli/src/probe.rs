@@ -159,6 +159,7 @@ fn disk(args: &Probe, folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Bounds of the duration of a measurement.
+/// Minimum duration of a measurement.
 const TIME_MIN: Duration = Duration::from_millis(10);
+/// Maximum duration of a measurement.
 const TIME_MAX: Duration = Duration::from_hours(1);

@@ -34,15 +34,15 @@ use crate::report::Report;
 
 /// Stream of [`Listing`] messages.
 pub const LIST: u16 = 1;
-/// Most octets of a list in one message: digests of all pieces of an object fit.
+/// Maximum number of octets of a list in one message: digests of all pieces of an object fit.
 pub const PART_MAX: usize = MESSAGE_MAX / 4 * 3;
-/// Most digests of held ranges that wait for an answer of the receiver.
+/// Maximum number of digests of held ranges that wait for an answer of the receiver.
 pub const UNANSWERED_MAX: usize = 32;
 /// Longest part of a held range that is compared at once, in bytes. If it differs, all of it is
 /// sent again.
 pub const COMPARED_MAX: u64 = 4 << 20;
 
-/// Most ranges of one file: the ranges of a journal, and the parts of a file with holes, fit.
+/// Maximum number of ranges of one file: the ranges of a journal, and the parts of a file with holes, fit.
 const RANGES_MAX: usize = 1 << 14;
 
 /// Message of a copy.

@@ -34,7 +34,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Adds `bytes` that moved within `since`, at the state `progress`.
+    /// Adds the `bytes` that moved in the duration `since`, with the `progress` at its end.
     pub fn add(&mut self, bytes: u64, since: Duration, progress: &CopyProgress) {
         let (bytes, since) = (bytes as f64, since.as_secs_f64());
         if since <= 0.0 {

@@ -34,8 +34,9 @@ pub struct Stall {
     looks_at: Instant,
     /// Time of the last work that this side saw.
     seen_at: Instant,
-    /// Time of the last work that the peer reported, and its counter.
+    /// Time of the last work that the peer reported.
     told_at: Instant,
+    /// Counter of work in that report.
     told: u64,
 }
 

@@ -37,8 +37,9 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPTS_MAX: usize = 256;
 /// Maximum number of connections that try to get a handshake slot in one turn.
 const STARTS_MAX: usize = 64;
-/// Poller tokens of the listener and of the freed handshake slots; connections have higher tokens.
+/// Poller token of the listener. Tokens of connections are higher.
 const LISTENER: u64 = 0;
+/// Poller token of freed handshake slots. Tokens of connections are higher.
 const SLOT_FREED: u64 = 1;
 
 /// Queue between `accept` and the TLS handshake.

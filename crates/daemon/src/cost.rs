@@ -229,12 +229,13 @@ const MEMORY_MORE: u64 = 256;
 const QUEUES: u64 = 8;
 /// Minimum MiB of a lane.
 const MEMORY_LANE: u64 = 4;
-/// Minimum number of open files of a lane, and the additional number that makes a lane faster. Half of them are
-/// journals.
+/// Minimum number of open files of a lane. Half of them are journals.
 const FILES_LANE: u64 = 16;
+/// Additional number of open files that makes a lane faster.
 const FILES_MORE: u64 = 256;
-/// Maximum number of directories that `rm -r` or `--delete` keeps open, one for each level of a tree.
+/// Maximum number of directories that `rm -r` keeps open, one for each level of a tree.
 const FILES_TO_REMOVE: u64 = 200;
+/// Maximum number of directories that `--delete` keeps open.
 const FILES_TO_DELETE: u64 = 400;
 
 #[cfg(test)]

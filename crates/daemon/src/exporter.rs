@@ -265,8 +265,9 @@ fn answer(request: ScrapeRequest, metrics: &dyn MetricsPage) -> io::Result<Vec<u
 const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Poller token of the listener; connections have higher tokens.
 const LISTENER: u64 = 0;
-/// Maximum number of connections, in all and of one host.
+/// Maximum number of connections in total.
 const SCRAPERS_MAX: usize = 64;
+/// Maximum number of connections of one host.
 const HOST_MAX: usize = 16;
 /// Maximum number of connections that are accepted without a pause.
 const ACCEPTS_MAX: usize = 64;

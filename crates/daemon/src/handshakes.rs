@@ -23,9 +23,10 @@ const HOST_PART: usize = 8;
 /// Time for the whole handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time after which a connection of a new host may be closed for another; a handshake over a long path fits.
-/// Over a short one it is [`KEEP_MIN`] and some round trips, so that others get their turns sooner.
 const KEEP_MAX: Duration = Duration::from_secs(1);
+/// Time on a short path after which a connection may be closed for another, in addition to some round trips.
 const KEEP_MIN: Duration = Duration::from_millis(250);
+/// Number of round trips that are added to [`KEEP_MIN`], up to [`KEEP_MAX`].
 const KEEP_ROUND_TRIPS: u32 = 4;
 
 /// Connections in the TLS handshake.

@@ -51,8 +51,9 @@ impl RefusedKeys {
     }
 }
 
-/// Maximum number of keys, in all and of one site. Keys cost nothing to create, and the log must stay bounded.
+/// Maximum number of keys in total. Keys cost nothing to create, and the log must stay bounded.
 const KEYS_MAX: usize = 1000;
+/// Maximum number of keys of one site.
 const KEYS_SITE_MAX: usize = 100;
 /// Age at which a key may be replaced.
 const AGE_MIN: Duration = Duration::from_mins(1);

@@ -376,9 +376,11 @@ fn never(rate: Rate) -> Trc {
     Trc::new(vec![Step { from, till, rate }]).unwrap_or_else(|_| Trc::steady(rate))
 }
 
-/// Phases: listeners are open, listeners close soon, the address is being released.
+/// Phase in which the listeners are open.
 const OPEN: u8 = 0;
+/// Phase in which the listeners close soon.
 const CLOSING: u8 = 1;
+/// Phase in which the address is being released.
 const LEAVING: u8 = 2;
 /// Time for the other elements and the kernel to apply changes, and for connections in progress.
 const SETTLE_TIME: Duration = Duration::from_secs(1);

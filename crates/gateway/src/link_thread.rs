@@ -257,8 +257,9 @@ fn lane(connection: LinkConnection, clock: Clock) -> Lane {
     }
 }
 
-/// Maximum burst, which queues can hold.
+/// Maximum duration of a burst, which queues can hold.
 const BURST: Duration = Duration::from_millis(4);
+/// Maximum number of bytes of a burst.
 const BURST_BYTES_MAX: u64 = 4 << 20;
 /// Time in which other datagrams may overtake a datagram.
 const SETTLE: Duration = Duration::from_millis(2);

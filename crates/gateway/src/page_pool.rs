@@ -72,11 +72,13 @@ pub(crate) struct PagePool {
     packet_len: u64,
     page_len: usize,
     joiner: CrcJoiner,
-    /// Unused memory, and the part that was not needed recently.
+    /// Unused memory.
     free: Vec<Box<[u8]>>,
+    /// Number of pages of unused memory that were not needed recently.
     spare: usize,
-    /// Number of outgoing pages, and its maximum.
+    /// Number of outgoing pages.
     out: usize,
+    /// Maximum number of outgoing pages.
     out_max: usize,
     /// Number of the first page in `leaving`.
     first: u64,
@@ -221,8 +223,9 @@ pub(crate) struct PageStore {
     pool: Rc<RefCell<PagePool>>,
     packet_len: u64,
     page_packets: u64,
-    /// Page that is being sent, and the earlier pages of the same batch.
+    /// Page that is being sent.
     sending: Option<(u64, Rc<Page>)>,
+    /// Earlier pages of the same batch.
     gathered: Vec<Rc<Page>>,
     /// Page into which a packet is received.
     placing: Option<(u64, Box<[u8]>)>,

@@ -227,10 +227,13 @@ impl Exchange<'_> {
 }
 
 const VERSION: u8 = 5;
-/// Authentication methods: without a password, with a password, and none acceptable.
+/// Authentication method without a password.
 const FREE: u8 = 0;
+/// Authentication method with name and password (RFC 1929).
 const BY_PASSWORD: u8 = 2;
+/// Reply of a server that accepts no offered method.
 const NO_METHOD: u8 = 0xff;
+/// Command that opens a connection.
 const CONNECT: u8 = 1;
 /// Time for gateways and target, equal to that of `wrap`.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -15,8 +15,9 @@ pub(crate) struct SplicePipe {
     outlet: OwnedFd,
     /// Bytes in the pipe.
     held: usize,
-    /// True if the source may have data, and the destination may take data.
+    /// True if the source may have data.
     pub(crate) can_read: bool,
+    /// True if the destination may take data.
     pub(crate) can_write: bool,
     end: End,
 }

@@ -335,8 +335,9 @@ fn token(id: SessionId) -> u64 {
     u128::from_be_bytes(id.0) as u64
 }
 
-/// Epoll token of the command queue, and the bit that marks the target's socket of a session.
+/// Epoll token of the command queue.
 const WAKER: u64 = u64::MAX;
+/// Bit of a token that marks the socket of a session's target.
 const TARGET: u64 = 1;
 /// Interval of checks of unanswered attempts.
 const SWEEP: Duration = Duration::from_secs(1);

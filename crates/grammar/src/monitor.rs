@@ -119,11 +119,13 @@ fn probe_interval(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "a duration from 10s to 1d is required, as in 5m".to_owned())
 }
 
-/// Bounds of the time between two probes of a path.
+/// Minimum time between two probes of a path.
 const PROBE_INTERVAL_MIN: Duration = Duration::from_secs(10);
+/// Maximum time between two probes of a path.
 const PROBE_INTERVAL_MAX: Duration = Duration::from_hours(24);
-/// Bounds of the time between two samples. The kernel counts the time of processors in ticks of 10 ms.
+/// Minimum time between two samples. The kernel counts the time of processors in ticks of 10 ms.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
+/// Maximum time between two samples.
 const INTERVAL_MAX: Duration = Duration::from_hours(1);
 
 const MONITORS: &str = "Examples:

@@ -15,7 +15,7 @@ use crate::reach::RemoteArgs;
 /// lists files that differ or are missing; the exit status is 12 if there are any. Files that are not in the list are
 /// reported, but do not change the status.
 ///
-/// A DIR on another host is read there, all of it, and the list is kept in memory here.
+/// The files of a DIR on another host are read on that host. This host keeps the list in memory.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul verify SHA256SUMS /data/run1

@@ -11,9 +11,9 @@ use super::secret::Secret;
 
 /// Run a program with its TCP connections captured by a gateway
 ///
-/// The program is started with a library that replaces libc's `connect`, also for TCP Fast Open. Its connections to
-/// other hosts, and those of its children, go by SOCKS5 to the gateway. The library does not capture connections to
-/// this host, UDP, or name lookups.
+/// The program is started with a library that replaces libc's `connect`, also for TCP Fast Open. Connections of
+/// the program and of its children to other hosts go to the gateway by SOCKS5. The library does not capture connections
+/// to this host, UDP, or name lookups.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul wrap -- curl -O http://far.example.org/run1.h5

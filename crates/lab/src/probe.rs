@@ -192,6 +192,7 @@ impl Drop for Running {
 const RUN_BYTES: u64 = 200_000_000;
 const RUNS_MAX: u64 = 30;
 const RUNS_MIN: u64 = 3;
-/// Bytes of the object in an unencrypted packet, and its length on the wire with an MTU of 1500 bytes.
+/// Bytes of the object in an unencrypted packet.
 const PACKET_LEN: u32 = 1440;
+/// Length of this packet on the wire in bytes, with an MTU of 1500 bytes.
 const WIRE_LEN: u32 = 1484;

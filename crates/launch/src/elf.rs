@@ -156,8 +156,9 @@ const LITTLE: u8 = 1;
 /// Length of a segment's entry in a 64-bit file. It is shorter in others.
 const SEGMENT: usize = 56;
 const SEGMENT_NARROW: usize = 32;
-/// `PT_INTERP` and `PT_NOTE`.
+/// Type of a segment with the path of an interpreter (`PT_INTERP`).
 const INTERPRETER: u64 = 3;
+/// Type of a segment with notes (`PT_NOTE`).
 const NOTES: u64 = 4;
 /// Maximum number of segments or sections. Linkers make fewer.
 const SEGMENTS_MAX: u64 = 256;

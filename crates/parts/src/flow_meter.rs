@@ -105,8 +105,9 @@ impl FlowMeter {
     }
 }
 
-/// Minimum time between two samples, and the most samples.
+/// Minimum time between two samples.
 const SPACING_MIN: Duration = Duration::from_millis(5);
+/// Maximum number of samples.
 const SAMPLES_MAX: usize = 128;
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ struct Trial {
     lost_ppm: u32,
 }
 
-/// Fewest packets of a pass that counts.
+/// Minimum number of packets of a pass that counts.
 pub const PACKETS_MIN: u64 = 512;
 /// Round-trip times between two changes.
 const INTERVAL_RTTS: u32 = 10;

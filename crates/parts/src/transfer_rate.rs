@@ -76,8 +76,9 @@ pub struct TransferRate {
     drops: u64,
     meter: FlowMeter,
     search: Search,
-    /// Time since which the protocol has used the whole rate, and time of the latest rate change.
+    /// Time since which the protocol has used the whole rate.
     used_since: Option<Instant>,
+    /// Time of the latest rate change.
     changed: Instant,
     /// Time from which measurements apply to the present rate: its last change, or a later drop of the receiving host.
     rated: Instant,

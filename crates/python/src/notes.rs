@@ -68,5 +68,5 @@ impl User for Notes {
     }
 }
 
-/// Most notes that are kept.
+/// Maximum number of notes that are kept.
 const NOTES_MAX: usize = 1000;

@@ -27,8 +27,9 @@ const SIZE_MIN: u64 = 256 << 10;
 const GROWTH_MAX: u64 = 10;
 /// Bytes that are read at a time: whole blocks.
 const READ: usize = BLOCK_MAX as usize;
-/// Octets of sums that are sent together, and the longest wait of fewer octets.
+/// Number of octets of sums that are sent together.
 const OCTETS: usize = 32 << 10;
+/// Longest wait of fewer octets.
 const FLUSH: Duration = Duration::from_millis(20);
 
 /// Request for the sums of a basis.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Most files in the table. More of them are written as new files.
+/// Maximum number of files in the table. More of them are written as new files.
 const FILES_MAX: usize = 1 << 20;
 
 /// Device and inode number of a file.

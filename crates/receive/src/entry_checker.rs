@@ -38,7 +38,7 @@ use super::transfer::Transfer;
 use lighthaul_files::free_space::FreeSpace;
 use lighthaul_files::source_names::SourceNames;
 
-/// Most bytes of a file.
+/// Maximum number of bytes of a file.
 const FILE_MAX: u64 = i64::MAX as u64;
 
 /// Thread that handles the list of entries.

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use lighthaul_files::manifest::Entry;
 use lighthaul_fs::disk::Root;
 
-/// Most files in the table, as on the sending side.
+/// Maximum number of files in the table, as on the sending side.
 const FIRSTS_MAX: usize = 1 << 20;
 /// Maximum number of octets of the paths of links.
 const OCTETS_MAX: usize = 256 << 20;

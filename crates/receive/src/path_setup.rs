@@ -32,7 +32,7 @@ use super::sink::FileSink;
 use super::temp_files::TempFiles;
 use super::transfer::Transfer;
 
-/// Most objects that are announced to a lane before it takes them.
+/// Maximum number of objects that are announced to a lane before it takes them.
 const ANNOUNCED_MAX: usize = 2;
 
 /// Thread that sets up the path.

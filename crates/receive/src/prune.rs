@@ -28,7 +28,7 @@ use super::entry_checker::{EntryChecker, Place};
 
 /// Deepest nesting of directories that are removed.
 const DEPTH_MAX: usize = 400;
-/// Most removed paths that are reported together.
+/// Maximum number of removed paths that are reported together.
 const REMOVED_MAX: usize = 200;
 
 impl EntryChecker<'_> {

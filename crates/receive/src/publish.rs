@@ -34,7 +34,7 @@ use super::settings::{OpenTarget, Settings};
 use super::unsynced::Unsynced;
 use super::written;
 
-/// Most digests of a file that are kept, unless the file is read back.
+/// Maximum number of digests of a file that are kept, unless the file is read back.
 pub(super) const DIGESTS_MAX: usize = 1 << 16;
 /// Interval at which ended directories are checked.
 const LOOK: Duration = Duration::from_millis(50);

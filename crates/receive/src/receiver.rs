@@ -58,12 +58,12 @@ const LANES_TIMEOUT: Duration = Duration::from_secs(10);
 const PROGRESS: Duration = Duration::from_millis(50);
 /// Longest wait for a message before other work is done.
 const TICK: Duration = Duration::from_millis(10);
-/// Most announced objects without reports of the sender.
+/// Maximum number of announced objects without reports of the sender.
 const UNREPORTED_MAX: usize = 1 << 8;
 /// Shorter wait, and the time during which it is used.
 const SHORT_TICK: Duration = Duration::from_millis(1);
 const SHORT_COPY: Duration = Duration::from_millis(200);
-/// Most files that wait to be hashed.
+/// Maximum number of files that wait to be hashed.
 const FILES_MAX: usize = 1 << 12;
 
 /// Number of copies that this process has started to receive.

@@ -8,7 +8,7 @@ use lighthaul_fs::disk::{OutputFile, Root};
 
 use super::entry_table::PendingFile;
 
-/// Most files that are synced one by one. If there are more, their file system is synced as a
+/// Maximum number of files that are synced one by one. If there are more, their file system is synced as a
 /// whole.
 const FILES_MAX: usize = 8;
 

@@ -346,5 +346,5 @@ fn resident() -> u64 {
 
 /// Files of one object.
 const FILES: u64 = 1 << 14;
-/// Most memory for all tests of this file together.
+/// Maximum memory for all tests of this file together.
 const MEMORY_KIB: u64 = 400 << 10;

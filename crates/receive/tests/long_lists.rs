@@ -27,7 +27,7 @@ use lighthaul_session::role::Role;
 
 use ends::sessions;
 
-/// Most pieces of an object.
+/// Maximum number of pieces of an object.
 const FILES: u64 = 1 << 14;
 
 /// Tests with much work, each alone on the host. `make test` runs them after all others.

@@ -25,9 +25,9 @@ use crate::failure::FailureKind;
 
 /// Stream of the requests and answers on each connection.
 pub const STREAM: u16 = 3;
-/// Most bytes of one [`Message::Data`] or [`Message::Write`].
+/// Maximum number of bytes of one [`Message::Data`] or [`Message::Write`].
 pub const PIECE_MAX: usize = 128 << 10;
-/// Most hash functions of one request.
+/// Maximum number of hash functions of one request.
 const KINDS_MAX: usize = 32;
 
 /// Request of a client for the whole session.

@@ -313,8 +313,9 @@ pub(crate) fn site(address: IpAddr) -> Prefix {
 const PACE: Duration = Duration::from_millis(200);
 /// Length of that burst.
 const BURST: Duration = Duration::from_secs(1);
-/// Duration of the penalty of a stuck address, and of the status of an authenticated one.
+/// Duration of the penalty of an address with stuck connections.
 const STUCK: Duration = Duration::from_secs(10);
+/// Duration of the status of an address with an authenticated client.
 const KNOWN: Duration = Duration::from_hours(1);
 /// Additional idle time of a connection whose address has had an authenticated client.
 const KNOWN_ADVANCE: Duration = Duration::from_secs(10);

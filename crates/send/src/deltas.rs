@@ -43,8 +43,9 @@ pub(super) struct Deltas {
 struct OpenDelta {
     /// Wanted ranges of the file.
     spans: usize,
-    /// Blocks of the basis, and the number of blocks whose sums have not arrived.
+    /// Number of blocks of the basis.
     blocks: usize,
+    /// Number of blocks whose sums have not arrived.
     left: usize,
     /// Sums that the search has not taken.
     sums: Vec<Sum>,

@@ -43,8 +43,9 @@ const SEARCHED_MIN: Duration = Duration::from_secs(1);
 const LIST_TIME: Duration = Duration::from_millis(20);
 /// Interval at which a wait for the list is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
-/// Bounds of the wait for the receiver's answers to all entries, before connections are opened.
+/// Minimum wait for the receiver's answers to all entries, before connections are opened.
 const ANSWERS_WAIT_MIN: Duration = Duration::from_millis(10);
+/// Maximum wait for these answers.
 const ANSWERS_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// Thread that sets up the path.

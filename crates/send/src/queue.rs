@@ -30,7 +30,7 @@ use super::item::Item;
 
 /// Maximum number of ranges that wait to be sent: one of each entry, and more for a few resumed files.
 const READY_MAX: usize = 1 << 20;
-/// Most ranges of all files that wait to be compared.
+/// Maximum number of ranges of all files that wait to be compared.
 const HELD_MAX: usize = 1 << 20;
 /// Ranges that wait to be sent while no more gaps of deltas are added.
 const READY_GAPS: usize = 1 << 15;
@@ -79,8 +79,9 @@ impl PlannedObject {
 /// Counts of a copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    /// Number of listed entries, and bytes of their files.
+    /// Number of listed entries.
     pub(crate) entries: u64,
+    /// Number of bytes of their files.
     pub(crate) bytes: u64,
     /// Requested bytes.
     pub(crate) wanted: u64,

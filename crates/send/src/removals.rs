@@ -14,10 +14,10 @@ use lighthaul_fs::version::Version;
 use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Error, FileAction};
 
-/// Most files that wait for the receiver. It reports some thousands together, after it has synced
+/// Maximum number of files that wait for the receiver. It reports some thousands together, after it has synced
 /// them, so that an honest one never reaches this.
 const FILES_MAX: usize = 2 * WINDOW as usize;
-/// Most files with several names. They are removed at the end, since each removal changes the
+/// Maximum number of files with several names. They are removed at the end, since each removal changes the
 /// version of the other names.
 const SHARED_MAX: usize = 1 << 20;
 

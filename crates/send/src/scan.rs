@@ -40,7 +40,7 @@ use super::transfer::Transfer;
 
 /// Octets of paths after which a page of the list is full.
 const PAGE_BYTES: usize = 1 << 19;
-/// Most items of the walk that wait to be sent.
+/// Maximum number of items of the walk that wait to be sent.
 const FOUND_MAX: usize = 1 << 10;
 /// Longest wait of a page that is not full.
 const FLUSH: Duration = Duration::from_millis(20);

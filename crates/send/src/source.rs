@@ -27,7 +27,7 @@ pub(crate) struct FileSource {
     access: Arc<FileAccess>,
     work: Arc<Work>,
     kind: DigestKind,
-    /// Most files that are open at a time.
+    /// Maximum number of files that are open at a time.
     open_max: usize,
     /// Queue for the reports about each object, after the whole object was read.
     reports: Sender<(u64, Vec<Report>)>,

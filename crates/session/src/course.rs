@@ -87,8 +87,9 @@ impl Course {
     }
 }
 
-/// Time in which facts are collected, at least and in round trips.
+/// Minimum time in which facts are collected.
 const WINDOW: Duration = Duration::from_secs(1);
+/// Minimum number of round trips in which facts are collected.
 const WINDOW_RTTS: u32 = 5;
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::session::Session;
 pub const AGE_MAX: Duration = Duration::from_hours(1);
 /// Longest copy that relies on an earlier measurement, by its bytes and the known rate.
 pub const COPY_MAX: Duration = Duration::from_secs(10);
-/// Most paths that are kept.
+/// Maximum number of paths that are kept.
 const PATHS_MAX: usize = 256;
 
 /// Ends of a path.

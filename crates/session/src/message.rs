@@ -23,7 +23,7 @@ use crate::topic::{MESSAGE_MAX, Topic, decode, encode};
 /// Version of the messages of all topics. Both sides must have the same.
 pub const VERSION: u16 = 24;
 
-/// Most octets of a timetable: one change an hour for a week fits.
+/// Maximum number of octets of a timetable: one change an hour for a week fits.
 const LIMIT_MAX: usize = 8 << 10;
 
 /// One message of the session itself.

@@ -46,8 +46,9 @@ const STREAM_PACKET_LEN: u32 = 64 << 10;
 /// Pause of a receiver that its socket buffers must cover. Larger buffers have no advantage.
 const RECEIVER_PAUSE: Duration = Duration::from_millis(10);
 const BUFFER_MAX: u64 = 64 << 20;
-/// Bounds of the receiver's wait for late datagrams at the end of a pass.
+/// Minimum wait of the receiver for late datagrams at the end of a pass.
 const SETTLE_MIN: Duration = Duration::from_millis(2);
+/// Maximum wait of the receiver for late datagrams at the end of a pass.
 const SETTLE_MAX: Duration = Duration::from_millis(25);
 
 /// Parameters for the objects of a transfer.

@@ -3,7 +3,7 @@
 use lighthaul_base::escape::{TEXT_MAX, escape};
 use serde::{Deserialize, Deserializer};
 
-/// Most octets of the reason why one entry failed, as a copy may receive many. A path of usual
+/// Maximum number of octets of the reason why one entry failed, as a copy may receive many. A path of usual
 /// length fits.
 const REASON_MAX: usize = 1 << 10;
 

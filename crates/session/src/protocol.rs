@@ -10,7 +10,7 @@ use crate::fault::Fault;
 
 /// Name that selects the protocol that suits the path.
 pub const AUTO: &str = "auto";
-/// Most octets of a protocol's name, or of another value from a fixed set.
+/// Maximum number of octets of a protocol's name, or of another value from a fixed set.
 pub const NAME_MAX: usize = 32;
 
 /// Protocol that moves the objects of a transfer.

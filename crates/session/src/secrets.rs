@@ -143,7 +143,7 @@ impl Secrets {
     }
 }
 
-/// Most connections that join a session.
+/// Maximum number of connections that join a session.
 pub const JOINS_MAX: u8 = 32;
 
 /// Proof that a connection belongs to a session, in its first message. Both ends derive it from the

@@ -39,7 +39,7 @@ const RTT_MAX: Duration = Duration::from_secs(10);
 /// Interval at which a waiting side checks whether the session is halted.
 const HALT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Most frames that are read without a pause.
+/// Maximum number of frames that are read without a pause.
 const READS_MAX: usize = 16;
 
 /// Authenticated connection to a peer.

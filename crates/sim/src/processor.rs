@@ -340,8 +340,9 @@ const BONUS_MAX: usize = 10;
 const INTERACTIVE: usize = 2;
 /// Maximum drop of the receiver's priority at the end of its slice that the monitor expects.
 const DELTA: usize = 2;
-/// Time slice at nice 0, and the shortest one.
+/// Time slice of a task with the nice value 0.
 const SLICE: Duration = Duration::from_millis(100);
+/// Shortest time slice of a task.
 const SLICE_MIN: Duration = Duration::from_millis(5);
 const SLEEP_AVERAGE_MAX: Duration = Duration::from_secs(1);
 

@@ -22,8 +22,9 @@ pub struct Flow {
     /// Pages that wait for a slab.
     queue: VecDeque<Waiting>,
     queued_bytes: u64,
-    /// Number of queued pages within the peer's window, and the offset of their end.
+    /// Number of queued pages within the peer's window.
     fitting: usize,
+    /// Offset of the end of these pages.
     fitting_end: u64,
     /// Offset of the first queued page within the session.
     offset: u64,
@@ -32,8 +33,9 @@ pub struct Flow {
     /// Bytes in slabs that are not in the peer's custody.
     in_flight: u64,
     end: End,
-    /// End of the window granted to the peer, and end of the bytes that it has announced.
+    /// End of the window granted to the peer.
     allowed: u64,
+    /// End of the bytes that the peer has announced.
     announced: u64,
     announced_end: bool,
     /// True if this side has custody of all bytes of the peer, up to the end.

@@ -405,8 +405,9 @@ enum Queue {
     Bulk,
 }
 
-/// Time and number of datagrams after which a total loss is reported.
+/// Time after which a total loss is reported.
 const DARK: Duration = Duration::from_secs(2);
+/// Number of datagrams after which a total loss is reported.
 const DARK_TURNS: u64 = 32;
 /// Maximum number of datagrams with unknown fate: seconds of a fast channel.
 const TURNS_MAX: usize = 1 << 20;

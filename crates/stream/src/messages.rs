@@ -273,8 +273,9 @@ impl Owner<Receiver> for Taker<'_> {
 const AHEAD: usize = 4 << 20;
 /// Bytes of messages that wait for the reader of the pipe.
 const UNREAD_MAX: usize = 16 << 20;
-/// Bytes of a ring, unless two blocks are larger, and its most blocks.
+/// Size of a ring in bytes, unless two blocks are larger.
 const RING_BYTES: u64 = 8 << 20;
+/// Maximum number of blocks of a ring.
 const BLOCKS_MAX: u64 = 4096;
 /// Longest wait for datagrams after the end of the stream, which is sent over TCP.
 const SETTLE: Duration = Duration::from_millis(200);

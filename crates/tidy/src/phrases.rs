@@ -96,7 +96,7 @@ fn phrase(code: &str, token: &str, text: &str) -> Phrase {
     }
 }
 
-/// Fewest words of a text for readers; shorter literals are names and formats.
+/// Minimum number of words of a text for readers; shorter literals are names and formats.
 const WORDS_MIN: usize = 3;
 
 #[cfg(test)]

@@ -256,9 +256,11 @@ const AXIS: f32 = 22.0;
 const PLATE: f32 = 380.0;
 /// Width of a letter of a label.
 const LETTER: f32 = 6.5;
-/// Size of the colored squares of a legend, height of its rows, and maximum number of rows.
+/// Size of the colored squares of a legend.
 const BOX: f32 = 10.0;
+/// Height of the rows of a legend.
 const ROW: f32 = 18.0;
+/// Maximum number of rows of a legend.
 const ROWS_MAX: usize = 6;
 const INK: [u8; 3] = [40, 40, 40];
 const GRID: [u8; 3] = [225, 225, 225];

@@ -118,8 +118,9 @@ const PT_INTERP: u64 = 3;
 const PT_NOTE: u64 = 4;
 /// Section by which `go version` recognizes Go programs.
 const GO_SECTION: &[u8] = b".go.buildinfo";
-/// Maximum number of segments or sections, and maximum octets of notes or names. Linkers make fewer.
+/// Maximum number of segments or sections. Linkers make fewer.
 const LINES_MAX: u64 = 1 << 10;
+/// Maximum number of octets of notes or names. Linkers make fewer.
 const PART_MAX: usize = 64 << 10;
 
 #[cfg(test)]

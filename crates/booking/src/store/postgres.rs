@@ -310,9 +310,11 @@ const CLAIM: &str = "UPDATE writer SET url = $1";
 const LOCK: i64 = 0x6c69_6768_7468_6175;
 /// Advisory lock for the creation of tables.
 const MAKING: i64 = LOCK + 1;
-/// TCP keepalive: idle time before the first probe, interval of probes, and lost probes that end a connection.
+/// Idle time of a connection before its first TCP keepalive.
 const PROBE_AFTER: Duration = Duration::from_secs(3);
+/// Interval of TCP keepalives.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
+/// Number of unanswered keepalives that end a connection.
 const PROBES: u32 = 3;
 /// Timeout of each action.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -43,6 +43,7 @@ impl NamespaceLock {
     }
 }
 
-/// Number of attempts to take a lock that is held, and the interval between them.
+/// Number of attempts to take a lock that is held.
 const CLAIMS_MAX: u32 = 10;
+/// Interval between two attempts to take a lock.
 const CLAIM_EVERY: Duration = Duration::from_millis(30);

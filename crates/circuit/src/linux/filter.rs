@@ -280,12 +280,13 @@ const MARK: u32 = 0x4c48_4354;
 const WORDS: usize = 9;
 /// Length of `struct sock_filter`.
 const STEP: usize = 8;
-/// Return values of a filter: for a packet that belongs to its class, and for other packets.
+/// Return value of a filter for a packet that belongs to its class.
 const TAKE: u32 = u32::MAX;
+/// Return value of a filter for all other packets.
 const LEAVE: u32 = 0;
-/// Offset of the IP header (`SKF_NET_OFF`), and of the protocol that the kernel detected (`SKF_AD_OFF` and
-/// `SKF_AD_PROTOCOL`).
+/// Offset of the IP header (`SKF_NET_OFF`).
 const NET: u32 = 0xfff0_0000;
+/// Offset of the protocol that the kernel detected (`SKF_AD_OFF` and `SKF_AD_PROTOCOL`).
 const PROTOCOL: u32 = 0xffff_f000;
 /// Bits of the fragment offset.
 const FRAGMENT: u32 = 0x1fff;

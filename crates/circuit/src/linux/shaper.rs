@@ -428,10 +428,13 @@ fn write_filter(message: Message, label: &Label, class: u32) -> Message {
 
 /// Major number of all objects, "LH".
 const MAJOR: u32 = 0x4c48_0000;
-/// Class of the reserved capacity, and class of all other packets.
+/// Class of the reserved capacity.
 const WHOLE: u32 = 1;
+/// Class of all other packets.
 const REST: u32 = 0xffff;
+/// First class number of a circuit.
 const MINOR_FIRST: u16 = 2;
+/// Last class number of a circuit.
 const MINOR_LAST: u16 = 0xfffe;
 /// Maximum number of circuits.
 const CIRCUITS_MAX: usize = 1024;

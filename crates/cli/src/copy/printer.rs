@@ -69,8 +69,9 @@ pub(crate) struct Printer {
     /// Interval of lines of progress that stay.
     plain: Option<Duration>,
     clock: Clock,
-    /// Time and state of the last report, and time of the last line that stays.
+    /// Time of the last report.
     shown_at: Instant,
+    /// State at the last report.
     shown: CopyProgress,
     plain_at: Instant,
     start: Option<Start>,

@@ -99,8 +99,9 @@ fn write(text: &str) -> io::Result<()> {
 const USUAL: (usize, usize) = (80, 24);
 /// Keys that end the command: q, Q, Ctrl-C and Ctrl-D.
 const END_KEYS: [u8; 4] = [b'q', b'Q', 3, 4];
-/// Escape sequences: to the alternate screen without a cursor, and back.
+/// Escape sequence that switches to the alternate screen and hides the cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+/// Escape sequence that shows the cursor and switches back.
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 const HOME: &str = "\x1b[H";
 /// Clears to the end of the line and begins the next line.

@@ -329,13 +329,15 @@ fn time_of(line: &str) -> Instant {
 }
 
 const TARGET: &str = "10.9.3.2:5000";
-/// Rate of the path that lasts the whole time, and of those that begin and end meanwhile, in Mb/s.
+/// Rate in Mb/s of the path that lasts the whole time.
 const LOW: u64 = 8;
+/// Rate in Mb/s of the paths that begin and end in the meantime.
 const MORE: u64 = 16;
 /// Capacity of the ports in b/s.
 const CAPACITY: u64 = 100_000_000;
 /// Time between the begins of two paths.
 const PERIOD: Duration = Duration::from_millis(800);
-/// Bytes of data in a packet, and of its headers.
+/// Bytes of data in a packet.
 const PACKET: usize = 1000;
+/// Bytes of the headers of a packet.
 const HEADERS: u64 = 42;

@@ -92,7 +92,7 @@ pub enum ConfigFault {
         interface: String,
         /// Configured circuits.
         count: usize,
-        /// Most circuits of the device.
+        /// Maximum number of circuits of the device.
         max: usize,
     },
     /// Interface whose ports have circuits at other interfaces, in both directions.

@@ -38,7 +38,7 @@ struct LinkState {
     calling: Option<Instant>,
     /// Connection of the present call.
     called: Option<TcpStream>,
-    /// Time of the next call, and the delay after it.
+    /// Time of the next call.
     call_at: Instant,
     status: LinkStatus,
 }

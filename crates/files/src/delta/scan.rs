@@ -63,8 +63,9 @@ pub struct Scan<'a, E> {
     window: Window,
     /// Long gaps, which are searched with all sums.
     gaps: Vec<Span>,
-    /// Bytes whose sums were compared, and bytes that were hashed without a match.
+    /// Number of bytes whose sums were compared.
     searched: u64,
+    /// Number of bytes that were hashed without a match.
     hashed: u64,
 }
 

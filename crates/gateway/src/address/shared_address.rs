@@ -323,8 +323,9 @@ const LOCK: &str = "lighthaul-address";
 const LABEL: &str = "lo:lighthaul";
 /// Maximum number of frames that are read in one turn.
 const REQUESTS_MAX: usize = 64;
-/// Number and interval of announcements, since frames are lost and hosts are busy.
+/// Number of announcements; several, since frames are lost and hosts are busy.
 const ANNOUNCEMENTS: u32 = 3;
+/// Interval of announcements.
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(1);
 /// Interval of checks of the rules.
 const LOOK_EVERY: Duration = Duration::from_secs(5);

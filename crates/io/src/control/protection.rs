@@ -29,11 +29,13 @@ pub(super) struct FrameProtection {
     sends_past_tls: bool,
     /// True once incoming frames bypass TLS.
     receives_past_tls: bool,
-    /// Key that seals outgoing frames, and the number of frames sealed so far.
+    /// Key that seals outgoing frames.
     seal: Option<Key>,
+    /// Number of frames sealed so far.
     sealed: u64,
-    /// Frames that bypass TLS, and the number of octets of the first that TCP has taken.
+    /// Frames that bypass TLS.
     ready: VecDeque<Vec<u8>>,
+    /// Number of octets of the first of these frames that TCP has taken.
     gone: usize,
 }
 

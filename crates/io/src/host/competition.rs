@@ -57,8 +57,9 @@ struct WaitTimes {
 struct AbsencePattern {
     /// End of the last absence.
     back: Instant,
-    /// Average length of an absence, and average time from one to the next.
+    /// Average length of an absence.
     away: Duration,
+    /// Average time from one absence to the next.
     every: Duration,
 }
 

@@ -175,9 +175,11 @@ fn half(octets: &[u8], at: usize) -> Option<u16> {
     octets.try_into().ok().map(u16::from_ne_bytes)
 }
 
-/// Lengths of `struct nlmsghdr`, of `struct tcmsg`, and of the header of an attribute.
+/// Length of `struct nlmsghdr`.
 const HEAD: usize = 16;
+/// Length of `struct tcmsg`.
 const SUBJECT: usize = 20;
+/// Length of the header of an attribute.
 const ATTRIBUTE: usize = 4;
 const NLM_F_REQUEST: u16 = 1;
 

@@ -28,9 +28,11 @@ const ADDRESSES_MAX: usize = 16;
 const BACKLOG: libc::c_int = 4096;
 /// Round-trip time below which a peer counts as near, for example in the same building.
 const NEAR: Duration = Duration::from_millis(1);
-/// Indices of `tcpi_total_retrans`, `tcpi_segs_out` and `tcpi_min_rtt` in `tcp_info`, in words.
+/// Index of `tcpi_total_retrans` in `tcp_info`, in words.
 const SEGMENTS_RESENT: usize = 25;
+/// Index of `tcpi_segs_out` in `tcp_info`, in words.
 const SEGMENTS_SENT: usize = 34;
+/// Index of `tcpi_min_rtt` in `tcp_info`, in words.
 const MIN_RTT: usize = 37;
 /// Names of congestion control algorithms.
 const BBR: &[u8] = b"bbr";

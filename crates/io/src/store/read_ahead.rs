@@ -31,8 +31,9 @@ pub trait Source: Send + 'static {
 
 const BATCH_BYTES: usize = 1 << 20;
 const BATCH_SPANS_MAX: usize = 256;
-/// Number of batches with which the machine never waits, and without which the machine cannot continue.
+/// Number of batches with which the machine never waits.
 const BATCHES_MAX: usize = 24;
+/// Number of batches without which the machine cannot continue.
 const BATCHES_MIN: usize = 4;
 
 /// Order to the reader thread.
@@ -50,8 +51,9 @@ struct Batch {
 /// Batch that is being sent.
 struct Front {
     batch: Batch,
-    /// Index of the next span, and its position in the block.
+    /// Index of the next span.
     index: usize,
+    /// Position of the next span in the block.
     start: usize,
     /// Offset of the next byte of the object; earlier bytes of the batch have been sent.
     next: u64,

@@ -40,6 +40,7 @@ impl HostPair {
     }
 }
 
-/// Names of the sending and the receiving host.
+/// Name of the sending host.
 pub(crate) const SOURCE: &str = "a";
+/// Name of the receiving host.
 pub(crate) const TARGET: &str = "b";

@@ -288,13 +288,15 @@ impl Sink for Scratch {
 }
 
 const SEED: u64 = 1;
-/// Time at the rate that SABUL's flow window covers, and the minimum number of packets in the window.
+/// Time at the rate that SABUL's flow window covers.
 const WINDOW_TIME: Duration = Duration::from_millis(100);
+/// Minimum number of packets in the flow window.
 const WINDOW_MIN: u64 = 1 << 10;
 const SENDER_CORE: usize = 0;
 const RECEIVER_CORE: usize = 1;
 const BLOCKS_BYTES: usize = 64 << 20;
-/// Round-trip time and settling time of a copy on the short path of the lab.
+/// Round-trip time of a copy on the short path of the lab.
 const RTT: Duration = Duration::from_micros(100);
+/// Settling time of a copy on the short path of the lab.
 const SETTLE: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_secs(2);

@@ -150,15 +150,17 @@ fn walked(job: &Job, paths: &[PathBuf]) -> Result<u64, Error> {
     Ok(sizes.fold(0, u64::saturating_add))
 }
 
-/// Time to connect if it was not measured, and the maximum of that time.
+/// Time to connect if it was not measured.
 const REACH: Duration = Duration::from_secs(1);
+/// Maximum time to connect.
 const REACH_MAX: Duration = Duration::from_secs(10);
 /// Minimum for the last answers: retransmissions, digests, names.
 const ANSWERS_MIN: Duration = Duration::from_millis(500);
 /// Bytes of a file per byte of packet headers: 1440 in a packet of 1500.
 const HEADS: u64 = 24;
-/// Minimum and maximum margin, in percent.
+/// Minimum margin, in percent.
 const RESERVE: u8 = 2;
+/// Maximum margin, in percent.
 const MARGIN_MAX: u8 = 50;
 /// Size of the largest object; an object is synced when it is complete.
 const OBJECT: u64 = 1 << 30;

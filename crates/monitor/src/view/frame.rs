@@ -304,11 +304,13 @@ const MARKS: [Mark; 5] = [
 const PLAIN: &str = "\x1b[0m";
 /// Lines for processors.
 const CORE_LINES: usize = 8;
-/// Columns beside the bar of a processor, and beside the digits of many.
+/// Number of columns beside the bar of a processor.
 const BAR_BESIDE: usize = 15;
+/// Number of columns beside the digits of many processors.
 const DIGITS_BESIDE: usize = 6;
-/// Longest bar of the memory, and columns beside it and its text.
+/// Maximum length of the memory bar, in columns.
 const MEMORY_BAR: usize = 40;
+/// Number of columns beside the memory bar and its text.
 const MEMORY_BESIDE: usize = 8;
 
 #[cfg(test)]

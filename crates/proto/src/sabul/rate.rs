@@ -116,7 +116,7 @@ impl RateControl {
         self.bps.min(self.bps_max)
     }
 
-    /// Takes the rate after a change of [`Self::limited`]. At the limit, the rate does not rise.
+    /// Sets the rate that the rules computed from [`Self::limited`]. At the limit, the rate does not rise.
     fn set(&mut self, bps: f64) {
         let limited = self.limited();
         let is_raised = bps > limited && limited < self.bps_max;

@@ -63,8 +63,9 @@ struct Report {
 /// Packets received since the last ACK.
 #[derive(Clone, Copy, Debug)]
 struct NewestPacket {
-    /// Arrival time of the newest packet, and its transmission time by the sender's clock.
+    /// Arrival time of the newest packet.
     at: Instant,
+    /// Transmission time of the newest packet, by the sender's clock.
     left: Clock,
     /// Minimum difference of both clocks.
     delay: u32,

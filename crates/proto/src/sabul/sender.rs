@@ -47,8 +47,9 @@ pub struct Sender {
     held: bool,
     /// True if the sender waits for something other than the rate.
     is_blocked: bool,
-    /// Times of the latest feedback, and of the latest feedback that reported a new packet.
+    /// Time of the latest feedback.
     feedback_at: Instant,
+    /// Time of the latest feedback that reported a new packet.
     progress_at: Instant,
     must_report_sent: bool,
     over: bool,

@@ -18,8 +18,9 @@ pub struct Receiver {
     ignored: u64,
     holding: bool,
     is_reported: bool,
-    /// Broken streams as a bit mask, and the broken streams that were reported to the sender.
+    /// Broken streams, as a bit mask.
     broken: u64,
+    /// Broken streams that were reported to the sender, as a bit mask.
     broken_reported: u64,
     events: VecDeque<ReceiverEvent>,
 }

@@ -27,8 +27,9 @@ pub struct Sender {
     given: Vec<u8>,
     /// Packets to be resent, since their stream broke.
     again: LossList,
-    /// Bit masks of the streams with room, and of the broken streams.
+    /// Streams with room, as a bit mask.
     room: u64,
+    /// Broken streams, as a bit mask.
     broken: u64,
     round: u16,
     sent: u64,

@@ -110,8 +110,9 @@ const FIRST: u16 = 4;
 pub const NEAR: Duration = Duration::from_millis(2);
 /// A doubling must raise the rate by this fraction (1/8).
 const GAIN: u64 = 8;
-/// Length of an interval in round trips, and its minimum. A ramp-up and a measurement take one interval each.
+/// Length of an interval in round trips. A ramp-up and a measurement take one interval each.
 const ROUND_TRIPS: u32 = 4;
+/// Minimum length of an interval.
 const INTERVAL_MIN: Duration = Duration::from_millis(250);
 /// Number of intervals until the next attempt to double.
 const RESTS: u32 = 20;

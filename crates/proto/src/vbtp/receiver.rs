@@ -60,8 +60,9 @@ pub enum ReceiverEvent {
 #[derive(Clone, Copy, Debug)]
 struct Question {
     sent: Sent,
-    /// Time of the answer if no more datagrams arrive, and latest time of the answer.
+    /// Time of the answer if no more datagrams arrive.
     at: Instant,
+    /// Latest time of the answer.
     latest: Instant,
 }
 

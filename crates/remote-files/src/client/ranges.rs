@@ -11,10 +11,10 @@ use crate::failure::{Failure, FailureKind};
 
 /// Longest range of one request, so that long ranges use all connections.
 pub(super) const PIECE_MAX: u64 = 128 << 10;
-/// Most bytes that are requested and have not arrived, of all connections and of each. A new session has one connection
-/// first, which should not get what further ones carry sooner.
+/// Maximum number of bytes that are requested and have not arrived, of all connections and of each. A new session has
+/// one connection first, which should not get what further ones carry sooner.
 const WINDOWS: [u64; 2] = [64 << 20, 6 << 20];
-/// Most pieces that are requested and have not arrived.
+/// Maximum number of pieces that are requested and have not arrived.
 const PIECES_MAX: usize = 4096;
 
 /// Range of a file.

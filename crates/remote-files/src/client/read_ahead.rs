@@ -18,7 +18,7 @@ pub(super) const BLOCK: u64 = 128 << 10;
 const WINDOWS: [u64; 2] = [2 << 20, 64 << 20];
 /// Bytes before the last read that are kept, since reads of several threads may be out of order.
 const BEHIND: u64 = 2 << 20;
-/// Most bytes that all readers hold in advance.
+/// Maximum number of bytes that all readers hold in advance.
 const AHEAD_MAX: u64 = 256 << 20;
 /// Time added to the round trip, for the server and its disk.
 const SLACK: Duration = Duration::from_millis(10);
@@ -30,8 +30,9 @@ pub(super) struct ReadAhead {
     /// Offset after the last read.
     next: u64,
     window: u64,
-    /// Bytes that were taken since the window was adapted, and when that was.
+    /// Number of bytes that were taken since the window was adapted.
     taken: u64,
+    /// Time at which the window was adapted.
     adapted: Instant,
 }
 

@@ -15,7 +15,7 @@ use crate::client::links::Links;
 use crate::failure::{Failure, FailureKind};
 use crate::message::{FileVersion, Message, PIECE_MAX};
 
-/// Most bytes that are sent and not acknowledged.
+/// Maximum number of bytes that are sent and not acknowledged.
 const UNACKNOWLEDGED_MAX: usize = 16 << 20;
 
 /// File that is open for writing. Without a commit, a new file leaves nothing.

@@ -105,8 +105,9 @@ fn is_passing(error: &io::Error) -> bool {
 
 /// Longest wait of one read.
 const READ_INTERVAL: Duration = Duration::from_millis(200);
-/// Bounds of the text that a login shell may print before the greeting.
+/// Maximum number of lines that a login shell may print before the greeting.
 const LINES_MAX: usize = 1000;
+/// Maximum number of bytes that a login shell may print before the greeting.
 const BYTES_MAX: usize = 64 << 10;
 
 #[cfg(test)]

@@ -177,8 +177,9 @@ fn head_start(login_time: Duration) -> Duration {
     (login_time / 4).clamp(HEAD_START_MIN, HEAD_START_MAX)
 }
 
-/// Bounds of the time for which the direct attempt runs alone.
+/// Minimum time for which the direct attempt runs alone.
 const HEAD_START_MIN: Duration = Duration::from_millis(200);
+/// Maximum time for which the direct attempt runs alone.
 const HEAD_START_MAX: Duration = Duration::from_secs(1);
 /// Interval at which a stop request is checked for.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);

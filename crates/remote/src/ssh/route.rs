@@ -68,8 +68,9 @@ struct RouteState {
     opened: u32,
     /// Connections besides the first that pay at most.
     most: u32,
-    /// Connections that were begun after the first, and the number of them that are in progress.
+    /// Number of connections that were begun after the first.
     begun: u32,
+    /// Number of these connections that are in progress.
     pending: u32,
     /// True from the first call.
     is_called: bool,
@@ -389,8 +390,9 @@ fn connections(rtt: Duration) -> u8 {
 const FULL: Rate = Rate::from_mbps(1000);
 /// Bytes that a channel carries in a round trip.
 const WINDOW: u64 = 2 << 20;
-/// Fewest and most connections besides the first, if logins work.
+/// Minimum number of connections besides the first, if logins work.
 const CONNECTIONS_MIN: u8 = 7;
+/// Maximum number of connections besides the first, if logins work.
 const CONNECTIONS_MAX: u8 = 16;
 /// Connections that are opened at a time. From ten on, an OpenSSH server refuses some logins at random (`MaxStartups`).
 const PENDING_MAX: u32 = 8;

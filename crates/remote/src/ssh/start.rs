@@ -274,8 +274,9 @@ pub(crate) fn is_shared_now(ssh: &Ssh) -> bool {
 pub const PATIENCE: Duration = Duration::from_secs(20);
 /// Time limit for an ssh process to end after the loss of a connection through it.
 const LOSS_TIME: Duration = Duration::from_millis(500);
-/// Longest wait for the end of a daemon that was asked to stop, and of ssh after a failure.
+/// Longest wait for the end of a daemon that was asked to stop.
 const END_TIMEOUT: Duration = Duration::from_secs(12);
+/// Longest wait for the end of ssh after a failure.
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which a process is checked for its end.
 const END_INTERVAL: Duration = Duration::from_millis(2);

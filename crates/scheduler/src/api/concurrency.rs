@@ -180,8 +180,9 @@ pub(crate) async fn on_thread<T: Send + 'static>(
     threaded.await
 }
 
-/// Maximum concurrent requests of an address and of an identity, out of the 32 threads that serve requests.
+/// Maximum concurrent requests of an address, out of the 32 threads that serve requests.
 const SITE_MAX: usize = 16;
+/// Maximum concurrent requests of an identity.
 const NAME_MAX: usize = 8;
 /// Number of semaphores above which unused semaphores are deleted.
 const GROUPS_MAX: usize = 1024;

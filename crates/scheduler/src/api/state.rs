@@ -180,6 +180,7 @@ impl Changed for OutageView {
 
 /// Target of audit log lines.
 const AUDIT: &str = "lighthaul_audit";
-/// Maximum number of event streams, in all and for each name.
+/// Maximum number of event streams in total.
 const LISTENERS_MAX: usize = 128;
+/// Maximum number of event streams of each name.
 const LISTENERS_EACH: usize = 16;

@@ -60,8 +60,9 @@ struct Booker {
     request: NewReservation,
     line: LinkHandle,
     windows: Vec<Window>,
-    /// Bytes that programs had sent at the last check, and the rate in bytes per second.
+    /// Number of bytes that programs had sent at the last check.
     read: u64,
+    /// Rate at the last check, in bytes per second.
     speed: u64,
     idle_since: Option<Instant>,
     retry_at: Instant,

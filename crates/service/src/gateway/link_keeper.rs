@@ -231,11 +231,13 @@ fn address(text: &str) -> Result<(String, u16), Error> {
 
 /// Time until the first attempt after a connection has ended.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// Longest time between attempts to reach a gateway that does not answer, and a gateway that refuses the link.
+/// Longest time between attempts to reach a gateway that does not answer.
 const LOST_PAUSE: Duration = Duration::from_millis(800);
+/// Longest time between attempts to reach a gateway that refuses the link.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// Interval at which a detour checks for its end, and number of checks between attempts on the direct path.
+/// Interval at which a detour checks for its end.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Number of these checks between two attempts on the direct path.
 const LOOKS: u32 = 10;
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ fn answer_clocks(session: &Session, role: &Role) -> Result<bool, Error> {
     Err(PeerFault::Invalid("more requests for the time than the limit").into())
 }
 
-/// Most clock requests.
+/// Maximum number of clock requests.
 const ROUND_TRIPS_MAX: usize = 16;
 /// Longest time for all clock requests.
 const CLOCKS_TIMEOUT: Duration = Duration::from_secs(30);

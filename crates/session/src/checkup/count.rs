@@ -36,7 +36,7 @@ const LAST_WAIT: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval at which a counting side looks for a message.
 const TICK: Duration = Duration::from_millis(20);
-/// Most datagrams that are counted.
+/// Maximum number of datagrams that are counted.
 const COUNTED_MAX: usize = 1000;
 
 /// Sends [`DATAGRAMS`], and returns how many of them arrived.

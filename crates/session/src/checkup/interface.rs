@@ -255,9 +255,9 @@ fn short(count: usize) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
-/// Most octets of the name of an interface, `IFNAMSIZ` without the zero at its end.
+/// Maximum number of octets of the name of an interface, `IFNAMSIZ` without the zero at its end.
 const NAME_MAX: usize = 15;
-/// Most interfaces above hardware: a bridge above a VLAN above a bond.
+/// Maximum number of interfaces above hardware: a bridge above a VLAN above a bond.
 const LEVELS_MAX: usize = 4;
 /// Rate that some drivers report while they do not know it.
 const SPEED_UNKNOWN: u32 = u32::MAX;

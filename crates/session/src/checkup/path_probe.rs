@@ -148,7 +148,7 @@ impl RoundTrips {
 
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Most octets of the headers of a datagram: IPv6, UDP and the link.
+/// Maximum number of octets of the headers of a datagram: IPv6, UDP and the link.
 const HEADERS_MAX: u64 = 40 + 8 + 18;
 /// Maximum number of octets of the handshake and all messages, with their headers.
 const MESSAGES_MAX: u64 = 20 << 10;

@@ -156,13 +156,17 @@ impl Setup {
     }
 }
 
-/// SABUL's control period, and the bounds of its flow window in packets.
+/// Control period of SABUL.
 const SYN: Duration = Duration::from_millis(10);
+/// Minimum of SABUL's flow window, in packets.
 const WINDOW_MIN: u64 = 1 << 8;
+/// Maximum of SABUL's flow window, in packets.
 const WINDOW_MAX: u64 = 1 << 20;
-/// VBTP receiver: interval of its reports, packets of its blocks, and maximum number of remembered gaps.
+/// Interval of the reports of a VBTP receiver.
 const ACK_EVERY: Duration = Duration::from_millis(10);
+/// Number of packets in a block of a VBTP receiver.
 const BLOCK_PACKETS: u32 = 128;
+/// Maximum number of gaps that a VBTP receiver remembers.
 const LOSSES_MAX: u32 = 1 << 14;
 /// Longest pause that a receiver of RBUDP+ may ask for.
 const PAUSE_MAX: Duration = Duration::from_secs(2);

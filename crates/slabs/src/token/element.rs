@@ -24,8 +24,9 @@ pub struct Element {
     seen: Instant,
     /// Lowest generation of a token that this element accepts.
     generation_min: Generation,
-    /// Newest mark that was received, and the time of the latest report of the mark.
+    /// Newest mark that was received.
     best: Mark,
+    /// Time of the latest report of the mark.
     news_at: Instant,
     wants: bool,
     serves: bool,

@@ -321,6 +321,7 @@ const TRAIN_MAX: f64 = 44.0;
 const RATE_ROUNDS: u64 = 10;
 const RTT_TIME: Duration = Duration::from_secs(10);
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
-/// Least growth of a round that counts, and rounds without such growth until the pipe counts as full.
+/// Minimum growth of the rate in a round that counts as growth.
 const FULL_GROWTH: f64 = 1.25;
+/// Number of rounds without such growth after which the pipe counts as full.
 const FULL_ROUNDS: u32 = 3;

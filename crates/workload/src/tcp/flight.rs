@@ -19,8 +19,9 @@ pub(super) struct Flight {
     first: u32,
     /// Transmissions that are neither acknowledged nor lost.
     pending: u32,
-    /// Packets acknowledged in total, and the time of the latest acknowledgment.
+    /// Number of packets acknowledged in total.
     delivered: u64,
+    /// Time of the latest acknowledgment.
     delivered_at: Instant,
     /// Time at which the latest acknowledged packet was sent.
     first_sent_at: Instant,

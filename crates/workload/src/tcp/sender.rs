@@ -258,7 +258,8 @@ impl RttEstimate {
     }
 }
 
-/// Timeouts of Linux: the first, and the least beyond the round-trip time.
+/// First retransmission timeout of Linux.
 const TIMEOUT_INITIAL: Duration = Duration::from_secs(1);
+/// Minimum time of Linux by which the timeout exceeds the round-trip time.
 const TIMEOUT_MIN: Duration = Duration::from_millis(200);
 const BACKOFF_MAX: u32 = 64;

@@ -33,8 +33,9 @@ pub(crate) struct Agreement {
     pub(crate) courses: Vec<Instant>,
     /// Times and values of all rates that were set.
     pub(crate) rates: Vec<(Instant, Rate)>,
-    /// Packets sent, and packets sent again.
+    /// Number of packets sent.
     pub(crate) sent: u64,
+    /// Number of packets sent again.
     pub(crate) resent: u64,
 }
 

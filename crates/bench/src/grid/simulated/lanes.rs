@@ -16,8 +16,9 @@ use super::rate::LaneRate;
 
 /// Time before the end of a pass at which the next lane may start.
 const AHEAD: Duration = Duration::from_millis(20);
-/// Bounds of the wait for late datagrams.
+/// Minimum wait for late datagrams.
 const SETTLE_MIN: Duration = Duration::from_millis(2);
+/// Maximum wait for late datagrams.
 const SETTLE_MAX: Duration = Duration::from_millis(25);
 
 /// Sending lanes.

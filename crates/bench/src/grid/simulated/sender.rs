@@ -19,8 +19,9 @@ use super::train::{Report, TrainSender};
 
 /// Maximum number of connections of parallel TCP.
 const CONNECTIONS_MAX: u8 = 32;
-/// Interval of the receiver's reports about arrivals, as in a copy, and about drops on its host.
+/// Interval of the receiver's reports about arrivals, as in a copy.
 const REPORT_INTERVAL: Duration = Duration::from_millis(50);
+/// Interval of the receiver's reports about drops on its host, as in a copy.
 const DROPS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Sending side.

@@ -25,9 +25,11 @@ const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 #[derive(Debug)]
 pub(crate) struct TrainSender {
     datagram_len: u32,
-    /// Number of the train, from 1; its datagrams; and the datagrams that were sent.
+    /// Number of the train, from 1.
     number: u32,
+    /// Number of its datagrams.
     count: u32,
+    /// Number of datagrams that were sent.
     sent: u32,
     /// Time of the next datagram.
     at: Instant,
@@ -137,8 +139,9 @@ struct Arrivals {
     train: u8,
     first: Instant,
     last: Instant,
-    /// Bytes after the first datagram, and all datagrams.
+    /// Number of bytes after the first datagram.
     bytes: u64,
+    /// Number of all datagrams.
     datagrams: u64,
     /// Minimum and maximum index.
     indexes: (u32, u32),

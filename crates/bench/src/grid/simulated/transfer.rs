@@ -248,8 +248,9 @@ fn host(point: &Point, uses_tcp: bool) -> HostConfig {
 /// Lanes of a copy between hosts of two to five cores.
 const LANES: u8 = 2;
 const SOCKET_BYTES: u64 = 4 << 20;
-/// Tasks beside a loaded receiver, and the time that processes then wait, in percent.
+/// Number of tasks beside a loaded receiver.
 const LOADED_TASKS: u32 = 2;
+/// Time that processes wait for a processor on a loaded receiver, in percent.
 const LOADED_WAIT: u8 = 90;
 /// Bytes that IP and TCP add to a segment, less the simulated head.
 const TCP_OVERHEAD_LEN: u32 = 52 - tcp::HEAD_LEN as u32;
