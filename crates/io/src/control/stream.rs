@@ -173,7 +173,10 @@ impl Stream {
 /// Returns the length of a head that a body follows, in the encoding of the header. Panics above 255 octets, since the
 /// peer would take the rest of the head for the body.
 fn head_octet(len: usize) -> u8 {
-    assert!(len <= HEAD_MAX, "a head of {len} octets before a body is too long");
+    assert!(
+        len <= HEAD_MAX,
+        "a head of {len} octets before a body is too long"
+    );
     len as u8
 }
 
