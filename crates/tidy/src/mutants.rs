@@ -8,8 +8,8 @@
 use crate::fault::Fault;
 use crate::sources::{Source, Sources};
 
-/// Finds names in [`ROOMS`] and [`EXCLUDED`] that do not exist. A group with a missing file ends the run, a filter that
-/// selects no tests detects no mutant, and an exclusion of a renamed function has no effect.
+/// Finds names in [`ROOMS`] and [`EXCLUDED`] that do not exist. A group with a missing file ends the run. A filter that
+/// selects no tests detects no mutant. An exclusion of a renamed function has no effect.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let of = |path: &str| sources.files.iter().find(|file| file.path == path);
     let mut faults = Vec::new();
