@@ -57,8 +57,7 @@ struct Shared {
 
 impl Agent {
     /// Starts a thread for each driver. Each device is compared with `wanted` first: existing circuits continue,
-    /// missing ones are created, and all others of an agent are removed. Returns the circuits that are refused, with
-    /// the reasons.
+    /// missing ones are created, and all others of an agent are removed. Returns refused circuits with the reasons.
     pub fn start(
         clock: Clock,
         drivers: BTreeMap<String, Box<dyn Driver>>,

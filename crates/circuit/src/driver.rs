@@ -74,8 +74,7 @@ pub struct Capabilities {
     pub granularity: Rate,
     /// Longest time from a request until the device has changed its state. A decrease may still use the old rate.
     pub reconfiguration: Duration,
-    /// Time after a reconfiguration in which a changed circuit carries no packets reliably, as while a receiver locks
-    /// to the light.
+    /// Time after a reconfiguration until a changed circuit carries packets reliably, as until light is steady.
     pub settling: Duration,
     /// Maximum number of circuits.
     pub entries_max: usize,

@@ -1,8 +1,7 @@
 //! Faults of circuits, each with one text.
 //!
-//! [`Error`] separates requests that can never succeed, conflicts that pass, devices that fail, and
-//! the kernel. Callers retry by variant, never by text. The text names the circuit, the fault and,
-//! where there is one, the remedy.
+//! [`Error`] separates requests that can never succeed, conflicts that pass, devices that fail, and the kernel. Callers
+//! retry by variant, never by text. The text names the circuit, the fault and, where there is one, the remedy.
 
 use std::io;
 use std::path::PathBuf;

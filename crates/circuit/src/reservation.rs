@@ -6,9 +6,8 @@
 //! ```
 //!
 //! NSI has three state machines for this, which mainly separate the waiting for different agents. Here one calendar
-//! answers at once, so one machine is enough. A released reservation cannot be provisioned again, since its
-//! capacity is available to others at once. A circuit that is deprovisioned keeps its capacity: its reservation is
-//! committed again.
+//! answers at once, so one machine is enough. A released reservation cannot be provisioned again, since its capacity is
+//! available to others at once. A circuit that is deprovisioned keeps its capacity: its reservation is committed again.
 
 use std::fmt;
 
@@ -116,8 +115,7 @@ impl Reservation {
         }
     }
 
-    /// Restores a reservation from its journal. The error names the first entry that does not follow from the earlier
-    /// ones.
+    /// Restores a reservation from its journal. The error names the first entry that contradicts the earlier entries.
     pub fn replay(hold_till: WallTime, journal: &[Transition]) -> Result<Self, BrokenJournal> {
         let mut reservation = Self::reserve(hold_till);
         for (line, entry) in (1..).zip(journal) {

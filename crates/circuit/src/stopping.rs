@@ -63,8 +63,7 @@ pub(crate) fn next_look(clock: Clock, till: Instant) -> Instant {
 
 /// Time limit for the next answer of a device, after a request to stop.
 const GRACE: Duration = Duration::from_secs(5);
-/// Time limit for all answers of devices, after a request to stop. `dist/lighthaul-domain.service` gives the process
-/// longer.
+/// Time limit for all answers of devices, after a request to stop. `dist/lighthaul-domain.service` allows more.
 const GRACE_MAX: Duration = Duration::from_mins(1);
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(100);

@@ -228,8 +228,7 @@ impl PendingFile {
         self.fill().owed.bytes()
     }
 
-    /// Marks a part of a held range as being compared. Returns false if its digest was not
-    /// requested.
+    /// Marks a part of a held range as being compared. Returns false if its digest was not requested.
     fn compare(&self, span: Span) -> bool {
         self.fill().uncompared.take(span)
     }
@@ -733,8 +732,7 @@ mod tests {
         table.compare(1, (20, 50)).unwrap();
     }
 
-    /// A copy is complete when no more bytes can arrive, and settled when all entries have a
-    /// result.
+    /// A copy is complete when no more bytes can arrive, and settled when all entries have a result.
     #[test]
     fn copy_is_complete_when_no_more_bytes_can_arrive() {
         for (owed, held, more) in [

@@ -1,12 +1,10 @@
 //! Floor 6: receiving side of a copy.
 //!
 //! - [`receiver`]: threads and messages; `queues`: their queues; `transfer`: shared state; `settings`: settings
-//! - `path_setup`: path and lanes; `setup`: workers; `delta`: messages of deltas; [`target_folder`]: place of the
-//!   entries
+//! - `path_setup`: path and lanes; `setup`: workers; `delta`: messages of deltas; [`target_folder`]: path of entries
 //! - `entry_checker`: comparison of entries with the target; `decide`: action for an entry; `want`: requested ranges of
 //!   a file; `immediate`: entries without data; `contents`: bytes of small files in the list
-//! - `entry_table`: listed entries; `placed`: entries that the sender may remove; `links`, `claims`: files with more
-//!   names
+//! - `entry_table`: listed entries; `placed`: entries that the sender may remove; `links`, `claims`: hard links
 //! - `left_out`, `link_dest`, `itemize`: options of rsync; `folder_end`, `prune`, `deletions`: ends of directories
 //! - `lane`: objects of one lane; `sink`: their bytes in files; `metadata`: owners, attributes and times
 //! - `job`: queue of `publish`, which renames files; `object_digests`: their digests; `unsynced`: files to sync

@@ -167,8 +167,7 @@ fn send_list(list: &ListSender, threads: &ThreadGroup, stream: &Stream) -> Resul
     Ok(())
 }
 
-/// Reports the small receive buffer of this host to both sides, if datagrams were dropped because it
-/// was full.
+/// Reports the small receive buffer of this host to both sides, if datagrams were dropped because it was full.
 fn warn_of_drops(monitor: &Monitor, small_buffer: Option<String>) {
     if let Some(text) = small_buffer.filter(|_| monitor.progress(0).buffer_drops > 0) {
         monitor.warn(text);

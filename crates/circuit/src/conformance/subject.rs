@@ -33,8 +33,7 @@ pub trait Subject {
         Cause::Refused
     }
 
-    /// Injects a fault that strikes a change of a circuit, after `after` other changes. Returns false if that is
-    /// impossible.
+    /// Injects a fault into a change of a circuit, after `after` other changes. Returns false if that is impossible.
     fn inject(&mut self, fault: Fault, after: usize) -> bool;
 
     /// Removes the faults that have not struck.

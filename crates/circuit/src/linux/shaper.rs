@@ -52,8 +52,7 @@ struct KernelCircuit {
 }
 
 impl Shaper {
-    /// Opens the interface, unless another program shapes it. It is changed with the first circuit, and restored
-    /// after the last one.
+    /// Opens the interface, unless another program shapes it. The first circuit changes it; the last restores it.
     pub fn open(interface: &str, capacity: Rate) -> Result<Self> {
         if !(RATE_MIN..=RATE_MAX).contains(&capacity) {
             let misuse = Misuse::Capacity {
@@ -438,8 +437,7 @@ const MINOR_FIRST: u16 = 2;
 const MINOR_LAST: u16 = 0xfffe;
 /// Maximum number of circuits.
 const CIRCUITS_MAX: usize = 1024;
-/// Guaranteed rate of packets without a circuit. In a slower class, a batch of 64 KiB would wait for minutes behind
-/// another one.
+/// Guaranteed rate of packets without a circuit. In a slower class, a batch of 64 KiB could wait for minutes.
 const RATE_MIN: Rate = Rate::from_mbps(1);
 /// Maximum rate, so that the kernel's 64-bit arithmetic does not overflow.
 const RATE_MAX: Rate = Rate::from_mbps(10_000_000);

@@ -248,8 +248,7 @@ impl Tl1 {
             .map_or(Ok(()), |why| Err(self.failed(why)))
     }
 
-    /// Removes leftovers from the switch, and drops removed leftovers from the record. Returns the reason why one
-    /// remains.
+    /// Removes leftovers from the switch, then from the record. Returns the reason for which a leftover remains.
     fn remove_leftovers(&mut self) -> Result<Option<SwitchFault>> {
         let leftovers = self.record.content().leftovers.clone();
         let mut gone = Vec::new();

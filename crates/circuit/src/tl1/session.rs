@@ -2,8 +2,7 @@
 //!
 //! `open` connects, logs in and asks for no alarms and events. `command` sends a command and waits for the answer with
 //! its tag. Answers to other commands and autonomous messages are skipped. A command that the switch has acknowledged
-//! as in progress has the time limit of a list. After a fault of the connection, a session must be dropped, since a
-//! late answer could follow.
+//! as in progress has the time limit of a list. After a fault of the connection, a session must be dropped.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

@@ -255,8 +255,7 @@ impl Switch {
         }
     }
 
-    /// Reports whether the switch has a cross-connect. One that the last list lacks is asked for. A refusal means that
-    /// it does not exist.
+    /// Reports whether the switch has a cross-connect. If the last list lacks it, the switch is asked.
     fn is_present(&mut self, wanted: &CrossConnect) -> Result<bool> {
         if self.has(wanted) {
             return Ok(true);

@@ -43,8 +43,7 @@ impl Control {
         Self::begin(tcp, tls, Queues::default())
     }
 
-    /// Like [`Control::start`], for a peer that is not authorized yet. At most 64 KiB from the peer
-    /// wait until [`Control::authorize`].
+    /// Starts like [`Control::start`]. At most 64 KiB from the peer wait until [`Control::authorize`].
     pub fn start_unauthorized(tcp: TcpStream, tls: Connection) -> Result<Self, Error> {
         let queues = Queues {
             unauthorized: true,
@@ -70,8 +69,7 @@ impl Control {
         self.shared.waker.raise();
     }
 
-    /// Ends the connection when nothing arrives from the peer for `silence_max`. Time in which the receive queue is
-    /// full does not count.
+    /// Ends the connection after `silence_max` without octets of the peer, except while the receive queue is full.
     pub fn limit_silence(&self, silence_max: Duration) {
         self.shared.lock().silence_max = Some(silence_max);
         self.shared.waker.raise();
@@ -87,9 +85,8 @@ impl Control {
 
     /// Leaves TLS: from now on seals each frame like a datagram, or sends it plain without `keys`.
     ///
-    /// `keys` are the key that seals and the key that opens. Only for a connection that carries
-    /// nothing but packets and of which both ends are authenticated. Both ends must call this while
-    /// no frame is in flight.
+    /// `keys` are the key that seals and the key that opens. Only for a connection that carries nothing but packets and
+    /// of which both ends are authenticated. Both ends must call this while no frame is in flight.
     pub fn leave_tls(&self, keys: Option<(Key, Key)>) {
         let (seal, open) = keys.unzip();
         let mut queues = self.shared.lock();

@@ -97,8 +97,7 @@ impl FrameProtection {
         Ok(len)
     }
 
-    /// Leaves TLS for outgoing frames, which `seal` protects from now on (plain if `None`). Sends
-    /// the peer the marker frame [`LEAVE`].
+    /// Sends the marker frame [`LEAVE`], then leaves TLS: `seal` protects later frames (plain if `None`).
     pub(super) fn leave(&mut self, seal: Option<Key>) -> io::Result<()> {
         let mut last = [0; HEADER];
         last[4..6].copy_from_slice(&LEAVE.to_be_bytes());

@@ -21,8 +21,7 @@ use crate::host::wait::Waker;
 /// Limit of bytes that may wait in one direction before the sender must wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// 256 KiB, for one of many connections of a transfer, which waits for the slowest of them. Frames have the same
-    /// limit.
+    /// 256 KiB, for one of many connections of a transfer. Frames have the same limit.
     Least,
     /// 1 MiB, for a peer that has requested nothing yet, and for a connection that carries nothing urgent.
     Small,

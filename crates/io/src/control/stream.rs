@@ -56,8 +56,7 @@ impl Stream {
         self.number
     }
 
-    /// Reports whether the outgoing queue can take another frame. If not, the stream's descriptor becomes readable when
-    /// it is.
+    /// Returns true if the outgoing queue can take a frame. Otherwise the descriptor becomes readable when it can.
     pub fn has_room(&self) -> bool {
         let queues = self.shared.lock();
         queues.outgoing_bytes <= queues.outgoing_max() || queues.ended.is_some()
@@ -118,8 +117,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Returns the next frame, or `None` if none has arrived. Fails if the connection has ended and
-    /// all its frames have been returned.
+    /// Returns the next frame, or `None` if none has arrived. Fails after the last frame of an ended connection.
     pub fn try_receive(&self) -> Result<Option<Frame>, Error> {
         if !self.waker.is_up() {
             return Ok(None);
@@ -149,8 +147,7 @@ impl Stream {
         Ok(Some(frame))
     }
 
-    /// Waits for the next frame until `deadline` of `clock`. Fails on a timeout, on an interrupt,
-    /// and if the connection has ended.
+    /// Waits for the next frame until `deadline` of `clock`. Fails on a timeout, an interrupt or the connection's end.
     pub fn receive(&self, clock: Clock, deadline: Instant) -> Result<Frame, Error> {
         loop {
             if let Some(frame) = self.try_receive()? {

@@ -19,8 +19,7 @@ pub struct Lane {
     pub stream: Stream,
     /// Further streams on connections of their own. Their numbers in the machine follow that of `stream`.
     pub more: Vec<Stream>,
-    /// Identifier in every datagram and frame of the machine. It tells late messages of the lane's
-    /// former machine from those of the present one.
+    /// Identifier in each datagram and frame of the machine, which reveals late messages of an earlier machine.
     pub connection: u64,
     /// Key that seals outgoing datagrams; `None` for datagrams without encryption.
     pub seal: Option<Key>,

@@ -50,8 +50,7 @@ pub trait Owner<E: Endpoint> {
     }
 }
 
-/// Runs `endpoint` over `lane` until its owner returns [`Next::Finish`]. Panics if the lane has
-/// more than 32 further streams.
+/// Runs `endpoint` over `lane` until its owner returns [`Next::Finish`]. Panics above 32 further streams.
 pub fn run<E: Endpoint, S: Store>(
     endpoint: &mut E,
     lane: &mut Lane,

@@ -62,8 +62,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         }
     }
 
-    /// Delivers the datagrams in their expected places, and moves the first datagram that belongs elsewhere. Returns
-    /// their number.
+    /// Delivers datagrams in their expected places, and moves the first that belongs elsewhere. Returns their number.
     pub(super) fn keep_landed(
         &mut self,
         expected: Span,

@@ -5,8 +5,7 @@
 //! (`cpu.max`) stops until its period ends. All files are readable without privileges:
 //!
 //! - `/proc/thread-self/schedstat`: time in which the thread was runnable but did not run;
-//! - `cpu.stat` of the nearest group with a quota: time in which the group was throttled, which
-//!   `schedstat` leaves out;
+//! - `cpu.stat` of the nearest group with a quota: time in which the group was throttled, which `schedstat` leaves out;
 //! - `SO_MEMINFO`: bytes in the socket's receive buffer.
 //!
 //! A look costs two or three system calls, some microseconds. It happens only after the thread was
@@ -38,9 +37,9 @@ pub struct Competition {
     sampled: Instant,
     /// End of the last absence, if it is recent.
     back: Option<Instant>,
-    /// Absences because of other tasks, and absences because of a quota. Their lengths and intervals differ too much
-    /// for one pattern.
+    /// Absences because of other tasks.
     others: Option<AbsencePattern>,
+    /// Absences because of a quota.
     quota: Option<AbsencePattern>,
     socket: (u64, u64),
 }
@@ -136,8 +135,7 @@ impl Competition {
         self.socket = socket.and_then(socket_memory).unwrap_or_default();
     }
 
-    /// Records that the socket is empty. Returns true if the thread has competition, whose sample
-    /// of the socket has changed thereby.
+    /// Records that the socket is empty. Returns true if the thread has competition, so that its sample has changed.
     pub const fn emptied(&mut self) -> bool {
         self.socket.0 = 0;
         self.back.is_some()
@@ -199,8 +197,7 @@ impl Competition {
 }
 
 impl AbsencePattern {
-    /// Adds an absence of length `away` that ends at `now`. If `away` is shorter than `GAP`, drops
-    /// a pattern that has not recurred.
+    /// Adds an absence of length `away` until `now`. If it is below `GAP`, drops a pattern that has not recurred.
     ///
     /// An absence because of a quota recurs exactly every `period`, which replaces a measured interval near it.
     fn with_absence(

@@ -33,11 +33,9 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     edit(path, |_| Ok((Some(content.to_vec()), ())))
 }
 
-/// Passes the content of the file at `path` to `change`, and replaces the file with the content
-/// that it returns, if any.
+/// Passes the content of the file at `path` to `change`, and replaces it with the content that this returns, if any.
 ///
-/// The content is `None` if the file is missing. Concurrent edits, also by other processes, are
-/// executed one after the other.
+/// The content is `None` if the file is missing. Concurrent edits, also of other processes, wait for each other.
 pub fn edit<T>(
     path: &Path,
     change: impl FnOnce(Option<Vec<u8>>) -> io::Result<(Option<Vec<u8>>, T)>,

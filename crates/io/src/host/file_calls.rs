@@ -32,8 +32,7 @@ pub enum QuotaOwner {
     Group(u32),
 }
 
-/// Reads a quota on the file system of `folder`. `None` without a quota, or if it cannot be read
-/// (before Linux 5.14, on NFS).
+/// Reads a quota on the file system of `folder`; `None` without a readable quota (before Linux 5.14, on NFS).
 pub fn quota(folder: impl AsFd, owner: QuotaOwner) -> Option<Quota> {
     let (kind, id) = match owner {
         QuotaOwner::User(id) => (0, id),

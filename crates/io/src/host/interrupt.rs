@@ -20,8 +20,7 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 /// The clock's reading at the last signal that counted, or 0.
 static COUNTED_AT: AtomicU64 = AtomicU64::new(0);
 
-/// Like [`handle_signals`], but the first signal only asks to finish the present work and accept no more:
-/// see [`is_ending`].
+/// Handles signals like [`handle_signals`], but the first signal only asks to finish present work: see [`is_ending`].
 pub fn handle_signals_gracefully() -> io::Result<()> {
     GRACEFUL.store(1, Ordering::Relaxed);
     handle_signals()
@@ -32,8 +31,7 @@ pub fn is_ending() -> bool {
     ENDING.load(Ordering::Relaxed) || is_requested()
 }
 
-/// Handles SIGINT, SIGTERM and SIGHUP as requests to stop. A second signal ends the process with
-/// status 128 plus the signal's number.
+/// Handles SIGINT, SIGTERM and SIGHUP as requests to stop. A second signal ends the process (status 128 + number).
 pub fn handle_signals() -> io::Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: an all-zero sigaction is valid.

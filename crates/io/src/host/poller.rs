@@ -106,8 +106,7 @@ impl Poller {
     }
 }
 
-/// Returns a wait in milliseconds, rounded up. Rounded down, a wait of less than a millisecond would
-/// return at once, and its caller would spin.
+/// Returns a wait in milliseconds, rounded up, so that a caller with a wait below a millisecond does not spin.
 fn millis(patience: Duration) -> libc::c_int {
     let millis = patience.as_nanos().div_ceil(1_000_000);
     libc::c_int::try_from(millis).unwrap_or(libc::c_int::MAX)

@@ -33,8 +33,7 @@ pub struct FloodReport {
     pub buffer_drops: u32,
 }
 
-/// Sends datagrams of `len` octets for `time`, at `rate` or as fast as the host can. Returns the
-/// number sent.
+/// Sends datagrams of `len` octets for `time`, at `rate` or as fast as the host can. Returns the number sent.
 pub fn flood(
     udp: &Udp,
     connection: u64,
@@ -72,8 +71,7 @@ pub fn flood(
     Ok(count)
 }
 
-/// Receives a flood until it ends, until `begins_by` if no flood begins, and while `goes_on` returns true. Copies every
-/// body into memory if `copy` is set.
+/// Receives a flood while `goes_on` returns true, until `begins_by` if none begins. With `copy`, copies each body.
 pub fn absorb(
     udp: &Udp,
     connection: u64,

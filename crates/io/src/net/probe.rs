@@ -1,9 +1,7 @@
-//! Measurement of a path with probe datagrams: the largest size that arrives, and the rate of a
-//! train.
+//! Measurement of a path with probe datagrams: the largest size that arrives, and the rate of a train.
 //!
-//! [`Prober`] sends and receives probes on the socket of a lane, before data move. Probes are
-//! encrypted, and others are ignored. Datagrams of the transfer itself are recognized by their
-//! connection number and left in the socket.
+//! [`Prober`] sends and receives probes on the socket of a lane, before data move. Probes are encrypted, and others are
+//! ignored. Datagrams of the transfer itself are recognized by their connection number and left in the socket.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -57,8 +55,7 @@ pub enum PingPart {
 #[derive(Debug)]
 pub struct Prober {
     connection: u64,
-    /// Connection number of the data. Datagrams with it, or with the next numbers, are left in the
-    /// socket.
+    /// Connection number of the data. Datagrams with it, or with the next numbers, are left in the socket.
     data: u64,
     seal: Key,
     open: Key,
@@ -102,8 +99,7 @@ pub struct Arrival {
 }
 
 impl Prober {
-    /// Creates a prober whose datagrams carry the number `connection`. It does not take datagrams
-    /// with the number `data`.
+    /// Creates a prober for datagrams with the number `connection`. It leaves datagrams with the number `data`.
     pub fn new(connection: u64, data: u64, seal: Key, open: Key) -> Self {
         Self {
             connection,
@@ -137,8 +133,7 @@ impl Prober {
         self.send(udp, &mut Train::new(), &body)
     }
 
-    /// Returns a prober for counted datagrams only. Their numbers are their own, so the keys may also serve another
-    /// prober for pings and trains.
+    /// Returns a prober for counted datagrams only. A prober for pings and trains may use the same keys.
     #[must_use]
     pub fn for_counting(self) -> Self {
         Self {
@@ -199,8 +194,7 @@ impl Prober {
         Ok(first.is_some_and(|number| number.wrapping_sub(self.data) < LANES_MAX as u64))
     }
 
-    /// Returns the length of the longest probe that arrives until `deadline`; 0 if no probe arrives. Returns early when
-    /// no longer one can be expected.
+    /// Returns the length of the longest probe that arrives, or 0. Waits until `deadline`, but only 10 ms after a probe.
     pub fn receive_pings(&self, udp: &Udp, clock: Clock, deadline: Instant) -> io::Result<usize> {
         let mut longest = 0;
         let mut until = deadline;

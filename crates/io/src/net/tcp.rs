@@ -88,8 +88,7 @@ fn in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     turns
 }
 
-/// Connects to the addresses in turn, 250 ms apart, and returns the first connection. If all fail,
-/// returns the error of the first address.
+/// Connects to the addresses in turn, 250 ms apart. Returns the first connection, or the error of the first address.
 fn race(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
     let (answered, answers) = channel();
     let mut waiting = addresses.iter();
@@ -156,8 +155,7 @@ fn stream(domain: Domain) -> io::Result<Socket> {
     Socket::new(domain, Type::STREAM, Some(Protocol::TCP))
 }
 
-/// Returns the shortest round-trip time that `tcp` has measured. Other samples include delays of a
-/// busy peer.
+/// Returns the shortest round-trip time that `tcp` has measured. Other samples include delays of a busy peer.
 pub fn round_trip(tcp: &impl AsFd) -> Option<Duration> {
     let fd = tcp.as_fd().as_raw_fd();
     let info: [u32; MIN_RTT + 1] = sockopt::words(fd, libc::SOL_TCP, libc::TCP_INFO)?;
@@ -174,16 +172,14 @@ pub fn segments(tcp: &impl AsFd) -> Option<(u32, u32)> {
 
 /// Starts a connection or listener without pacing if BBR is the host's default.
 ///
-/// A connection that has paced once keeps pacing. [`pace_where_far`] decides when the peer's
-/// distance is known.
+/// A connection that has paced once keeps pacing. [`pace_where_far`] decides when the peer's distance is known.
 pub fn begin_unpaced(tcp: &impl AsFd) {
     if is_sent_by(tcp, BBR) {
         SockRef::from(tcp).set_tcp_congestion(RENO).ok();
     }
 }
 
-/// Selects the congestion control of a connected socket: the host's default, but CUBIC instead of
-/// BBR if the peer is near.
+/// Selects the congestion control of a connected socket: the default, but CUBIC instead of BBR if the peer is near.
 ///
 /// BBR sets a timer for each packet, which costs most of a fast network's throughput. Its
 /// advantage, filling long paths with loss, does not exist near by.
@@ -196,8 +192,7 @@ pub fn pace_where_far(tcp: &impl AsFd) {
     }
 }
 
-/// Sets the algorithm of a socket marked by [`begin_unpaced`]. Fails if the host does not allow
-/// CUBIC.
+/// Sets the algorithm of a socket marked by [`begin_unpaced`]. Fails if the host does not allow CUBIC.
 fn settle(tcp: &impl AsFd, is_near: bool) -> io::Result<()> {
     let default = stream(Domain::IPV4)?.tcp_congestion()?;
     if default.starts_with(BBR) {
@@ -212,8 +207,7 @@ fn is_sent_by(tcp: &impl AsFd, congestion: &[u8]) -> bool {
     name.is_ok_and(|name| name.starts_with(congestion))
 }
 
-/// Returns the MTU in bytes of the network device that `tcp` uses. The path behind it may have
-/// less.
+/// Returns the MTU in bytes of the network device that `tcp` uses. The path behind it may have less.
 pub fn device_mtu(tcp: &TcpStream) -> Option<u32> {
     // The advertised MSS is the device's MTU without headers (RFC 9293, section 3.7.1).
     let heads = if tcp.peer_addr().ok()?.is_ipv4() {
@@ -263,8 +257,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Makes `tcp` readable only when `count` octets have arrived (`SO_RCVLOWAT`), or the peer has
-/// ended.
+/// Makes `tcp` readable only when `count` octets have arrived (`SO_RCVLOWAT`), or the peer has ended.
 pub fn await_octets(tcp: &impl AsFd, count: usize) -> io::Result<()> {
     let count = i32::try_from(count).unwrap_or(i32::MAX);
     let fd = tcp.as_fd().as_raw_fd();
@@ -364,8 +357,7 @@ mod tests {
         );
     }
 
-    /// Creates a listener that answers no call, because its queue is full, and the connections in
-    /// its queue.
+    /// Creates a listener that answers no call, because its queue is full, and the connections in its queue.
     fn mute() -> (TcpListener, Vec<TcpStream>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         // SAFETY: the descriptor is open; a second listen only changes the backlog.

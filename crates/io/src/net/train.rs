@@ -5,9 +5,8 @@
 //! train:    | datagram | datagram | ... | last datagram, may be shorter |
 //! ```
 //!
-//! `Train` collects datagrams until [`Udp`] sends them. Numbers are lengths in octets. All
-//! datagrams of one train are sealed, or none is. The first 8 octets of the head are the nonce
-//! under the lane's key.
+//! `Train` collects datagrams until [`Udp`] sends them. Numbers are lengths in octets. All datagrams of one train are
+//! sealed, or none is. The first 8 octets of the head are the nonce under the lane's key.
 
 use std::io;
 

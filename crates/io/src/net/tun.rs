@@ -63,8 +63,7 @@ impl Tun {
         Ok(Self { file })
     }
 
-    /// Reads the next packet that the namespace sends: `VNET_BYTES` of header, then an IP packet.
-    /// Returns `None` if none is waiting.
+    /// Reads the next packet of the namespace, `VNET_BYTES` of header and an IP packet, or `None` if none waits.
     pub fn read(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.file).read(into) {
             Ok(len) => Ok(Some(len)),
@@ -138,8 +137,7 @@ impl AsFd for Tun {
     }
 }
 
-/// Gives the calling thread the highest priority (nice -20), so that a link sends packets on time.
-/// Has no effect without root.
+/// Gives this thread the highest priority (nice -20), so that packets leave on time. Has no effect without root.
 pub fn raise_priority() {
     // SAFETY: setpriority takes three numbers; 0 means the calling thread.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };

@@ -1,5 +1,4 @@
-//! UDP sockets that send and receive trains: segmented by the kernel on send (GSO), coalesced on
-//! receive (GRO).
+//! UDP sockets that send and receive trains: segmented by the kernel on send (GSO), coalesced on receive (GRO).
 //!
 //! [`Udp`] hides if the kernel and the network card support both: without them it sends and
 //! receives single datagrams. A datagram that the host or the path refuses counts as lost and is no
@@ -26,8 +25,7 @@ pub const fn header_len(peer: SocketAddr) -> u32 {
     }
 }
 
-/// Size requested for each socket buffer, in bytes. Holds the datagrams of a receiver's pause at
-/// several Gb/s.
+/// Size requested for each socket buffer, in bytes. Holds the datagrams of a receiver's pause at several Gb/s.
 const BUFFER_BYTES: usize = 64 << 20;
 
 /// UDP socket that sends and receives trains.
@@ -50,8 +48,7 @@ pub struct Received {
 }
 
 impl Udp {
-    /// Creates a socket bound to `address`. Other sockets of this user may share the port
-    /// (`SO_REUSEPORT`).
+    /// Creates a socket bound to `address`. Other sockets of this user may share the port (`SO_REUSEPORT`).
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = sockaddr::bind_shared(address)?;
         let fd = socket.as_raw_fd();
@@ -145,8 +142,7 @@ impl Udp {
         Ok(())
     }
 
-    /// Sends all `parts` in one call if the kernel can cut them, or if they are a `single`
-    /// datagram. Returns false if they were not sent.
+    /// Sends `parts` in one call if the kernel can cut them, or for a `single` datagram. Returns false if not sent.
     fn send_cut(
         &self,
         parts: &[libc::iovec],
@@ -199,8 +195,7 @@ impl Udp {
             if error.kind() == io::ErrorKind::Interrupted {
                 continue;
             }
-            // The kernel may report the ICMP error of an earlier datagram in place of sending this
-            // one: try once more.
+            // The kernel may report the ICMP error of an earlier datagram in place of sending this one: try once more.
             if is_about_another(&error) && !told {
                 told = true;
                 continue;
@@ -253,8 +248,7 @@ impl Udp {
         }))
     }
 
-    /// Returns the first octets of the next reception without removing it. Returns `None` if none
-    /// is waiting.
+    /// Returns the first octets of the next reception without removing it. Returns `None` if none is waiting.
     pub fn peek<const N: usize>(&self) -> io::Result<Option<[u8; N]>> {
         let mut start = [0; N];
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
@@ -296,8 +290,7 @@ impl AsRawFd for Udp {
 struct Control([u64; 16]);
 
 impl Control {
-    /// Writes the control message that requests segments of `segment_len` octets. Returns its
-    /// length.
+    /// Writes the control message that requests segments of `segment_len` octets. Returns its length.
     fn put_segment(&mut self, segment_len: u16) -> usize {
         let header = size_of::<libc::cmsghdr>();
         let cmsg = libc::cmsghdr {

@@ -6,8 +6,7 @@ use crate::error::Error;
 
 /// Bytes of an object, for a driver that sends or receives it.
 ///
-/// A sender's store implements `gather`, a receiver's `slot`; [`Memory`](crate::store::memory::Memory)
-/// implements both.
+/// A sender's store implements `gather`, a receiver's `slot`; [`Memory`](crate::store::memory::Memory) implements both.
 pub trait Store {
     /// Reads ahead the spans that `endpoint` will send next.
     fn read_ahead_for<E: Endpoint>(&mut self, _endpoint: &E) -> Result<(), Error> {

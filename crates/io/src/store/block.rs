@@ -9,8 +9,7 @@ use std::slice;
 /// Alignment in bytes that direct I/O requires of addresses, offsets and lengths.
 pub const PAGE: usize = 4096;
 
-/// Size in bytes of a huge page. Larger blocks ask for huge pages, which need fewer page-table
-/// walks.
+/// Size in bytes of a huge page. Larger blocks ask for huge pages, which need fewer page-table walks.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// Page-aligned memory, initially zero. Aligned to 2 MiB if it is at least that long.

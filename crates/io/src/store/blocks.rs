@@ -1,5 +1,4 @@
-//! Receiver's store: collects packets in resequencing blocks, which a writer thread hands to a
-//! [`Sink`].
+//! Receiver's store: collects packets in resequencing blocks, which a writer thread hands to a [`Sink`].
 //!
 //! A block is about 1 MiB of consecutive packets. It is written when it is complete, or with gaps
 //! when too many blocks are open:
@@ -40,8 +39,7 @@ pub trait Sink: Send + 'static {
 
 /// Approximate length of a block, in bytes.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Blocks that may be incomplete at a time, where packets are datagrams. Beyond that, the lowest block is written with
-/// gaps.
+/// Maximum number of incomplete blocks of datagrams. Beyond that, the lowest block is written with gaps.
 const FILLING_MAX: usize = 24;
 /// Blocks that are filling or written, without which a receiver cannot continue.
 const BLOCKS_MIN: usize = 4;
@@ -82,9 +80,8 @@ pub struct Blocks<K: Sink> {
 impl<K: Sink> Blocks<K> {
     /// Starts the thread that writes to `sink`.
     ///
-    /// Packets have `packet_len` bytes, a multiple of 32; an object's last packet may be shorter.
-    /// Memory is limited to `ring_bytes`, but is at least 28 blocks. Panics if `packet_len` is zero
-    /// or not a multiple of 32.
+    /// Packets have `packet_len` bytes, a multiple of 32; an object's last packet may be shorter. Memory is limited to
+    /// `ring_bytes`, but is at least 28 blocks. Panics if `packet_len` is zero or not a multiple of 32.
     pub fn start(sink: K, packet_len: u32, ring_bytes: usize) -> Result<Self, Error> {
         let packet_len = packet_len as usize;
         assert!(
@@ -159,8 +156,7 @@ impl<K: Sink> Blocks<K> {
         self.take_back()
     }
 
-    /// Writes all remaining blocks, stops the writer and returns the sink with the first error. The
-    /// sink is `None` if the writer panicked.
+    /// Writes the remaining blocks, stops the writer, and returns the sink (`None` after a panic) and the first error.
     pub fn finish(mut self) -> (Option<K>, Result<(), Error>) {
         let written = self.drain();
         self.jobs = None;
@@ -309,8 +305,7 @@ fn perform<K: Sink>(sink: &mut K, job: Job<K::Object>) -> Result<Option<Block>, 
     }
 }
 
-/// Returns the byte ranges of the packets that are present. `end` is the number of bytes of the
-/// block that belong to the object.
+/// Returns the byte ranges of the packets that are present, in the first `end` bytes of the block.
 fn runs(present: &[u64], packet_len: usize, end: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for packet in 0..end.div_ceil(packet_len) {

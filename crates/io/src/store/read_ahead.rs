@@ -170,8 +170,7 @@ impl<S: Source> ReadAhead<S> {
         why.unwrap_or_else(gone)
     }
 
-    /// Reads `span` for a retransmission, besides the batches read ahead. Kept until
-    /// [`Store::sent`].
+    /// Reads `span` for a retransmission, besides the batches read ahead. Kept until [`Store::sent`].
     fn read_again(&mut self, span: Span) -> Result<(), Error> {
         let block = Block::new(span.len as usize);
         let spans = vec![span];
@@ -205,8 +204,7 @@ impl<S: Source> ReadAhead<S> {
         self.request(batch)
     }
 
-    /// Reports whether more of the present pass is read or requested. If so, an earlier span is a
-    /// retransmission.
+    /// Reports whether more of the present pass is read or requested. If so, an earlier span is a retransmission.
     fn is_amid(&self) -> bool {
         let rest = |front: &Front| {
             let last = front.batch.spans.last();
@@ -227,8 +225,7 @@ impl<S: Source> ReadAhead<S> {
         }
     }
 
-    /// Finds the position of `span` in the front batch. Returns `None` if the batch does not have
-    /// it, or has passed it.
+    /// Finds the position of `span` in the front batch. Returns `None` if the batch does not have it, or has passed it.
     fn find(&mut self, span: Span) -> Option<usize> {
         let front = self
             .front

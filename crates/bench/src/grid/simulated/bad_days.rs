@@ -315,7 +315,9 @@ fn longer_route_beside_other_flows_leaves_them_their_share() {
         };
         let (own, kept) = shares(&changing);
         let fairness = (own + kept).powi(2) / 2.0 / (own * own + kept * kept);
-        println!("longer route: TCP {algorithm:?} {kept:.2}, transfer {own:.2}, fairness {fairness:.2}");
+        println!(
+            "longer route: TCP {algorithm:?} {kept:.2}, transfer {own:.2}, fairness {fairness:.2}"
+        );
         assert!(own.min(kept) >= 0.5 && fairness >= 0.8, "{algorithm:?}");
     }
 }
