@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_prefix_without_bits_is_all() {
+    fn prefix_of_length_zero_contains_all_addresses() {
         for (text, is_all) in [
             ("0.0.0.0/0", true),
             ("::/0", true),

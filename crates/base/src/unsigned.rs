@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_digits_are_a_number() {
+    fn number_consists_of_digits_only() {
         for (text, value) in [("0", 0), ("80", 80), ("0080", 80), ("65535", 65535)] {
             assert_eq!(number::<u16>(text), Some(value), "{text}");
         }

@@ -27,7 +27,7 @@ fn full(within: Within, most: u64) -> Full {
 }
 
 #[test]
-fn usual_limits_are_parts_of_all_units() {
+fn default_limits_are_fractions_of_all_units() {
     let limits = Limits::parts_of(80);
     assert_eq!((limits.all, limits.identity), (80, 40));
     assert_eq!((limits.authority, limits.host, limits.site), (60, 60, 70));

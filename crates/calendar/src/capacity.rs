@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn capacities_are_equal_if_the_same_is_free_at_all_times() {
+    fn capacities_with_equal_free_rates_at_all_times_are_equal() {
         let capacity = of(&[(5, 10, 4), (5, 10, 3)]);
         assert_eq!(capacity, of(&[(5, 10, 7)]));
         for other in [(5, 10, 6), (5, 11, 7), (4, 11, 7)] {
@@ -282,7 +282,7 @@ mod tests {
         }
 
         #[test]
-        fn forgetting_the_past_keeps_the_future(changes in changes(400), before in 0..END) {
+        fn deleting_past_steps_keeps_future_steps(changes in changes(400), before in 0..END) {
             let mut capacity = of(&changes);
             let was = capacity.clone();
             capacity.forget(at(before));

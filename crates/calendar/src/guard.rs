@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn decreases_take_capacity_a_guard_time_longer(
+        fn decreases_keep_capacity_in_use_for_a_guard_time(
             rates in prop::collection::vec(0_u64..4, 1..30), guard in 0_usize..6, from in 0_usize..30,
         ) {
             let guard_time = Duration::from_nanos(guard as u64);

@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_have_numbers_after_the_links_and_the_links_that_were_attached() {
+    fn interfaces_are_numbered_after_links_and_know_their_links() {
         let mut topology = both_ways();
         topology.attach("eth0", &[LinkId(0)]).unwrap();
         topology.attach("eth1", &[]).unwrap();

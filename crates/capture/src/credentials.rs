@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_equal_credentials_are_admitted() {
+    fn only_matching_credentials_are_admitted() {
         let credentials: Credentials = "alice:se:cret".parse().unwrap();
         for (user, password, is_admitted) in [
             ("alice", "se:cret", true),

@@ -290,7 +290,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn narrower_flows_have_less_breadth() {
+    fn narrower_flows_have_a_smaller_breadth() {
         let order = [
             "10.0.0.2 5000",
             "10.0.0.2",

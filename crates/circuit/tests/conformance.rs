@@ -54,8 +54,8 @@ fn assert_passed(report: &Report, not_applicable: &[&str]) {
 }
 
 #[test]
-fn python_skeleton_passes() {
-    if lacks_tool("python_skeleton_passes", "python3") {
+fn python_skeleton_passes_the_conformance_suite() {
+    if lacks_tool("python_skeleton_passes_the_conformance_suite", "python3") {
         return;
     }
     let file = scratch("python");
@@ -67,7 +67,7 @@ fn python_skeleton_passes() {
 }
 
 #[test]
-fn rust_skeleton_passes() {
+fn rust_skeleton_passes_the_conformance_suite() {
     let file = scratch("rust");
     let report = run(
         &mut program(&[SKELETON], &file, allowance(3).as_secs()),
@@ -78,7 +78,7 @@ fn rust_skeleton_passes() {
 }
 
 #[test]
-fn command_for_authors_reports_each_check() {
+fn conformance_command_reports_each_check() {
     let file = scratch("command");
     let run = |words: &[&str]| {
         let output = Command::new(SUITE).args(words).output().unwrap();
@@ -168,7 +168,7 @@ impl Subject for Sim {
 }
 
 #[test]
-fn simulated_device_passes() {
+fn simulated_device_passes_the_conformance_suite() {
     let report = run(&mut Sim::new(), seed());
     let left_out = [
         "circuits of other clients are kept",
@@ -199,8 +199,8 @@ fn failures_of(name: &str, from: &str, to: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn wrong_drivers_fail() {
-    if lacks_tool("wrong_drivers_fail", "python3") {
+fn faulty_drivers_fail_the_conformance_suite() {
+    if lacks_tool("faulty_drivers_fail_the_conformance_suite", "python3") {
         return;
     }
     let pop = r#"self.state["circuits"].pop(str(number), None)"#;

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_of_the_grammar_is_completed() {
+    fn every_path_argument_of_the_grammar_is_completed() {
         let grammar = grammar();
         for (command, count) in [
             ("cp", 1),

@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn only_set_options_are_printed_unless_all_are_wanted() {
+    fn only_set_options_are_printed_without_the_option_all() {
         let config = read(&["[cp]\nplain = true\n[ls]\nlong = true"]).unwrap();
         let command = config.apply(help::command());
         assert_eq!(

@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::too_many_lines, reason = "a table of cases")]
-    fn samples_of_the_host_decide_in_this_order() {
+    fn bottlenecks_of_the_host_are_tested_in_order() {
         let waits = |source: u64, target: u64| {
             summary(|motion| {
                 (motion.source_wait, motion.target_wait) =
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn greatest_wait_is_named() {
+    fn longest_wait_is_named_as_the_bottleneck() {
         let second = 1_000_000_000;
         let waits = |source, target| {
             let summary = summary(|motion| {

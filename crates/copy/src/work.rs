@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finished_and_lasting_steps_are_work() {
+    fn finished_and_running_steps_are_work() {
         let (work, mut sampler) = (Work::default(), Sampler::default());
         assert_eq!(sampler.look(&work), Activity::Idle);
         work.advance();

@@ -75,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn length_to_wait_for_grows_and_is_bounded(octets: Vec<u8>) {
+        fn expected_length_grows_and_is_bounded(octets: Vec<u8>) {
             if let ClientHello::Part(len) = ClientHello::of(&octets) {
                 prop_assert!(len > octets.len() && len <= ClientHello::LEN_MAX);
             }

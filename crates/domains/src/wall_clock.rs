@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_reported_and_slow_corrections_pass() {
+    fn clock_steps_are_reported_and_slow_corrections_are_accepted() {
         let mut clock = WallClock::start(Duration::from_secs(3));
         let base = clock.last.0;
         let at = |secs: u64| Instant::ZERO + Duration::from_secs(secs);

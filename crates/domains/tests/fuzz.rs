@@ -29,7 +29,7 @@ proptest! {
     }
 
     #[test]
-    fn nearly_valid_lines_never_panic(
+    fn parsing_nearly_valid_lines_never_panics(
         name in "[a-z0-9:]{0,9}",
         number in prop_oneof![Just("-1".to_owned()), "[0-9]{1,25}", Just("1e9".to_owned())],
         id in "[0-9a-f-]{30,40}",

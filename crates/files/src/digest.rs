@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_have_the_names_of_the_command_line() {
+    fn digest_kinds_have_the_names_of_the_command_line() {
         for (kind, name, digest) in [
             (DigestKind::Crc128, "crc128", Digest::Crc128(1, 2)),
             (DigestKind::Blake3, "blake3", Digest::Blake3([1; 32])),

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tightest_limit_refuses_and_names_the_remedy() {
+    fn tightest_space_limit_refuses_files_and_names_the_remedy() {
         let quota = Quota {
             kib_max: 2048,
             bytes_used: 1 << 20,

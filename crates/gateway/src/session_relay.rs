@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_agree_only_on_a_regular_end_with_the_same_bytes() {
+    fn relay_ends_agree_only_on_an_orderly_end_with_equal_bytes() {
         let [(_, came), (_, goes)] = relay_pair().unwrap();
         assert!(!goes.matches(7), "the other side has not ended");
         came.finish(7);

@@ -71,12 +71,12 @@ proptest! {
     }
 
     #[test]
-    fn socks_does_not_depend_on_the_pieces(octets in socks()) {
+    fn socks_messages_are_parsed_in_any_pieces(octets in socks()) {
         assert_harmless(gateway::socks, &octets);
     }
 
     #[test]
-    fn requests_do_not_depend_on_the_pieces(text in requests()) {
+    fn http_requests_are_parsed_in_any_pieces(text in requests()) {
         assert_harmless(gateway::connect, text.as_bytes());
     }
 

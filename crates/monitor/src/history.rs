@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn two_writers_lose_no_row() {
+    fn concurrent_writers_lose_no_rows() {
         let folder = scratch("writers");
         let path = folder.join("monitor.db");
         thread::scope(|scope| {

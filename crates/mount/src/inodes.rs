@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn removed_name_gets_another_number() {
+    fn removed_path_gets_another_inode_number() {
         let mut inodes = Inodes::new(Vec::new());
         let old = look_up(&mut inodes, b"a");
         inodes.remove(b"a");

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn only_files_that_are_wanted_as_a_whole_take_their_contents() {
+    fn contents_in_the_list_are_used_only_for_whole_files() {
         let mut contents = Contents::default();
         let sent = [0, 1, 2, 3, 5].map(content);
         contents.receive(sent.into(), 0).unwrap();

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_lane_at_a_time_has_the_circuit() {
+    fn only_one_lane_at_a_time_uses_the_circuit() {
         let (turn, threads) = (CircuitTurn::default(), ThreadGroup::default());
         let (now, most, sum) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
         thread::scope(|scope| {

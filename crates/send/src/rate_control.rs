@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn small_changes_are_explained_together() {
+    fn small_rate_changes_are_reported_together() {
         let settings = Settings::default();
         let control = started(Protocol::Rbudp, &settings);
         let drop = |millis| control.handle_drops(at(millis), true, &settings);

@@ -207,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_numbers_of_a_peer_change_the_course_once(
+        fn any_counters_of_a_peer_change_the_protocol_at_most_once(
             parts in proptest::collection::vec((0_u64..20_000, 0_u64..1000, 0_u32..200_000), 1..20),
             bytes: u64,
         ) {

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_link_keeps_its_queue() {
+    fn queue_is_kept_when_link_parameters_change() {
         let mut link = Link::new(gigabit(), 1);
         let now = Instant::ZERO;
         link.offer(now, 1500);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn decreases_come_before_increases_and_ends_are_zero() {
+    fn decreases_come_before_increases_and_circuits_end_with_rate_zero() {
         let mut agent = Agent::default();
         let at = |secs: u64| Instant::from_nanos(secs * 1_000_000_000);
         agent.program(

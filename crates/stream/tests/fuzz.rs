@@ -13,12 +13,12 @@ use harmless::{assert_harmless, assert_seeds_harmless};
 
 proptest! {
     #[test]
-    fn frames_are_the_same_in_any_pieces(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn frames_are_parsed_in_any_pieces(octets in prop::collection::vec(any::<u8>(), 0..400)) {
         assert_harmless(stream::frames, &octets);
     }
 
     #[test]
-    fn prefixed_frames_are_the_same_in_any_pieces(lens in prop::collection::vec(0_u32..320, 0..6)) {
+    fn prefixed_frames_are_parsed_in_any_pieces(lens in prop::collection::vec(0_u32..320, 0..6)) {
         let mut octets = vec![3];
         for len in lens {
             octets.extend(len.to_be_bytes());

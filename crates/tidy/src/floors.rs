@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn face_has_the_name_of_the_project_and_a_floor() {
+    fn library_crate_has_the_name_of_the_project_and_a_floor() {
         let manifest = "[package]\nname = \"lighthaul\"\n";
         assert_eq!(faults("lighthaul", manifest), Vec::<String>::new());
         let manifest =

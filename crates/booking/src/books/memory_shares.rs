@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn oldest_entries_of_the_owner_with_most_are_deleted_first() {
+    fn oldest_entries_of_the_largest_owner_are_deleted_first() {
         let mut shares = MemoryShares::default();
         shares.add("ada", (Timestamp(1), 1), 10);
         for nth in 2..6 {

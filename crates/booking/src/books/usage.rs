@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_may_use_the_bytes_that_are_left_in_each_window() {
+    fn steps_may_use_the_remaining_bytes_of_each_window() {
         let wanted = steps(&[(5, 25)]);
         for (booked, most, left) in [
             (&[][..], 10, None),

@@ -160,7 +160,7 @@ mod tests {
     "#;
 
     #[test]
-    fn links_are_read_with_units_and_defaults() {
+    fn links_are_parsed_with_units_and_defaults() {
         let topology = parse(TWO, None).unwrap();
         let about = |name| topology.about(topology.link(name).unwrap()).unwrap();
         let back = about("there-here");

@@ -104,7 +104,7 @@ fn reader_answers_queries_and_replaces_the_writer() {
 }
 
 #[test]
-fn status_has_the_writer_the_time_and_the_failure() {
+fn status_contains_the_writer_the_time_and_the_failure() {
     let shared_store = SharedStore::default();
     shared_store.elect("one");
     let one = World::on(shared_store.handle("one"), Config::default());

@@ -19,7 +19,7 @@ fn says_backwards<T: std::fmt::Debug>(answer: lighthaul_booking::Result<T>) {
 }
 
 #[test]
-fn older_store_is_refused_by_every_instance_that_has_seen_more() {
+fn older_store_is_refused_by_every_instance_that_knows_later_changes() {
     let shared_store = SharedStore::default();
     shared_store.elect("one");
     let now = Arc::new(AtomicU64::new(BEGIN));

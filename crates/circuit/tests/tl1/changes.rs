@@ -118,7 +118,7 @@ fn restarted_driver_finds_its_circuits() {
 }
 
 #[test]
-fn channel_that_was_cut_by_hand_is_found_and_made_again() {
+fn manually_removed_cross_connect_is_detected_and_restored() {
     let mut testbed = Testbed::new(Vendor::Calient);
     testbed.set(1, 2).unwrap();
     testbed.switch.cut(&channel(Vendor::Calient, 0));

@@ -87,7 +87,7 @@ fn incomplete_list_is_not_used() {
 }
 
 #[test]
-fn denied_increase_is_taken_back_with_the_reason() {
+fn denied_increase_is_undone_and_reported_with_the_reason() {
     for vendor in VENDORS {
         for fault in [Fault::Deny, Fault::NoGood, Fault::Partial(false)] {
             let mut testbed = Testbed::new(vendor);
@@ -159,7 +159,7 @@ fn silent_switch_is_an_error_within_the_time_limit() {
 }
 
 #[test]
-fn change_without_contact_is_completed_or_taken_back_later() {
+fn change_without_contact_is_completed_or_undone_later() {
     for vendor in VENDORS {
         let mut testbed = Testbed::new(vendor);
         testbed.set(1, 2).unwrap();
@@ -207,7 +207,7 @@ fn slow_list_and_announced_command_have_the_longer_limit() {
 }
 
 #[test]
-fn slow_command_is_found_on_the_next_connection() {
+fn effect_of_a_slow_command_is_found_on_the_next_connection() {
     let mut testbed = Testbed::with(Vendor::Cisco, SHORT);
     testbed.inspect().unwrap();
     testbed.switch.misbehave("ENT", Fault::Slow(false));

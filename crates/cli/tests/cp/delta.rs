@@ -250,7 +250,7 @@ fn only_a_regular_file_is_a_delta_basis_and_other_hard_links_are_kept() {
 }
 
 #[test]
-fn holes_and_zeros_stay_exact() {
+fn holes_and_zeros_are_reproduced_exactly() {
     let far = Far::start("delta-holes", &[]);
     let len = 16 * MIB;
     for options in [&[][..], &["--sparse"]] {

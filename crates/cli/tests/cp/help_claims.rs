@@ -141,7 +141,7 @@ fn signed_token_is_accepted_from_its_issuer_for_its_audience_until_it_expires() 
 }
 
 #[test]
-fn scopes_of_signed_tokens_are_the_roles_that_options_name() {
+fn scopes_of_signed_tokens_map_to_the_roles_in_the_options() {
     let key = issuer_key();
     let scopes = "--audience lighthaul --user-scope book --operator-scope run --admin-scope rule";
     let issuer = trusting(&key);

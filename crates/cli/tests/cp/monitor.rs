@@ -59,7 +59,7 @@ fn table_has_headings_and_one_line_per_interval() {
 }
 
 #[test]
-fn busy_process_is_seen_in_the_time_of_processors() {
+fn busy_process_increases_the_measured_processor_time() {
     let near = Near::new("monitor-busy", None);
     let has_ended = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {

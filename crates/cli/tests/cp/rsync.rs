@@ -454,7 +454,7 @@ fn source_that_changes_after_the_copy_is_not_removed() {
 }
 
 #[test]
-fn file_that_is_moved_onto_itself_stays() {
+fn moving_a_file_onto_itself_keeps_the_file() {
     let far = Far::start("rsync-itself", &[]);
     let file = far.target.join("x");
     fs::write(&file, "the only copy").unwrap();
@@ -464,7 +464,7 @@ fn file_that_is_moved_onto_itself_stays() {
 }
 
 #[test]
-fn settings_in_a_file_contradict_no_option() {
+fn options_that_contradict_file_settings_are_refused() {
     let far = Far::start("rsync-settings", &[]);
     let file = far.near.file("x", 10);
     far.near.folder("config/lighthaul");

@@ -141,8 +141,8 @@ fn password_or_second_factor_is_asked_once_if_each_login_needs_it() {
 }
 
 #[test]
-fn connections_that_the_user_shares_are_used() {
-    let name = "connections_that_the_user_shares_are_used";
+fn shared_ssh_connections_of_the_user_are_used() {
+    let name = "shared_ssh_connections_of_the_user_are_used";
     let Some(stage) = closed_stage(name, "rtt = \"10ms\"") else {
         return;
     };
@@ -248,8 +248,8 @@ fn finding(outcome: &Outcome, name: &str) -> Value {
 }
 
 #[test]
-fn ports_of_a_range_that_is_open_are_used_directly() {
-    let name = "ports_of_a_range_that_is_open_are_used_directly";
+fn open_ports_of_a_range_are_used_directly() {
+    let name = "open_ports_of_a_range_are_used_directly";
     let Some(stage) = Stage::pair(name, "rtt = \"10ms\"") else {
         return;
     };
@@ -309,8 +309,8 @@ fn ports_of_a_range_that_is_open_are_used_directly() {
 }
 
 #[test]
-fn login_shells_that_print_are_understood() {
-    let name = "login_shells_that_print_are_understood";
+fn output_of_login_shells_is_tolerated() {
+    let name = "output_of_login_shells_is_tolerated";
     for (shell, file, text) in TALKATIVE_SHELLS
         .into_iter()
         .chain([("/bin/sh", ".profile", "")])

@@ -75,7 +75,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn objects_cross_in_payloads() {
+fn objects_are_sent_in_payloads() {
     let far = Far::start("stream-objects", &[]);
     let source = far.near.file("objects", 1_000_003);
     let options = [

@@ -200,7 +200,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn written_line_parses_to_the_same(path in proptest::collection::vec(any::<u8>(), 1..40)) {
+        fn written_line_round_trips(path in proptest::collection::vec(any::<u8>(), 1..40)) {
             let digits = "0123456789abcdef0123456789abcdef";
             let line = line(digits, &path);
             prop_assert!(!line.contains(&b'\n'));

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn results_come_in_order_and_are_bounded() {
+    fn results_are_returned_in_order_and_their_number_is_bounded() {
         let held = AtomicU64::new(0);
         let finished = AtomicU64::new(0);
         let most = AtomicU64::new(0);

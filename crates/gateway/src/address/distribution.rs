@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_have_equal_shares_and_inherit_equally() {
+    fn elements_have_equal_shares_before_and_after_a_failure() {
         for members in 1..=32 {
             let whole = shares(Distribution::new(members, all(members)));
             let fair = usize::from(BUCKETS) / usize::from(members);

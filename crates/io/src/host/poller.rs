@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_rounded_up() {
+    fn poll_timeouts_are_rounded_up() {
         for (nanos, rounded) in [(0, 0), (1, 1), (999_999, 1), (1_000_000, 1), (1_000_001, 2)] {
             assert_eq!(millis(Duration::from_nanos(nanos)), rounded, "{nanos}");
         }

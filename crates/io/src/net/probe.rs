@@ -194,7 +194,7 @@ impl Prober {
         Ok(first.is_some_and(|number| number.wrapping_sub(self.data) < LANES_MAX as u64))
     }
 
-    /// Returns the length of the longest probe that arrives, or 0. Waits until `deadline`, but only 10 ms after a probe.
+    /// Returns the length of the longest probe that arrives, or 0. Waits until `deadline`, or 10 ms after a probe.
     pub fn receive_pings(&self, udp: &Udp, clock: Clock, deadline: Instant) -> io::Result<usize> {
         let mut longest = 0;
         let mut until = deadline;

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn new_loss_freezes_and_its_16th_nak_lowers_rate_again() {
+    fn new_loss_freezes_the_sender_and_its_16th_nak_lowers_the_rate_again() {
         let now = Instant::ZERO;
         let mut control = paper(900_000_000);
         assert_eq!(control.handle_loss(now, loss(7, 100)), RTT, "the first");

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_stay_cheap() {
+    fn probes_have_a_bounded_size() {
         assert!(Depth::Brief.bytes() <= 34_000, "{}", Depth::Brief.bytes());
         assert!(Depth::Full.bytes() <= 2_000_000, "{}", Depth::Full.bytes());
     }

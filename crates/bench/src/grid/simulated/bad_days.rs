@@ -180,7 +180,7 @@ fn rate_follows_a_receiver_that_becomes_ten_times_slower() {
 }
 
 #[test]
-fn receiver_that_becomes_ten_times_faster_gets_more_within_two_seconds() {
+fn rate_follows_a_receiver_that_becomes_ten_times_faster_within_two_seconds() {
     for simulation in both() {
         let simulation = Simulation {
             host: host(RATE.scaled(1, 10)),
@@ -279,7 +279,7 @@ fn shares(simulation: &Simulation) -> (f64, f64) {
 /// A remembered rate that is too low is searched for beside other flows, too. These keep what they
 /// keep beside a transfer that has measured the path, or at least 0.8 of their fair share.
 #[test]
-fn search_beside_other_flows_leaves_them_their_share() {
+fn search_for_a_rate_does_not_displace_other_flows() {
     for algorithm in [Algorithm::Cubic, Algorithm::Reno, Algorithm::Bbr] {
         let measured = Simulation {
             neighbor: Some(algorithm),
@@ -298,7 +298,7 @@ fn search_beside_other_flows_leaves_them_their_share() {
 /// A route that becomes longer for both flows must not let the transfer displace the TCP flow. Both keep at least half
 /// of their fair share, and the fairness index is at least 0.8.
 #[test]
-fn longer_route_beside_other_flows_leaves_them_their_share() {
+fn longer_route_does_not_let_a_transfer_displace_other_flows() {
     for algorithm in [Algorithm::Cubic, Algorithm::Bbr] {
         let shared = Simulation {
             neighbor: Some(algorithm),

@@ -44,7 +44,7 @@ fn by_tcp(pull: bool) -> Option<(Far, Running)> {
 }
 
 #[test]
-fn tcp_that_begins_to_lose_packets_is_replaced() {
+fn tcp_with_new_packet_loss_is_replaced_by_another_protocol() {
     for pull in [false, true] {
         let Some((far, mut copy)) = by_tcp(pull) else {
             return;

@@ -83,7 +83,7 @@ fn small_copies_and_lists_take_three_round_trips() {
 }
 
 #[test]
-fn little_data_need_no_datagrams() {
+fn small_copies_need_no_datagrams() {
     let _turn = Turn::quiet();
     let far = Far::start("little", &[]);
     let tree = far.near.folder("tree");
