@@ -147,7 +147,7 @@ pub(crate) enum Data {
     HalfGibibyte,
     /// One file of 1 GiB.
     Gibibyte,
-    /// One file of 100 MB, as much as the tree.
+    /// One file of 100 MB, the size of the tree.
     HundredMegabytes,
     /// One file of 700 MB, as in the RBUDP+ paper.
     SevenHundredMegabytes,

@@ -67,7 +67,7 @@ impl fmt::Display for NameFault {
             ),
             Self::TooLong(path) => write!(
                 f,
-                "{} is too long for the target, or its name is; rename or exclude it",
+                "{} has a path or a name that is too long for the target; rename or exclude it",
                 String::from_utf8_lossy(path)
             ),
         }

@@ -291,7 +291,7 @@ const TRUSTED: [(&str, &str); 56] = [
     ),
     (
         "crates/gateway/src/splice_proxy.rs",
-        "a number of its own table",
+        "tokens of its own table",
     ),
     (
         "crates/io/src/net/train.rs",

@@ -261,7 +261,7 @@ impl Drill<'_> {
             (u128::from(more) * u128::from(self.bytes) / u128::from(self.undisturbed)) as u64;
         trial.check(
             trial.again <= self.again_max,
-            "too many bytes crossed twice",
+            "too many bytes were sent twice",
         );
         self.look(&mut trial);
         Ok(trial)
