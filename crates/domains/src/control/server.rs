@@ -175,7 +175,9 @@ fn check_replaceable(path: &Path, why: io::Error) -> io::Result<()> {
         (false, false, true) => "a directory",
         (false, false, false) => "a file that is no socket",
     };
-    Err(io::Error::other(format!("{name} has the name of the socket")))
+    Err(io::Error::other(format!(
+        "{name} has the name of the socket"
+    )))
 }
 
 impl Acceptor {
