@@ -4,7 +4,7 @@
 //!   [`secrets`]: its keys and numbers; [`credential`]: credentials of clients
 //! - [`topic`]: the trait of message types; [`message`]: the session's own messages
 //! - [`role`]: the role of a side; [`path`]: exploration of the path; [`known_path`]: rates of earlier copies; [`join`]: further connections
-//! - [`protocol`]: protocols by name; [`choose`]: the protocol that suits a path; [`course`]: its changes
+//! - [`protocol`]: protocols by name; [`choose`]: the protocol that suits a path; [`protocol_switch`]: its changes
 //!   during a transfer; [`offer`]: parameters and lanes; [`vector`]: capacity of a circuit; [`machine`]: the machines of all protocols
 //! - [`probe`], [`measure`]: measurements of a path and its hosts; [`checkup`]: checkup of a
 //!   connection
@@ -15,7 +15,6 @@
 pub mod checkup;
 pub mod choose;
 mod code;
-pub mod course;
 pub mod credential;
 pub mod dialog;
 pub mod error;
@@ -34,6 +33,7 @@ pub mod peer_text;
 pub mod probe;
 mod processor_wait;
 pub mod protocol;
+pub mod protocol_switch;
 pub mod role;
 pub mod secrets;
 pub mod session;

@@ -1,6 +1,6 @@
 //! `lighthaul cp`.
 //!
-//! - [`run`]: the command, which gives a request to the library; `words`: its faults in the words of the command line
+//! - [`run`]: the command, which gives a request to the library; `fault_messages`: its faults in the words of the command line
 //! - `options`, `changes`: options as a request; `confirm`: the question before `--delete`; `failures`: the list of failures
 //! - `printer`, `progress`, `bookings`: output while files move; `summary`: output at the end; `plan`: what a dry run would do
 
@@ -10,9 +10,9 @@ mod bookings;
 mod changes;
 mod confirm;
 mod failures;
+mod fault_messages;
 mod options;
 mod plan;
 mod printer;
 mod progress;
 mod summary;
-mod words;

@@ -11,7 +11,7 @@ mod alone {
 /// Tests that measure and mostly wait, few at a time. `make test` runs them after busy tests.
 mod quiet {
     mod circuits;
-    mod course;
+    mod protocol_switch;
     mod round_trips;
 }
 mod backups;
