@@ -187,7 +187,9 @@ impl Output {
         self.report.log.push_str(line);
         self.report.log.push('\n');
         if self.logged >= LOG_MAX {
-            self.report.log.push_str("(further output of this attempt is left out)\n");
+            self.report
+                .log
+                .push_str("(further output of this attempt is left out)\n");
         }
     }
 }
@@ -216,7 +218,11 @@ mod tests {
         assert_eq!(end(10, None), JobEnd::Retry);
         assert_eq!(end(13, None), JobEnd::Failed);
         assert_eq!(end(20, Some(JobEnd::Canceled)), JobEnd::Canceled);
-        assert_eq!(end(0, Some(JobEnd::Canceled)), JobEnd::Done, "it was faster");
+        assert_eq!(
+            end(0, Some(JobEnd::Canceled)),
+            JobEnd::Done,
+            "it was faster"
+        );
         let killed = end_of(Some(ExitStatus::from_raw(9)), None, "");
         assert_eq!((killed.end, killed.exit), (JobEnd::Retry, None));
         assert_eq!(killed.text, "a signal ended the command");

@@ -85,7 +85,13 @@ impl Queue {
     }
 
     /// Ends an attempt. Returns false if it is not the newest attempt of a running job: then nothing changes.
-    pub fn finish(&mut self, now: u64, attempt: Attempt, how: &AttemptEnd, log: &str) -> Result<bool> {
+    pub fn finish(
+        &mut self,
+        now: u64,
+        attempt: Attempt,
+        how: &AttemptEnd,
+        log: &str,
+    ) -> Result<bool> {
         self.write("write", |transaction| {
             if !is_newest(transaction, attempt)? {
                 return Ok(false);
@@ -104,16 +110,12 @@ impl Queue {
         let lost = "SELECT id FROM job WHERE state = 2 AND lease < ?1 ORDER BY lease LIMIT ?2";
         let found = |queue: &Self, sql: &str| {
             let mut statement = queue.connection.prepare_cached(sql)?;
-            let rows = statement.query_map(params![now.cast_signed(), ADVANCE_MAX], |row| row.get(0));
+            let rows =
+                statement.query_map(params![now.cast_signed(), ADVANCE_MAX], |row| row.get(0));
             rows?.map(|row| row.map(JobId)).collect()
         };
-        let all: rusqlite::Result<[Vec<JobId>; 3]> = (|| {
-            Ok([
-                found(self, late)?,
-                found(self, due)?,
-                found(self, lost)?,
-            ])
-        })();
+        let all: rusqlite::Result<[Vec<JobId>; 3]> =
+            (|| Ok([found(self, late)?, found(self, due)?, found(self, lost)?]))();
         let [late, due, lost] = all.map_err(|why| failed("read", &self.path, &why))?;
         let count = late.len() + due.len() + lost.len();
         if count == 0 {
@@ -127,7 +129,12 @@ impl Queue {
                 }
             }
             for id in due {
-                if is_still(transaction, id, "state = 0 AND waits = 0 AND not_before <= ?2", now)? {
+                if is_still(
+                    transaction,
+                    id,
+                    "state = 0 AND waits = 0 AND not_before <= ?2",
+                    now,
+                )? {
                     enter(transaction, now, id, JobState::Queued, "")?;
                 }
             }
@@ -164,7 +171,8 @@ fn first(transaction: &Transaction<'_>) -> Step<Option<JobId>> {
     let owner: String = transaction
         .prepare_cached(owner)?
         .query_row([priority], |row| row.get(0))?;
-    let id = "SELECT id FROM job WHERE state = 1 AND priority = ?1 AND owner = ?2 ORDER BY id LIMIT 1";
+    let id =
+        "SELECT id FROM job WHERE state = 1 AND priority = ?1 AND owner = ?2 ORDER BY id LIMIT 1";
     let id: Option<u64> = transaction
         .prepare_cached(id)?
         .query_row(params![priority, owner], |row| row.get(0))
@@ -237,7 +245,8 @@ fn settle(transaction: &Transaction<'_>, now: u64, id: JobId, how: &AttemptEnd) 
 
 /// Puts a job back whose worker sent no news until the end of its lease.
 fn lose(transaction: &Transaction<'_>, now: u64, id: JobId) -> Step<()> {
-    let sql = "UPDATE job SET losses = losses + 1 WHERE id = ? RETURNING losses, COALESCE(worker, '')";
+    let sql =
+        "UPDATE job SET losses = losses + 1 WHERE id = ? RETURNING losses, COALESCE(worker, '')";
     let (losses, worker): (u32, String) = transaction
         .prepare_cached(sql)?
         .query_row([number(id)], |row| Ok((row.get(0)?, row.get(1)?)))?;

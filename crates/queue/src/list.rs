@@ -109,7 +109,8 @@ impl Queue {
     pub fn events(&mut self, id: JobId) -> Result<Vec<JobEvent>> {
         self.job(id)?;
         self.read(|queue| {
-            let sql = "SELECT seq, time, attempt, state, text FROM event WHERE job = ? ORDER BY seq";
+            let sql =
+                "SELECT seq, time, attempt, state, text FROM event WHERE job = ? ORDER BY seq";
             let mut statement = queue.connection.prepare_cached(sql)?;
             let rows = statement.query_map([number(id)], |row| {
                 Ok(JobEvent {

@@ -209,7 +209,8 @@ fn end_one(
     if state(transaction, id)?.is_end() {
         return Ok(BTreeSet::new());
     }
-    let sql = "UPDATE job SET ended = ?2, exit = ?3, text = ?4, lease = NULL, cancel = 0 WHERE id = ?1";
+    let sql =
+        "UPDATE job SET ended = ?2, exit = ?3, text = ?4, lease = NULL, cancel = 0 WHERE id = ?1";
     transaction.prepare_cached(sql)?.execute(params![
         number(id),
         now.cast_signed(),
@@ -225,7 +226,10 @@ fn end_one(
     }
     if how.state != JobState::Done {
         let why = format!("job {id}, which must be done first, is {}", how.state);
-        return Ok(dependents.into_iter().map(|one| (one, why.clone())).collect());
+        return Ok(dependents
+            .into_iter()
+            .map(|one| (one, why.clone()))
+            .collect());
     }
     for dependent in dependents {
         let sql = "UPDATE job SET waits = waits - 1 WHERE id = ? RETURNING waits, not_before";
@@ -333,9 +337,17 @@ fn insert(transaction: &Transaction<'_>, now: u64, spec: &JobSpec) -> Step<JobId
             }
         }
     }
-    let not_before = if spec.not_before == 0 { now } else { spec.not_before };
+    let not_before = if spec.not_before == 0 {
+        now
+    } else {
+        spec.not_before
+    };
     let is_ready = open.is_empty() && not_before <= now;
-    let state = if is_ready { JobState::Queued } else { JobState::Waiting };
+    let state = if is_ready {
+        JobState::Queued
+    } else {
+        JobState::Waiting
+    };
     let command = serde_json::to_string(&spec.command).unwrap_or_default();
     transaction.prepare_cached(sql)?.execute(params![
         spec.owner,

@@ -79,7 +79,9 @@ pub fn work(
             }
         }
         worker.renew()?;
-        worker.queue.forget(now().saturating_sub(millis(settings.keep)), FORGOTTEN)?;
+        worker
+            .queue
+            .forget(now().saturating_sub(millis(settings.keep)), FORGOTTEN)?;
         sleep(TURN);
     }
 }
@@ -150,7 +152,9 @@ impl Worker<'_> {
                 continue;
             }
             *renewed = Instant::now();
-            let order = self.queue.renew(now(), running.attempt, millis(lease), &report)?;
+            let order = self
+                .queue
+                .renew(now(), running.attempt, millis(lease), &report)?;
             match order {
                 Order::Cancel if !running.is_stopped() => running.stop(JobEnd::Canceled),
                 Order::Abandon if !running.is_stopped() => running.stop(JobEnd::Released),

@@ -35,6 +35,7 @@ mod help_claims;
 mod holes;
 mod inplace;
 mod install;
+mod jobs;
 mod keys;
 mod kinds;
 mod metadata;

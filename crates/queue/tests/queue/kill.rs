@@ -19,7 +19,11 @@ use crate::{Folder, spec};
 /// Starts a worker process for the queue of `folder`, with a lease in milliseconds.
 pub(crate) fn start(folder: &Folder, program: &Path, lease: u64) -> Child {
     Command::new(env::current_exe().unwrap())
-        .args(["--exact", "kill::child_works_until_it_is_killed", "--ignored"])
+        .args([
+            "--exact",
+            "kill::child_works_until_it_is_killed",
+            "--ignored",
+        ])
         .env(FILE, folder.file())
         .env(PROGRAM, program)
         .env(LEASE, lease.to_string())
@@ -110,7 +114,10 @@ fn every_job_ends_once_although_workers_are_killed() {
         if ended == submitted {
             break;
         }
-        assert!(begin.elapsed() < allowance(120), "seed {seed}: {counts:?} of {submitted}");
+        assert!(
+            begin.elapsed() < allowance(120),
+            "seed {seed}: {counts:?} of {submitted}"
+        );
         sleep(Duration::from_millis(100));
     }
     for mut worker in workers {
@@ -140,7 +147,10 @@ fn check(queue: &mut Queue, record: &Path, seed: u64) {
             "seed {seed}: {job:?}"
         );
         let run = runs.get(&job.command[1]).copied().unwrap_or(0);
-        assert!(run >= 1 && run <= u64::from(job.attempt), "seed {seed}: {job:?}");
+        assert!(
+            run >= 1 && run <= u64::from(job.attempt),
+            "seed {seed}: {job:?}"
+        );
     }
 }
 

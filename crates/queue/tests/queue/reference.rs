@@ -85,14 +85,22 @@ impl Reference {
             }
         }
         let id = self.jobs.len() as u64 + 1;
-        let not_before = if spec.not_before == 0 { self.now } else { spec.not_before };
+        let not_before = if spec.not_before == 0 {
+            self.now
+        } else {
+            spec.not_before
+        };
         let ready = open.is_empty() && not_before <= self.now;
         self.jobs.insert(
             id,
             Known {
                 owner: spec.owner.clone(),
                 priority: spec.priority,
-                state: if ready { JobState::Queued } else { JobState::Waiting },
+                state: if ready {
+                    JobState::Queued
+                } else {
+                    JobState::Waiting
+                },
                 open,
                 not_before,
                 every: spec.every,
@@ -108,7 +116,12 @@ impl Reference {
 
     fn claim(&mut self) -> Option<u64> {
         let queued = |job: &&Known| job.state == JobState::Queued;
-        let priority = self.jobs.values().filter(queued).map(|job| job.priority).max()?;
+        let priority = self
+            .jobs
+            .values()
+            .filter(queued)
+            .map(|job| job.priority)
+            .max()?;
         let running = |owner: &str| {
             let runs = |job: &&Known| job.state == JobState::Running && job.owner == owner;
             self.jobs.values().filter(runs).count()
@@ -268,7 +281,10 @@ fn check_equal(queue: &mut Queue, reference: &Reference) {
         .iter()
         .map(|(id, job)| {
             let times = (job.not_before, job.every);
-            (*id, (job.state, times, (job.attempt, job.failures, job.cancel)))
+            (
+                *id,
+                (job.state, times, (job.attempt, job.failures, job.cancel)),
+            )
         })
         .collect();
     assert_eq!(found, known);
@@ -284,7 +300,13 @@ fn run(actions: Vec<Action>, queue: &mut Queue) {
     for action in actions {
         let now = reference.now;
         match action {
-            Action::Submit { owner, priority, after, delay, every } => {
+            Action::Submit {
+                owner,
+                priority,
+                after,
+                delay,
+                every,
+            } => {
                 let spec = JobSpec {
                     owner: format!("owner {owner}"),
                     priority,
@@ -306,7 +328,9 @@ fn run(actions: Vec<Action>, queue: &mut Queue) {
             }
             Action::Renew(which) if !attempts.is_empty() => {
                 let attempt = attempts[which % attempts.len()];
-                let order = queue.renew(now, attempt, LEASE, &Report::default()).unwrap();
+                let order = queue
+                    .renew(now, attempt, LEASE, &Report::default())
+                    .unwrap();
                 let job = reference.jobs.get_mut(&attempt.job.0).unwrap();
                 let is_newest = job.state == JobState::Running && job.attempt == attempt.number;
                 if is_newest {

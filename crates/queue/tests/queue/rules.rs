@@ -106,7 +106,11 @@ fn failed_job_fails_all_jobs_after_it() {
         ids.push(submit(&mut queue, 1, JobSpec { after, ..spec() }));
     }
     let attempt = claim(&mut queue, 2).unwrap();
-    assert!(queue.finish(3, attempt, &ended(JobEnd::Failed), "").unwrap());
+    assert!(
+        queue
+            .finish(3, attempt, &ended(JobEnd::Failed), "")
+            .unwrap()
+    );
     for pair in ids.windows(2) {
         let job = queue.job(pair[1]).unwrap();
         assert_eq!(job.state, JobState::Failed);
@@ -145,13 +149,17 @@ fn failures_are_retried_later_and_later_until_the_last_retry() {
     for failures in 0..2 {
         let attempt = claim(&mut queue, now).unwrap();
         assert_eq!(attempt.number, failures + 1);
-        queue.finish(now, attempt, &ended(JobEnd::Retry), "").unwrap();
+        queue
+            .finish(now, attempt, &ended(JobEnd::Retry), "")
+            .unwrap();
         assert_eq!(queue.advance(now + backoff(failures) - 1).unwrap(), 0);
         now += backoff(failures);
         assert_eq!(queue.advance(now).unwrap(), 1);
     }
     let attempt = claim(&mut queue, now).unwrap();
-    queue.finish(now, attempt, &ended(JobEnd::Retry), "").unwrap();
+    queue
+        .finish(now, attempt, &ended(JobEnd::Retry), "")
+        .unwrap();
     let job = queue.job(id).unwrap();
     assert_eq!((job.state, job.exit), (JobState::Failed, Some(1)));
     // its user can retry it, with all retries
@@ -161,7 +169,9 @@ fn failures_are_retried_later_and_later_until_the_last_retry() {
         Err(Error::NotFailed(_, JobState::Queued))
     ));
     let attempt = claim(&mut queue, now).unwrap();
-    queue.finish(now, attempt, &ended(JobEnd::Retry), "").unwrap();
+    queue
+        .finish(now, attempt, &ended(JobEnd::Retry), "")
+        .unwrap();
     assert_eq!(state(&mut queue, id), JobState::Waiting);
     assert_eq!(backoff(0), 10_000);
     assert_eq!(backoff(u32::MAX), 600_000);
@@ -177,11 +187,29 @@ fn only_the_newest_attempt_ends_a_job() {
     assert_eq!(queue.advance(1002).unwrap(), 1);
     let newest = claim(&mut queue, 1003).unwrap();
     let report = Report::default();
-    assert_eq!(queue.renew(1004, lost, 1000, &report).unwrap(), Order::Abandon);
-    assert!(!queue.finish(1004, lost, &ended(JobEnd::Failed), "").unwrap());
-    assert_eq!(queue.renew(1004, newest, 1000, &report).unwrap(), Order::Continue);
-    assert!(queue.finish(1005, newest, &ended(JobEnd::Done), "").unwrap());
-    assert!(!queue.finish(1006, newest, &ended(JobEnd::Failed), "").unwrap());
+    assert_eq!(
+        queue.renew(1004, lost, 1000, &report).unwrap(),
+        Order::Abandon
+    );
+    assert!(
+        !queue
+            .finish(1004, lost, &ended(JobEnd::Failed), "")
+            .unwrap()
+    );
+    assert_eq!(
+        queue.renew(1004, newest, 1000, &report).unwrap(),
+        Order::Continue
+    );
+    assert!(
+        queue
+            .finish(1005, newest, &ended(JobEnd::Done), "")
+            .unwrap()
+    );
+    assert!(
+        !queue
+            .finish(1006, newest, &ended(JobEnd::Failed), "")
+            .unwrap()
+    );
     assert_eq!(state(&mut queue, id), JobState::Done);
     let events = queue.events(id).unwrap();
     let ends = events.iter().filter(|event| event.state.is_end()).count();
@@ -200,7 +228,10 @@ fn job_that_ends_its_workers_fails_in_the_end() {
     }
     let job = queue.job(id).unwrap();
     assert_eq!(job.state, JobState::Failed);
-    assert_eq!(job.text, "11 workers ended during it, the last of them worker");
+    assert_eq!(
+        job.text,
+        "11 workers ended during it, the last of them worker"
+    );
 }
 
 #[test]
@@ -213,7 +244,9 @@ fn cancellation_reaches_the_worker_and_is_final() {
     assert_eq!(queue.cancel(2, running).unwrap(), JobState::Running);
     let order = queue.renew(3, attempt, 1000, &Report::default()).unwrap();
     assert_eq!(order, Order::Cancel);
-    queue.finish(4, attempt, &ended(JobEnd::Canceled), "").unwrap();
+    queue
+        .finish(4, attempt, &ended(JobEnd::Canceled), "")
+        .unwrap();
     assert_eq!(state(&mut queue, running), JobState::Canceled);
     assert!(matches!(
         queue.cancel(5, running),
@@ -241,14 +274,21 @@ fn recurring_job_runs_at_its_times_and_misses_are_not_repeated() {
     queue.advance(1000).unwrap();
     let attempt = claim(&mut queue, 1000).unwrap();
     // a run that takes two periods and a half
-    queue.finish(151_000, attempt, &ended(JobEnd::Failed), "").unwrap();
-    let next = queue.jobs(&Selection::default(), None, 1).unwrap().remove(0);
+    queue
+        .finish(151_000, attempt, &ended(JobEnd::Failed), "")
+        .unwrap();
+    let next = queue
+        .jobs(&Selection::default(), None, 1)
+        .unwrap()
+        .remove(0);
     assert_ne!(next.id, first);
     assert_eq!((next.not_before, next.every), (181_000, Some(60_000)));
     // a retry of the run that failed starts no second series
     queue.retry(151_001, first).unwrap();
     let attempt = claim(&mut queue, 151_002).unwrap();
-    queue.finish(151_003, attempt, &ended(JobEnd::Done), "").unwrap();
+    queue
+        .finish(151_003, attempt, &ended(JobEnd::Done), "")
+        .unwrap();
     assert_eq!(queue.jobs(&Selection::default(), None, 9).unwrap().len(), 2);
     // cancellation ends the series
     queue.cancel(151_004, next.id).unwrap();
@@ -269,7 +309,9 @@ fn job_that_starts_too_late_fails() {
     assert!(claim(&mut queue, 11).is_none());
     assert_eq!(state(&mut queue, second), JobState::Failed);
     // a retry of a job that did start in time is not too late
-    queue.finish(12, attempt, &ended(JobEnd::Retry), "").unwrap();
+    queue
+        .finish(12, attempt, &ended(JobEnd::Retry), "")
+        .unwrap();
     queue.advance(12 + backoff(0)).unwrap();
     assert_eq!(state(&mut queue, first), JobState::Queued);
 }
@@ -286,7 +328,9 @@ fn progress_and_log_of_a_running_job_can_be_read() {
     };
     queue.renew(2, attempt, 1000, &report).unwrap();
     assert_eq!(queue.job(id).unwrap().progress, Some((5, 9)));
-    queue.finish(3, attempt, &ended(JobEnd::Done), "last\n").unwrap();
+    queue
+        .finish(3, attempt, &ended(JobEnd::Done), "last\n")
+        .unwrap();
     let all = queue.log(id, (0, 0)).unwrap();
     let text: String = all.iter().map(|piece| piece.text.as_str()).collect();
     assert_eq!(text, "first\nlast\n");
@@ -300,7 +344,9 @@ fn old_jobs_are_forgotten_with_their_history() {
     let mut queue = folder.queue();
     let (old, new) = (submit(&mut queue, 0, spec()), submit(&mut queue, 0, spec()));
     let attempt = claim(&mut queue, 1).unwrap();
-    queue.finish(100, attempt, &ended(JobEnd::Done), "log").unwrap();
+    queue
+        .finish(100, attempt, &ended(JobEnd::Done), "log")
+        .unwrap();
     assert_eq!(queue.forget(100, 10).unwrap(), 0);
     assert_eq!(queue.forget(101, 10).unwrap(), 1);
     assert!(matches!(queue.job(old), Err(Error::Unknown(_))));
@@ -314,11 +360,21 @@ fn files_of_other_programs_and_versions_are_refused() {
         Queue::existing(&folder.file()),
         Err(Error::Missing(_))
     ));
-    fs::write(folder.file(), "not a database, but long enough to be read as one").unwrap();
-    assert!(matches!(Queue::open(&folder.file()), Err(Error::Damaged { .. })));
+    fs::write(
+        folder.file(),
+        "not a database, but long enough to be read as one",
+    )
+    .unwrap();
+    assert!(matches!(
+        Queue::open(&folder.file()),
+        Err(Error::Damaged { .. })
+    ));
     for (sql, is_newer) in [
         ("CREATE TABLE job (x)", false),
-        ("PRAGMA application_id = 1818784117; PRAGMA user_version = 2; CREATE TABLE x (y)", true),
+        (
+            "PRAGMA application_id = 1818784117; PRAGMA user_version = 2; CREATE TABLE x (y)",
+            true,
+        ),
     ] {
         fs::remove_file(folder.file()).unwrap();
         let other = rusqlite::Connection::open(folder.file()).unwrap();
@@ -335,11 +391,26 @@ fn specifications_beyond_the_limits_are_refused() {
     let folder = Folder::new("limits");
     let mut queue = folder.queue();
     for bad in [
-        JobSpec { command: Vec::new(), ..spec() },
-        JobSpec { command: vec!["x".repeat(70_000)], ..spec() },
-        JobSpec { name: "x".repeat(201), ..spec() },
-        JobSpec { after: vec![JobId(1); 1001], ..spec() },
-        JobSpec { every: Some(999), ..spec() },
+        JobSpec {
+            command: Vec::new(),
+            ..spec()
+        },
+        JobSpec {
+            command: vec!["x".repeat(70_000)],
+            ..spec()
+        },
+        JobSpec {
+            name: "x".repeat(201),
+            ..spec()
+        },
+        JobSpec {
+            after: vec![JobId(1); 1001],
+            ..spec()
+        },
+        JobSpec {
+            every: Some(999),
+            ..spec()
+        },
     ] {
         // all or nothing
         assert!(queue.submit(0, &[spec(), bad]).is_err());

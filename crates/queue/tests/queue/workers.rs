@@ -78,7 +78,11 @@ fn commands_run_in_their_directory_with_progress_result_and_log() {
     assert_eq!(refused.text, "not allowed");
     let missing = queue.job(ids[2]).unwrap();
     assert_eq!(missing.state, JobState::Failed);
-    assert!(missing.text.starts_with("cannot start "), "{}", missing.text);
+    assert!(
+        missing.text.starts_with("cannot start "),
+        "{}",
+        missing.text
+    );
 }
 
 #[test]
@@ -104,7 +108,10 @@ fn stopped_worker_interrupts_its_commands_and_puts_their_jobs_back() {
     assert_eq!(ends, 2);
     for id in ids {
         let job = queue.job(id).unwrap();
-        assert_eq!((job.state, job.attempt, job.failures), (JobState::Queued, 1, 0));
+        assert_eq!(
+            (job.state, job.attempt, job.failures),
+            (JobState::Queued, 1, 0)
+        );
     }
 }
 
@@ -142,7 +149,10 @@ fn command_of_a_killed_worker_ends_with_it() {
     let mut worker = crate::kill::start(&folder, &program, 60_000);
     let patience = std::time::Instant::now();
     while !mark.exists() {
-        assert!(patience.elapsed() < allowance(30), "the command did not start");
+        assert!(
+            patience.elapsed() < allowance(30),
+            "the command did not start"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
     worker.kill().unwrap();
