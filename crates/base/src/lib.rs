@@ -8,8 +8,8 @@
 //! - [`span`]: a byte range of an object
 //! - [`rng`]: seeded random numbers
 //! - [`codec`]: decoding and encoding of untrusted octets without panics
-//! - [`hex`]: hexadecimal digits; [`escape`]: untrusted text as one printable line; [`position`]: line and column of a
-//!   fault
+//! - [`hex`]: hexadecimal digits; [`escape`]: untrusted text as one printable line; [`config_fault`]: line and column
+//!   of a fault
 //! - [`count`]: numbers with their nouns; [`unsigned`]: numbers without a sign
 //! - [`load`]: load samples of a host
 //! - [`prefix`]: prefixes of addresses, and the blocks of a host or a site; [`seats`]: max-min fair shares of a limited
@@ -22,6 +22,7 @@ extern crate std;
 
 pub mod civil;
 pub mod codec;
+pub mod config_fault;
 pub mod count;
 pub mod duration;
 pub mod endpoint;
@@ -29,7 +30,6 @@ pub mod escape;
 pub mod hex;
 pub mod load;
 pub mod port_range;
-pub mod position;
 pub mod prefix;
 pub mod quantity;
 pub mod rate;

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lighthaul_base::Rate;
-use lighthaul_base::position::fault_in;
+use lighthaul_base::config_fault::fault_in;
 use lighthaul_booking_client::json::{Bytes, IsoDuration, WithUnit};
 use lighthaul_fs::watched_file::WatchedFile;
 use serde::Deserialize;

@@ -12,7 +12,7 @@ use std::{env, fs};
 use clap::builder::FalseyValueParser;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
-use lighthaul_base::position::fault_in;
+use lighthaul_base::config_fault::fault_in;
 use lighthaul_remote::paths;
 use lighthaul_session::error::{Error, FileAction};
 use toml::{Table, Value};

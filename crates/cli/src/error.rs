@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use lighthaul_monitor::history::HistoryError;
+use lighthaul_queue::Error as QueueError;
 use lighthaul_session::error::{Code, Coded, Error};
 
 /// Fault of a command.
@@ -19,6 +20,22 @@ pub(crate) enum Fault {
     /// A list of files that cannot be read.
     #[error("cannot read the list of files: {0}")]
     List(io::Error),
+    /// A directory or program of this process that cannot be found.
+    #[error("cannot find the present directory: {0}")]
+    Directory(io::Error),
+    /// A queue of jobs.
+    #[error(transparent)]
+    Queue(lighthaul_queue::Error),
+    /// Jobs that were not changed.
+    #[error("{failed} of {all} jobs were not changed: {whys}")]
+    Jobs {
+        /// Number of failures.
+        failed: usize,
+        /// Number of jobs.
+        all: usize,
+        /// Failures.
+        whys: String,
+    },
     /// A wait that failed.
     #[error("cannot wait: {0}")]
     Wait(io::Error),
@@ -101,14 +118,24 @@ pub(crate) enum Fault {
 impl Coded for Fault {
     fn code(&self) -> Code {
         match self {
-            Self::Usage(_) => Code::Usage,
+            Self::Usage(_)
+            | Self::Jobs { .. }
+            | Self::Queue(
+                QueueError::Unknown(_)
+                | QueueError::Ended(..)
+                | QueueError::NotFailed(..)
+                | QueueError::Dead(..)
+                | QueueError::Limit(_),
+            ) => Code::Usage,
             Self::NotOpen(_)
             | Self::List(_)
             | Self::Wait(_)
+            | Self::Directory(_)
+            | Self::Queue(QueueError::Failed { .. })
             | Self::Figures(_)
             | Self::History(HistoryError::Failed { .. }) => Code::Io,
             Self::Status => Code::Protocol,
-            Self::Program { .. } | Self::NoKey(_) | Self::History(_) => Code::Open,
+            Self::Queue(_) | Self::Program { .. } | Self::NoKey(_) | Self::History(_) => Code::Open,
             Self::OtherKey { .. } => Code::Permission,
             Self::Listen { .. } => Code::Network,
             Self::StopTime => Code::TimedOut,

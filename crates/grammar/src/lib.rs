@@ -25,6 +25,7 @@ pub mod files;
 pub mod forward;
 pub mod gateway;
 pub mod help;
+pub mod jobs;
 pub mod keys;
 pub mod lab;
 pub mod man_page;

@@ -7,7 +7,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use lighthaul_base::position::fault_in;
+use lighthaul_base::config_fault::fault_in;
 use lighthaul_base::{Rate, Size};
 use lighthaul_sim::{BurstLoss, LinkConfig, Policer, Reorder};
 

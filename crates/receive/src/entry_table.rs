@@ -25,8 +25,8 @@ use lighthaul_session::fault::PeerFault;
 
 use super::journal::{Journal, Record};
 use super::links::{LinkTarget, Links, Name};
-use super::placed::Placed;
-pub(crate) use super::placed::Settled;
+pub(crate) use super::settled_entries::Settled;
+use super::settled_entries::SettledEntries;
 use super::span_set::SpanSet;
 
 /// File that is being received.
@@ -299,7 +299,7 @@ pub(crate) struct EntryTable {
     /// Backups of replaced files, if the user asked for backups.
     pub(crate) backups: OnceLock<Backups>,
     /// Numbers of entries that the sender may remove, if it removes entries.
-    pub(crate) placed: Placed,
+    pub(crate) placed: SettledEntries,
 }
 
 // fields: state that the threads share under one lock

@@ -29,10 +29,10 @@ use super::job::{Arrived, Job};
 use super::journal::{Protection, Record};
 use super::links::{LinkTarget, Name};
 use super::metadata::MetadataWriter;
+use super::modification_check;
 use super::object_digests::ObjectDigests;
 use super::settings::{OpenTarget, Settings};
 use super::unsynced::Unsynced;
-use super::written;
 
 /// Maximum number of digests of a file that are kept, unless the file is read back.
 pub(super) const DIGESTS_MAX: usize = 1 << 16;
@@ -340,7 +340,7 @@ impl<'a> Publisher<'a> {
             return;
         }
         let set = self.set_metadata(file);
-        let noted = set.and_then(|()| written::note(&mut self.root, file));
+        let noted = set.and_then(|()| modification_check::note(&mut self.root, file));
         if let Err(error) = noted {
             let error = self.fault(FileAction::Publish, file.entry.path(), &error);
             self.fail(file.number, error);
@@ -350,7 +350,7 @@ impl<'a> Publisher<'a> {
     /// Sets mode, time and other metadata of a complete file, if no other process has changed it.
     fn set_metadata(&mut self, file: &PendingFile) -> io::Result<()> {
         let (root, entry) = (&mut self.root, &file.entry);
-        written::check(root, file)?;
+        modification_check::check(root, file)?;
         if !self.metadata.set(root, &file.temporary, entry)? {
             let output = root.reopen(&file.temporary)?;
             output.set_mode(entry.mode)?;
@@ -363,7 +363,7 @@ impl<'a> Publisher<'a> {
     /// Renames a complete file.
     fn name(&mut self, file: &PendingFile) -> Result<(), Error> {
         let checked = if file.fill().finished {
-            written::check(&mut self.root, file)
+            modification_check::check(&mut self.root, file)
         } else {
             self.set_metadata(file)
         };

@@ -1,7 +1,7 @@
 //! Paths of files: the XDG directories for users, `/etc/lighthaul` for a host.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Returns this user's directory for configuration.
 fn user_folder() -> PathBuf {
@@ -91,12 +91,22 @@ pub fn books() -> PathBuf {
     }
 }
 
+/// Returns the path of this user's queue of jobs.
+pub fn jobs() -> PathBuf {
+    state_file("jobs.db")
+}
+
 /// Returns the path of the samples that `lighthaul monitor` has stored.
 pub fn monitor_history() -> PathBuf {
+    state_file("monitor.db")
+}
+
+/// Returns the path of a file that keeps the state of this user's programs.
+fn state_file(name: &str) -> PathBuf {
     if rustix::process::geteuid().is_root() {
-        PathBuf::from("/var/lib/lighthaul/monitor.db")
+        Path::new("/var/lib/lighthaul").join(name)
     } else {
-        xdg_folder("XDG_STATE_HOME", ".local/state", "/var/lib").join("monitor.db")
+        xdg_folder("XDG_STATE_HOME", ".local/state", "/var/lib").join(name)
     }
 }
 

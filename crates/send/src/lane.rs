@@ -24,11 +24,11 @@ use lighthaul_session::machine::{MachineEvent, SendMachine};
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::protocol::Protocol;
 
-use super::circuit_turn::CircuitUse;
-use super::course_control::CourseControl;
+use super::circuit_lock::CircuitUse;
 use super::queue::{ObjectTerms, PlannedObject};
 use super::rate_control::RateControl;
 use super::source::FileSource;
+use super::switch_control::SwitchControl;
 use super::transfer::Transfer;
 
 /// Time without an arriving datagram after which the stream carries the data.
@@ -44,7 +44,7 @@ pub(super) struct Common<'a> {
     pub(super) share: Arc<Share>,
     pub(super) rate: Arc<RateControl>,
     /// Protocol of the next object, which may change between objects.
-    pub(super) course: Arc<CourseControl>,
+    pub(super) course: Arc<SwitchControl>,
     /// Capacity of the circuit over time, if the copy has a circuit.
     pub(super) trc: Option<Trc>,
     pub(super) offer: Offer,

@@ -28,11 +28,11 @@ use lighthaul_session::path::{Path, explore};
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
 
-use super::course_control::CourseControl;
 use super::delta::{DeltaSender, pays};
 use super::lane::{Common, SendLane};
 use super::rate_control::RateControl;
 use super::source::FileSource;
+use super::switch_control::SwitchControl;
 use super::transfer::Transfer;
 
 /// Rate on a path that carries datagrams but lost a whole train.
@@ -52,7 +52,7 @@ const ANSWERS_WAIT_MAX: Duration = Duration::from_millis(500);
 pub(super) struct PathSetup<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) rate: Arc<RateControl>,
-    pub(super) course: Arc<CourseControl>,
+    pub(super) course: Arc<SwitchControl>,
     /// Ends the set-up when the copy ends.
     pub(super) halt: Arc<Halt>,
     /// Start of the copy.

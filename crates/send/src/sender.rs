@@ -31,12 +31,12 @@ use lighthaul_session::machine::Learned;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
-use super::course_control::CourseControl;
 use super::held::HeldReader;
 use super::path_setup::PathSetup;
 use super::rate_control::RateControl;
 use super::scan::{Names, Scan};
 use super::settings::Settings;
+use super::switch_control::SwitchControl;
 use super::transfer::Transfer;
 
 /// Minimum time that the peer has for its first message.
@@ -116,7 +116,7 @@ impl<'a> Sending<'a, '_> {
         let held = HeldReader { transfer };
         scope.spawn(move || threads.run("comparison", || held.run()));
         let rate = Arc::new(RateControl::new());
-        let course = Arc::new(CourseControl::default());
+        let course = Arc::new(SwitchControl::default());
         let end = HaltOnDrop::new(Fault::Stopped.into());
         let setup = PathSetup {
             transfer,
@@ -168,7 +168,7 @@ impl<'a> Sending<'a, '_> {
     fn watch(
         &mut self,
         rate: &RateControl,
-        course: &CourseControl,
+        course: &SwitchControl,
         lanes_run: impl Fn() -> bool,
     ) -> Result<Summary, Error> {
         let clock = self.transfer.session.clock;

@@ -18,7 +18,7 @@ use lighthaul_session::machine::SharedLearned;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 
-use super::circuit_turn::CircuitTurn;
+use super::circuit_lock::CircuitLock;
 use super::queue::Queue;
 use super::removals::Removals;
 use super::settings::Settings;
@@ -31,7 +31,7 @@ pub(super) struct Transfer<'a> {
     pub(super) threads: ThreadGroup,
     pub(super) queue: Queue,
     /// Turn of the lanes on the circuit, if the copy has one.
-    pub(super) circuit: CircuitTurn,
+    pub(super) circuit: CircuitLock,
     /// Source files to remove once they are in place at the target.
     pub(super) removals: Removals,
     pub(super) monitor: Monitor,
@@ -58,7 +58,7 @@ impl<'a> Transfer<'a> {
             stream: session.control.open(LIST)?,
             threads: ThreadGroup::default(),
             queue: Queue::default(),
-            circuit: CircuitTurn::default(),
+            circuit: CircuitLock::default(),
             removals: Removals::default(),
             monitor: Monitor::default(),
             learned: SharedLearned::default(),

@@ -5,9 +5,9 @@
 //! - [`topic`]: the trait of message types; [`message`]: the session's own messages
 //! - [`role`]: the role of a side; [`path`]: exploration of the path; [`known_path`]: rates of earlier copies;
 //!   [`join`]: further connections
-//! - [`protocol`]: protocols by name; [`choose`]: the protocol that suits a path; [`course`]: its changes during a
-//!   transfer; [`offer`]: parameters and lanes; [`vector`]: capacity of a circuit; [`machine`]: the machines of all
-//!   protocols
+//! - [`protocol`]: protocols by name; [`choose`]: the protocol that suits a path; [`protocol_switch`]: its changes
+//!   during a transfer; [`offer`]: parameters and lanes; [`vector`]: capacity of a circuit; [`machine`]: the machines
+//!   of all protocols
 //! - [`probe`], [`measure`]: measurements of a path and its hosts; [`checkup`]: checkup of a
 //!   connection
 //! - `processor_wait`: load of this host; [`keepalive`]: keepalive messages; [`peer_text`]: harmless texts of a peer;
@@ -16,7 +16,6 @@
 pub mod checkup;
 pub mod choose;
 mod code;
-pub mod course;
 pub mod credential;
 pub mod dialog;
 pub mod error;
@@ -35,6 +34,7 @@ pub mod peer_text;
 pub mod probe;
 mod processor_wait;
 pub mod protocol;
+pub mod protocol_switch;
 pub mod role;
 pub mod secrets;
 pub mod session;

@@ -201,7 +201,7 @@ const FLOORS: [(u8, &[&str]); 14] = [
     (
         3,
         &[
-            "workload", "stargate", "session", "circuit", "capture", "fs", "monitor",
+            "workload", "stargate", "session", "circuit", "capture", "fs", "monitor", "queue",
         ],
     ),
     (

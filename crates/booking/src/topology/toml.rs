@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_base::position::fault_in;
+use lighthaul_base::config_fault::fault_in;
 use lighthaul_booking_client::json::{IsoDuration, WithUnit};
 use lighthaul_calendar::topology::TopologyError;
 use lighthaul_calendar::{Link, Topology};

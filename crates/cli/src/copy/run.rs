@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Cp) -> u8 {
     };
     let mut printer = Printer::new(settings);
     let result = failures::open(&args.later).and_then(|failures| {
-        let summary = copy(args, &mut printer).map_err(words::in_options)?;
+        let summary = copy(args, &mut printer).map_err(fault_messages::in_options)?;
         Ok((summary, failures))
     });
     let (result, failures) = match result {

@@ -1,4 +1,4 @@
-//! The daemon, the gateway, the scheduler and the service of a domain as units of systemd.
+//! The daemon, the gateway, the scheduler, the service of a domain and the worker of jobs as units of systemd.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -10,10 +10,11 @@ use lighthaul_testkit::lacks_tool;
 use crate::far::{Near, PROGRAM};
 use crate::running::Running;
 
-const UNITS: [&str; 4] = [
+const UNITS: [&str; 5] = [
     "lighthaul.service",
     "lighthaul-domain.service",
     "lighthaul-gateway.service",
+    "lighthaul-jobs.service",
     "lighthaul-scheduler.service",
 ];
 

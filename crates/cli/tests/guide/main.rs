@@ -51,6 +51,7 @@ pages! {
     compare_options "docs/src/compare-options.md"
     verification "docs/src/verification.md"
     paths "docs/src/paths.md"
+    jobs "docs/src/jobs.md"
     streams "docs/src/streams.md"
     remote_files "docs/src/remote-files.md"
     library_page "docs/src/library.md"

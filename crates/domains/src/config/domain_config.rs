@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_base::position::fault_in;
+use lighthaul_base::config_fault::fault_in;
 use lighthaul_calendar::{Calendar, Owner};
 use lighthaul_capture::target::Target;
 use lighthaul_circuit::driver::Capabilities;

@@ -4,7 +4,7 @@
 //!   [`cancellation`]: also of one piece of work
 //! - [`affinity`], [`competition`]: threads and their processors; [`heap`]: the C library's heap
 //! - [`durable`]: atomic replacement of files; [`file_calls`]: calls for open files
-//! - [`panics`]: panics of threads as errors
+//! - [`panics`]: panics of threads as errors; [`parent`]: processes that end with their parent
 //! - [`namespace`]: networks and cells of the lab
 pub mod affinity;
 pub mod cancellation;
@@ -16,5 +16,6 @@ pub mod heap;
 pub mod interrupt;
 pub mod namespace;
 pub mod panics;
+pub mod parent;
 pub mod poller;
 pub mod wait;

@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
+use crate::host::parent::kill_with_parent;
+
 /// Network namespace. It exists while a process is in it or this value lives.
 #[derive(Debug)]
 pub struct Namespace {
@@ -91,7 +93,7 @@ pub fn confine(command: &mut Command, cell: &Cell<'_>) -> io::Result<()> {
             if init != 0 {
                 guard(init, lifeline);
             }
-            die_with_parent();
+            kill_with_parent();
             files.mount()?;
             let child = fork()?;
             if child != 0 {
@@ -232,11 +234,6 @@ fn wait_for(pid: libc::pid_t) -> Option<(libc::pid_t, libc::c_int)> {
     // SAFETY: status is valid for writes of one int.
     let pid = unsafe { libc::waitpid(pid, &raw mut status, 0) };
     (pid > 0).then_some((pid, status))
-}
-
-fn die_with_parent() {
-    // SAFETY: PR_SET_PDEATHSIG takes a number and touches only the calling process.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
 }
 
 fn close_between(first: libc::c_int, last: libc::c_int) {

@@ -10,7 +10,7 @@ use core::ops::Range;
 use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
-use lighthaul_parts::{ArrivalCounts, Hold, LossList};
+use lighthaul_parts::{ArrivalCounts, LossList, ReceiverPause};
 
 use super::config::{RTT_MAX, SYN};
 use super::wire::{Ack, Clock, Control, NAK_RANGES_MAX, Packet};
@@ -35,7 +35,7 @@ pub struct Receiver {
     newest: Option<NewestPacket>,
     acked_at: Option<Instant>,
     sent_report: Option<SentReport>,
-    hold: Hold,
+    hold: ReceiverPause,
     arrivals: ArrivalCounts,
     over: bool,
     event: Option<ReceiverEvent>,
@@ -95,7 +95,7 @@ impl Receiver {
             newest: None,
             acked_at: None,
             sent_report: None,
-            hold: Hold::default(),
+            hold: ReceiverPause::default(),
             arrivals: ArrivalCounts::default(),
             over: false,
             event: None,

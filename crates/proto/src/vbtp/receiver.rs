@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
-use lighthaul_parts::{ArrivalCounts, Events, Hold, LossList, Tally};
+use lighthaul_parts::{ArrivalCounts, Events, LossList, ReceiverPause, Tally};
 
 use super::wire::{self, Control, Packet, RANGES_MAX, Sent};
 use super::{Config, PeerMisbehaved};
@@ -34,7 +34,7 @@ pub struct Receiver {
     reported: Sent,
     question: Option<Question>,
     answered: u32,
-    hold: Hold,
+    hold: ReceiverPause,
     arrivals: ArrivalCounts,
     over: bool,
     events: Events<ReceiverEvent, EVENTS_MAX>,
@@ -84,7 +84,7 @@ impl Receiver {
             reported: Sent::default(),
             question: None,
             answered: 0,
-            hold: Hold::default(),
+            hold: ReceiverPause::default(),
             arrivals: ArrivalCounts::default(),
             over: false,
             events: Events::default(),

@@ -12,7 +12,7 @@ use lighthaul_sim::{HostConfig, LinkConfig, Policer, Reorder};
 use lighthaul_workload::tcp::Algorithm;
 
 use super::super::point::{Choice, Condition, Point};
-use super::course::{Change, Changed};
+use super::scheduled_changes::{Change, Changed};
 use super::transfer::{Outcome, Simulation};
 
 const MS: Duration = Duration::from_millis(1);

@@ -9,9 +9,9 @@ use lighthaul_workload::tcp::{self, Algorithm};
 
 use super::super::point::{Choice, Condition, Point};
 use super::agreement::{OVERHEAD_LEN, Shared, TransferConfig};
-use super::course::{Change, Changed};
 use super::neighbor::Neighbor;
 use super::receiver::TransferReceiver;
+use super::scheduled_changes::{Change, Changed};
 use super::sender::TransferSender;
 
 /// Machines at the ends of the network: one of the transfer or of a neighboring flow.

@@ -9,7 +9,7 @@ const BATCH: usize = 1 << 12;
 
 /// Numbers of settled entries: true if this copy put the entry in place.
 #[derive(Debug, Default)]
-pub(crate) struct Placed {
+pub(crate) struct SettledEntries {
     wanted: AtomicBool,
     state: Mutex<PlacedState>,
 }
@@ -22,7 +22,7 @@ struct PlacedState {
     durable: Vec<(u64, bool)>,
 }
 
-impl Placed {
+impl SettledEntries {
     fn lock(&self) -> MutexGuard<'_, PlacedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn entries_are_reported_only_after_a_sync() {
-        let placed = Placed::default();
+        let placed = SettledEntries::default();
         placed.record(0, Some(&Settled::Now));
         placed.start();
         for (number, settled) in [
@@ -102,7 +102,7 @@ mod tests {
     }
     #[test]
     fn entries_are_synced_in_batches_of_4096() {
-        let placed = Placed::default();
+        let placed = SettledEntries::default();
         placed.start();
         for number in 0..4096 {
             assert!(!placed.is_full(), "{number}");

@@ -1,11 +1,11 @@
-//! Course of a transfer: the protocol of its next objects, if the user selected none.
+//! Switch of a transfer to another protocol for its next objects, if the user selected none.
 //!
 //! ```text
 //! reports of the receiver, counters of TCP -> facts of a second -> choose() -> same in two seconds: change
 //! ```
 //!
-//! Only protocols change that the peer allows ([`Protocol::alternatives`]), and only with the next object. None has a
-//! way back, so the course does not swing.
+//! Only protocols that the peer allows ([`Protocol::alternatives`]) replace each other, with the next object. The copy
+//! never returns to an earlier protocol, so the protocol does not oscillate.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct Evidence {
 
 /// Protocol in use, with the facts for the choice of another.
 #[derive(Clone, Copy, Debug)]
-pub struct Course {
+pub struct ProtocolSwitch {
     facts: PathFacts,
     protocol: Protocol,
     /// Start of the present second, with the evidence at that time; none before the first evidence.
@@ -36,7 +36,7 @@ pub struct Course {
     wanted: Protocol,
 }
 
-impl Course {
+impl ProtocolSwitch {
     /// Starts with `protocol`, which was chosen by `facts`.
     pub const fn new(protocol: Protocol, facts: PathFacts) -> Self {
         Self {
@@ -113,7 +113,7 @@ mod tests {
 
     /// Transfer whose evidence comes 20 times a second.
     struct Transfer {
-        course: Course,
+        course: ProtocolSwitch,
         now: Instant,
         evidence: Evidence,
         changes: Vec<(Instant, Choice)>,
@@ -122,7 +122,7 @@ mod tests {
     impl Transfer {
         fn new(protocol: Protocol, facts: PathFacts) -> Self {
             Self {
-                course: Course::new(protocol, facts),
+                course: ProtocolSwitch::new(protocol, facts),
                 now: Instant::ZERO,
                 // the counters of TCP wrap around
                 evidence: Evidence {
