@@ -10,7 +10,7 @@ use crate::job::{Attempt, AttemptEnd, Job, JobEnd, JobId, JobState};
 use crate::list::job;
 use crate::queue::{End, Queue, Step, end, enter, number};
 
-/// What a worker must do with an attempt.
+/// Order for a worker about its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Continue.

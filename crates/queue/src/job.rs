@@ -134,7 +134,7 @@ impl Job {
 /// End of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptEnd {
-    /// What happened.
+    /// Kind of the end.
     pub end: JobEnd,
     /// Exit status of the command, if it had one.
     pub exit: Option<u8>,
@@ -142,7 +142,7 @@ pub struct AttemptEnd {
     pub text: String,
 }
 
-/// What happened at the end of an attempt.
+/// Kind of the end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobEnd {
     /// Success.

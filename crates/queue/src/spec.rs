@@ -1,4 +1,4 @@
-//! What a client submits.
+//! Specification of a job, which a client submits.
 
 use std::path::PathBuf;
 

@@ -36,10 +36,10 @@ pub struct WorkerSettings {
     pub keep: Duration,
 }
 
-/// What a worker does, for its log.
+/// Activity of a worker, for its log.
 #[derive(Debug)]
 pub enum Activity<'a> {
-    /// It starts an attempt.
+    /// The worker starts an attempt.
     Starts(&'a Job),
     /// An attempt has ended.
     Ended(&'a Job, &'a AttemptEnd),

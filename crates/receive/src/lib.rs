@@ -4,12 +4,12 @@
 //! - `path_setup`: path and lanes; `setup`: workers; `delta`: messages of deltas; [`target_folder`]: path of entries
 //! - `entry_checker`: comparison of entries with the target; `decide`: action for an entry; `want`: requested ranges of
 //!   a file; `immediate`: entries without data; `contents`: bytes of small files in the list
-//! - `entry_table`: listed entries; `settled_entries`: entries that the sender may remove; `links`, `claims`: hard links
+//! - `entry_table`: listed entries; `settled_entries`: entries for removal at the source; `links`, `claims`: hard links
 //! - `left_out`, `link_dest`, `itemize`: options of rsync; `folder_end`, `prune`, `deletions`: ends of directories
 //! - `lane`: objects of one lane; `sink`: their bytes in files; `metadata`: owners, attributes and times
 //! - `job`: queue of `publish`, which renames files; `object_digests`: their digests; `unsynced`: files to sync
-//! - `checks`, `device`: reading back; `modification_check`: changes by others; `hashing`: hashes; [`journal`]: ranges of partial
-//!   files; `held`: comparison of these, and copies from a basis
+//! - `checks`, `device`: reading back; `modification_check`: changes by others; `hashing`: hashes; [`journal`]: ranges
+//!   of partial files; `held`: comparison of these, and copies from a basis
 //! - `basis`: old versions for deltas; `span_set`: owed ranges; `temp_files`: temporary files; `report`: reports
 pub mod journal;
 pub mod receiver;

@@ -8,8 +8,7 @@
 //! pieces: Vec<Piece>,
 //! ```
 //!
-//! A list is refused at its count, before its items are decoded. Formats without texts for errors
-//! lose the reason, so [`decode`] keeps it.
+//! A list is refused at its count, before its items are decoded. [`decode`] keeps the reason, which formats may lose.
 
 use std::cell::RefCell;
 use std::fmt;

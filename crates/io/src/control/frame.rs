@@ -46,8 +46,7 @@ impl Frame {
 pub(super) const HEADER: usize = 8;
 /// Stream number of the marker frame, the last frame before the connection leaves TLS.
 pub(super) const LEAVE: u16 = u16::MAX;
-/// Longest frame accepted from a peer, in octets: the longest message, packet of a stream or tally of an object, with
-/// its head. A peer may leave a frame of each connection unfinished.
+/// Longest frame from a peer, in octets: a message, packet or tally with its head. Each connection may have one open.
 pub const FRAME_MAX: usize = (1 << 20) + 256;
 
 /// Decoder that assembles frames from the octets of a connection.
@@ -80,8 +79,7 @@ impl Assembly {
 
     /// Consumes the octets at the beginning of `octets` that belong to one frame.
     ///
-    /// Returns their number, and the frame with its stream's number if it is complete. Fails if the
-    /// frame is malformed, forged, or longer than `longest` octets.
+    /// Returns their number, and a complete frame with its stream. Fails if it is malformed, forged or above `longest`.
     pub fn take(
         &mut self,
         octets: &[u8],

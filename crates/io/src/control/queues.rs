@@ -1,9 +1,9 @@
 //! Queues between the streams of a control connection and its thread.
 //!
 //! One lock protects the `Queues` of all streams. The users of the connection add to `outgoing` and take from
-//! `incoming`; the thread does the reverse. Three limits apply to the bytes to a peer that does not read: packets
-//! wait at [`QueueLimit`], messages at 1.5 times that. Beyond `unread_max`, the connection ends. Bytes from the peer
-//! have one limit, at which the thread stops reading.
+//! `incoming`; the thread does the reverse. Three limits apply to bytes for a peer that does not read: packets
+//! wait at [`QueueLimit`], messages at 1.5 times that; beyond `unread_max`, the connection ends. At its limit of bytes
+//! from the peer, the thread stops reading.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};

@@ -167,8 +167,7 @@ impl Stream {
     }
 }
 
-/// Returns the length of a head that a body follows, in the encoding of the header. Panics above 255 octets, since the
-/// peer would take the rest of the head for the body.
+/// Returns the length of a head that a body follows, in the encoding of the header. Panics above 255 octets.
 fn head_octet(len: usize) -> u8 {
     assert!(
         len <= HEAD_MAX,

@@ -1,7 +1,6 @@
 //! TLS 1.3 with raw public keys (RFC 7250), without certificates.
 //!
-//! The handshake proves that the peer holds its key. The caller then authorizes the key by its
-//! [`Fingerprint`] before it sends or reads anything else.
+//! The handshake proves that the peer holds its key. The caller must then authorize the key by its [`Fingerprint`].
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};

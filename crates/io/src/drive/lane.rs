@@ -29,8 +29,7 @@ pub struct Lane {
     pub head_len: usize,
     /// Clock that all times of the machine refer to.
     pub clock: Clock,
-    /// Length in bytes of the bodies to receive directly in their expected place ("scatter"). With
-    /// `None`, bodies are received in a buffer and copied.
+    /// Length in bytes of bodies to receive in their expected place ("scatter"); `None` to copy them from a buffer.
     pub scatter: Option<u32>,
     /// Rate that this lane shares with other lanes. With `None`, the machine sets its own rate.
     pub share: Option<Arc<Share>>,

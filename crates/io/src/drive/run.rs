@@ -1,8 +1,7 @@
 //! Event loop: transmits, delivers events, and waits for the next message or deadline.
 //!
-//! [`run`] drives any [`Endpoint`] over a [`Lane`] in the calling thread. The machine decides what
-//! is sent and when; the [`Owner`] handles its events and decides when to leave. The loop sleeps in
-//! one place only, until the earliest deadline.
+//! [`run`] drives any [`Endpoint`] over a [`Lane`] in the calling thread. The machine decides on packets and times; the
+//! [`Owner`] handles its events and the end. The loop sleeps in one place only, until the earliest deadline.
 
 use std::mem;
 use std::os::fd::{AsRawFd, RawFd};

@@ -11,9 +11,8 @@
 //! A look costs two or three system calls, some microseconds. It happens only after the thread was
 //! away from its loop for `GAP`. Until competition is found, looks are at least `LOOK` apart.
 //!
-//! While there is competition, and for `REMEMBER` after the last absence, the socket is sampled
-//! every `SAMPLE` with one call. If the socket has filled during a gap, the known competitors
-//! explain the gap, and the other files are not read.
+//! While there is competition, and for `REMEMBER` after the last absence, the socket is sampled every `SAMPLE`. If it
+//! has filled during a gap, the known competitors explain the gap, and the other files are not read.
 
 use std::fs::{self, File};
 use std::os::fd::RawFd;

@@ -27,8 +27,7 @@ pub fn read(path: &Path, len_max: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(octets))
 }
 
-/// Replaces the file at `path`, or creates it with mode 0600. An existing file keeps its mode and
-/// owner. A symbolic link is followed, and its target replaced.
+/// Replaces the file at `path` with its mode and owner, or creates it with mode 0600. Follows a symbolic link.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     edit(path, |_| Ok((Some(content.to_vec()), ())))
 }
@@ -74,8 +73,7 @@ pub fn make_folders(path: &Path) -> io::Result<()> {
 
 /// Writes the entries of `folder` to disk.
 ///
-/// XFS reports success for a directory without changes, even after a failed write of its log. The
-/// fstat(2) afterwards reports that the file system has shut down.
+/// XFS reports success even after a failed write of its log; fstat(2) then reports that the file system has shut down.
 pub fn sync_names(folder: impl AsFd) -> io::Result<()> {
     fsync(&folder)?;
     fstat(&folder)?;

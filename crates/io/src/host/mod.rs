@@ -1,7 +1,6 @@
 //! The host: time, waiting, processors, panics and namespaces.
 //!
-//! - [`clock`]: clocks; [`wait`], [`poller`]: waiting for descriptors; [`interrupt`]: requests to stop,
-//!   [`cancellation`]: also of one piece of work
+//! - [`clock`]: clocks; [`wait`], [`poller`]: waits; [`interrupt`], [`cancellation`]: requests to stop
 //! - [`affinity`], [`competition`]: threads and their processors; [`heap`]: the C library's heap
 //! - [`durable`]: atomic replacement of files; [`file_calls`]: calls for open files
 //! - [`panics`]: panics of threads as errors; [`parent`]: processes that end with their parent

@@ -6,8 +6,7 @@
 //! lab --> guard --> init (PID 1) --> command
 //! ```
 //!
-//! The guard waits for the end of the lab or of the command. If lab, guard or init dies, the kernel
-//! kills all processes below it.
+//! The guard waits for the lab or the command. If lab, guard or init ends, the kernel kills all processes below it.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;

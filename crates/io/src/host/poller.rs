@@ -77,8 +77,7 @@ impl Poller {
         }
     }
 
-    /// Waits until a descriptor is ready, or `patience` has passed, rounded up to a whole
-    /// millisecond. A signal ends the wait early, with no descriptors.
+    /// Waits for a descriptor, at most `patience` in whole milliseconds. A signal ends the wait without descriptors.
     pub fn wait(&self, patience: Duration) -> io::Result<Vec<Ready>> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
         let millis = millis(patience);

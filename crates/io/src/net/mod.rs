@@ -1,7 +1,6 @@
 //! Sockets, and the paths between hosts.
 //!
-//! - [`tcp`]: connections; [`udp`]: sockets for [`train`]s of datagrams; [`tun`]: devices of the lab, [`segment`]:
-//!   their packets
+//! - [`tcp`]: connections; [`udp`]: sockets for [`train`]s of datagrams; [`tun`], [`segment`]: devices of the lab
 //! - [`dial`]: connections to single addresses; [`grants`]: limits of the kernel; [`ethtool`]: settings of interfaces
 //! - [`tc_message`]: messages to the kernel about traffic control
 //! - [`probe`], [`flood`], [`hops`]: measurement of a path

@@ -18,8 +18,7 @@ use crate::host::wait::{Watch, wait};
 use crate::net::train::{CONNECTION_LEN, Train};
 use crate::net::udp::{Udp, header_len};
 
-/// Datagram lengths to try, in octets of UDP payload. They fit paths from the IPv6 minimum to jumbo
-/// frames, over IPv4 and IPv6, with and without common tunnels.
+/// Datagram lengths to try, in octets of UDP payload: from the IPv6 minimum to jumbo frames, with common tunnels.
 pub const LENGTHS: [usize; 7] = [1232, 1372, 1432, 1452, 1472, 8952, 8972];
 /// Limit of lanes between two hosts.
 pub const LANES_MAX: usize = 8;

@@ -1,8 +1,7 @@
 //! Super-segments: several packets that a kernel passes in one piece.
 //!
 //! A packet read from a TUN device starts with a `virtio_net_hdr` (virtio 1.2, section 5.1.6). If that has a segment
-//! size, the packet stands for several, which differ in lengths, sequence numbers and flags. RFC 9293 and the kernel's
-//! `tcp_gso_segment` and `__udp_gso_segment` define them.
+//! size, the packet stands for several, which differ in lengths, sequence numbers and flags (`tcp_gso_segment`).
 //!
 //! A run of segments is written as one super-segment, with new headers and a body that is not copied.
 

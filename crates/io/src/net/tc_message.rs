@@ -1,8 +1,7 @@
 //! Encoding of rtnetlink messages about traffic control.
 //!
 //! A `Message` is built from a `Subject` and attributes, and a `Reply` is decoded from received octets. Numbers have
-//! the byte order of the host. Decoding never panics: an item that does not fit ends its list. `netlink` sends and
-//! receives; the meaning of kinds and attributes is left to callers.
+//! the byte order of the host. Decoding never panics: an item that does not fit ends its list.
 //!
 //! ```text
 //! struct nlmsghdr (16) | struct tcmsg (20) | attribute (4 + value, padded to 4) | ...

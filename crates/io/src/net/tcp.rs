@@ -44,8 +44,7 @@ const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Connects to the address of `host` that answers first on `port` (RFC 8305, "Happy Eyeballs").
 ///
-/// The next address is tried after 250 ms, so that a broken path of one address family costs little
-/// time. An error names `lighthaul serve` as the command to check.
+/// The next address is tried after 250 ms, since one address family may be broken. An error names `lighthaul serve`.
 pub fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
     connect_to(
         &["lighthaul serve", "lighthaul gateway --listen"],
@@ -181,8 +180,7 @@ pub fn begin_unpaced(tcp: &impl AsFd) {
 
 /// Selects the congestion control of a connected socket: the default, but CUBIC instead of BBR if the peer is near.
 ///
-/// BBR sets a timer for each packet, which costs most of a fast network's throughput. Its
-/// advantage, filling long paths with loss, does not exist near by.
+/// BBR sets a timer for each packet, which costs throughput. Its advantage exists only on long paths with loss.
 pub fn pace_where_far(tcp: &impl AsFd) {
     let is_near = round_trip(tcp).is_some_and(|rtt| rtt < NEAR);
     if is_near && is_sent_by(tcp, BBR) {

@@ -20,8 +20,7 @@ impl Tun {
     /// Largest result of [`Tun::read`], in bytes: the header and a super-segment.
     pub const READ_BYTES_MAX: usize = VNET_BYTES + 65_535;
 
-    /// Creates the interface `name`, down and without an address, that leaves segmentation to the
-    /// reader. Fails if the name does not have 1 to 15 bytes.
+    /// Creates the interface `name`, down and without an address or segmentation. The name has 1 to 15 bytes.
     pub fn create(name: &str) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)

@@ -28,8 +28,7 @@ unsafe impl Sync for Block {}
 impl Block {
     /// Allocates `len` zero bytes. Panics if `len` is zero.
     ///
-    /// The kernel provides a page when it is first written. The allocator fills aligned memory with zeros by itself,
-    /// which would touch all of it, so that this aligns the start.
+    /// This aligns the start itself, so that unused pages take no memory: an aligned allocation would write zeros.
     pub fn new(len: usize) -> Self {
         assert!(len > 0, "a block has bytes");
         let align = if len < HUGE_PAGE { PAGE } else { HUGE_PAGE };

@@ -1,7 +1,6 @@
 //! Receiver's store: collects packets in resequencing blocks, which a writer thread hands to a [`Sink`].
 //!
-//! A block is about 1 MiB of consecutive packets. It is written when it is complete, or with gaps
-//! when too many blocks are open:
+//! A block is about 1 MiB of packets. It is written when it is complete, or with gaps if too many blocks are open:
 //!
 //! ```text
 //! socket --> slot() --> open blocks --> writer thread --> Sink

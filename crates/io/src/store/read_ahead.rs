@@ -79,8 +79,7 @@ pub struct ReadAhead<S: Source> {
 }
 
 impl<S: Source> ReadAhead<S> {
-    /// Starts the thread that reads from `source`, in multiples of `packet_len` bytes, with about `memory` bytes of
-    /// buffers. Packets have at most 1 MiB.
+    /// Starts a thread that reads `source` in packets of `packet_len` bytes (at most 1 MiB), with `memory` for buffers.
     pub fn start(source: S, packet_len: u32, memory: usize) -> Result<Self, Error> {
         let batches = (memory / BATCH_BYTES).clamp(BATCHES_MIN, BATCHES_MAX);
         let (requests, asked) = sync_channel::<Job<S::Object>>(batches + 1);
