@@ -69,7 +69,7 @@ pub(crate) struct HostRecords {
 /// Priority of a connection. A connection with a lower standing is evicted earlier, and gets a handshake slot later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
-    /// The daemon recently refused a connection from the same site.
+    /// A connection from the same site recently ended without admission.
     Failed,
     /// The record has no client of the host, and no failure of its site.
     New,

@@ -28,7 +28,7 @@ const STRIDE: u64 = 256 << 10;
 const EAGER: u64 = STRETCH_MAX;
 /// Constant part of the maximum number of bytes that are hashed without a match.
 const HASHED_MAX: u64 = 64 << 20;
-/// Bytes that may be hashed without a match for each byte of the source, in addition to [`HASHED_MAX`].
+/// Bytes that may be hashed without a match for each searched byte of the source, in addition to [`HASHED_MAX`].
 const HASHED_FOR_EACH: u64 = 8;
 
 /// Source, and sums that arrive.
