@@ -110,9 +110,8 @@ impl Queue {
         let lost = "SELECT id FROM job WHERE state = 2 AND lease < ?1 ORDER BY lease LIMIT ?2";
         let found = |queue: &Self, sql: &str| {
             let mut statement = queue.connection.prepare_cached(sql)?;
-            let rows =
-                statement.query_map(params![now.cast_signed(), ADVANCE_MAX], |row| row.get(0));
-            rows?.map(|row| row.map(JobId)).collect()
+            let ids = statement.query_map(params![now.cast_signed(), ADVANCE_MAX], |row| row.get(0))?;
+            ids.map(|id| id.map(JobId)).collect::<rusqlite::Result<Vec<_>>>()
         };
         let all: rusqlite::Result<[Vec<JobId>; 3]> =
             (|| Ok([found(self, late)?, found(self, due)?, found(self, lost)?]))();
