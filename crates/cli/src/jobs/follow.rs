@@ -24,8 +24,8 @@ pub(super) fn watch(args: &Watch) -> Result<u8, Error> {
                 print_json(&show::event(&job, None));
             } else if is_end || before.as_ref().map(head) != Some(head(&job)) {
                 print(&head(&job));
-            } else {
-                say(&progress(&job));
+            } else if before.as_ref().and_then(tenths) != tenths(&job) {
+                print(&progress(&job));
             }
         }
         if is_end {
@@ -71,9 +71,14 @@ fn head(job: &Job) -> String {
 }
 
 fn progress(job: &Job) -> String {
-    job.progress.map_or_else(String::new, |(done, total)| {
-        format!("{} of {}", Size(done), Size(total))
-    })
+    let (done, total) = job.progress.unwrap_or_default();
+    format!("job {}: {} of {}", job.id, Size(done), Size(total))
+}
+
+/// Returns the whole tenths of the bytes that are done.
+fn tenths(job: &Job) -> Option<u64> {
+    let (done, total) = job.progress?;
+    Some(done.saturating_mul(10) / total.max(1))
 }
 
 /// Interval between two looks at the queue.
