@@ -11,7 +11,8 @@ use crate::time::{Time, positive};
 /// Queue copies, which run without this terminal, and show them
 ///
 /// Without an action, it lists the jobs that have not ended. `lighthaul jobs work` is the worker that runs them: as a
-/// service, or in another terminal. Jobs, their history and their output are in a file. They outlive clients and workers.
+/// service, or in another terminal. Jobs, their history and their output are in a file. They outlive clients and
+/// workers.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -92,8 +93,8 @@ pub enum JobsAction {
 pub struct QueueArgs {
     /// File of the queue [default: jobs.db]
     ///
-    /// It is `$XDG_STATE_HOME/lighthaul/jobs.db` or `~/.local/state/lighthaul/jobs.db`, and `/var/lib/lighthaul/jobs.db` for
-    /// root.
+    /// It is `$XDG_STATE_HOME/lighthaul/jobs.db` or `~/.local/state/lighthaul/jobs.db`, and
+    /// `/var/lib/lighthaul/jobs.db` for root.
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_QUEUE")]
     pub queue: Option<PathBuf>,
 }
@@ -101,7 +102,8 @@ pub struct QueueArgs {
 /// Queue a copy and print its number
 ///
 /// The words after the options are a `lighthaul cp` command. It runs in this directory, with the environment of the
-/// worker. A failure of the network, a full disk and other failures that may pass are retried later; the copy then resumes.
+/// worker. A failure of the network, a full disk and other failures that may pass are retried later; the copy then
+/// resumes.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul jobs submit cp results lh://far/archive

@@ -55,8 +55,14 @@ fn main() {
     println!("end: {rate:.0} jobs a second, each on the disk");
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find(|line| line.starts_with("VmHWM"));
-    println!("memory: {}", peak.unwrap().trim_start_matches("VmHWM:").trim());
-    println!("file: {} MB", fs::metadata(&file).unwrap().len() / 1_000_000);
+    println!(
+        "memory: {}",
+        peak.unwrap().trim_start_matches("VmHWM:").trim()
+    );
+    println!(
+        "file: {} MB",
+        fs::metadata(&file).unwrap().len() / 1_000_000
+    );
 }
 
 /// Jobs in a transaction.

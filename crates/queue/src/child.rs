@@ -1,7 +1,8 @@
 //! Command of a job: a process with its progress and its output.
 //!
-//! The command prints events as JSON lines on standard output. `progress` becomes the progress of the job, and the text of
-//! `summary` and `error` its result. Other events and all lines of standard error go to the log. A process ends with its worker.
+//! The command prints events as JSON lines on standard output. `progress` becomes the progress of the job, and the text
+//! of `summary` and `error` its result. Other events and all lines of standard error go to the log. A process ends with
+//! its worker.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -194,8 +195,8 @@ impl Output {
     }
 }
 
-/// Exit statuses of failures that a retry may mend: network, file, integrity, interrupted by others, partial, changed, timeout,
-/// refused reservation, panic, and a daemon that is being stopped.
+/// Exit statuses of failures that a retry may mend: network, file, integrity, interrupted by others, partial, changed,
+/// timeout, refused reservation, panic, and a daemon that is being stopped.
 const RETRIED: [u8; 9] = [10, 11, 12, 23, 24, 30, 40, 70, 75];
 /// Most octets of a line.
 const LINE_MAX: usize = 64 << 10;

@@ -1,7 +1,7 @@
 //! Work of workers: claims, leases, and ends of attempts.
 //!
-//! A claim takes the highest priority, then the owner with the fewest running jobs for its share, then the oldest job. Of two owners with
-//! equal load, the owner that was served longer ago is first.
+//! A claim takes the highest priority, then the owner with the fewest running jobs for its share, then the oldest job.
+//! Of two owners with equal load, the owner that was served longer ago is first.
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
@@ -33,6 +33,10 @@ pub struct Report {
 impl Queue {
     /// Claims up to `most` jobs for `worker`, until `lease` milliseconds from now.
     pub fn claim(&mut self, now: u64, worker: &str, lease: u64, most: usize) -> Result<Vec<Job>> {
+        // an idle worker looks often, and must not keep others from writing
+        if !self.exists("SELECT 1 FROM backlog WHERE jobs > ?1 LIMIT 1", 0)? {
+            return Ok(Vec::new());
+        }
         // a claim that a power failure forgets is only repeated, so it need not wait for the disk
         self.relax(true)?;
         let claimed = self.write("write", |transaction| {
@@ -50,7 +54,8 @@ impl Queue {
         claimed
     }
 
-    /// Extends the lease of an attempt, and stores its progress and new lines of its log. Returns what the worker must do.
+    /// Extends the lease of an attempt, and stores its progress and new lines of its log. Returns what the worker must
+    /// do.
     pub fn renew(
         &mut self,
         now: u64,
@@ -102,16 +107,18 @@ impl Queue {
         })
     }
 
-    /// Moves jobs whose time has come: leases that ended, waiting jobs that are due, and jobs that start too late. Each call
-    /// moves a limited number. Returns the number of moved jobs.
+    /// Moves jobs whose time has come: leases that ended, waiting jobs that are due, and jobs that start too late. Each
+    /// call moves a limited number. Returns the number of moved jobs.
     pub fn advance(&mut self, now: u64) -> Result<usize> {
         let due = "SELECT id FROM job WHERE state = 0 AND waits = 0 AND not_before <= ?1 ORDER BY not_before LIMIT ?2";
         let late = "SELECT id FROM job WHERE state <= 1 AND start_by IS NOT NULL AND start_by < ?1 ORDER BY start_by LIMIT ?2";
         let lost = "SELECT id FROM job WHERE state = 2 AND lease < ?1 ORDER BY lease LIMIT ?2";
         let found = |queue: &Self, sql: &str| {
             let mut statement = queue.connection.prepare_cached(sql)?;
-            let ids = statement.query_map(params![now.cast_signed(), ADVANCE_MAX], |row| row.get(0))?;
-            ids.map(|id| id.map(JobId)).collect::<rusqlite::Result<Vec<_>>>()
+            let ids =
+                statement.query_map(params![now.cast_signed(), ADVANCE_MAX], |row| row.get(0))?;
+            ids.map(|id| id.map(JobId))
+                .collect::<rusqlite::Result<Vec<_>>>()
         };
         let all: rusqlite::Result<[Vec<JobId>; 3]> =
             (|| Ok([found(self, late)?, found(self, due)?, found(self, lost)?]))();

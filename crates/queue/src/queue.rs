@@ -1,6 +1,7 @@
 //! Jobs in a file, and the work of clients: submission, cancellation, retries.
 //!
-//! Each change is one transaction, and the disk has it before the call returns. Several processes may use the file at once.
+//! Each change is one transaction, and the disk has it before the call returns. Several processes may use the file at
+//! once.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -123,8 +124,13 @@ impl Queue {
         })
     }
 
-    /// Deletes jobs that ended before `before`, at most `most` of them, with their events and logs. Returns their number.
+    /// Deletes jobs that ended before `before`, at most `most` of them, with their events and logs. Returns their
+    /// number.
     pub fn forget(&mut self, before: u64, most: usize) -> Result<usize> {
+        let any = "SELECT 1 FROM job WHERE state >= 3 AND ended < ?1 LIMIT 1";
+        if !self.exists(any, before)? {
+            return Ok(0);
+        }
         self.write("write", |transaction| {
             let sql = "SELECT id FROM job WHERE state >= 3 AND ended < ?1 ORDER BY ended LIMIT ?2";
             let most = i64::try_from(most).unwrap_or(i64::MAX);
@@ -143,6 +149,15 @@ impl Queue {
             }
             Ok(rows.len())
         })
+    }
+
+    /// Returns true if a query with one number finds a row.
+    pub(crate) fn exists(&self, sql: &str, number: u64) -> Result<bool> {
+        let found = self
+            .connection
+            .prepare_cached(sql)
+            .and_then(|mut query| query.exists([number.cast_signed()]));
+        found.map_err(|why| failed("read", &self.path, &why))
     }
 
     /// Executes a change in a transaction of its own.

@@ -4,8 +4,8 @@
 //! each turn: ended commands -> finish; leases -> renew; due jobs -> advance; free slots -> claim, start
 //! ```
 //!
-//! When the worker is stopped, it interrupts its commands and puts their jobs back; the next attempt resumes the copies. When it is
-//! killed, the kernel kills its commands, and their leases end.
+//! When the worker is stopped, it interrupts its commands and puts their jobs back; the next attempt resumes the
+//! copies. When it is killed, the kernel kills its commands, and their leases end.
 
 use std::path::PathBuf;
 use std::thread::sleep;

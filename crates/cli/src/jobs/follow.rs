@@ -4,6 +4,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use lighthaul_base::Size;
+use lighthaul_base::escape::escape_json;
 use lighthaul_grammar::jobs::{Logs, Watch};
 use lighthaul_queue::{Job, JobId, JobState};
 use lighthaul_session::error::Error;
@@ -48,7 +49,7 @@ pub(super) fn logs(args: &Logs) -> Result<(), Error> {
             }
             after = (piece.attempt, piece.seq);
             for line in piece.text.lines() {
-                print(line);
+                print(&escape_json(line));
             }
         }
         if is_end || !args.follow {
