@@ -191,6 +191,8 @@ const TRUSTED: [(&str, &str); 56] = [
     ),
     ("crates/domains/src/store.rs", "its own store"),
     ("crates/monitor/src/history.rs", "its own store"),
+    ("crates/queue/src/list.rs", "its own store"),
+    ("crates/queue/src/child.rs", "events of its own command"),
     (
         "crates/monitor/src/sample/",
         "files of this host's own kernel",

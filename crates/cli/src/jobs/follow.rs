@@ -7,9 +7,9 @@ use lighthaul_base::Size;
 use lighthaul_base::escape::escape_json;
 use lighthaul_grammar::jobs::{Logs, Watch};
 use lighthaul_queue::{Job, JobId, JobState};
-use lighthaul_session::error::Error;
+use lighthaul_session::error::{Code, Error};
 
-use super::run::{existing, failed, status};
+use super::queue_file::{existing, failed};
 use super::show;
 use crate::output::print::{print, print_json, say};
 
@@ -80,6 +80,17 @@ fn progress(job: &Job) -> String {
 fn tenths(job: &Job) -> Option<u64> {
     let (done, total) = job.progress?;
     Some(done.saturating_mul(10) / total.max(1))
+}
+
+/// Returns the exit status for the end of a job.
+fn status(state: JobState, exit: Option<u8>) -> u8 {
+    match state {
+        JobState::Done => 0,
+        JobState::Canceled => Code::Interrupted as u8,
+        JobState::Failed | JobState::Waiting | JobState::Queued | JobState::Running => {
+            exit.filter(|exit| *exit != 0).unwrap_or(Code::Usage as u8)
+        }
+    }
 }
 
 /// Interval between two looks at the queue.

@@ -1,17 +1,16 @@
 //! Submission, lists and changes of jobs.
 
 use std::env;
-use std::path::PathBuf;
 
 use lighthaul_grammar::help;
-use lighthaul_grammar::jobs::{ChangeJobs, Jobs, JobsAction, QueueArgs, State, Submit};
+use lighthaul_grammar::jobs::{ChangeJobs, Jobs, JobsAction, State, Submit};
 use lighthaul_grammar::time::Time;
 use lighthaul_queue::list::Selection;
 use lighthaul_queue::worker::now;
 use lighthaul_queue::{JobId, JobSpec, JobState, Queue};
-use lighthaul_remote::paths;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::Error;
 
+use super::queue_file::{existing, failed, file};
 use super::{follow, show, work};
 use crate::error::{Fault, usage};
 
@@ -37,21 +36,6 @@ pub(crate) fn run(args: &Jobs) -> Result<u8, Error> {
         }
         Some(JobsAction::Work(args)) => work::run(args).map(|()| 0),
     }
-}
-
-/// Opens a queue that exists.
-pub(super) fn existing(args: &QueueArgs) -> Result<Queue, Error> {
-    Queue::existing(&file(args)).map_err(failed)
-}
-
-/// Returns the file of the queue.
-pub(super) fn file(args: &QueueArgs) -> PathBuf {
-    args.queue.clone().unwrap_or_else(paths::jobs)
-}
-
-/// Returns the error of a queue's fault.
-pub(super) fn failed(fault: lighthaul_queue::Error) -> Error {
-    Fault::Queue(fault).into()
 }
 
 fn submit(args: &Submit) -> Result<(), Error> {
@@ -157,16 +141,5 @@ const fn state(state: State) -> JobState {
         State::Done => JobState::Done,
         State::Failed => JobState::Failed,
         State::Canceled => JobState::Canceled,
-    }
-}
-
-/// Returns the exit status for the end of a job.
-pub(super) fn status(state: JobState, exit: Option<u8>) -> u8 {
-    match state {
-        JobState::Done => 0,
-        JobState::Canceled => Code::Interrupted as u8,
-        JobState::Failed | JobState::Waiting | JobState::Queued | JobState::Running => {
-            exit.filter(|exit| *exit != 0).unwrap_or(Code::Usage as u8)
-        }
     }
 }

@@ -12,7 +12,7 @@ use lighthaul_queue::{Job, JobId, JobState, Queue};
 use lighthaul_session::error::Error;
 use serde_json::{Value, json};
 
-use super::run::failed;
+use super::queue_file::failed;
 use crate::output::print::{print, print_json};
 
 /// Prints a new job: only its number, for scripts.

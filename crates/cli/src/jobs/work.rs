@@ -10,7 +10,7 @@ use lighthaul_service::log;
 use lighthaul_session::error::Error;
 use tracing::{info, warn};
 
-use super::run::{failed, file};
+use super::queue_file::{failed, file};
 use crate::error::Fault;
 use crate::shared_options;
 
