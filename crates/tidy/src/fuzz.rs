@@ -145,7 +145,7 @@ const REACHED: [(&str, &str); 65] = [
 ];
 
 /// Files and directories that decode only trusted data (of the operator, the user or Lighthaul), with a reason.
-const TRUSTED: [(&str, &str); 56] = [
+const TRUSTED: [(&str, &str); 58] = [
     (
         "crates/remote-files/src/client/",
         "paths of the user; `message` decodes what the server sends",
