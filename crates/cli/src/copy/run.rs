@@ -15,7 +15,7 @@ use crate::copy::confirm::confirm;
 use crate::copy::options::request;
 use crate::copy::printer::{Printer, Settings};
 use crate::copy::summary::Proof;
-use crate::copy::{failures, words};
+use crate::copy::{failures, fault_messages};
 use crate::error::Fault;
 use crate::shared_options;
 
