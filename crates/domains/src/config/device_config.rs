@@ -20,7 +20,7 @@ use super::tables::{CircuitTable, DeviceTable};
 use crate::devices::{ParallelDevices, SegmentCircuit, SharedLink};
 use crate::error::Error;
 
-/// Devices by their interfaces, and circuits by their ports.
+/// Devices by interface, and circuits by pair of ports.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceConfig {
     /// Driver of each interface.
@@ -63,7 +63,7 @@ impl DeviceConfig {
         Ok(config)
     }
 
-    /// Returns the links that circuits of several interfaces share, whichever routes their paths have.
+    /// Returns the links that circuits of several interfaces share, for all routes that their paths may have.
     fn shared_links(&self, network: &Network) -> Vec<SharedLink> {
         let mut users: BTreeMap<LinkId, BTreeSet<Segment>> = BTreeMap::new();
         for segment in self.circuits.keys() {

@@ -26,7 +26,7 @@ pub struct SharedLink {
     pub name: String,
     /// Capacity.
     pub capacity: Rate,
-    /// Pairs of ports all of whose data cross it.
+    /// Pairs of ports whose data all cross the link.
     pub segments: BTreeSet<Segment>,
 }
 
@@ -72,7 +72,7 @@ impl LinkBook {
         content.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a listener, as long as it exists.
+    /// Adds a listener, for as long as it exists.
     pub(super) fn tell(&self, listener: Weak<dyn Listener>) {
         let listeners = self.0.listeners.lock();
         let mut listeners = listeners.unwrap_or_else(PoisonError::into_inner);
@@ -128,7 +128,7 @@ impl LinkBook {
         self.lock().raise(segment, bps);
     }
 
-    /// Notes that a device has changed a rate from the first to the second, and has this guard time.
+    /// Notes that a device has changed a rate from the first to the second value, with the given guard time.
     pub(super) fn set(&self, now: Instant, segment: Segment, rates: [u64; 2], guard: Duration) {
         let [before, after] = rates;
         let mut content = self.lock();

@@ -172,7 +172,7 @@ fn request_among_stops(chain: &mut Chain, rng: &mut Rng, round: u128) -> BTreeSe
 }
 
 #[test]
-fn domains_that_stop_at_random_moments_leave_no_half_committed_path() {
+fn domains_that_stop_at_random_moments_cause_no_half_committed_path() {
     let seed = unix_nanos();
     println!("seed {seed}");
     let mut rng = Rng::new(seed);
