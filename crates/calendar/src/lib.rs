@@ -3,7 +3,7 @@
 //! - [`topology`]: nodes, links and interfaces; [`path`]: shortest paths over them
 //! - [`capacity`]: free rate of one link over time, stored in `blocks`; `cursor` reads it in order
 //! - `resource`: capacity of one link, divided into shares and reduced by outages; `view`: capacity of a path
-//! - [`request`], [`grant`], [`refusal`]: a request, and the two possible answers to it; [`guard`], [`freed_capacity`]: guard times
+//! - [`request`], [`grant`], [`refusal`]: a request, and the two possible answers to it; [`guard`], [`freed_capacity`]: guard times; [`counted`]: bytes that devices count
 //! - [`booking`]: one granted request; `booking_index`: index of all bookings; [`calendar`]: books and lists them
 //! - [`change`]: release, extend, shrink and repack bookings; [`rate_limit`]: rates that a move may not exceed
 //! - [`outage`], [`displaced`]: planned outages, and the bookings that they displace
@@ -22,6 +22,7 @@ pub mod calendar;
 pub mod capacity;
 pub mod change;
 pub mod config;
+pub mod counted;
 mod counter_offer;
 mod cursor;
 pub mod displaced;
