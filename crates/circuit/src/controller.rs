@@ -433,7 +433,7 @@ impl Controller {
         changes.collect()
     }
 
-    /// Returns the increases that need no capacity of stale circuits or in the guard time of another circuit, and the end of the next guard time for the others.
+    /// Returns the increases that need no capacity that others may still use. The rest waits until the end of the next guard time, the second value.
     fn ready_increases(
         &mut self,
         now: Instant,

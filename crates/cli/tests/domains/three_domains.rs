@@ -61,8 +61,8 @@ fn copy_crosses_three_domains_one_of_which_is_killed() {
 }
 
 #[test]
-fn offered_path_carries_a_copy_and_frees_all_devices_at_its_end() {
-    let name = "offered_path_carries_a_copy_and_frees_all_devices_at_its_end";
+fn copy_crosses_an_offered_path() {
+    let name = "copy_crosses_an_offered_path";
     let Some(domains) = Domains::start(name) else {
         return;
     };

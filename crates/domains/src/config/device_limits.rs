@@ -160,21 +160,21 @@ mod tests {
         let mut text = String::from(
             "domain = 1\nname = \"one\"\nlisten = \"127.0.0.1:0\"\nkey = \"key\"\nstore = \"store\"\n",
         );
-        for (number, node) in [(1, "west"), (2, "west"), (3, "east"), (4, "east")] {
-            text +=
-                &format!("[[port]]\nnumber = {number}\nnode = \"{node}\"\ncapacity = \"1Gb/s\"\n");
-        }
-        for (name, cost) in [("upper", 1), ("lower", 2)] {
-            text += &format!(
+        let ports = [(1, "west"), (2, "west"), (3, "east"), (4, "east")].map(|(number, node)| {
+            format!("[[port]]\nnumber = {number}\nnode = \"{node}\"\ncapacity = \"1Gb/s\"\n")
+        });
+        let links = [("upper", 1), ("lower", 2)].map(|(name, cost)| {
+            format!(
                 "[[link]]\nname = \"{name}\"\nfrom = \"west\"\nto = \"east\"\ncapacity = \"1Gb/s\"\ncost = {cost}\n"
-            );
-        }
-        for (ingress, egress) in [(1, 3), (2, 4)] {
-            text += &format!(
+            )
+        });
+        let circuits = [(1, 3), (2, 4)].map(|(ingress, egress)| {
+            format!(
                 "[[device]]\ninterface = \"eth{ingress}\"\ncapacity = \"1Gb/s\"\n\
                  [[circuit]]\ningress = {ingress}\negress = {egress}\ninterface = \"eth{ingress}\"\nflow = \"10.0.0.{egress}\"\n"
-            );
-        }
+            )
+        });
+        text.extend(ports.into_iter().chain(links).chain(circuits));
         let config = DomainConfig::parse(&text, Path::new("/")).unwrap();
         let segment = |ingress, egress| Segment {
             ingress: PortId(ingress),

@@ -366,7 +366,9 @@ impl DrivenDevices {
             for (segment, rate) in rates {
                 // the part of each route is unknown
                 let mut highest = sums.get(&segment).cloned().unwrap_or_default();
-                highest.values_mut().for_each(|bps| *bps = rate.as_bps());
+                for bps in highest.values_mut() {
+                    *bps = rate.as_bps();
+                }
                 self.links.raise(segment, &highest);
                 self.present.insert(segment, rate);
             }

@@ -145,9 +145,10 @@ fn service_without_its_store_ends_and_its_devices_finish_their_vectors() {
     assert!(why.contains("put the original files back"), "{why}");
 }
 
-/// Copies of the store of a domain, as a backup has it. The domain is stopped meanwhile.
-fn back_up(chain: &mut Chain, me: u32) -> Vec<(PathBuf, Vec<u8>)> {
+/// Returns a copy of the store of a domain, which has this many records. The domain is stopped meanwhile.
+fn back_up(chain: &mut Chain, me: u32, count: usize) -> Vec<(PathBuf, Vec<u8>)> {
     chain.stop(me);
+    assert_eq!(records(&chain.folder.store(me), me).len(), count);
     let files = store_files(&chain.folder.store(me)).into_iter();
     let files = files.map(|path| {
         let content = fs::read(&path).unwrap();
@@ -188,7 +189,7 @@ fn wait_for_links(chain: &Chain) {
 fn path_that_a_restored_backup_does_not_have_is_released_everywhere() {
     for me in [1, 2, 3] {
         let mut chain = Chain::start(&format!("lost-{me}"), 3, |text| text);
-        let empty = back_up(&mut chain, me);
+        let empty = back_up(&mut chain, me, 0);
         wait_for_links(&chain);
         let outcome = chain.request(9, |request| {
             request.from += Duration::from_mins(20);
@@ -212,7 +213,7 @@ fn path_that_a_restored_backup_brings_back_is_released_everywhere() {
             request.from += Duration::from_mins(20);
         });
         assert!(matches!(outcome, Outcome::Committed { .. }), "{outcome:?}");
-        let old = back_up(&mut chain, me);
+        let old = back_up(&mut chain, me, 1);
         wait_for_links(&chain);
         let handle = chain.services[&1].handle();
         let ticket = handle.watch(CorrelationId(9)).unwrap();
@@ -222,11 +223,6 @@ fn path_that_a_restored_backup_brings_back_is_released_everywhere() {
             statuses.values().all(|one| one.reservations.is_empty())
         });
         bring_back(&mut chain, me, &old);
-        let status = chain.services[&me].handle().status().unwrap();
-        println!(
-            "domain {me} brings back {} reservations",
-            status.reservations.len()
-        );
         // its capacity can be booked again, also where the backup had brought it back
         wait_for_links(&chain);
         chain.wait_until("what was brought back is forgotten", |statuses| {
