@@ -41,7 +41,7 @@ demo-domains: setup ## run three domains with different devices, a path and a co
 	$(CARGO) run --locked --quiet --package lighthaul-xtask -- demo-domains
 quick: ## run the unit, property and simulated tests, which need neither root nor a network
 	@scripts/setup jq:jq
-	@scripts/test --workspace --features lighthaul-cli/otel,lighthaul-cli/mount --lib --bins --test machines --test calendar --test reference --test world --test simulation --test books --test granted --test filter --test fuzz
+	@scripts/test --workspace --features lighthaul-cli/full --lib --bins --test machines --test calendar --test reference --test world --test simulation --test books --test granted --test filter --test fuzz
 test: setup ## run every test, then list those that were skipped, with the reason
 	@scripts/test
 mutants: ## mutation tests: change critical code, and list changes that no test finds; ROOMS="journal rights --shard 0/8" for a part
@@ -55,7 +55,7 @@ check: fmt clippy doc book tidy ## check format, lints, documents and project ru
 fmt:
 	$(CARGO) fmt --all -- --check
 clippy:
-	$(CARGO) clippy --locked --workspace --all-targets --features lighthaul-cli/otel,lighthaul-cli/mount -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets --features lighthaul-cli/full -- -D warnings
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 book: ## build the guide, into target/book

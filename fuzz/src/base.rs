@@ -2,7 +2,8 @@
 
 use lighthaul_base::{CivilTime, PortRange, Rate, Size, Timetable, WeekTime, duration};
 
-/// Parses text as each quantity. Refused text has a reason, and accepted text is read the same without the space around it.
+/// Parses text as each quantity. Refused text has a reason, and accepted text is read the same without the space around
+/// it.
 pub fn quantity(octets: &[u8]) {
     let text = String::from_utf8_lossy(octets);
     let bare = text.trim();

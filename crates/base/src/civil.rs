@@ -58,7 +58,7 @@ impl Date {
         }
     }
 
-    /// Returns the days since 1970-01-01; negative before it.
+    /// Returns the days since 1970-01-01; negative before that date.
     pub fn unix_days(self) -> i64 {
         // a year begins in March, so that the leap day is its last
         let month = (i64::from(self.month) + 9) % 12;

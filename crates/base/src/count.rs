@@ -1,4 +1,4 @@
-//! Numbers with their nouns.
+//! Numbers with nouns in singular or plural.
 
 use alloc::format;
 use alloc::string::String;

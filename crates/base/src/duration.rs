@@ -12,9 +12,10 @@ use crate::quantity::{Fault, ParseQuantityError, Quantity, decimal};
 /// Parses a duration such as `90s`, `2m`, `1h30m`, `1.5h`, `250ms` or `2 days`, or `PT2M` and `P1DT12H` as ISO 8601
 /// writes them.
 ///
-/// The units are `w`, `d`, `h`, `m` (or `min`), `s`, `ms`, `us` (or `µs`) and `ns`, and the English words from `weeks` to
-/// `seconds`. A day has 24 hours. Larger units come first, and only the last number may have a fraction. A bare number is
-/// refused, since its unit would be a guess; `0` alone needs none. The longest duration is 2^64 - 1 nanoseconds.
+/// The units are `w`, `d`, `h`, `m` (or `min`), `s`, `ms`, `us` (or `µs`) and `ns`, and the English words from `weeks`
+/// to `seconds`. A day has 24 hours. Larger units come first, and only the last number may have a fraction. A bare
+/// number is refused, since its unit would be a guess; `0` alone needs none. The longest duration is 2^64 - 1
+/// nanoseconds.
 pub fn parse(text: &str) -> Result<Duration, ParseQuantityError> {
     let text = text.trim();
     let sum = match text.strip_prefix(['P', 'p']) {
@@ -73,7 +74,7 @@ fn human(text: &str) -> Result<Sum, Fault> {
     }
 }
 
-/// Parses the rest of an ISO 8601 duration behind its `P`.
+/// Parses an ISO 8601 duration, from the text after its `P`.
 fn iso_8601(text: &str) -> Result<Sum, Fault> {
     let mut sum = Sum::default();
     let (mut rest, mut is_time) = (text, false);
@@ -108,7 +109,7 @@ fn iso_8601(text: &str) -> Result<Sum, Fault> {
     }
 }
 
-/// Splits text behind the characters that it begins with and that are in `class`.
+/// Splits text after its leading characters in `class`.
 fn split(text: &str, class: impl Fn(char) -> bool) -> (&str, &str) {
     let end = text.find(|c: char| !class(c));
     text.split_at(end.unwrap_or(text.len()))

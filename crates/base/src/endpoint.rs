@@ -33,7 +33,7 @@ pub trait Endpoint {
     fn handle_timeout(&mut self, now: Instant);
     /// Handles a load sample of the machine's own host.
     fn handle_load(&mut self, _now: Instant, _load: Load) {}
-    /// Sets the sending rate that the owner wants from now on.
+    /// Sets the sending rate that the owner of the machine wants from now on.
     fn handle_rate(&mut self, _now: Instant, _rate: Rate) {}
     /// Reports that stream `stream` can take one more message without blocking.
     fn handle_room(&mut self, _now: Instant, _stream: u16) {}
@@ -59,7 +59,7 @@ pub trait Endpoint {
 pub enum Via {
     /// Unreliable, unordered datagram.
     Datagram,
-    /// Reliable, ordered stream with this number.
+    /// Reliable, ordered stream with the given number.
     Stream(u16),
 }
 

@@ -84,7 +84,7 @@ impl Line {
         }
     }
 
-    /// Appends a character, escaped if it is hidden. Returns false once the line is full.
+    /// Appends a character, escaped if it is invisible. Returns false once the line is full.
     fn put(&mut self, letter: char) -> bool {
         let mut octets = [0; 4];
         let text = letter.encode_utf8(&mut octets);

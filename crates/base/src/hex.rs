@@ -11,7 +11,7 @@ pub fn to_hex(octets: &[u8]) -> String {
         .collect()
 }
 
-/// Decodes pairs of hexadecimal digits of either case. Returns `None` for any other text.
+/// Decodes pairs of hexadecimal digits, in lower or upper case. Returns `None` for any other text.
 pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     let pairs = text.as_bytes().chunks(2);
     pairs

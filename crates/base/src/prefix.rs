@@ -80,7 +80,7 @@ impl Prefix {
         Self::all(address)[0]
     }
 
-    /// Returns the blocks that `address` counts in, from host to site: /32 and /24 for IPv4, and /64, /56 and /48 for
+    /// Returns the blocks in which `address` is counted, from host to site: /32 and /24 for IPv4; /64, /56 and /48 for
     /// IPv6. Providers assign a site any of the three IPv6 lengths.
     pub fn all(address: IpAddr) -> [Self; 3] {
         let lens = match address.to_canonical() {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_prefix_without_bits_is_all() {
+    fn prefix_of_length_zero_contains_all_addresses() {
         for (text, is_all) in [
             ("0.0.0.0/0", true),
             ("::/0", true),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_network_share_host_and_site_prefix() {
+    fn addresses_in_the_same_network_have_the_same_host_and_site_prefix() {
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
         assert_ne!(of("2001:db8::1")[0], of("2001:db8:0:1::1")[0]);
         assert_eq!(of("2001:db8::1")[1], of("2001:db8:0:ff::1")[1]);

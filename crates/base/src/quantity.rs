@@ -1,8 +1,8 @@
 //! Decimal numbers with units: the part that rates, sizes and durations have in common.
 //!
-//! [`Rate`](crate::Rate) and [`Size`](crate::Size) parse themselves; [`duration::parse`](crate::duration::parse) parses a
-//! [`Duration`](core::time::Duration). All three report [`ParseQuantityError`]. They compute with integers: a fraction is
-//! rounded down to a whole bit per second, byte or nanosecond.
+//! [`Rate`](crate::Rate) and [`Size`](crate::Size) parse themselves; [`duration::parse`](crate::duration::parse) parses
+//! a [`Duration`](core::time::Duration). All three report [`ParseQuantityError`]. They compute with integers: a
+//! fraction is rounded down to a whole bit per second, byte or nanosecond.
 
 use core::fmt;
 
@@ -28,20 +28,20 @@ pub(crate) enum Fault {
     Number,
     /// A number has no unit.
     NoUnit,
-    /// The unit is of another quantity, or of none.
+    /// The unit belongs to another quantity, or does not exist.
     UnknownUnit,
     /// The number is zero where zero has no meaning.
     Zero,
     /// The value does not fit.
     TooLarge,
-    /// The units of a duration are not in descending order, or one but the last has a fraction.
+    /// The units of a duration are not in descending order, or a unit before the last has a fraction.
     Order,
     /// A duration has years or months, whose length varies.
     YearOrMonth,
 }
 
 impl Quantity {
-    /// Returns the error of this quantity for `fault`.
+    /// Returns the error for `fault` in a text of this quantity.
     pub(crate) const fn error(self, fault: Fault) -> ParseQuantityError {
         ParseQuantityError {
             quantity: self,
@@ -98,7 +98,7 @@ impl fmt::Display for ParseQuantityError {
 
 impl core::error::Error for ParseQuantityError {}
 
-/// Splits text into the digits and the decimal point that it begins with, and the rest without space around it.
+/// Splits text into its leading digits with decimal point and the text after them, trimmed.
 pub(crate) fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let (number, rest) = text.split_at(end.unwrap_or(text.len()));

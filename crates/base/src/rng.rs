@@ -20,7 +20,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Fills `bytes` with random ones: the next 64 bits in little-endian order, as often as needed.
+    /// Fills `bytes` with random octets: the next 64 bits in little-endian order, as often as needed.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for word in bytes.chunks_mut(8) {
             word.copy_from_slice(&self.next_u64().to_le_bytes()[..word.len()]);

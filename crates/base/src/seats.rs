@@ -1,12 +1,12 @@
 //! Max-min fair shares of a host's resources: sessions, connections, links, memory, threads and open files.
 //!
-//! A holder has one seat, which uses a number of units of each resource. A group is the seats of an identity, authority,
-//! host or site, or of all together; each has limits. An authority can create any number of identities.
+//! A holder has one seat, which uses a number of units of each resource. A group is the seats of an identity,
+//! authority, host or site, or of all together; each has limits. An authority can create any number of identities.
 //!
-//! If a group is full, a new holder first revokes the seat in it that has been idle longest. Otherwise it revokes the newest
-//! seat of the identity that uses the most in the group. That identity must use more than the new holder will use. If none
-//! does and all seats are taken, sites are compared in the same way. A holder without an identity never takes the seat
-//! of an identity then.
+//! If a group is full, a new holder first revokes the seat in it that has been idle longest. Otherwise it revokes the
+//! newest seat of the identity that uses the most in the group. That identity must use more than the new holder will
+//! use. If none does and all seats are taken, sites are compared in the same way. A holder without an identity never
+//! takes the seat of an identity then.
 //!
 //! Shares converge to equal shares (max-min fairness), first of identities, then of sites. So no set of greedy
 //! identities can lock another identity out, and no site another site.
@@ -47,16 +47,16 @@ impl Limits {
     }
 }
 
-/// The group of holders that has no room for a newcomer.
+/// Group of holders without room for a newcomer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Within {
     /// The holders of the newcomer's identity.
     Identity,
-    /// The holders that its authority vouches for.
+    /// Holders with the authority of the newcomer.
     Authority,
-    /// The holders on its host.
+    /// Holders on the host of the newcomer.
     Host,
-    /// The holders at its site.
+    /// Holders at the site of the newcomer.
     Site,
     /// All holders.
     All,
@@ -67,7 +67,7 @@ pub enum Within {
 pub struct Full {
     /// Index of the resource in the limits.
     pub resource: usize,
-    /// The group of holders that has used it up.
+    /// Group of holders that has used up the resource.
     pub within: Within,
     /// Limit that was reached.
     pub most: u64,
@@ -101,7 +101,7 @@ struct Holder<I, const N: usize> {
     authority: Option<I>,
     places: [Prefix; 3],
     uses: [u64; N],
-    /// Start of the holder's idle time; `None` while it may not be revoked for that.
+    /// Start of the holder's idle time; `None` while the holder keeps its seat when idle.
     idle: Option<u64>,
 }
 
@@ -138,7 +138,7 @@ impl<I: Clone + Ord, const N: usize> Seats<I, N> {
         self.take_for((identity, None), address, uses)
     }
 
-    /// Takes a seat like [`Self::take`] for an identity that `authority` vouches for, if there is one.
+    /// Takes a seat like [`Self::take`], for an identity that `authority` vouches for, if any.
     pub fn take_vouched(
         &mut self,
         (identity, authority): (I, Option<I>),
@@ -167,13 +167,13 @@ impl<I: Clone + Ord, const N: usize> Seats<I, N> {
         Ok(Seated { number, revoked })
     }
 
-    /// Changes the units that seat `number` uses, and returns the seats that were revoked for it. An error leaves all
-    /// as it was. A seat that another holder got stays with it.
+    /// Changes the units that seat `number` uses, and returns the seats that were revoked to free them. An error leaves
+    /// all as it was. A seat that another holder got stays with it.
     pub fn reuse(&mut self, number: u64, uses: [u64; N]) -> Result<Vec<u64>, Full> {
         self.change(number, |holder| holder.uses = uses)
     }
 
-    /// Assigns seat `number`, of a stranger so far, to `identity`, and returns the seats that were revoked for it.
+    /// Assigns seat `number` of an unknown client to `identity`, and returns the seats that were revoked.
     pub fn identify(&mut self, number: u64, identity: I) -> Result<Vec<u64>, Full> {
         self.change(number, |holder| holder.identity = Some(identity))
     }
@@ -185,12 +185,12 @@ impl<I: Clone + Ord, const N: usize> Seats<I, N> {
         }
     }
 
-    /// Returns the identity that holds seat `number`; nothing for a free seat and for a stranger's.
+    /// Returns the identity that holds seat `number`; none for a free seat and for an unknown client.
     pub fn identity(&self, number: u64) -> Option<&I> {
         self.held.get(&number)?.identity.as_ref()
     }
 
-    /// Revokes the seat that has been idle longest of all, and returns its number.
+    /// Revokes the seat that has been idle longest, and returns its number.
     pub fn take_idle(&mut self) -> Option<u64> {
         let idle = longest_idle(self.held.iter())?;
         self.held.remove(&idle);
@@ -232,7 +232,7 @@ impl<I: Clone + Ord, const N: usize> Seats<I, N> {
         self.seat(number, holder)
     }
 
-    /// Gives `newcomer` the seat `number`, perhaps its own; returns the seats that have to leave.
+    /// Gives seat `number` to `newcomer`, which may hold it already, and returns the seats that were revoked.
     fn seat(&mut self, number: u64, newcomer: Holder<I, N>) -> Result<Vec<u64>, Full> {
         let leaving = self.make_room(number, &newcomer)?;
         self.held.retain(|number, _| !leaving.contains(number));
@@ -271,7 +271,7 @@ impl<I: Clone + Ord, const N: usize> Seats<I, N> {
         held.map(|(_, holder)| holder.uses[resource]).sum()
     }
 
-    /// Returns the seat in a full group that is revoked for a newcomer, if one must be.
+    /// Returns the seat of a full group that is revoked for a newcomer, if any.
     fn victim(
         &self,
         (resource, wanted): (usize, u64),
@@ -311,7 +311,7 @@ impl<I: Clone + Ord, const N: usize> Seats<I, N> {
         }
     }
 
-    /// The newest seat of the site that uses most, if that is more than the newcomer's site will use.
+    /// Returns the newest seat of the largest site, if that site uses more than the newcomer's site will use.
     fn of_largest_site<'a>(
         (resource, wanted): (usize, u64),
         newcomer: &Holder<I, N>,
@@ -355,12 +355,12 @@ impl<I: Ord> Group<'_, I> {
 }
 
 impl<I, const N: usize> Holder<I, N> {
-    /// Returns its site: the largest of its prefixes.
+    /// Returns the site of the holder: the largest of its prefixes.
     const fn site(&self) -> Prefix {
         self.places[2]
     }
 
-    /// The groups it is in, smallest first.
+    /// Returns the groups of the holder, smallest first.
     fn groups(&self) -> [Option<(Within, Group<'_, I>)>; 6] {
         let identity = self.identity.as_ref().map(Group::Identity);
         let authority = self.authority.as_ref().map(Group::Authority);

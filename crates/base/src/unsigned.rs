@@ -1,4 +1,4 @@
-//! Numbers of digits alone, for ports, lengths and counts in text of users and peers.
+//! Numbers written in digits alone: ports, lengths and counts in text of users and peers.
 //!
 //! [`str::parse`] also accepts a plus sign, so that `+80` would be a second notation of a port, and
 //! rules that compare texts could be evaded. [`number`] accepts digits only.
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_digits_are_a_number() {
+    fn number_consists_of_digits_only() {
         for (text, value) in [("0", 0), ("80", 80), ("0080", 80), ("65535", 65535)] {
             assert_eq!(number::<u16>(text), Some(value), "{text}");
         }

@@ -27,7 +27,7 @@ fn full(within: Within, most: u64) -> Full {
 }
 
 #[test]
-fn usual_limits_are_parts_of_all_units() {
+fn default_limits_are_fractions_of_all_units() {
     let limits = Limits::parts_of(80);
     assert_eq!((limits.all, limits.identity), (80, 40));
     assert_eq!((limits.authority, limits.host, limits.site), (60, 60, 70));
@@ -148,7 +148,7 @@ fn full_table_revokes_newest_seat_of_largest_site_where_identities_are_equal() {
 }
 
 #[test]
-fn stranger_takes_no_seat_of_an_identity() {
+fn unknown_client_takes_no_seat_of_an_identity() {
     let mut seats = Seats::new([Limits { all: 4, ..LIMITS }]);
     for who in 0..3 {
         seats.take(Some(who), address(1, who), [1]).unwrap();
@@ -184,7 +184,7 @@ fn weighted_resources_are_bounded_and_equalized_per_identity() {
 }
 
 #[test]
-fn idle_seats_are_revoked_first_and_those_of_strangers_before_others() {
+fn idle_seats_are_revoked_first_and_seats_of_unknown_clients_before_others() {
     let mut seats = Seats::new([Limits { all: 3, ..LIMITS }]);
     let numbers = [None, Some(1), None].map(|who| {
         let seated = seats.take(who, address(1, 1), [1]).unwrap();

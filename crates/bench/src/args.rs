@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Number of runs of each measurement, whose median is shown
     #[arg(long, default_value_t = 3)]
     pub(crate) runs: u32,
-    /// Time limit of a run in seconds; a run that is cut off counts with its bytes so far
+    /// Time limit of a run in seconds; a run that is cut off counts with the bytes that arrived
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
     pub(crate) limit: f64,
     /// Duration of a measurement from memory to memory, in seconds
@@ -81,7 +81,7 @@ pub(crate) struct GridArgs {
     pub(crate) grid_dir: PathBuf,
 }
 
-/// Internal commands, with which the bench starts itself.
+/// Internal commands that the bench uses to start itself.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum InternalCommand {
     /// Measure a plan inside a lab

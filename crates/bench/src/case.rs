@@ -147,7 +147,7 @@ pub(crate) enum Data {
     HalfGibibyte,
     /// One file of 1 GiB.
     Gibibyte,
-    /// One file of 100 MB, as much as the tree.
+    /// One file of 100 MB, the size of the tree.
     HundredMegabytes,
     /// One file of 700 MB, as in the RBUDP+ paper.
     SevenHundredMegabytes,
@@ -367,7 +367,7 @@ const FIGURE: &[&str] = &[
 ];
 /// Programs that synchronize trees.
 const TREES: &[&str] = &["lighthaul", "rsync"];
-/// Programs of which all bytes go through ssh.
+/// Programs that send all bytes through ssh.
 const OVER_SSH: &[&str] = &["ssh-lighthaul", "ssh-rsync", "scp"];
 /// Lighthaul alone.
 const OURS: &[&str] = &["lighthaul"];

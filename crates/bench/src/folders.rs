@@ -26,7 +26,7 @@ pub(crate) struct BenchFolders {
 }
 
 impl BenchFolders {
-    /// Chooses unique directories, and removes those of benches that were killed.
+    /// Chooses unique directories, and removes the directories of benches that were killed.
     pub(crate) fn new() -> Self {
         let bases = [PathBuf::from("/dev/shm"), std::env::temp_dir()];
         for base in &bases {
@@ -81,8 +81,8 @@ fn memory_bytes() -> u64 {
     number.unwrap_or(0) * 1024
 }
 
-/// Creates the files of `data` in `folder`, unless they exist. Returns the path of the file or of
-/// the directory with the files.
+/// Creates the files of `data` in `folder`, unless the files exist. Returns the path of the file or of the directory
+/// with the files.
 pub(crate) fn make(data: Data, folder: &Path) -> io::Result<PathBuf> {
     let source = folder.join("source").join(data.name());
     let (count, bytes) = data.files();
@@ -196,5 +196,5 @@ fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
 
 const PREFIX: &str = "lighthaul-bench-";
 const BLOCK_BYTES: u64 = 64 << 20;
-/// Free memory in bytes that this host needs besides the files.
+/// Free memory in bytes that this host needs in addition to the files.
 const SPARE_BYTES: u64 = 3 << 29;

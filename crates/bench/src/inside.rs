@@ -83,8 +83,7 @@ const CLOSE_PORTS: &str = "nft add table inet bench && \
     nft 'add rule inet bench in iifname != \"lo\" tcp dport != 2222 drop' && \
     nft 'add rule inet bench in iifname != \"lo\" meta l4proto udp drop'";
 
-/// Ends this process, and with it the lab, when the parent process has ended, which closes standard
-/// input.
+/// Ends this process and its lab when the parent process closes standard input.
 fn end_with_input() {
     thread::spawn(|| {
         io::stdin().read_to_end(&mut Vec::new()).ok();

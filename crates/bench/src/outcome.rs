@@ -45,11 +45,11 @@ pub(crate) struct LighthaulReport {
     pub(crate) moving_s: f64,
     /// Goodput without start-up.
     pub(crate) goodput_bps: f64,
-    /// Goodput that equation 5 predicts at the rate used, where it applies.
+    /// Goodput that equation 5 predicts for the used rate; none where the equation does not apply.
     pub(crate) predicted_bps: Option<f64>,
-    /// Retransmitted datagrams, as a part of those sent once.
+    /// Retransmitted datagrams, as a fraction of the datagrams sent once.
     pub(crate) resent: f64,
-    /// Number of datagrams without retransmitted ones.
+    /// Number of datagrams, without retransmissions.
     pub(crate) sent_once: f64,
 }
 
@@ -72,8 +72,7 @@ pub(crate) struct Summary {
     pub(crate) loss: Loss,
     pub(crate) data: Data,
     pub(crate) tool: String,
-    /// Run with the median goodput, in which failed runs count as the slowest. If it is a failed
-    /// run, the reason.
+    /// Run with the median goodput; failed runs count as the slowest. If it is a failed run, the reason.
     pub(crate) median: Result<Outcome, String>,
     /// Successful runs, slowest first.
     pub(crate) good: Vec<Outcome>,
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn median_counts_failed_runs_as_slowest() {
+    fn failed_runs_are_the_slowest_in_the_median() {
         let rows = [
             row("x", Ok(5)),
             row("y", Err("why")),

@@ -37,7 +37,7 @@ pub(crate) struct Cost {
     pub(crate) code: i32,
     /// CPU seconds of the command and all its descendants.
     pub(crate) cpu_s: f64,
-    /// Peak memory of the largest of them.
+    /// Peak memory of the largest process.
     pub(crate) rss_bytes: u64,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn run(side: &args::Side) -> io::Result<()> {
     writeln!(io::stdout(), "{}", serde_json::to_string(&cost)?)
 }
 
-/// Pins this process and its children to `core`, with `tasks` tasks beside them.
+/// Pins this process and its children to `core`, and starts `tasks` competing tasks there.
 fn crowd(core: usize, tasks: u32) -> io::Result<CoreLoad> {
     pin_to_core(core)?;
     CoreLoad::start(tasks, core).map_err(io::Error::other)
@@ -167,8 +167,8 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// Starts a command, on host `b` if `is_far`, else here. With `tasks`, each host is pinned to a
-    /// core, and the tasks run beside the far command.
+    /// Starts a command, on host `b` if `is_far`, else on this host. With `tasks`, each host is pinned to a core, and
+    /// the tasks run beside the far command.
     pub(crate) fn start(
         tools: &Tools,
         is_far: bool,
@@ -242,12 +242,12 @@ impl Side {
         self.wait(Duration::from_secs(5))
     }
 
-    /// Returns the standard output so far.
+    /// Returns the present standard output.
     pub(crate) fn output(&self) -> String {
         read(&self.log.with_extension("out"))
     }
 
-    /// Returns the standard error output so far.
+    /// Returns the present standard error output.
     pub(crate) fn complaints(&self) -> String {
         read(&self.log.with_extension("err"))
     }

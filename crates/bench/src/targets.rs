@@ -105,7 +105,7 @@ pub(crate) fn lines(summaries: &[Summary]) -> Vec<Target> {
     lines
 }
 
-/// Returns the name of the program with which others are compared.
+/// Returns the program that other programs are compared with.
 pub(crate) const fn ours_for(data: Data) -> &'static str {
     match data {
         Data::Memory => "lighthaul-memory",

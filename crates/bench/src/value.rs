@@ -27,7 +27,7 @@ impl Value {
         })
     }
 
-    /// Returns the value with this number of failed runs.
+    /// Returns the value with a number of failed runs.
     pub(crate) const fn beside_failed(self, failed: usize) -> Self {
         Self { failed, ..self }
     }

@@ -40,7 +40,7 @@ pub enum ClientError {
     Untrusted {
         /// URL of the scheduler.
         url: String,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// The scheduler cannot be reached.
@@ -48,7 +48,7 @@ pub enum ClientError {
     Network {
         /// URL of the scheduler.
         url: String,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// The server does not follow the protocol.
@@ -56,7 +56,7 @@ pub enum ClientError {
     Protocol {
         /// URL of the server.
         url: String,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
 }
@@ -64,7 +64,7 @@ pub enum ClientError {
 /// Selection of reservations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Owner.
+    /// Owner of the reservations to list.
     pub owner: Option<String>,
     /// State.
     pub state: Option<String>,
@@ -136,7 +136,7 @@ impl Client {
         self.act(id, "provision", why)
     }
 
-    /// Releases the rest of a reservation.
+    /// Releases the remaining capacity of a reservation.
     pub fn release(&self, id: u64, why: &str) -> Result<Reservation, ClientError> {
         self.act(id, "release", why)
     }
@@ -214,8 +214,8 @@ impl Client {
         self.get("/healthz")
     }
 
-    /// Returns how far the clock of the scheduler is ahead of the local one, and the possible
-    /// error, in nanoseconds. The error is half of the shortest of five round trips.
+    /// Returns the nanoseconds that the scheduler's clock is ahead of the local clock, and the possible error. The
+    /// error is half of the shortest of five round trips.
     pub fn clock_offset(&self) -> Result<(i64, u64), ClientError> {
         let mut best: Option<(i64, u64)> = None;
         for _ in 0..5 {

@@ -91,8 +91,7 @@ impl HttpsClient {
         Ok(Self { agent, refused })
     }
 
-    /// Returns and clears the reason for which the last server was not trusted, if that is why a
-    /// request failed.
+    /// Returns and clears the reason for which the last server was not trusted, if that made a request fail.
     pub fn refused(&self) -> Option<String> {
         self.refused
             .lock()

@@ -1,4 +1,4 @@
-//! Capacity that a scheduler has for a time, as a link of its topology.
+//! Leased capacity: a link of the scheduler's topology that has capacity only for a time.
 //!
 //! The topology has a link with the leased rate, and an operator plans an outage of it for all times. [`open`] cuts the
 //! time of a lease out of its outages, so the scheduler books transfers there and at no other time. [`close`] plans the
@@ -27,8 +27,8 @@ pub struct LeasedLink<'a> {
     pub why: &'a str,
 }
 
-/// Offers the capacity of a link during a lease, and at no other time that has an outage now. It can be repeated after a
-/// lost answer.
+/// Offers the capacity of a link during a lease, and plans outages for all other times. It can be repeated after a lost
+/// answer.
 pub fn open(scheduler: &Client, link: &LeasedLink<'_>) -> Result<(), ClientError> {
     let (start, end) = (link.start, link.end);
     let outages = scheduler.outages()?;
@@ -55,7 +55,7 @@ pub fn open(scheduler: &Client, link: &LeasedLink<'_>) -> Result<(), ClientError
     Ok(())
 }
 
-/// Offers no capacity of a link any more during the rest of a lease.
+/// Withdraws the capacity of a link for the remaining time of a lease.
 pub fn close(scheduler: &Client, now: Timestamp, link: &LeasedLink<'_>) -> Result<(), ClientError> {
     if now < link.end {
         plan(scheduler, link, (link.start.max(now), link.end))?;
@@ -63,8 +63,8 @@ pub fn close(scheduler: &Client, now: Timestamp, link: &LeasedLink<'_>) -> Resul
     Ok(())
 }
 
-/// Tries again while the scheduler cannot be reached, as during its restart. After a signal, this takes less time than a
-/// service manager waits.
+/// Repeats `act` while the scheduler cannot be reached, as during its restart. After a signal, this takes less time
+/// than a service manager waits.
 pub fn patiently(act: impl Fn() -> Result<(), ClientError>) -> Result<(), ClientError> {
     let clock = Clock::start();
     loop {

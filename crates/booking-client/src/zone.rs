@@ -4,7 +4,7 @@ use lighthaul_io::host::clock::local_offset;
 
 use crate::json::Timestamp;
 
-/// Time zone, as a function from seconds since 1970 to the seconds that it is ahead of UTC.
+/// Time zone: a function from seconds since 1970 to the zone's offset from UTC in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Zone(fn(i64) -> i32);
 
@@ -19,7 +19,7 @@ impl Zone {
         Self(ahead)
     }
 
-    /// Returns the seconds that it is ahead of UTC at a time.
+    /// Returns the offset from UTC at a time, in seconds.
     pub fn ahead(self, at: Timestamp) -> i32 {
         (self.0)((at.0 / SECOND).cast_signed())
     }
@@ -39,7 +39,7 @@ impl Zone {
         format!("{time}{}", offset(ahead))
     }
 
-    /// Replaces the times in UTC of a message, each a word such as `2031-05-01T06:00:00Z`, by those of this zone.
+    /// Converts the UTC times in a message to this time zone; each is a word such as `2031-05-01T06:00:00Z`.
     pub fn localized(self, text: &str) -> String {
         let words = text.split(' ').map(|word| {
             let time = word.trim_end_matches([',', ';', ':', '.', ')']);

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lighthaul_base::Rate;
-use lighthaul_base::position::fault_in;
+use lighthaul_base::config_fault::fault_in;
 use lighthaul_booking_client::json::{Bytes, IsoDuration, WithUnit};
 use lighthaul_fs::watched_file::WatchedFile;
 use serde::Deserialize;
@@ -103,7 +103,7 @@ impl PolicyFile {
         policies
     }
 
-    /// Returns the policies in `text` without faulty ones, and the fault.
+    /// Returns the valid policies in `text`, and the first fault.
     fn take(&self, text: &str) -> (Option<Policies>, Option<String>) {
         let place = self.file.path().display();
         let why = match parse(text, &self.usual) {
@@ -128,7 +128,7 @@ impl PolicyFile {
         format!("policy file {place} is not applied, the previous policies stay in force: {why}")
     }
 
-    /// Stores the fault of a text, and returns it if it differs from that of the previous text.
+    /// Stores the fault of a text, and returns the fault if it differs from the fault of the previous text.
     fn new_fault(&mut self, fault: Option<String>) -> Option<String> {
         let before = mem::replace(&mut self.fault, fault);
         self.fault.clone().filter(|_| self.fault != before)
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn change_takes_effect_after_two_readings_and_faulty_policy_permits_nothing() {
+    fn changed_policy_applies_after_two_readings_and_faulty_policy_denies_all_requests() {
         let path = std::env::temp_dir().join(format!("policies-{}", std::process::id()));
         let write = |text: &str| fs::write(&path, text).unwrap();
         let sees = |watch: &mut PolicyFile| [watch.poll(), watch.poll(), watch.poll()];
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_is_logged_once_while_it_stays() {
+    fn lasting_fault_is_logged_once() {
         let path = std::env::temp_dir().join(format!("policies-fault-{}", std::process::id()));
         fs::write(&path, "").unwrap();
         let (mut watch, _) = PolicyFile::open(&path, Policy::default()).unwrap();

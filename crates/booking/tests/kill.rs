@@ -25,7 +25,7 @@ use lighthaul_io::host::clock::{Clock, unix_nanos};
 use world::{SECOND, ada, all_for, link, most_at_once, operator};
 
 #[test]
-fn killed_scheduler_loses_no_answer_and_books_nothing_twice() {
+fn killed_scheduler_loses_no_answer_and_books_no_request_twice() {
     let seed = unix_nanos();
     println!("seed {seed}");
     let mut rng = Rng::new(seed);
@@ -84,7 +84,7 @@ fn killed_scheduler_loses_no_answer_and_books_nothing_twice() {
 /// Process that the test above kills. It books and releases, and reports each answer.
 #[test]
 #[ignore = "it is started by another test"]
-fn child_books_until_it_is_killed() {
+fn child_books_reservations_until_killed() {
     #[expect(clippy::disallowed_methods, reason = "set by the other test")]
     let (Ok(file), Ok(seed)) = (env::var(FILE), env::var(SEED)) else {
         return;
@@ -160,7 +160,7 @@ fn restored_books_are_refused_after_a_kill_or_a_stop() {
 /// Process that the test above ends. It books once, and again for each line that it reads.
 #[test]
 #[ignore = "it is started by another test"]
-fn child_books_one_reservation_and_one_more() {
+fn child_books_two_reservations() {
     #[expect(clippy::disallowed_methods, reason = "set by the other test")]
     let Ok(file) = env::var(FILE) else {
         return;
@@ -189,7 +189,7 @@ enum End {
     Kill,
 }
 
-/// Process that runs `child_books_one_reservation_and_one_more`.
+/// Process that runs `child_books_two_reservations`.
 struct OneAndOneMore {
     child: Child,
     said: BufReader<ChildStdout>,
@@ -200,7 +200,7 @@ impl OneAndOneMore {
     fn start(file: &Path) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args([
-            "child_books_one_reservation_and_one_more",
+            "child_books_two_reservations",
             "--exact",
             "--ignored",
             "--nocapture",
@@ -285,7 +285,7 @@ impl Booker {
     fn start(file: &Path, seed: u64) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args([
-            "child_books_until_it_is_killed",
+            "child_books_reservations_until_killed",
             "--exact",
             "--ignored",
             "--nocapture",

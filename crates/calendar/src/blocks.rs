@@ -36,7 +36,7 @@ pub(crate) struct Point {
 }
 
 impl Blocks {
-    /// Returns one point from which `free` bits a second are free.
+    /// Returns one point: `free` bits a second are free at all times.
     pub(crate) fn new(free: u64) -> Self {
         let at = Instant::ZERO;
         Self {
@@ -97,7 +97,7 @@ impl Blocks {
             let fits = block.least <= whole && block.most <= whole;
             assert!(
                 fits,
-                "the capacity that is taken exceeds the free one, or more is given back than was taken"
+                "the taken capacity exceeds the free capacity, or more capacity is freed than was taken"
             );
         }
         self.join(till);

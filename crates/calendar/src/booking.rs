@@ -22,7 +22,7 @@ pub struct Booking {
     pub(crate) sequence: u64,
     pub(crate) request: Request,
     pub(crate) grant: Grant,
-    /// Time for which it takes capacity after each decrease.
+    /// Time for which the booking takes capacity after each decrease.
     pub(crate) trail: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Booking {
         &self.grant
     }
 
-    /// Returns what it takes of its links and interfaces from a time on.
+    /// Returns the capacity that the booking takes on its links and interfaces from a time on.
     pub(crate) fn taken(&self, from: Instant) -> Vec<Step> {
         guard::taken(&self.grant.steps, self.trail, from).into_owned()
     }

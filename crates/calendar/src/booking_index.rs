@@ -44,7 +44,7 @@ impl BookingIndex {
         self.bookings.iter().map(|(id, booking)| (*id, booking))
     }
 
-    /// Returns the bookings that start before `till` and end after `from`, short ones first.
+    /// Returns the bookings that start before `till` and end after `from`, short bookings first.
     pub(crate) fn between(
         &self,
         from: Instant,
@@ -56,8 +56,8 @@ impl BookingIndex {
         found.filter(move |(_, booking)| booking.grant.end() > from)
     }
 
-    /// Returns the bookings that start before `till`, except those that have surely ended by `from`
-    /// according to the length of their group.
+    /// Returns the bookings that start before `till`, except bookings that have ended by `from` even at
+    /// the greatest length of their group.
     fn near(&self, from: Instant, till: Instant) -> impl Iterator<Item = Id> {
         let in_group = move |group: u32| {
             // bookings of a group are shorter than this

@@ -153,7 +153,7 @@ impl Calendar {
         self.bookings.all()
     }
 
-    /// Returns the booking with this number.
+    /// Returns the booking with the number `id`.
     pub fn booking(&self, id: Id) -> Option<&Booking> {
         self.bookings.find(id)
     }
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn forget_deletes_what_ended_by_that_time() {
+    fn forget_deletes_bookings_that_ended_by_the_given_time() {
         let mut calendar = calendar();
         book(&mut calendar, 1, 10);
         book(&mut calendar, 2, 10);

@@ -28,7 +28,7 @@ pub struct Capacity {
 /// Time range with a constant free rate, which may be zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Free {
-    /// Start.
+    /// Start of the interval.
     pub from: Instant,
     /// End, exclusive; [`Instant::NEVER`] after the last booking.
     pub till: Instant,
@@ -96,7 +96,7 @@ impl Capacity {
         self.shift(from, till, bps.wrapping_neg());
     }
 
-    /// Gives back a rate that was taken. Panics if less was taken.
+    /// Frees a rate that was taken. Panics if less was taken.
     pub fn give(&mut self, from: Instant, till: Instant, bps: u64) {
         self.shift(from, till, bps);
     }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn capacity_is_empty_until_something_is_taken_and_after_all_is_given_back() {
+    fn capacity_is_empty_before_any_booking_and_after_all_are_released() {
         let mut capacity = Capacity::new(10);
         assert_eq!((capacity.whole(), capacity.len()), (10, 1));
         assert!(capacity.is_empty());
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn capacities_are_equal_if_the_same_is_free_at_all_times() {
+    fn capacities_with_equal_free_rates_at_all_times_are_equal() {
         let capacity = of(&[(5, 10, 4), (5, 10, 3)]);
         assert_eq!(capacity, of(&[(5, 10, 7)]));
         for other in [(5, 10, 6), (5, 11, 7), (4, 11, 7)] {
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "exceeds the free one")]
-    fn taking_more_than_is_free_panics() {
+    fn taking_more_than_the_free_capacity_panics() {
         let mut capacity = Capacity::new(10);
         capacity.take(at(5), at(9), 4);
         capacity.take(at(0), at(6), 7);
@@ -267,7 +267,7 @@ mod tests {
         }
 
         #[test]
-        fn giving_back_in_any_order_restores_the_capacity(mut some in changes(300), others in changes(300), seed: u64) {
+        fn releases_in_any_order_restore_the_capacity(mut some in changes(300), others in changes(300), seed: u64) {
             let mut capacity = of(&some);
             for &(from, len, bps) in &others {
                 capacity.take(at(from), at(from + len), bps);
@@ -282,7 +282,7 @@ mod tests {
         }
 
         #[test]
-        fn forgetting_the_past_keeps_the_future(changes in changes(400), before in 0..END) {
+        fn deleting_past_steps_keeps_future_steps(changes in changes(400), before in 0..END) {
             let mut capacity = of(&changes);
             let was = capacity.clone();
             capacity.forget(at(before));

@@ -38,7 +38,7 @@ pub struct Moved {
 /// The calendar calls [`Self::may_take`] before it searches a path, and [`Self::check`] for the
 /// grant that it has found.
 pub trait MoveRules {
-    /// Notes that these bookings hold nothing from now on until a new grant passes [`Self::check`].
+    /// Notes that the bookings hold nothing from now on, until a new grant passes [`Self::check`].
     fn displace(&mut self, _ids: &[Id]) {}
 
     /// Returns true if a booking may be moved to another path.
@@ -68,12 +68,12 @@ impl MoveRules for NoRules {
     }
 }
 
-/// Limits on the work of one repack, which subtracts the work it has done.
+/// Limits on the work of one repack, which reduces them by its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepackLimits {
     /// Number of bookings to place again.
     pub bookings: usize,
-    /// Total number of steps of these bookings, which determines the time it takes.
+    /// Total number of steps of the bookings, which determines the time that a change takes.
     pub steps: usize,
 }
 
@@ -95,8 +95,8 @@ pub enum Scope {
 }
 
 impl Calendar {
-    /// Ends a booking and returns the steps that it had from now on. Their capacity is free at
-    /// once, or after the guard time of its device.
+    /// Ends a booking and returns its steps from now on. Their capacity is free at once, or after the guard time of its
+    /// device.
     pub fn release(&mut self, now: Instant, id: Id) -> Result<Vec<Step>, Refusal> {
         let mut booking = self.bookings.remove(id).ok_or(Refusal::NotFound(id))?;
         let (owner, from) = (booking.request.owner, self.first_from(now));

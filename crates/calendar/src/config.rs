@@ -17,7 +17,7 @@ use crate::resource::Owner;
 /// Limits and rules of a calendar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Time ahead of the present by which every booking must end.
+    /// Maximum time from the present to the end of a booking.
     pub horizon: Duration,
     /// Unit of start and end times, 1 ns for no rounding. It should be at most a twentieth of a
     /// transfer.
@@ -108,7 +108,7 @@ pub enum ConfigError {
     Bookings,
     /// Maximum of zero steps, or of more than a TRC vector has.
     Steps(usize),
-    /// Shares with more than 1000 thousandths in all, given here, or with too many owners.
+    /// The shares have more than 1000 thousandths in total, or too many owners; the sum is given here.
     Shares(u64),
 }
 

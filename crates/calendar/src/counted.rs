@@ -1,7 +1,7 @@
 //! Bytes that devices count for each packet in addition to the packet of IP, such as Ethernet headers.
 
-/// Returns the work that devices count for packets of IP with this much work, if they count so many bytes more for each
-/// packet. Packets have [`PACKET_BYTES`] bytes.
+/// Returns the work that devices count for IP packets with an amount of work. They count `packet_bytes` more for each
+/// packet of [`PACKET_BYTES`].
 pub fn work(work: u128, packet_bytes: u16) -> u128 {
     let more = work.saturating_mul(u128::from(packet_bytes));
     work.saturating_add(more.div_ceil(u128::from(PACKET_BYTES)))

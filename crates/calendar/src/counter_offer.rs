@@ -69,8 +69,7 @@ fn faster(search: &Search, paths: &[Arc<Path>], in_time: impl Fn(&Search) -> boo
     Rate::from_bps(with(slower))
 }
 
-/// Returns the largest number in `1..=most` for which `holds` is true, if it is true for all
-/// smaller ones.
+/// Returns the largest number in `1..=most` for which `holds` is true, if `holds` is true for all smaller numbers.
 fn last(most: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
     let (mut good, mut bad) = (0, most.saturating_add(1));
     while bad - good > 1 {

@@ -11,8 +11,7 @@ use lighthaul_base::Instant;
 use crate::packet::Arrival;
 use crate::view::View;
 
-/// Advances the view to the first time from which `bps` are free for `long`, ending by `till`, and
-/// returns it.
+/// Advances the view to the first time with `bps` free for `long`, ending by `till`, and returns that time.
 ///
 /// This discipline can promise an end when it books. It fills gaps between bookings and moves none.
 pub(crate) fn earliest(
@@ -38,7 +37,7 @@ pub(crate) fn earliest(
 /// Order in which waiting files may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueOrder {
-    /// First come, first served: a file that does not fit blocks later ones.
+    /// First come, first served: a file that does not fit blocks later files.
     FirstCome,
     /// The first files that fit start. A file with a high rate may wait forever while others
     /// overtake it.

@@ -7,8 +7,8 @@
 //! circuit 3          |########      increase that has capacity of its own
 //! ```
 //!
-//! An increase waits only while it needs capacity that a decrease of another circuit may still use. So a decrease delays
-//! no planned increase of another circuit, and a circuit gets its own capacity back at once.
+//! An increase waits only while it needs capacity that a decrease of another circuit may still use. So a decrease
+//! delays no planned increase of another circuit, and a circuit gets its own capacity back at once.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -35,7 +35,7 @@ impl<C> Default for FreedCapacity<C> {
 }
 
 impl<C: PartialEq> FreedCapacity<C> {
-    /// Notes that the rate of a circuit was changed until `now`, at a device with this guard time.
+    /// Notes that the rate of a circuit changed at `now`, at a device with the given guard time.
     pub fn change(&mut self, now: Instant, circuit: C, rates_bps: [u64; 2], guard: Duration) {
         let [before, after] = rates_bps;
         self.reclaim(&circuit, after.saturating_sub(before));
@@ -68,7 +68,7 @@ impl<C: PartialEq> FreedCapacity<C> {
             .fold(0, |sum, part| part.bps.saturating_add(sum))
     }
 
-    /// Returns the part of [`FreedCapacity::in_use`] that was freed by this circuit.
+    /// Returns the part of [`FreedCapacity::in_use`] that circuit `circuit` freed.
     pub fn in_use_by(&self, circuit: &C) -> u64 {
         let own = self.parts.iter().filter(|part| part.circuit == *circuit);
         own.fold(0, |sum, part| part.bps.saturating_add(sum))
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn freed_capacity_counts_until_the_end_of_its_guard_time() {
+    fn freed_capacity_is_in_use_until_the_end_of_the_guard_time() {
         let at = |millis: u64| Instant::ZERO + Duration::from_millis(millis);
         let mut freed = FreedCapacity::default();
         freed.change(at(10), 'a', [300, 0], Duration::from_millis(5));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn circuit_uses_its_freed_capacity_again() {
+    fn circuit_reuses_capacity_that_the_circuit_freed() {
         let at = |millis: u64| Instant::ZERO + Duration::from_millis(millis);
         let guard = Duration::from_millis(10);
         let mut freed = FreedCapacity::default();

@@ -1,11 +1,11 @@
-//! The rates that a booking has been promised.
+//! Grant: rates that are promised to a booking.
 //!
 //! A [`Grant`] is a [`Path`] and steps of constant rate. Devices need a guard time after each
 //! increase, in which the additional rate carries nothing:
 //!
 //! ```text
-//! held rate      |‾‾‾‾‾‾‾‾‾|     steps, joined: what links reserve
-//! carrying rate  .....|‾‾‾‾|     carrying_steps, trc: what a transfer may send
+//! held rate      |‾‾‾‾‾‾‾‾‾|     steps, joined: reserved at links
+//! carrying rate  .....|‾‾‾‾|     carrying_steps, trc: usable by a transfer
 //! ```
 //!
 //! Work is in bits per second times nanoseconds, so it is exact.
@@ -151,7 +151,7 @@ impl Grant {
             .map(|step| step.rate)
     }
 
-    /// Keeps the steps before a time and returns the later ones.
+    /// Keeps the steps before a time and returns the later steps.
     pub(crate) fn split_off(&mut self, at: Instant) -> Vec<Step> {
         let first = self.steps.partition_point(|step| step.till <= at);
         let mut rest = self.steps.split_off(first);

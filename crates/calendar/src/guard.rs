@@ -22,12 +22,12 @@ use lighthaul_base::trc::Step;
 
 use crate::grant::push;
 
-/// Returns the steps of a vector with each decrease a guard time later: at each time the highest rate since then.
+/// Returns the steps with each decrease delayed by a guard time: at each time the highest rate of the last guard time.
 pub fn trail(steps: &[Step], guard: Duration) -> Vec<Step> {
     trail_of(steps, |_| guard)
 }
 
-/// Returns the steps of a vector, each of which is in use for its own guard time longer.
+/// Returns the steps of a vector, each prolonged by its own guard time.
 pub fn trail_of(steps: &[Step], guard: impl Fn(usize) -> Duration) -> Vec<Step> {
     let end = |nth: usize| steps[nth].till + guard(nth);
     let ends = steps.iter().enumerate();
@@ -51,7 +51,7 @@ pub fn trail_of(steps: &[Step], guard: impl Fn(usize) -> Duration) -> Vec<Step> 
     found
 }
 
-/// Returns what a booking takes from a time on: its steps, each of which is in use for a guard time longer.
+/// Returns the steps that a booking takes from a time on; each lasts longer by a guard time.
 pub(crate) fn taken(steps: &[Step], guard: Duration, from: Instant) -> Cow<'_, [Step]> {
     let mut all = if guard.is_zero() {
         Cow::Borrowed(steps)
@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn decreases_take_capacity_a_guard_time_longer(
+        fn decreases_keep_capacity_in_use_for_a_guard_time(
             rates in prop::collection::vec(0_u64..4, 1..30), guard in 0_usize..6, from in 0_usize..30,
         ) {
             let guard_time = Duration::from_nanos(guard as u64);

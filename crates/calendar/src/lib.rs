@@ -3,13 +3,12 @@
 //! - [`topology`]: nodes, links and interfaces; [`path`]: shortest paths over them
 //! - [`capacity`]: free rate of one link over time, stored in `blocks`; `cursor` reads it in order
 //! - `resource`: capacity of one link, divided into shares and reduced by outages; `view`: capacity of a path
-//! - [`request`], [`grant`], [`refusal`]: a request, and the two possible answers to it; [`guard`], [`freed_capacity`]: guard times; [`counted`]: bytes that devices count
+//! - [`request`], [`grant`], [`refusal`]: request and possible answers; [`guard`], [`freed_capacity`]: guard times
 //! - [`booking`]: one granted request; `booking_index`: index of all bookings; [`calendar`]: books and lists them
 //! - [`change`]: release, extend, shrink and repack bookings; [`rate_limit`]: rates that a move may not exceed
 //! - [`outage`], [`displaced`]: planned outages, and the bookings that they displace
-//! - [`restore`]: bookings read back from a store; [`config`]: limits of a calendar
+//! - [`restore`]: bookings read back from a store; [`config`]: limits; [`counted`]: counted bytes; [`packet`]: packet-switched reference models
 //! - `plan`: searches a grant for a request; `vbls`, [`fbls`]: its disciplines; `counter_offer`: counter-offers
-//! - [`packet`]: packet-switched reference models, for comparison with circuits
 #![no_std]
 extern crate alloc;
 #[cfg(test)]

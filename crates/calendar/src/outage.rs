@@ -9,7 +9,7 @@ use crate::topology::LinkId;
 pub struct Outage {
     /// The link.
     pub link: LinkId,
-    /// Start.
+    /// Start of the outage.
     pub from: Instant,
     /// End, exclusive.
     pub till: Instant,

@@ -19,7 +19,7 @@ pub struct Arrival {
     pub at: Instant,
     /// Work, in the unit of [`crate::Need::work`].
     pub work: u128,
-    /// Highest rate of its hosts, in bits a second.
+    /// Highest rate of the file's hosts, in bits a second.
     pub most: u64,
 }
 
@@ -117,7 +117,7 @@ struct Group {
 }
 
 impl Group {
-    /// Returns the end of its first file if the rates do not change.
+    /// Returns the end of the group's first file if the rates do not change.
     fn over(&self, now: Instant) -> Instant {
         let Some(Reverse((over, _))) = self.files.peek().filter(|_| self.rate > 0) else {
             return Instant::NEVER;

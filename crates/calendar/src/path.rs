@@ -15,7 +15,7 @@ use lighthaul_base::Rate;
 use crate::counted;
 use crate::topology::{LinkId, NodeId, Topology};
 
-/// Consecutive links, and the limits that apply to all of them.
+/// Consecutive links, and the limits of the whole path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     links: Vec<LinkId>,
@@ -25,20 +25,18 @@ pub struct Path {
     pub(crate) capacity: u64,
     /// Guard time in nanoseconds, in which an increase carries nothing.
     pub(crate) guard: u64,
-    /// Guard time of its devices alone, for which they may use a rate after a decrease.
+    /// Guard time of the path's devices, during which they may use a rate after a decrease.
     trail: Duration,
     /// Lowest rate, in bits a second.
     pub(crate) least: u64,
     /// Bytes that a device counts for each packet in addition to the packet of IP.
     packet_bytes: u16,
-    /// Interfaces that every packet crosses: the interface of a link that has only one, and that of
-    /// the circuit.
+    /// Interfaces that every packet crosses: those of links with a single interface, and the interface of the circuit.
     interfaces: BTreeSet<LinkId>,
 }
 
 impl Path {
-    /// Returns a path over these links. Returns `None` if they are not consecutive or have no
-    /// common channel.
+    /// Returns a path over the given links. Returns `None` if they are not consecutive or have no common channel.
     pub fn new(topology: &Topology, links: Vec<LinkId>) -> Option<Arc<Self>> {
         let abouts: Option<Vec<_>> = links.iter().map(|link| topology.about(*link)).collect();
         let abouts = abouts?;
@@ -99,8 +97,8 @@ impl Path {
         })
     }
 
-    /// Returns the same links with the limits of the devices at all its interfaces. Returns `None` if these have no
-    /// common rate.
+    /// Returns the same links with the limits of the devices at all interfaces of the path. Returns `None` if these
+    /// have no common rate.
     pub fn with_limits(self: &Arc<Self>, topology: &Topology) -> Option<Arc<Self>> {
         let mut interfaces = self.interfaces.iter();
         interfaces.try_fold(Arc::clone(self), |path, interface| {
@@ -108,17 +106,17 @@ impl Path {
         })
     }
 
-    /// Returns its links and interfaces: everything that must have capacity for a booking.
+    /// Returns the links and interfaces of the path, which must all have capacity for a booking.
     pub fn resources(&self) -> impl Iterator<Item = LinkId> + '_ {
         self.links.iter().chain(&self.interfaces).copied()
     }
 
-    /// Returns its links in order from source to target.
+    /// Returns the links of the path, from source to target.
     pub fn links(&self) -> &[LinkId] {
         &self.links
     }
 
-    /// Returns how long capacity is held in order to carry data for `time`.
+    /// Returns the time for which capacity is held to carry data for `time`.
     pub(crate) fn hold_time(&self, time: Duration) -> Duration {
         time.saturating_add(Duration::from_nanos(self.guard))
     }
@@ -128,12 +126,12 @@ impl Path {
         Duration::from_nanos(self.guard)
     }
 
-    /// Returns the time for which its devices may use a rate after a decrease.
+    /// Returns the time for which the path's devices may use a rate after a decrease.
     pub(crate) const fn trail(&self) -> Duration {
         self.trail
     }
 
-    /// Returns the same path for steps that have the guard times of its devices already.
+    /// Returns the same path for steps that already include the guard times of the devices.
     pub fn without_trail(&self) -> Arc<Self> {
         Arc::new(Self {
             trail: Duration::ZERO,
@@ -141,7 +139,7 @@ impl Path {
         })
     }
 
-    /// Returns the bytes that a device counts for each packet in addition to the packet of IP.
+    /// Returns the bytes that a device counts for each packet in addition to the IP packet.
     pub const fn packet_bytes(&self) -> u16 {
         self.packet_bytes
     }
@@ -151,7 +149,7 @@ impl Path {
         counted::work(work, self.packet_bytes)
     }
 
-    /// Returns the unit of its rates.
+    /// Returns the unit of rates on the path.
     pub fn unit(&self) -> Option<Rate> {
         Rate::from_bps(self.channel)
     }
@@ -161,7 +159,7 @@ impl Path {
         Rate::from_bps(self.least)
     }
 
-    /// Returns its capacity, a multiple of the channels of all links.
+    /// Returns the capacity of the path, a multiple of the channels of all links.
     pub fn capacity(&self) -> Option<Rate> {
         Rate::from_bps(self.capacity)
     }
@@ -196,7 +194,7 @@ struct Excluded {
     links: BTreeSet<LinkId>,
 }
 
-/// Returns the cheapest new paths that deviate from the last found one at each of its nodes.
+/// Returns the cheapest new paths that deviate from the last found path at each of its nodes.
 fn deviations(topology: &Topology, found: &[Vec<LinkId>], to: NodeId) -> Vec<Ranked> {
     let Some(last) = found.last() else {
         return Vec::new();
@@ -281,7 +279,7 @@ fn least_common_multiple(a: u64, b: u64) -> Option<u64> {
 
 /// Maximum number of links in a path.
 pub const HOPS_MAX: usize = 64;
-/// Maximum number of paths that a search passes over because they cannot be used, which bounds its time.
+/// Maximum number of unusable paths that a search skips, which bounds its time.
 const UNUSABLE_MAX: usize = 64;
 
 #[cfg(test)]
@@ -354,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn cheapest_path_is_first_and_of_equally_cheap_ones_that_with_the_fewest_links() {
+    fn cheapest_path_is_first_and_fewer_links_break_ties() {
         let first = |nodes, links: &[(u8, u8, u32)]| -> Vec<LinkId> {
             let topology = topology(nodes, links).unwrap();
             let paths = shortest(&topology, NodeId(0), NodeId(1), 1);
@@ -368,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn unusable_paths_do_not_count() {
+    fn unusable_paths_are_not_included_in_the_maximum() {
         let link = |(nth, (from, to, channel, cost)): (usize, (&str, &str, u64, u32))| Link {
             name: nth.to_string(),
             from: from.into(),

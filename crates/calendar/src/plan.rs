@@ -35,7 +35,7 @@ pub(crate) struct Search {
     /// True if the work of the goal is what devices count, and not that of the request.
     pub(crate) is_counted: bool,
     pub(crate) joined: bool,
-    /// Rate that it already has at its start, in bits a second.
+    /// Rate that the transfer already has at its start, in bits a second.
     pub(crate) rate_before: u64,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum Goal {
     Carry(u128),
     /// Amount of work at one rate.
     Fixed(u128),
-    /// At least the lowest rate for this long.
+    /// At least the lowest rate for the given time.
     Hold(Duration),
 }
 
@@ -148,7 +148,7 @@ pub(crate) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// Returns the grant with the earliest end; among equal ones, that on the first path.
+    /// Returns the grant with the earliest end; among equal grants, the grant on the first path.
     pub(crate) fn best(&self, search: &Search, paths: &[Arc<Path>]) -> Result<Grant, Refusal> {
         let mut search = *search;
         let mut best: Option<Grant> = None;
@@ -237,7 +237,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Returns how long capacity is held in order to carry data for `time`, rounded up to slots.
+    /// Returns the time for which capacity is held to carry data for `time`, rounded up to slots.
     fn hold_time(&self, search: &Search, time: Duration, path: &Path) -> Duration {
         let hold_time = if search.rate_before == 0 {
             path.hold_time(time)

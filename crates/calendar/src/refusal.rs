@@ -43,11 +43,11 @@ pub enum Refusal {
     IdInUse(Id),
     /// No booking or outage has this number.
     NotFound(Id),
-    /// The calendar holds this many bookings or outages, its maximum.
+    /// The calendar has its maximum of bookings or outages, which is given here.
     CalendarFull(usize),
     /// The booking has ended.
     Ended(Id),
-    /// Other bookings use the capacity from this time on.
+    /// Other bookings use the capacity from the given time on.
     FollowingBooked(Instant),
     /// The new amount does not exceed the current one (extend), or is not between the amount
     /// carried and the current one (shrink).
@@ -61,10 +61,10 @@ pub struct WithTimes<'a> {
     time: FormatTime,
 }
 
-/// Function that formats a time, which it may round only to the given side.
+/// Function that formats a time, and may round it only in the given direction.
 pub type FormatTime = fn(Instant, Rounding) -> String;
 
-/// Side to which a time in a message can be rounded, so that a request with the rounded time is granted, too.
+/// Direction in which a time in a message may be rounded, so that a request with the rounded time succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
     /// To an earlier time.
@@ -73,7 +73,7 @@ pub enum Rounding {
     Later,
 }
 
-/// Requests that would be granted in place of a refused one.
+/// Requests that would be granted instead of a refused request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterOffer {
     /// Earliest deadline that can be met, if it is before the horizon.
@@ -175,7 +175,7 @@ impl fmt::Display for WithTimes<'_> {
             ),
             Refusal::AmountOutOfRange(id) => write!(
                 f,
-                "booking {} cannot have that amount: extend to more than it has, or shrink to between what it has carried and what it has",
+                "booking {} cannot have that amount: extend it beyond its present amount, or shrink it to between the carried and the present amount",
                 id.0
             ),
         }

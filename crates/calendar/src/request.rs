@@ -14,7 +14,7 @@ use crate::topology::{LinkId, NodeId};
 pub struct Request {
     /// Owner to whom the booking is charged.
     pub owner: Owner,
-    /// Priority: when bookings are moved, those with a higher value are placed first.
+    /// Priority: when bookings are moved, bookings with a higher value are placed first.
     pub priority: u8,
     /// Links that the booking may use.
     pub route: Route,

@@ -1,4 +1,4 @@
-//! Capacity of one link or interface: open to all owners, kept in shares, or closed by outages.
+//! Capacity of one link or interface: open to all owners, reserved in shares, or closed by outages.
 //!
 //! A `Resource` combines capacity functions, and each owner sees another sum of them:
 //!
@@ -42,14 +42,14 @@ pub(crate) struct Resource {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Share {
-    /// Capacity of the link outside this share.
+    /// Capacity of the link outside the share.
     others: u64,
     /// Capacity of the whole link minus the bookings of the owner.
     left: Capacity,
 }
 
 impl Share {
-    /// Returns the rest of the share if the owner has `left` bits a second of the link unbooked.
+    /// Returns the unused part of the share if the owner has `left` bits a second of the link unbooked.
     const fn rest(&self, left: u64) -> u64 {
         left.saturating_sub(self.others)
     }

@@ -17,7 +17,7 @@ use crate::request::Request;
 use crate::topology::{GUARD_MAX, LinkId};
 use crate::view::View;
 
-/// A booking as it was stored.
+/// Stored form of a booking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedBooking {
     /// Sequence number: [`Booking::sequence`].
@@ -92,7 +92,7 @@ impl Calendar {
         near
     }
 
-    /// Adds the guard time of its devices to a booking, if it has room.
+    /// Adds the guard time of its devices to a booking, if the capacity allows it.
     fn add_trail(&mut self, id: Id, from: Instant) {
         let Some(booking) = self.bookings.find(id) else {
             return;
@@ -103,7 +103,7 @@ impl Calendar {
         }
     }
 
-    /// Changes the guard time of a booking, if it has room.
+    /// Changes the guard time of a booking, if the capacity allows it.
     fn set_trail(&mut self, id: Id, trail: Duration, from: Instant) {
         let Some(mut booking) = self.bookings.remove(id) else {
             return;
@@ -126,7 +126,7 @@ impl Calendar {
         Ok(())
     }
 
-    /// Refuses a booking that takes more than what is free.
+    /// Refuses a booking that takes more than the free capacity.
     fn check_room(&self, booking: &Booking, from: Instant) -> Result<(), Refusal> {
         let (owner, path) = (booking.request.owner, &booking.grant.path);
         let fits = |step: &Step, view: View<'_>| {

@@ -59,9 +59,9 @@ pub struct Topology {
 pub struct Interface {
     /// Name, as used by devices and bookings.
     pub name: String,
-    /// Links that start or end at it.
+    /// Links that start or end at the interface.
     pub links: BTreeSet<LinkId>,
-    /// Limits of its device. No circuits are made there while they are unknown.
+    /// Limits of the device at the interface. No circuits are made there while the limits are unknown.
     pub limits: Option<Limits>,
 }
 
@@ -83,7 +83,7 @@ pub struct Limits {
 }
 
 impl Topology {
-    /// Returns a topology of these nodes and links.
+    /// Returns a topology of the given nodes and links.
     pub fn new(nodes: Vec<String>, links: Vec<Link>) -> Result<Self, TopologyError> {
         if links.is_empty() {
             return Err(TopologyError::Links(0));
@@ -162,7 +162,7 @@ impl Topology {
         &self.interfaces
     }
 
-    /// Returns the limits of the interface with this number, if its device is known.
+    /// Returns the limits of interface `id`, if its device is known.
     pub(crate) fn limits(&self, id: LinkId) -> Option<Limits> {
         self.interface_by_id(id)?.limits
     }
@@ -301,7 +301,7 @@ pub enum TopologyError {
     Disconnected(String, String),
     /// Link with a capacity out of range.
     Capacity(String, Rate),
-    /// Link with a channel that is too small, or larger than its capacity.
+    /// Link whose channel is too small, or larger than its capacity.
     Channel(String, Rate),
     /// Link with a guard time of more than an hour.
     Guard(String),
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_have_numbers_after_the_links_and_the_links_that_were_attached() {
+    fn interfaces_are_numbered_after_links_and_know_their_links() {
         let mut topology = both_ways();
         topology.attach("eth0", &[LinkId(0)]).unwrap();
         topology.attach("eth1", &[]).unwrap();
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_have_the_links_that_leave_them() {
+    fn nodes_have_their_outgoing_links() {
         let topology = both_ways();
         let out = [0, 1, 2].map(|nth| topology.out(NodeId(nth)).to_vec());
         assert_eq!(out, [vec![LinkId(0)], vec![LinkId(1)], vec![]]);

@@ -64,7 +64,7 @@ pub(crate) fn hold(view: &mut View<'_>, limits: &FillLimits) -> Result<Vec<Step>
     Ok(steps)
 }
 
-/// Adds steps until the work is done, the time ends, or there are too many steps.
+/// Adds steps until the work is carried, the time ends, or the number of steps is too high.
 fn carry(view: &mut View<'_>, limits: &FillLimits, left: &mut u128, steps: &mut Vec<Step>) {
     let mut rate_before = limits.rate_before;
     while *left > 0 && view.now() < limits.till && steps.len() <= limits.steps_max {
@@ -104,7 +104,7 @@ fn carry(view: &mut View<'_>, limits: &FillLimits, left: &mut u128, steps: &mut 
 }
 
 impl FillLimits {
-    /// Returns the rate to use from here on, if `rate_before` was used until now.
+    /// Returns the rate to use from this time on, if `rate_before` was used until now.
     fn rate(&self, view: &View<'_>, rate_before: u64, left: u128) -> u64 {
         let rate = self.part(view.free());
         if rate <= rate_before || self.guard == 0 {

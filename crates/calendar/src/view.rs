@@ -27,7 +27,7 @@ pub(crate) struct View<'a> {
 pub(crate) enum Leg<'a> {
     /// A single capacity function.
     Plain(Cursor<'a>),
-    /// A link on which the owner has a share: open capacity, plus the rest of the share.
+    /// A link on which the owner has a share: open capacity, plus the unused part of the share.
     ///
     /// The rest is what exceeds `others` in the capacity `left` that the owner has not booked.
     Shared {
@@ -46,7 +46,7 @@ impl<'a> View<'a> {
         Self { legs, now, trail }
     }
 
-    /// Returns the same view of what stays free for this time: at each moment the lowest rate until then.
+    /// Returns the view of capacity that stays free for `trail` longer: at each moment the lowest rate until then.
     pub(crate) fn with_trail(self, trail: Duration) -> Self {
         Self { trail, ..self }
     }
@@ -80,7 +80,7 @@ impl<'a> View<'a> {
         self.legs.iter().map(Leg::free).min().unwrap_or(0)
     }
 
-    /// Returns the time until which the legs are known to stay equal.
+    /// Returns the time until which all legs of the view are known to stay equal.
     fn next(&self) -> Instant {
         let tills = self.legs.iter().map(Leg::till);
         tills.min().unwrap_or(Instant::NEVER)
@@ -128,7 +128,7 @@ impl<'a> View<'a> {
         self.before(firsts.min().unwrap_or(Instant::NEVER))
     }
 
-    /// Returns the lowest free rate from here until a time, inclusive.
+    /// Returns the lowest free rate from now until a time, inclusive.
     pub(crate) fn least_until(&self, till: Instant) -> u64 {
         let mut view = self.clone();
         let mut least = view.free();

@@ -543,7 +543,7 @@ proptest! {
     }
 
     #[test]
-    fn releases_in_any_order_leave_an_empty_calendar(wishes in prop::collection::vec(wishes(), 1..40), seed: u64) {
+    fn calendar_is_empty_after_releases_in_any_order(wishes in prop::collection::vec(wishes(), 1..40), seed: u64) {
         let mut calendar = calendar(1);
         let mut ids: Vec<Id> = (0..).map(Id).take(wishes.len()).collect();
         for (id, wish) in ids.iter().zip(&wishes) {

@@ -197,7 +197,7 @@ fn reply(status: &str, lines: &str, why: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\n{lines}{common}Content-Length: {len}\r\n\r\n{why}\n").into_bytes()
 }
 
-/// Returns the other protocol whose first octet this is, if any.
+/// Returns the other protocol that begins with octet `first`, if any.
 const fn foreign(first: u8) -> Option<HandshakeFault> {
     match first {
         4 | 5 => Some(HandshakeFault::SpeaksSocks),
@@ -210,7 +210,7 @@ const fn is_line_end(octet: u8) -> bool {
     matches!(octet, b'\r' | b'\n')
 }
 
-/// Returns the values of all headers with this name.
+/// Returns the values of all headers named `name`.
 fn values<'a>(headers: &'a [Header<'a>], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
     headers
         .iter()
@@ -224,8 +224,9 @@ fn has_content(headers: &[Header<'_>]) -> bool {
         || values(headers, "content-length").any(|value| value != b"0")
 }
 
-/// Limits far above those of real programs.
+/// Maximum number of octets of an HTTP head, far above the heads of real programs.
 const HEAD_MAX: usize = 16 << 10;
+/// Maximum number of headers of a request.
 const HEADERS_MAX: usize = 100;
 /// Header line that asks for credentials (RFC 7617).
 const AUTHENTICATE: &str =

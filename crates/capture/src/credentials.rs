@@ -25,7 +25,7 @@ impl Credentials {
         })
     }
 
-    /// Appends the request of SOCKS5 with these credentials: section 2 of RFC 1929.
+    /// Appends the SOCKS5 request with the credentials: section 2 of RFC 1929.
     pub fn put(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
         for part in [&self.user, &self.password] {
@@ -64,7 +64,8 @@ impl fmt::Debug for Credentials {
 #[error("invalid credentials: write NAME:PASSWORD, each of 1 to 255 octets")]
 pub struct NoCredentials;
 
-/// Pads octets to a fixed length, so that the comparison reveals no length. Longer octets are never equal to valid ones.
+/// Pads octets to a fixed length, so that the comparison reveals no length. Longer octets are never equal to valid
+/// ones.
 fn padded(octets: &[u8]) -> [u8; PART_MAX + 2] {
     let mut room = [0; PART_MAX + 2];
     let kept = octets.len().min(PART_MAX);
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_equal_credentials_are_admitted() {
+    fn only_matching_credentials_are_admitted() {
         let credentials: Credentials = "alice:se:cret".parse().unwrap();
         for (user, password, is_admitted) in [
             ("alice", "se:cret", true),

@@ -6,14 +6,14 @@ use std::net::SocketAddr;
 use crate::refusal::Refusal;
 use crate::target::Target;
 
-/// Protocol by which a program names its target: a machine over octets, without a socket.
+/// Protocol by which a program names its target, as a state machine over octets without a socket.
 pub trait Handshake: Debug + Send {
     /// Handles received octets, in pieces of any length. Must not be called again after a result other than
     /// [`Progress::More`].
     fn take(&mut self, octets: &[u8]) -> Progress;
 
-    /// Returns the reply to the program: the local address of the connection to its target, or the reason of the refusal.
-    /// After a refusal, the connection is closed.
+    /// Returns the reply to the program: the local address of the connection to its target, or the reason of the
+    /// refusal. After a refusal, the connection is closed.
     fn answer(&self, outcome: Result<SocketAddr, Refusal>) -> Vec<u8>;
 }
 

@@ -1,4 +1,4 @@
-//! Floor 3: connections of programs that know nothing of gateways, and proxy protocols.
+//! Floor 3: connections of programs that are not aware of gateways, and proxy protocols.
 //!
 //! - [`socks`]: SOCKS5; [`connect`]: HTTP CONNECT; both are a [`handshake`]
 //! - [`refusal`]: reasons of a refused session; [`credentials`]: name and password

@@ -6,7 +6,7 @@ pub enum Refusal {
     /// No rule of the egress gateway allows the target.
     #[error("the gateway does not allow this target; its operator can allow it with --allow")]
     NotAllowed,
-    /// There is no route to the target.
+    /// The gateway has no route to the target.
     #[error("there is no path from the gateway to the target")]
     Unreachable,
     /// No program listens at the target.
@@ -18,13 +18,13 @@ pub enum Refusal {
     /// The name does not exist.
     #[error("the target's name cannot be resolved at the gateway")]
     Unresolved,
-    /// There are too many sessions.
+    /// The gateway has too many sessions.
     #[error("the gateway has no room for another session; try again later")]
     Busy,
-    /// The other gateway refuses links of this one.
+    /// The other gateway refuses links from this gateway.
     #[error("the other gateway refuses this one; see the log and `lighthaul gateway status` here")]
     Rejected,
-    /// The connection failed on its way.
+    /// The connection between the gateways failed.
     #[error("the gateways could not carry the connection")]
     Broken,
 }

@@ -14,8 +14,8 @@ use crate::script::{CLEAR, Redirect, script};
 use crate::settings::Transparent;
 use crate::transparent::Listeners;
 
-/// Installed rules, which are removed when this is dropped, in the network namespace of the thread that installed them.
-/// They must be dropped in that namespace.
+/// Installed rules, which are removed on drop, in the network namespace of the thread that installed them. They must be
+/// dropped in that namespace.
 #[derive(Debug)]
 pub struct Rules {
     is_gone: bool,
@@ -69,7 +69,7 @@ fn route_to_this_host(capture: &Transparent, redirect: Redirect) -> Result<(), E
     IP.run(task, &[&[family, "rule", "add"][..], &rule].concat(), "")
 }
 
-/// Removes all rules of any gateway, first those that direct packets to the others. A failure does not stop it.
+/// Removes all rules of any gateway, first the rules that direct packets to other rules. A failure does not stop it.
 fn clear() -> Result<(), Error> {
     let task = Task::RemoveCapture;
     let mut outcome = NFT.run(task, &["-f", "-"], CLEAR);

@@ -25,7 +25,7 @@ pub(super) struct Redirect {
 /// Transaction that removes the table, if it exists.
 pub(super) const CLEAR: &str = "table inet lighthaul\ndelete table inet lighthaul\n";
 
-/// Returns a transaction that replaces the table by the rules for these connections.
+/// Returns a transaction that replaces the table by the rules for the captured connections.
 pub(super) fn script(capture: &Transparent, redirects: &[Redirect]) -> String {
     let mut chains = String::new();
     if capture.arriving {
@@ -80,7 +80,7 @@ fn put_rules(
     chains.push_str("\t}\n");
 }
 
-/// Returns the match for captured destinations; nothing if the family has none.
+/// Returns the match for captured destinations; empty if the family has none.
 fn targets(prefixes: &[Prefix], is_v6: bool) -> Option<String> {
     let (family, all) = if is_v6 {
         ("ip6", "meta nfproto ipv6")

@@ -9,7 +9,7 @@ use lighthaul_base::prefix::Prefix;
 pub struct Transparent {
     /// True if forwarded connections of other hosts are captured.
     pub arriving: bool,
-    /// Interface where they arrive; none for all.
+    /// Interface where captured connections arrive; none for all.
     pub device: Option<String>,
     /// User IDs whose connections are captured on this host.
     pub users: Vec<u32>,
@@ -19,7 +19,7 @@ pub struct Transparent {
     pub ports: Vec<Ports>,
     /// Packet mark of captured connections.
     pub mark: u32,
-    /// Routing table that delivers them to this host.
+    /// Routing table that delivers captured packets to this host.
     pub table: u32,
 }
 

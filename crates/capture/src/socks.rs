@@ -164,8 +164,8 @@ impl Handshake for Socks {
     }
 }
 
-/// Handles a request: section 4 of RFC 1928. The whole request is read before a refusal, since closing a connection with
-/// unread octets would discard the reply.
+/// Handles a request: section 4 of RFC 1928. The whole request is read before a refusal, since closing a connection
+/// with unread octets would discard the reply.
 fn request(came: &[u8]) -> Option<Next> {
     let version = *came.first()?;
     if version != VERSION {
@@ -220,9 +220,11 @@ const fn failure(reply: u8) -> [u8; 10] {
 }
 
 const VERSION: u8 = 5;
-/// Methods; the last one refuses all offered ones.
+/// Authentication method without a password.
 const FREE: u8 = 0;
+/// Authentication method with name and password (RFC 1929).
 const BY_PASSWORD: u8 = 2;
+/// Reply that refuses all methods that the program offered.
 const NO_METHOD: u8 = 0xff;
 /// Commands.
 const CONNECT: u8 = 1;
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_left_to_the_egress() {
+    fn names_are_resolved_by_the_egress() {
         let mut socks = Socks::new(None);
         socks.take(&GREETING);
         let request = [&[5, 1, 0, 3, 11][..], b"Example.org", &[1, 0xbb]].concat();
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_in_one_piece_are_answered_in_one_piece() {
+    fn messages_in_a_single_piece_are_answered_in_a_single_piece() {
         let mut socks = Socks::new(None);
         let octets = [&GREETING[..], &REQUEST, b"GET /"].concat();
         assert_eq!(socks.take(&octets), wants("203.0.113.7:5001", b"GET /"));

@@ -76,7 +76,7 @@ impl Target {
         }
     }
 
-    /// Returns the length of the address that begins with `octets`, or nothing if they are too few.
+    /// Returns the length of the address that begins with `octets`, or none if there are too few octets.
     pub fn read_len(octets: &[u8]) -> Option<Result<usize, Malformed>> {
         let host = match *octets.first()? {
             V4 => 4,
@@ -132,7 +132,7 @@ impl FromStr for Target {
 }
 
 impl Host {
-    /// Returns the host with this name, or with this IPv4 or IPv6 address without brackets.
+    /// Returns the host of a name, or of an IPv4 or IPv6 address without brackets.
     ///
     /// Names that end in a number are refused, since resolvers take `127.1` and `0x7f000001` for addresses.
     pub fn new(text: &str) -> Option<Self> {
@@ -204,7 +204,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn port_zero_is_no_target() {
+    fn port_zero_is_not_a_valid_target() {
         let address: SocketAddr = "10.0.0.1:443".parse().unwrap();
         assert_eq!(Target::try_from(address), "10.0.0.1:443".parse());
         let mapped: SocketAddr = "[::ffff:10.0.0.1]:443".parse().unwrap();
@@ -273,7 +273,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn targets_decode_to_what_was_encoded(text in "([a-z]{1,9}|[0-9a-f:]{2,9}|[a-z]\\.[0-9]{1,3})", port in 1_u16.., ip: u128) {
+        fn targets_round_trip(text in "([a-z]{1,9}|[0-9a-f:]{2,9}|[a-z]\\.[0-9]{1,3})", port in 1_u16.., ip: u128) {
             let host = Host::new(&text).unwrap_or_else(|| IpAddr::V6(ip.into()).into());
             let target = Target { host, port };
             let mut out = Vec::new();

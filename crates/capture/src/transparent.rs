@@ -46,8 +46,8 @@ impl Listeners {
     }
 }
 
-/// Returns the original destination of an accepted connection, or nothing for a direct connection to the listener. Fails
-/// for a connection to port zero.
+/// Returns the original destination of an accepted connection, or nothing for a direct connection to the listener.
+/// Fails for a connection to port zero.
 pub fn wanted(stream: &TcpStream) -> io::Result<Option<Target>> {
     let here = stream.local_addr()?;
     if !here.ip().is_loopback() {

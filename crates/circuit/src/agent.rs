@@ -21,8 +21,8 @@ use crate::controller::{Controller, Event, Work};
 use crate::driver::{Capabilities, Change, Driver};
 use crate::error::{Error, Misuse, Result, Task};
 
-/// Agent for devices that are named by their interfaces. Its circuits are removed when it is dropped. They stay when its
-/// process is killed, and the next agent adopts or removes them.
+/// Agent for devices that are named by their interfaces. Its circuits are removed when it is dropped. They stay when
+/// its process is killed, and the next agent adopts or removes them.
 #[derive(Debug)]
 pub struct Agent {
     clock: Clock,
@@ -56,9 +56,8 @@ struct Shared {
 }
 
 impl Agent {
-    /// Starts a thread for each driver. Each device is compared with `wanted` first: existing circuits continue, missing
-    /// ones are created, and all others of an agent are removed. Returns the circuits that are refused, with the
-    /// reasons.
+    /// Starts a thread for each driver. Each device is compared with `wanted` first: existing circuits continue,
+    /// missing ones are created, and all others of an agent are removed. Returns refused circuits with the reasons.
     pub fn start(
         clock: Clock,
         drivers: BTreeMap<String, Box<dyn Driver>>,

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn circuit_decodes_to_what_was_encoded() {
+    fn circuit_round_trips() {
         let circuit = Circuit {
             id: CircuitId(u64::MAX),
             interface: "eth0".to_owned(),

@@ -37,13 +37,13 @@ pub struct Controller {
 /// Next call of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Set these rates of circuits.
+    /// Set the rates of the circuits.
     Apply(Vec<(CircuitId, Option<Rate>)>),
-    /// Remove this circuit.
+    /// Remove the circuit.
     Remove(CircuitId),
     /// Inspect the device.
     Inspect,
-    /// Wait until this time.
+    /// Wait until the given time.
     Wait(Instant),
 }
 
@@ -73,18 +73,18 @@ pub enum Event {
     StaleRemoved(CircuitId),
     /// The device cannot be inspected.
     InspectFailed(String),
-    /// This number of events was dropped because the queue was full.
+    /// The given number of events was dropped because the queue was full.
     Overflow(u64),
 }
 
 /// Reason for the planned end of a circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Its vector has ended.
+    /// The vector of the circuit has ended.
     Completed,
-    /// Its lease has expired.
+    /// The lease of the circuit has expired.
     Expired,
-    /// Its owner has released it.
+    /// The owner has released the circuit.
     Released,
 }
 
@@ -115,7 +115,7 @@ enum Stage {
 }
 
 impl Controller {
-    /// Creates the controller of a device with these capabilities. Its first work is an inspection.
+    /// Creates the controller of a device with the given capabilities. Its first work is an inspection.
     pub fn new(capabilities: Capabilities) -> Result<Self> {
         capabilities.check()?;
         Ok(Self {
@@ -342,7 +342,7 @@ impl Controller {
         self.events.pop_front()
     }
 
-    /// Refuses circuits that the device cannot enforce, or not in addition to the others.
+    /// Refuses circuits that the device cannot enforce, alone or in addition to its other circuits.
     fn check(&self, now: Instant, circuit: &Circuit, lease_till: Instant) -> Result<()> {
         let id = circuit.id;
         let busy = |conflict: Conflict| Err(Error::Busy { id, conflict });
@@ -433,7 +433,7 @@ impl Controller {
         changes.collect()
     }
 
-    /// Returns the increases that need no capacity that others may still use. The rest waits until the end of the next guard time, the second value.
+    /// Returns the increases that can start now, and the end of the guard time that delays the next increase.
     fn ready_increases(
         &mut self,
         now: Instant,
@@ -464,7 +464,7 @@ impl Controller {
         (up, next.unwrap_or(Instant::NEVER))
     }
 
-    /// Returns the time of the next change, without increases in their guard time.
+    /// Returns the time of the next change, apart from increases that wait for a guard time.
     fn next_change(&self, now: Instant) -> Instant {
         let kept = self.entries.values().map(|entry| match entry.stage {
             Stage::Kept => entry.next_change(now),

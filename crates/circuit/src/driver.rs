@@ -18,9 +18,9 @@ pub trait Driver: fmt::Debug + Send {
     /// Returns the abilities and limits of the device.
     fn capabilities(&self) -> Capabilities;
 
-    /// Sets the rates of circuits in this order, and creates missing circuits. Returns one result for each change.
-    /// A circuit without a rate exists but takes no packets; these are forwarded as all others. Rates are those of
-    /// [`Capabilities::fit`]; any other is refused or rounded down.
+    /// Sets the rates of circuits in the order of `changes`, and creates missing circuits. Returns one result for each
+    /// change. A circuit without a rate exists but takes no packets; these are forwarded as all others. Rates are those
+    /// of [`Capabilities::fit`]; any other is refused or rounded down.
     fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>>;
 
     /// Removes a circuit, and restores the device.
@@ -35,12 +35,12 @@ pub trait Driver: fmt::Debug + Send {
 pub struct Change<'a> {
     /// The circuit.
     pub circuit: &'a Circuit,
-    /// New rate; nothing closes the circuit.
+    /// New rate; none closes the circuit.
     pub rate: Option<Rate>,
 }
 
 impl<'a> Change<'a> {
-    /// Returns the changes of these circuits to these rates.
+    /// Returns a change for each circuit, to the rate beside it.
     pub fn list(circuits: &'a [(Circuit, Option<Rate>)]) -> Vec<Self> {
         let change = |(circuit, rate): &'a (Circuit, Option<Rate>)| Self {
             circuit,
@@ -56,9 +56,9 @@ impl<'a> Change<'a> {
 pub struct InstalledCircuit {
     /// Identifier.
     pub id: CircuitId,
-    /// Packets of the circuit; nothing if its configuration is damaged.
+    /// Packets of the circuit; none if its configuration is damaged.
     pub flow: Option<Flow>,
-    /// Rate; nothing if the circuit takes no packets.
+    /// Rate; none if the circuit takes no packets.
     #[serde(rename = "rate_bps", with = "bits")]
     pub rate: Option<Rate>,
 }
@@ -74,7 +74,7 @@ pub struct Capabilities {
     pub granularity: Rate,
     /// Longest time from a request until the device has changed its state. A decrease may still use the old rate.
     pub reconfiguration: Duration,
-    /// Time after that in which a changed circuit carries nothing reliable, as while a receiver locks to the light.
+    /// Time after a reconfiguration until a changed circuit carries packets reliably, as until light is steady.
     pub settling: Duration,
     /// Maximum number of circuits.
     pub entries_max: usize,
@@ -98,20 +98,20 @@ pub struct CountedBytes {
 pub enum Layer {
     /// Data behind the headers of IP and transport.
     Payload,
-    /// Packet of IP with its headers.
+    /// IP packet with its headers.
     Ip,
     /// Ethernet frame with its header of 14 bytes, without its check sequence.
     Link,
 }
 
 impl CountedBytes {
-    /// Packets of IP, and nothing else.
+    /// Bytes of the IP packet only.
     pub const IP: Self = Self {
         layer: Layer::Ip,
         overhead_bytes: 0,
     };
 
-    /// Returns the bytes that count for a packet with `payload` bytes behind `headers` bytes of IP and transport.
+    /// Returns the bytes that count for a packet of `payload` bytes with `headers` bytes of IP and transport.
     pub const fn of_packet(self, payload: u32, headers: u32) -> u64 {
         let below = match self.layer {
             Layer::Payload => 0,

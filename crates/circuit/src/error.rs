@@ -1,8 +1,7 @@
 //! Faults of circuits, each with one text.
 //!
-//! [`Error`] separates requests that can never succeed, conflicts that pass, devices that fail, and
-//! the kernel. Callers retry by variant, never by text. The text names the circuit, the fault and,
-//! where there is one, the remedy.
+//! [`Error`] separates requests that can never succeed, conflicts that pass, devices that fail, and the kernel. Callers
+//! retry by variant, never by text. The text names the circuit, the fault and, where there is one, the remedy.
 
 use std::io;
 use std::path::PathBuf;
@@ -36,7 +35,7 @@ pub enum Error {
          if it is not needed, or give circuits another interface"
     )]
     Foreign {
-        /// Interface.
+        /// Name of the interface.
         interface: String,
         /// Queueing discipline of the other program.
         qdisc: String,
@@ -52,7 +51,7 @@ pub enum Error {
     /// The program of a driver failed.
     #[error("{program} failed: {fault}")]
     Program {
-        /// Program.
+        /// Name of the program.
         program: String,
         /// Fault of the program.
         fault: ProgramFault,
@@ -71,7 +70,7 @@ pub enum Error {
          remove these cross-connects, or give circuits other ports"
     )]
     Occupied {
-        /// Interface.
+        /// Name of the interface.
         interface: String,
         /// Cross-connects of the other clients.
         cross_connects: String,
@@ -79,15 +78,15 @@ pub enum Error {
     /// The record of the channels of circuits cannot be used.
     #[error("cannot keep the record of channels in {}: {why}", path.display())]
     Record {
-        /// File.
+        /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
-    /// The device refused a change with this reason.
+    /// The device refused a change, for the given reason.
     #[error("the device refused: {0}")]
     Device(String),
-    /// The device did not answer the driver, for this reason.
+    /// The device did not answer the driver, for the given reason.
     #[error("the device does not answer: {0}")]
     Unreachable(String),
     /// The driver returned fewer results than changes.
@@ -98,7 +97,7 @@ pub enum Error {
 /// Request that can never succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misuse {
-    /// The lowest rate of a device is above its highest one.
+    /// The lowest rate of a device is above its highest rate.
     #[error("the slowest circuit of a device cannot be faster than its fastest one")]
     RateRange,
     /// The granularity of a device is above its highest rate.
@@ -116,7 +115,7 @@ pub enum Misuse {
     /// The capacity of an interface is out of range.
     #[error("{interface} cannot carry {capacity}: give its capacity, from {min} to {max}")]
     Capacity {
-        /// Interface.
+        /// Name of the interface.
         interface: String,
         /// Requested capacity.
         capacity: Rate,
@@ -134,7 +133,7 @@ pub enum Misuse {
     /// The settings of a switch are not usable.
     #[error("the settings of a switch in {} cannot be used: {fault}", path.display())]
     SwitchSettings {
-        /// File.
+        /// Path of the file.
         path: PathBuf,
         /// Fault of the settings.
         fault: SettingsFault,
@@ -142,7 +141,7 @@ pub enum Misuse {
     /// A rate needs more channels than are free.
     #[error("{interface} has {free} free channels, but the rate needs {needed} more")]
     Channels {
-        /// Interface.
+        /// Name of the interface.
         interface: String,
         /// Free channels.
         free: usize,
@@ -160,7 +159,7 @@ pub enum Misuse {
     /// The vector of a circuit is not usable.
     #[error("{id}: {fault}")]
     Vector {
-        /// Circuit.
+        /// Number of the circuit.
         id: CircuitId,
         /// Fault of the vector.
         fault: TrcError,
@@ -173,9 +172,9 @@ pub enum Misuse {
         "{id}: {interface} does not support {rate}; use a multiple of {granularity} from {min} to {max}"
     )]
     Rate {
-        /// Circuit.
+        /// Number of the circuit.
         id: CircuitId,
-        /// Interface.
+        /// Name of the interface.
         interface: String,
         /// Rate of the circuit.
         rate: Rate,
@@ -200,7 +199,7 @@ pub enum Conflict {
     /// The device has its maximum of circuits.
     #[error("{interface} has {max} circuits already: release one")]
     Full {
-        /// Interface.
+        /// Name of the interface.
         interface: String,
         /// Maximum of the device.
         max: usize,
@@ -222,17 +221,17 @@ pub enum Task {
     /// Set up or change a circuit.
     #[error("set up {id} at {interface}")]
     Keep {
-        /// Circuit.
+        /// Number of the circuit.
         id: CircuitId,
-        /// Interface.
+        /// Name of the interface.
         interface: String,
     },
     /// Remove a circuit.
     #[error("remove {id} from {interface}")]
     Remove {
-        /// Circuit.
+        /// Number of the circuit.
         id: CircuitId,
-        /// Interface.
+        /// Name of the interface.
         interface: String,
     },
     /// Create an event descriptor.
@@ -251,21 +250,21 @@ pub enum ProgramFault {
     Run {
         /// Error of the system.
         why: String,
-        /// End of its standard error.
+        /// End of the program's standard error.
         tail: String,
     },
-    /// The program ended before its answer.
+    /// The program ended without an answer.
     #[error("it ended before its answer with {status}{tail}")]
     Exit {
         /// Exit status.
         status: ExitStatus,
-        /// End of its standard error.
+        /// End of the program's standard error.
         tail: String,
     },
-    /// The program closed its output, and still runs.
+    /// The program closed its output, but still runs.
     #[error("it closed its standard output and was killed{tail}")]
     Closed {
-        /// End of its standard error.
+        /// End of the program's standard error.
         tail: String,
     },
     /// The program speaks another version of the protocol.
@@ -276,13 +275,13 @@ pub enum ProgramFault {
     Version {
         /// Version of the program.
         theirs: u32,
-        /// Version of this side.
+        /// Version of the protocol that Lighthaul speaks.
         ours: u32,
     },
     /// The program started again with other capabilities.
     #[error("its capabilities have changed since the start: start Lighthaul again to use them")]
     Changed,
-    /// The program did not execute the request, for this reason.
+    /// The program did not execute the request, for the given reason.
     #[error("it did not execute the request: {0}")]
     Declined(String),
     /// The program failed repeatedly, and is not started again yet.
@@ -298,30 +297,30 @@ pub enum ProgramFault {
     TimedOut {
         /// Time limit.
         limit: Duration,
-        /// End of its standard error.
+        /// End of the program's standard error.
         tail: String,
     },
-    /// This process has to stop, and waits for the program no longer.
+    /// This process must stop, and waits for the program no longer.
     #[error("it did not answer before Lighthaul had to stop, and was killed{tail}")]
     Stopping {
-        /// End of its standard error.
+        /// End of the program's standard error.
         tail: String,
     },
-    /// Its output is too long.
+    /// The output of the program is too long.
     #[error("a line of its output is too long{tail}")]
     Output {
-        /// End of its standard error.
+        /// End of the program's standard error.
         tail: String,
     },
-    /// Its output is not a valid answer.
+    /// The output of the program is not a valid answer.
     #[error("it answered {begin:?}, which is not a valid answer: {why}")]
     Malformed {
-        /// Begin of the output.
+        /// Start of the output.
         begin: String,
         /// Fault of the output.
         why: String,
     },
-    /// Its answer has no results, or not one for each change.
+    /// The answer of the program has no results, or not one for each change.
     #[error("it gave no answer to the request, or no answer for every change")]
     NoAnswer,
 }

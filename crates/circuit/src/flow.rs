@@ -13,7 +13,7 @@ use lighthaul_base::prefix::Prefix;
 use lighthaul_base::unsigned;
 use serde::{Deserialize, Serialize};
 
-/// Set of packets: all, or those of a protocol, to a target, to some ports.
+/// Set of packets: all, or packets of a protocol, to an address, to a range of ports.
 ///
 /// The text format is `udp 10.0.0.2/32 5000-5010`, in which each part is optional, or `all`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ impl Flow {
         ports: None,
     };
 
-    /// Creates the flow of packets of `protocol` to `target` and to ports from the first to the last of `ports`. Ports
+    /// Creates the flow of packets of `protocol`, to `target`, with a destination port in the range `ports`. Ports
     /// without a protocol are those of TCP and UDP.
     pub fn new(
         protocol: Option<Protocol>,
@@ -197,7 +197,7 @@ pub(crate) mod tests {
             .prop_map(|(protocol, target, ports)| Flow::new(protocol, target, ports).unwrap())
     }
 
-    /// Returns flows over so few addresses and ports that all packets can be tried.
+    /// Returns flows over few addresses and ports, so that a test can try all packets.
     fn small_flows() -> impl Strategy<Value = Flow> {
         let protocol = prop::option::of(prop::sample::select(vec![Protocol::Tcp, Protocol::Udp]));
         let target = (0_u32..8, 29_u8..=32)
@@ -253,7 +253,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn flows_overlap_when_one_packet_could_belong_to_both() {
+    fn flows_overlap_if_a_packet_can_belong_to_both() {
         for (one, other, do_overlap) in [
             ("all", "udp 10.0.0.2 5000", true),
             ("udp", "tcp", false),
@@ -290,7 +290,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn narrower_flows_have_less_breadth() {
+    fn narrower_flows_have_a_smaller_breadth() {
         let order = [
             "10.0.0.2 5000",
             "10.0.0.2",

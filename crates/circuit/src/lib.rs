@@ -1,7 +1,7 @@
 //! Circuits: from the state of a reservation to the devices that enforce it.
 //!
 //! - [`reservation`]: states of a reservation as in NSI, and its journal
-//! - [`circuit`]: what a device enforces; [`flow`]: packets of a circuit
+//! - [`circuit`]: packets and rates that a device enforces; [`flow`]: packets of a circuit
 //! - [`driver`]: interface to one device; [`linux`]: an interface of this host; [`exec`]: a program for any device;
 //!   [`tl1`]: a switch that speaks TL1; [`sim_device`]: a simulated device
 //! - [`controller`]: schedule of one device as a machine; [`agent`]: one thread for each device

@@ -1,4 +1,4 @@
-//! States of a reservation as in NSI (GFD.237), their transitions, and the journal of these.
+//! States of a reservation as in NSI (GFD.237), the transitions between them, and their journal.
 //!
 //! ```text
 //! reserved -> committed -> provisioned -> active -> released
@@ -6,9 +6,8 @@
 //! ```
 //!
 //! NSI has three state machines for this, which mainly separate the waiting for different agents. Here one calendar
-//! answers at once, so one machine is enough. A released reservation cannot be provisioned again, since its
-//! capacity is available to others at once. A circuit that is deprovisioned keeps its capacity: its reservation is
-//! committed again.
+//! answers at once, so one machine is enough. A released reservation cannot be provisioned again, since its capacity is
+//! available to others at once. A circuit that is deprovisioned keeps its capacity: its reservation is committed again.
 
 use std::fmt;
 
@@ -37,13 +36,13 @@ pub enum ReservationState {
     Reserved,
     /// Capacity is promised.
     Committed,
-    /// Devices have the circuits and will change them on time.
+    /// Devices have the circuits and will change their rates on time.
     Provisioned,
     /// The circuits carry packets.
     Active,
-    /// The reservation has ended, early or not, and holds nothing.
+    /// The reservation has ended, early or on time, and holds no capacity.
     Released,
-    /// A user has terminated it, or it was not committed in time. It holds nothing.
+    /// A user has terminated the reservation, or it was not committed in time. It holds nothing.
     Terminated,
     /// A component has failed. It holds nothing.
     Failed,
@@ -55,11 +54,11 @@ pub enum ReservationState {
 pub enum Verb {
     /// Hold capacity: the first operation of every reservation.
     Reserve,
-    /// Increase its size.
+    /// Increase the size.
     Extend,
-    /// Decrease its size.
+    /// Decrease the size.
     Shrink,
-    /// Change its times or its path, for example because of an outage.
+    /// Change the times or the path, for example because of an outage.
     Move,
     /// Promise the held capacity.
     Commit,
@@ -69,11 +68,11 @@ pub enum Verb {
     Activate,
     /// Have the devices remove the circuits, and keep the capacity.
     Deprovision,
-    /// Return the rest of its capacity.
+    /// Return the remaining capacity.
     Release,
-    /// Cancel it.
+    /// Cancel the reservation.
     Terminate,
-    /// Note that it was not committed in time.
+    /// Note that the reservation was not committed in time.
     TimeOut,
     /// Note the failure of a component.
     Fail,
@@ -92,14 +91,14 @@ pub struct Transition {
     pub to: ReservationState,
     /// Actor: a user, a device, or the clock.
     pub who: String,
-    /// Reason.
+    /// Reason of the operation.
     pub why: String,
 }
 
 /// Time, actor and reason of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Act<'a> {
-    /// Time.
+    /// Time of the operation.
     pub at: WallTime,
     /// Actor, cut to [`WHO_MAX`] bytes.
     pub who: &'a str,
@@ -116,7 +115,7 @@ impl Reservation {
         }
     }
 
-    /// Restores a reservation from its journal. The error names the first entry that does not follow from the earlier ones.
+    /// Restores a reservation from its journal. The error names the first entry that contradicts the earlier entries.
     pub fn replay(hold_till: WallTime, journal: &[Transition]) -> Result<Self, BrokenJournal> {
         let mut reservation = Self::reserve(hold_till);
         for (line, entry) in (1..).zip(journal) {
@@ -202,7 +201,7 @@ impl ReservationState {
         Self::Failed,
     ];
 
-    /// Returns true if no operation is possible any more and nothing is held.
+    /// Returns true if no operation is possible any more and no capacity is held.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Released | Self::Terminated | Self::Failed)
     }
@@ -265,7 +264,7 @@ impl fmt::Display for ReservationState {
 /// Reason why an operation is illegal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Illegal {
-    /// The state does not allow it.
+    /// The state of the reservation does not allow the operation.
     #[error("a reservation that is {from} cannot be {}: {}", verb.participle(), advice(*from, *verb))]
     Order {
         /// State of the reservation.

@@ -68,7 +68,7 @@ impl SimDevice {
         self.device().fault_model = fault_model;
     }
 
-    /// Strikes a change with a fault, or none, after `after` other changes. Earlier faults are forgotten.
+    /// Makes a change fail with a fault, or succeed, after `after` other changes. Earlier faults are forgotten.
     pub fn fail_change(&self, fault: Option<SimFault>, after: usize) {
         let mut device = self.device();
         device.faults = vec![None; after].into();

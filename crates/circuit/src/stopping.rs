@@ -1,8 +1,8 @@
-//! End of waits for devices once the process has to stop.
+//! Limit on waits for devices after the process was asked to stop.
 //!
 //! A driver may wait minutes for a device. A process that was asked to stop waits [`GRACE`] for the next answer of a
-//! device, and at most [`GRACE_MAX`] for all of its answers. Each driver has a [`StopLimit`] of its own, so that an answer of
-//! one device prolongs no wait for another one.
+//! device, and at most [`GRACE_MAX`] for all of its answers. Each driver has a [`StopLimit`] of its own, so that an
+//! answer of one device prolongs no wait for another device.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -32,7 +32,7 @@ impl StopLimit {
         }
     }
 
-    /// Notes that the device has answered, so that its next answer has time again.
+    /// Notes an answer of the device, so that the time limit of the next answer starts again.
     pub(crate) fn renew(&self) {
         if let Some(clock) = STOPPING.get() {
             self.answered
@@ -61,9 +61,9 @@ pub(crate) fn next_look(clock: Clock, till: Instant) -> Instant {
     till.min(clock.now() + LOOK)
 }
 
-/// Time for the next answer of a device after a stop was requested, and for all of them. `dist/lighthaul-domain.service`
-/// gives the process longer.
+/// Time limit for the next answer of a device, after a request to stop.
 const GRACE: Duration = Duration::from_secs(5);
+/// Time limit for all answers of devices, after a request to stop. `dist/lighthaul-domain.service` allows more.
 const GRACE_MAX: Duration = Duration::from_mins(1);
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(100);
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_answer_gives_the_next_one_time_within_a_minute() {
+    fn each_answer_extends_the_deadline_up_to_a_minute() {
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         for (answered, last) in [(0, 5), (4, 9), (54, 59), (57, 60), (90, 60)] {
             assert_eq!(end(at(answered)), at(last));

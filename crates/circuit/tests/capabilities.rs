@@ -52,7 +52,7 @@ fn contradictory_capabilities_are_refused() {
 proptest! {
     /// A rate becomes the highest multiple that is not above it, or is refused.
     #[test]
-    fn rates_are_rounded_down_to_what_the_device_can_set(
+    fn rates_are_rounded_down_to_the_granularity_of_the_device(
         min in 1_u64..3000, more in 0_u64..3000, granularity in 1_u64..3000, asked in 1_u64..7000,
     ) {
         let max = min + more;
@@ -81,7 +81,7 @@ fn guard_is_the_sum_of_both_times_and_has_a_limit() {
 }
 
 #[test]
-fn layers_count_their_headers() {
+fn counted_bytes_include_the_headers_of_the_layer() {
     let count = |layer, overhead_bytes| {
         let counted = CountedBytes {
             layer,

@@ -54,8 +54,8 @@ fn assert_passed(report: &Report, not_applicable: &[&str]) {
 }
 
 #[test]
-fn python_skeleton_passes() {
-    if lacks_tool("python_skeleton_passes", "python3") {
+fn python_skeleton_passes_the_conformance_suite() {
+    if lacks_tool("python_skeleton_passes_the_conformance_suite", "python3") {
         return;
     }
     let file = scratch("python");
@@ -67,7 +67,7 @@ fn python_skeleton_passes() {
 }
 
 #[test]
-fn rust_skeleton_passes() {
+fn rust_skeleton_passes_the_conformance_suite() {
     let file = scratch("rust");
     let report = run(
         &mut program(&[SKELETON], &file, allowance(3).as_secs()),
@@ -78,7 +78,7 @@ fn rust_skeleton_passes() {
 }
 
 #[test]
-fn command_for_authors_reports_each_check() {
+fn conformance_command_reports_each_check() {
     let file = scratch("command");
     let run = |words: &[&str]| {
         let output = Command::new(SUITE).args(words).output().unwrap();
@@ -168,12 +168,12 @@ impl Subject for Sim {
 }
 
 #[test]
-fn simulated_device_passes() {
+fn simulated_device_passes_the_conformance_suite() {
     let report = run(&mut Sim::new(), seed());
     let left_out = [
-        "others are left alone",
+        "circuits of other clients are kept",
         "no answer until the time limit",
-        "a driver that dies",
+        "a driver that ends early",
         "several failures in a row",
     ];
     assert_passed(&report, &left_out);
@@ -199,8 +199,8 @@ fn failures_of(name: &str, from: &str, to: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn wrong_drivers_fail() {
-    if lacks_tool("wrong_drivers_fail", "python3") {
+fn faulty_drivers_fail_the_conformance_suite() {
+    if lacks_tool("faulty_drivers_fail_the_conformance_suite", "python3") {
         return;
     }
     let pop = r#"self.state["circuits"].pop(str(number), None)"#;
@@ -217,13 +217,13 @@ fn wrong_drivers_fail() {
             "rounds",
             "check_rate(rate_bps)\n",
             "rate_bps = -(-rate_bps // 1_000_000) * 1_000_000\n",
-            "rates are never above what is asked",
+            "rates never exceed the requested rates",
         ),
         (
             "steals",
             store,
             &format!("{store}; self.state[\"others\"].clear()"),
-            "others are left alone",
+            "circuits of other clients are kept",
         ),
         (
             "lies",
@@ -235,7 +235,7 @@ fn wrong_drivers_fail() {
             "overfull",
             "len(circuits) >= CAP",
             "len(circuits) > CAP",
-            "a full device refuses one more",
+            "a full device refuses another circuit",
         ),
     ] {
         let failed = failures_of(name, from, to);
@@ -245,7 +245,7 @@ fn wrong_drivers_fail() {
 
 /// Installed circuits stay comparable in tests of other crates.
 #[test]
-fn installed_circuit_survives_json() {
+fn installed_circuit_round_trips_through_json() {
     let one: InstalledCircuit =
         serde_json::from_str(r#"{"id":1,"flow":"all","rate_bps":0}"#).unwrap();
     assert_eq!(

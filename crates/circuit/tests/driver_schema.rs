@@ -166,7 +166,7 @@ proptest! {
 
     /// An answer with one part replaced, removed or added is accepted if the schema accepts it, and only then.
     #[test]
-    fn answers_are_accepted_as_the_schema_says(
+    fn answers_are_accepted_according_to_the_schema(
         kind in 0_usize..4,
         part in any::<prop::sample::Index>(),
         new in value(),

@@ -21,7 +21,8 @@ use lighthaul_io::host::clock::Clock;
 
 const CAPABLE: &str = r#""capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,"reconfiguration_ns":7000000,"settling_ns":3000000,"circuits_max":96,"counted":{"layer":"ip","overhead_bytes":38}}"#;
 
-/// Returns a shell script as a driver: `body` handles each verb, with the request in `$request` and its number in `$seq`.
+/// Returns a shell script as a driver: `body` handles each verb, with the request in `$request` and its number in
+/// `$seq`.
 fn script(body: &str, limit: Duration) -> Config {
     let program = format!(
         "while read -r request; do
@@ -211,7 +212,7 @@ fn program_that_cannot_be_run_is_refused() {
 }
 
 #[test]
-fn other_versions_and_refusals_at_the_start_are_told_in_one_sentence() {
+fn version_mismatch_and_refusal_at_the_start_are_reported_in_one_sentence() {
     let greeting = |answer: &str| format!("read -r request; echo '{answer}'; cat > /dev/null");
     for (answer, says) in [
         (
@@ -433,7 +434,7 @@ fn hanging_program_is_killed_with_its_children() {
 }
 
 #[test]
-fn hanging_device_fails_its_own_circuit_and_delays_no_other() {
+fn hanging_device_fails_its_own_circuit_and_delays_no_other_circuit() {
     let clock = Clock::start();
     let hangs =
         "case \"$request\" in *inspect*) echo '{\"seq\":2,\"circuits\":[]}';; *) sleep 1000;; esac";

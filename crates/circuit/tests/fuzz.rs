@@ -68,38 +68,38 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn valid_looking_answers_are_harmless(text in ANSWER) {
+    fn valid_looking_answers_never_panic(text in ANSWER) {
         assert_harmless(circuit::answer, text.as_bytes());
     }
 
     #[test]
-    fn random_answers_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_answers_never_panic(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(circuit::answer, &octets);
     }
 
     #[test]
-    fn valid_looking_switch_messages_are_harmless(piece in any::<u8>(), text in likely_tl1()) {
+    fn valid_looking_switch_messages_never_panic(piece in any::<u8>(), text in likely_tl1()) {
         assert_harmless(circuit::tl1, &[&[piece], text.as_bytes()].concat());
     }
 
     #[test]
-    fn random_switch_messages_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_switch_messages_never_panic(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(circuit::tl1, &octets);
     }
 
     #[test]
-    fn valid_looking_kernel_messages_are_harmless(messages in prop::collection::vec(likely_message(), 0..4)) {
+    fn valid_looking_kernel_messages_never_panic(messages in prop::collection::vec(likely_message(), 0..4)) {
         assert_harmless(circuit::netlink, &messages.concat());
     }
 
     #[test]
-    fn random_kernel_messages_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_kernel_messages_never_panic(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(circuit::netlink, &octets);
     }
 }
 
 #[test]
-fn seed_corpus_is_harmless() {
+fn seed_corpus_never_panics() {
     assert_seeds_harmless("exec_answer", circuit::answer);
     assert_seeds_harmless("netlink", circuit::netlink);
     assert_seeds_harmless("tl1_message", circuit::tl1);

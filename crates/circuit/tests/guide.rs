@@ -46,7 +46,7 @@ fn switch_of_the_guide_can_be_read() {
 }
 
 #[test]
-fn capabilities_of_the_guide_are_those_of_the_schema() {
+fn capabilities_in_the_guide_match_the_schema() {
     let schema = include_str!("../schema/driver.v1.json");
     let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
     let page = page("drivers.md");

@@ -21,7 +21,7 @@ use lighthaul_io::host::wait::pause;
 use lighthaul_testkit::allowance;
 
 #[test]
-fn stop_ends_all_waits_for_devices_and_says_so() {
+fn stop_ends_all_waits_for_devices_and_is_reported() {
     let program = r#"read -r hello
         echo '{"seq":1,"version":1,"capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000,"granularity_bps":1000000,"reconfiguration_ns":0,"settling_ns":0,"circuits_max":9,"counted":{"layer":"ip","overhead_bytes":0}}}'
         exec sleep 600"#;

@@ -1,7 +1,7 @@
 //! Completion of words of the command line in shells: options, values, and paths here and on other hosts.
 //!
-//! The script of a shell calls this program with [`VARIABLE`] and the words so far. Paths on another host are those that
-//! `lighthaul ls` lists there, within [`PATIENCE`] and without questions.
+//! The script of a shell calls this program with [`VARIABLE`] and the words so far. Paths on another host are those
+//! that `lighthaul ls` lists there, within [`PATIENCE`] and without questions.
 
 use std::any::TypeId;
 use std::env;
@@ -29,10 +29,10 @@ use crate::error::usage;
 const VARIABLE: &str = "LIGHTHAUL_COMPLETE";
 /// Longest wait for another host.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Maximum number of octets of its answer that are read.
+/// Maximum number of octets that are read of an answer.
 const ANSWER_MAX: u64 = 1 << 20;
 
-/// Prints the completions and ends the program, if a shell has called it for these.
+/// Prints the completions and ends the program, if a shell has started it for completion.
 pub(crate) fn answer() {
     CompleteEnv::with_factory(grammar).var(VARIABLE).complete();
 }
@@ -64,7 +64,7 @@ pub(crate) fn script(shell: Shell) -> Result<String, Error> {
     Ok(script.to_owned())
 }
 
-/// Returns the grammar, whose places complete to paths.
+/// Returns the grammar, in which places complete to paths.
 fn grammar() -> clap::Command {
     let command = help::command();
     let names: Vec<String> = command
@@ -114,7 +114,7 @@ fn remote(begun: &str) -> Vec<CompletionCandidate> {
     names.map(place).collect()
 }
 
-/// Returns the names in a directory on another host, with a slash behind those of directories.
+/// Returns the names in a directory on another host, with a slash after each directory.
 fn names(folder: &str, hidden: bool) -> Vec<String> {
     let Some(mut child) = list(folder, hidden) else {
         return Vec::new();
@@ -159,7 +159,7 @@ fn name(line: &str) -> Option<String> {
     Some(format!("{name}{}", if is_folder { "/" } else { "" }))
 }
 
-/// Name of the program, as shells find it.
+/// Name of the program by which shells call it.
 const PROGRAM: &str = "lighthaul";
 
 #[cfg(test)]
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_of_the_grammar_is_completed() {
+    fn every_path_argument_of_the_grammar_is_completed() {
         let grammar = grammar();
         for (command, count) in [
             ("cp", 1),

@@ -12,7 +12,7 @@ use std::{env, fs};
 use clap::builder::FalseyValueParser;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
-use lighthaul_base::position::fault_in;
+use lighthaul_base::config_fault::fault_in;
 use lighthaul_remote::paths;
 use lighthaul_session::error::{Error, FileAction};
 use toml::{Table, Value};
@@ -20,8 +20,8 @@ use toml::{Table, Value};
 use crate::error::usage;
 use crate::output::print::print;
 
-/// Commands of which each option has an environment variable. An option of another command may have the same name
-/// and another meaning.
+/// Commands for which every option has an environment variable. An option of another command may have the same name and
+/// another meaning.
 const WITH_VARIABLES: [&str; 11] = [
     "cp",
     "serve",
@@ -57,7 +57,7 @@ const NOT_KEPT: [&str; 13] = [
 /// Settings of both files.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
-    /// Values and their file by section and key.
+    /// Values, with the files that set them, by section and key.
     settings: BTreeMap<(String, String), Setting>,
 }
 
@@ -68,7 +68,7 @@ struct Setting {
 }
 
 impl Config {
-    /// Reads the host's file and then the user's, which overrides it. Checks that `command` has the keys.
+    /// Reads the host's file, then the user's file, which overrides the host's. Checks that `command` has the keys.
     pub(crate) fn load(command: &Command) -> Result<Self, Error> {
         let mut config = Self::default();
         for path in paths::configs() {
@@ -162,8 +162,7 @@ impl Config {
         guilty.map(|(_, setting)| setting.file.as_path())
     }
 
-    /// Prints the settings that files and variables make, and where each comes from; with `all` also the other
-    /// options, with their defaults.
+    /// Prints the settings in force with their sources; with `all` also the other options with their defaults.
     pub(crate) fn show(&self, command: &Command, all: bool) {
         for path in paths::configs() {
             let there = if path.exists() { "" } else { " (missing)" };
@@ -226,14 +225,14 @@ impl Config {
     }
 }
 
-/// Returns the commands whose options files may set.
+/// Returns the commands whose options can be set in files.
 fn sections(command: &Command) -> impl Iterator<Item = &Command> {
     let is_section = |sub: &&Command| sub.get_name() != "config" && !sub.is_hide_set();
     let subs = command.get_subcommands().filter(is_section);
     subs.filter(|sub| kept(sub).next().is_some())
 }
 
-/// Returns the options of a command that files may set, with their keys.
+/// Returns the options of a command that can be set in files, with their keys.
 fn kept(sub: &Command) -> impl Iterator<Item = (&str, &Arg)> {
     let section = sub.get_name();
     let args = sub.get_arguments();
@@ -247,7 +246,7 @@ fn name<'a>(section: &str, arg: &'a Arg) -> Option<&'a str> {
     key.filter(|_| !is_right)
 }
 
-/// Returns the option with its environment variable, which for a flag is set as in `LIGHTHAUL_PLAIN=1`.
+/// Returns the option with its environment variable; a flag is set with `1`, as in `LIGHTHAUL_PLAIN=1`.
 fn reachable(mut arg: Arg, key: &str, has_variable: bool) -> Arg {
     if matches!(arg.get_action(), ArgAction::SetTrue) {
         arg = arg.value_parser(FalseyValueParser::new());
@@ -350,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn only_set_options_are_printed_unless_all_are_wanted() {
+    fn only_set_options_are_printed_without_the_option_all() {
         let config = read(&["[cp]\nplain = true\n[ls]\nlong = true"]).unwrap();
         let command = config.apply(help::command());
         assert_eq!(

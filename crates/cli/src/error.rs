@@ -5,12 +5,13 @@ use std::io;
 use std::path::PathBuf;
 
 use lighthaul_monitor::history::HistoryError;
+use lighthaul_queue::Error as QueueError;
 use lighthaul_session::error::{Code, Coded, Error};
 
 /// Fault of a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// Options, places or files of settings that cannot be used, or contradict each other.
+    /// Options, places or settings files that cannot be used, or contradict each other.
     #[error("{0}")]
     Usage(Cow<'static, str>),
     /// A standard stream that is closed.
@@ -19,6 +20,22 @@ pub(crate) enum Fault {
     /// A list of files that cannot be read.
     #[error("cannot read the list of files: {0}")]
     List(io::Error),
+    /// A directory or program of this process that cannot be found.
+    #[error("cannot find the present directory: {0}")]
+    Directory(io::Error),
+    /// A queue of jobs.
+    #[error(transparent)]
+    Queue(lighthaul_queue::Error),
+    /// Jobs that were not changed.
+    #[error("{failed} of {all} jobs were not changed: {whys}")]
+    Jobs {
+        /// Number of failures.
+        failed: usize,
+        /// Number of jobs.
+        all: usize,
+        /// Failures.
+        whys: String,
+    },
     /// A wait that failed.
     #[error("cannot wait: {0}")]
     Wait(io::Error),
@@ -60,7 +77,7 @@ pub(crate) enum Fault {
     /// An address on which the daemon cannot listen.
     #[error("cannot listen on {address}: {why}")]
     Listen {
-        /// Address.
+        /// Address of the listener.
         address: String,
         /// Error of the system.
         why: String,
@@ -81,7 +98,7 @@ pub(crate) enum Fault {
         refused: Error,
         /// Seconds from the end of the data to the end of the copy.
         epilogue: f64,
-        /// Earliest deadline that the copy can meet, as the command line takes it.
+        /// Earliest deadline that the copy can meet, in the format of the command line.
         deadline: Option<String>,
     },
     /// Reservations that were not canceled.
@@ -101,14 +118,24 @@ pub(crate) enum Fault {
 impl Coded for Fault {
     fn code(&self) -> Code {
         match self {
-            Self::Usage(_) => Code::Usage,
+            Self::Usage(_)
+            | Self::Jobs { .. }
+            | Self::Queue(
+                QueueError::Unknown(_)
+                | QueueError::Ended(..)
+                | QueueError::NotFailed(..)
+                | QueueError::Dead(..)
+                | QueueError::Limit(_),
+            ) => Code::Usage,
             Self::NotOpen(_)
             | Self::List(_)
             | Self::Wait(_)
+            | Self::Directory(_)
+            | Self::Queue(QueueError::Failed { .. })
             | Self::Figures(_)
             | Self::History(HistoryError::Failed { .. }) => Code::Io,
             Self::Status => Code::Protocol,
-            Self::Program { .. } | Self::NoKey(_) | Self::History(_) => Code::Open,
+            Self::Queue(_) | Self::Program { .. } | Self::NoKey(_) | Self::History(_) => Code::Open,
             Self::OtherKey { .. } => Code::Permission,
             Self::Listen { .. } => Code::Network,
             Self::StopTime => Code::TimedOut,
@@ -119,7 +146,7 @@ impl Coded for Fault {
     }
 }
 
-/// Returns the error of a command that cannot be carried out as it was given.
+/// Returns the error for invalid arguments.
 pub(crate) fn usage(text: impl Into<Cow<'static, str>>) -> Error {
     Fault::Usage(text.into()).into()
 }

@@ -18,6 +18,7 @@ mod domains;
 mod error;
 mod files;
 mod gateway;
+mod jobs;
 mod keys;
 mod lab;
 mod manual;
@@ -104,6 +105,7 @@ fn catch(command: &Command) -> std::io::Result<()> {
     let is_work = matches!(
         command,
         Command::Cp(_)
+            | Command::Jobs(_)
             | Command::Stream(_)
             | Command::Serve(_)
             | Command::Monitor(_)
@@ -142,6 +144,7 @@ fn unset(error: &Error) -> ExitCode {
 fn run(command: &Command, config: &Config) -> Result<u8, Error> {
     match command {
         Command::Cp(args) => Ok(copy::run::run(args)),
+        Command::Jobs(args) => jobs::run::run(args),
         Command::Stream(args) => stream::run::run(args).map(|()| 0),
         Command::Ls(args) => files::run::ls(args),
         Command::Du(args) => files::run::du(args),
@@ -175,6 +178,7 @@ fn run(command: &Command, config: &Config) -> Result<u8, Error> {
         Command::Trust(args) => key::trust(args).map(|()| 0),
         Command::Completions(args) => manual::completions(args).map(|()| 0),
         Command::Man(args) => manual::man(args).map(|()| 0),
+        Command::Help(args) => manual::help(args).map(|()| 0),
         Command::Forward(args) => forward(args.port).map(|()| 0),
         Command::Config(args) => {
             config.show(&config.apply(help::command()), args.all);

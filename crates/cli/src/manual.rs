@@ -3,18 +3,35 @@
 use std::fs;
 
 use lighthaul_grammar::help::command;
-use lighthaul_grammar::manual::{Completions, Man};
+use lighthaul_grammar::manual::{Completions, Help, Man};
 use lighthaul_session::error::{Error, FileAction};
 use lighthaul_session::message::VERSION;
 use serde_json::json;
 
 use crate::complete;
-use crate::output::print::{print, print_json};
+use crate::error::usage;
+use crate::output::print::{print, print_json, record};
 use lighthaul_grammar::man_page;
 
 /// Prints completions.
 pub(crate) fn completions(args: &Completions) -> Result<(), Error> {
     print(&complete::script(args.shell)?);
+    Ok(())
+}
+
+/// Prints the help of a command.
+pub(crate) fn help(args: &Help) -> Result<(), Error> {
+    let words = args.command.iter().map(String::as_str);
+    let words = ["lighthaul"].into_iter().chain(words).chain(["--help"]);
+    match command().try_get_matches_from(words) {
+        Err(shown) if !shown.use_stderr() => record(shown.print()),
+        Err(_) | Ok(_) => {
+            let name = args.command.join(" ");
+            return Err(usage(format!(
+                "no command is called `{name}`; `lighthaul -h` lists them"
+            )));
+        }
+    }
     Ok(())
 }
 

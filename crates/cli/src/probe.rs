@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Probe) -> Result<(), Error> {
         .map_or(Ok(()), |folder| disk(args, folder))
 }
 
-/// Returns the measurements. Through a gateway `all` means those that need no datagrams.
+/// Returns the measurements. Through a gateway, `all` means all measurements without datagrams.
 fn wanted(args: &Probe) -> Result<Vec<(&'static str, measure::MeasureMode)>, Error> {
     let wanted = named(&args.what);
     if !args.through.is_any() {
@@ -159,6 +159,7 @@ fn disk(args: &Probe, folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Bounds of the duration of a measurement.
+/// Minimum duration of a measurement.
 const TIME_MIN: Duration = Duration::from_millis(10);
+/// Maximum duration of a measurement.
 const TIME_MAX: Duration = Duration::from_hours(1);

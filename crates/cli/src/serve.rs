@@ -28,7 +28,7 @@ use tracing::info;
 use crate::error::{Fault, usage};
 use crate::shared_options;
 
-/// Serves until it is stopped.
+/// Serves clients until the daemon is stopped.
 pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     let listening = |e: &dyn std::fmt::Display| {
         Error::from(Fault::Listen {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_without_options_are_those_of_the_daemon() {
+    fn limits_without_options_equal_the_defaults_of_the_daemon() {
         assert_eq!(parsed(&[]), Limits::default());
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn scheduler(args: &ClientArgs) -> Scheduler {
     }
 }
 
-/// Returns the scheduler of a command that books beside its own work.
+/// Returns the scheduler of a command that books in addition to its own work.
 pub(crate) fn booking_scheduler(args: &SchedulerArgs) -> Scheduler {
     Scheduler {
         url: args.scheduler.clone(),

@@ -1,4 +1,4 @@
-//! Bottleneck of a copy, by what its lanes waited for.
+//! Bottleneck of a copy, derived from the waiting times of its lanes.
 //!
 //! [`bottleneck`] compares the totals of a [`Summary`] and the [`HostLoad`] with thresholds, and
 //! reports the first that is reached:
@@ -27,7 +27,7 @@ use crate::watch::Summary;
 
 /// Shortest time of moving data from which a bottleneck can be inferred.
 const MOVING_MIN: Duration = Duration::from_secs(1);
-/// Minimum share of the time that lanes wait for a disk that limits them, in percent.
+/// Least share of the time, in percent, that lanes wait for a disk that limits them.
 const DISK_SHARE: u64 = 25;
 /// Minimum load of the processors that limits a copy, in percent.
 const PROCESSOR_SHARE: u64 = 85;
@@ -38,13 +38,13 @@ const PATH_SHARE: u64 = 80;
 
 /// Minimum load of one processor that may limit a copy, in percent.
 const CORE_SHARE: u64 = 95;
-/// Minimum share of the time that some program waits for a processor of a host that is too busy, in percent.
+/// Least share of the time, in percent, that programs wait for a processor of an overloaded host.
 const STALL_SHARE: u64 = 50;
 /// Minimum share of packets that an interface drops and that matters, in percent.
 const INTERFACE_SHARE: u64 = 1;
-/// Maximum share of the time that programs wait for a disk that does not limit a copy, in percent.
+/// Greatest share of the time, in percent, that programs wait for a disk that does not limit a copy.
 const IDLE_STALL: u64 = 10;
-/// Maximum share of the time in which an idle disk is busy, in percent.
+/// Greatest share of the time, in percent, that an idle disk has a request.
 const IDLE_DISK: u64 = 50;
 
 /// Load of this host while the data moved, in percent.
@@ -58,9 +58,9 @@ pub struct HostLoad {
     pub processors: u64,
     /// Load of the busiest processor.
     pub busiest: u64,
-    /// Share of the time in which some program waited for a processor, if the kernel counts it.
+    /// Share of the time in which a program waited for a processor, if the kernel measures it.
     pub processor_stalls: Option<u64>,
-    /// Share of the time in which some program waited for a disk, if the kernel counts it.
+    /// Share of the time in which a program waited for a disk, if the kernel measures it.
     pub disk_stalls: Option<u64>,
     /// Share of the time in which the busiest disk had a request.
     pub disk: u64,
@@ -157,7 +157,7 @@ pub fn bottleneck(
     used(summary, rate, asked).or_else(|| remaining(host))
 }
 
-/// Returns the path or the given rate, if most of it was used.
+/// Returns [`Bottleneck`] for the path or for the given rate, if the copy used most of it.
 fn used(summary: &Summary, rate: Option<Rate>, asked: bool) -> Option<Bottleneck> {
     let goodput = u128::from(Rate::of(summary.motion.total, summary.moving).as_bps());
     let used = goodput * 100 / u128::from(rate?.as_bps().max(1));
@@ -180,7 +180,7 @@ fn remaining(host: &HostLoad) -> Option<Bottleneck> {
 }
 
 impl Bottleneck {
-    /// Returns its name in events.
+    /// Returns the name of the bottleneck in events.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SourceDisk(_) => "source_disk",
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::too_many_lines, reason = "a table of cases")]
-    fn samples_of_the_host_decide_in_this_order() {
+    fn bottlenecks_of_the_host_are_tested_in_order() {
         let waits = |source: u64, target: u64| {
             summary(|motion| {
                 (motion.source_wait, motion.target_wait) =
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn greatest_wait_is_named() {
+    fn longest_wait_is_named_as_the_bottleneck() {
         let second = 1_000_000_000;
         let waits = |source, target| {
             let summary = summary(|motion| {
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_then_drops_then_the_path_are_named() {
+    fn processors_are_named_before_drops_and_drops_before_the_path() {
         let rate = |mbps: u64| Rate::from_bps(mbps * 1_000_000);
         let drops = summary(|motion| motion.buffer_drops = 2_500);
         assert_eq!(

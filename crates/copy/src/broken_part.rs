@@ -18,7 +18,7 @@ impl Default for BrokenPart {
 }
 
 impl BrokenPart {
-    /// Panics in the part of this name.
+    /// Panics if the broken part has the name `name`.
     pub fn panic_in(&self, name: &str) {
         assert!(self.0 != Some(name), "broken on purpose");
     }

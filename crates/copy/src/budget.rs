@@ -39,7 +39,7 @@ impl Budget {
         (self.memory / lanes.max(1), self.open_max(lanes))
     }
 
-    /// Returns the number of blocks of all deltas under way, and the limits of everything else.
+    /// Returns the number of blocks of all deltas in progress, and the budget without their memory.
     pub fn with_deltas(self) -> (usize, Self) {
         let share = self.memory / 3;
         let rest = Self {
@@ -49,8 +49,8 @@ impl Budget {
         ((share / Index::BYTES_A_BLOCK).max(BLOCKS_MIN), rest)
     }
 
-    /// Returns the files with data that one of `lanes` lanes may have open. Writing takes two
-    /// descriptors for each.
+    /// Returns the number of files with data that each of `lanes` lanes may have open. Writing takes two descriptors
+    /// for each.
     fn open_max(self, lanes: usize) -> usize {
         (self.files / 4 / lanes.max(1)).clamp(2, OPEN_MAX)
     }
@@ -66,7 +66,7 @@ impl Budget {
 #[derive(Clone, Debug)]
 pub struct Slots(Arc<(Mutex<usize>, Condvar)>);
 
-/// One of the [`Slots`], returned when this is dropped.
+/// One of the [`Slots`], returned on drop.
 #[derive(Debug)]
 pub struct Slot(Slots);
 
@@ -107,7 +107,7 @@ impl Slots {
     }
 }
 
-/// Minimum number of blocks of deltas, for which any budget has enough memory.
+/// Minimum number of blocks of deltas; every budget has the memory for them.
 const BLOCKS_MIN: usize = 1 << 13;
 /// Maximum number of files with data that are useful for a lane.
 const OPEN_MAX: usize = 64;

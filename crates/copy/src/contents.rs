@@ -7,7 +7,7 @@ use lighthaul_files::digest::Digest;
 use lighthaul_io::control::bounded;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of bytes of all contents: they fit, with the list, in what TCP sends at once on a new connection.
+/// Maximum total size of the contents, so that TCP sends them and the list at once on a new connection.
 pub const BYTES_MAX: usize = 12 << 10;
 /// Maximum number of files with contents.
 pub const FILES_MAX: usize = 64;
@@ -17,7 +17,7 @@ pub const FILES_MAX: usize = 64;
 pub struct Content {
     /// Number of the file among the entries.
     pub number: u64,
-    /// All of its bytes.
+    /// All bytes of the file.
     #[serde(deserialize_with = "bounded::list::<BYTES_MAX, _, _>")]
     pub bytes: Vec<u8>,
     /// Digest of the bytes.
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limit_ends_with_the_bytes_or_the_files() {
+    fn limit_is_reached_by_bytes_or_by_files() {
         let mut limit = ContentsLimit::default();
         assert!(!limit.take(BYTES_MAX as u64 + 1));
         assert!(limit.take(BYTES_MAX as u64));

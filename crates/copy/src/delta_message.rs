@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::Report;
 
-/// Maximum number of bases whose sums were requested and have not ended.
+/// Maximum number of bases with requested sums that have not all arrived.
 pub const BASES_MAX: usize = 64;
 
 /// Request of the sender for the sums of a basis.

@@ -21,9 +21,9 @@ pub enum Fault {
     SpecialInTheWay {
         /// Path at the target.
         place: PathBuf,
-        /// Name of its type.
+        /// Name of the entry's type.
         what: &'static str,
-        /// Remedy.
+        /// Advice for the user.
         advice: &'static str,
     },
     /// An item of another type stands where an entry would be.
@@ -54,7 +54,7 @@ pub enum Fault {
         /// Needed and free space.
         why: String,
     },
-    /// The first name of a hard link has failed, with this status.
+    /// The first name of a hard link has failed, with the given exit status.
     #[error("cannot create {}: it is a hard link to a file that failed", .place.display())]
     LinkedFailed {
         /// Path at the target.
@@ -62,7 +62,7 @@ pub enum Fault {
         /// Exit status of the first failure.
         code: u8,
     },
-    /// The data of a file were changed on their way.
+    /// The data of a file were changed in transit.
     #[error("the received data differ from the sent data")]
     Differs,
     /// The device returns other bytes than were written.
@@ -78,7 +78,7 @@ pub enum Fault {
     Unpublished {
         /// Path at the target.
         place: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         error: Error,
         /// State of the target and remedy.
         outcome: &'static str,
@@ -88,7 +88,7 @@ pub enum Fault {
     Unexpected {
         /// Path at the target.
         place: PathBuf,
-        /// Difference.
+        /// Description of the difference.
         error: Error,
     },
     /// A source that changed after it was listed.
@@ -96,10 +96,10 @@ pub enum Fault {
     Changed {
         /// Path of the source.
         place: PathBuf,
-        /// Change.
+        /// Kind of the change.
         how: &'static str,
     },
-    /// A source that is not removed, since it changed after it was copied.
+    /// A source file that is not removed, since it changed after it was copied.
     #[error("{} was not removed: it changed after it was copied", .0.display())]
     ChangedSince(PathBuf),
     /// More deletions than allowed.
@@ -126,10 +126,10 @@ pub enum Fault {
         /// Last failure.
         last: String,
     },
-    /// The peer sends keepalives but makes no progress, for this many seconds.
+    /// The peer sends keepalives but makes no progress for the given number of seconds.
     #[error("the peer is connected, but has done nothing for {0} s")]
     Idle(u64),
-    /// The peer is silent for this many seconds.
+    /// The peer is silent for the given number of seconds.
     #[error("no data from the {0} for {1} s")]
     Silent(&'static str, u64),
     /// The connection ended early.

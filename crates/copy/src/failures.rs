@@ -13,7 +13,7 @@ const REASONS_MAX: usize = 8 << 20;
 const PATHS_MAX: usize = 128 << 20;
 /// Maximum number of failures after which a transfer continues.
 const FAILURES_MAX: usize = 1 << 17;
-/// Text in place of a reason that is left out.
+/// Text that replaces an omitted reason.
 const LEFT_OUT: &str = "reason omitted after too many others";
 
 /// Octets of the reasons that all threads of a copy hold.
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_beyond_the_limit_are_left_out_while_short_ones_fit() {
+    fn reasons_beyond_the_limit_are_omitted_while_short_reasons_fit() {
         let mut failures = Failures::default();
         let long = REASONS_MAX / 4;
         for _ in 0..6 {

@@ -34,15 +34,15 @@ use crate::report::Report;
 
 /// Stream of [`Listing`] messages.
 pub const LIST: u16 = 1;
-/// Most octets of a list in one message: digests of all pieces of an object fit.
+/// Maximum number of octets of a list in one message: digests of all pieces of an object fit.
 pub const PART_MAX: usize = MESSAGE_MAX / 4 * 3;
-/// Most digests of held ranges that wait for an answer of the receiver.
+/// Maximum number of digests of held ranges that wait for an answer of the receiver.
 pub const UNANSWERED_MAX: usize = 32;
 /// Longest part of a held range that is compared at once, in bytes. If it differs, all of it is
 /// sent again.
 pub const COMPARED_MAX: u64 = 4 << 20;
 
-/// Most ranges of one file: the ranges of a journal, and the parts of a file with holes, fit.
+/// Maximum number of ranges of one file: the ranges of a journal, and the parts of a file with holes, fit.
 const RANGES_MAX: usize = 1 << 14;
 
 /// Message of a copy.
@@ -78,9 +78,9 @@ pub enum Message {
     Progress(Progress),
     /// More entries are in place, or have failed.
     Settled {
-        /// Number of these entries.
+        /// Number of entries that were settled.
         entries: u64,
-        /// Failed entries among them.
+        /// Failures among the settled entries.
         #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
         failures: Vec<Failure>,
     },
@@ -94,14 +94,13 @@ pub enum Message {
     Hashed(FileHashes),
     /// Result, after all entries are in place or have failed.
     Result(CopyResult),
-    /// Numbers of entries that are durably in place (true), or stay different (false), if the
-    /// sender removes its files.
+    /// Entries that are durably in place (true) or stay different (false); sent if the sender removes its files.
     Placed {
         /// Number of each entry, and true if it is in place.
         #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
         entries: Vec<(u64, bool)>,
     },
-    /// Files of the sender that it could not remove.
+    /// Files that the sender could not remove.
     SourceKept {
         /// Files, each with the reason.
         #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
@@ -113,7 +112,7 @@ pub enum Message {
         #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
         entries: Vec<Planned>,
     },
-    /// Items that could not be removed at the target, or the reason why no more are removed.
+    /// Items that could not be removed at the target, or the reason why the removal stopped.
     NotRemoved {
         /// Items, each with the reason.
         #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
@@ -134,10 +133,10 @@ impl Topic for Message {
     type Request = Request;
 }
 
-/// Message about the list of entries, on a stream of its own.
+/// Message about the list of entries; such messages have a stream of their own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Listing {
-    /// Begin of the list.
+    /// Start of the list.
     Begin {
         /// Names of the entries.
         naming: Naming,
@@ -165,7 +164,7 @@ pub enum Listing {
         path: Vec<u8>,
         /// Exit status.
         code: u8,
-        /// Reason.
+        /// Reason of the failure.
         #[serde(deserialize_with = "peer_text::read_reason")]
         why: String,
     },
@@ -185,13 +184,13 @@ pub enum Listing {
     Wanted(WantedFiles),
     /// Result of comparing a held range, or the copies of a stretch.
     Compared(Compared),
-    /// Path of a directory whose contents are left out, since they are on another file system.
+    /// Path of a directory whose contents are left out, since it is on another file system.
     Mount(#[serde(deserialize_with = "bounded::list::<PATH_SHOWN_MAX, _, _>")] Vec<u8>),
     /// Sums of the next blocks of a basis.
     Sums(Sums),
 }
 
-/// Files that the receiver wants of the next entries.
+/// Files among the next entries that the receiver wants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantedFiles {
     /// Number of entries that this message covers.
@@ -215,7 +214,7 @@ pub struct WantedFile {
     /// ranges, in parts of [`COMPARED_MAX`] bytes.
     #[serde(deserialize_with = "bounded::list::<RANGES_MAX, _, _>")]
     pub held: Vec<Span>,
-    /// Kind of these digests.
+    /// Kind of the digests.
     pub digest: digest::DigestKind,
     /// Size of the file that is at the target now, if the ranges to send may be in it. The sender
     /// then says of each range whether it sends it; see [`crate::delta_message`].
@@ -240,7 +239,7 @@ pub struct Compared {
     pub entry: u64,
     /// Range in the file.
     pub span: Span,
-    /// True if the range, or each of the copies in it, must be sent.
+    /// True if the range, or each copied block in it, must be sent.
     pub wanted: bool,
 }
 
@@ -254,7 +253,7 @@ pub struct Failure {
     pub path: Vec<u8>,
     /// Exit status.
     pub code: u8,
-    /// Reason.
+    /// Reason of the failure.
     #[serde(deserialize_with = "peer_text::read_reason")]
     pub why: String,
 }
@@ -273,7 +272,7 @@ pub struct Request {
 pub enum Way {
     /// The server receives files.
     Receive(Target),
-    /// The server sends the files at these paths.
+    /// The server sends the files at the given paths.
     Send(#[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")] Vec<Vec<u8>>),
 }
 
@@ -306,9 +305,9 @@ pub struct Announced {
     pub number: u64,
     /// Lane of the object.
     pub lane: u8,
-    /// Protocol that moves it: the one of the offer, or an alternative of it.
+    /// Protocol that moves the object: the offered protocol, or an alternative that the offer allows.
     pub protocol: Protocol,
-    /// Time that the lane has waited for the source disk so far, in nanoseconds.
+    /// Time that the lane has waited for the source disk, in nanoseconds.
     pub source_wait: u64,
     /// Parts of files in the object, in order.
     #[serde(deserialize_with = "bounded::list::<PIECES_MAX, _, _>")]
@@ -345,13 +344,12 @@ pub struct CopyResult {
 }
 
 impl Message {
-    /// Returns the reports about an object, in as many messages as they need.
+    /// Returns the reports about an object, in as few messages as possible.
     pub fn reports(object: u64, reports: Vec<Report>) -> impl Iterator<Item = Self> {
         in_parts(reports).map(move |reports| Self::Reports { object, reports })
     }
 
-    /// Returns the notices of `settled` entries, of which `failures` have failed, in as many
-    /// messages as they need.
+    /// Returns notices about `settled` entries, including `failures`, in as few messages as possible.
     pub fn settled(settled: u64, failures: Vec<Failure>) -> impl Iterator<Item = Self> {
         let others = settled.saturating_sub(failures.len() as u64);
         let others = (others > 0).then(|| Self::Settled {
@@ -429,7 +427,7 @@ mod tests {
     use crate::relay::{self, Relay};
 
     #[test]
-    fn messages_decode_to_what_was_encoded() {
+    fn messages_round_trip() {
         for message in [
             Message::Reports {
                 object: 3,
@@ -545,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_rejected_at_their_count_before_items_are_decoded() {
+    fn too_long_lists_are_rejected_before_items_are_decoded() {
         let object = Announced {
             number: 1,
             lane: 0,

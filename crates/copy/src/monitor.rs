@@ -39,9 +39,9 @@ pub struct Monitor {
     started: AtomicBool,
     /// Bytes of files that came with the list.
     pub contents: AtomicU64,
-    /// Reasons of the peer why it cannot send entries.
+    /// Reasons for which the peer cannot send entries.
     pub reasons: Reasons,
-    /// Changed files of which only the changes are sent.
+    /// Changed files that are sent as deltas.
     delta: Mutex<DeltaTotals>,
 }
 
@@ -49,7 +49,7 @@ pub struct Monitor {
 #[derive(Debug, Default)]
 struct Events {
     waiting: Vec<CopyEvent>,
-    /// Approximate bytes of these events.
+    /// Approximate size of the waiting events in bytes.
     bytes: usize,
     /// True if the observer has stopped.
     closed: bool,
@@ -60,7 +60,7 @@ struct Events {
 pub struct Counts {
     /// Bytes of complete objects, and of the current one.
     pub bytes: AtomicU64,
-    /// Packets that it sent or received.
+    /// Packets that the lane sent or received.
     pub packets: AtomicU64,
     /// Packets that were sent or received again.
     pub again: AtomicU64,
@@ -74,9 +74,9 @@ pub struct Counts {
     pub round: AtomicU16,
     /// True while the receiver has paused the sender.
     pub held: AtomicBool,
-    /// Time that it has waited for the source disk, in nanoseconds.
+    /// Time that the lane has waited for the source disk, in nanoseconds.
     pub source_wait: AtomicU64,
-    /// Time that it has waited for the target disk, in nanoseconds.
+    /// Time that the lane has waited for the target disk, in nanoseconds.
     pub target_wait: AtomicU64,
     current: Mutex<Option<Current>>,
 }
@@ -121,7 +121,7 @@ impl Counts {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Returns the file that the lane moves, unless all of its object has moved.
+    /// Returns the file that the lane moves, unless its whole object has moved.
     fn current(&self) -> Option<CurrentFile> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let current = current.as_ref()?;
@@ -130,7 +130,7 @@ impl Counts {
         (current.file_at)(moved).filter(|file| file.done < file.size)
     }
 
-    /// Returns the packets without those that were sent or received again.
+    /// Returns the number of packets, without retransmissions.
     fn first_packets(&self) -> u64 {
         let packets = self.packets.load(Relaxed);
         packets.saturating_sub(self.again.load(Relaxed))
@@ -168,8 +168,8 @@ impl Monitor {
         }
     }
 
-    /// Reports the parameters of the data to the observer before they move. `start_up` is the time
-    /// since the start of the copy.
+    /// Reports the transfer parameters to the observer before data move. `start_up` is the time since the start of the
+    /// copy.
     pub fn announce(
         &self,
         session: &Session,
@@ -220,9 +220,8 @@ impl Monitor {
         }));
     }
 
-    /// Queues a warning for the observer and for the peer, since the user may be on either side.
-    /// The peer receives it with the next progress, since a peer that explores the path does not
-    /// expect it.
+    /// Queues a warning for the observer and for the peer, since the user may be at either side. The peer receives it
+    /// with the next progress, since a peer that explores the path does not expect it.
     pub fn warn(&self, text: String) {
         self.show(CopyEvent::Warning(text.clone()));
         self.pending_warnings().push(text);
@@ -273,7 +272,7 @@ impl Monitor {
         self.delta.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the packets that all lanes have sent, and those that arrived by the latest report.
+    /// Returns the packets that all lanes have sent, and the packets that arrived by the latest report.
     pub fn packets(&self) -> (u64, u64) {
         let sum = |count: fn(&Counts) -> &AtomicU64| {
             let counts = self.lanes.iter().map(|lane| count(lane).load(Relaxed));
@@ -347,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lists_wait_until_earlier_ones_were_taken() {
+    fn long_lists_wait_until_earlier_lists_were_taken() {
         let monitor = Monitor::default();
         let removed = || CopyEvent::Removed(vec![vec![b'p'; 4 << 10]; 256]);
         thread::scope(|scope| {

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use crate::watch::CopyProgress;
 
-/// Time in which the average rate follows a change, in seconds.
+/// Time constant of the average rate, in seconds.
 const RATE_TIME: f64 = 10.0;
-/// Time in which the remaining time follows a new estimate, in seconds.
+/// Time constant of the remaining time, in seconds.
 const LEFT_TIME: f64 = 5.0;
 /// Duration of each sample, in seconds.
 const SAMPLE: f64 = 1.0;
@@ -34,7 +34,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Adds `bytes` that moved within `since`, at the state `progress`.
+    /// Adds the `bytes` that moved in the duration `since`, with the `progress` at its end.
     pub fn add(&mut self, bytes: u64, since: Duration, progress: &CopyProgress) {
         let (bytes, since) = (bytes as f64, since.as_secs_f64());
         if since <= 0.0 {
@@ -69,7 +69,7 @@ impl Pace {
         }
     }
 
-    /// Returns the seconds that are left, if they are known.
+    /// Returns the remaining seconds, if known.
     pub const fn left(&self) -> Option<f64> {
         self.left
     }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_rate_counts_down() {
+    fn remaining_time_decreases_steadily_at_a_constant_rate() {
         let left = left_over(100, |_| 2_000_000);
         assert!((left[0] - 99.8).abs() < 0.1, "{left:?}");
         for pair in left.windows(2) {

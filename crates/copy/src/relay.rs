@@ -59,7 +59,7 @@ pub enum Request {
 /// Message between the client and one of the two daemons.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
-    /// The source will connect with this key.
+    /// The key that the source will use for its connection to the target.
     SourceKey {
         /// Fingerprint of the key.
         key: [u8; 32],

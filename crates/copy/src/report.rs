@@ -13,7 +13,7 @@ pub enum Report {
     Failed {
         /// Exit status.
         code: u8,
-        /// Reason.
+        /// Reason of the failure.
         #[serde(deserialize_with = "peer_text::read_reason")]
         why: String,
     },

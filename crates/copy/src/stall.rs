@@ -17,17 +17,16 @@ use crate::work::{Activity, Sampler, Work};
 
 /// Time without any work after which a transfer ends, unless the client asks for less.
 const STALL: Duration = Duration::from_mins(10);
-/// Time that a side adds to the limit, since the peer reports its work once a second.
+/// Time that is added to the limit, since the peer reports its work once a second.
 const GRACE: Duration = Duration::from_secs(4);
-/// Time for which reports of the peer alone keep a transfer in which neither bytes nor entries arrive: enough to read a
-/// file of some TB for its digest.
+/// Time for which the peer's reports alone keep a transfer alive: enough to digest a file of a few TB.
 const TOLD_MAX: Duration = Duration::from_hours(2);
-/// Time for which a planned wait of this side keeps a transfer.
+/// Time for which a planned wait of this side keeps a transfer alive.
 const WAITS_MAX: Duration = Duration::from_hours(24);
 /// Interval of looks at the work.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Detector of a transfer in which nothing is done.
+/// Detector of a transfer without progress.
 #[derive(Debug)]
 pub struct Stall {
     limit: Duration,
@@ -35,8 +34,9 @@ pub struct Stall {
     looks_at: Instant,
     /// Time of the last work that this side saw.
     seen_at: Instant,
-    /// Time of the last work that the peer reported, and its counter.
+    /// Time of the last work that the peer reported.
     told_at: Instant,
+    /// Counter of work in that report.
     told: u64,
 }
 
@@ -56,7 +56,7 @@ impl Stall {
         }
     }
 
-    /// Fails if nothing was done for too long. `told` is the peer's counter of its work.
+    /// Fails if the transfer made no progress for too long. `told` is the peer's counter of its work.
     pub fn check(&mut self, now: Instant, work: &Work, told: u64) -> Result<(), Error> {
         if now < self.looks_at {
             return Ok(());
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn counter_of_the_peer_alone_keeps_a_transfer_for_two_hours_and_a_planned_wait_for_a_day() {
+    fn peer_counter_keeps_a_transfer_for_two_hours_and_a_planned_wait_for_a_day() {
         let lie = |second: u64, _: &Work| second;
         assert_eq!(end(20, 30, lie), Some(2 * 3600 + 24));
         let waits = |_: u64, work: &Work| {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_sampled_once_a_second_and_late_samples_end_a_transfer_too() {
+    fn work_is_sampled_once_a_second_and_late_samples_detect_a_stall() {
         let (work, millis) = (Work::default(), Duration::from_millis);
         let mut stall = Stall::new(Instant::ZERO, 20);
         stall.check(Instant::ZERO, &work, 5).unwrap();

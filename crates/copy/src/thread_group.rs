@@ -21,7 +21,7 @@ pub const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub struct ThreadGroup {
     stopped: AtomicBool,
     failure: Mutex<Option<Error>>,
-    /// Counter of the work that this side does.
+    /// Counter of the work of this side.
     pub work: Arc<Work>,
     /// Request to stop the transfer.
     cancellation: Cancellation,
@@ -62,7 +62,7 @@ impl ThreadGroup {
         self.stopped.store(true, Relaxed);
     }
 
-    /// Takes the error that stopped the threads, if there is one.
+    /// Takes the error that stopped the threads, if any.
     pub fn take_failure(&self) -> Option<Error> {
         self.failure
             .lock()
@@ -78,7 +78,7 @@ impl ThreadGroup {
         Ok(interrupt::check()?)
     }
 
-    /// Runs `work`, a part of the transfer with this name. Stops all threads if it fails or panics.
+    /// Runs `work`, the part `name` of the transfer. Stops all threads if it fails or panics.
     pub fn run(&self, name: &str, work: impl FnOnce() -> Result<(), Error>) {
         self.cancellation.clone().cover(|| {
             let done = caught(name, || {
@@ -95,8 +95,8 @@ impl ThreadGroup {
         });
     }
 
-    /// Sends a message of these octets on `stream` once there is room for it. A peer that reads nothing blocks the
-    /// thread. This wait does not count as work of this side.
+    /// Sends a message on `stream` once there is room for its octets. A peer that reads nothing blocks the thread. This
+    /// wait does not count as work of this side.
     pub fn send(&self, stream: &Stream, octets: Vec<u8>) -> Result<(), Error> {
         if !stream.wait_for_room(Duration::ZERO) {
             let _pause = self.work.pause();

@@ -39,7 +39,7 @@ pub enum CopyEvent {
         /// Packets of the pass.
         packets: u64,
     },
-    /// Datagrams do not pass, so TCP carries the data, for this reason.
+    /// Datagrams do not pass, so TCP carries the data, for the given reason.
     Diverted(#[serde(deserialize_with = "peer_text::read")] String),
     /// Protocol that was chosen for the path, and the reason.
     Chosen(
@@ -116,7 +116,7 @@ impl CurrentFile {
 pub struct CopyProgress {
     /// Bytes that have arrived.
     pub done: u64,
-    /// Bytes that are requested so far.
+    /// Bytes requested so far.
     pub total: u64,
     /// Number of the pass.
     pub round: u16,
@@ -138,12 +138,12 @@ pub struct CopyProgress {
     pub source_wait: u64,
     /// Time that lanes have waited for the target disk, in nanoseconds, summed.
     pub target_wait: u64,
-    /// Changed files of which only the changes were sent.
+    /// Changed files that were sent as deltas.
     pub delta: DeltaTotals,
 }
 
 impl CopyProgress {
-    /// Returns the packets that were sent again, in percent of those that were sent first.
+    /// Returns the packets that were sent again, in percent of the packets sent first.
     pub fn resent_percent(&self) -> f64 {
         let first = self.sent.saturating_sub(self.resent).max(1);
         self.resent as f64 * 100.0 / first as f64
@@ -170,12 +170,12 @@ pub struct Summary {
     pub failures: Vec<Failed>,
 }
 
-/// Changed files of which only the changes were sent.
+/// Changed files that were sent as deltas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeltaTotals {
     /// Number of files, in each attempt of the copy.
     pub files: u64,
-    /// Bytes that their old versions at the target had.
+    /// Bytes that the target copied from old versions of the files.
     pub copied: u64,
     /// Bytes that were sent.
     pub sent: u64,
@@ -189,7 +189,7 @@ pub struct Failed {
     pub path: Vec<u8>,
     /// Exit status.
     pub code: u8,
-    /// Reason.
+    /// Reason of the failure.
     #[serde(deserialize_with = "peer_text::read_reason")]
     pub why: String,
 }

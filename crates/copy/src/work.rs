@@ -1,7 +1,7 @@
-//! Work that one side of a transfer does, so that it and its peer can tell a busy side from an idle one.
+//! Work of one side of a transfer, by which both sides tell a busy side from an idle side.
 //!
-//! A step is finished at once ([`Work::advance`]), or may take long, as the hash of a large file does ([`Work::begin`]).
-//! A wait that was planned, such as one for a circuit, is named by [`Work::wait`].
+//! A step is finished at once ([`Work::advance`]), or may take long, as the hash of a large file does
+//! ([`Work::begin`]). A wait that was planned, such as one for a circuit, is named by [`Work::wait`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,18 +14,18 @@ pub struct Work {
     done: AtomicU64,
     waits: AtomicU64,
     begun: AtomicU64,
-    /// Numbers of the steps under way, with their threads.
+    /// Numbers of the steps in progress, with their threads.
     open: Mutex<BTreeMap<u64, ThreadId>>,
 }
 
-/// Wait of a thread for the peer, in which its steps under way do not count; it ends when this is dropped.
+/// Wait of a thread for the peer, during which its steps do not count; ends on drop.
 #[derive(Debug)]
 pub struct Pause<'a> {
     work: &'a Work,
     steps: Vec<u64>,
 }
 
-/// Step under way; it ends when this is dropped.
+/// Step in progress; ends on drop.
 #[derive(Debug)]
 pub struct Step<'a> {
     work: &'a Work,
@@ -43,11 +43,11 @@ pub struct Sampler {
 /// Result of a sample of a side's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// A step was finished, or the same step has been under way since the last look.
+    /// A step was finished, or the same step has been in progress since the last check.
     Works,
     /// The side only waits, as planned.
     Waits,
-    /// The side does nothing.
+    /// The side has no step in progress.
     Idle,
 }
 
@@ -62,14 +62,14 @@ impl Work {
         self.waits.fetch_add(1, Relaxed);
     }
 
-    /// Begins a step of this thread that may take long. Where it waits for the peer, it must [`Work::pause`].
+    /// Begins a step of the calling thread that may take long. Where it waits for the peer, it must [`Work::pause`].
     pub fn begin(&self) -> Step<'_> {
         let number = self.begun.fetch_add(1, Relaxed);
         self.lock().insert(number, thread::current().id());
         Step { work: self, number }
     }
 
-    /// Begins a wait of this thread for the peer.
+    /// Begins a wait of the calling thread for the peer.
     pub fn pause(&self) -> Pause<'_> {
         let here = thread::current().id();
         let mut open = self.lock();
@@ -81,7 +81,7 @@ impl Work {
         Pause { work: self, steps }
     }
 
-    /// Returns a counter for the peer, which rises with each look at a side that does not idle.
+    /// Returns a counter for the peer, which rises with each check that finds this side at work.
     pub fn counter(self: &Arc<Self>) -> impl FnMut() -> u64 + Send + use<> {
         let work = Arc::clone(self);
         let (mut sampler, mut count) = (Sampler::default(), 0_u64);
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finished_and_lasting_steps_are_work() {
+    fn finished_and_running_steps_are_work() {
         let (work, mut sampler) = (Work::default(), Sampler::default());
         assert_eq!(sampler.look(&work), Activity::Idle);
         work.advance();

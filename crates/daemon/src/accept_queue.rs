@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Until then a connection costs a descriptor and a few words of memory. If the queue is full, the oldest silent
-//! connection of the largest site is closed. Recent hosts ([`RecentHosts`]) are evicted after all others, and sites that
-//! failed lately ([`FailedSites`]) before all others. Handshake slots are given in the opposite order.
+//! connection of the largest site is closed. Recent hosts ([`RecentHosts`]) are evicted after all others, and sites
+//! that failed lately ([`FailedSites`]) before all others. Handshake slots are given in the opposite order.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,8 +37,9 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPTS_MAX: usize = 256;
 /// Maximum number of connections that try to get a handshake slot in one turn.
 const STARTS_MAX: usize = 64;
-/// Poller tokens of the listener and of the freed handshake slots; connections have higher tokens.
+/// Poller token of the listener. Tokens of connections are higher.
 const LISTENER: u64 = 0;
+/// Poller token of freed handshake slots. Tokens of connections are higher.
 const SLOT_FREED: u64 = 1;
 
 /// Queue between `accept` and the TLS handshake.
@@ -65,14 +66,14 @@ pub(crate) struct HostRecords {
     pub(crate) failed_sites: Arc<FailedSites>,
 }
 
-/// Standing of a connection among others. A lower one is evicted first, and gets a slot last.
+/// Priority of a connection. A connection with a lower standing is evicted earlier, and gets a handshake slot later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
-    /// A connection from its site was not admitted lately.
+    /// A connection from the same site recently ended without admission.
     Failed,
-    /// Nothing is known about it.
+    /// The record has no client of the host, and no failure of its site.
     New,
-    /// A caller from its host was admitted lately.
+    /// The daemon recently admitted a client from the same host.
     Recent,
 }
 
@@ -88,7 +89,7 @@ struct Pending {
 /// Numbers of connections that were closed before their handshake, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dropped {
-    /// Closed to make room for others.
+    /// Closed to make room for other connections.
     pub(crate) evicted: u64,
     /// Closed because no `ClientHello` came in time, or because other data came.
     pub(crate) invalid: u64,
@@ -107,7 +108,8 @@ impl Pending {
         Prefix::all(self.from.ip())[2]
     }
 
-    /// Eviction class: within a standing, silent connections leave before those with a `ClientHello`.
+    /// Returns the eviction class: a lower class is evicted earlier. Within a standing, silent connections have a lower
+    /// class than connections with a `ClientHello`.
     const fn class(&self) -> usize {
         self.is_ready as usize + self.standing.classes().start
     }
@@ -189,7 +191,7 @@ impl AcceptQueue {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Takes connections from `accept` until none waits.
+    /// Takes connections from `accept` until none is waiting.
     fn accept(
         &mut self,
         mut accept: impl FnMut() -> io::Result<(TcpStream, SocketAddr)>,
@@ -297,9 +299,8 @@ impl AcceptQueue {
         }
     }
 
-    /// Takes handshake slots for connections with a whole `ClientHello`: first recent hosts, last sites that failed
-    /// lately, and among equals hosts of the sites with the fewest running handshakes. The work does not grow with the
-    /// queue.
+    /// Gives handshake slots to connections with a whole `ClientHello`: recent hosts first, sites that failed lately
+    /// last. The work does not grow with the queue.
     fn start_handshakes(&mut self, now: Instant) -> Vec<Incoming> {
         let mut turns = self.turns();
         let mut incoming = Vec::new();
@@ -330,8 +331,8 @@ impl AcceptQueue {
         incoming
     }
 
-    /// Returns the first turns: of each standing, one for each site with running handshakes, and for as many others as
-    /// may get a slot.
+    /// Returns the turns of the next connections for each standing: one for each site with running handshakes, and up
+    /// to [`STARTS_MAX`] for the oldest connections of other sites.
     fn turns(&self) -> BTreeSet<Turn> {
         if self
             .sites
@@ -360,7 +361,8 @@ impl AcceptQueue {
     }
 }
 
-/// Turn of a connection for a handshake slot: its standing, the running handshakes of its site, its number and its site.
+/// Turn of a connection for a handshake slot: its standing, the running handshakes of its site, its number and its
+/// site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn(Reverse<Standing>, usize, u64, Prefix);
 
@@ -445,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn aborted_connection_stops_no_other_and_other_errors_are_reported() {
+    fn aborted_connection_stops_no_other_connection_and_errors_are_reported() {
         let (mut queue, listener, clock) = queue(99);
         let _near = call(&listener);
         let mut accept = |results: Vec<io::ErrorKind>| {
@@ -467,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn full_queue_evicts_new_hosts_before_recent_ones() {
+    fn full_queue_evicts_new_hosts_before_recent_hosts() {
         let (mut queue, listener, _clock) = queue(4);
         let now = Instant::ZERO;
         let from = |site: u8, host: u8| SocketAddr::from(([10, 0, site, host], 1));
@@ -539,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn recent_hosts_get_slots_before_all_others() {
+    fn recent_hosts_get_slots_before_other_hosts() {
         let (mut queue, listener, clock) = queue(200);
         let address = |site: u8| SocketAddr::from(([10, 0, site, 1], 1));
         let recent = SocketAddr::from(([250, 0, 0, 1], 1));
@@ -597,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn sites_take_turns_for_slots() {
+    fn sites_get_slots_in_turn() {
         let (mut queue, listener, clock) = queue(64);
         let (first, second) = ([10, 0, 1, 1], [10, 0, 2, 1]);
         let order = started(
@@ -669,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_time_out_and_one_host_is_limited() {
+    fn connections_time_out_and_each_host_is_limited() {
         let (mut queue, listener, _clock) = queue(CONNECTIONS_MAX);
         let from = SocketAddr::from(([10, 0, 0, 1], 1));
         let mut calls = Vec::new();

@@ -36,7 +36,7 @@ pub(crate) struct AdmittedClient {
     pub(crate) session: Session,
     /// Rights at the time of the admission.
     pub(crate) rights: Rights,
-    /// Identity whose share of the daemon the client uses.
+    /// Identity whose resource share the client uses.
     pub(crate) identity: ClientIdentity,
     pub(crate) admitted_by: AdmittedBy,
 }
@@ -44,11 +44,11 @@ pub(crate) struct AdmittedClient {
 /// Reason for the admission of a client.
 #[derive(Debug)]
 pub(crate) enum AdmittedBy {
-    /// Client whose key is listed, or that presented this credential.
+    /// Client whose key is listed, or that presented the given credential.
     Own(Option<Credential>),
-    /// An admitted client invited its key.
+    /// Client whose key an admitted client has invited.
     Invited(Box<Invitation>),
-    /// The connection belongs to this session.
+    /// The connection belongs to an existing session.
     Join(Join),
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum NotAdmitted {
     Handshake(Error),
     /// The client's key is not listed.
     Unknown(Fingerprint),
-    /// The client's key is refused with this error.
+    /// The client's key is refused with the given error.
     Refused(Fingerprint, Error),
 }
 

@@ -99,7 +99,7 @@ impl AllowedKeys {
     }
 }
 
-/// Lists `key` with `rights` in the file at `path`, and removes its earlier lines.
+/// Lists `key` with `rights` in the file at `path`, and removes earlier lines about the key.
 pub fn allow(path: &Path, key: Fingerprint, rights: &Rights) -> io::Result<()> {
     let line = format!("{key} {rights}");
     if !matches!(entry(&line), Ok(Some(Entry { rights: Ok(read), .. })) if read.root == rights.root)
@@ -110,13 +110,13 @@ pub fn allow(path: &Path, key: Fingerprint, rights: &Rights) -> io::Result<()> {
     put(path, key, &line)
 }
 
-/// Lists `key` as denied in the file at `path`, and removes its earlier lines.
+/// Lists `key` as denied in the file at `path`, and removes earlier lines about the key.
 pub fn deny(path: &Path, key: Fingerprint, why: &str) -> io::Result<()> {
     let why = why.replace(char::is_control, " ");
     put(path, key, format!("deny {key} {why}").trim_end())
 }
 
-/// Adds `line` to the file at `path`, in place of the lines that allow or deny `key`.
+/// Replaces the lines of the file at `path` that allow or deny `key` by `line`.
 fn put(path: &Path, key: Fingerprint, line: &str) -> io::Result<()> {
     let is_other = |line: &&[u8]| match str::from_utf8(line).map(entry) {
         Ok(Ok(Some(entry))) => entry.kind == LineKind::Authority || entry.key != key,
@@ -147,7 +147,7 @@ fn put(path: &Path, key: Fingerprint, line: &str) -> io::Result<()> {
     })
 }
 
-/// Returns the entry of a valid line, nothing for a comment, and otherwise the fault.
+/// Returns the entry of a valid line, none for a comment, or the fault of the line.
 fn understood(line: &[u8]) -> Result<Option<Entry>, String> {
     if line.trim_ascii_start().starts_with(b"#") {
         return Ok(None);
@@ -183,7 +183,7 @@ fn entry(line: &str) -> Result<Option<Entry>, String> {
     Ok(Some(Entry { kind, key, rights }))
 }
 
-/// Returns the first word of `text`, and the rest.
+/// Returns the first word of `text`, and the text after it.
 fn split(text: &str) -> (&str, &str) {
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     (word, rest.trim())
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_keys_have_their_rights_and_others_none() {
+    fn listed_keys_have_their_rights_and_other_keys_have_none() {
         let text = format!(
             "# who\n{}\n{} bob root=/b ro\n\nca {} lab root=/l\n",
             key("1"),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_line_denies_every_key_in_it() {
+    fn malformed_line_denies_every_key_on_the_line() {
         let text = format!(
             "{0} me\nDeny {0}\nca {1} lab rot=/x\n# caf\u{e9} {2}\n{2} you\n{3} Ren\u{e9}\n",
             key("a"),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn allowing_a_key_replaces_its_malformed_line_and_keeps_the_others() {
+    fn allowing_a_key_replaces_its_malformed_line_and_keeps_other_lines() {
         let file = format!("lighthaul-barred-{}", std::process::id());
         let path = std::env::temp_dir().join(file);
         let both = format!("Deny {} {}", key("a"), key("b"));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn last_of_allow_and_deny_counts() {
+    fn later_line_overrides_an_earlier_allow_or_deny() {
         let folder = std::env::temp_dir().join(format!("lighthaul-deny-{}", std::process::id()));
         let path = folder.join("keys");
         fs::create_dir_all(&folder).unwrap();

@@ -27,7 +27,7 @@ pub(crate) struct Attempts {
 /// Identity of a copy: the key of the client, the number of the copy, and its part.
 type AttemptId = (Fingerprint, [u8; 16], &'static str);
 
-/// Running attempt, which ends when this is dropped.
+/// Running attempt, which ends on drop.
 #[derive(Debug)]
 pub(crate) struct RunningAttempt<'a>(&'a Attempts, AttemptId);
 
@@ -39,8 +39,8 @@ impl Drop for RunningAttempt<'_> {
 }
 
 impl Attempts {
-    /// Ends earlier attempts at the part of a copy that `session` serves, and registers this one.
-    /// Returns nothing for a request that is not part of a copy.
+    /// Ends earlier attempts at the part of a copy that `session` serves, and registers the new attempt. Returns
+    /// nothing for a request that is not part of a copy.
     pub(crate) fn enter(
         &self,
         session: &Session,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn new_attempt_ends_the_earlier_one_and_waits_for_its_end() {
+    fn new_attempt_ends_the_earlier_attempt_and_waits_for_its_end() {
         let attempts = Attempts::default();
         let halt = Arc::<Halt>::default();
         let first = attempts
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn attempt_fails_if_the_earlier_one_does_not_end() {
+    fn attempt_fails_if_the_earlier_attempt_does_not_end() {
         let attempts = Attempts::default();
         let _first = attempts
             .take_over(name(1, "in"), &Arc::default(), END_TIMEOUT)

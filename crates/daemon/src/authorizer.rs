@@ -22,7 +22,7 @@ use crate::watched_keys::WatchedKeys;
 pub(crate) enum Authorizer {
     /// Lists of keys, authorities and tokens.
     Listed(Box<KeyLists>),
-    /// This key alone, with the rights of the user of this process.
+    /// A single key, with the rights of the user of this process.
     Only(Fingerprint),
 }
 
@@ -70,7 +70,7 @@ impl Authorizer {
         }
     }
 
-    /// Reads changed lists again, so that malformed lines are logged when they appear.
+    /// Reads changed lists again, so that malformed lines are logged soon.
     pub(crate) fn reload(&self) {
         if let Self::Listed(lists) = self {
             // an unreadable list is reported to clients, and logged by the list itself
@@ -79,8 +79,8 @@ impl Authorizer {
         }
     }
 
-    /// Returns the current rights of the holder of `key`, by the lists or by its credential. Also returns the identity
-    /// whose share of the daemon the client uses.
+    /// Returns the current rights of the holder of `key`, from the lists or from its credential. Also returns the
+    /// identity whose share of the daemon the client uses.
     pub(crate) fn rights(
         &self,
         key: Fingerprint,
@@ -151,7 +151,7 @@ impl Coded for Denied {
 }
 
 impl NotAllowed {
-    /// Returns the error for the client with `key`; `options` are those that `lighthaul allow` needs for it.
+    /// Returns the error for the client with `key`; `options` are the options of `lighthaul allow` for such a client.
     pub(crate) fn to_error(self, key: Fingerprint, options: &str) -> Error {
         let remedy = match self {
             Self::Unknown => {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn only_key_has_all_rights_of_the_user_and_others_have_none() {
+    fn single_key_has_all_rights_of_the_user_and_other_keys_have_none() {
         let only = Authorizer::of(&AccessPolicy::Only(key("1")));
         let all = (Rights::of_user(), ClientIdentity::listed(key("1")));
         assert_eq!(only.rights(key("1"), None), Ok(all));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn token_has_its_own_rights_and_share_whatever_key_presents_it() {
+    fn rights_and_share_of_a_token_do_not_depend_on_the_key() {
         let print = Fingerprint::of_token;
         let past = in_seconds(-1000);
         let keys = format!(
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn statement_grants_rights_of_a_listed_authority_and_shares_its_place() {
+    fn statement_grants_rights_of_a_listed_authority_and_uses_the_authoritys_share() {
         let (lab, former, stranger) = (
             Identity::generate(),
             Identity::generate(),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_list_admits_no_one_who_needs_it() {
+    fn unreadable_list_admits_no_client_that_depends_on_it() {
         let lists = Lists::new("unreadable", &format!("{} listed\n", key("1")), "");
         fs::remove_file(lists.folder.join("tokens")).unwrap();
         let missing = lists.name(key("2"), Some(&token("secret")));
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn refusal_of_an_unknown_key_names_the_command_that_adds_it() {
+    fn refusal_of_an_unknown_key_names_the_command_that_adds_the_key() {
         let error = NotAllowed::Unknown.to_error(key("1"), "--gateway ");
         let command = format!("`lighthaul allow --gateway {}`", key("1"));
         assert_eq!(error.code(), Code::Permission);

@@ -3,7 +3,7 @@
 /// Kind of the first octets of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientHello {
-    /// Start of a `ClientHello`, which is whole at this number of octets.
+    /// Incomplete `ClientHello`; the number is the total length in octets at which the next check is useful.
     Part(usize),
     /// Whole `ClientHello`.
     Whole,
@@ -12,8 +12,8 @@ pub enum ClientHello {
 }
 
 impl ClientHello {
-    /// Octets that contain the length of a `ClientHello`: the header of a record and the type of its message (RFC 8446,
-    /// 4 and 5.1).
+    /// Octets that contain the length of a `ClientHello`: record header and message type (RFC 8446, sections 4 and
+    /// 5.1).
     pub const HEAD: usize = 6;
     /// Maximum length of a `ClientHello` with its header.
     pub const LEN_MAX: usize = 4 << 10;
@@ -49,7 +49,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn client_hello_is_distinguished_from_its_parts_and_other_data() {
+    fn whole_client_hello_is_distinguished_from_incomplete_and_other_data() {
         let mut hello = vec![22, 3, 1, 0, 200, 1];
         for len in 0..6 {
             assert_eq!(ClientHello::of(&hello[..len]), ClientHello::Part(6));
@@ -75,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn length_to_wait_for_grows_and_is_bounded(octets: Vec<u8>) {
+        fn expected_length_grows_and_is_bounded(octets: Vec<u8>) {
             if let ClientHello::Part(len) = ClientHello::of(&octets) {
                 prop_assert!(len > octets.len() && len <= ClientHello::LEN_MAX);
             }

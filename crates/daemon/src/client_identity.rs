@@ -1,13 +1,13 @@
-//! Identity of a client, as shares of a daemon count it.
+//! Identity of a client, for the daemon's resource shares.
 
 use lighthaul_io::crypto::identity::Fingerprint;
 
-/// Identity whose share of the daemon a client uses.
+/// Identity whose resource share a client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientIdentity {
     /// Key or token of the client.
     pub(crate) print: Fingerprint,
-    /// Key of the authority whose statement vouches for it. All its statements have a common share.
+    /// Key of the authority that signed the statement about the client's key. All its statements have a common share.
     pub(crate) authority: Option<Fingerprint>,
 }
 
@@ -20,7 +20,7 @@ impl ClientIdentity {
         }
     }
 
-    /// Returns the identity and its authority, as seats count them.
+    /// Returns the identity and its authority, in the form of seats.
     pub(crate) const fn vouched(self) -> (Fingerprint, Option<Fingerprint>) {
         (self.print, self.authority)
     }

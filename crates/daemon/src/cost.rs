@@ -30,20 +30,20 @@ pub(crate) const NAMES: [&str; RESOURCES] = [
 /// Resources of a session or connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// Sessions.
+    /// Number of sessions.
     pub(crate) sessions: u64,
-    /// Connections for packets in addition to those of sessions.
+    /// Connections for packets, in addition to the connections of sessions.
     pub(crate) connections: u64,
     /// MiB of memory.
     pub(crate) memory: u64,
-    /// Threads.
+    /// Number of threads.
     pub(crate) threads: u64,
     /// Open files, sockets and other descriptors.
     pub(crate) files: u64,
 }
 
 impl Cost {
-    /// Client that has sent no request yet: its thread, and those of its connection and of the check of its rights.
+    /// Client that has sent no request yet: three threads, for the client, its connection and the check of its rights.
     pub(crate) const CLIENT: Self = Self {
         sessions: 0,
         connections: 1,
@@ -66,7 +66,7 @@ impl Cost {
         files: 4 + LANES_MAX as u64,
     };
 
-    /// Returns the minimum and the maximum that `request` uses in addition to its session.
+    /// Returns the minimum and the maximum that `request` uses in addition to the cost of its session.
     pub(crate) fn of(request: &Request) -> (Self, Self) {
         Self::with_lanes(request, lanes())
     }
@@ -137,7 +137,7 @@ impl Cost {
         }
     }
 
-    /// Returns the memory of a message of `len` octets: a list of empty paths takes 32 times its length, twice.
+    /// Returns the memory of a message of `len` octets: a list of empty paths takes 64 times its length.
     pub(crate) const fn of_message(len: usize) -> Self {
         Self {
             sessions: 0,
@@ -163,7 +163,7 @@ impl Cost {
         }
     }
 
-    /// Returns the sum of this and `other`.
+    /// Returns the sum of two costs.
     pub(crate) const fn plus(self, other: Self) -> Self {
         Self {
             sessions: self.sessions + other.sessions,
@@ -174,7 +174,7 @@ impl Cost {
         }
     }
 
-    /// Returns this minimum with a part of the `spare` units of each resource, at most `most`.
+    /// Returns the cost, increased by a part of the `spare` units of each resource, up to `most`.
     pub(crate) fn shared(self, most: Self, spare: impl Fn(usize) -> u64) -> Self {
         let part = |least: u64, most: u64, (resource, kept)| {
             let spare = spare(resource).saturating_sub(kept);
@@ -198,7 +198,7 @@ impl Cost {
         ]
     }
 
-    /// Returns the budget of a copy with this cost, where `least` is the minimum cost of such a copy.
+    /// Returns the budget of a copy with this cost, where `least` is the minimum cost of any copy.
     pub(crate) fn budget(self, least: Self) -> Budget {
         let lanes = lanes();
         let memory = (MEMORY_LANE * lanes + self.memory - least.memory) << 20;
@@ -224,16 +224,18 @@ const MEMORY_KEPT: u64 = 1024;
 const FILES_KEPT: u64 = 4096;
 /// MiB above the minimum that make a copy faster.
 const MEMORY_MORE: u64 = 256;
-/// MiB of a connection's queues with [`QueueLimit::Full`] beyond those of [`QueueLimit::Small`]: 3 in each direction, and
-/// 2 for messages that join a full outgoing queue.
+/// MiB that the queues of a connection need with [`QueueLimit::Full`], beyond [`QueueLimit::Small`]: 3 in each
+/// direction, and 2 for messages that join a full outgoing queue.
 const QUEUES: u64 = 8;
 /// Minimum MiB of a lane.
 const MEMORY_LANE: u64 = 4;
-/// Minimum number of open files of a lane, and the additional number that makes it faster. Half of them are journals.
+/// Minimum number of open files of a lane. Half of them are journals.
 const FILES_LANE: u64 = 16;
+/// Additional number of open files that makes a lane faster.
 const FILES_MORE: u64 = 256;
-/// Directories that are open while a tree is removed, one for each level: by `rm -r`, and by `--delete`.
+/// Maximum number of directories that `rm -r` keeps open, one for each level of a tree.
 const FILES_TO_REMOVE: u64 = 200;
+/// Maximum number of directories that `--delete` keeps open.
 const FILES_TO_DELETE: u64 = 400;
 
 #[cfg(test)]
@@ -363,7 +365,7 @@ mod tests {
 
     /// The table of the guide's page about the daemon, for a host with four lanes.
     #[test]
-    fn sessions_use_as_much_as_the_guide_says() {
+    fn sessions_use_the_resources_that_the_guide_states() {
         let table = [
             // memory, most memory, threads, files, most files
             (send(), [36, 292, 18, 156, 1180]),
@@ -402,13 +404,13 @@ mod tests {
     }
 
     #[test]
-    fn copy_is_counted_with_the_lanes_of_this_host() {
+    fn cost_of_a_copy_includes_the_lanes_of_this_host() {
         let lanes = offer::lanes(None, false) as u64;
         assert_eq!(Cost::of(&send()), Cost::with_lanes(&send(), lanes));
     }
 
     #[test]
-    fn long_message_is_counted_with_its_paths_before_it_is_decoded() {
+    fn cost_of_a_long_message_includes_its_paths_before_decoding() {
         for (len, memory) in [(0, 0), (16_000, 0), (1 << 14, 1), (1 << 20, 64)] {
             let cost = Cost::of_message(len);
             assert_eq!(cost.uses(), [0, 0, memory, 0, 0], "{len}");
@@ -437,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn copy_gets_a_quarter_of_what_is_spare_up_to_its_maximum() {
+    fn copy_gets_a_quarter_of_spare_resources_up_to_its_maximum() {
         let (least, most) = Cost::with_lanes(&send(), 4);
         let shared = |memory, files| {
             let spare = |resource: usize| [0, 0, memory, 0, files][resource];
@@ -453,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn budget_of_a_copy_is_its_lanes_share_and_all_that_it_got_beyond_the_minimum() {
+    fn budget_of_a_copy_is_the_share_of_its_lanes_plus_all_above_the_minimum() {
         let (least, most) = Cost::of(&send());
         let lanes = offer::lanes(None, false);
         let minimum = least.budget(least);

@@ -13,10 +13,10 @@ use lighthaul_session::message::VERSION;
 /// Fault that ends a request, a session or a link.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// An error that a daemon of a copy between two reported, with its name.
+    /// An error that one of the two daemons of a copy reported, with the name of the daemon.
     #[error("{0}: {1}")]
     At(String, Error),
-    /// A message arrived instead of the one that is named.
+    /// A message arrived that is not the expected message, which the text names.
     #[error("the peer sent an unexpected message instead of {0}")]
     Unexpected(&'static str),
     /// The client has another version of the protocol.
@@ -94,7 +94,7 @@ pub(crate) enum Fault {
     /// The invited client did not connect.
     #[error("the invited client did not connect within 30 s")]
     NotCalled,
-    /// The source of a copy sent nothing.
+    /// The daemon at the source of a copy is silent.
     #[error("no data from the daemon for 30 s")]
     Silent,
     /// A client that does not read its reports.

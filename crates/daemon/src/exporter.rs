@@ -1,4 +1,5 @@
-//! HTTP/1.1 server for `/metrics`, on one thread that does not block on any client. [`start`] takes any [`MetricsPage`].
+//! HTTP/1.1 server for `/metrics`, on one thread that does not block on any client. [`start`] takes any
+//! [`MetricsPage`].
 //!
 //! ```text
 //! accept -> silent -> whole request -> response written -> closed
@@ -169,7 +170,7 @@ impl Scrapers {
         leaves.map(|(number, _)| *number)
     }
 
-    /// Continues with a connection that has sent data, or that has room for more of its response.
+    /// Continues a connection that has sent data, or that can take more of its response.
     fn serve(&mut self, number: u64) {
         let Some(scraper) = self.here.get_mut(&number) else {
             return;
@@ -264,8 +265,9 @@ fn answer(request: ScrapeRequest, metrics: &dyn MetricsPage) -> io::Result<Vec<u
 const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Poller token of the listener; connections have higher tokens.
 const LISTENER: u64 = 0;
-/// Maximum number of connections, in all and of one host.
+/// Maximum number of connections in total.
 const SCRAPERS_MAX: usize = 64;
+/// Maximum number of connections of one host.
 const HOST_MAX: usize = 16;
 /// Maximum number of connections that are accepted without a pause.
 const ACCEPTS_MAX: usize = 64;
@@ -326,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn scrapers_that_do_not_read_delay_no_other() {
+    fn scrapers_that_do_not_read_delay_no_other_scraper() {
         let address = page();
         let _silent: Vec<_> = (0..HOST_MAX)
             .map(|_| call(address, b"GET /metrics HTTP/1.1\r\n\r\n"))

@@ -24,7 +24,7 @@ struct Record {
 }
 
 impl FailedSites {
-    /// Records the site of `address`, whose connection was not admitted at `now`.
+    /// Records the site of `address`, from which a connection was not admitted at `now`.
     pub(crate) fn add(&self, address: IpAddr, now: Instant) {
         let [_, _, site] = Prefix::all(address);
         let mut record = self.lock();
@@ -38,7 +38,7 @@ impl FailedSites {
         }
     }
 
-    /// Forgets the failures of the site of `address`, since a caller from there was admitted.
+    /// Forgets the failures of the site of `address`, since a client from the site was admitted.
     pub(crate) fn remove(&self, address: IpAddr) {
         let [_, _, site] = Prefix::all(address);
         self.lock().remove(site);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_counts_for_some_minutes_or_until_an_admission() {
+    fn failure_is_remembered_for_some_minutes_or_until_an_admission() {
         let failed = FailedSites::default();
         failed.add(address(1), at(5));
         failed.add(address(2), at(5));

@@ -1,4 +1,4 @@
-//! Links between this gateway and others: connecting, negotiation of parameters, and shutdown.
+//! Links between this gateway and other gateways: connecting, negotiation of parameters, and shutdown.
 //!
 //! [`GatewayLinks`] has all links, and an [`OutgoingLink`] connects one. A link outlives its
 //! connections. When a new connection begins, both gateways detach the link and exchange a
@@ -69,8 +69,8 @@ impl GatewayLinks {
         &self.settings
     }
 
-    /// Serves a link that another gateway started with `greeting`, until its connection ends. If the peer loses its right
-    /// to the gateway, the sessions of the link end.
+    /// Serves a link that another gateway started with `greeting`, until its connection ends. If the peer loses its
+    /// right to the gateway, the sessions of the link end.
     pub(crate) fn serve(
         &self,
         (session, identity): (&Session, ClientIdentity),
@@ -242,7 +242,7 @@ impl OutgoingLink {
 struct Agreed {
     rate: Option<Rate>,
     window: u32,
-    /// Length of the longest datagram that passes in both directions; zero if none does.
+    /// Length of the longest datagram that passes in both directions; zero if no datagram passes.
     datagram_len: u16,
     received: Option<u64>,
     plain: bool,

@@ -22,10 +22,11 @@ const RESERVED_PART: usize = 4;
 const HOST_PART: usize = 8;
 /// Time for the whole handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time after which a connection of a new host may be closed for another, at most: a handshake over a long path fits.
-/// Over a short one it is [`KEEP_MIN`] and some round trips, so that others get their turns sooner.
+/// Longest time after which a connection of a new host may be closed for another; a handshake over a long path fits.
 const KEEP_MAX: Duration = Duration::from_secs(1);
+/// Time on a short path after which a connection may be closed for another, in addition to some round trips.
 const KEEP_MIN: Duration = Duration::from_millis(250);
+/// Number of round trips that are added to [`KEEP_MIN`], up to [`KEEP_MAX`].
 const KEEP_ROUND_TRIPS: u32 = 4;
 
 /// Connections in the TLS handshake.
@@ -49,12 +50,12 @@ struct Handshake {
     places: [Prefix; 3],
     tcp: TcpStream,
     since: Instant,
-    /// Time for which it is not closed for another of a new host.
+    /// Time during which the handshake is not closed for a handshake of a new host.
     keep: Duration,
     is_recent: bool,
 }
 
-/// Slot of one handshake, which is free again when this is dropped.
+/// Slot of one handshake, which is freed on drop.
 #[derive(Debug)]
 pub(crate) struct HandshakeSlot {
     handshakes: Arc<Handshakes>,
@@ -161,8 +162,8 @@ impl Running {
         (self.most / HOST_PART).max(1)
     }
 
-    /// Returns the handshake to close for `new`: the oldest of a new host that has had its time. If the host of
-    /// `new` has its whole share, it is one of that host, else one of the largest sites.
+    /// Returns the handshake to close for `new`: the oldest handshake of a new host that has used up its time. If the
+    /// host of `new` has its whole share, it is one of that host, else one of the largest sites.
     fn evicted_by(&self, new: &Handshake) -> Option<u64> {
         let new_hosts = || {
             self.waiting
@@ -187,7 +188,7 @@ impl Running {
     }
 }
 
-/// Returns the time for a handshake over a path with this round-trip time.
+/// Returns the time limit of a handshake over a path with the round-trip time `rtt`.
 fn keep(rtt: Option<Duration>) -> Duration {
     rtt.map_or(KEEP_MAX, |rtt| {
         (KEEP_MIN + rtt * KEEP_ROUND_TRIPS).min(KEEP_MAX)
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_handshake_is_closed_for_a_new_one() {
+    fn oldest_handshake_is_closed_for_a_new_handshake() {
         let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let (mut near, tcp) = pair();
         let (_other, more) = pair();
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn host_with_its_whole_share_replaces_a_handshake_of_its_own() {
+    fn host_with_its_whole_share_replaces_one_of_its_handshakes() {
         let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, millis| handshakes.begin(&tcp, address(last), false, at(millis));
@@ -351,7 +352,8 @@ mod tests {
             let address = [10, 0, third, last].into();
             handshakes.begin(&tcp, address, is_recent, at(millis))
         };
-        // sites with 16, 48 and 32 new hosts, the largest neither first nor last, and recent hosts in the reserved slots
+        // sites with 16, 48 and 32 new hosts, the largest neither first nor last, and recent hosts in the reserved
+        // slots
         let mut slots = Vec::new();
         for (third, last) in [(1, 0), (3, 0), (2, 0), (2, 1), (2, 2), (3, 1)] {
             slots.extend((0..16).filter_map(|_| enter(third, last, false, 0)));

@@ -1,4 +1,4 @@
-//! Invitations: a client with rights has another client admitted, by the key that the other will show.
+//! Invitations: a client with rights has another client admitted, whose key it names.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -35,11 +35,11 @@ pub(crate) struct Invitation {
     pub(crate) request: SessionRequest,
     /// Rights of the inviting client.
     pub(crate) rights: Rights,
-    /// Identity of the inviting client, whose share of the daemon is used.
+    /// Identity of the inviting client; the invited client uses its resource share.
     pub(crate) identity: ClientIdentity,
     /// Ends the invited session.
     pub(crate) halt: Arc<Halt>,
-    /// Signals the end of the invited session when this is dropped.
+    /// Channel that is closed on drop, which signals the end of the invited session.
     _ended: Sender<()>,
 }
 
@@ -48,13 +48,13 @@ pub(crate) struct Invitation {
 pub(crate) struct Invitations(Mutex<BTreeMap<Fingerprint, Invitation>>);
 
 impl Invitations {
-    /// Returns the invitation of `key`, and removes it.
+    /// Removes and returns the invitation of `key`.
     pub(crate) fn take(&self, key: Fingerprint) -> Option<Invitation> {
         self.lock().remove(&key)
     }
 
-    /// Invites the holder of `key` for `request`, and waits until its session has ended. The end of the inviting session
-    /// also ends the invited one.
+    /// Invites the holder of `key` for `request`, and waits until its session has ended. The end of the inviting
+    /// session also ends the invited one.
     pub(crate) fn invite(
         &self,
         session: &Session,
@@ -86,7 +86,7 @@ impl Invitations {
         result.map(|()| Summary::default())
     }
 
-    /// Removes the invitation with this halt, if it is still open.
+    /// Removes the invitation with the halt `halt`, if it is still open.
     fn withdraw(&self, key: Fingerprint, halt: &Arc<Halt>) {
         let mut open = self.lock();
         if open

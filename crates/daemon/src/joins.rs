@@ -1,4 +1,4 @@
-//! Routing of further connections to the session that they belong to.
+//! Routing of further connections to the sessions that they belong to.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -22,7 +22,7 @@ pub(crate) struct Joins(Mutex<BTreeMap<u64, JoinableSession>>);
 #[derive(Debug)]
 struct JoinableSession {
     key: Fingerprint,
-    /// Identity whose share of the daemon the connections use.
+    /// Identity whose resource share the connections use.
     identity: ClientIdentity,
     join: Join,
     hand_over: HandOver,
@@ -31,7 +31,7 @@ struct JoinableSession {
 /// Channel of the connections to their session.
 type HandOver = SyncSender<(u8, Session)>;
 
-/// Registration of a session for further connections, which ends when this is dropped.
+/// Registration of a session for further connections, which ends on drop.
 #[derive(Debug)]
 pub(crate) struct Registration<'a>(&'a Joins, u64);
 

@@ -21,7 +21,7 @@ pub enum KeyCheck {
     Changed(Fingerprint),
     /// No key is listed.
     New,
-    /// The line with this number, from 1, lists the daemon with a malformed key.
+    /// The line with the given number, from 1, lists the daemon with a malformed key.
     Malformed(usize),
 }
 
@@ -49,8 +49,8 @@ pub fn listed(path: &Path) -> io::Result<Vec<(String, Fingerprint)>> {
     Ok(daemons.collect())
 }
 
-/// Compares the key of the daemon `name` with the list at `path`, and adds it if none is listed. Concurrent calls add
-/// one key, and compare the others with it.
+/// Compares the key of the daemon `name` with the list at `path`, and adds the key if none is listed. Concurrent calls
+/// add one key, and compare the others with it.
 pub fn lookup_or_add(path: &Path, name: &str, key: Fingerprint) -> io::Result<KeyCheck> {
     let known = lookup(path, name, key)?;
     if known != KeyCheck::New {
@@ -113,7 +113,7 @@ fn judge(text: &str, name: &str, key: Fingerprint) -> KeyCheck {
 /// Content of a line about a daemon.
 enum Listed {
     Key(Fingerprint),
-    /// The line has the name, but is not a valid key and a name.
+    /// The line has the name, but no valid key.
     Malformed,
 }
 

@@ -1,15 +1,15 @@
 //! The daemon: serves files and gateway links to clients, and connects to other daemons.
 //!
-//! - [`serve`]: the server; [`settings`]: its settings; `service`: state that its sessions share; `error`, `call_error`: faults
-//! - `accept_queue`, `site_index`, [`client_hello`]: connections before their `ClientHello`; `handshakes`: in the TLS handshake;
-//!   `recent_hosts`, `failed_sites`: hosts and sites that get places first and last; `refused_keys`: keys that are logged once
-//! - `admission`, `authorizer`: rights of a client, by `watched_keys`, [`allowed_keys`] and [`rights`], or by a signed [`statement`]
-//! - `session`, `rights_monitor`: one session; `request`, `session_request`: its request; `request_limits`, `request_rights`: its bounds;
-//!   `send_settings`, `stream_request`: copies and streams; `joins`, `attempts`: its connections and retries; `resource_pool`, `cost`,
-//!   `client_identity`: its share of sessions, memory, threads and files
-//! - [`client`]: calling a daemon; [`greeting`]: its port, from ssh; [`known_hosts`]: its key; [`third_party`], `relay`, `invitation`: two daemons
-//! - [`gateway_links`], `link_table`, `link_message`: links between gateways; [`link_status`], [`link_metrics`]: their state
-//! - `probe_router`: datagrams of the shared UDP port; `metrics`, [`exporter`], [`scrape_request`]: counters and their HTTP server
+//! - [`serve`]: the server; [`settings`]: its settings; `service`: shared state; `error`, `call_error`: faults
+//! - `accept_queue`, `site_index`, [`client_hello`]: connections before the `ClientHello`; `handshakes`: after it;
+//!   `recent_hosts`, `failed_sites`: hosts and sites that come first and last; `refused_keys`: keys to log once
+//! - `admission`, `authorizer`: rights of a client, from `watched_keys`, [`allowed_keys`], [`rights`] or [`statement`]
+//! - `session`, `rights_monitor`: one session; `request`, `session_request`: its request; `request_limits`,
+//!   `request_rights`: its bounds; `send_settings`, `stream_request`: copies and streams; `joins`, `attempts`: its
+//!   connections and retries; `resource_pool`, `cost`, `client_identity`: its share of the resources
+//! - [`client`]: calls; [`greeting`]: ports; [`known_hosts`]: keys; [`third_party`], `relay`, `invitation`: relays
+//! - [`gateway_links`], `link_table`, `link_message`: links of gateways; [`link_status`], [`link_metrics`]: their state
+//! - `probe_router`: datagrams of the shared UDP port; `metrics`, [`exporter`], [`scrape_request`]: counters over HTTP
 
 pub mod allowed_keys;
 pub mod client;

@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn greetings_decode_to_what_was_encoded() {
+    fn greetings_round_trip() {
         for received in [None, Some(7)] {
             let greeting = Message::Greeting(Greeting {
                 link: [3; 16],

@@ -45,7 +45,7 @@ struct Column {
     unit: Option<fn() -> Unit>,
     /// True for a counter, false for a gauge.
     grows: bool,
-    /// Returns the values of a link, with a label for each if there are several.
+    /// Returns the values of a link, each with a label if there are several values.
     values: fn(&LinkSnapshot) -> Vec<(&'static str, u64)>,
     label: &'static str,
 }

@@ -6,7 +6,7 @@ use lighthaul_gateway::status::LinkSnapshot;
 /// State of one link at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkStatus {
-    /// Address of the gateway that this one connected to, or key of the gateway that connected here.
+    /// Address of the gateway that this gateway connected to, or key of the gateway that connected here.
     pub peer: String,
     /// True if this gateway started the link.
     pub is_outgoing: bool,
@@ -24,7 +24,7 @@ impl LinkStatus {
         }
     }
 
-    /// Returns `caller` if this gateway started the link, else `called`.
+    /// Returns `caller` if this gateway started the link, otherwise `called`.
     pub const fn side(&self) -> &'static str {
         if self.is_outgoing { "caller" } else { "called" }
     }

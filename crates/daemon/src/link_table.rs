@@ -24,9 +24,9 @@ use lighthaul_session::error::Error;
 use crate::client_identity::ClientIdentity;
 use crate::error::Fault;
 
-/// Key of the gateway that connects, and the name that it gave to the link.
+/// Key of the gateway that connects, and its name for the link.
 pub(crate) type Name = (Fingerprint, [u8; 16]);
-/// Identity whose share of the gateway the link uses (a key, or the credential that vouches for it), and its address.
+/// Identity whose share the link uses (a key, or the credential that vouches for the key), and its address.
 pub(crate) type Caller = (ClientIdentity, IpAddr);
 
 /// All links that other gateways started.
@@ -48,32 +48,33 @@ struct Entry {
     handle: Option<LinkHandle>,
     /// Connections that carry this link or are being negotiated.
     connections: usize,
-    /// Number of the latest of them, which alone may carry the link.
+    /// Number of the latest connection, which alone may carry the link.
     latest: u64,
 }
 
-/// Share of a link in the limits, which is returned when this is dropped.
+/// Share of a link in the limits, which is returned on drop.
 #[derive(Debug)]
 struct Share {
     shares: Shares,
     /// Number of the seat; a later link has a higher one.
     number: u64,
-    /// One for a link of another gateway, zero for one of this gateway.
+    /// One for a link that another gateway started, zero for a link that this gateway started.
     links: u64,
-    /// MiB of memory, and sessions for which places are reserved.
+    /// MiB of memory.
     memory: AtomicU64,
+    /// Number of sessions with reserved places.
     sessions: AtomicU64,
-    /// Sessions for which places are reserved in advance.
+    /// Number of places that are reserved in advance for sessions.
     lease: u64,
 }
 
-/// Hold of a connection on its link, which keeps the link in the table unless its key exceeds its share.
+/// Guard of a connection, which keeps its link in the table while the link's key is within its share.
 #[derive(Debug)]
 pub(crate) struct LinkHold<'a> {
     table: &'a LinkTable,
     name: Name,
     share: Arc<Share>,
-    /// Number of the connection among those of the link.
+    /// Number of the connection within the link.
     connection: u64,
 }
 
@@ -185,7 +186,7 @@ impl LinkTable {
 }
 
 impl LinkHold<'_> {
-    /// Returns the link, if it runs.
+    /// Returns the link, if it is running.
     pub(crate) fn handle(&self) -> Option<LinkHandle> {
         let entries = self.table.lock();
         let entry = entries.get(&self.name);
@@ -201,7 +202,7 @@ impl LinkHold<'_> {
         entry.is_some_and(|entry| self.is_of(entry) && entry.latest == self.connection)
     }
 
-    /// Returns the link, and starts it if it does not run.
+    /// Returns the link, and starts it if it is not running.
     pub(crate) fn begin(&self, settings: &Arc<Settings>) -> Result<LinkHandle, Fault> {
         let mut entries = self.table.lock();
         let entry = entries
@@ -246,7 +247,7 @@ impl Drop for LinkHold<'_> {
 }
 
 impl Share {
-    /// Returns `settings` with the memory of this link in place of the maximum.
+    /// Returns `settings` with the memory of the link instead of the maximum.
     fn of(&self, settings: &Settings) -> Settings {
         Settings {
             memory: self.take_memory(settings.memory),
@@ -264,7 +265,7 @@ impl Share {
         Size(((MEMORY_MIN + mib) << 20).min(most.0))
     }
 
-    /// Applies the share with this number of sessions. Returns false if the limits do not allow it.
+    /// Applies the share with a number of sessions. Returns false if the limits do not allow it.
     fn apply(&self, shares: &mut Seats<Fingerprint, RESOURCES>, sessions: u64) -> bool {
         // no link ends for a session of another link
         let more = sessions.saturating_sub(self.sessions.load(Relaxed));
@@ -310,7 +311,7 @@ impl Entry {
     }
 }
 
-/// Returns true if a link stays between connections: it runs, and its peer can resume it.
+/// Returns true if a link stays between connections: the link runs, and the peer can resume it.
 const fn stays(is_over: bool, is_kept: bool) -> bool {
     !is_over && is_kept
 }
@@ -378,7 +379,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the error of a gateway that gets nothing of the resource that `full` names.
+/// Returns the error for a gateway that gets no share of the resource in `full`.
 fn refuse(full: Full) -> Error {
     let what = NAMES[full.resource];
     Fault::NoneFree { what, full }.into()
@@ -390,9 +391,9 @@ const NAMES: [&str; RESOURCES] = ["links", "sessions", "MiB of memory"];
 const ONE: [u64; RESOURCES] = [1, 0, 0];
 const SESSIONS: usize = 1;
 const MEMORY: usize = 2;
-/// Minimum MiB of a link; less has no room for a slab.
+/// Minimum MiB of a link; less memory does not hold a slab.
 const MEMORY_MIN: u64 = 4;
-/// Sessions for which places are reserved at a time, if very many are allowed.
+/// Number of sessions with places that are reserved at a time, if many are allowed.
 const LEASE: u64 = 64;
 
 #[cfg(test)]
@@ -491,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn link_ends_with_its_last_hold() {
+    fn link_ends_with_its_last_connection() {
         let (table, settings) = (table(256, 256, 256), settings());
         let first = hold(&table, name(1), 1).unwrap();
         assert!(
@@ -513,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_connection_does_not_take_a_link_back_from_a_later_one() {
+    fn slow_connection_does_not_take_a_link_back_from_a_later_connection() {
         let (table, settings) = (table(256, 256, 256), settings());
         let slow = hold(&table, name(1), 1).unwrap();
         assert!(slow.is_latest());
@@ -585,14 +586,14 @@ mod tests {
     }
 
     #[test]
-    fn key_at_its_limit_loses_its_oldest_waiting_link_for_a_new_one() {
+    fn new_link_of_a_key_at_the_limit_replaces_the_oldest_waiting_link() {
         let table = table(20, 3, 20);
         entered(&table, &[(1, 1), (1, 2), (1, 3)], &[(1, 2), (1, 3)]);
         assert_eq!(enter(&table, 1, 4), (None, vec![(1, 1), (1, 3), (1, 4)]));
     }
 
     #[test]
-    fn full_gateway_refuses_a_link_and_keeps_those_that_wait() {
+    fn full_gateway_refuses_a_link_and_keeps_waiting_links() {
         let table = table(3, 3, 3);
         let links = [(1, 1), (2, 1), (3, 1)];
         entered(&table, &links, &[(1, 1)]);
@@ -600,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn hold_of_a_link_that_made_room_has_no_effect_on_its_successor() {
+    fn connection_of_an_evicted_link_has_no_effect_on_its_successor() {
         let (table, settings) = (table(2, 2, 2), settings());
         let own = [1, 2].map(|nth| hold(&table, (name(1).0, [nth; 16]), 1).unwrap());
         // the newest link of the key ends for another key, and is held again later
@@ -647,7 +648,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_link_of_this_gateway_returns_its_places() {
+    fn ended_link_of_this_gateway_releases_its_session_places() {
         let table = table(256, 256, 256);
         let quota = table.own_quota();
         assert_eq!(lock(&table.shares).taken(), 1);
@@ -693,7 +694,7 @@ mod tests {
     }
 
     #[test]
-    fn key_above_its_share_loses_links_to_others() {
+    fn key_above_its_share_loses_links_to_other_keys() {
         let (table, settings) = (table(8, 6, 8), settings());
         let greedy: Vec<_> = (0..6)
             .map(|nth| hold(&table, (name(1).0, [nth; 16]), 1).unwrap())
@@ -735,7 +736,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_of_one_network_leave_room_for_others() {
+    fn hosts_of_one_network_cannot_fill_the_table() {
         let table = table(16, 16, 8);
         let settled: Vec<_> = (0..20)
             .filter_map(|nth| {

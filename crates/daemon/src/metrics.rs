@@ -41,7 +41,7 @@ pub(crate) struct Metrics {
 /// Reason for the refusal of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
-    /// The connection was closed to make room for others.
+    /// The connection was closed to make room for other connections.
     Evicted,
     /// The client showed no key.
     Handshake,
@@ -80,7 +80,7 @@ impl Metrics {
         registry.register_with_unit(
             "transferred",
             "Received bytes of objects: by the daemon (in, and expect from another host), by a client (out), \
-             in streams (stream); probe, files and gateway sessions receive none",
+             in streams (stream); sessions for probes, files and gateways are not counted",
             Unit::Bytes,
             metrics.bytes.clone(),
         );
@@ -123,7 +123,7 @@ impl Metrics {
         self.refused.get_or_create(&[("reason", why)]).inc_by(count);
     }
 
-    /// Starts the counting of a session whose files go in this direction.
+    /// Starts to count a session with files in the given direction.
     pub(crate) fn meter(&self, direction: &'static str) -> Meter<'_> {
         self.sessions.inc();
         Meter {

@@ -25,7 +25,7 @@ const AGE_MAX: u64 = 7 * 24 * 3600;
 /// Octets of the longest line: an IPv6 address and a number.
 const LINE_MAX: usize = 64;
 
-/// Record of the hosts whose callers were admitted, and when. Times are seconds since 1970.
+/// Record of the hosts whose clients were admitted, with the times of admission. Times are seconds since 1970.
 #[derive(Debug, Default)]
 pub(crate) struct RecentHosts {
     sites: Mutex<Sites>,
@@ -49,7 +49,7 @@ struct Sites {
 type Hosts = BTreeMap<Prefix, u64>;
 
 impl RecentHosts {
-    /// Records the host at `address`, whose caller proved its key and was admitted at `now`.
+    /// Records the host at `address`, from which a client with a proven key was admitted at `now`.
     pub(crate) fn remember(&self, address: IpAddr, now: u64) {
         let [host, _, site] = Prefix::all(address);
         self.changed.store(true, Relaxed);
@@ -77,7 +77,7 @@ impl RecentHosts {
         at.is_some_and(|at| now.saturating_sub(*at) < AGE_MAX)
     }
 
-    /// Reads the hosts in the file at `path` of which the admission is not older than a week at `now`. Returns false if
+    /// Reads the file at `path`, without hosts that were last admitted more than a week before `now`. Returns false if
     /// lines of the file, which are ignored, name none.
     pub(crate) fn load(&self, path: &Path, now: u64) -> io::Result<bool> {
         let Some(octets) = durable::read(path, (HOSTS_MAX * LINE_MAX) as u64)? else {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn record_survives_in_its_file_and_damage_is_ignored() {
+    fn record_is_read_back_from_its_file_and_damage_is_ignored() {
         let path = std::env::temp_dir().join(format!("recent-hosts-{}", std::process::id()));
         let hosts = RecentHosts::default();
         assert!(hosts.load(&path, at(5)).unwrap(), "no file is no damage");
@@ -187,7 +187,7 @@ mod tests {
 
     /// A file of the longest lines is read back as a whole, at the time of today.
     #[test]
-    fn full_record_survives_in_its_file() {
+    fn full_record_is_read_back_from_its_file() {
         let name = format!("recent-hosts-full-{}", std::process::id());
         let (path, now) = (std::env::temp_dir().join(name), unix_seconds());
         assert!(now > 1_700_000_000, "{now}");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn one_site_cannot_push_out_the_hosts_of_others() {
+    fn one_site_cannot_evict_the_hosts_of_other_sites() {
         let hosts = RecentHosts::default();
         hosts.remember(address(9, 9), at(0));
         // an IPv6 /48 has 65536 networks, each of which counts as a host

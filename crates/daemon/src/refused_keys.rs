@@ -1,4 +1,4 @@
-//! Keys that were refused recently, so that each is logged once.
+//! Keys that were refused recently, so that each is logged only once.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use lighthaul_base::Instant;
 use lighthaul_base::prefix::Prefix;
 use lighthaul_io::crypto::identity::Fingerprint;
 
-/// Keys that were refused recently, each of which is logged once and not at each connection.
+/// Keys that were refused recently; each is logged once, not at every connection.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedKeys {
     /// Keys in the order of their first refusal.
@@ -51,8 +51,9 @@ impl RefusedKeys {
     }
 }
 
-/// Maximum number of keys, in all and of one site. Keys cost nothing to create, and the log must stay bounded.
+/// Maximum number of keys in total. Keys cost nothing to create, and the log must stay bounded.
 const KEYS_MAX: usize = 1000;
+/// Maximum number of keys of one site.
 const KEYS_SITE_MAX: usize = 100;
 /// Age at which a key may be replaced.
 const AGE_MIN: Duration = Duration::from_mins(1);

@@ -37,14 +37,14 @@ use crate::client::call;
 use crate::error::Fault;
 use crate::send_settings::send_settings;
 
-/// Time until an unreachable target is given up. It and the error are the same for each reason, so that a client learns
-/// nothing about the network of the daemon.
+/// Time until the daemon gives up an unreachable target. It and the error are the same for each reason, so that a
+/// client learns nothing about the network of the daemon.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time until the client must have announced the relay to the target.
 const ANNOUNCE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest silence of the client.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// Time in which the client must read a report, or the transfer ends.
+/// Time in which the client must read a report; otherwise the transfer ends.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of checks for messages of the client.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn client_that_reads_nothing_ends_the_report() {
+    fn client_that_does_not_read_ends_the_report() {
         let [daemon, _client] = pair();
         let failed = Failed {
             path: vec![b'x'; 4000],
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn halted_session_waits_for_no_room() {
+    fn halted_session_does_not_wait_for_the_queue() {
         let [daemon, _client] = pair();
         daemon.halt.stop(Fault::Silent.into());
         let long = Message::Failed(Failed {

@@ -21,7 +21,7 @@ use crate::link_message::{self, Greeting};
 pub(crate) enum Request {
     /// Receive files.
     Receive { target: Target, options: Options },
-    /// Send the files at these paths.
+    /// Send the files at the given paths.
     Send {
         paths: Vec<Vec<u8>>,
         options: Options,
@@ -34,7 +34,7 @@ pub(crate) enum Request {
     Checkup,
     /// Send files to another daemon, and report the progress.
     Relay { relay: Relay, options: Options },
-    /// Admit the holder of the key with this fingerprint once, to send files here.
+    /// Admit the holder of the key with this fingerprint once, to send files to this daemon.
     Expect {
         key: [u8; 32],
         target: Target,

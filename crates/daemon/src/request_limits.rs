@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn excessive_parameters_are_limited_and_others_stay() {
+    fn only_excessive_parameters_are_limited() {
         for (asked, granted) in [(u32::MAX, STALL_MAX), (0, 0), (20, 20)] {
             let mut request = Request::Send {
                 paths: Vec::new(),

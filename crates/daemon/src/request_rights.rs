@@ -16,7 +16,7 @@ use crate::settings::Settings;
 
 /// Refuses requests that the client has no right to.
 ///
-/// A client that another one invited must make the request that it was `invited` for.
+/// A client that another client invited must make the request that it was `invited` for.
 pub(crate) fn check(
     session_request: &SessionRequest,
     rights: &Rights,
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn daemon_refuses_what_its_operator_has_disabled() {
+    fn daemon_refuses_features_that_its_operator_has_disabled() {
         let strict = Settings {
             plain: false,
             relay: false,
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn invited_client_may_only_make_the_request_that_it_was_invited_for() {
+    fn invited_client_may_only_make_the_invited_request() {
         let (invited, other) = (asked(receive()), asked(send(false)));
         let may = |request| check(request, &rights("a"), Some(&invited), &files());
         assert_eq!(may(&invited), Ok(()));

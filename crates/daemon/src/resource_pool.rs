@@ -19,18 +19,18 @@ use crate::client_identity::ClientIdentity;
 use crate::cost::{Cost, NAMES, RESOURCES};
 use crate::error::Fault;
 
-/// Resources of a daemon and their users.
+/// Resources of a daemon, with the clients that use them.
 #[derive(Debug)]
 pub(crate) struct ResourcePool(Mutex<Held>);
 
 #[derive(Debug)]
 struct Held {
     seats: Seats<Fingerprint, RESOURCES>,
-    /// Halts of the users, which end their sessions.
+    /// Halts of the clients, which end their sessions.
     halts: BTreeMap<u64, Arc<Halt>>,
 }
 
-/// Resources of one client, which are free again when this is dropped.
+/// Resources of one client, which are freed on drop.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     pool: Arc<ResourcePool>,
@@ -73,7 +73,7 @@ impl Held {
         Ok(())
     }
 
-    /// Ends the sessions whose resources went to others.
+    /// Ends the sessions that lost their resources to other clients.
     fn revoke(&mut self, left: &[u64]) {
         for halt in left.iter().filter_map(|number| self.halts.remove(number)) {
             halt.stop(Fault::Revoked.into());
@@ -82,7 +82,7 @@ impl Held {
 }
 
 impl ResourcePool {
-    /// Creates a pool with these limits of each resource.
+    /// Creates a pool with the given limits, one for each resource.
     pub(crate) fn new(limits: [Limits; RESOURCES]) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Held {
             seats: Seats::new(limits),
@@ -90,8 +90,8 @@ impl ResourcePool {
         })))
     }
 
-    /// Allocates `cost` for a client of `identity` at `address`. If necessary, the newest session of the identity with the
-    /// largest share is ended by its halt.
+    /// Allocates `cost` for a client of `identity` at `address`. If necessary, the newest session of the identity with
+    /// the largest share is ended by its halt.
     pub(crate) fn allocate(
         self: &Arc<Self>,
         (identity, address): (ClientIdentity, IpAddr),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn client_that_replaces_its_resources_frees_them_for_others() {
+    fn client_that_replaces_its_resources_frees_the_old_resources() {
         let pool = pool(400);
         let cost = |files| Cost {
             files,

@@ -33,7 +33,7 @@ pub struct Rights {
     /// True if set-user-ID, set-group-ID and sticky bits and `security.*` and `trusted.*` attributes can be set, and
     /// devices, FIFOs and sockets replaced or removed. Together with `owners`, this equals the rights of root.
     pub special: bool,
-    /// True if sessions of programs can be sent through the gateway, to the targets that it allows.
+    /// True if sessions of programs can be sent through the gateway, to targets that the gateway allows.
     pub gateway: bool,
     /// Time of expiry, in seconds since 1970.
     pub expires: Option<u64>,
@@ -54,9 +54,9 @@ pub enum NotRights {
 }
 
 impl Rights {
-    /// Parses `NAME root=DIR ro owners special gateway expires=TIME`, quoted as in a shell. The time has a date and a UTC
-    /// offset, or is a number of seconds since 1970. An unknown word makes the whole line invalid, since it may restrict the
-    /// rights.
+    /// Parses `NAME root=DIR ro owners special gateway expires=TIME`, quoted as in a shell. The time has a date and a
+    /// UTC offset, or is a number of seconds since 1970. An unknown word makes the whole line invalid, since it may
+    /// restrict the rights.
     pub fn parse(text: &str) -> Result<Self, NotRights> {
         let words = shlex::split(text).ok_or(NotRights::Quote)?;
         let mut rights = Self::default();
@@ -86,7 +86,7 @@ impl Rights {
         }
     }
 
-    /// Returns the rights that a statement with `claimed` rights grants if its authority has these rights.
+    /// Returns the rights that a statement of this authority grants if it claims the rights `claimed`.
     pub(crate) fn granted_by_statement(self, claimed: Self) -> Self {
         Self {
             root: self.root,
@@ -100,8 +100,8 @@ impl Rights {
         }
     }
 
-    /// Returns the reason why a session that began with the rights `begun` must end under these rights. The caller checks
-    /// the request itself. Additional rights end no session.
+    /// Returns the reason why a session that began with the rights `begun` must end under the present rights. The
+    /// caller checks the request itself. Additional rights end no session.
     pub(crate) fn narrowed(&self, begun: &Self) -> Option<Narrowed> {
         let changes = [
             (
@@ -129,7 +129,7 @@ impl Rights {
         self.expires.is_none_or(|end| now < end)
     }
 
-    /// Returns these rights below the daemon's own `root`. A relative root becomes a directory below it.
+    /// Returns the rights with their root below the daemon's own `root`. A relative root becomes a directory below it.
     #[must_use]
     pub fn beneath(mut self, root: Option<&Path>) -> Self {
         self.root = match (self.root, root) {
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn statement_grants_rights_that_it_and_its_authority_both_have() {
+    fn statement_grants_rights_that_both_statement_and_authority_have() {
         let rights = |bits: u32| Rights {
             read_only: bits & 1 > 0,
             owners: bits & 2 > 0,

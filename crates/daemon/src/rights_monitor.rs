@@ -25,7 +25,7 @@ const REFUSALS_MIN: u32 = 2;
 /// Time for the end of a halted session.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Runs `work` on a session, and halts the session once `judge` refuses its client. A session that does not end by
+/// Runs `work` on a session, and halts the session when `judge` refuses its client. A session that does not end by
 /// itself is closed soon after.
 pub(crate) fn monitored<T>(
     session: &Session,

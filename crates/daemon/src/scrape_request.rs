@@ -1,6 +1,6 @@
 //! Requests for `/metrics`.
 
-/// Request of a scraper, as far as its response depends on it.
+/// Request of a scraper, reduced to the parts that affect the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScrapeRequest {
     /// The metrics.
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_line_of_a_request_decides() {
+    fn method_and_path_are_read_from_the_first_line_only() {
         for (head, expected) in [
             (
                 "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",

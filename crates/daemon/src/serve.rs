@@ -61,7 +61,7 @@ const SAVE_INTERVAL: Duration = Duration::from_mins(1);
 const FILES_OF_HANDSHAKE: u64 = 8;
 /// Files of the daemon itself: sockets, lists and log.
 const FILES_OWN: u64 = 64;
-/// Files that are kept for sessions that lost their resources and have not ended yet.
+/// Files that are reserved for sessions that lost their resources and have not ended yet.
 const FILES_ENDING_MAX: u64 = 4096;
 /// Time for sessions to end after a stop request.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -104,7 +104,8 @@ pub struct Server {
 type Ended = Result<(), Error>;
 
 impl Server {
-    /// Listens for TCP and UDP on one port; port 0 takes one that is free for both, within the ports of the settings.
+    /// Listens for TCP and UDP on one port; for port 0, on a port that is free for both, within the range of the
+    /// settings.
     pub fn listen(settings: Settings) -> io::Result<Self> {
         let (listener, udp) = match settings.ports {
             Some(ports) if settings.address.port() == 0 => {
@@ -419,7 +420,7 @@ fn described(summary: &Summary) -> String {
     format!("{entries}{} bytes in {seconds:.2} s", summary.bytes)
 }
 
-/// Binds a listener and a UDP socket to one port; port 0 takes one that is free for both.
+/// Binds a listener and a UDP socket to one port; for port 0, to a port that is free for both.
 fn bind_both(address: SocketAddr) -> io::Result<(TcpListener, Udp)> {
     let mut last = io::Error::other("the range has no port");
     for _ in 0..16 {
@@ -450,7 +451,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn log_counts_entries_only_of_copies() {
+    fn log_has_the_number_of_entries_only_for_copies() {
         for (entries, bytes, line) in [
             (0, 2_147_483_648, "2147483648 bytes in 1.50 s"),
             (0, 0, "0 entries, 0 bytes in 1.50 s"),

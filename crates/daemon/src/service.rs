@@ -60,7 +60,7 @@ impl Service {
         rights.beneath(self.settings.root.as_deref())
     }
 
-    /// Returns the options that `lighthaul allow` needs for a client of this daemon.
+    /// Returns the options that `lighthaul allow` needs to admit a client to this daemon.
     pub(crate) const fn allow_options(&self) -> &'static str {
         if self.settings.gateway.is_some() {
             "--gateway "
@@ -69,7 +69,7 @@ impl Service {
         }
     }
 
-    /// Returns the error of a session for its client: the stop of a daemon is a reason to try again.
+    /// Returns the error of a session for its client; if the daemon is stopping, the error asks to try again.
     pub(crate) fn ended(&self, error: Error) -> Error {
         let is_stopped = error.code() == Code::Interrupted && interrupt::is_requested();
         if !is_stopped || matches!(self.settings.access, AccessPolicy::Only(_)) {

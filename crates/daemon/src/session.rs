@@ -62,7 +62,7 @@ pub(crate) enum Served {
     Ended(Result<Summary, Error>),
     /// The client made no request.
     Unused(Error),
-    /// The connection was handed to its session, or refused.
+    /// The connection was handed to its session, or was refused.
     Joined(Result<(), Error>),
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn serve_client(
     }
 }
 
-/// Serves a request, as long as the client has the rights to it.
+/// Serves a request, as long as the client has the necessary rights.
 fn serve_request(
     (client, mut allocation): (&AdmittedClient, Allocation),
     request: &SessionRequest,

@@ -14,7 +14,7 @@ use crate::gateway_links::GatewayLinks;
 pub struct Settings {
     /// Address of the listeners, for TCP and UDP.
     pub address: SocketAddr,
-    /// Ports to take one from if the address has port 0; any port without it.
+    /// Range of ports to choose from if the address has port 0; none for any port.
     pub ports: Option<PortRange>,
     /// Key of the daemon.
     pub identity: Identity,
@@ -24,7 +24,7 @@ pub struct Settings {
     pub root: Option<PathBuf>,
     /// True if datagrams may be unencrypted when the client asks for it.
     pub plain: bool,
-    /// True if clients may have files sent to other daemons.
+    /// True if clients may request that files are sent to other daemons.
     pub relay: bool,
     /// Links of a gateway. A daemon without them serves files.
     pub gateway: Option<Arc<GatewayLinks>>,
@@ -33,7 +33,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the file of the hosts whose callers were admitted lately, beside the list of keys.
+    /// Returns the path of the record of recent hosts, in the directory of the list of keys.
     pub(crate) fn recent_hosts(&self) -> Option<PathBuf> {
         let name = match &self.gateway {
             Some(_) => "recent_hosts_of_gateway",
@@ -51,11 +51,11 @@ impl Settings {
 pub struct Limits {
     /// Concurrent sessions.
     pub sessions: seats::Limits,
-    /// Connections for packets in addition to those of sessions (ptcp).
+    /// Connections for packets (ptcp), in addition to the connections of sessions.
     pub connections: seats::Limits,
     /// Bytes of memory.
     pub memory: u64,
-    /// Threads.
+    /// Maximum number of threads.
     pub threads: u64,
     /// Open files; limited by the system, without the files of clients that are not admitted yet.
     pub files: u64,
@@ -83,13 +83,13 @@ impl Default for Limits {
 /// Clients that may call.
 #[derive(Clone, Debug)]
 pub enum AccessPolicy {
-    /// Clients in these lists.
+    /// Clients in the given lists.
     Listed {
         /// List of keys and authorities.
         keys: PathBuf,
         /// List of tokens.
         tokens: PathBuf,
     },
-    /// Only the client with this key.
+    /// Only the client with the given key.
     Only(Fingerprint),
 }

@@ -60,13 +60,13 @@ impl SiteIndex {
         true
     }
 
-    /// Returns the oldest connection of the largest site; of several such sites, the oldest of all.
+    /// Returns the oldest connection of the largest site; if several sites are largest, the oldest of them all.
     pub(crate) fn oldest_of_largest(&self) -> Option<u64> {
         let (_, Reverse(oldest), _) = self.ranks.last()?;
         Some(*oldest)
     }
 
-    /// Returns the oldest connection of each site and the site, those that came first before others.
+    /// Returns the oldest connection of each site, with the site, in the order of arrival.
     pub(crate) fn by_age(&self) -> impl Iterator<Item = (u64, Prefix)> + '_ {
         self.oldest.iter().copied()
     }

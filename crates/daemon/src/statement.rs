@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rights::Rights;
 
-/// Prefix of the signed octets, so that other signatures of the key are never valid statements.
+/// Prefix of the signed octets, so that no other signature of the key is a valid statement.
 const LABEL: &[u8] = b"lighthaul statement 3\0";
 
 /// Signed part of a statement.
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_signed_right_is_granted_and_no_other() {
+    fn only_signed_rights_are_granted() {
         let (authority, key) = (Identity::generate(), print(&Identity::generate()));
         for right in ["owners", "special", "gateway", "ro"] {
             let rights = Rights::parse(&format!("alice {right}")).unwrap();

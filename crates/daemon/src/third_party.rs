@@ -1,5 +1,4 @@
-//! Third-party transfer: one daemon sends files to another one, for a client that only follows the
-//! progress.
+//! Third-party transfer: one daemon sends files to another daemon, for a client that only follows the progress.
 //!
 //! [`copy`] is the client's part; `relay` is that of the source. Both daemons are a [`Daemon`] with
 //! a session of its own. The source makes a key, the target admits it, and the data goes directly
@@ -25,9 +24,9 @@ use crate::error::Fault;
 
 /// Interval of checks for messages of the target and for a stop request.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// Longest silence of the source, which connects to the target within 10 s and then sends keepalives.
+/// Longest silence of the source; it connects to the target within 10 s and then sends keepalives.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum number of failures that are kept; further ones are only counted.
+/// Maximum number of failures that are kept; further failures are only counted.
 const FAILURES_MAX: usize = 1 << 17;
 
 /// One of the two daemons.
@@ -39,8 +38,8 @@ pub struct Daemon<'a> {
     pub name: &'a str,
 }
 
-/// Makes `source` send the files of `relay`, or those in `names`, and follows the copy to its end.
-/// The request of `hello` is ignored.
+/// Makes `source` send the files of `relay`, or the files in `names`, and follows the copy to its end. The request of
+/// `hello` is ignored.
 pub fn copy(
     [source, target]: [Daemon<'_>; 2],
     (relay, names): (Relay, Option<PathList>),
@@ -173,7 +172,7 @@ impl Daemon<'_> {
         }
     }
 
-    /// Adds the name of this daemon to an error. A local interruption stays as it is.
+    /// Adds the name of the daemon to an error. A local interruption stays as it is.
     fn blame(self, error: Error) -> Error {
         if error.code() == Code::Interrupted && !self.session.was_told() {
             return error;

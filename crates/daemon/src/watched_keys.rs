@@ -1,4 +1,4 @@
-//! Lists of keys or tokens that may call, read again when their files change.
+//! Lists of keys or tokens of clients, read again when their files change.
 //!
 //! A malformed line is logged when it appears. The keys in it are denied.
 

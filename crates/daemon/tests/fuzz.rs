@@ -13,12 +13,12 @@ use harmless::{assert_harmless, assert_seeds_harmless};
 
 proptest! {
     #[test]
-    fn random_first_octets_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn random_first_octets_never_panic(octets in prop::collection::vec(any::<u8>(), 0..300)) {
         assert_harmless(daemon::client_hello, &octets);
     }
 
     #[test]
-    fn octets_that_start_a_client_hello_are_harmless(
+    fn octets_that_start_a_client_hello_never_panic(
         version in 0_u8..5,
         len in prop_oneof![0_u16..9, 4080..4100_u16, any::<u16>()],
         kind in 0_u8..3,
@@ -32,12 +32,12 @@ proptest! {
     }
 
     #[test]
-    fn random_statements_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_statements_never_panic(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(daemon::statement, &octets);
     }
 
     #[test]
-    fn statements_with_valid_looking_claims_are_harmless(
+    fn statements_with_valid_looking_claims_never_panic(
         name in "[a-zé]{0,9}",
         flags in prop::collection::vec(0_u8..3, 5),
         end: u64,
@@ -50,12 +50,12 @@ proptest! {
     }
 
     #[test]
-    fn random_requests_of_scrapers_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..100)) {
+    fn random_requests_of_scrapers_never_panic(octets in prop::collection::vec(any::<u8>(), 0..100)) {
         assert_harmless(daemon::scrape_request, &octets);
     }
 
     #[test]
-    fn valid_looking_requests_of_scrapers_are_harmless(
+    fn valid_looking_requests_of_scrapers_never_panic(
         request in "(GET|get|POST|GET )? ?(/|/metrics|/metrics2)?( HTTP/1\\.[01])?(\r\n?(Host: x)?){0,3}",
     ) {
         assert_harmless(daemon::scrape_request, request.as_bytes());
@@ -63,7 +63,7 @@ proptest! {
 }
 
 #[test]
-fn seed_corpus_is_harmless() {
+fn seed_corpus_never_panics() {
     assert_seeds_harmless("client_hello", daemon::client_hello);
     assert_seeds_harmless("statement", daemon::statement);
     assert_seeds_harmless("scrape_request", daemon::scrape_request);

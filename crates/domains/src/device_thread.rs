@@ -1,4 +1,4 @@
-//! Thread that changes the rates of the devices at their times, so that a slow device delays no message.
+//! Thread that changes the rates of the devices on time, so that a slow device delays no message.
 //!
 //! It has the whole vectors ([`Agent`]). They end at the devices even if the signaling has stopped.
 
@@ -71,7 +71,7 @@ impl DeviceOrders {
         self.push(Order::Unprogram(circuit));
     }
 
-    /// Ends all circuits but these.
+    /// Ends all circuits except `circuits`.
     pub(crate) fn keep_only(&self, circuits: Vec<(Key, u8)>) {
         self.push(Order::KeepOnly(circuits));
     }
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_asked_again_while_nothing_changes() {
+    fn devices_are_queried_again_without_changes() {
         let orders = DeviceOrders::default();
         orders.program(circuit(), (SEGMENT, 0), vector());
         let (sender, calls) = channel();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_that_no_device_takes_are_bounded() {
+    fn queued_changes_of_a_stuck_device_are_bounded() {
         let orders = DeviceOrders::default();
         let clock = WallClock::start(LOOK);
         let report = Box::new(|_: DeviceReport| ());
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_that_nothing_takes_are_bounded() {
+    fn orders_that_wait_for_the_thread_are_bounded() {
         let orders = DeviceOrders::default();
         for _ in 0..ORDERS_MAX {
             orders.unprogram(circuit());

@@ -20,7 +20,7 @@ pub enum Error {
     ReadConfig {
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// Configuration with a fault.
@@ -39,7 +39,7 @@ pub enum Error {
     Key {
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// Neighbor with the key of this domain.
@@ -52,9 +52,9 @@ pub enum Error {
         "cannot listen on {address}: {why}; stop the program that uses the address, or change listen"
     )]
     Listen {
-        /// Address.
+        /// Address of the listener.
         address: SocketAddr,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// Fault of the store.
@@ -65,9 +65,9 @@ pub enum Error {
         "cannot use the device at {interface}: {why}; correct its [[device]], or make the device available"
     )]
     Device {
-        /// Interface.
+        /// Name of the interface.
         interface: String,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// Device at an interface that its switch does not have.
@@ -77,7 +77,7 @@ pub enum Error {
         file.display()
     )]
     NoInterface {
-        /// Interface.
+        /// Name of the interface.
         interface: String,
         /// Settings of the switch.
         file: PathBuf,
@@ -91,7 +91,7 @@ pub enum Error {
          service again"
     )]
     ClockStep {
-        /// Side to which it was set.
+        /// Side to which the clock was set.
         side: &'static str,
         /// Length of the step in seconds.
         secs: u64,
@@ -107,7 +107,7 @@ pub enum Error {
     /// Service that has stopped.
     #[error("the service of this domain has stopped; its log names the reason: start it again")]
     Stopped,
-    /// Request that the service did not take, or an outcome that it has reported already.
+    /// Request that the service did not take, or whose outcome was reported already.
     #[error(
         "the service reports no further outcome of this request: it has stopped, the request has ended, or \
          requests_max = {0} is reached; repeat the request later with the same ID"

@@ -9,7 +9,8 @@
 //!
 //! - [`config`]: the configuration file of a domain, checked
 //! - [`transport`]: authenticated connections to the neighbors, and their queues
-//! - [`store`]: durable records; [`devices`]: the devices, as a trait and behind drivers; `device_thread`: their rates over time
+//! - [`store`]: durable records; [`devices`]: the devices, as a trait and behind drivers; `device_thread`: their rates
+//!   over time
 //! - [`service`]: the thread of the machine, its callers and its status
 //! - [`control`]: the socket for programs of this host
 //! - [`error`]: faults, in one sentence each; `wall_clock`: the time that all domains share; `random`: seeds and IDs

@@ -1,8 +1,8 @@
 //! Durable records of a domain in an `SQLite` file.
 //!
 //! [`RecordStore`] locks the file while it is open. A batch is one transaction, and the disk has it before
-//! [`RecordStore::append`] returns (WAL mode, `synchronous = FULL`). Each row has a checksum. A file that is damaged, of
-//! another program, of another domain or of a newer format is refused, and nothing is written to it.
+//! [`RecordStore::append`] returns (WAL mode, `synchronous = FULL`). Each row has a checksum. A file that is damaged,
+//! of another program, of another domain or of a newer format is refused, and nothing is written to it.
 //!
 //! Each start begins an epoch with the next number, which the log and the status name.
 
@@ -39,7 +39,7 @@ pub enum StoreError {
     Damaged {
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// Database of another program.
@@ -57,7 +57,7 @@ pub enum StoreError {
     Newer {
         /// Path of the file.
         path: PathBuf,
-        /// Its format.
+        /// Format of the file.
         found: i32,
     },
     /// File of another domain.
@@ -69,7 +69,7 @@ pub enum StoreError {
     OtherDomain {
         /// Path of the file.
         path: PathBuf,
-        /// Domain that wrote it.
+        /// Domain that wrote the file.
         found: u32,
         /// This domain.
         me: u32,
@@ -103,13 +103,13 @@ pub enum StoreError {
         action: &'static str,
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
 }
 
 impl RecordStore {
-    /// Opens a file, and returns the records in it. The file and its directory are created if they do not exist.
+    /// Opens a file, and returns its records. The file and its directory are created if they do not exist.
     pub fn open(path: &Path, me: DomainId) -> Result<(Self, Vec<Record>), StoreError> {
         make(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -139,7 +139,7 @@ impl RecordStore {
         Ok((store, records))
     }
 
-    /// Writes records with the routes of their paths, all of them or none, and returns when they are on disk.
+    /// Writes records with the routes of their paths, all or none, and returns when they are on disk.
     pub fn append(
         &mut self,
         records: &[Record],
@@ -180,7 +180,7 @@ impl RecordStore {
         })
     }
 
-    /// Returns the stored routes of these records. Those of an earlier version have none.
+    /// Returns the stored routes of `records`. Those of an earlier version have none.
     pub fn routes(&mut self, records: &[Record]) -> Result<BTreeMap<Key, Vec<u8>>, StoreError> {
         self.with("read", |connection| {
             let mut select = connection.prepare(SELECT_ROUTES)?;
@@ -237,7 +237,7 @@ impl RecordStore {
         Err(StoreError::Damaged { path, why: found })
     }
 
-    /// Creates the tables if there are none, compares the domain, and counts the start.
+    /// Creates missing tables, compares the domain, and counts the start.
     fn begin_epoch(&mut self, me: DomainId) -> Result<(), StoreError> {
         let (found, epoch) = self.with("write", |connection| {
             let transaction =
@@ -298,7 +298,7 @@ impl RecordStore {
     }
 }
 
-/// Creates the directory, and a file that only its owner can read, if they do not exist.
+/// Creates the directory and a file that only its owner can read, unless they exist.
 fn make(path: &Path) -> Result<(), StoreError> {
     let folder = path
         .parent()

@@ -1,4 +1,4 @@
-//! Wall-clock time, which the domains of a path share, and its steps.
+//! Wall-clock time, which the domains of a path share, and the steps of the clock.
 //!
 //! [`WallClock`] compares it with the monotonic clock at each look. A clock that is slewed passes; one that is set does
 //! not. The monotonic clock stands still while the host is suspended, so that counts as a step too.
@@ -13,7 +13,7 @@ pub(crate) fn wall_now() -> Instant {
     Instant::from_nanos(unix_nanos())
 }
 
-/// Wall clock that notices when it is set.
+/// Wall clock that detects steps of the system clock.
 #[derive(Clone, Debug)]
 pub(crate) struct WallClock {
     monotonic: Clock,
@@ -83,7 +83,7 @@ impl WallClock {
     }
 }
 
-/// Least tolerance: a busy host may be that late between two looks at its clocks.
+/// Least tolerance: a busy host may wait that long between two readings of its clocks.
 const TOLERANCE_MIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_reported_and_slow_corrections_pass() {
+    fn clock_steps_are_reported_and_slow_corrections_are_accepted() {
         let mut clock = WallClock::start(Duration::from_secs(3));
         let base = clock.last.0;
         let at = |secs: u64| Instant::ZERO + Duration::from_secs(secs);

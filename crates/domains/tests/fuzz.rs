@@ -1,5 +1,5 @@
-//! The fuzz targets of the control socket on stable Rust, with random octets, lines that are nearly right, and the seeds
-//! kept in the repository.
+//! The fuzz targets of the control socket on stable Rust, with random octets, lines that are nearly right, and the
+//! seeds kept in the repository.
 
 #![expect(unreachable_pub, reason = "the bodies belong to a separate crate")]
 
@@ -22,14 +22,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn arbitrary_octets_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn arbitrary_octets_never_panic(octets in prop::collection::vec(any::<u8>(), 0..400)) {
         for (_, body) in TARGETS {
             assert_harmless(body, &octets);
         }
     }
 
     #[test]
-    fn nearly_right_lines_are_harmless(
+    fn parsing_nearly_valid_lines_never_panics(
         name in "[a-z0-9:]{0,9}",
         number in prop_oneof![Just("-1".to_owned()), "[0-9]{1,25}", Just("1e9".to_owned())],
         id in "[0-9a-f-]{30,40}",
@@ -50,7 +50,7 @@ proptest! {
 }
 
 #[test]
-fn fuzzer_corpus_stays_harmless() {
+fn fuzzer_corpus_never_panics() {
     for (target, body) in TARGETS {
         assert_seeds_harmless(target, body);
     }

@@ -31,7 +31,7 @@ const LISTED_MAX: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Backups {
     suffix: OsString,
-    /// Directory for them; none for the directory of each file.
+    /// Directory for backups; none for the directory of each file.
     folder: Option<BackupFolder>,
     /// Listed paths with the suffix of backups, which no backup may replace.
     listed: Mutex<BTreeSet<Vec<u8>>>,
@@ -44,15 +44,15 @@ pub struct Backups {
 struct BackupFolder {
     access: Arc<FileAccess>,
     path: PathBuf,
-    /// Directory of the target whose contents get backups here: the root, or the copied directory.
+    /// Directory of the target whose contents get backups: the root, or the copied directory.
     top: PathBuf,
-    /// Device and inode number, when it exists.
+    /// Device and inode number, once the directory exists.
     inode: OnceLock<(u64, u64)>,
     root: Mutex<Option<Root>>,
 }
 
 impl Backups {
-    /// Creates the place of backups for the directory `top` below a root in `access` whose path is `root`.
+    /// Creates the place of backups for the directory `top`; `root` is the path of the root that `access` has.
     pub fn new(
         backup: &Backup,
         (access, root, top): (&Arc<FileAccess>, &Path, &Path),
@@ -87,8 +87,7 @@ impl Backups {
         }
     }
 
-    /// Returns true if the item at `path` below `root` is a backup or the directory of the backups,
-    /// which must not be deleted.
+    /// Returns true if the item at `path` is a backup or the directory of backups, which must not be deleted.
     pub fn is_backup(&self, root: &Root, path: &[u8], kind: FileType) -> bool {
         let Some(folder) = &self.folder else {
             return kind != FileType::Directory && path.ends_with(self.suffix.as_bytes());
@@ -104,8 +103,8 @@ impl Backups {
             })
     }
 
-    /// Keeps the file or link at `path` of the target, if there is one. It also stays at its path,
-    /// so that a replaced file is never missing.
+    /// Keeps a backup of the file or link at `path` of the target, if it exists. The file or link also stays at its
+    /// path, so that a replaced file is never missing.
     pub fn keep(&self, root: &mut Root, path: &Path) -> io::Result<()> {
         let there = root.look(path)?;
         if there.is_none_or(|there| there.kind == FileType::Directory) {
@@ -186,7 +185,7 @@ impl BackupFolder {
         }
     }
 
-    /// Creates the directory and those above, and opens it.
+    /// Creates the directory and its parents, and opens it.
     fn open(&self) -> io::Result<Root> {
         let access = &self.access;
         let mut above: Vec<&Path> = self.path.ancestors().collect();

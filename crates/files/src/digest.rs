@@ -22,7 +22,7 @@ pub enum DigestKind {
     Crc128,
     /// BLAKE3, 256 bits.
     Blake3,
-    /// No digest; nothing is compared.
+    /// No digest, so that no comparison takes place.
     None,
 }
 
@@ -36,7 +36,7 @@ impl DigestKind {
         }
     }
 
-    /// Returns the same kind, or the default in place of `None`.
+    /// Returns the same kind, or the default instead of `None`.
     #[must_use]
     pub fn or_default(self) -> Self {
         if self == Self::None {
@@ -81,8 +81,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Computation of the digest of a file of known size, whose pieces may arrive in any order, each
-/// byte once.
+/// Computation of the digest of a file of known size, from pieces in any order, each byte once.
 #[derive(Clone, Debug)]
 pub struct Digester {
     size: u64,
@@ -142,8 +141,8 @@ impl Digester {
         Self::compute_ranges(kind, &[(0, size)], read)
     }
 
-    /// Returns the digest of the bytes that `read` reads in `ranges`, one after the other. Fails with `UnexpectedEof` if
-    /// there are fewer.
+    /// Returns the digest of the bytes that `read` reads in `ranges`, one after the other. Fails with `UnexpectedEof`
+    /// if there are fewer.
     pub fn compute_ranges(
         kind: DigestKind,
         ranges: &[Span],
@@ -173,8 +172,7 @@ impl Digester {
         self.seen == self.size
     }
 
-    /// Returns the digest, or none if this kind cannot follow the order of the pieces, so that the
-    /// file must be read again.
+    /// Returns the digest, or none if pieces came out of order for this kind, so that the file must be read again.
     pub fn finish(&self) -> Option<Digest> {
         match &self.partial {
             PartialDigest::Crc128(nvme, xz) => Some(Digest::Crc128(*nvme, *xz)),
@@ -186,8 +184,7 @@ impl Digester {
     }
 }
 
-/// Returns the contribution of `bytes` to the checksum of a file with `after` more bytes behind
-/// them.
+/// Returns the contribution of `bytes` to the checksum of a file in which `after` more bytes follow.
 fn shifted(algorithm: CrcAlgorithm, shift: &Shift, bytes: &[u8], after: u64) -> u64 {
     shift.past(checksum(algorithm, bytes), after)
 }
@@ -202,7 +199,7 @@ struct Shift {
     powers: [u64; 64],
 }
 
-/// The polynomial 1, with the highest power in the lowest bit, which is the order of these CRCs.
+/// The polynomial 1, with the highest power in the lowest bit, as in all CRCs here.
 const ONE: u64 = 1 << 63;
 static NVME: Shift = Shift::new(0x9a6c_9329_ac4b_c9b5);
 static XZ: Shift = Shift::new(0xc96c_5795_d787_0f42);
@@ -283,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_have_the_names_of_the_command_line() {
+    fn digest_kinds_have_the_names_of_the_command_line() {
         for (kind, name, digest) in [
             (DigestKind::Crc128, "crc128", Digest::Crc128(1, 2)),
             (DigestKind::Blake3, "blake3", Digest::Blake3([1; 32])),
@@ -329,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn digest_of_ranges_is_that_of_their_bytes_in_a_row() {
+    fn digest_of_ranges_equals_the_digest_of_the_concatenated_bytes() {
         let bytes: Vec<u8> = (0..200).collect();
         let read = |at: u64, buffer: &mut [u8]| {
             buffer.copy_from_slice(&bytes[at as usize..][..buffer.len()]);
@@ -353,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_equal_those_of_other_tools() {
+    fn digests_match_other_tools() {
         let mut digester = Digester::new(DigestKind::Crc128, 9);
         digester.update(0, b"123456789");
         // check values of the CRC catalog

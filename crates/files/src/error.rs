@@ -30,7 +30,7 @@ pub enum Fault {
     /// A directory beyond the deepest level.
     #[error("cannot open {}: directories are nested too deeply", .0.display())]
     TooDeep(PathBuf),
-    /// A link to a directory above it.
+    /// A link to one of the directories above it.
     #[error("cannot read {}: it is a link to a directory that contains it", .0.display())]
     ContainsItself(PathBuf),
     /// A pattern that no file matches.
@@ -69,10 +69,10 @@ pub enum Fault {
         /// Hash that the user expects.
         expected: String,
     },
-    /// A hash function that does not exist here.
+    /// A hash function that Lighthaul does not have.
     #[error("unknown hash \"{name}\"; choose one of {all}")]
     UnknownHash {
-        /// Name.
+        /// Name of the hash function.
         name: String,
         /// Names of all hash functions.
         all: String,
@@ -80,11 +80,11 @@ pub enum Fault {
     /// A text that is no hash.
     #[error("\"{value}\" is not a {name}, which has {digits} hexadecimal digits")]
     HashDigits {
-        /// Text.
+        /// Text that the user gave.
         value: String,
         /// Name of the hash function.
         name: String,
-        /// Length of its hashes.
+        /// Length of the function's hashes.
         digits: usize,
     },
     /// Rules beyond the limit.
@@ -113,7 +113,7 @@ pub enum Fault {
         /// Fault of the entry.
         why: String,
     },
-    /// An entry of a list of files that is longer than any path; its first characters.
+    /// Entry in a list of files that is longer than any path, given by its first characters.
     #[error("{0}... in the list of files is longer than any path")]
     ListName(String),
     /// A list of files that cannot be read.

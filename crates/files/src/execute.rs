@@ -119,7 +119,7 @@ struct Executor<'a> {
     /// Approximate bytes of both.
     listed_bytes: usize,
     done: u64,
-    /// Directory with changed names that was not synced, and its path.
+    /// Path and directory with changed names that was not synced.
     unsynced: Option<(PathBuf, Folder)>,
 }
 
@@ -162,7 +162,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Visits the contents of an open directory, which is at `below` of the first one, down to `levels` levels.
+    /// Visits the contents of an open directory and of subdirectories, down to `levels` levels.
     fn walk(
         &mut self,
         (mut folder, path): (Folder, &Path),
@@ -294,7 +294,7 @@ impl Executor<'_> {
         self.say(FileReply::Failed { code, why })
     }
 
-    /// Returns the next names in `folder`, which is at `path`, or `None` after a reported failure.
+    /// Returns the next names in the directory `folder`, or `None` after a reported failure.
     fn names(
         &mut self,
         folder: &mut Folder,

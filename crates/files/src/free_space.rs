@@ -27,8 +27,8 @@ struct Disk {
 }
 
 impl FreeSpace {
-    /// Adds the wanted file `entry`, whose partial file is at `left`. Returns the reason if it
-    /// certainly does not fit.
+    /// Adds the wanted file `entry`, whose partial file, if any, is at `left`. Returns the reason if it certainly does
+    /// not fit.
     pub fn reserve(
         &mut self,
         root: &mut Root,

@@ -1,4 +1,4 @@
-//! Patterns in the paths of sources, such as `*.iso`, which the side that has the files expands.
+//! Patterns in the paths of sources, such as `*.iso`; the side that has the files expands them.
 //!
 //! [`expand`] goes through a path name by name, and reads only the directories whose contents a
 //! pattern must match. The rules are those of a shell: `*`, `?` and `[...]` match no slash and no
@@ -24,7 +24,7 @@ const BATCH: usize = 1 << 14;
 
 /// Expands the patterns in `paths`. Returns the paths, and true if one of them was a pattern.
 ///
-/// `*` and `?` match no slash, and no dot at the begin of a name. A path that exists as it is
+/// `*` and `?` match no slash, and no dot at the start of a name. A path that exists as it is
 /// written is no pattern. A pattern without a match is an error.
 pub fn expand(access: &FileAccess, paths: Vec<PathBuf>) -> Result<(Vec<PathBuf>, bool), Error> {
     let mut expanded = Vec::new();

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn full_table_counts_the_names_that_it_does_not_record() {
+    fn full_table_reports_the_number_of_unrecorded_names() {
         let mut links = HardLinks::new(1);
         assert_eq!(links.record((1, 1), 2, 0), None);
         assert_eq!(links.record((1, 2), 2, 1), None);

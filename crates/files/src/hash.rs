@@ -31,7 +31,7 @@ pub enum HashKind {
     Blake3,
 }
 
-/// Hash that the user asks for, with its expected value if that is known.
+/// Hash that the user asks for, with its expected value if known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HashRequest {
     /// Hash function.
@@ -65,7 +65,7 @@ fn digits<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<(HashKind, String)>, D
 
 /// Digits of the longest hash.
 const DIGITS_MAX: usize = 64;
-/// Maximum number of hashes in a request: a few times as many as there are functions.
+/// Maximum number of hashes in a request: a few times the number of functions.
 pub(crate) const HASHES_MAX: usize = 32;
 
 /// Computation of several hashes of one file.
@@ -121,7 +121,7 @@ impl HashRequest {
         text.split(',').map(Self::from_str).collect()
     }
 
-    /// Fails if the expected value differs from the one in `found`.
+    /// Fails if the expected value differs from the value in `found`.
     pub fn check(&self, found: &[(HashKind, String)]) -> Result<(), Error> {
         let Some(expected) = &self.expected else {
             return Ok(());
@@ -145,8 +145,7 @@ impl HashRequest {
 }
 
 impl FileHashes {
-    /// Returns true if all values are lower-case digits of the right number, so that they can be
-    /// shown.
+    /// Returns true if all values are lower-case digits of the right number, so that output needs no escapes.
     pub fn is_valid(&self) -> bool {
         let is_digit = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
         self.hashes
@@ -335,7 +334,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hash_of_pieces_equals_that_of_the_whole(bytes: Vec<u8>, cut: prop::sample::Index) {
+        fn hash_of_pieces_equals_the_hash_of_the_whole_file(bytes: Vec<u8>, cut: prop::sample::Index) {
             let (front, back) = bytes.split_at(cut.index(bytes.len() + 1));
             let mut hashes = RunningHashes::new(&HashKind::ALL);
             hashes.update(front);

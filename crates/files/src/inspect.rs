@@ -23,12 +23,11 @@ use crate::object::Span;
 use crate::options::Options;
 use crate::walk::Found;
 
-/// Iterator that completes each entry as soon as it is found.
+/// Iterator that completes the metadata of each entry when the walk finds it.
 pub struct Inspector {
     found: Box<dyn Iterator<Item = Found> + Send>,
     access: Arc<FileAccess>,
-    /// Metadata to read besides permissions and modification times; none if there is nothing to
-    /// read.
+    /// Metadata to read besides permissions and modification times, if any.
     keep: Option<Keep>,
     notes: Notes,
     /// Attributes of directories whose end is pending. They are read before reading the directory changes
@@ -77,7 +76,7 @@ impl Inspector {
         inspected
     }
 
-    /// Completes `entry`, which is at `place`. `meta` is the metadata of a file or link.
+    /// Completes the metadata of `entry`, which is at `place`. `meta` is the metadata of a file or link.
     fn inspect(&mut self, entry: &mut Entry, place: &Path, meta: Option<&Meta>) {
         if !matches!(entry.kind, EntryKind::Link(_)) {
             let is_folder = !matches!(entry.kind, EntryKind::File(_));

@@ -9,9 +9,9 @@ pub struct Item {
     pub update: Update,
     /// Kind of the entry.
     pub kind: ItemKind,
-    /// True if the target did not have it.
+    /// True if the target did not have the entry.
     pub new: bool,
-    /// Changed attributes, if it is not new.
+    /// Changed attributes of an entry that the target had.
     pub changed: Changed,
 }
 
@@ -22,7 +22,7 @@ pub enum Update {
     Data,
     /// The entry is created or changed without data.
     Local,
-    /// The entry is a hard link to another one.
+    /// The entry is a hard link to another entry.
     HardLink,
     /// Only attributes change.
     Attributes,

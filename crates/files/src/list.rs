@@ -17,7 +17,7 @@ use crate::manifest::{PATH_MAX, safe};
 
 /// Maximum number of paths in one page. With [`PATH_MAX`] octets each, they fit in a message.
 pub const NAMES_MAX: usize = 200;
-/// Octets of a path that is too long in its error message.
+/// Octets of an overlong path that an error message shows.
 const NAME_SHOWN: usize = 100;
 /// Maximum number of pages that are requested ahead.
 const PAGES_MAX: usize = 64;
@@ -28,8 +28,8 @@ pub struct PathList(Mutex<Box<dyn Iterator<Item = Result<Vec<u8>, Error>> + Send
 /// Paths of a list in one message. An empty page ends the list.
 pub type Page = Vec<Vec<u8>>;
 
-/// Sending side of a list, which reads it in a thread. The paths may come from a slow program, and
-/// no other message waits for them.
+/// Sending side of a list, with a thread that reads it. The paths may come from a slow program, and no other message
+/// waits for them.
 #[derive(Debug)]
 pub struct ListSender {
     names: Mutex<Receiver<Result<Vec<u8>, Error>>>,
@@ -105,8 +105,7 @@ impl ListSender {
         self.ended.load(Relaxed)
     }
 
-    /// Sends the paths that were read by now, as far as pages were requested and `has_room` returns
-    /// true.
+    /// Sends the paths that were read so far, as far as pages were requested and `has_room` returns true.
     pub fn send_pages(
         &self,
         has_room: impl Fn() -> bool,
@@ -124,7 +123,7 @@ impl ListSender {
         Ok(())
     }
 
-    /// Returns the paths that were read by now, or none if there are none yet.
+    /// Returns the paths that were read so far, if any.
     fn page(&self) -> Result<Option<Page>, Error> {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let first = match names.try_recv() {
@@ -161,7 +160,7 @@ impl ListReceiver {
         (list, PathList::new(names))
     }
 
-    /// Requests as many pages as there is room for.
+    /// Requests as many pages as fit into memory.
     pub fn request_pages(
         &mut self,
         mut ask: impl FnMut() -> Result<(), Error>,
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn long_list_arrives_in_order_and_no_faster_than_it_is_walked() {
+    fn long_list_arrives_in_order_and_at_the_speed_of_the_walk() {
         let all: Vec<_> = (0..30_000)
             .map(|nth| nth.to_string().into_bytes())
             .collect();
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn list_whose_reading_panics_does_not_end_early() {
+    fn panic_while_reading_a_list_is_an_internal_error() {
         let names = iter::repeat_with(|| panic!("broken on purpose"));
         let sender = ListSender::start(PathList::new(names)).unwrap();
         sender.request();
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_sent_only_on_request_with_room_and_before_the_end() {
+    fn pages_are_sent_only_on_request_with_space_and_before_the_end() {
         let sender = ListSender::start(PathList::new(iter::once(Ok(b"x".to_vec())))).unwrap();
         let silence = |page: Page| panic!("{page:?}");
         sender.send_pages(|| true, silence).unwrap();

@@ -26,7 +26,7 @@ pub struct SourceEntries {
     pub access: Arc<FileAccess>,
     /// Names of the entries.
     pub naming: Naming,
-    /// Directory whose contents the entries are, if its attributes are copied.
+    /// Directory that contains the entries, if its attributes are copied.
     pub top: Option<PathBuf>,
     /// Origin of the entries.
     pub from: Origin,
@@ -36,7 +36,7 @@ pub struct SourceEntries {
 pub enum Origin {
     /// A walk, or a list on this side.
     Local(Box<dyn Iterator<Item = Found> + Send>),
-    /// A list that the receiver sends, of paths relative to this directory.
+    /// A list from the receiver, with paths relative to the given directory.
     Remote(PathBuf),
 }
 
@@ -111,12 +111,11 @@ pub struct ListWalk {
     access: Arc<FileAccess>,
     base: PathBuf,
     names: PathList,
-    /// Options for everything but the directories above the listed paths.
+    /// Options for all entries except the directories above the listed paths.
     options: WalkOptions,
     /// Walk of the path that was read last.
     walk: Option<Walk>,
-    /// Paths above the listed ones that were added. For a directory, the entry and the place of its
-    /// end, which is pending.
+    /// Parents of listed paths that were added. For a directory, the entry and the place of its end, which is pending.
     entered: BTreeMap<Vec<u8>, Option<(Entry, PathBuf)>>,
     ready: VecDeque<Found>,
 }
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn each_path_above_listed_ones_is_added_once() {
+    fn each_parent_of_listed_paths_is_added_once() {
         let base = std::env::temp_dir().join(format!("listed-{}", std::process::id()));
         fs::create_dir_all(base.join("dir")).unwrap();
         for name in ["plain", "dir/a", "dir/b"] {

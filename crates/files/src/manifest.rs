@@ -19,7 +19,7 @@ use crate::digest::Digest;
 use crate::error::Fault;
 use crate::object::Span;
 
-/// Maximum number of octets of a part of the manifest when it is unpacked.
+/// Maximum number of octets of an unpacked part of the manifest.
 const CHUNK_MAX: usize = 4 << 20;
 /// Entries in one part of the manifest.
 pub const PAGE: usize = 1000;
@@ -66,22 +66,22 @@ pub enum Linked {
     /// The file has no other name in the list.
     #[default]
     Alone,
-    /// This is its first name; at most this number of names follows.
+    /// First name of a file with at most the given number of further names.
     First(u64),
-    /// The file is that of the entry with this number.
+    /// Further name of the file of the entry with the given number.
     To(u64),
 }
 
 /// Kinds of entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EntryKind {
-    /// File of this size in bytes.
+    /// File of the given size in bytes.
     File(u64),
     /// Directory, whose contents follow.
     Folder,
     /// End of a directory: all its contents were listed.
     FolderEnd,
-    /// Symbolic link to this path.
+    /// Symbolic link to the given path.
     Link(#[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")] Vec<u8>),
 }
 
@@ -161,7 +161,7 @@ impl Entry {
         Path::new(OsStr::from_bytes(&self.path))
     }
 
-    /// Returns true for the end of the directory whose contents are copied, which has an empty path.
+    /// Returns true for the end of the copied directory itself, which has an empty path.
     pub fn is_top(&self) -> bool {
         self.path.is_empty() && self.kind == EntryKind::FolderEnd
     }
@@ -200,7 +200,7 @@ pub fn pack(entries: &[Entry]) -> Result<Vec<u8>, Error> {
     Ok(packed)
 }
 
-/// Unpacks what [`pack`] packed. Rejects unsafe paths, and parts that are too large or malformed.
+/// Unpacks a page of entries that [`pack`] packed. Rejects unsafe paths, and parts that are too large or malformed.
 pub fn unpack(packed: &[u8]) -> Result<Vec<Entry>, Error> {
     use std::io::Read;
     let invalid = || Error::from(PeerFault::Invalid("a malformed or unsafe manifest"));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_leave_the_target_are_rejected() {
+    fn paths_that_lead_out_of_the_target_are_rejected() {
         for path in [
             "",
             "/etc/passwd",

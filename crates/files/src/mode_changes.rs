@@ -1,4 +1,4 @@
-//! Changes of permission bits that the user asks for, as `--chmod` of rsync has them.
+//! Changes of permission bits that the user asks for, in the format of rsync's `--chmod`.
 //!
 //! [`ModeChanges::parse`] converts each change to two masks, the bits that stay and the bits that
 //! are set, so that [`ModeChanges::apply`] is simple arithmetic. The sender applies them to the
@@ -160,7 +160,7 @@ fn parse(text: &str, umask: u32) -> Option<ModeChange> {
     })
 }
 
-/// Returns the lowest bit of each class of users, and the set-ID bits of these classes.
+/// Returns the lowest bit of each class of users in `text`, and the set-ID bits of these classes.
 fn classes(text: &[u8]) -> Option<(u32, u32)> {
     text.iter().try_fold((0, 0), |(bits, special), octet| {
         Some(match octet {

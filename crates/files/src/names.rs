@@ -9,7 +9,7 @@ const NAMES_MAX: usize = 1 << 22;
 /// Fault of the name at the end of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameFault {
-    /// The target regards another name in its directory as the same.
+    /// The target treats another name in the directory as the same name.
     Collides(Vec<u8>),
     /// The path or name is longer than the target accepts.
     TooLong(Vec<u8>),
@@ -67,7 +67,7 @@ impl fmt::Display for NameFault {
             ),
             Self::TooLong(path) => write!(
                 f,
-                "{} is too long for the target, or its name is; rename or exclude it",
+                "{} has a path or a name that is too long for the target; rename or exclude it",
                 String::from_utf8_lossy(path)
             ),
         }

@@ -11,7 +11,7 @@ use lighthaul_fs::metadata::NotKept;
 pub struct Notes(Mutex<BTreeSet<NotKept>>);
 
 impl Notes {
-    /// Returns the messages about those of `not_kept` that are new.
+    /// Returns a message for each item of `not_kept` that was not reported before.
     pub fn unreported(&self, not_kept: Vec<NotKept>) -> Vec<String> {
         let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = not_kept.into_iter().filter(|note| reported.insert(*note));

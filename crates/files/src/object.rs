@@ -38,7 +38,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// Returns the offset of its end in the file.
+    /// Returns the end offset of the piece in the file.
     pub const fn end(&self) -> u64 {
         self.offset + self.len
     }

@@ -57,11 +57,11 @@ pub struct Options {
     pub update: bool,
     /// Deletes files at the target that the source does not have.
     pub delete: bool,
-    /// Maximum number of items that are deleted; none without a limit.
+    /// Maximum number of items that are deleted, if any.
     pub max_delete: Option<u64>,
-    /// Entries that stay as they are at the target.
+    /// Entries that the copy leaves unchanged at the target.
     pub skip: Skip,
-    /// Copies what symbolic links point to.
+    /// Copies the targets of symbolic links instead of the links.
     pub copy_links: bool,
     /// Stays on the file system of each source.
     pub one_file_system: bool,
@@ -76,20 +76,20 @@ pub struct Options {
     pub link_dest: Vec<Vec<u8>>,
     /// Reports each entry that was changed.
     pub itemize: bool,
-    /// Reports the actions in this detail, and changes nothing.
+    /// Reports the actions with the given detail, and changes nothing.
     pub dry_run: Option<Detail>,
     /// Replaces and removes devices, FIFOs and sockets like files.
     pub replace_special: bool,
-    /// Writes files under their own names.
+    /// Writes files under their final names from the start.
     pub inplace: bool,
-    /// Name of the directory for temporary files, beside their places.
+    /// Name of the directory for temporary files, beside the final path of each file.
     #[serde(deserialize_with = "bounded::option_list::<PATH_MAX, _, _>")]
     pub partial_dir: Option<Vec<u8>>,
     /// Longest silence of the peer in seconds; zero for the default.
     pub stall: u32,
-    /// Writes data to disk before a file gets its name.
+    /// Writes data to disk before a file gets its final name.
     pub sync: bool,
-    /// Reads files back from the device and compares them before they get their names.
+    /// Reads files back from the device and compares them before they get their final names.
     pub verify_disk: bool,
     /// Hashes to compute of every file.
     #[serde(deserialize_with = "bounded::list::<HASHES_MAX, _, _>")]
@@ -102,21 +102,21 @@ pub struct Options {
     /// Vector of the circuit, relative to the start of the data; empty without a circuit.
     #[serde(deserialize_with = "bounded::text::<TRC_MAX, _>")]
     pub trc: String,
-    /// Nanoseconds from this message to the begin of the vector; none if the vector begins with the
+    /// Nanoseconds from this message to the start of the vector; none if the vector begins with the
     /// data.
     pub trc_in: Option<i64>,
     /// True if no other flow uses the path.
     pub dedicated: bool,
     /// Kind of the digest of each piece.
     pub digest: digest::DigestKind,
-    /// Files of which only the changes are sent.
+    /// Files that are sent as deltas.
     pub delta: DeltaMode,
 }
 
-/// Files of which only the changes are sent.
+/// Files that are sent as deltas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeltaMode {
-    /// Files for which a delta is likely faster.
+    /// Files for which a delta is likely faster than the whole file.
     #[default]
     Auto,
     /// All files that have an old version at the target.
@@ -160,10 +160,10 @@ impl Options {
 /// Place of replaced and deleted files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backup {
-    /// Directory for them, relative to the target; none for the directory of each file.
+    /// Directory for backups, relative to the target; none for the directory of each file.
     #[serde(deserialize_with = "bounded::option_list::<PATH_MAX, _, _>")]
     pub folder: Option<Vec<u8>>,
-    /// Suffix of their names.
+    /// Suffix of the names of backups.
     #[serde(deserialize_with = "bounded::list::<SUFFIX_MAX, _, _>")]
     pub suffix: Vec<u8>,
 }
@@ -178,7 +178,7 @@ pub struct Planned {
     pub path: Vec<u8>,
     /// Bytes of the file that would be sent.
     pub bytes: u64,
-    /// Bytes from an earlier copy that would be kept if the source still has them.
+    /// Bytes from an earlier copy that would be kept if they are still equal at the source.
     pub kept: u64,
     /// Reason for the action.
     #[serde(deserialize_with = "peer_text::read")]
@@ -194,7 +194,7 @@ pub enum Action {
     Create,
     /// Replaces the entry at the target.
     Replace,
-    /// Leaves the entry as it is.
+    /// Leaves an equal entry unchanged.
     Keep,
     /// Changes mode, owner, time or attributes only.
     Change,
@@ -204,7 +204,7 @@ pub enum Action {
     Exclude,
     /// Creates a hard link to an unchanged file of another directory.
     Link,
-    /// Leaves the entry as it is at the target because of an option.
+    /// Leaves the entry at the target unchanged because of an option.
     Skip,
 }
 

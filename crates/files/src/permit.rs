@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_file_of_the_receiver_loses_nothing() {
+    fn plain_file_of_the_receiver_keeps_all_bits() {
         let _user = Ordinary::begin();
         let mut entry = program();
         entry.mode = 0o100_644;

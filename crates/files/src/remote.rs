@@ -11,8 +11,7 @@ use crate::error::Fault;
 use crate::execute::{Scope, execute};
 use crate::request::{FileReply, FileRequest};
 
-/// Executes the request of a peer and sends the reply, no further ahead than TCP allows. Returns
-/// the number of items done.
+/// Executes the request of a peer and sends the reply, as fast as TCP takes it. Returns the number of items done.
 pub fn serve(session: &Session, scope: Scope<'_>, request: &FileRequest) -> Result<u64, Error> {
     let done = execute(scope, request, &mut |answer| {
         wait_for_room(session)?;

@@ -1,4 +1,4 @@
-//! Requests about files of a peer, and their replies.
+//! Requests of a peer about files, and the replies.
 //!
 //! ```text
 //! client                                                    server
@@ -32,16 +32,16 @@ pub enum FileRequest {
         path: Vec<u8>,
         /// Includes names that begin with a dot.
         hidden: bool,
-        /// Lists the contents of directories below, too, with their paths below this one.
+        /// Lists the contents of subdirectories, too, with their paths below the directory.
         recursive: bool,
     },
-    /// Describes the items at these paths, without following links.
+    /// Describes the items at the given paths, without following links.
     Stat {
         /// Paths.
         #[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")]
         paths: Vec<Vec<u8>>,
     },
-    /// Removes the items at these paths.
+    /// Removes the items at the given paths.
     Remove {
         /// Paths.
         #[serde(deserialize_with = "bounded::rows::<PLACES_MAX, PATH_MAX, _>")]
@@ -88,7 +88,7 @@ pub enum FileReply {
         /// Path below the directory.
         #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
         path: Vec<u8>,
-        /// Reason.
+        /// Reason of the failure.
         #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },
@@ -101,7 +101,7 @@ pub enum FileReply {
     Failed {
         /// Exit status.
         code: u8,
-        /// Reason.
+        /// Reason of the failure.
         #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },
@@ -153,7 +153,7 @@ pub enum FileKind {
 }
 
 impl FileInfo {
-    /// Returns the description of an item with these attributes, and the target if it is a symbolic link.
+    /// Returns the description of an item with the attributes `meta`, and the target if it is a symbolic link.
     pub fn of(meta: &Meta, target: Option<OsString>, path: &[u8]) -> Self {
         let kind = if meta.kind.is_file() {
             FileKind::File

@@ -1,15 +1,15 @@
-//! Entries that stay as they are at the target because the user asks for it.
+//! Entries that a copy leaves unchanged at the target because the user asks for it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::manifest::{Entry, EntryKind};
 
-/// Conditions under which the target is left as it is.
+/// Conditions under which a copy leaves an entry of the target unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skip {
-    /// Creates nothing that the target does not have.
+    /// Skips entries that the target does not have.
     pub missing: bool,
-    /// Changes nothing that the target has, except the contents of directories.
+    /// Skips entries that the target has, but not the contents of directories.
     pub existing: bool,
     /// Smallest size of a file that is copied, in bytes.
     pub size_min: Option<u64>,

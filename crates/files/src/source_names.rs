@@ -9,7 +9,7 @@ use lighthaul_session::fault::PeerFault;
 use crate::manifest::{Entry, EntryKind};
 use crate::temp_names::PREFIX;
 
-/// Maximum number of directories whose contents were not listed, until their ends.
+/// Maximum number of directories with unlisted contents whose end has not been listed.
 const UNLISTED_MAX: usize = 1 << 12;
 
 /// Names at the source, for each directory of the list that has not ended.
@@ -18,7 +18,7 @@ pub struct SourceNames {
     stack: Vec<(Vec<u8>, BTreeSet<Vec<u8>>)>,
     /// True if the target directory corresponds to one source directory.
     whole: bool,
-    /// True if some of the source could not be read, so that the names are incomplete.
+    /// True if a part of the source could not be read, so that the names are incomplete.
     is_incomplete: bool,
     is_reported: bool,
     /// Directories whose contents were not listed.
@@ -26,7 +26,7 @@ pub struct SourceNames {
 }
 
 impl SourceNames {
-    /// Creates the state for entries that are `named` after their source, or for the contents of a
+    /// Creates the state for entries that begin with the name of their source (`named`), or for the contents of a
     /// directory.
     pub fn new(named: bool) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl SourceNames {
         Ok(())
     }
 
-    /// Records that the names are incomplete, so that nothing more is deleted.
+    /// Records that the names are incomplete, so that no more entries are deleted.
     pub const fn mark_incomplete(&mut self) {
         self.is_incomplete = true;
     }

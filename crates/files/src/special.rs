@@ -2,7 +2,7 @@
 
 use rustix::fs::FileType;
 
-/// Returns the name of a special file, or none for files, directories and links.
+/// Returns the name of a type of special file, or none for files, directories and links.
 pub fn special(kind: FileType) -> Option<&'static str> {
     match kind {
         FileType::BlockDevice | FileType::CharacterDevice => Some("device"),

@@ -19,7 +19,7 @@ pub fn partial(path: &Path) -> PathBuf {
     path.with_file_name(format!(".lighthaul-{}", &hash[..16]))
 }
 
-/// Returns the temporary name of a file that one writer writes for `path`, and the name of the writer's lock.
+/// Returns the temporary name of the file at `path` for a copy with a single writer, and the name of the writer's lock.
 pub fn written(path: &Path) -> [PathBuf; 2] {
     let name = path.file_name().unwrap_or_default().as_bytes();
     // no name of a file has a slash
@@ -93,7 +93,7 @@ impl Writer {
         ))
     }
 
-    /// Returns the name of the file that is locked during the life of this writer.
+    /// Returns the name of the file that stays locked while this writer exists.
     pub fn lock_file(&self) -> PathBuf {
         let name = self.temporary(Path::new(""), 0);
         lock_file_of(name.as_os_str()).unwrap_or(name)
@@ -134,7 +134,7 @@ pub fn lock_file_of(name: &OsStr) -> Option<PathBuf> {
     Some(PathBuf::from(format!(".lighthaul-{writer}.lock")))
 }
 
-/// Returns a number that is unique to this start of the host, never zero.
+/// Returns a number, never zero, that is unique to the present boot of the host.
 pub fn boot_number() -> u64 {
     number_of(&boot_id())
 }
@@ -152,8 +152,8 @@ fn boot_id() -> Vec<u8> {
     fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
-/// Returns an identifier of this host since its start, and of its PID namespace. Other hosts may
-/// use the same file system.
+/// Returns an identifier of the present boot of this host, and of the PID namespace. Other hosts may use the same file
+/// system.
 fn host() -> String {
     let boot = boot_id();
     let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();

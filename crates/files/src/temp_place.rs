@@ -14,9 +14,9 @@ pub enum TempPlace {
     /// In the directory of the file, under hidden names.
     #[default]
     Beside,
-    /// In a directory of this name beside the file.
+    /// In a directory of the given name beside the file.
     Folder(PathBuf),
-    /// Under their final names, so that readers see them grow.
+    /// Under their final names, so that readers see incomplete files.
     InPlace,
 }
 
@@ -55,7 +55,7 @@ impl TempPlace {
         self.within(journal(path))
     }
 
-    /// Returns the subfolder of `folder` for temporary files, if there is one.
+    /// Returns the subdirectory of `folder` for temporary files, if any.
     pub fn folder(&self, folder: &Path) -> Option<PathBuf> {
         match self {
             Self::Folder(name) => Some(folder.join(name)),
@@ -63,7 +63,7 @@ impl TempPlace {
         }
     }
 
-    /// Returns the path of a temporary file, in the subfolder if there is one.
+    /// Returns the path of a temporary file, in the subdirectory if one is configured.
     fn within(&self, hidden: PathBuf) -> PathBuf {
         match (self, hidden.file_name()) {
             (Self::Folder(folder), Some(name)) => hidden.with_file_name(folder).join(name),

@@ -1,4 +1,4 @@
-//! Walk of file trees: entries below given paths, one after the other.
+//! Walk of file trees: entries below given paths, one by one.
 //!
 //! [`Walk`] is the iterator that a sender lists, and that finds what `--delete` may remove. The
 //! contents of a directory follow their directory, and its end is an entry of its own. Memory holds
@@ -26,7 +26,7 @@ use crate::temp_names::is_hidden;
 const NAMES_MAX: usize = 1 << 16;
 /// Deepest nesting of directories: no path is longer.
 const DEPTH_MAX: usize = 2048;
-/// Maximum number of open directories, the deepest ones of the walk.
+/// Maximum number of open directories; the deepest directories of the walk are kept open.
 const OPEN_MAX: usize = 32;
 
 /// Item that a walk found.
@@ -173,7 +173,7 @@ impl Walk {
         Ok(walk)
     }
 
-    /// Returns the directory whose contents are walked, if there is one.
+    /// Returns the directory whose contents are walked, if any.
     pub fn top(&self) -> Option<PathBuf> {
         let level = self.stack.first();
         level.map(|level| level.place.clone())
@@ -184,7 +184,7 @@ impl Walk {
         Arc::clone(&self.access)
     }
 
-    /// Enters a directory with this entry for its end.
+    /// Enters a directory; `entry` is sent at its end.
     fn enter(&mut self, folder: Folder, place: PathBuf, leave: Entry, meta: &Meta) {
         if let Some(above) = self.stack.len().checked_sub(OPEN_MAX) {
             self.stack[above].folder = None;

@@ -43,7 +43,7 @@ impl WriterLock {
         })
     }
 
-    /// Removes the lock file, and those of earlier failed copies, since the directory is complete.
+    /// Removes the lock file, and the lock files of earlier failed copies, since the directory is complete.
     pub fn release(mut self) {
         if std::mem::take(&mut self.stays) {
             WriterLocks::default().clear(&mut self.root);
@@ -67,8 +67,7 @@ pub struct WriterLocks {
 }
 
 impl WriterLocks {
-    /// Returns true if `name` is a temporary file of a writer that locked a file in `root` and is
-    /// dead.
+    /// Returns true if `name` is a temporary file whose writer locked a file in `root` and has died.
     pub fn is_orphan(&mut self, root: &mut Root, name: &OsStr) -> bool {
         let Some(lock_file) = lock_file_of(name) else {
             return false;
@@ -128,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_files_of_dead_writers_are_orphans() {
+    fn only_files_of_ended_writers_are_orphans() {
         let folder = std::env::temp_dir().join(format!("locks-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let mut root = Root::open(&folder).unwrap();

@@ -24,7 +24,7 @@ use crate::sparse;
 /// Size of the read buffer, in bytes.
 const BLOCK: usize = 1 << 20;
 
-/// File that is read from its device, with direct I/O where the file system has it.
+/// File that is read from its device, with direct I/O if the file system supports it.
 #[derive(Debug)]
 pub struct DeviceFile {
     file: File,

@@ -33,9 +33,9 @@ use crate::version::{Look, Version, nanos};
 #[derive(Debug)]
 pub struct Root {
     folder: OwnedFd,
-    /// Parent directory used last, kept open because consecutive paths mostly share it.
+    /// Parent directory used last, kept open because consecutive paths often share it.
     last: Option<(PathBuf, OwnedFd)>,
-    /// File systems used below the root, shared by all handles on it.
+    /// File systems used below the root, shared by all handles on the root.
     mounts: Mounts,
 }
 
@@ -55,7 +55,7 @@ impl Root {
         }
     }
 
-    /// Creates a directory that is empty and already removed, so that no other process can open it.
+    /// Creates an empty directory that is removed at once, so that no other process can open it.
     pub fn nowhere() -> io::Result<Self> {
         let name = format!("lighthaul-{}-{:x}", std::process::id(), unix_nanos());
         let path = std::env::temp_dir().join(name);
@@ -196,7 +196,7 @@ impl Root {
         })
     }
 
-    /// Renames the file or link `from` to `to`, which is replaced if it exists.
+    /// Renames the file or link `from` to `to`, and replaces an existing `to`.
     pub fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let name = from
             .file_name()
@@ -230,8 +230,7 @@ impl Root {
         Ok(unlinkat(folder, name, AtFlags::empty())?)
     }
 
-    /// Sets the access and modification times of `path`; of a symbolic link, those of the link
-    /// itself.
+    /// Sets the access and modification times of `path`; a symbolic link is not followed.
     pub fn set_time(&mut self, path: &Path, seconds: i64, nanos: u32) -> io::Result<()> {
         let times = times(seconds, nanos);
         let (folder, name) = self.parent(path)?;
@@ -261,8 +260,8 @@ impl Root {
         Ok(fchmod(folder, Mode::from_bits_truncate(mode & 0o7777))?)
     }
 
-    /// Writes all changes to disk (syncfs(2)): of the root's file system, and of the mounted file
-    /// systems below it that a handle on this root has used.
+    /// Writes all changes to disk (syncfs(2)), on the root's file system and on mounts below the root that a handle
+    /// used.
     pub fn sync(&self) -> io::Result<()> {
         syncfs(&self.folder)?;
         self.mounts.sync()
@@ -323,7 +322,7 @@ fn permit(folder: &OwnedFd, name: &OsStr, rights: Mode) -> io::Result<()> {
     Ok(chmod(magic(&file), mode | rights)?)
 }
 
-/// Opens `name` in `folder` as a location only (`O_PATH`), which needs no permission on it.
+/// Opens `name` in `folder` as a location only (`O_PATH`), which needs no permission on `name`.
 fn itself(folder: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(beneath::open(folder, name, flags, Mode::empty())?)
@@ -341,13 +340,13 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Bytes in the page cache at which writeback is started, so that the final sync is short.
+    /// Bytes in the page cache at which writeback starts, so that the final sync is short.
     const CACHED_MAX: usize = 8 << 20;
 
     /// Shortest write, in bytes, that uses direct I/O.
     const DIRECT_MIN: usize = 256 << 10;
 
-    /// Reserves disk space for `len` bytes, so that a full disk is reported now.
+    /// Reserves disk space for `len` bytes, so that a full disk is reported early.
     ///
     /// On a file system that cannot reserve space, sets only the file's length. On tmpfs, checks
     /// the free space and sets the length.
@@ -399,8 +398,8 @@ impl OutputFile {
         self.file.read_exact_at(buffer, offset)
     }
 
-    /// Locks the file until this value and all files from [`Self::hold`] are dropped. Fails with
-    /// `WouldBlock` if another process, or another open file of this one, holds the lock.
+    /// Locks the file until this value and all values from [`Self::hold`] are dropped. Fails with `WouldBlock` if
+    /// another process, or another open file of this one, holds the lock.
     pub fn lock(&self) -> io::Result<()> {
         Ok(rustix::fs::flock(
             &self.file,
@@ -521,10 +520,10 @@ fn version(file: &File) -> io::Result<Version> {
     })
 }
 
-/// Maximum number of attempts to lock a file that its holder removes meanwhile.
+/// Maximum number of attempts to lock a file that other processes keep removing.
 const LOCK_ATTEMPTS_MAX: usize = 100;
 
-/// Returns timestamps whose access and modification times are the same moment.
+/// Returns timestamps with the same access and modification time.
 fn times(seconds: i64, nanos: u32) -> Timestamps {
     let time = Timespec {
         tv_sec: seconds,

@@ -27,7 +27,7 @@ pub struct FileAccess {
     /// Directory that no path can leave, not even through symbolic links and `..`; `None` for the
     /// whole file system.
     root: Option<OwnedFd>,
-    /// True if sources that are symbolic links stand for what they point to.
+    /// True if a symbolic link as a source stands for its target.
     pub(crate) follows: bool,
 }
 
@@ -40,19 +40,19 @@ impl FileAccess {
         }
     }
 
-    /// Reads what symbolic links point to, as far as that is accessible, instead of the links.
+    /// Reads the targets of symbolic links instead of the links, as far as they are accessible.
     #[must_use]
     pub const fn following(mut self) -> Self {
         self.follows = true;
         self
     }
 
-    /// Returns true if symbolic links stand for what they point to.
+    /// Returns true if symbolic links stand for their targets.
     pub const fn follows(&self) -> bool {
         self.follows
     }
 
-    /// Returns the attributes of what `path` leads to, past symbolic links.
+    /// Returns the attributes of the file at `path`, following symbolic links.
     pub fn look_through(&self, path: &Path) -> io::Result<Meta> {
         Meta::of_open(self.open(path, OFlags::PATH | OFlags::CLOEXEC)?)
     }
@@ -192,7 +192,7 @@ pub struct Folder {
     list: Listing,
 }
 
-/// Progress of a listing, which takes one more descriptor until its end.
+/// Progress of a listing, which uses one more descriptor until it ends.
 #[derive(Debug)]
 enum Listing {
     Ahead,
@@ -230,7 +230,7 @@ impl Folder {
         Ok(names)
     }
 
-    /// Returns the attributes of `name`; of a symbolic link, those of the link itself.
+    /// Returns the attributes of `name`; a symbolic link is not followed.
     pub fn look(&self, name: &OsStr) -> io::Result<Meta> {
         Meta::of(&self.fd, name)
     }

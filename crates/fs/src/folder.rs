@@ -28,7 +28,7 @@ impl FileAccess {
 }
 
 impl Folder {
-    /// Opens the directory `name` in this one. The name must not be a symbolic link.
+    /// Opens the subdirectory `name`. The name must not be a symbolic link.
     pub fn enter(&self, name: &OsStr) -> io::Result<Self> {
         let flags = FOLDER | OFlags::NOFOLLOW;
         let fd = beneath::open(&self.fd, name, flags, Mode::empty())?;

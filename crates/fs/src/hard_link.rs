@@ -31,7 +31,7 @@ impl Root {
         link((source, from), (target, to))
     }
 
-    /// Moves `from` beneath the root `source` to `to`, which is replaced if it exists.
+    /// Moves `from` beneath the root `source` to `to`, and replaces an existing `to`.
     pub fn rename_from(&mut self, source: &mut Self, from: &Path, to: &Path) -> io::Result<()> {
         let (source, from) = source.parent(from)?;
         let (target, to) = self.parent(to)?;

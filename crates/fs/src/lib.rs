@@ -1,10 +1,12 @@
 //! Floor 3: files and their file systems.
 //!
-//! - [`file_access`]: part of the file system that a user may access; [`disk`]: files beneath a root, [`device`]: read from their device
+//! - [`file_access`]: part of the file system that a user may access; [`disk`]: files beneath a root, [`device`]: read
+//!   from their device
 //! - [`folder`]: operations on open directories; [`meta`]: attributes of an entry; [`version`]: versions of a file
 //! - [`metadata`]: owners, times, extended attributes; [`sparse`]: holes; [`name_rules`]: names; [`space`]: free space
 //! - [`disk_rate`]: rates of a disk; [`watched_file`]: files that people edit
-//! - `beneath`: opening within a directory; `hard_link`, `remove`, `remove_source`: changes beneath a root; `mounts`: file systems of a tree; `proc_path`: paths of open files
+//! - `beneath`: opening within a directory; `hard_link`, `remove`, `remove_source`: changes beneath a root; `mounts`:
+//!   file systems of a tree; `proc_path`: paths of open files
 
 pub mod device;
 pub mod disk;

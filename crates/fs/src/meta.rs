@@ -55,13 +55,13 @@ impl Meta {
         }
     }
 
-    /// Returns the attributes of `name` in `folder`; of a symbolic link, those of the link itself.
+    /// Returns the attributes of `name` in `folder`; a symbolic link is not followed.
     pub(crate) fn of(folder: impl AsFd, name: &OsStr) -> io::Result<Self> {
         let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(Self::from_stat(&stat))
     }
 
-    /// Returns the attributes of what is open as `fd`.
+    /// Returns the attributes of the open file `fd`.
     pub(crate) fn of_open(fd: impl AsFd) -> io::Result<Self> {
         Ok(Self::from_stat(&fstat(fd)?))
     }

@@ -33,8 +33,7 @@ impl Mounts {
         Ok(())
     }
 
-    /// Writes all changes of these file systems to disk. Syncs each one, and returns the first
-    /// error.
+    /// Writes all changes of the file systems to disk. Syncs each one, and returns the first error.
     pub(crate) fn sync(&self) -> io::Result<()> {
         let used = self.lock();
         let mut all = Ok(());

@@ -27,7 +27,7 @@ impl Root {
         Ok(unlinkat(folder, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Removes `path`; if it is a directory, with all its content.
+    /// Removes `path`; a directory is removed with all its contents.
     ///
     /// Keeps each path for which `keep` returns true (given the path and its type), and the
     /// directories above. Asks about a directory before its contents are removed, and again after

@@ -14,7 +14,7 @@ use lighthaul_io::host::file_calls::{Quota, QuotaOwner, quota};
 use rustix::fs::fstatvfs;
 use rustix::process::{getegid, geteuid};
 
-/// Free space of a file system under each of its limits.
+/// Free space of a file system: bytes and files, each within its limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Space {
     left: Vec<FreeSpace>,
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tightest_limit_refuses_and_names_the_remedy() {
+    fn tightest_space_limit_refuses_files_and_names_the_remedy() {
         let quota = Quota {
             kib_max: 2048,
             bytes_used: 1 << 20,

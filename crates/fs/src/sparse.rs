@@ -133,8 +133,7 @@ pub fn punch(file: &mut OutputFile, part: Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Splits `bytes`, which belong at `offset`, into runs: whole pages of zeros (true), and all else
-/// (false).
+/// Splits `bytes` at `offset` into runs of whole zero pages (true) and runs of other bytes (false).
 pub fn runs(bytes: &[u8], offset: u64) -> impl Iterator<Item = (Range<usize>, bool)> {
     let first = (offset.next_multiple_of(PAGE as u64) - offset) as usize;
     let mut at = 0;

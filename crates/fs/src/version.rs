@@ -36,7 +36,7 @@ pub struct Look {
     pub nanos: u32,
 }
 
-/// Nanoseconds since 1970 of a time that the kernel gives in two parts; times that an `i64` does not hold differ still.
+/// Nanoseconds since 1970 of a time that the kernel gives in two parts; distinct even if they exceed an `i64`.
 pub(crate) const fn nanos(seconds: i64, nanos: i64) -> i64 {
     seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos)
 }

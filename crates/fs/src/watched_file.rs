@@ -1,8 +1,8 @@
 //! Small files that people edit while a service runs: read again when they have changed.
 //!
-//! A file counts as changed when its device, inode, size or one of its times is another. File systems keep times in steps, so a
-//! file that changed a moment ago is read again even if it looks equal: another edit within the same step would look
-//! equal.
+//! A file counts as changed when its device, inode, size or one of its times is another. File systems keep times in
+//! steps, so a file that changed a moment ago is read again even if it looks equal: another edit within the same step
+//! would look equal.
 
 use std::fs;
 use std::io;
@@ -25,7 +25,7 @@ pub struct WatchedFile<T> {
 #[derive(Debug)]
 struct Read<T> {
     look: FileState,
-    /// The file had not changed for a while when it was read, so a later change cannot look the same.
+    /// True if the file had not changed for a while when it was read, so that a later change alters its time.
     is_settled: bool,
     parsed: Arc<T>,
 }
@@ -44,13 +44,13 @@ impl<T> WatchedFile<T> {
         }
     }
 
-    /// The path that it was opened by.
+    /// The path at which the file was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns what `parse` makes of the file as it is now. `parse` gets its octets, nothing if it is missing, and what was
-    /// parsed before; it is called only if the file may have changed.
+    /// Returns the result of `parse` for the present contents of the file. `parse` gets its octets, nothing if it is
+    /// missing, and what was parsed before; it is called only if the file may have changed.
     ///
     /// # Errors
     /// The file cannot be read, or `parse` fails; what was parsed before is kept for the next call.
@@ -81,7 +81,7 @@ impl<T> WatchedFile<T> {
         Ok(parsed)
     }
 
-    /// Returns the same as [`Self::parsed`], and hands the first of several failures in a row to `report`.
+    /// Returns the same as [`Self::parsed`], and passes the first of several consecutive failures to `report`.
     ///
     /// # Errors
     /// As for [`Self::parsed`].
@@ -115,12 +115,12 @@ fn look(path: &Path) -> io::Result<FileState> {
     )))
 }
 
-/// Returns true if the last change is so long ago that another one would have another time.
+/// Returns true if the last change is so old that another change would have another time.
 fn is_settled(look: FileState) -> bool {
     look.is_none_or(|(.., changed)| i128::from(unix_nanos()) - changed > STEP)
 }
 
-/// More than the steps in which file systems keep times, in nanoseconds.
+/// Longer than the time resolution of file systems, in nanoseconds.
 const STEP: i128 = 3_000_000_000;
 
 #[cfg(test)]
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn unchanged_file_is_parsed_once_it_has_settled() {
+    fn unchanged_file_with_an_old_time_is_not_parsed_again() {
         let path = std::env::temp_dir().join(format!("lighthaul-settled-{}", std::process::id()));
         fs::write(&path, "one").unwrap();
         let file = WatchedFile::new(path.clone());
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_parse_keeps_what_was_parsed_before() {
+    fn failed_parse_keeps_the_earlier_result() {
         let path = std::env::temp_dir().join(format!("lighthaul-failed-{}", std::process::id()));
         fs::write(&path, "one").unwrap();
         let file = WatchedFile::new(path.clone());

@@ -39,45 +39,45 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn frame_decoder_survives_random_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn frame_decoder_never_panics_on_random_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
         assert_harmless(io::frame, &octets);
     }
 
     #[test]
-    fn frame_decoder_survives_wrong_headers(octets in frames()) {
+    fn frame_decoder_never_panics_on_wrong_headers(octets in frames()) {
         assert_harmless(io::frame, &octets);
     }
 
     #[test]
-    fn fingerprint_parser_survives_any_text(text in "\\PC{0,80}|[ \n]?sha256:[0-9a-fA-Fgé+-]{60,70}\n?") {
+    fn fingerprint_parser_never_panics_on_any_text(text in "\\PC{0,80}|[ \n]?sha256:[0-9a-fA-Fgé+-]{60,70}\n?") {
         assert_harmless(io::fingerprint, text.as_bytes());
     }
 
     #[test]
-    fn fingerprint_parser_survives_random_octets(octets in prop::collection::vec(any::<u8>(), 0..100)) {
+    fn fingerprint_parser_never_panics_on_random_octets(octets in prop::collection::vec(any::<u8>(), 0..100)) {
         assert_harmless(io::fingerprint, &octets);
     }
 
     #[test]
-    fn tls_records_end_where_their_lengths_say(lens in prop::collection::vec(0_u16..40, 0..8), rest in prop::collection::vec(any::<u8>(), 0..60)) {
+    fn tls_records_end_at_the_encoded_length(lens in prop::collection::vec(0_u16..40, 0..8), rest in prop::collection::vec(any::<u8>(), 0..60)) {
         let record = |len: u16| [&[22, 3, 3][..], &len.to_be_bytes(), &vec![7; len.into()]].concat();
         let records: Vec<u8> = lens.into_iter().flat_map(record).collect();
         assert_harmless(io::record, &[records, rest].concat());
     }
 
     #[test]
-    fn metadata_decoder_survives_random_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn metadata_decoder_never_panics_on_random_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(io::extras, &octets);
     }
 
     #[test]
-    fn probe_decoder_survives_random_octets(octets in prop::collection::vec(any::<u8>(), 0..1500)) {
+    fn probe_decoder_never_panics_on_random_octets(octets in prop::collection::vec(any::<u8>(), 0..1500)) {
         assert_harmless(io::probe, &octets);
     }
 }
 
 #[test]
-fn stored_fuzzer_inputs_are_harmless() {
+fn stored_fuzzer_inputs_never_panic() {
     for (target, body) in TARGETS {
         assert_seeds_harmless(target, body);
     }

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_tried_in_order_until_one_connects() {
+    fn addresses_are_tried_in_order_until_a_connection_succeeds() {
         let (first, second) = (listener(), listener());
         let places = [&first, &second].map(|one| one.local_addr().unwrap());
         // the kernel refuses TCP to a broadcast address at once, and the host refuses the closed port

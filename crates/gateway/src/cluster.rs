@@ -1,5 +1,4 @@
-//! Element of a cluster: a thread that exchanges the token with the other elements, and controls a
-//! link by it.
+//! Element of a cluster: a thread that exchanges the token with the other elements, and controls a link accordingly.
 //!
 //! The machine in `lighthaul_slabs` decides who has the token; this thread gives it a socket and a
 //! clock. The link may send only in a slot of its element. Messages without a valid HMAC of the
@@ -34,7 +33,7 @@ use crate::link_handle::LinkHandle;
 /// Settings of a cluster.
 #[derive(Clone)]
 pub struct Settings {
-    /// Addresses of all elements, in the same order at each of them.
+    /// Addresses of all elements, in the same order on every element.
     pub members: Vec<SocketAddr>,
     /// Address of this element.
     pub listen: SocketAddr,
@@ -53,7 +52,7 @@ impl fmt::Debug for Settings {
 }
 
 impl Settings {
-    /// Returns the configuration of the token, or the fault of these settings.
+    /// Returns the configuration of the token, or the fault of the settings.
     pub fn config(&self) -> Result<Config, SettingsError> {
         let place = self.members.iter().position(|at| *at == self.listen);
         let Some(me) = place else {
@@ -77,7 +76,7 @@ impl Settings {
 /// Fault of the settings of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// This element is not listed.
+    /// The address of this element is not listed.
     #[error("{0} is not a member of the cluster: add it to --cluster of every gateway")]
     NotListed(SocketAddr),
     /// An element is listed twice.
@@ -91,7 +90,7 @@ pub enum SettingsError {
     Config(ConfigError),
 }
 
-/// Membership in a cluster, which ends when this is dropped.
+/// Membership in a cluster, which ends on drop.
 #[derive(Debug)]
 pub struct Cluster {
     stop: Arc<AtomicBool>,
@@ -160,7 +159,8 @@ impl Cluster {
         })
     }
 
-    /// Directs new connections to other elements, before the listeners here are closed. Returns when this is in force.
+    /// Directs new connections to other elements, before this element closes its listeners. Returns when this is in
+    /// force.
     pub fn close(&self) {
         if self.shared.is_some() {
             self.phase.store(CLOSING, Relaxed);
@@ -168,8 +168,7 @@ impl Cluster {
         }
     }
 
-    /// Releases the shared address once the kernel has delivered all data of sessions, after this time, or at an
-    /// interruption.
+    /// Releases the shared address when the kernel has delivered all data, after `timeout`, or at an interruption.
     pub fn leave(&self, timeout: Duration) {
         if let Some(shared) = &self.shared {
             if !shared.wait_for_connections(timeout, || !interrupt::is_requested()) {
@@ -377,9 +376,11 @@ fn never(rate: Rate) -> Trc {
     Trc::new(vec![Step { from, till, rate }]).unwrap_or_else(|_| Trc::steady(rate))
 }
 
-/// Phases: listeners are open; they are about to be closed; the address is being released.
+/// Phase in which the listeners are open.
 const OPEN: u8 = 0;
+/// Phase in which the listeners close soon.
 const CLOSING: u8 = 1;
+/// Phase in which the address is being released.
 const LEAVING: u8 = 2;
 /// Time for the other elements and the kernel to apply changes, and for connections in progress.
 const SETTLE_TIME: Duration = Duration::from_secs(1);

@@ -42,7 +42,7 @@ pub struct NewSession {
     pub hops: u8,
     /// Other side of the relay, for a session of another link.
     pub relay: Option<RelayEnd>,
-    /// Share of the program's host, if it is a program of this side.
+    /// Share of the program's host, for a program that connects to this gateway.
     pub share: Option<HostShare>,
 }
 
@@ -55,28 +55,28 @@ pub struct LinkConnection {
     pub stream: Stream,
     /// Socket for pages, if datagrams arrive.
     pub udp: Option<Udp>,
-    /// Number in datagrams and control messages of this side.
+    /// Number of the connection in datagrams and control messages of this side.
     pub connection: u64,
-    /// Keys that seal and open datagrams; none for unencrypted ones.
+    /// Keys that seal and open datagrams; none if datagrams are not encrypted.
     pub keys: Option<(Key, Key)>,
     /// Measured rate of the channel.
     pub rate: Option<Rate>,
     /// Length of the longest datagram that arrives, without its UDP header.
     pub datagram_len: u16,
-    /// Bytes that a session may send before it needs more window, as agreed.
+    /// Agreed number of bytes that a session may send before it needs more window.
     pub window: u32,
     /// Number of messages that the peer has received on this link; none if the link is new on either side.
     pub received: Option<u64>,
-    /// Receives the error with which the connection ended.
+    /// Channel for the error with which the connection ended.
     pub ended: SyncSender<Error>,
 }
 
 /// Reason why a target has no allowed address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotResolved {
-    /// The target is refused here.
+    /// This gateway refuses the target.
     Refused(Refusal),
-    /// The target is an address of this host, which a further gateway must not reach either.
+    /// The target is an address of this host, which a further gateway must not connect to either.
     OwnHost,
 }
 
@@ -89,7 +89,7 @@ impl From<NotResolved> for Refusal {
     }
 }
 
-/// Allowed addresses of a target, or the reason why there are none.
+/// Allowed addresses of a target, or the reason why it has none.
 pub(crate) type ResolvedTarget = Result<Vec<SocketAddr>, NotResolved>;
 
 /// Command to the thread of a link.
@@ -98,12 +98,12 @@ pub(crate) enum Command {
     Open(Box<NewSession>),
     /// The addresses of a session's target were resolved, or not.
     Resolved(SessionId, ResolvedTarget),
-    /// Leave the connection, and report the number of received messages; none if there is no link.
+    /// Leave the connection, and report the number of received messages; none without a link.
     Detach(SyncSender<Option<u64>>),
     Attach(Box<LinkConnection>),
-    /// Follow this rate vector on all connections.
+    /// Follow the rate vector on all connections.
     Follow(Trc),
-    /// End the sessions and refuse new ones until there is a connection: the other gateway refuses this one.
+    /// End the sessions and refuse new sessions until there is a connection: the other gateway refuses the link.
     Refuse,
     /// End at once, with all sessions.
     End,
@@ -142,7 +142,7 @@ impl CommandSender {
         self.waker.raise();
     }
 
-    /// Sends a command, and waits for room. Returns false if the thread has ended.
+    /// Sends a command, and waits while the queue is full. Returns false if the thread has ended.
     pub(crate) fn send(&self, command: Command) -> bool {
         let sent = self.queue.send(command).is_ok();
         self.waker.raise();
@@ -161,7 +161,7 @@ pub(crate) fn command_channel() -> std::io::Result<(CommandSender, CommandQueue)
     Ok((CommandSender { queue, waker }, calls))
 }
 
-/// Refuses a session: by an answer of its handshake, or by a reset if it has none.
+/// Refuses a session: by an answer of its handshake, or by a reset if it has no handshake.
 pub(crate) fn refuse_session(new_session: NewSession, why: Refusal) {
     let mut session = Session::new(SessionId([0; 16]));
     session.relay = new_session.relay;

@@ -48,7 +48,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn combined_crc_is_that_of_all_bytes(
+        fn combined_crc_equals_the_crc_of_all_bytes(
             bytes in prop::collection::vec(any::<u8>(), 0..5000),
             page_len in 1_usize..1000,
         ) {

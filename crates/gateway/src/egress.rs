@@ -77,7 +77,7 @@ impl Multiplexer {
         }
     }
 
-    /// Forwards a session to a further gateway, if this one does not allow its target.
+    /// Forwards a session to a further gateway, if this gateway does not allow its target.
     fn forward(&mut self, token: u64, handle: &LinkHandle) -> Result<(), Refusal> {
         let (Some(attempt), Some(session)) = (
             self.starting.attempts.get_mut(&token),
@@ -231,7 +231,8 @@ mod tests {
             self.begin(Opening { hops, target }.encode());
         }
 
-        /// Returns the answers so far: the session, and the local address of its connection or the reason of its refusal.
+        /// Returns the answers so far: the session, and the local address of its connection or the reason of its
+        /// refusal.
         fn said(&mut self) -> Vec<(u8, Result<SocketAddr, Refusal>)> {
             let now = self.multiplexer.clock.now();
             let mut said = Vec::new();

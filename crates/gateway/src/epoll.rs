@@ -28,7 +28,7 @@ impl Epoll {
         Ok(Self { fd })
     }
 
-    /// Adds a socket until it is closed.
+    /// Adds a socket, until the socket is closed.
     pub(crate) fn add(&self, socket: &impl AsFd, token: u64) -> io::Result<()> {
         use epoll::EventFlags as Flags;
         let flags = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;

@@ -24,7 +24,7 @@ struct Host {
     sessions: u64,
 }
 
-/// Share of one session, which is returned when this is dropped.
+/// Share of one session, which is returned on drop.
 #[derive(Debug)]
 pub struct HostShare {
     shares: HostShares,
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn one_host_and_one_network_are_limited() {
+    fn each_host_and_each_network_is_limited() {
         let shares = HostShares::new(16);
         let enter = |site, host| shares.enter(address(site, host));
         let mut held: Vec<HostShare> = (0..12).map(|_| enter(0, 1).unwrap()).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use tracing::info;
 
-/// Refusals that are logged: the first of each interval one by one, the others by their number.
+/// Limit of logged refusals: the first of each interval are logged singly, further refusals are only counted.
 #[derive(Debug, Default)]
 pub(crate) struct LineLimit {
     /// End of the interval.
@@ -23,7 +23,7 @@ impl LineLimit {
         }
     }
 
-    /// Logs the number of refusals without a line when their interval has ended.
+    /// Logs the number of refusals that were only counted, after the end of their interval.
     pub(crate) fn summarize(&mut self, now: Instant) {
         if let Some(skipped) = self.ended(now) {
             let seconds = INTERVAL.as_secs();
@@ -42,7 +42,7 @@ impl LineLimit {
         admits
     }
 
-    /// Ends an interval whose time has passed. Returns the number of refusals without a line, if there were any.
+    /// Ends an interval, if its time has passed. Returns the number of refusals without a line, if there were any.
     fn ended(&mut self, now: Instant) -> Option<u64> {
         self.till.filter(|till| *till <= now)?;
         let skipped = std::mem::take(self).skipped;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_refusals_of_an_interval_are_listed_and_the_others_counted() {
+    fn first_refusals_of_an_interval_are_listed_and_further_refusals_counted() {
         let mut limit = LineLimit::default();
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         let listed = (0..100).filter(|_| limit.admits(at(1))).count();

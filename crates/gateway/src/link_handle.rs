@@ -36,7 +36,8 @@ impl LinkHandle {
         Ok((handle, queue))
     }
 
-    /// Counts the sessions of the link together with those of other links. Must be called before the link has sessions.
+    /// Counts the sessions of the link in a quota that several links share. Must be called before the link has
+    /// sessions.
     pub fn share_sessions(&self, quota: Arc<dyn Quota>) {
         self.status.share(quota);
     }
@@ -49,7 +50,8 @@ impl LinkHandle {
         }
     }
 
-    /// Leaves the current connection. Returns the number of received messages, or nothing if there is no link to resume.
+    /// Leaves the current connection. Returns the number of received messages, or nothing if there is no link to
+    /// resume.
     pub fn detach(&self) -> Option<u64> {
         let (answer, received) = sync_channel(1);
         if !self.commands.send(Command::Detach(answer)) {
@@ -58,7 +60,7 @@ impl LinkHandle {
         received.recv().ok().flatten()
     }
 
-    /// Gives the link a new connection. Returns false if the thread has ended.
+    /// Attaches a new connection to the link. Returns false if the thread has ended.
     pub fn attach(&self, connection: LinkConnection) -> bool {
         self.commands.send(Command::Attach(Box::new(connection)))
     }
@@ -68,12 +70,12 @@ impl LinkHandle {
         self.commands.send(Command::End);
     }
 
-    /// Ends the link and its sessions at once, since the other gateway has lost its right to it.
+    /// Ends the link and its sessions at once, since the other gateway has lost its right to the link.
     pub fn revoke(&self) {
         self.commands.send(Command::Revoke);
     }
 
-    /// Ends the sessions and refuses new ones until [`LinkHandle::attach`], since the other gateway refuses this one.
+    /// Ends the sessions and refuses new ones until [`LinkHandle::attach`], since the other gateway refuses the link.
     pub fn refuse(&self) {
         self.commands.send(Command::Refuse);
     }
@@ -88,7 +90,7 @@ impl LinkHandle {
         self.status.is_over()
     }
 
-    /// Follows another rate vector, by [`LinkHandle::clock`], on this and further connections.
+    /// Follows another rate vector, in times of [`LinkHandle::clock`], on the present and further connections.
     pub fn follow(&self, trc: Trc) {
         self.commands.send(Command::Follow(trc));
     }

@@ -198,7 +198,7 @@ impl Worker {
     }
 }
 
-/// Returns the configuration of a link that begins with this connection.
+/// Returns the configuration of a link that begins with `connection`.
 fn config(settings: &Settings, connection: &LinkConnection) -> Config {
     let around = CONNECTION_LEN + HEAD_LEN + TAG_LEN;
     let datagram_len = match usize::from(connection.datagram_len) {
@@ -227,7 +227,7 @@ fn config(settings: &Settings, connection: &LinkConnection) -> Config {
     }
 }
 
-/// Returns the burst on a channel without a policer, so that a busy host loses none of its time.
+/// Returns the burst on a channel without a policer, so that a busy host does not lose throughput.
 fn burst(rate: Rate, packet_len: u32) -> u32 {
     let bytes = rate.bytes_in(BURST).min(BURST_BYTES_MAX);
     (bytes as u32).max(4 * packet_len)
@@ -257,16 +257,17 @@ fn lane(connection: LinkConnection, clock: Clock) -> Lane {
     }
 }
 
-/// Maximum burst, which queues can hold.
+/// Maximum duration of a burst, which queues can hold.
 const BURST: Duration = Duration::from_millis(4);
+/// Maximum number of bytes of a burst.
 const BURST_BYTES_MAX: u64 = 4 << 20;
-/// Time in which a datagram may be overtaken by others.
+/// Time in which other datagrams may overtake a datagram.
 const SETTLE: Duration = Duration::from_millis(2);
 /// Interval of acknowledgments.
 const ACK: Duration = Duration::from_millis(10);
 /// Time for which the other gateway may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
-/// Length of the pieces in which pages cross the stream.
+/// Length of the pieces in which pages are sent on the stream.
 const DATAGRAM_LEN: usize = 8192;
 /// Alignment of packet lengths.
 const ALIGN: usize = 32;

@@ -17,8 +17,7 @@ use rustix::net::{
 };
 use tracing::warn;
 
-/// Returns true if packets to `address` are delivered to this host, or if the kernel does not say
-/// where they are delivered.
+/// Returns true if the kernel delivers packets to `address` on this host, or does not say where.
 pub fn is_local(address: IpAddr) -> bool {
     ask(address).unwrap_or_else(|error| {
         warn!("cannot ask the kernel for the route to {address}, so it is not used: {error}");
@@ -90,7 +89,7 @@ pub fn read(reply: &[u8]) -> io::Result<bool> {
     }
 }
 
-/// Time limit for the kernel, which answers at once unless its tables are being changed.
+/// Time limit for the kernel's answer, which is immediate unless its tables are being changed.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Enough for a route without metrics. The type comes first, and the rest may be cut off.
 const REPLY_LEN: usize = 1024;

@@ -10,10 +10,10 @@ use lighthaul_capture::refusal::Refusal;
 use lighthaul_capture::target::{Host, Target};
 use serde::{Deserialize, Serialize};
 
-/// Greeting of the gateway that connects, and answer of the other one.
+/// Greeting of the gateway that connects, and answer of the other gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Greeting {
-    /// Name of the link, chosen by the gateway that started it. The answer repeats it.
+    /// Name of the link, chosen by the gateway that started the link. The answer repeats it.
     pub link: [u8; 16],
     /// Number of messages that were received on the link; none if the link is new.
     pub received: Option<u64>,
@@ -40,7 +40,7 @@ impl Opening {
         out
     }
 
-    /// Decodes what [`Self::encode`] wrote.
+    /// Decodes the octets of [`Self::encode`].
     pub fn decode(octets: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(octets);
         let opening = Self {
@@ -61,7 +61,7 @@ pub fn encode_reached(from: SocketAddr) -> Vec<u8> {
     out
 }
 
-/// Decodes what [`encode_reached`] wrote.
+/// Decodes the octets of [`encode_reached`].
 pub fn decode_reached(octets: &[u8]) -> Result<SocketAddr, Malformed> {
     let mut reader = Reader::new(octets);
     let target = Target::read(&mut reader)?;
@@ -78,7 +78,7 @@ pub fn encode_refusal(refusal: Refusal) -> Vec<u8> {
     vec![number.unwrap_or_default() as u8]
 }
 
-/// Decodes what [`encode_refusal`] wrote; an unknown reason is [`Refusal::Broken`].
+/// Decodes the octets of [`encode_refusal`]; an unknown reason is [`Refusal::Broken`].
 pub fn decode_refusal(octets: &[u8]) -> Refusal {
     let number = octets.first().map(|octet| usize::from(*octet));
     let known = number.and_then(|number| Refusal::ALL.get(number));
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_decode_to_what_was_encoded() {
+    fn messages_round_trip() {
         let opening = Opening {
             hops: 8,
             target: "example.org:443".parse().unwrap(),

@@ -64,7 +64,7 @@ pub(crate) struct Channel {
     pub(crate) has_datagrams: bool,
 }
 
-/// Requests of other threads to this one.
+/// Requests of other threads to the thread of the link.
 #[derive(Debug)]
 pub(crate) struct ThreadControl {
     commands: CommandQueue,
@@ -83,9 +83,9 @@ pub(crate) enum Interruption {
     Detach(SyncSender<Option<u64>>),
     /// Use a new connection.
     Attach(Box<LinkConnection>),
-    /// End all sessions, but not the thread.
+    /// End all sessions, but keep the thread.
     GiveUp,
-    /// End the thread: there are no sessions, and there will be none.
+    /// End the thread: it has no sessions, and will get none.
     End,
 }
 
@@ -117,7 +117,7 @@ impl Multiplexer {
         })
     }
 
-    /// Waits for a command while there is no connection. Returns nothing at `until`.
+    /// Waits for a command while the link has no connection. Returns nothing at `until`.
     pub(crate) fn wait_for_command(&mut self, until: Instant) -> Option<Interruption> {
         loop {
             if let Some(after) = self.control.interruption.take() {
@@ -163,7 +163,7 @@ impl Multiplexer {
         }
     }
 
-    /// Keeps a new session until there is a connection, or refuses it.
+    /// Keeps a new session until the link has a connection, or refuses it.
     fn enqueue(&mut self, new_session: NewSession) {
         let why = if self.status.is_refused() {
             Refusal::Rejected

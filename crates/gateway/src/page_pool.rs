@@ -1,5 +1,4 @@
-//! Memory of pages: outgoing ones until the other gateway has custody, incoming ones until a
-//! program has taken them.
+//! Memory of pages: outgoing pages until the other gateway has custody, incoming pages until a program has taken them.
 //!
 //! [`PagePool`] limits the outgoing pages of a link; credit limits the incoming ones. [`PageStore`]
 //! lets the driver send and receive directly in pages, without a copy. A page in use by a batch of
@@ -17,7 +16,7 @@ use lighthaul_io::store::Store;
 
 use crate::crc::{CrcJoiner, crc_of};
 
-/// Page that is not changed any more, with its CRC-32C.
+/// Page that does not change any more, with its CRC-32C.
 #[derive(Debug)]
 pub(crate) struct SealedPage {
     pub(crate) page: Page,
@@ -61,7 +60,7 @@ impl Page {
         }
     }
 
-    /// Returns true if there is no unused memory.
+    /// Returns true if no unused memory is left.
     pub(crate) const fn is_full(&self) -> bool {
         self.len == self.bytes.len()
     }
@@ -73,11 +72,13 @@ pub(crate) struct PagePool {
     packet_len: u64,
     page_len: usize,
     joiner: CrcJoiner,
-    /// Unused memory, and the part of it that was not needed recently.
+    /// Unused memory.
     free: Vec<Box<[u8]>>,
+    /// Number of pages of unused memory that were not needed recently.
     spare: usize,
-    /// Number of outgoing pages, and its maximum.
+    /// Number of outgoing pages.
     out: usize,
+    /// Maximum number of outgoing pages.
     out_max: usize,
     /// Number of the first page in `leaving`.
     first: u64,
@@ -180,7 +181,7 @@ impl PagePool {
         collected
     }
 
-    /// Forgets the numbers of pages below this one, which have been received.
+    /// Forgets the numbers of pages below `page`, which have all been received.
     pub(crate) fn forget_below(&mut self, page: u64) {
         while self.first_coming < page && self.coming.front().is_none_or(Option::is_none) {
             self.coming.pop_front();
@@ -188,7 +189,7 @@ impl PagePool {
         }
     }
 
-    /// Puts collected pages back, since they are sent again.
+    /// Puts collected pages back, since they must be sent again.
     pub(crate) fn restore(&mut self, first: u64, pages: Vec<Page>) {
         for (number, page) in (first..).zip(pages) {
             *self.place(number) = Some(page.bytes);
@@ -222,8 +223,9 @@ pub(crate) struct PageStore {
     pool: Rc<RefCell<PagePool>>,
     packet_len: u64,
     page_packets: u64,
-    /// Page that is being sent, and the earlier pages of the same batch.
+    /// Page that is being sent.
     sending: Option<(u64, Rc<Page>)>,
+    /// Earlier pages of the same batch.
     gathered: Vec<Rc<Page>>,
     /// Page into which a packet is received.
     placing: Option<(u64, Box<[u8]>)>,

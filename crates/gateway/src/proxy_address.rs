@@ -6,7 +6,7 @@ use std::str::FromStr;
 use lighthaul_capture::credentials::Credentials;
 use lighthaul_capture::target::Target;
 
-/// Address of a gateway's SOCKS5 listener, with credentials if it asks for them.
+/// Address of a gateway's SOCKS5 listener, with credentials if the listener asks for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyAddress {
     /// Host and port.

@@ -42,9 +42,9 @@ pub enum ProxyProtocol {
     Socks(Option<Credentials>),
     /// HTTP CONNECT, optionally with a name and a password.
     Connect(Option<Credentials>),
-    /// None: all connections have this target.
+    /// No protocol: all connections have the given target.
     Forward(Target),
-    /// None: the kernel redirected the connection.
+    /// No protocol: the kernel redirected the connection.
     Transparent,
 }
 
@@ -62,7 +62,7 @@ pub struct ProxyListener {
 pub struct Routes {
     /// Link to another gateway.
     pub link: LinkHandle,
-    /// Rules for near targets, and the thread that connects to them without a link.
+    /// Rules for direct targets, and the thread that connects to them without a link.
     pub direct: Option<(Arc<TargetRules>, LinkHandle)>,
 }
 
@@ -75,14 +75,14 @@ impl Routes {
     }
 }
 
-/// Handle of the thread that serves the listeners; they close when this is dropped.
+/// Handle of the thread that serves the listeners; the listeners close on drop.
 #[derive(Debug)]
 pub struct ProxyListeners {
     waker: Waker,
 }
 
 impl ProxyListeners {
-    /// Starts to accept programs at these listeners. Each session takes a share of `shares`. Silent programs are probed at
+    /// Starts to accept programs at `listeners`. Each session takes a share of `shares`. Silent programs are probed at
     /// the interval `keepalive`.
     pub fn open(
         listeners: Vec<ProxyListener>,
@@ -131,7 +131,7 @@ struct AcceptLoop {
     keepalive: Duration,
     poll: Epoll,
     clock: Clock,
-    /// Programs by token: the number of their seat, after those of the listeners.
+    /// Programs by token: the number of the program's seat, plus the number of listeners.
     pending: BTreeMap<u64, PendingProgram>,
     /// Seats of programs. Each is idle from the start, so that the oldest in a full host or network is closed.
     seats: Seats<(), 1>,

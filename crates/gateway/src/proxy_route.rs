@@ -42,7 +42,7 @@ pub struct ProxyRoute {
     pub target: Target,
 }
 
-/// Reason why there is no session.
+/// Reason why the gateway opened no session.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     /// The gateway cannot be reached, or the user has interrupted.
@@ -55,7 +55,7 @@ pub enum ProxyError {
         gateway: Target,
         /// Target.
         target: Target,
-        /// Reason.
+        /// Reason of the refusal.
         why: Refusal,
     },
     /// The gateway needs a name and a password.
@@ -227,10 +227,13 @@ impl Exchange<'_> {
 }
 
 const VERSION: u8 = 5;
-/// Methods: without a password, with a password, and none of the offered ones.
+/// Authentication method without a password.
 const FREE: u8 = 0;
+/// Authentication method with name and password (RFC 1929).
 const BY_PASSWORD: u8 = 2;
+/// Reply of a server that accepts no offered method.
 const NO_METHOD: u8 = 0xff;
+/// Command that opens a connection.
 const CONNECT: u8 = 1;
 /// Time for gateways and target, equal to that of `wrap`.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use lighthaul_base::prefix::Prefix;
 
-/// Returns true if only a rule for this exact address may allow it.
+/// Returns true if only a rule with exactly this address can allow it.
 ///
 /// These are the addresses of this host (`is_local`), and loopback, link-local, unspecified, multicast and broadcast
 /// addresses. Cloud metadata services and IPv6 addresses that contain one of these are reserved, too.
@@ -29,7 +29,7 @@ fn is_special(address: IpAddr) -> bool {
         .any(|range| range.contains(address))
 }
 
-/// Returns the IPv4 address to which a translator or tunnel forwards packets for this IPv6 address.
+/// Returns the IPv4 address to which a translator or tunnel forwards packets for an IPv6 address.
 const fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(address) = address else {
         return None;

@@ -1,4 +1,4 @@
-//! Resolution of target names, on a thread of its own because the system's resolver blocks.
+//! Resolution of target names, in a separate thread because the system's resolver blocks.
 //!
 //! A `Resolver` queues questions of the link's thread and sends each answer as a `Command`. If its
 //! queue is full, the session is refused, so slow names delay only each other. `look_up` returns
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn every_queued_question_is_answered() {
+    fn every_queued_name_gets_an_answer() {
         let (commands, answers) = command_channel().unwrap();
         let rules = vec!["127.0.0.1:80".parse().unwrap()];
         let resolver = Resolver::start(Arc::new(TargetRules::new(rules)), commands).unwrap();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn full_queue_takes_no_question() {
+    fn full_queue_refuses_further_names() {
         let (queue, _questions) = sync_channel(1);
         let resolver = Resolver { queue };
         let target: Target = "127.0.0.1:80".parse().unwrap();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn interface_addresses_of_this_host_need_a_rule_of_their_own() {
+    fn interface_addresses_of_this_host_need_an_exact_rule() {
         let own = nix::ifaddrs::getifaddrs().unwrap();
         for ip in own.filter_map(|one| Some(one.address?.as_sockaddr_in()?.ip())) {
             let target = format!("{ip}:80");

@@ -26,9 +26,9 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     /// Socket, once it is connected.
     pub(crate) socket: Option<Socket>,
-    /// Relay to another link, if the session continues there.
+    /// Relay to another link, if the session continues on that link.
     pub(crate) relay: Option<RelayEnd>,
-    /// Share of the program's host, for a program of this side.
+    /// Share of the program's host, for a program that connects to this gateway.
     pub(crate) share: Option<HostShare>,
     pub(crate) from_program: FromProgram,
     pub(crate) to_program: ToProgram,
@@ -55,7 +55,7 @@ pub(crate) struct FromProgram {
 /// Bytes for the program.
 #[derive(Debug)]
 pub(crate) struct ToProgram {
-    /// True if the socket may have room.
+    /// True if the socket may take more bytes.
     pub(crate) is_ready: bool,
     /// Pieces that arrived out of order, by offset.
     early: BTreeMap<u64, Piece>,
@@ -116,7 +116,8 @@ impl Session {
         }
     }
 
-    /// Adds the non-blocking socket of the program. If this process dies, the program sees a reset and not a regular end.
+    /// Adds the non-blocking socket of the program. If this process dies, the program sees a reset and not a regular
+    /// end.
     pub(crate) fn connect(&mut self, socket: Socket) -> io::Result<()> {
         if self.relay.is_none() {
             socket.set_tcp_nodelay(true)?;
@@ -146,7 +147,7 @@ impl Session {
         }
     }
 
-    /// Closes the socket regularly: the kernel still delivers its buffers.
+    /// Closes the socket in an orderly way: the kernel still delivers its buffers.
     pub(crate) fn part(&mut self) {
         self.relay = None;
         if let Some(socket) = self.socket.take() {
@@ -224,7 +225,7 @@ impl FromProgram {
         Ok(total)
     }
 
-    /// Returns the lengths of pages that are ready for a slab: full ones, and the last one if none waits before it.
+    /// Returns the lengths of pages that are ready for a slab: full pages, and the last page if none waits before it.
     pub(crate) fn supplies(&mut self) -> Vec<u32> {
         if (self.ended || self.waiting.is_empty())
             && let Some(page) = self.tail.take()
@@ -285,8 +286,8 @@ impl ToProgram {
         emptied
     }
 
-    /// Moves the last page's bytes to the page before if they fit, so that small pieces take no more memory than large
-    /// ones. Returns the number of freed pages.
+    /// Moves the last page's bytes to the page before if they fit, so that small writes take no extra memory. Returns
+    /// the number of freed pages.
     fn merge(&mut self, pool: &mut PagePool) -> u64 {
         let mut last_two = self.waiting.iter_mut().rev();
         let (Some(last), Some(before)) = (last_two.next(), last_two.next()) else {
@@ -314,7 +315,7 @@ impl ToProgram {
         self.waiting.is_empty()
     }
 
-    /// Writes as much as the socket takes, and shuts it down at the end.
+    /// Writes as many bytes as the socket takes, and shuts the socket down at the end.
     pub(crate) fn write(
         &mut self,
         socket: &mut Socket,
@@ -389,7 +390,7 @@ impl ToProgram {
     }
 }
 
-/// Maximum number of unsent bytes in the kernel, in addition to those in flight.
+/// Maximum number of unsent bytes in the kernel, in addition to the bytes in flight.
 const UNSENT_BYTES: u32 = 256 << 10;
 /// Maximum number of pages of one call: about a megabyte.
 const READ_PAGES: usize = 16;

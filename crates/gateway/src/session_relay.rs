@@ -1,4 +1,4 @@
-//! Session that continues to a further gateway: two sides on two links, with a socket pair between.
+//! Session that continues to a further gateway: two ends on two links, connected by a socket pair.
 //!
 //! ```text
 //! gateway A ==link==> inbound side | socket pair | outbound side ==link==> gateway C
@@ -65,19 +65,19 @@ pub(crate) fn relay_pair() -> io::Result<[(Socket, RelayEnd); 2]> {
 }
 
 impl RelayEnd {
-    /// Notes that this side ended too early, so that the other one fails too.
+    /// Notes that this end stopped too early, so that the other end fails too.
     pub(crate) fn abort(&self) {
         self.state.broken.store(true, Relaxed);
     }
 
-    /// Notes the digest of all bytes from this side, as the remote end received them.
+    /// Notes the digest of all bytes from this end, as computed by the remote gateway.
     pub(crate) fn finish(&self, digest: u64) {
         let ended = self.of(self.side);
         ended.digest.store(digest, Relaxed);
         ended.is.store(true, Relaxed);
     }
 
-    /// Returns true if the other side has ended regularly with this digest.
+    /// Returns true if the other end has stopped in an orderly way with the same digest.
     pub(crate) fn matches(&self, digest: u64) -> bool {
         let other = match self.side {
             Side::Inbound => Side::Outbound,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_agree_only_on_a_regular_end_with_the_same_bytes() {
+    fn relay_ends_agree_only_on_an_orderly_end_with_equal_bytes() {
         let [(_, came), (_, goes)] = relay_pair().unwrap();
         assert!(!goes.matches(7), "the other side has not ended");
         came.finish(7);

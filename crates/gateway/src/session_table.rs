@@ -1,4 +1,4 @@
-//! Sessions of a link by token and by identifier, and those with pending work.
+//! Sessions of a link by token and by identifier, and sessions with pending work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub(crate) struct SessionTable {
     last_token: u64,
     /// Sessions with pending work.
     pub(crate) busy: BTreeSet<u64>,
-    /// Sessions that wait for room to read.
+    /// Sessions that cannot read until pages are free.
     pub(crate) blocked: BTreeSet<u64>,
 }
 
@@ -50,7 +50,7 @@ impl SessionTable {
         self.tokens.get(&id).copied()
     }
 
-    /// Marks sessions that waited for room as busy, since there is room now.
+    /// Marks sessions that waited for pages as busy, since pages are free now.
     pub(crate) fn unblock(&mut self) {
         self.busy.append(&mut self.blocked);
     }

@@ -13,12 +13,12 @@ use crate::target_rules::TargetRules;
 pub struct Settings {
     /// Targets that sessions of other gateways may reach.
     pub allowed: Arc<TargetRules>,
-    /// Near targets: this gateway connects to them itself, and their sessions cross no link.
+    /// Direct targets: this gateway connects to them itself, and their sessions use no link.
     pub direct: Arc<TargetRules>,
-    /// Rate of the channel to the other gateway; measured if none is set.
+    /// Rate of the channel to the other gateway; measured if absent.
     pub rate: Option<Rate>,
-    /// True for a booked channel: its rate follows [`LinkHandle::follow`](crate::link_handle::LinkHandle::follow), and a
-    /// policer allows bursts of a millisecond.
+    /// True for a booked channel: its rate follows [`LinkHandle::follow`](crate::link_handle::LinkHandle::follow), and
+    /// a policer allows bursts of a millisecond.
     pub booked: bool,
     /// Memory for all links of one key: half of it in each direction.
     pub memory: Size,
@@ -26,7 +26,7 @@ pub struct Settings {
     pub slab: Size,
     /// Maximum time for which bytes wait for a slab to fill while the channel is idle.
     pub age: Duration,
-    /// Time for which sessions outlive their connection.
+    /// Time for which sessions wait for a new connection of the link.
     pub patience: Duration,
     /// Idle time after which TCP keepalive probes a program or target.
     pub keepalive: Duration,
@@ -34,7 +34,7 @@ pub struct Settings {
     pub sessions_max: usize,
     /// Limits of links that other gateways start.
     pub links: LinkLimits,
-    /// Link for sessions of other gateways whose targets are not allowed here.
+    /// Link for sessions of other gateways whose targets this gateway does not allow.
     pub onward: Option<LinkHandle>,
 }
 

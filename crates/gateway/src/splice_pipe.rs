@@ -1,4 +1,4 @@
-//! One direction of a spliced session: its bytes go from socket to socket through a pipe, and stay in the kernel.
+//! One direction of a spliced session: bytes go from socket to socket through a pipe, within the kernel.
 
 use std::io;
 use std::net::Shutdown;
@@ -15,8 +15,9 @@ pub(crate) struct SplicePipe {
     outlet: OwnedFd,
     /// Bytes in the pipe.
     held: usize,
-    /// True if the source may have data, and the destination may have room.
+    /// True if the source may have data.
     pub(crate) can_read: bool,
+    /// True if the destination may take data.
     pub(crate) can_write: bool,
     end: End,
 }

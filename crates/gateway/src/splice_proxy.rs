@@ -1,5 +1,4 @@
-//! Sessions with near targets: they cross no link, and the kernel moves their bytes from socket to
-//! socket (splice(2)).
+//! Sessions with direct targets: they use no link, and the kernel moves their bytes from socket to socket (splice(2)).
 //!
 //! [`SpliceProxy`] is the thread that serves targets of `--direct`. It connects to the target, then
 //! passes bytes in both directions without reading them. Each end sees what the other end does:
@@ -33,7 +32,7 @@ use crate::settings::Settings;
 use crate::splice_pipe::SplicePipe;
 use crate::status::Status;
 
-/// Thread that serves these sessions.
+/// Thread that splices sessions between sockets.
 #[derive(Debug)]
 // fields: state of one thread
 pub(crate) struct SpliceProxy {
@@ -296,7 +295,7 @@ impl SpliceProxy {
         }
     }
 
-    /// Ends a session regularly: the kernel still delivers its buffers.
+    /// Ends a session in an orderly way: the kernel still delivers its buffers.
     fn part(&mut self, token: u64) {
         if let Some(stream) = self.streams.remove(&token) {
             stream.program.set_linger(None).ok();
@@ -336,8 +335,9 @@ fn token(id: SessionId) -> u64 {
     u128::from_be_bytes(id.0) as u64
 }
 
-/// Epoll token of the command queue, and the bit that marks the target's socket of a session.
+/// Epoll token of the command queue.
 const WAKER: u64 = u64::MAX;
+/// Bit of a token that marks the socket of a session's target.
 const TARGET: u64 = 1;
 /// Interval of checks of unanswered attempts.
 const SWEEP: Duration = Duration::from_secs(1);

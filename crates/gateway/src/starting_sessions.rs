@@ -21,9 +21,9 @@ pub(crate) struct StartingSessions {
     pub(crate) attempts: BTreeMap<u64, Attempt>,
     /// Time of the next check of attempts without events.
     pub(crate) check_at: Instant,
-    /// Addresses that were resolved while there was no connection.
+    /// Addresses that were resolved while the link had no connection.
     pub(crate) resolved: Vec<(SessionId, ResolvedTarget)>,
-    /// Sessions that were opened while there was no connection, with the time.
+    /// Sessions that were opened while the link had no connection, with the time.
     pub(crate) queue: VecDeque<(Instant, NewSession)>,
     /// Refusals in the log.
     pub(crate) refusals: LineLimit,
@@ -38,7 +38,7 @@ pub(crate) struct Awaiting {
 }
 
 impl StartingSessions {
-    /// Returns true if the queue has room for a session of this program's host.
+    /// Returns true if the queue has room for a session of the program's host.
     pub(crate) fn has_room(&self, new_session: &NewSession) -> bool {
         let host = |session: &NewSession| session.share.as_ref().map(HostShare::host);
         let of_host = self

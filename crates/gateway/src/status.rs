@@ -42,7 +42,7 @@ pub struct Status {
     /// Raised when data wait again.
     waker: OnceLock<Waker>,
     over: AtomicBool,
-    /// True if a peer that reconnects finds its link.
+    /// True if a peer that reconnects can resume its link.
     kept: AtomicBool,
     refused_by_peer: AtomicBool,
     /// Quota of sessions that the link shares with others.
@@ -57,7 +57,7 @@ pub struct LinkSnapshot {
     pub sessions: u64,
     /// Sessions that ended regularly.
     pub sessions_ended: u64,
-    /// Sessions that were refused because of their target, of a rule or of a limit.
+    /// Sessions that were refused because of their target, a rule or a limit.
     pub sessions_refused: u64,
     /// Sessions that ended in a reset, or with their link.
     pub sessions_broken: u64,
@@ -67,7 +67,7 @@ pub struct LinkSnapshot {
     pub wrote: u64,
     /// Formed slabs.
     pub slabs_sent: u64,
-    /// Slabs of which the other side has not taken custody.
+    /// Slabs that the other side has not taken custody of.
     pub slabs_held: u64,
     /// Sent datagrams.
     pub datagrams_sent: u64,
@@ -79,13 +79,13 @@ pub struct LinkSnapshot {
     pub memory_out: u64,
     /// Bytes of memory for incoming pages.
     pub memory_in: u64,
-    /// Pages that the other side has room for.
+    /// Pages that the other side can still receive.
     pub credit: u64,
     /// Current rate of the channel in bits a second; zero in a gap, or without a limit.
     pub rate_bps: u64,
-    /// True if there is a connection.
+    /// True if the link has a connection.
     pub connected: bool,
-    /// True if the other gateway refuses this one.
+    /// True if the other gateway refuses the link.
     pub refused: bool,
     /// Connections after the first one.
     pub reconnections: u64,
@@ -135,7 +135,7 @@ impl Status {
         self.waker.set(waker).ok();
     }
 
-    /// Notes that data wait for the channel, or that none do.
+    /// Notes if data wait for the channel.
     pub(crate) fn want(&self, wants: bool) {
         let wanted = self.wants.swap(wants, Relaxed);
         if wants
@@ -155,12 +155,12 @@ impl Status {
         }
     }
 
-    /// Counts the sessions together with those of other links. Must be called before there are any.
+    /// Counts the sessions in a quota that several links share. Must be called before there are any.
     pub(crate) fn share(&self, quota: Arc<dyn Quota>) {
         self.quota.set(quota).ok();
     }
 
-    /// Returns true if there may be `count` sessions, where `most` is the limit of this link alone.
+    /// Returns true if the quota allows `count` sessions, where `most` is the limit of this link alone.
     pub(crate) fn may_have(&self, count: usize, most: usize) -> bool {
         count <= most && self.quota.get().is_none_or(|quota| quota.may_have(count))
     }
@@ -186,17 +186,17 @@ impl Status {
         self.over.load(Relaxed)
     }
 
-    /// Notes that there is a link to resume, or none.
+    /// Notes if a link can be resumed.
     pub(crate) fn keep(&self, is: bool) {
         self.kept.store(is, Relaxed);
     }
 
-    /// Returns true if a peer that reconnects finds its link.
+    /// Returns true if a peer that reconnects can resume its link.
     pub fn is_kept(&self) -> bool {
         self.kept.load(Relaxed)
     }
 
-    /// Notes that the other gateway refuses this one, or not any more.
+    /// Notes if the other gateway refuses the link.
     pub(crate) fn refuse(&self, is: bool) {
         self.refused_by_peer.store(is, Relaxed);
     }
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn link_asks_for_more_sessions_and_returns_ended_ones() {
+    fn link_requests_more_sessions_and_returns_ended_sessions() {
         let (quota, status) = (Arc::<Five>::default(), Status::default());
         assert!(
             status.may_have(9, 9) && !status.may_have(9, 8),

@@ -40,11 +40,11 @@ pub struct TargetRule {
 enum Hosts {
     /// Every host (`*`).
     All,
-    /// Hosts with these addresses, by name or by address.
+    /// Hosts with addresses in the prefix, by name or by address.
     Prefix(Prefix),
-    /// The host with this name, without a dot at the end.
+    /// The host with the given name, without a dot at the end.
     Name(String),
-    /// Hosts whose names end with a dot and this name.
+    /// Hosts with names that end with a dot and the given name.
     Below(String),
 }
 
@@ -106,7 +106,7 @@ impl TargetRules {
 }
 
 impl Hosts {
-    /// Returns true if the rule names this host.
+    /// Returns true if the rule names `host`.
     fn has(&self, host: &Host) -> bool {
         match (self, host) {
             (Self::All, _) => true,
@@ -123,7 +123,7 @@ impl Hosts {
         matches!(self, Self::Prefix(prefix) if prefix.contains(address))
     }
 
-    /// Returns true if the rule is exactly this address.
+    /// Returns true if the rule is exactly the address.
     fn is_only(&self, address: IpAddr) -> bool {
         matches!(self, Self::Prefix(prefix) if prefix.is_one() && prefix.contains(address))
     }

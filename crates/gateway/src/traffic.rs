@@ -148,9 +148,8 @@ impl Multiplexer {
     }
 }
 
-/// Returns the number of pages that may be read in addition to the waiting ones. The limit is what
-/// the channel carries in a moment, so that programs notice its rate soon. While the channel has no
-/// rate, only memory limits it.
+/// Returns the number of further pages that may be read from programs. The limit is what the channel carries in a
+/// moment, so that programs notice its rate soon. While the channel has no rate, only memory limits it.
 fn room(link: &Link, pool: &PagePool) -> usize {
     let waiting = link.waiting_pages() as usize;
     let Some(rate) = link.sender().rate() else {

@@ -4,7 +4,7 @@ use lighthaul_slabs::{Link, SessionId};
 
 use crate::session::ToProgram;
 
-/// Gives a new session more than the first window, while most of the memory is free.
+/// Gives a new session more than the usual first window, while most of the memory is free.
 pub(crate) fn promise(link: &mut Link, session: SessionId) {
     let config = link.config();
     let all = u64::from(config.pages_max) * u64::from(config.page_len());

@@ -56,7 +56,7 @@ fn requests() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn random_handshakes_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn random_handshakes_never_panic(octets in prop::collection::vec(any::<u8>(), 0..400)) {
         assert_harmless(gateway::socks, &octets);
         assert_harmless(gateway::connect, &octets);
         assert_harmless(gateway::target, &octets);
@@ -65,52 +65,52 @@ proptest! {
     }
 
     #[test]
-    fn valid_looking_messages_are_harmless(hops: u8, kind in 1_u8..5, rest in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn valid_looking_messages_never_panic(hops: u8, kind in 1_u8..5, rest in prop::collection::vec(any::<u8>(), 0..40)) {
         assert_harmless(gateway::messages, &[&[hops, kind], &rest[..]].concat());
         assert_harmless(gateway::messages, &[&[kind], &rest[..]].concat());
     }
 
     #[test]
-    fn socks_does_not_depend_on_the_pieces(octets in socks()) {
+    fn socks_messages_are_parsed_in_any_pieces(octets in socks()) {
         assert_harmless(gateway::socks, &octets);
     }
 
     #[test]
-    fn requests_do_not_depend_on_the_pieces(text in requests()) {
+    fn http_requests_are_parsed_in_any_pieces(text in requests()) {
         assert_harmless(gateway::connect, text.as_bytes());
     }
 
     #[test]
-    fn random_targets_are_harmless(name in "[0-9a-zA-Z.x:_-]{0,20}", port: u16) {
+    fn random_targets_never_panic(name in "[0-9a-zA-Z.x:_-]{0,20}", port: u16) {
         let octets = [&[3, name.len() as u8][..], name.as_bytes(), &port.to_be_bytes()].concat();
         assert_harmless(gateway::target, &octets);
     }
 
     #[test]
-    fn random_frames_are_harmless(kind in 0_u8..3, rest in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn random_frames_never_panic(kind in 0_u8..3, rest in prop::collection::vec(any::<u8>(), 0..40)) {
         let head = [&[0; 12][..], &[8, 6, 0, 1, 8, 0, 6, 4, 0, kind]].concat();
         assert_harmless(gateway::arp, &[head, rest].concat());
     }
 
     #[test]
-    fn random_answers_about_routes_are_harmless(kind in prop::sample::select(vec![2_u16, 24, 26]), rest in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn random_answers_about_routes_never_panic(kind in prop::sample::select(vec![2_u16, 24, 26]), rest in prop::collection::vec(any::<u8>(), 0..40)) {
         assert_harmless(gateway::local_address, &rest);
         assert_harmless(gateway::local_address, &[&[0; 4][..], &kind.to_ne_bytes(), &rest].concat());
     }
 
     #[test]
-    fn random_lists_of_sockets_are_harmless(text in "\\PC{0,60}| [0-9]{1,3}: [0-9A-Fa-f]{0,33}:[0-9A-F]{4} [0-9A-F]{8}:[0-9A-F]{4} [0-9A-F]{0,3}( .{0,9})?") {
+    fn random_lists_of_sockets_never_panic(text in "\\PC{0,60}| [0-9]{1,3}: [0-9A-Fa-f]{0,33}:[0-9A-F]{4} [0-9A-F]{8}:[0-9A-F]{4} [0-9A-F]{0,3}( .{0,9})?") {
         assert_harmless(gateway::sockets, text.as_bytes());
     }
 
     #[test]
-    fn random_rules_are_harmless(text in "\\PC{0,30}|[0-9a-f.:*\\[\\]/-]{0,30}") {
+    fn random_rules_never_panic(text in "\\PC{0,30}|[0-9a-f.:*\\[\\]/-]{0,30}") {
         assert_harmless(gateway::target_rules, text.as_bytes());
     }
 }
 
 #[test]
-fn seed_corpus_is_harmless() {
+fn seed_corpus_never_panics() {
     for (target, body) in TARGETS {
         assert_seeds_harmless(target, body);
     }

@@ -88,7 +88,8 @@ pub struct BookingArgs {
     pub book: bool,
     /// Reserve a path across domains for the copy
     ///
-    /// The service of this host's domain reserves it, as `lighthaul path` does. --node and --far-node are the end points.
+    /// The service of this host's domain reserves it, as `lighthaul path` does. --node and --far-node are the end
+    /// points.
     #[arg(long, conflicts_with_all = ["book", "circuit", "trc", "limit"], hide_short_help = true)]
     pub book_path: bool,
     /// Socket of the domain service [default: this host's domain.sock]
@@ -111,7 +112,7 @@ pub struct BookingArgs {
         hide_short_help = true
     )]
     pub node: Option<String>,
-    /// Name of the other host in the topology [default: as in the place]
+    /// Name of the other host in the topology [default: from SRC or DST]
     #[arg(long, value_name = "HOST", hide_short_help = true)]
     pub far_node: Option<String>,
     /// Bytes to book [default: counted by a dry run]
@@ -152,7 +153,7 @@ pub struct Book {
     pub asking: ClientArgs,
 }
 
-/// Show what a booking would get, and book nothing
+/// Show the offer for a booking without booking it
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul quote chicago amsterdam --size 1.2TB

@@ -1,9 +1,9 @@
-//! Options of a copy that rsync has too: what is skipped, replaced, removed, and how it is changed.
+//! Options of a copy that rsync has too: entries that are skipped, replaced, changed or removed.
 
 use clap::Args;
 use lighthaul_base::Size;
 
-/// Options of a copy that change what is done with single files.
+/// Options of a copy that change its actions on single files.
 // fields: one for each option
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
@@ -30,14 +30,14 @@ pub struct ChangeArgs {
         hide_short_help = true
     )]
     pub min_size: Option<Size>,
-    /// Copy what symbolic links point to
+    /// Copy the targets of symbolic links
     ///
     /// A daemon follows links only within its root.
     #[arg(short = 'L', long, help_heading = "Selection", hide_short_help = true)]
     pub copy_links: bool,
     /// Stay on the file system of each source
     ///
-    /// Mount points become empty directories. --delete leaves what is in them.
+    /// Mount points become empty directories. --delete keeps their contents.
     #[arg(short = 'x', long, help_heading = "Selection", hide_short_help = true)]
     pub one_file_system: bool,
     /// Delete at most N items

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use crate::changes::ChangeArgs;
 use crate::rules::Rules;
 
-/// Options of a copy for what is selected, kept and verified.
+/// Options of a copy that select entries, preserved metadata and verification.
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 // fields: one for each option of a selection
@@ -47,7 +47,7 @@ pub struct FileArgs {
     pub yes: bool,
     #[command(flatten)]
     pub change: ChangeArgs,
-    /// Show what would be done (=all, =explain)
+    /// Show the actions of a copy, and copy nothing (=all, =explain)
     #[arg(short = 'n', long, value_enum, value_name = "DETAIL", num_args = 0..=1,
           require_equals = true, default_missing_value = "brief", help_heading = "Selection")]
     pub dry_run: Option<DryRun>,
@@ -79,7 +79,7 @@ pub struct FileArgs {
     /// Send only the changes of large files: auto, always or never
     ///
     /// The old version of a file is read at the target. auto does so on paths of up to 1 Gb/s. Files below 256 KiB are
-    /// always sent as a whole, and so are all with --inplace.
+    /// always sent as a whole. With --inplace, all files are sent as a whole.
     #[arg(
         long,
         value_enum,
@@ -154,7 +154,7 @@ pub struct FileArgs {
     pub partial_dir: Option<PathBuf>,
 }
 
-/// Choice of the files of which only the changes are sent.
+/// Choice of the files that are sent as deltas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DeltaChoice {
     /// Files for which a delta is likely faster
@@ -169,7 +169,7 @@ pub enum DeltaChoice {
 /// Comparison before a file gets its final name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Verify {
-    /// Digest of the bytes that were read and of those that were written
+    /// Digest of the bytes read at the source and written at the target
     #[default]
     Transfer,
     /// Digest as with transfer, and of the file as read again from disk, without the page cache
@@ -183,7 +183,7 @@ pub enum Verify {
 pub enum DryRun {
     /// Changes
     Brief,
-    /// Changes and files that stay as they are
+    /// Changes and unchanged files
     All,
     /// All, with reasons
     Explain,

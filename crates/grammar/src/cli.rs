@@ -9,9 +9,10 @@ use crate::domains::{Domains, DomainsAction, Path, PathAction};
 use crate::files::{Cat, Du, Ls, Mkdir, Mount, Rm, Stat};
 use crate::forward::Forward;
 use crate::gateway::{Action, Gateway};
+use crate::jobs::{Jobs, JobsAction};
 use crate::keys::{Allow, Deny, Key, Sign, Token, Trust};
 use crate::lab::Lab;
-use crate::manual::{Completions, Config, Man};
+use crate::manual::{Completions, Config, Help, Man};
 use crate::monitor::Monitor;
 use crate::probe::Probe;
 use crate::scheduler::Scheduler;
@@ -29,7 +30,8 @@ use crate::wrap::Wrap;
     max_term_width = 100,
     disable_version_flag = true,
     arg_required_else_help = true,
-    args_conflicts_with_subcommands = true
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true
 )]
 pub struct Cli {
     /// Print the version, with --json as a JSON object
@@ -46,6 +48,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Cp(Cp),
+    Jobs(Jobs),
     Stream(Stream),
     Ls(Ls),
     Du(Du),
@@ -82,6 +85,8 @@ pub enum Command {
     #[command(hide = true)]
     Completions(Completions),
     #[command(hide = true)]
+    Help(Help),
+    #[command(hide = true)]
     Forward(Forward),
     #[command(hide = true)]
     Man(Man),
@@ -95,6 +100,14 @@ impl Command {
     pub const fn is_json(&self) -> bool {
         match self {
             Self::Cp(args) => args.json,
+            Self::Jobs(args) => match &args.action {
+                Some(JobsAction::Submit(submit)) => submit.output.json,
+                Some(JobsAction::Show(show)) => show.output.json,
+                Some(JobsAction::Watch(watch)) => watch.output.json,
+                Some(JobsAction::Retry(change) | JobsAction::Cancel(change)) => change.output.json,
+                Some(JobsAction::Logs(_) | JobsAction::Work(_)) => false,
+                None => args.output.json,
+            },
             Self::Stream(args) => args.json,
             Self::Ls(args) => args.output.json,
             Self::Du(args) => args.at.output.json,
@@ -141,6 +154,7 @@ impl Command {
             | Self::Config(_)
             | Self::Completions(_)
             | Self::Forward(_)
+            | Self::Help(_)
             | Self::Man(_)
             | Self::Lab(_) => false,
         }

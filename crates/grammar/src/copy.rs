@@ -22,7 +22,7 @@ use crate::timing::TimingArgs;
 /// daemon). Between two remote hosts the data goes from one to the other, not through this host. A source that ends in
 /// a slash stands for the contents of the directory. Without the slash, the directory is copied into the target under
 /// its own name, as rsync does. A file is copied into the target if that is a directory or ends in a slash; otherwise
-/// the target is its new name. Directories are always copied with all that they contain.
+/// the target is its new name. Directories are always copied with all their contents.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = COPIES, override_usage = "lighthaul cp [OPTIONS] <SRC>... <DST>")]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
@@ -129,11 +129,11 @@ pub struct Cp {
     /// Print the path of each entry that is copied
     #[arg(short, long, help_heading = "Output", hide_short_help = true)]
     pub verbose: bool,
-    /// Print what changes of each entry, in the letters of rsync
+    /// Print the changes of each entry, in the letters of rsync
     ///
     /// A line is as in >f.st......: < sent, > received, c created here, h hard link, . attributes only; f file,
     /// d directory, L link; then + for new, or c checksum, s size, t time, p permissions, o owner, g group, u access
-    /// time, x attributes. Deletions are *deleting. With -n, what would change.
+    /// time, x attributes. Deletions are *deleting. With -n, the planned changes.
     #[arg(short, long, help_heading = "Output", hide_short_help = true)]
     pub itemize_changes: bool,
     /// Print the chosen protocol, later changes of the rate, and why
@@ -158,7 +158,7 @@ pub struct Cp {
     pub recursive: bool,
 }
 
-/// Returns the parser of protocol names, and of the name that leaves the choice to the path.
+/// Returns the parser of protocol names and of `auto`.
 fn named() -> PossibleValuesParser {
     let names = Protocol::ALL.iter().map(|protocol| protocol.name());
     PossibleValuesParser::new(names.chain([AUTO]))

@@ -8,12 +8,11 @@ use crate::reach::RemoteArgs;
 
 /// Find out what prevents or slows a copy
 ///
-/// It checks the name and its addresses, TCP, TLS, the daemon's key, and whether this user's key is allowed there. Then it
-/// checks versions, clocks, UDP in both directions, the largest packet that passes, and the limits of both kernels. Each
-/// check gets one line, with the remedy if it fails.
+/// It checks the name and its addresses, TCP, TLS, the daemon's key, and the rights of this user's key. Then it checks
+/// versions, clocks, UDP in both directions, the largest packet, the limits of both kernels, and the settings of both
+/// network interfaces. Each check gets one line, with the remedy if it fails.
 ///
-/// For a host that ssh logs in to it checks the configuration of ssh, the login, and whether the data goes directly or
-/// through ssh.
+/// For `HOST:PATH`, it checks the configuration of ssh and the login, and if the data goes directly or through ssh.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul doctor far.example.org

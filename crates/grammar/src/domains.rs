@@ -1,4 +1,5 @@
-//! The grammar of `lighthaul domains`, the service of one domain, and of `lighthaul path`, which asks it for paths.
+//! The grammar of `lighthaul domains`, the service of one domain, and of `lighthaul path`, which requests paths from
+//! it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -58,7 +59,7 @@ pub struct DomainsServe {
     pub config: PathBuf,
     /// Print the key that neighbors pin, and exit
     ///
-    /// The key is generated if it does not exist. Neighbors are not needed yet.
+    /// The key is generated if it does not exist. The file needs no neighbors yet.
     #[arg(long, help_heading = "Domain")]
     pub show_key: bool,
     #[command(flatten)]

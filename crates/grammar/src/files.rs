@@ -10,9 +10,9 @@ use crate::reach::RemoteArgs;
 
 /// List a directory here or on another host
 ///
-/// PLACE is `lh://HOST[:PORT]/PATH`, HOST:PATH (over ssh) or a local path. A link to a directory is followed if it stays
-/// below the root. Directories of up to 10000 entries are sorted by name; larger ones are listed in the order of the
-/// disk. Names that are not valid text are shown with \xHH, and \ as \\.
+/// PLACE is `lh://HOST[:PORT]/PATH`, HOST:PATH (over ssh) or a local path. A link to a directory is followed if it
+/// stays below the root. Directories of up to 10000 entries are sorted by name; larger ones are listed in the order of
+/// the disk. Names that are not valid text are shown with \xHH, and \ as \\.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul ls lh://far.example.org/results/
@@ -85,8 +85,8 @@ pub struct Stat {
 
 /// Print files of another host, or ranges of them
 ///
-/// The bytes go to standard output, one file after the other. A link is followed if it stays below the root. A file that
-/// changes meanwhile is an error. After a loss of the connection, the command continues where it was.
+/// The bytes go to standard output, one file after the other. A link is followed if it stays below the root. A file
+/// that changes meanwhile is an error. After a loss of the connection, the command continues where it was.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul cat lh://far.example.org/results/run1.log | less
@@ -111,8 +111,8 @@ pub struct Cat {
 
 /// Mount a directory of another host here (FUSE)
 ///
-/// Programs can then read its files, create and replace files, and rename and remove. A new file appears there when it is
-/// closed or synced; after that it can only grow. The command runs until it is interrupted, or until umount.
+/// Programs can then read its files, create and replace files, and rename and remove. A new file appears there when it
+/// is closed or synced; after that it can only grow. The command runs until it is interrupted, or until umount.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul mount lh://far.example.org/results /mnt/results
@@ -135,7 +135,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Returns the place, and the directory of this host.
+    /// Returns the place to mount, and the local directory for it.
     pub fn at(&self) -> (&str, &Path) {
         (&self.place, &self.directory)
     }
@@ -148,13 +148,13 @@ impl Mount {
 
 /// Remove files, links and directories
 ///
-/// Directories need -r and are removed with all that they contain. Links are removed, not followed.
+/// Directories need -r and are removed with all their contents. Links are removed, not followed.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul rm lh://far.example.org/results/run1.h5
   lighthaul rm -r alice@far.example.org:scratch/old")]
 pub struct Rm {
-    /// Remove directories and all that they contain
+    /// Remove directories with all their contents
     #[arg(short, long, help_heading = "Selection")]
     pub recursive: bool,
     #[command(flatten)]

@@ -2,7 +2,7 @@
 
 use clap::{Args, value_parser};
 
-/// Connect standard input and output to a port of this host, as ssh starts it
+/// Connect standard input and output to a port of this host (started by ssh)
 #[derive(Args, Debug)]
 pub struct Forward {
     /// Port that a daemon listens on [default: the first line of standard input]

@@ -22,8 +22,8 @@ use crate::secret::Secret;
 
 /// Carry TCP connections of unmodified programs over a long path
 ///
-/// The gateway near the programs accepts their connections (--socks, --connect, --forward, --transparent) and connects to
-/// the other gateway (--peer). The gateway near the targets listens (--listen) and connects to permitted targets
+/// The gateway near the programs accepts their connections (--socks, --connect, --forward, --transparent) and connects
+/// to the other gateway (--peer). The gateway near the targets listens (--listen) and connects to permitted targets
 /// (--allow). One gateway may do both. Each connection ends at its gateway, so that the delay of the long path does not
 /// slow it. Between the gateways its bytes cross in slabs, at the rate of the channel (--rate), which should carry
 /// nothing else.
@@ -111,8 +111,8 @@ pub struct Gateway {
     pub allowed: Option<PathBuf>,
     /// Alternative gateways to the peer, as in 10.0.0.2:1080
     ///
-    /// If the direct path to the peer fails, sessions use one of these gateways, which accept SOCKS5 at these addresses.
-    /// The --allow list of the peer must contain the peer's own address.
+    /// If the direct path to the peer fails, sessions use one of these gateways, which accept SOCKS5 at these
+    /// addresses. The --allow list of the peer must contain the peer's own address.
     #[arg(
         long,
         value_name = "ADDR",
@@ -342,7 +342,8 @@ pub struct ChannelArgs {
 pub struct ClusterArgs {
     /// Addresses of all gateways of a cluster, for UDP
     ///
-    /// The list is the same for all of them, as in 10.0.0.1:4811,10.0.0.2:4811. They share the channel of --rate by turns.
+    /// The list is the same for all of them, as in 10.0.0.1:4811,10.0.0.2:4811. They share the channel of --rate by
+    /// turns.
     #[arg(
         long,
         value_name = "ADDR",
@@ -368,8 +369,9 @@ pub struct ClusterArgs {
     pub cluster_key: Option<PathBuf>,
     /// Shared IPv4 address of the cluster (needs root, nft, ip)
     ///
-    /// The address is in the subnet of the --cluster addresses, as in 10.0.0.100. Programs connect to it, and connections are spread over
-    /// the gateways that are alive. The listeners must accept all addresses, as in --socks 0.0.0.0:1080.
+    /// The address is in the subnet of the --cluster addresses, as in 10.0.0.100. Programs connect to it, and
+    /// connections are spread over the gateways that are alive. The listeners must accept all addresses, as in --socks
+    /// 0.0.0.0:1080.
     #[arg(
         long,
         value_name = "ADDR",

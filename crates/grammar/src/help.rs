@@ -1,4 +1,4 @@
-//! The grammar as a [`Command`], with what the help of every command has in common.
+//! The grammar as a [`Command`], with the common parts of the help of all commands.
 //!
 //! `-h` shows the options that most users need, `--help` all of them, with their values and environment variables.
 
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_stand_in_brackets() {
+    fn defaults_are_shown_in_brackets() {
         for (name, command) in commands() {
             for arg in options(&command) {
                 let long = arg.get_long_help().map(ToString::to_string);

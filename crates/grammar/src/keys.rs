@@ -28,7 +28,7 @@ pub struct Key {
   lighthaul allow sha256:4mFf...Q alice
   lighthaul allow sha256:4mFf...Q alice --root shared --read-only --expires 30d")]
 pub struct Allow {
-    /// Key, as `lighthaul key` of its owner prints it
+    /// Key that `lighthaul key` prints for its owner
     pub key: String,
     /// Name of the owner
     #[arg(default_value = "", hide_default_value = true)]
@@ -44,7 +44,7 @@ pub struct Allow {
 #[command(after_long_help = "Examples:
   lighthaul deny sha256:4mFf...Q 'laptop was stolen'")]
 pub struct Deny {
-    /// Key, as `lighthaul key` of its owner prints it
+    /// Key that `lighthaul key` prints for its owner
     pub key: String,
     /// Reason, for readers of the list
     #[arg(default_value = "", hide_default_value = true)]
@@ -59,7 +59,7 @@ pub struct Deny {
   lighthaul token robot --root alice --expires 30d > token
   lighthaul token alice --role user")]
 pub struct Token {
-    /// Name of the bearer
+    /// Name of the token's owner
     pub name: String,
     #[command(flatten)]
     pub rights: RightsArgs,
@@ -84,7 +84,7 @@ pub struct Token {
   lighthaul sign sha256:4mFf...Q alice --root alice > statement")]
 #[command(mut_arg("expires", |arg| arg.help("Expire after this long, as in 12h [default: 30d]")))]
 pub struct Sign {
-    /// Key, as `lighthaul key` of its owner prints it
+    /// Key that `lighthaul key` prints for its owner
     pub subject: String,
     /// Name of the owner
     pub name: String,
@@ -123,8 +123,8 @@ pub struct RightsArgs {
     pub owners: bool,
     /// Allow set-ID bits and special files
     ///
-    /// These are set-ID and sticky bits, security.* and trusted.* attributes, and the replacement and removal of devices,
-    /// FIFOs and sockets. Together with --owners it is equivalent to root.
+    /// These are set-ID and sticky bits, security.* and trusted.* attributes, and the replacement and removal of
+    /// devices, FIFOs and sockets. Together with --owners it is equivalent to root.
     #[arg(long)]
     pub special: bool,
     /// Allow connections through the gateway of this host
@@ -142,7 +142,7 @@ pub struct RightsArgs {
 pub struct Trust {
     /// HOST or HOST:PORT
     pub host: String,
-    /// Key, as `lighthaul key --host` prints it there
+    /// Key, as `lighthaul key --host` prints it on HOST
     pub key: String,
     /// Replace the known key of the host
     #[arg(long, help_heading = "Access")]

@@ -4,7 +4,8 @@
 //!
 //! - [`cli`]: the command and its subcommands; [`help`]: the help that all of them have in common;
 //!   [`man_page`]: man pages
-//! - [`copy`], and in it [`choice`], [`changes`], [`rules`], [`timing`]: `cp`, what it selects and keeps, its filters, and when it runs
+//! - [`copy`], and in it [`choice`], [`changes`], [`rules`], [`timing`]: `cp`, what it selects and keeps, its filters,
+//!   and when it runs
 //! - one module for each other command or family of commands
 //! - [`reach`], [`output`]: options that commands share; [`secret`], [`time`]: values
 
@@ -24,6 +25,7 @@ pub mod files;
 pub mod forward;
 pub mod gateway;
 pub mod help;
+pub mod jobs;
 pub mod keys;
 pub mod lab;
 pub mod man_page;

@@ -1,5 +1,4 @@
-//! Man pages: the sections that the grammar gives, and examples, exit status, files and other
-//! pages.
+//! Man pages: sections from the grammar, and examples, exit statuses, files and other pages.
 //!
 //! [`write_all`] writes one page for each command. Options come from the grammar alone, so a page
 //! cannot differ from the help. The tables of this file hold what the grammar lacks.
@@ -12,7 +11,7 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
-/// Exit statuses and their meanings, as the guide lists them.
+/// Exit statuses and their meanings, as in the guide.
 const STATUSES: [(&str, &str); 16] = [
     ("0", "everything is at the target, and verified"),
     ("1", "the command line is invalid"),
@@ -44,7 +43,7 @@ const STATUSES: [(&str, &str); 16] = [
     ),
 ];
 
-/// Files, and what they are for. Services that root starts have theirs in `/etc/lighthaul`.
+/// Files and their purposes. Services that root starts have theirs in `/etc/lighthaul`.
 const FILES: [(&str, &str); 10] = [
     (
         "~/.config/lighthaul/config.toml, /etc/lighthaul/config.toml",
@@ -86,7 +85,7 @@ const FILES: [(&str, &str); 10] = [
 const PLACES: &str = "XDG_CONFIG_HOME replaces ~/.config. Services of other users than root have their files in \
                       ~/.config/lighthaul, too.";
 
-/// Examples of commands whose help has none.
+/// Examples for commands whose help has none.
 const EXAMPLES: [(&str, &str); 5] = [
     (
         "lighthaul",
@@ -104,7 +103,7 @@ const EXAMPLES: [(&str, &str); 5] = [
     ("lighthaul-lab-figures", "lighthaul lab figures figures"),
 ];
 
-/// Writes the pages of a command and of all below it.
+/// Writes the pages of a command and of all its subcommands.
 pub fn write_all(command: Command, folder: &Path) -> io::Result<()> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
@@ -116,7 +115,7 @@ pub fn write_all(command: Command, folder: &Path) -> io::Result<()> {
     write(&command, &names, folder)
 }
 
-/// Writes the page of a command, and those of its subcommands. `others` names the pages of commands.
+/// Writes the pages of a command and of its subcommands. `others` names the pages of commands.
 fn write(command: &Command, others: &[String], folder: &Path) -> io::Result<()> {
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         write(sub, others, folder)?;
@@ -158,7 +157,7 @@ fn display_name(command: &Command) -> &str {
         .unwrap_or_else(|| command.get_name())
 }
 
-/// Writes the examples as they are, and the notes after them as paragraphs.
+/// Writes the examples verbatim, and the notes after them as paragraphs.
 fn examples(roff: &mut Roff, command: &Command) {
     let help = command.get_after_long_help().map(ToString::to_string);
     let help = help.unwrap_or_default();
@@ -190,7 +189,7 @@ fn examples(roff: &mut Roff, command: &Command) {
     }
 }
 
-/// Writes the table of exit statuses. `wrap` has those of the program that it runs.
+/// Writes the table of exit statuses. `wrap` has the statuses of the program that it runs.
 fn exit_status(roff: &mut Roff, command: &Command) {
     roff.control("SH", ["EXIT STATUS"]);
     if command.get_name() == "wrap" {
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_are_those_of_the_guide() {
+    fn statuses_match_the_guide() {
         let guide = include_str!("../../../docs/src/first-copy.md");
         let listed = guide.lines().filter_map(|line| {
             let (status, meaning) = line

@@ -29,6 +29,13 @@ pub struct Config {
     pub all: bool,
 }
 
+/// Print the help of a command
+#[derive(Args, Debug)]
+pub struct Help {
+    /// Command, as in `jobs submit`
+    pub command: Vec<String>,
+}
+
 /// Write the man pages of all commands
 #[derive(Args, Debug)]
 pub struct Man {

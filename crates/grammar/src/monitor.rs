@@ -13,9 +13,9 @@ use crate::time::positive;
 
 /// Show the load of this host, and the paths to other hosts
 ///
-/// It samples the counters of the kernel once per interval, without privileges: processors, disks, network and memory. It
-/// also probes the paths that copies have used in the last day. Press q to quit. Without a
-/// terminal, it prints one line per interval and probe. It stores both, and --history prints them.
+/// It samples the counters of the kernel once per interval, without privileges: processors, disks, network and memory.
+/// It also probes the paths that copies have used in the last day. Press q to quit. Without a terminal, it prints one
+/// line per interval and probe. It stores both, and --history prints them.
 #[derive(Args, Debug)]
 #[command(after_long_help = MONITORS)]
 pub struct Monitor {
@@ -35,7 +35,8 @@ pub struct Monitor {
     pub probes: ProbeArgs,
     /// Print probes as test results of perfSONAR, one JSON object per line
     ///
-    /// The shape is that of pScheduler's archives, for the tests rtt, latency, mtu and throughput. Samples are not printed.
+    /// The shape is that of pScheduler's archives, for the tests rtt, latency, mtu and throughput. Samples are not
+    /// printed.
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub perfsonar: bool,
     /// Serve Prometheus metrics, as on 127.0.0.1:9481
@@ -83,13 +84,13 @@ pub struct ProbeArgs {
     pub no_probe: bool,
     /// Time between two probes of a path, from 10s to 1d
     ///
-    /// Each probe is a session with the daemon, with ten round trips and a hundred datagrams of 64 bytes. Every tenth also
-    /// measures the longest packet and the rate. The time is longer if --probe-limit requires it.
+    /// Each probe is a session with the daemon, with ten round trips and a hundred datagrams of 64 bytes. Every tenth
+    /// probe also measures the longest packet and the rate. The time is longer if --probe-limit requires it.
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = probe_interval, conflicts_with = "history", help_heading = "Network")]
     pub probe_interval: Duration,
     /// Budget of all probes together, in both directions
     ///
-    /// A probe counts as 33 kB, and every tenth one of a path as 2 MB, which is more than most take.
+    /// A probe counts as 33 kB, and every tenth probe of a path as 2 MB. Most probes take less.
     #[arg(
         long,
         value_name = "RATE",
@@ -118,11 +119,13 @@ fn probe_interval(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "a duration from 10s to 1d is required, as in 5m".to_owned())
 }
 
-/// Bounds of the time between two probes of a path.
+/// Minimum time between two probes of a path.
 const PROBE_INTERVAL_MIN: Duration = Duration::from_secs(10);
+/// Maximum time between two probes of a path.
 const PROBE_INTERVAL_MAX: Duration = Duration::from_hours(24);
-/// Bounds of the time between two samples. The kernel counts the time of processors in ticks of 10 ms.
+/// Minimum time between two samples. The kernel counts the time of processors in ticks of 10 ms.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
+/// Maximum time between two samples.
 const INTERVAL_MAX: Duration = Duration::from_hours(1);
 
 const MONITORS: &str = "Examples:

@@ -11,8 +11,8 @@ use crate::reach::{DaemonArgs, GatewayArgs};
 
 /// Measure the network path, the protocols and the disks
 ///
-/// It measures the network alone, and with one copy into memory, which every transfer needs. Then it measures RBUDP with
-/// and without encryption, the other protocols, and disks.
+/// It measures the network alone, and with one copy into memory, which every transfer needs. Then it measures RBUDP
+/// with and without encryption, the other protocols, and disks.
 #[derive(Args, Debug)]
 #[command(after_long_help = PROBES)]
 pub struct Probe {

@@ -38,8 +38,8 @@ pub struct RemoteArgs {
     pub install: bool,
     /// Ports that the other host's firewall lets pass, as in 5000-5009
     ///
-    /// For HOST:PATH: the program that ssh starts there listens on one of them, for TCP and UDP. Where all are closed, the
-    /// data goes through ssh.
+    /// For HOST:PATH: the program that ssh starts there listens on one of them, for TCP and UDP. Where all are closed,
+    /// the data goes through ssh.
     #[arg(
         long,
         value_name = "FROM-TO",

@@ -17,9 +17,9 @@ use crate::reach::KeyArgs;
 
 /// Book link capacity for clients (bandwidth reservation service)
 ///
-/// It keeps a calendar of all links and serves the REST interface of /openapi.json. It speaks TLS with this host's key or
-/// a certificate, or HTTP on this host alone. Clients show a token from `lighthaul token --role`, or one that an issuer has
-/// signed (OIDC, WLCG).
+/// It keeps a calendar of all links and serves the REST interface of /openapi.json. It speaks TLS with this host's key
+/// or a certificate, or HTTP on this host alone. Clients show a token from `lighthaul token --role`, or one that an
+/// issuer has signed (OIDC, WLCG).
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul scheduler --topology network.toml
@@ -71,8 +71,9 @@ pub struct Scheduler {
     pub link_capacity: Option<Rate>,
     /// Store: file or postgres:// URL [default: books]
     ///
-    /// Several schedulers may share a server of `PostgreSQL`. `?sslmode=verify-full` requires TLS, `&sslrootcert=FILE` names a
-    /// certificate authority. For root, `books` is in /var/lib/lighthaul, for other users in `~/.config/lighthaul`.
+    /// Several schedulers may share a server of `PostgreSQL`. `?sslmode=verify-full` requires TLS, `&sslrootcert=FILE`
+    /// names a certificate authority. For root, `books` is in /var/lib/lighthaul, for other users in
+    /// `~/.config/lighthaul`.
     #[arg(
         long,
         value_name = "PLACE",
@@ -90,9 +91,9 @@ pub struct Scheduler {
         help_heading = "Booking"
     )]
     pub policy: Option<PathBuf>,
-    /// Provision circuits here, as in eth1=10Gb/s
+    /// Interface for circuits, as in eth1=10Gb/s
     ///
-    /// Several are separated by commas.
+    /// Separate several interfaces with commas.
     #[arg(
         long,
         value_name = "NAME=RATE",
@@ -102,8 +103,8 @@ pub struct Scheduler {
     pub shape: Vec<Interface>,
     /// Provision by a driver, as in 'sw1=/bin/sw1 -p 2'
     ///
-    /// The program drives the device of this name. Words after it are its arguments, with quotes as in a shell. Several
-    /// devices are separated by commas, so no argument has one.
+    /// The program drives the device named NAME. Words after the program are its arguments, with quotes as in a shell.
+    /// Several devices are separated by commas, so an argument cannot have a comma.
     #[arg(
         long,
         value_name = "NAME=COMMAND",
@@ -212,8 +213,8 @@ pub struct Scheduler {
     /// Maximum connections at one time
     ///
     /// The limit is also three quarters of the maximum number of open files. Beyond the limit the connection that has
-    /// been idle longest is closed. A client has 10 s each for the TLS handshake, the header of a request and its body. It
-    /// must read part of a response within 10 s. Responses in progress take at most 64 MiB together.
+    /// been idle longest is closed. A client has 10 s each for the TLS handshake, the header of a request and its body.
+    /// It must read part of a response within 10 s. Responses in progress take at most 64 MiB together.
     #[arg(
         long,
         value_name = "N",

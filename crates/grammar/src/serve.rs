@@ -11,8 +11,8 @@ use crate::reach::KeyArgs;
 
 /// Serve a directory to clients that copy to and from this host
 ///
-/// Clients are admitted by their keys (`lighthaul allow`), by tokens (`lighthaul token`) or by statements of an authority
-/// (`lighthaul sign`).
+/// Clients are admitted by their keys (`lighthaul allow`), by tokens (`lighthaul token`) or by statements of an
+/// authority (`lighthaul sign`).
 #[derive(Args, Debug)]
 #[command(after_long_help = SERVICES)]
 pub struct Serve {
@@ -72,7 +72,7 @@ pub struct Serve {
     pub key: KeyArgs,
     #[command(flatten)]
     pub limits: ServeLimits,
-    /// Serve one session for the key on standard input, as ssh starts it
+    /// Serve one session for the key on standard input (started by ssh)
     #[arg(long, help_heading = "Advanced", hide_short_help = true)]
     pub once: bool,
     /// Serve Prometheus metrics, as on 127.0.0.1:9481
@@ -93,7 +93,7 @@ const SERVICES: &str = "Examples:
   lighthaul serve --root /data
   lighthaul serve --root /data --metrics-listen 127.0.0.1:9481 --max-memory 16GiB";
 
-/// Limits on the use of this host: of all clients together, and of each.
+/// Limits on the resources of this host: for all clients together, and for each client.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Limits")]
 // fields: one for each option

@@ -13,9 +13,10 @@ use crate::reach::RemoteArgs;
 /// host, as HOST:PATH (over ssh) or `lh://HOST[:PORT]/PATH` (a daemon). Start the reader of a
 /// remote pipe first. Data are appended to a remote file.
 ///
-/// Messages (fec) are small. Each leaves at once in a datagram, and repair symbols that follow restore lost ones without
-/// a round trip. Restored messages arrive out of order, and messages that cannot be restored are lost. Objects (rbudp)
-/// are larger and come at a known rate. Objects that are read within one --delay are sent together, and none is lost.
+/// Messages (fec) are small. Each leaves at once in a datagram, and repair symbols that follow restore lost ones
+/// without a round trip. Restored messages arrive out of order, and messages that cannot be restored are lost. Objects
+/// (rbudp) are larger and come at a known rate. Objects that are read within one --delay are sent together, and none is
+/// lost.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   tracker | lighthaul stream --deadline 50ms --late drop - lh://far.example.org/poses
@@ -68,8 +69,8 @@ pub struct Stream {
     pub objects_per_second: Option<f64>,
     /// Time to collect a payload, and again for it to cross
     ///
-    /// Objects that are read within this time are sent together as one payload. The first of them may be twice as old when
-    /// it arrives.
+    /// Objects that are read within this time are sent together as one payload. The first object of a payload may be
+    /// twice as old when it arrives.
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse, help_heading = "Objects")]
     pub delay: Duration,
     /// Planned passes (blasts) per payload

@@ -11,11 +11,11 @@ use crate::reach::RemoteArgs;
 /// Compare the files of a directory with a list of hashes
 ///
 /// It reads the output of `lighthaul manifest`, sha256sum, md5sum and b3sum (HASH, two spaces, path). It also reads
-/// events of `--json` that have a path and a digest. Paths are relative to DIR, and nothing outside it is read. It lists files
-/// that differ or are missing; the exit status is 12 if there are any. Files that are not in the list are reported, but
-/// do not change the status.
+/// events of `--json` that have a path and a digest. Paths are relative to DIR, and nothing outside it is read. It
+/// lists files that differ or are missing; the exit status is 12 if there are any. Files that are not in the list are
+/// reported, but do not change the status.
 ///
-/// A DIR on another host is read there, all of it, and the list is kept in memory here.
+/// The files of a DIR on another host are read on that host. This host keeps the list in memory.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul verify SHA256SUMS /data/run1

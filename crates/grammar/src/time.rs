@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn time_of_day_is_the_next_one_in_local_time() {
+    fn time_of_day_means_the_next_occurrence_in_local_time() {
         let now = unix_nanos() / 1_000_000_000;
         for text in ["0:00", "18:30", "23:59:59"] {
             let at = seconds(text);

@@ -11,9 +11,9 @@ use super::secret::Secret;
 
 /// Run a program with its TCP connections captured by a gateway
 ///
-/// The program is started with a library that replaces libc's `connect`, also for TCP Fast Open. Its connections to other
-/// hosts, and those of its children, go by SOCKS5 to the gateway. The library does not
-/// capture connections to this host, UDP, or name lookups.
+/// The program is started with a library that replaces libc's `connect`, also for TCP Fast Open. Connections of
+/// the program and of its children to other hosts go to the gateway by SOCKS5. The library does not capture connections
+/// to this host, UDP, or name lookups.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul wrap -- curl -O http://far.example.org/run1.h5
@@ -34,8 +34,8 @@ A program waits in connect() until the gateway has reached the target, at most
 pub struct Wrap {
     /// SOCKS5 address of the gateway
     ///
-    /// If the gateway asks for a password, write NAME:PASSWORD@10.0.0.1:1080, preferably in `LIGHTHAUL_SOCKS`, which other
-    /// users of this host cannot read.
+    /// If the gateway asks for a password, write NAME:PASSWORD@10.0.0.1:1080, preferably in `LIGHTHAUL_SOCKS`, which
+    /// other users of this host cannot read.
     #[arg(
         long,
         value_name = "ADDR",
@@ -51,7 +51,7 @@ pub struct Wrap {
     pub command: Vec<OsString>,
 }
 
-/// Address of a gateway, with its credentials if it asks for them, as written.
+/// Address of a gateway, with optional credentials, in the form that the user wrote.
 #[derive(Clone, Debug)]
 pub struct Socks(pub String);
 

@@ -1,7 +1,6 @@
 //! Floor 2: operating system services for machines.
 //!
-//! - [`net`]: sockets and paths; [`crypto`]: identities, TLS and sealed datagrams; [`control`]: control connections, and
-//!   bounds of messages
+//! - [`net`]: sockets and paths; [`crypto`]: identities, TLS and sealed datagrams; [`control`]: control connections
 //! - [`drive`]: the event loop of a machine; [`store`]: the bytes of its object
 //! - [`host`]: time, waiting, processors, files of settings, panics and namespaces
 //! - [`error`]: errors by their cause

@@ -15,12 +15,12 @@ use nix::sys::signal::{Signal, raise as raise_here};
 const APART: Duration = TOGETHER.saturating_mul(2);
 
 #[test]
-fn signals_that_come_together_count_as_one() {
+fn simultaneous_signals_are_handled_once() {
     assert_eq!(status_of("child_gets_two_signals_at_once").code(), Some(0));
 }
 
 #[test]
-#[ignore = "called by signals_that_come_together_count_as_one"]
+#[ignore = "called by simultaneous_signals_are_handled_once"]
 fn child_gets_two_signals_at_once() {
     handle_signals().unwrap();
     raise(Signal::SIGINT);
@@ -30,7 +30,7 @@ fn child_gets_two_signals_at_once() {
 
 /// Each thread of a program may handle one of them.
 #[test]
-fn signals_that_come_together_on_two_threads_count_as_one() {
+fn simultaneous_signals_on_two_threads_are_handled_once() {
     for run in 0..RUNS {
         let status = status_of("child_gets_two_signals_on_two_threads");
         assert_eq!(status.code(), Some(0), "run {run}");
@@ -41,7 +41,7 @@ fn signals_that_come_together_on_two_threads_count_as_one() {
 const RUNS: u32 = 500;
 
 #[test]
-#[ignore = "called by signals_that_come_together_on_two_threads_count_as_one"]
+#[ignore = "called by simultaneous_signals_on_two_threads_are_handled_once"]
 fn child_gets_two_signals_on_two_threads() {
     handle_signals().unwrap();
     let waiting = AtomicU32::new(2);
@@ -75,13 +75,13 @@ fn child_gets_two_signals() {
 }
 
 #[test]
-fn gentle_end_takes_three_signals() {
-    assert_eq!(status_of("child_ends_gently").code(), Some(143));
+fn third_signal_ends_a_graceful_stop() {
+    assert_eq!(status_of("child_stops_gracefully").code(), Some(143));
 }
 
 #[test]
-#[ignore = "called by gentle_end_takes_three_signals"]
-fn child_ends_gently() {
+#[ignore = "called by third_signal_ends_a_graceful_stop"]
+fn child_stops_gracefully() {
     handle_signals_gracefully().unwrap();
     raise(Signal::SIGTERM);
     raise(Signal::SIGTERM);

@@ -122,16 +122,16 @@ impl CircuitPlan {
     }
 }
 
-/// Plan as written in its file.
+/// Keys of the file of a plan.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
     title: String,
     /// Sizes of the copies.
     sizes: Vec<String>,
-    /// Size of each object but the last.
+    /// Size of each object except the last.
     object: String,
-    /// Capacity of the vector beyond the copy and its headers, in percent.
+    /// Capacity of the vector in excess of the copy and its headers, in percent.
     margin: u32,
     path: PathSettings,
     packet: PacketSettings,
@@ -143,7 +143,7 @@ struct Settings {
 struct SeriesSettings {
     name: String,
     label: String,
-    /// Objects under way at the same time.
+    /// Objects in transfer at the same time.
     lanes: usize,
     loss: Option<String>,
 }

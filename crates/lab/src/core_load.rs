@@ -9,7 +9,7 @@ use lighthaul_io::host::affinity::pin_to_core;
 
 use crate::error::{Error, Result};
 
-/// Tasks that copy memory until this value is dropped.
+/// Tasks that copy memory, until this value is dropped.
 #[derive(Debug)]
 pub struct CoreLoad {
     is_over: Arc<AtomicBool>,

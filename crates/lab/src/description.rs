@@ -7,7 +7,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use lighthaul_base::position::fault_in;
+use lighthaul_base::config_fault::fault_in;
 use lighthaul_base::{Rate, Size};
 use lighthaul_sim::{BurstLoss, LinkConfig, Policer, Reorder};
 
@@ -89,7 +89,7 @@ impl Description {
     }
 }
 
-/// Returns the address of the host with this index.
+/// Returns the address of host `host`.
 pub(crate) fn address(host: usize) -> Ipv4Addr {
     let [high, low] = (host as u16 + 1).to_be_bytes();
     Ipv4Addr::new(10, 77, high, low)

@@ -38,11 +38,11 @@ pub struct Lab {
     wan: Arc<Mutex<Wan>>,
     emulator: Option<JoinHandle<()>>,
     stop: Stop,
-    /// Pipe whose closing ends all commands. Both ends close when this process ends in any way.
+    /// Pipe that ends all commands when it is closed. Both ends close when this process ends in any way.
     lifeline: (PipeReader, Option<PipeWriter>),
 }
 
-/// Checks that a lab can run here. Otherwise returns the reason as one sentence.
+/// Checks that this host can run a lab. Otherwise returns the reason as one sentence.
 pub fn available() -> std::result::Result<(), String> {
     namespace::check().map_err(|e| format!("a lab needs root and namespaces: {e}"))?;
     if !Path::new("/dev/net/tun").exists() {
@@ -60,8 +60,8 @@ pub fn available() -> std::result::Result<(), String> {
     }
 }
 
-/// Creates a command that runs on another host of the lab that this process is in. Moves the
-/// calling thread to that host. Fails outside a lab, or if the host does not exist.
+/// Creates a command that runs on another host of the lab to which this process belongs. Moves the calling thread to
+/// that host. Fails outside a lab, or if the host does not exist.
 pub fn command_on(host: &str, program: impl AsRef<OsStr>) -> Result<Command> {
     let file = Path::new(NAMESPACES).join(host);
     if !Path::new(NAMESPACES).join(".hosts").exists() {
@@ -156,7 +156,7 @@ impl Lab {
         congestion::prefer_by(ip, control).map_err(Error::world(what()))
     }
 
-    /// Runs `work` on a new thread in `host`, for tests that need sockets there.
+    /// Runs `work` on a new thread in `host`, for tests that need sockets in that host.
     pub fn within<T: Send>(
         &self,
         host: &str,

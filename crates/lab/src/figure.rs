@@ -9,9 +9,9 @@ use crate::table::{EMULATION, Table};
 /// Figure that was drawn.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// Name of its files.
+    /// Name of the figure's files.
     pub name: String,
-    /// Table of its values.
+    /// Table of the figure's values.
     pub table: Table,
     /// Path of the picture.
     pub picture: PathBuf,

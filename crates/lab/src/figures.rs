@@ -81,8 +81,7 @@ fn of_other_plans(dir: &Path, source: Source) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Reads the plans in `dir`, sorted by name, without those of [`vector_plans`], [`circuit_plans`] and
-/// [`shared_link_plans`].
+/// Reads the plans in `dir`, sorted by name, except [`vector_plans`], [`circuit_plans`] and [`shared_link_plans`].
 pub fn plans(dir: &Path) -> Result<Vec<Plan>> {
     let files = file::plans(dir)?.into_iter();
     let files = files.filter(|file| !is_vector(file) && !is_circuit(file) && !is_shared_link(file));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_base::position::fault_in;
+use lighthaul_base::config_fault::fault_in;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 

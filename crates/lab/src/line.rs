@@ -1,4 +1,4 @@
-//! One direction of a link in real time: its machine, and the packets on their way.
+//! One direction of a link in real time: its machine, and the packets in flight.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,12 +41,12 @@ pub(crate) struct Run {
     pub(crate) hop: usize,
 }
 
-/// Packet on its way, possibly a super-segment.
+/// Packet in flight, possibly a super-segment.
 #[derive(Debug)]
 pub(crate) struct Flight {
     /// Octets of the packet.
     pub(crate) packet: Packet,
-    /// Directions on its path, in order.
+    /// Directions on the packet's path, in order.
     pub(crate) path: Arc<[usize]>,
     /// Index of the sending host.
     pub(crate) source: usize,

@@ -25,12 +25,12 @@ pub struct MeasuredPlan {
     settings: Settings,
 }
 
-/// Plan as written in its file.
+/// Keys of the file of a plan.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
     title: String,
-    /// Variable of the horizontal axis: its column, and its label.
+    /// Column and label of the variable on the horizontal axis.
     key: String,
     below: String,
     #[serde(default)]

@@ -172,5 +172,5 @@ fn run(command: &mut Command, input: &str) -> io::Result<()> {
     Err(io::Error::other(format!("{name}: {words}")))
 }
 
-/// Queue of super-segments for the emulator, longer than it ever gets.
+/// Queue length for super-segments to the emulator, more than ever needed.
 const QUEUE_PACKETS: u32 = 10_000;

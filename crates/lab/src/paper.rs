@@ -12,7 +12,7 @@ use serde::Deserialize;
 pub struct PaperNumbers {
     /// Label in the picture.
     label: String,
-    /// Name of the curve that they are compared with. They are in its panel, and have its color.
+    /// Name of the curve to compare with the numbers. They are in its panel, and have its color.
     beside: String,
     /// Points: horizontal and vertical value.
     #[serde(default)]
@@ -24,7 +24,7 @@ pub struct PaperNumbers {
     level: Option<f64>,
 }
 
-/// Panels of a picture in their order, with the panel and the color of each curve.
+/// Panels of a picture in order, with the panel and the color of each curve.
 #[derive(Debug, Default)]
 pub(crate) struct Panels {
     pub(crate) panels: Vec<Panel>,
@@ -32,7 +32,7 @@ pub(crate) struct Panels {
 }
 
 impl Panels {
-    /// Returns the panel with this title, which `create` makes if there is none.
+    /// Returns the panel titled `title`; if it is missing, `create` makes it.
     pub(crate) fn panel(&mut self, title: &str, create: impl FnOnce() -> Panel) -> usize {
         let known = self.panels.iter().position(|panel| panel.title == title);
         known.unwrap_or_else(|| {
@@ -49,7 +49,7 @@ impl Panels {
         self.panels[panel].curves.push(curve);
     }
 
-    /// Adds numbers of papers, each beside its curve.
+    /// Adds numbers of papers, each beside the curve for comparison.
     pub(crate) fn add_papers(&mut self, papers: &[PaperNumbers]) -> Result<(), String> {
         for paper in papers {
             let place = self.places.get(&paper.beside).copied();
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_papers_are_beside_their_curves() {
+    fn numbers_of_papers_are_drawn_with_their_curves() {
         let paper = |beside: &str| PaperNumbers {
             label: "paper".to_owned(),
             beside: beside.to_owned(),

@@ -27,11 +27,11 @@ pub struct Plan {
     pub series: Vec<Series>,
     /// Numbers of the paper.
     pub papers: Vec<PaperNumbers>,
-    /// True to draw the time of a transfer in place of its goodput.
+    /// True to draw the time of a transfer instead of its goodput.
     pub draws_time: bool,
     /// Bytes to transfer per point. A smaller object is transferred repeatedly.
     pub bytes_per_point: u64,
-    /// Number of seeds whose transfer times' standard deviation is drawn; `None` to draw goodput.
+    /// Number of seeds for the standard deviation of transfer times, which is drawn; `None` to draw goodput.
     pub spread: Option<u64>,
 }
 
@@ -48,15 +48,15 @@ pub enum Variable {
 /// Curve of a figure.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Prefix of its columns.
+    /// Prefix of the columns of the series.
     pub name: String,
     /// Label in the legend.
     pub label: String,
-    /// Title of its panel; empty if the figure has one panel.
+    /// Title of the series' panel; empty if the figure has one panel.
     pub panel: String,
     /// True to add the curve of the analytical model.
     pub model: bool,
-    /// Transfer of its points, apart from the variable.
+    /// Parameters of the simulated transfer, except the variable of the horizontal axis.
     case: Case,
 }
 
@@ -76,15 +76,15 @@ pub struct Case {
     pub queue_bytes_max: u64,
     /// Packet loss rate, in parts per billion.
     pub loss_ppb: u64,
-    /// Rate in bits of the object that a slow receiving host processes; `None` for a fast host.
+    /// Object bits per second that a slow receiving host processes; `None` for a fast host.
     pub absorb: Option<Rate>,
     /// Size of the receiver's socket buffer, in bytes.
     pub socket_bytes_max: u64,
     /// Number of tasks that compete for the receiver's processor.
     pub competitors: u32,
-    /// Nice value of these tasks.
+    /// Nice value of the competing tasks.
     pub nice: i8,
-    /// Processor time of the receiver's kernel for each datagram, also for one that it drops.
+    /// Processor time of the receiver's kernel for each datagram, including dropped datagrams.
     pub arrival: Duration,
     /// True if the receiver asks for pauses (RBUDP+).
     pub feedback: bool,
@@ -152,7 +152,7 @@ impl Plan {
     }
 }
 
-/// Plan as written in its file.
+/// Keys of the file of a plan.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {

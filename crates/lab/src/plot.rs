@@ -47,7 +47,7 @@ fn empty(plan: &Plan) -> Panel {
     }
 }
 
-/// Returns the curves of a series: one for each origin of its numbers.
+/// Returns the curves of a series: one for each origin of the numbers.
 fn curves(plan: &Plan, series: &Series, table: &Table, color: [u8; 3]) -> Vec<Curve> {
     let drawn = |origin: &Origin| {
         let points = table.points(&format!("{}{}", series.name, origin.column));

@@ -40,7 +40,8 @@ pub fn emulate(case: &Case, say: fn(&str)) -> Result<Option<f64>> {
     Ok(Some(goodput))
 }
 
-/// Returns the median of few runs, which ignores a disturbance, or the mean of many, which averages random results.
+/// Returns the median of few runs, which ignores a disturbance, or the mean of many runs, which averages random
+/// results.
 fn typical(seconds: &mut [f64]) -> f64 {
     seconds.sort_by(f64::total_cmp);
     if seconds.len() as u64 > RUNS_MIN {
@@ -147,7 +148,7 @@ fn ours(command: &mut Command) -> Result<String> {
     }
 }
 
-/// Directory for keys that is removed when this value is dropped.
+/// Directory for keys that is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -168,7 +169,7 @@ impl Drop for Folder {
     }
 }
 
-/// Process that ends when this value is dropped, and its output.
+/// Process that ends on drop, and its output.
 struct Running(Child, Option<BufReader<ChildStderr>>, fn(&str));
 
 impl Drop for Running {
@@ -191,6 +192,7 @@ impl Drop for Running {
 const RUN_BYTES: u64 = 200_000_000;
 const RUNS_MAX: u64 = 30;
 const RUNS_MIN: u64 = 3;
-/// Bytes of the object in an unencrypted packet, and its length on the wire with an MTU of 1500 bytes.
+/// Bytes of the object in an unencrypted packet.
 const PACKET_LEN: u32 = 1440;
+/// Length of this packet on the wire in bytes, with an MTU of 1500 bytes.
 const WIRE_LEN: u32 = 1484;

@@ -28,7 +28,7 @@ pub(crate) fn paths(description: &Description) -> Result<Vec<Vec<Option<Path>>>>
     Ok(all)
 }
 
-/// Reports whether a veth pair links these two hosts.
+/// Reports whether a veth pair links the hosts `one` and `other`.
 pub(crate) fn joined_by_veth(description: &Description, one: usize, other: usize) -> bool {
     description.links.iter().any(|link| {
         matches!(link.kind, LinkKind::Veth { .. })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// Lab as written in its TOML file.
+/// Keys of the TOML file of a lab.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -32,7 +32,7 @@ pub struct Named {
 /// Link in both directions.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct LinkSettings {
-    /// Names of its two ends. The direction `forward` is from the first to the second.
+    /// Names of the two ends of the link. The direction `forward` is from the first to the second.
     #[serde(default)]
     pub between: Vec<String>,
     /// Kind: `wan` (emulated, the default) or `veth` (a veth pair without emulation).
@@ -49,10 +49,10 @@ pub struct LinkSettings {
     /// Settings of both directions.
     #[serde(flatten)]
     pub both: DirectionSettings,
-    /// Settings of the direction from the first end to the second, instead of those of both.
+    /// Settings of the direction from the first end to the second; they override the settings of both directions.
     #[serde(default)]
     pub forward: DirectionSettings,
-    /// Settings of the direction from the second end to the first, instead of those of both.
+    /// Settings of the direction from the second end to the first; they override the settings of both directions.
     #[serde(default)]
     pub back: DirectionSettings,
 }
@@ -99,7 +99,7 @@ impl Settings {
 }
 
 impl DirectionSettings {
-    /// Returns these settings, with absent ones taken from `others`.
+    /// Returns the settings; absent settings are taken from `others`.
     pub(crate) fn or(&self, others: &Self) -> Self {
         let pick =
             |own: &Option<String>, other: &Option<String>| own.as_ref().or(other.as_ref()).cloned();

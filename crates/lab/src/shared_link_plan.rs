@@ -47,7 +47,7 @@ pub enum Variable {
 /// Flow of a figure.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
-    /// Prefix of its columns.
+    /// Prefix of the columns of the series.
     pub name: String,
     /// Label in the legend.
     pub label: String,
@@ -82,7 +82,7 @@ impl SharedLinkPlan {
         }
     }
 
-    /// Returns the plan of the same flows until `till`, at most its own end.
+    /// Returns the plan of the same flows until `till`, or until its own end if that is earlier.
     #[must_use]
     pub fn shortened(&self, till: Duration) -> Self {
         let till = till.min(self.till);
@@ -189,7 +189,7 @@ impl FlowPlan {
     }
 }
 
-/// Plan as written in its file.
+/// Keys of the file of a plan.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
@@ -289,8 +289,7 @@ const FROM: Duration = Duration::from_secs(100);
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// SABUL's control period.
 const SYN: Duration = lighthaul_proto::sabul::config::SYN;
-/// Length of a packet on the wire, in bytes: 28 of IP and UDP, 12 of SABUL's head, and the
-/// object's.
+/// Length of a packet on the wire, in bytes: 28 of IP and UDP, 12 of SABUL's head, and the object's bytes.
 const WIRE_LEN: u32 = 1500;
 const OVERHEAD_LEN: u32 = 28;
 const PACKET_LEN: u32 = 1460;

@@ -1,5 +1,4 @@
-//! Simulation of a plan in virtual time: every point by the protocol machines, beside the model's
-//! prediction.
+//! Simulation of a plan in virtual time: every point by the protocol machines, and the model's prediction.
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_proto::rbudp::model::{self, Path};

@@ -90,8 +90,7 @@ impl Table {
         }
     }
 
-    /// Describes the differences from an `accepted` table that exceed `tolerance`, relative to its
-    /// numbers.
+    /// Describes the differences from an `accepted` table that exceed the relative `tolerance`.
     ///
     /// Measurements vary, so columns with the suffix [`EMULATION`] are not compared.
     pub fn differences(&self, accepted: &Self, tolerance: f64) -> Vec<String> {

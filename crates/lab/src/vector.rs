@@ -176,7 +176,7 @@ impl Endpoint for Meter {
     }
 }
 
-/// Plan as written in its file.
+/// Keys of the file of a plan.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
@@ -243,7 +243,7 @@ impl Settings {
     }
 }
 
-/// Returns the size of the object for which the vector was requested with this margin.
+/// Returns the size of the object for which the vector was requested with the given margin.
 fn object_len(trc: &Trc, margin_percent: u32, packet: &PacketSettings) -> u64 {
     let wire = trc.bytes_between(trc.start(), trc.end()) * 100 / u64::from(100 + margin_percent);
     let len = u64::from(packet.len);
@@ -278,7 +278,7 @@ fn config(
 /// Number of bins that the figure shows after the vector's end.
 const BINS_BEHIND: u64 = 10;
 const SEED: u64 = 1;
-/// Color of the vector, below what is sent.
+/// Color of the vector, drawn behind the sent rate.
 const ALLOCATION: [u8; 3] = [190, 190, 190];
 
 #[cfg(test)]

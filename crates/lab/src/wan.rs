@@ -1,5 +1,5 @@
 //! Emulated links in real time. One thread reads the packets that hosts send, asks the links'
-//! machines about each, and delivers those that survive when they are due.
+//! machines about each, and delivers surviving packets when they are due.
 //!
 //! Segments are decided one by one, even if they arrive as a super-segment. On the last link of its
 //! path, a run of surviving neighbors is delivered as one super-segment when its last segment is
@@ -52,8 +52,7 @@ impl Wan {
         }
     }
 
-    /// Delivers due packets, and reads those of hosts for which `is_ready` is true. Returns when to
-    /// call again.
+    /// Delivers due packets, and reads packets of hosts for which `is_ready` is true. Returns when to call again.
     pub(crate) fn turn(&mut self, is_ready: impl Fn(usize) -> bool) -> Next {
         self.deliver();
         let mut is_behind = false;
@@ -238,7 +237,7 @@ impl Wan {
 /// Time of the next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// After this number of nanoseconds, or when a host sends.
+    /// After the given number of nanoseconds, or when a host sends.
     In(u64),
     /// At the next time that a host sends.
     WhenSent,
@@ -248,7 +247,7 @@ fn full_buffer() -> Box<[u8]> {
     vec![0; Tun::READ_BYTES_MAX].into_boxed_slice()
 }
 
-/// Longest extra delay of a segment that is delivered with its neighbors.
+/// Longest extra delay of a segment that is delivered together with its neighbors.
 const SPREAD: Duration = Duration::from_micros(250);
 /// Time before its due time at which a packet may be delivered, to save a sleep.
 const EARLY: Duration = Duration::from_micros(20);

@@ -19,7 +19,7 @@ use std::path::Path;
 use lighthaul_lab::table::{EMULATION, MODEL, SIMULATION, Table};
 
 #[test]
-fn numbers_of_the_readme_are_those_of_the_tables() {
+fn numbers_of_the_readme_match_the_tables() {
     let dir = Path::new(FIGURES);
     let text = fs::read_to_string(dir.join("README.md")).unwrap();
     let blocks: Vec<&str> = text.split("\n\n").collect();

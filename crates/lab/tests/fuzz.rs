@@ -54,17 +54,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn description_parser_survives_likely_text(text in likely()) {
+    fn description_parser_never_panics_on_likely_text(text in likely()) {
         assert_harmless(lab::description, text.as_bytes());
     }
 
     #[test]
-    fn description_parser_survives_random_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn description_parser_never_panics_on_random_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(lab::description, &octets);
     }
 }
 
 #[test]
-fn stored_fuzzer_inputs_are_harmless() {
+fn stored_fuzzer_inputs_never_panic() {
     assert_seeds_harmless("description", lab::description);
 }

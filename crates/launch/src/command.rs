@@ -10,8 +10,7 @@ use std::process::Command;
 use crate::failure::StartError;
 use crate::program;
 
-/// Returns the command of `words`, whose connections go to the `gateway`: its address, with credentials if it asks for
-/// them.
+/// Returns the command of `words` with its connections sent to `gateway`: an address, with credentials if required.
 pub fn command(words: &[OsString], gateway: &str) -> Result<Command, StartError> {
     let library = library()?;
     let (name, rest) = words
@@ -28,7 +27,7 @@ pub fn command(words: &[OsString], gateway: &str) -> Result<Command, StartError>
     Ok(command)
 }
 
-/// Returns the path of the library: beside this program, or where `make install` puts it.
+/// Returns the path of the library: beside this program, or in the directory of `make install`.
 fn library() -> Result<PathBuf, StartError> {
     let own = env::current_exe().map_err(|why| {
         StartError::ours(format!("cannot determine the path of this program: {why}"))
@@ -42,7 +41,7 @@ fn library() -> Result<PathBuf, StartError> {
     let library = found.ok_or_else(|| {
         let [beside, installed] = places.map(|place| place.display().to_string());
         StartError::ours(format!(
-            "cannot find the library that captures connections, neither {beside} nor {installed}: run `make install`, or copy it there"
+            "cannot find the library that captures connections, neither {beside} nor {installed}: run `make install`, or copy the library to {installed}"
         ))
     })?;
     // the dynamic linker reads both as separators
@@ -60,7 +59,7 @@ fn library() -> Result<PathBuf, StartError> {
     Ok(library)
 }
 
-/// Returns the libraries to load before libc: this one, and those of the caller.
+/// Returns the libraries to load before libc: `library`, and the libraries that the caller preloads.
 fn preload(library: &Path, others: Option<OsString>) -> OsString {
     let mut all = library.as_os_str().to_owned();
     if let Some(others) = others.filter(|others| !others.is_empty()) {

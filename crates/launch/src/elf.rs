@@ -14,9 +14,9 @@ use std::os::unix::fs::FileExt;
 pub(crate) struct Elf {
     /// Class, byte order and machine of the program.
     pub(crate) kind: (u8, u8, u64),
-    /// True if a dynamic linker starts it.
+    /// True if a dynamic linker starts the program.
     pub(crate) has_interpreter: bool,
-    /// True if it has the note of Go's linker, or the section by which `go version` knows Go programs.
+    /// True if the file has the note of Go's linker, or the section that `go version` reads.
     pub(crate) is_go: bool,
 }
 
@@ -90,7 +90,7 @@ impl Form {
         Ok(part)
     }
 
-    /// Returns true if a section of the file is from Go, by its name.
+    /// Returns true if a section of the file has a name that only Go uses.
     fn has_go_section(self, file: &impl FileExt, head: &[u8; HEAD]) -> io::Result<bool> {
         let (offset, size, names) = if self.is_wide {
             (&head[40..48], &head[58..60], &head[62..64])
@@ -156,8 +156,9 @@ const LITTLE: u8 = 1;
 /// Length of a segment's entry in a 64-bit file. It is shorter in others.
 const SEGMENT: usize = 56;
 const SEGMENT_NARROW: usize = 32;
-/// `PT_INTERP` and `PT_NOTE`.
+/// Type of a segment with the path of an interpreter (`PT_INTERP`).
 const INTERPRETER: u64 = 3;
+/// Type of a segment with notes (`PT_NOTE`).
 const NOTES: u64 = 4;
 /// Maximum number of segments or sections. Linkers make fewer.
 const SEGMENTS_MAX: u64 = 256;

@@ -41,7 +41,7 @@ pub(crate) fn find(name: &OsStr) -> Result<PathBuf, StartError> {
     })
 }
 
-/// Checks that a program can be captured; for a script, its interpreter.
+/// Checks that a program can be captured; a script needs a capturable interpreter.
 pub(crate) fn check(path: &Path, library: &Path) -> Result<(), StartError> {
     let unread =
         |why: io::Error| StartError::blocked(format!("cannot read {}: {why}", path.display()));
@@ -99,7 +99,7 @@ fn foreign_rights(path: &Path, metadata: &Metadata) -> Option<String> {
     })
 }
 
-/// Returns the reason if the program is linked so that it does not use libc's `connect`.
+/// Returns the reason if the program's linkage bypasses libc's `connect`.
 fn linked(file: &File, library: &Path) -> io::Result<Option<String>> {
     let Some(elf) = Elf::read(file)? else {
         return Ok(None);
@@ -115,7 +115,7 @@ fn linked(file: &File, library: &Path) -> io::Result<Option<String>> {
         return Ok(None);
     };
     Ok(Some(format!(
-        "{why}: give it the gateway as its proxy, or have the gateway capture this user"
+        "{why}: set the gateway as its proxy, or have the gateway capture this user"
     )))
 }
 

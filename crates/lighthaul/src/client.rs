@@ -23,19 +23,19 @@ pub struct Client {
 }
 
 impl Client {
-    /// Returns a client with these settings.
+    /// Returns a client with `settings`.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings: Arc::new(settings),
         }
     }
 
-    /// Starts a copy on a thread of its own.
+    /// Starts a copy in a new thread.
     pub fn copy(&self, request: CopyRequest) -> Result<Transfer, Error> {
         self.copy_observed(request, |_| {})
     }
 
-    /// Starts a copy on a thread of its own, which calls `observer` for each event.
+    /// Starts a copy in a new thread, which calls `observer` for each event.
     pub fn copy_observed(
         &self,
         request: CopyRequest,
@@ -48,8 +48,8 @@ impl Client {
         )
     }
 
-    /// Copies on this thread, and calls `observer` for each event. Returns when the copy has ended, or the work of this
-    /// thread is cancelled.
+    /// Copies in the calling thread, and calls `observer` for each event. Returns when the copy has ended, or the work
+    /// of this thread is cancelled.
     pub fn run(
         &self,
         request: CopyRequest,
@@ -58,7 +58,7 @@ impl Client {
         self.run_until(Cancellation::current(), request, observer)
     }
 
-    /// Copies on this thread until `cancellation`.
+    /// Copies in the calling thread until `cancellation`.
     pub(crate) fn run_until(
         &self,
         cancellation: Cancellation,
@@ -74,7 +74,7 @@ impl Client {
         &self.settings.route
     }
 
-    /// Counts what a copy would do, by a dry run.
+    /// Returns the number of entries and bytes that a copy would transfer, by a dry run.
     pub fn plan(&self, request: &CopyRequest) -> Result<Plan, Error> {
         let mut plan = Plan::default();
         let mut dry = request.dry();

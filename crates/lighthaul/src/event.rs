@@ -46,7 +46,7 @@ pub enum Event {
 /// Circuit that a copy has reserved.
 #[derive(Clone, Debug)]
 pub struct Booked {
-    /// Reservation; its times are those of the scheduler.
+    /// Reservation, with times in the scheduler's clock.
     pub reservation: Reservation,
     /// Start of the circuit, by the clock of this host.
     pub start: Timestamp,
@@ -63,7 +63,7 @@ pub struct Released {
     pub reservation: u64,
     /// Seconds from the end of the copy to the promised end; negative if the copy was late.
     pub early_s: f64,
-    /// Seconds of the circuit that were given back, if it was released.
+    /// Seconds of the circuit that were given back, if the circuit was released.
     pub unused_s: Option<f64>,
     /// End of the reservation.
     pub end: ReservationEnd,
@@ -72,10 +72,10 @@ pub struct Released {
 /// End of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReservationEnd {
-    /// The copy has released it.
+    /// The copy has released the reservation.
     Released,
-    /// Its last step had ended.
+    /// The last step of the reservation had ended.
     Over,
-    /// The scheduler cannot be asked to release it, for this reason.
+    /// The release could not be requested from the scheduler, for the given reason.
     Kept(String),
 }

@@ -1,4 +1,4 @@
-//! Faults of copies, besides those of files, of the network and of the peer.
+//! Faults of copies that are not faults of files, of the network or of the peer.
 
 use std::io;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use lighthaul_session::error::{Code, Coded, Error};
 use lighthaul_session::protocol::Protocol;
 
-/// Fault of a request, or of what surrounds a copy. [`Error::fault`] finds it in an error.
+/// Fault of a request, or of the host that a copy runs on. [`Error::fault`] finds it in an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -77,7 +77,7 @@ pub enum Fault {
         /// Error of the system.
         error: io::Error,
     },
-    /// A copy that ended at the time that was given for it.
+    /// A copy that was stopped at the time that the user gave.
     #[error("stopped at the given time; the same request resumes the copy")]
     StopTime,
     /// A refused reservation, whose copy would end later than its data.
@@ -98,7 +98,7 @@ pub enum Fault {
     Reservation {
         /// Number of the reservation.
         id: String,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Operations on files here or on another host: lists, metadata, removal, new directories; remote files.
+//! Operations on files of this host or of another host: lists, metadata, removal, new directories; remote files.
 
 use lighthaul_files::execute::{Scope, execute};
 use lighthaul_files::remote::receive;

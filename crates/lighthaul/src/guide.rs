@@ -1,4 +1,4 @@
-//! Page of the guide, whose blocks compile as documentation tests.
+//! Page of the guide whose code blocks compile as documentation tests.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/src/library.md")]

@@ -10,16 +10,16 @@
 //! # Ok::<(), lighthaul::Error>(())
 //! ```
 //!
-//! - [`Client`]: who copies, with [`Settings`]; [`CopyRequest`]: what is copied, with [`Options`]; [`Plan`]: what it would do
-//! - [`Transfer`]: a copy that runs, with its progress, cancellation and end; [`Event`]: what its observer sees; [`FileRequest`], [`RemoteFiles`]: other work
-//! - [`Summary`]: a copy that has ended; [`Error`]: a sentence with a [`Code`], and with a [`Fault`] if it is of this crate
+//! - [`Client`]: starts copies; [`Settings`]: its settings; [`CopyRequest`]: one copy; [`Plan`]: result of a dry run
+//! - [`Transfer`]: a running copy; [`Event`]: event for its observer; [`FileRequest`], [`RemoteFiles`]: other work
+//! - [`Summary`]: a copy that has ended; [`Error`]: a sentence with a [`Code`], and perhaps a [`Fault`] of this crate
 //!
 //! ```text
 //! CopyRequest, Settings -> Job -> circuit or path, if booked -> attempts: push, pull or third party -> Summary
 //! ```
 //!
-//! Notes and questions go to a [`User`]. Defaults are the user's files, `LIGHTHAUL_TOKEN` and `LIGHTHAUL_SCHEDULER_TOKEN`. `client`,
-//! `settings`, `request`, `limit`, `list`, `transfer`, `event`, `fault`, `plan` have the types, `copy` and `files` the logic, and `guide` a page.
+//! Notes and questions go to a [`User`]. Defaults are the user's files, `LIGHTHAUL_TOKEN` and
+//! `LIGHTHAUL_SCHEDULER_TOKEN`. `copy` and `files` have the logic, `guide` has a page, other modules have types.
 
 mod client;
 mod copy;

@@ -1,4 +1,4 @@
-//! Timetable of rate limits, as both sides read it.
+//! Timetable of rate limits, in the form that both sides read.
 
 use std::str::FromStr;
 

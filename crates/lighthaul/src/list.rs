@@ -40,7 +40,7 @@ impl List {
         Self { input, separator }
     }
 
-    /// Returns the list of these paths.
+    /// Returns a list of the given paths.
     pub fn of_paths<P: AsRef<[u8]>>(paths: impl IntoIterator<Item = P>) -> Self {
         let mut text = Vec::new();
         for path in paths {

@@ -1,4 +1,4 @@
-//! Counts of what a dry run would do.
+//! Counts of a dry run.
 
 use lighthaul_files::options::{Action, Planned};
 
@@ -9,7 +9,7 @@ pub struct Plan {
     pub bytes: u64,
     /// Entries that would be created or replaced.
     pub entries: u64,
-    /// Entries of which only the metadata would be changed.
+    /// Entries with changes of metadata only.
     pub changes: u64,
     /// Entries that would be deleted.
     pub deletions: u64,

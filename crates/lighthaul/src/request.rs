@@ -26,7 +26,7 @@ pub struct CopyRequest {
     pub exact: bool,
     /// Selection of files, metadata, verification and protocol.
     pub options: Options,
-    /// Paths of the entries to copy, relative to the only source; none to copy all of it.
+    /// Paths of the entries to copy, relative to the only source; none to copy the whole source.
     pub list: Option<List>,
     /// Rate on the wire; none to measure the path.
     pub rate: Option<Rate>,
@@ -44,7 +44,7 @@ pub struct CopyRequest {
     pub booking: Option<Booking>,
 }
 
-/// Capacity that is reserved for a copy, and released after it.
+/// Capacity that is reserved for a copy, and released after the copy.
 #[derive(Clone, Debug)]
 pub struct Booking {
     /// Network of the capacity.
@@ -62,9 +62,9 @@ pub struct Booking {
 /// Network that capacity is reserved in.
 #[derive(Clone, Debug)]
 pub enum Network {
-    /// A circuit of the scheduler of the client, whose packets enter it at an interface, if one is named.
+    /// A circuit of the client's scheduler, whose packets enter at the given interface, if any.
     Circuit(Option<String>),
-    /// A path across domains, from the service at this socket; none for the usual socket.
+    /// A path across domains, from the service at the given socket; none for the default socket.
     Path(Option<PathBuf>),
 }
 

@@ -13,6 +13,6 @@ pub struct Settings {
     pub route: Route,
     /// Scheduler that reserves circuits.
     pub scheduler: Option<Scheduler>,
-    /// File with the rates that earlier copies have measured, in place of the default.
+    /// File with the rates that earlier copies have measured; none for the default file.
     pub known_paths: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! A copy that runs on a thread of its own: its progress, its end, and its cancellation.
+//! A copy in a thread of its own: its progress, its end, and its cancellation.
 
 use std::fmt::{self, Debug, Formatter};
 use std::pin::{Pin, pin};
@@ -14,7 +14,7 @@ use lighthaul_session::error::{Error, caught};
 use crate::event::Event;
 use crate::fault::Fault;
 
-/// Copy that runs. It is also a future, which needs no runtime: the thread of the copy wakes it.
+/// Running copy. It is also a future, which needs no runtime: the thread of the copy wakes it.
 ///
 /// The copy is cancelled when this value is dropped.
 #[must_use = "a transfer that is dropped is cancelled"]
@@ -38,7 +38,7 @@ struct State {
 }
 
 impl Transfer {
-    /// Starts `copy`, which ends when it is cancelled.
+    /// Starts `copy`, which ends early if it is cancelled.
     pub(crate) fn start(
         copy: impl FnOnce(Cancellation, &mut dyn FnMut(Event)) -> Result<Summary, Error>
         + Send
@@ -76,8 +76,9 @@ impl Transfer {
         self.shared.state().result.is_some()
     }
 
-    /// Cancels the copy, and no other. It ends with [`Code::Interrupted`] within a second, or while it connects, within the time limit of that. Files are complete or
-    /// not there, and what has arrived of the others is kept for the next copy of the same files.
+    /// Cancels the copy, and no other. It ends with [`Code::Interrupted`] within a second, or while it connects, within
+    /// the time limit of that. Files are complete or not there, and what has arrived of the others is kept for the next
+    /// copy of the same files.
     ///
     /// [`Code::Interrupted`]: crate::Code::Interrupted
     pub fn cancel(&self) {
@@ -151,7 +152,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the result, and wakes who waits for it.
+    /// Records the result, and wakes the threads that wait for it.
     fn end(&self, result: Result<Summary, Error>) {
         let mut state = self.state();
         if let Ok(summary) = &result {

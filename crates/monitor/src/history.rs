@@ -1,9 +1,9 @@
 //! Stored rates of a host and probes of its paths, in an `SQLite` file.
 //!
-//! Each interval is a row of one table, and each probe one of another. [`History::append`] drops rows that are too old, and the oldest ones of a
-//! file that is too large. The file is in WAL mode, so several monitors and readers can use it at
-//! once; a writer waits up to [`BUSY`] for another. A file that is damaged, of a newer format or of
-//! another program is refused, and nothing is written to it.
+//! Each interval is a row of one table, and each probe one of another. [`History::append`] drops rows that are too old,
+//! and the oldest ones of a file that is too large. The file is in WAL mode, so several monitors and readers can use it
+//! at once; a writer waits up to [`BUSY`] for another. A file that is damaged, of a newer format or of another program
+//! is refused, and nothing is written to it.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -58,7 +58,7 @@ pub enum HistoryError {
     Damaged {
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// A file that a newer version has written.
@@ -95,7 +95,7 @@ pub enum HistoryError {
         action: &'static str,
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
 }
@@ -219,7 +219,7 @@ impl History {
         })
     }
 
-    /// Passes rows since `from`, in seconds since 1970, to `visit` in their order until it breaks.
+    /// Passes rows since `from`, in seconds since 1970, to `visit`, in order, until it breaks.
     ///
     /// Rows that are appended meanwhile are left out.
     pub fn each<B>(
@@ -260,7 +260,7 @@ impl History {
     }
 }
 
-/// Creates the directory, and a file that only its owner can read, if they do not exist.
+/// Creates the directory and a file that only its owner can read, unless they exist.
 fn make(path: &Path) -> io::Result<()> {
     if path.exists() {
         return Ok(());
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn two_writers_lose_no_row() {
+    fn concurrent_writers_lose_no_rows() {
         let folder = scratch("writers");
         let path = folder.join("monitor.db");
         thread::scope(|scope| {

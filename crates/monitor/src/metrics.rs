@@ -1,9 +1,9 @@
 //! Metrics of this host and its paths, for Prometheus and OpenTelemetry.
 //!
-//! [`MonitorMetrics`] keeps the last sample and the state of all paths, and [`MonitorMetrics::families`] returns them as
-//! named values in base units. Counters are those of the kernel since the host started, so that a scraper computes rates
-//! over any time; those of probes count since the monitor started. [`MonitorMetrics::page`] is the text that Prometheus
-//! reads, with the prefix `lighthaul_`. Labels are devices and names of daemons.
+//! [`MonitorMetrics`] keeps the last sample and the state of all paths, and [`MonitorMetrics::families`] returns them
+//! as named values in base units. Counters are those of the kernel since the host started, so that a scraper computes
+//! rates over any time; those of probes count since the monitor started. [`MonitorMetrics::page`] is the text that
+//! Prometheus reads, with the prefix `lighthaul_`. Labels are devices and names of daemons.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,7 +37,7 @@ struct MonitorState {
 pub struct Family {
     /// Name without a prefix and without its unit.
     pub name: &'static str,
-    /// Meaning.
+    /// Help text of the metric.
     pub help: &'static str,
     /// Unit, as in `bytes`; empty for numbers and fractions.
     pub unit: &'static str,
@@ -84,7 +84,7 @@ impl MonitorMetrics {
         families
     }
 
-    /// Returns all metrics that there may be, without values.
+    /// Returns all metrics that can occur, without values.
     pub fn descriptions() -> Vec<Family> {
         all(&MonitorState::default())
     }
@@ -262,8 +262,8 @@ fn memory(sample: &Sample) -> Family {
 }
 
 fn udp(sample: &Sample) -> Family {
-    let help = "UDP datagrams that the host lost: arrived and taken by no socket (in), those of them for which the \
-                receive buffer was full (receive_buffer), and those for which the send buffer was full (send_buffer)";
+    let help = "UDP datagrams that the host lost: arrived without reaching a socket (in), among them datagrams for a full \
+                receive buffer (receive_buffer), and unsent datagrams because of a full send buffer (send_buffer)";
     let mut family = counter("host_udp_lost", "", help);
     for (version, counters) in [("4", sample.udp), ("6", sample.udp6)] {
         let Some(counters) = counters else { continue };
@@ -352,7 +352,7 @@ fn paths(paths: &PathTable) -> Vec<Family> {
     families
 }
 
-/// Values of a path, each with the name and the value of a label; an empty name for none.
+/// Values of a path, each with the name and the value of a label; the name is empty for a value without a label.
 type Values = fn(&PathStatus) -> Vec<(&'static str, &'static str, f64)>;
 
 const COLUMNS: [(Family, Values); 8] = [
@@ -438,7 +438,7 @@ fn one(value: Option<f64>) -> Vec<(&'static str, &'static str, f64)> {
     value.map(|value| ("", "", value)).into_iter().collect()
 }
 
-/// Ticks of `/proc/stat`: the kernel reports this many on every platform (`USER_HZ`).
+/// Ticks per second in `/proc/stat`, the same on every platform (`USER_HZ`).
 const TICKS_PER_S: f64 = 100.0;
 
 #[cfg(test)]

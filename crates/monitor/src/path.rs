@@ -1,7 +1,7 @@
-//! Probes of paths to other hosts: the result of one, and what the recent ones of a path say together.
+//! Probes of paths to other hosts: the result of one probe, and the summary of a path's recent probes.
 //!
-//! A [`PathSample`] is the result of one probe, with the names that its fields have in JSON. Times are in seconds, rates
-//! in bits per second. [`PathTable`] has the [`PathStatus`] of each path, for screens and metrics.
+//! A [`PathSample`] is the result of one probe, with the names that its fields have in JSON. Times are in seconds,
+//! rates in bits per second. [`PathTable`] has the [`PathStatus`] of each path, for screens and metrics.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -30,7 +30,7 @@ pub struct PathSample {
 /// Measurements of one probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathMeasures {
-    /// Round-trip times in their order.
+    /// Round-trip times in the order of measurement.
     pub rtts_s: Vec<f64>,
     /// Shortest round-trip time.
     pub rtt_min_s: f64,
@@ -44,9 +44,9 @@ pub struct PathMeasures {
     pub sent: u32,
     /// Datagrams that did not arrive.
     pub lost: u32,
-    /// Longest packet that passes; 0 if no datagram does, none if this probe did not measure it.
+    /// Longest packet that passes; 0 if no datagram passes, none if not measured by this probe.
     pub mtu_bytes: Option<u32>,
-    /// Rate at which a train of datagrams arrived; none if this probe did not measure it.
+    /// Rate at which a train of datagrams arrived; none if not measured by this probe.
     pub rate_bps: Option<u64>,
 }
 
@@ -132,7 +132,7 @@ impl PathTable {
     }
 }
 
-/// Probes of which the loss is the sum.
+/// Number of recent probes whose losses are added.
 pub const RECENT: usize = 10;
 /// Maximum number of paths of a table.
 pub const PATHS_MAX: usize = 256;
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_is_that_of_the_last_probes() {
+    fn loss_is_computed_from_the_latest_probes() {
         let mut status = PathStatus::default();
         assert_eq!(status.loss(), None);
         status.add(&sample("a", 1.0, Some(lost(100))));

@@ -1,8 +1,9 @@
 //! Probes as test results of perfSONAR, in the shape in which pScheduler passes them to archives.
 //!
 //! Each result names its schedule, its test with the specification, the tool and the participants, and has the `result`
-//! of that test. A probe has an `rtt` and a `latency` test, whose packets show the loss. A full one also has an `mtu` and a
-//! `throughput` test. A probe that failed is an `rtt` test that did not succeed. Durations and times are in ISO 8601.
+//! of that test. A probe has an `rtt` and a `latency` test, whose packets show the loss. A full one also has an `mtu`
+//! and a `throughput` test. A probe that failed is an `rtt` test that did not succeed. Durations and times are in ISO
+//! 8601.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -28,7 +28,7 @@ pub struct Rates {
     pub cpu: CpuShares,
     /// Shares of time of each processor.
     pub cores: Vec<CoreShares>,
-    /// Fraction of the time in which this process could run that it waited for a processor.
+    /// Fraction of the time with runnable threads in which this process waited for a processor.
     pub run_delay: Option<f64>,
     /// Stalls for processors, disks and memory.
     pub pressure: PressureShares,
@@ -47,7 +47,7 @@ pub struct Rates {
     pub softnet_drops_per_s: f64,
 }
 
-/// Stalls for each resource; `None` where the kernel does not count them.
+/// Stalls for each resource; `None` if the kernel does not measure them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PressureShares {
     /// Stalls for a processor.
@@ -104,7 +104,7 @@ impl Rates {
         }
     }
 
-    /// Returns the bytes received and transmitted per second, without those of the loopback interface.
+    /// Returns the bytes received and transmitted per second, without the loopback interface.
     pub fn traffic(&self) -> (f64, f64) {
         let outside = self.interfaces.iter().filter(|rates| rates.name != "lo");
         outside.fold((0.0, 0.0), |(rx, tx), rates| {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_of_one_sample_have_no_rates() {
+    fn devices_in_a_single_sample_have_no_rates() {
         let mut before = Sample::default();
         let mut after = Sample {
             at: Instant::ZERO + Duration::from_secs(1),

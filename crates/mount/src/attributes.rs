@@ -1,4 +1,4 @@
-//! Attributes and errors, as the kernel has them.
+//! Attributes and errors, in the types of the kernel.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use lighthaul_files::request::{FileInfo, FileKind};
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote_files::failure::{Failure, FailureKind};
 
-/// Size of the blocks in which programs count.
+/// Size of the blocks in which programs count disk usage.
 const BLOCK_LEN: u32 = 4096;
 
 /// Returns the attributes of an item.

@@ -1,7 +1,7 @@
 //! Work of the kernel's requests: files of the server, inode numbers, and open files.
 //!
-//! A program that reads a file sees one version of it, although the kernel keeps pages by inode number. So a replaced file
-//! gets another number, and files that are written bypass the pages.
+//! A program that reads a file sees one version of it, although the kernel keeps pages by inode number. So a replaced
+//! file gets another number, and files that are written bypass the pages.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -193,7 +193,7 @@ impl FileSystem {
         Ok((self.open_files().add(file), flags))
     }
 
-    /// Leaves the number of a file that is about to be emptied to the programs that read it. The kernel looks again.
+    /// Keeps the number of a file that will be emptied for the programs that read it. The kernel looks again.
     fn leave_to_readers(&self, inode: INodeNo) -> Answer<()> {
         let mut inodes = self.inodes();
         if inodes.is_read(inode) {
@@ -260,7 +260,7 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Commits a file that its opener closes.
+    /// Commits a file when the process that opened it closes it.
     pub(crate) fn close(
         &self,
         request: &Request,

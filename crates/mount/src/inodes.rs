@@ -1,10 +1,10 @@
 //! Inode numbers of paths.
 //!
-//! The kernel names files by numbers, and the server by paths. A number keeps its path until the kernel has forgotten all
-//! lookups of it. A renamed directory takes the paths below it along.
+//! The kernel names files by numbers, and the server by paths. A number keeps its path until the kernel has forgotten
+//! all lookups of it. A renamed directory takes the paths below it along.
 //!
-//! The kernel keeps pages and sizes by number. So a file that is removed or replaced leaves its number to the programs that
-//! have it open.
+//! The kernel keeps pages and sizes by number. So a file that is removed or replaced leaves its number to the programs
+//! that have it open.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ struct Inode {
     lookups: u64,
     /// True after the item was removed or replaced.
     is_gone: bool,
-    /// Device and inode number at the server, once they are known.
+    /// Device and inode number at the server, once known.
     identity: Option<(u64, u64)>,
     /// Attributes that the kernel has.
     last: Option<FileAttr>,
@@ -59,7 +59,7 @@ impl Inodes {
         inode.map(|inode| inode.path.clone())
     }
 
-    /// Counts a lookup of `path`, where this item of this version was found, and returns its attributes.
+    /// Counts a lookup of `path`, where the given version of the item was found, and returns its attributes.
     pub(crate) fn look_up(
         &mut self,
         path: &[u8],
@@ -76,7 +76,7 @@ impl Inodes {
         self.count_lookup(number, info)
     }
 
-    /// Counts a lookup of `path`, where a list of its directory has this item, and returns its attributes.
+    /// Counts a lookup of `path`, at which a list of the directory has the item, and returns its attributes.
     pub(crate) fn look_up_listed(&mut self, path: &[u8], info: &FileInfo) -> FileAttr {
         // a list has no versions
         if let Some(number) = self.by_path.get(path).copied()
@@ -115,7 +115,7 @@ impl Inodes {
         self.last
     }
 
-    /// Returns true if the item of a number is still at its path, where this version was found. Otherwise the path gets
+    /// Returns true if the item of a number is still at its path, at which `version` was found. Otherwise the path gets
     /// another number.
     pub(crate) fn is_still(&mut self, number: INodeNo, version: FileVersion) -> bool {
         let identity = Some((version.device, version.inode));
@@ -137,7 +137,7 @@ impl Inodes {
         }
     }
 
-    /// Leaves a number to the programs that have its item open. A later lookup of the path gets another number.
+    /// Keeps a number for the programs that have its item open. A later lookup of the path gets another number.
     pub(crate) fn replace(&mut self, INodeNo(number): INodeNo) {
         let Some(inode) = self.by_number.get_mut(&number) else {
             return;
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn replaced_file_leaves_its_number_to_programs_that_read_it() {
+    fn programs_that_read_a_replaced_file_keep_its_inode_number() {
         let mut inodes = Inodes::new(Vec::new());
         let old = inodes.look_up(b"a", &file(9), Some(version(1, 9))).ino;
         assert!(inodes.is_still(old, version(1, 9)));
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn renamed_directory_takes_its_contents_along() {
+    fn renamed_directory_changes_the_paths_of_its_contents() {
         let mut inodes = Inodes::new(b"/top".to_vec());
         let [a, b, other] =
             [&b"/top/a"[..], b"/top/a/b", b"/top/ab"].map(|p| look_up(&mut inodes, p));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn removed_name_gets_another_number() {
+    fn removed_path_gets_another_inode_number() {
         let mut inodes = Inodes::new(Vec::new());
         let old = look_up(&mut inodes, b"a");
         inodes.remove(b"a");

@@ -1,7 +1,7 @@
 //! Floor 9: remote files as a file system of this host, by FUSE.
 //!
-//! Files are read with read-ahead, and written once: a new file appears on the server when it is closed or synced, and can
-//! only grow after that. What close(2) or fsync(2) has acknowledged is on the disk of the server.
+//! Files are read with read-ahead, and written once: a new file appears on the server when it is closed or synced, and
+//! can only grow after that. What close(2) or fsync(2) has acknowledged is on the disk of the server.
 //!
 //! - [`run`]: mounting; `served`: the mount, until a signal or umount(8)
 //! - `requests`: requests of the kernel; `file_system`: their work

@@ -28,7 +28,7 @@ pub(crate) enum OpenFile {
 /// File that is written.
 #[derive(Debug)]
 pub(crate) struct WrittenFile {
-    /// Path, which has a lock of its own, since a write can hold the state for long.
+    /// Path, which has its own lock, since a write can hold the lock of the state for long.
     path: Mutex<Vec<u8>>,
     state: Mutex<State>,
     owner: (u32, u32),
@@ -36,12 +36,12 @@ pub(crate) struct WrittenFile {
 
 #[derive(Debug)]
 struct State {
-    /// None after the file was removed, and while it is complete.
+    /// None after the file was removed, and while all writes are committed.
     writer: Option<RemoteWriter>,
     is_removed: bool,
-    /// Version with the name, so that the file can only grow.
+    /// Version that has the name; from then on the file can only grow.
     named: Option<FileVersion>,
-    /// True if there were writes.
+    /// True if a program has written.
     was_written: bool,
     /// True if writes are not committed.
     is_dirty: bool,
@@ -52,12 +52,12 @@ struct State {
     set_time: Option<(i64, u32)>,
     /// Time of the last change.
     changed: (i64, u32),
-    /// Process that opened the file, if that is known and it has not closed the file.
+    /// Process that opened the file, if known, and if it has not closed the file.
     process: Option<u32>,
 }
 
 impl WrittenFile {
-    /// Returns the file at `path`, of this owner and opened by this process, that `writer` writes.
+    /// Returns the file at `path` with its owner and the process that opened it; `writer` writes the file.
     pub(crate) fn new(
         path: Vec<u8>,
         (writer, is_named): (RemoteWriter, bool),
@@ -106,8 +106,8 @@ impl WrittenFile {
         self.state().writer.as_ref().map(RemoteWriter::size)
     }
 
-    /// Writes `bytes` at `offset`, or at the end with `appends`. Fails with [`FailureKind::Invalid`] elsewhere in a file
-    /// that has its name.
+    /// Writes `bytes` at `offset`, or at the end with `appends`. Fails with [`FailureKind::Invalid`] elsewhere in a
+    /// file that has its name.
     pub(crate) fn write(
         &self,
         files: &RemoteFiles,
@@ -151,8 +151,8 @@ impl WrittenFile {
         Ok(())
     }
 
-    /// Returns true if the file stays open when `process` closes a descriptor of it. A child closes the files that it
-    /// inherits, and a shell those that it has moved to another number before the first write.
+    /// Returns true if the file stays open when `process` closes one of its descriptors. A child closes the files that
+    /// it inherits, and a shell closes files that it has moved to another number before the first write.
     pub(crate) fn stays_open(&self, process: Option<u32>) -> bool {
         let mut state = self.state();
         if state.process.is_some() && state.process != process {
@@ -211,7 +211,7 @@ impl WrittenFile {
         Ok(true)
     }
 
-    /// Drops what was written and not committed, since the file is removed.
+    /// Drops written bytes that were not committed, since the file is removed.
     pub(crate) fn discard(&self) {
         let mut state = self.state();
         state.writer = None;
@@ -240,8 +240,8 @@ impl WrittenFile {
 }
 
 impl State {
-    /// Opens a file again that was closed by one of several descriptors, or whose connection was lost when all of it was
-    /// committed.
+    /// Opens a file again after one of several descriptors was closed, or after the loss of a connection without
+    /// uncommitted bytes.
     fn reopen(&mut self, files: &RemoteFiles, path: &[u8]) -> Result<(), Failure> {
         let is_lost = self.writer.as_ref().is_some_and(RemoteWriter::is_lost);
         if is_lost && !self.is_dirty {

@@ -6,7 +6,7 @@ use std::fs;
 
 use fuser::Request;
 
-/// Returns the user and group of a file that `request` opens, and its process, if that is known.
+/// Returns the user and group of a file that `request` opens, and the process, if known.
 pub(crate) fn opener(request: &Request) -> ((u32, u32), Option<u32>) {
     ((request.uid(), request.gid()), caller(request))
 }
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_have_the_process_that_runs_them() {
+    fn threads_belong_to_their_process() {
         let find = || {
             let own = fs::read_link("/proc/thread-self").unwrap();
             let thread = own.file_name().unwrap().to_str().unwrap();

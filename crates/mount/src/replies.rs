@@ -23,8 +23,8 @@ pub(crate) fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns the rows of a directory from `offset`, with the offset after each. The first two are the directory itself and
-/// the one above.
+/// Returns the rows of a directory from `offset`, with the offset after each. The first two are the directory itself
+/// and the one above.
 pub(crate) fn rows(
     items: &[FileInfo],
     offset: u64,

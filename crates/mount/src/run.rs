@@ -8,8 +8,8 @@ use lighthaul_session::error::Error;
 #[cfg(feature = "fuse")]
 use crate::served::serve;
 
-/// Mounts the directory at `place` on `folder`, and serves the mount until a signal or umount(8). Changes are refused if
-/// `read_only`; other users of this host can use the mount if `allow_other`.
+/// Mounts the directory at `place` on `folder`, and serves the mount until a signal or umount(8). Changes are refused
+/// if `read_only`; other users of this host can use the mount if `allow_other`.
 pub fn run(
     route: &Route,
     place: (&str, &Path),

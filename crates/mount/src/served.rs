@@ -31,7 +31,7 @@ pub(crate) enum Fault {
         folder = .0.display(), why = .1
     )]
     Mount(PathBuf, io::Error),
-    /// The place is no directory.
+    /// The place is not a directory.
     #[error("cannot mount {0}: it is no directory")]
     NotFolder(String),
     /// The mount cannot be served or removed.
@@ -48,8 +48,8 @@ impl Coded for Fault {
     }
 }
 
-/// Mounts the directory at `place` on `folder`, and serves the mount until a signal or umount(8). Changes are refused if
-/// `read_only`; other users of this host can use the mount if `allow_other`.
+/// Mounts the directory at `place` on `folder`, and serves the mount until a signal or umount(8). Changes are refused
+/// if `read_only`; other users of this host can use the mount if `allow_other`.
 ///
 /// Files that are open at a signal are served until they are closed. A second signal does not wait for that.
 pub(crate) fn serve(

@@ -18,17 +18,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn messages_survive_likely_text(text in MESSAGE) {
+    fn parsing_messages_from_likely_text_never_panics(text in MESSAGE) {
         assert_harmless(nsi::message, text.as_bytes());
     }
 
     #[test]
-    fn labels_survive_likely_text(text in "[0-9]{1,4}([-,][0-9]{1,4}){0,3}") {
+    fn parsing_labels_from_likely_text_never_panics(text in "[0-9]{1,4}([-,][0-9]{1,4}){0,3}") {
         assert_harmless(nsi::message, text.as_bytes());
     }
 
     #[test]
-    fn messages_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn parsing_messages_from_any_octets_never_panics(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(nsi::message, &octets);
     }
 }

@@ -1,4 +1,4 @@
-//! Comparison of what a sender sent with what its receiver reports, a round trip later.
+//! Comparison of a sender's packets with its receiver's reports, a round trip later.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -10,13 +10,13 @@ use lighthaul_base::Instant;
 pub struct Flow {
     /// Length of the window.
     pub time: Duration,
-    /// Packets that were sent in it.
+    /// Packets that were sent in the window.
     pub sent: u64,
     /// Packets that arrived in the same window, a round trip later.
     pub arrived: u64,
 }
 
-/// Counters of a sender, with those that its receiver reported at the same times.
+/// Counters of a sender, with the counters that its receiver reported at the same times.
 #[derive(Clone, Debug)]
 pub struct FlowMeter {
     rtt: Duration,
@@ -33,7 +33,7 @@ struct Sample {
 }
 
 impl FlowMeter {
-    /// Starts on a path of this round-trip time. It keeps samples of at least twice `time` and a round trip.
+    /// Starts on a path with the round-trip time `rtt`. It keeps samples of at least twice `time` and a round trip.
     pub fn new(rtt: Duration, time: Duration) -> Self {
         let spacing = (rtt + time * 2) / (SAMPLES_MAX as u32 / 2);
         Self {
@@ -43,7 +43,7 @@ impl FlowMeter {
         }
     }
 
-    /// Takes the number of packets sent by `now`, and of those that arrived by the latest report.
+    /// Takes the number of packets sent by `now`, and the number that arrived by the latest report.
     pub fn update(&mut self, now: Instant, sent: u64, arrived: u64) {
         let last = self.samples.back();
         if last.is_some_and(|last| now.since(last.at) < self.spacing) {
@@ -59,14 +59,14 @@ impl FlowMeter {
         });
     }
 
-    /// Returns the flow of the latest window of at least `time`. Returns none if it was not sent after `since`, or if its begin
-    /// is not known.
+    /// Returns the flow of the latest window of at least `time`. Returns none if it was not sent after `since`, or if
+    /// its begin is not known.
     pub fn latest(&self, time: Duration, since: Instant) -> Option<Flow> {
         let end = self.samples.back()?;
         self.window(end, time, since).map(|(_, flow)| flow)
     }
 
-    /// Returns the flows of the latest window and of the one before it, like [`Self::latest`].
+    /// Returns the flows of the latest window and of the window before, like [`Self::latest`].
     pub fn latest_two(&self, time: Duration, since: Instant) -> Option<[Flow; 2]> {
         let end = self.samples.back()?;
         let (begin, last) = self.window(end, time, since)?;
@@ -74,7 +74,7 @@ impl FlowMeter {
         Some([before, last])
     }
 
-    /// Returns the window that ends at a sample, with its first sample.
+    /// Returns the window that ends at a sample, and its first sample.
     fn window(&self, end: &Sample, time: Duration, since: Instant) -> Option<(&Sample, Flow)> {
         let mut earlier = self.samples.iter().rev();
         let begin = earlier.find(|sample| sample.at + time <= end.at)?;
@@ -105,8 +105,9 @@ impl FlowMeter {
     }
 }
 
-/// Minimum time between two samples, and the most samples.
+/// Minimum time between two samples.
 const SPACING_MIN: Duration = Duration::from_millis(5);
+/// Maximum number of samples.
 const SAMPLES_MAX: usize = 128;
 
 #[cfg(test)]
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_are_compared_with_what_was_sent_a_round_trip_before() {
+    fn arrivals_are_compared_with_packets_sent_a_round_trip_before() {
         for of_ten in [3, 10] {
             let meter = meter(700, 350, of_ten);
             let [before, last] = meter.latest_two(WINDOW, at(400)).unwrap();

@@ -2,8 +2,8 @@
 
 use crate::packet_layout::{DATAGRAM_BYTES_MAX, PacketLayout, PacketLayoutError};
 
-/// Lengths of an object, of its packets, and of what the lower layers add to them. `HEAD_LEN` is the
-/// length of the protocol's own header in octets.
+/// Lengths of an object, of its packets, and of the headers of lower layers. `HEAD_LEN` is the length of the protocol's
+/// own header in octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing<const HEAD_LEN: usize> {
     /// Length of the object in bytes.

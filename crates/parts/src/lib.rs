@@ -5,9 +5,9 @@
 //! - [`turns`]: the packet that each datagram in flight carries
 //! - [`tally`], [`loss_list`]: sets of received packets, and of missing packets
 //! - [`arrival_counts`]: counts of the datagrams that a receiver got
-//! - [`hold`]: pause requests of a receiver whose host falls behind; [`backoff`]: reduction of the rate
+//! - [`receiver_pause`]: pause requests of a receiver whose host falls behind; [`backoff`]: reduction of the rate
 //!   when the receiving host drops datagrams; [`loss_rate`]: rate that follows the loss of each pass
-//! - [`transfer_rate`]: rate of all lanes, after all of these; [`flow_meter`]: what was sent and has arrived
+//! - [`transfer_rate`]: rate of all lanes, after all of these; [`flow_meter`]: comparison of sent and arrived packets
 //! - [`events`]: queue of events for the machine's owner
 #![no_std]
 extern crate alloc;
@@ -20,12 +20,12 @@ pub mod backoff;
 pub mod events;
 pub mod flow_meter;
 pub mod framing;
-pub mod hold;
 pub mod loss_list;
 pub mod loss_rate;
 pub mod pacer;
 pub mod packet_layout;
 pub mod profile;
+pub mod receiver_pause;
 pub mod tally;
 pub mod transfer_rate;
 pub mod turns;
@@ -33,11 +33,11 @@ pub mod turns;
 pub use arrival_counts::ArrivalCounts;
 pub use events::Events;
 pub use framing::Framing;
-pub use hold::Hold;
 pub use loss_list::LossList;
 pub use pacer::{Pacer, TRAIN_BYTES_MAX};
 pub use packet_layout::PacketLayout;
 pub use profile::Profile;
+pub use receiver_pause::ReceiverPause;
 pub use tally::Tally;
 pub use transfer_rate::TransferRate;
 pub use turns::Turns;

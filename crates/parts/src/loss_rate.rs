@@ -1,8 +1,8 @@
 //! Rate that follows the loss of each pass.
 //!
-//! Loss that a lower rate takes away came from the rate: a queue was full, or a policer dropped what exceeded its limit.
-//! Loss that stays at a lower rate has other causes, and the rate returns. After losses, the rate rises again in steps,
-//! which come more slowly each time that one causes loss.
+//! Loss that a lower rate takes away came from the rate: a queue was full, or a policer dropped what exceeded its
+//! limit. Loss that stays at a lower rate has other causes, and the rate returns. After losses, the rate rises again in
+//! steps, which come more slowly each time that one causes loss.
 
 use core::time::Duration;
 
@@ -15,17 +15,17 @@ pub struct Pass {
     pub rate: Rate,
     /// Packets that were sent.
     pub sent: u64,
-    /// Packets of them that did not arrive.
+    /// Packets of the pass that did not arrive.
     pub lost: u64,
 }
 
-/// Control of a rate by the results of its passes.
+/// Control of a rate by the results of passes.
 #[derive(Clone, Copy, Debug)]
 pub struct LossRate {
     most: Rate,
     rate: Rate,
     interval: Duration,
-    /// Time of the last change; none before the first, which may come at once.
+    /// Time of the last change; none before the first change, which needs no wait.
     changed: Option<Instant>,
     /// Loss that does not depend on the rate, in parts per million.
     base_ppm: u32,
@@ -35,8 +35,9 @@ pub struct LossRate {
     rose: bool,
     /// Next step up, in percent.
     step: u32,
-    /// Good passes since the last change, and those that a step up needs.
+    /// Number of good passes since the last change.
     good: u32,
+    /// Number of good passes that a step up needs.
     needed: u32,
 }
 
@@ -50,27 +51,31 @@ struct Trial {
     lost_ppm: u32,
 }
 
-/// Fewest packets of a pass that counts.
+/// Minimum number of packets of a pass that counts.
 pub const PACKETS_MIN: u64 = 512;
 /// Round-trip times between two changes.
 const INTERVAL_RTTS: u32 = 10;
 /// Loss above the base from which the rate is reduced, in parts per million.
 const EXCESS_PPM: u32 = 20_000;
-/// A reduced rate, as a part of what arrived, and the least part of the rate before, after a pass and otherwise.
+/// Reduced rate, as a fraction of the rate that arrived.
 const BELOW: (u32, u32) = (98, 100);
+/// Minimum of the rate that a pass reduces, as a fraction of the rate of that pass.
 const REDUCTION_MAX: (u32, u32) = (1, 8);
+/// Minimum of the rate that [`LossRate::update_steady`] reduces, as a fraction of the rate of that pass.
 const STEADY_REDUCTION_MAX: (u32, u32) = (1, 128);
-/// Bounds of a step up, in percent. It doubles with each one that causes no loss.
+/// Minimum of a step up, in percent of the rate. Each step that causes no loss doubles the next step.
 const STEP_MIN: u32 = 5;
+/// Maximum of a step up, in percent of the rate.
 const STEP_MAX: u32 = 50;
-/// Bounds of the good passes that a step up needs.
+/// Minimum number of good passes that a step up needs.
 const NEEDED_MIN: u32 = 2;
+/// Maximum number of good passes that a step up needs.
 const NEEDED_MAX: u32 = 64;
 /// One, in parts per million.
 const WHOLE: u32 = 1_000_000;
 
 impl LossRate {
-    /// Starts at the rate `most`, which is not exceeded until it is raised, on a path of this round-trip time.
+    /// Starts at the rate `most`, the limit until it is raised, on a path with the round-trip time `rtt`.
     pub fn new(most: Rate, rtt: Duration) -> Self {
         Self {
             most,
@@ -105,8 +110,8 @@ impl LossRate {
         self.judge(now, pass, REDUCTION_MAX)
     }
 
-    /// Returns the new rate after a time in which packets arrived evenly, if it changes. It may fall farther than after a pass,
-    /// of which much may be lost in a moment.
+    /// Returns the new rate after a time in which packets arrived evenly, if it changes. It may fall farther than after
+    /// a pass, of which much may be lost in a moment.
     pub fn update_steady(&mut self, now: Instant, pass: Pass) -> Option<Rate> {
         self.judge(now, pass, STEADY_REDUCTION_MAX)
     }
@@ -179,8 +184,8 @@ impl LossRate {
 }
 
 impl Trial {
-    /// Reports whether the loss at the rate `now` is nearer to the loss before than to that of a path that carries what
-    /// arrived before.
+    /// Reports whether the loss at the rate `now` is nearer to the old loss than to the loss of another path: a path
+    /// that carries exactly the rate that arrived before.
     fn did_not_help(&self, now: Rate, lost_ppm: u32) -> bool {
         let arrived = self.used.scaled(WHOLE - self.lost_ppm, WHOLE);
         let excess = now.as_bps().saturating_sub(arrived.as_bps());
@@ -240,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_falls_to_what_a_path_carries_and_stays_near() {
+    fn rate_falls_to_the_capacity_of_the_path_and_stays_near() {
         for carries in [20, 50, 100, 150, 200, 300, 500, 900] {
             let path = Path {
                 carries: Rate::from_mbps(carries),
@@ -259,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_that_does_not_depend_on_the_rate_does_not_reduce_it() {
+    fn rate_independent_loss_does_not_reduce_the_rate() {
         for base_ppm in [3000, 30_000, 300_000] {
             let path = Path {
                 carries: MOST,

@@ -54,7 +54,7 @@ impl Pacer {
         pacer
     }
 
-    /// Returns true if a datagram of `bytes` may leave now, and takes its tokens.
+    /// Returns true if a datagram of `bytes` may be sent now, and takes its tokens.
     ///
     /// After `false` the train has ended, and the answer stays `false` until [`Pacer::due`].
     #[inline]
@@ -121,7 +121,7 @@ impl Pacer {
         self.train_bytes
     }
 
-    /// Ends a train by its length alone. The next train may follow at once.
+    /// Ends a train by length alone, without pacing. The next train may follow at once.
     const fn may_send_unpaced(&mut self, bytes: u32) -> bool {
         if self.unpaced_bytes + bytes as u64 > self.train_bytes {
             self.unpaced_bytes = 0;
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_stall_is_caught_up_after() {
+    fn pacer_catches_up_only_after_a_stall() {
         let rate = Rate::from_mbps(100);
         for (rests, least, most) in [
             (true, 12_490_000, 12_510_000),
@@ -302,7 +302,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_window_exceeds_rate_plus_burst(
+        fn bytes_in_any_window_do_not_exceed_rate_plus_burst(
             bps in 1_000_000_u64..100_000_000_000,
             burst in prop::option::of(1_u32..200_000),
             bytes in 40_u32..9_000,

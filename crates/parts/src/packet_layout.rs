@@ -55,7 +55,7 @@ impl PacketLayout {
         Span::new(offset, len as u32)
     }
 
-    /// Returns the span of packet `number`, or `None` if there is no such packet or it does not have `len` bytes.
+    /// Returns the span of packet `number`, or `None` if the packet does not exist or does not have `len` bytes.
     #[inline]
     pub fn place(self, number: u64, len: u32) -> Option<Span> {
         let offset = number.checked_mul(u64::from(self.packet_len))?;

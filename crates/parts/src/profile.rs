@@ -78,7 +78,7 @@ impl Profile {
         profile
     }
 
-    /// Returns true if a datagram of `bytes` may leave now, and takes its tokens.
+    /// Returns true if a datagram of `bytes` may be sent now, and takes its tokens.
     ///
     /// After `false` the train has ended, and the answer stays `false` until [`Profile::due`].
     #[inline]

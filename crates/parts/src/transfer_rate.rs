@@ -6,9 +6,9 @@
 //!      \---------------- good passes ---------------^  ^---------- what arrives no longer rises -------/
 //! ```
 //!
-//! Losses reduce it ([`LossRate`]). Between these, it searches for a higher rate: it rises in steps while what arrives rises,
-//! too. From its begin to its end, a search is one rate change. Each rate change follows the last by at least ten
-//! round trips. Besides, drops of the receiving host change the rate in small steps ([`RateBackoff`]).
+//! Losses reduce it ([`LossRate`]). Between these, it searches for a higher rate: it rises in steps while what arrives
+//! rises, too. From its begin to its end, a search is one rate change. Each rate change follows the last by at least
+//! ten round trips. Besides, drops of the receiving host change the rate in small steps ([`RateBackoff`]).
 
 use core::time::Duration;
 
@@ -18,14 +18,14 @@ use super::backoff::RateBackoff;
 use super::flow_meter::{Flow, FlowMeter};
 use super::loss_rate::{LossRate, PACKETS_MIN, Pass};
 
-/// Rules of a rate.
+/// Rules that change the rate of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
     /// The user gave the rate. Only drops of the receiving host reduce it.
     Given,
     /// The rate follows losses and arrivals, as on a path of one's own.
     Arrivals,
-    /// The protocol has rules of its own, below twice the rate of the path at first.
+    /// The protocol has its own rate control. At first it may use up to twice the rate of the path.
     Own,
 }
 
@@ -34,7 +34,7 @@ pub enum Rules {
 pub struct RateConfig {
     /// Rate of the path at the start.
     pub rate: Rate,
-    /// Rules that change it.
+    /// Rules that change the rate.
     pub rules: Rules,
     /// True if an earlier transfer measured the rate, so it must be checked.
     pub is_remembered: bool,
@@ -53,7 +53,7 @@ pub enum Why {
     NoDrops,
     /// Part of the sent packets that did not arrive, in parts per million.
     Lost(u32),
-    /// The path may carry more than it did.
+    /// The path may carry more than before.
     Search,
     /// The arrivals rose with the rate.
     Rises,
@@ -76,10 +76,11 @@ pub struct TransferRate {
     drops: u64,
     meter: FlowMeter,
     search: Search,
-    /// Time since which the protocol has used the whole rate, and time of the latest rate change.
+    /// Time since which the protocol has used the whole rate.
     used_since: Option<Instant>,
+    /// Time of the latest rate change.
     changed: Instant,
-    /// Time since which the rate is the present one.
+    /// Time from which measurements apply to the present rate: its last change, or a later drop of the receiving host.
     rated: Instant,
     /// Number of rate changes.
     courses: u64,
@@ -88,9 +89,9 @@ pub struct TransferRate {
 /// Search for a higher rate.
 #[derive(Clone, Copy, Debug)]
 struct Search {
-    /// Time of the next.
+    /// Time of the next search.
     next: Instant,
-    /// Time after a search that found nothing.
+    /// Waiting time after a search without a result.
     wait: Duration,
     step: Option<Step>,
 }
@@ -105,12 +106,12 @@ struct Step {
     is_first: bool,
 }
 
-/// Begin of a pass over an object.
+/// State at the start of a pass over an object.
 #[derive(Clone, Copy, Debug)]
 pub struct PassBegin {
     packets: u64,
     rate: Rate,
-    /// Time since which the rate was this one.
+    /// Time from which measurements applied to the rate at the start of the pass.
     rated: Instant,
     drops: u64,
 }
@@ -160,7 +161,7 @@ impl TransferRate {
         after_losses.min(self.after_drops)
     }
 
-    /// Returns the rate that is left after losses, if it follows them.
+    /// Returns the rate reduced by losses, if the rules follow losses.
     pub fn after_losses(&self) -> Option<Rate> {
         self.losses.as_ref().map(LossRate::rate)
     }
@@ -170,12 +171,12 @@ impl TransferRate {
         self.most
     }
 
-    /// Returns the number of rate changes so far.
+    /// Returns the number of rate changes.
     pub const fn courses(&self) -> u64 {
         self.courses
     }
 
-    /// Returns the begin of a pass of `packets`.
+    /// Returns the state at the start of a pass of `packets` packets.
     pub fn begin_pass(&self, packets: u64) -> PassBegin {
         PassBegin {
             packets,
@@ -185,8 +186,8 @@ impl TransferRate {
         }
     }
 
-    /// Adapts to a pass of which `lost` packets did not arrive. If the rate has changed meanwhile, or the receiving host has
-    /// dropped datagrams, the pass says nothing about the path.
+    /// Adapts to a pass of which `lost` packets did not arrive. If the rate has changed meanwhile, or the receiving
+    /// host has dropped datagrams, the pass says nothing about the path.
     pub fn end_pass(&mut self, now: Instant, begin: PassBegin, lost: u64) -> Option<Why> {
         // a search that found nothing ends at the rate at which it began
         let is_same = begin.rate == self.rate() && begin.rated == self.rated;
@@ -203,7 +204,7 @@ impl TransferRate {
         Some(self.lose(now, pass))
     }
 
-    /// Adapts to a report of the receiving host: true if it has dropped datagrams since the last one.
+    /// Adapts to a report of the receiving host: true if it has dropped datagrams since the last report.
     pub fn handle_drops(&mut self, now: Instant, dropped: bool) -> Option<Why> {
         self.drops += u64::from(dropped);
         if dropped {
@@ -218,8 +219,8 @@ impl TransferRate {
         Some(if dropped { Why::Drops } else { Why::NoDrops })
     }
 
-    /// Adapts to the number of packets that have arrived by the latest report. `sent` is the number of those that all lanes have
-    /// sent by now.
+    /// Adapts to the number of packets that have arrived by the latest report. `sent` is the number of packets that all
+    /// lanes have sent by now.
     pub fn handle_arrivals(&mut self, now: Instant, sent: u64, arrived: u64) -> Option<Why> {
         if self.config.rules != Rules::Arrivals {
             return None;
@@ -244,14 +245,14 @@ impl TransferRate {
         self.begin_search(now, flow)
     }
 
-    /// Ends a search, since the rate is limited otherwise.
+    /// Ends a search, since something else limits the rate.
     pub fn cancel_search(&mut self, now: Instant) -> Option<Why> {
         let step = self.search.step?;
         Some(self.end_search(now, step, step.carried))
     }
 
-    /// Records whether the protocol uses the whole rate by its own rules. After ten round trips in which it did, it may
-    /// have more.
+    /// Records whether a protocol with its own rate control uses the whole rate. After ten round trips in which it did,
+    /// it may have more.
     pub fn handle_use(&mut self, now: Instant, is_whole: bool) -> Option<Why> {
         let is_own = self.config.rules == Rules::Own;
         if !is_own || !is_whole || self.after_drops < self.most {
@@ -287,7 +288,7 @@ impl TransferRate {
         time.clamp(WINDOW, WINDOW_MAX).max(self.config.rtt)
     }
 
-    /// Begins a search if it is time, and everything arrives at the present rate.
+    /// Begins a search if its time has come, and all packets arrive at the present rate.
     fn begin_search(&mut self, now: Instant, flow: Flow) -> Option<Why> {
         let is_steady = self.after_losses() == Some(self.most) && self.uses_rate(flow);
         let is_due = now >= self.search.next && self.may_change(now);
@@ -383,8 +384,8 @@ impl TransferRate {
     }
 }
 
-/// Reports whether most packets of two windows were lost, and the others arrived evenly. On a way that became longer, none
-/// arrive for some time.
+/// Reports whether most packets of two windows were lost, and the remaining packets arrived evenly. On a route
+/// that became longer, no packets arrive for some time.
 fn is_overload(flows: [Flow; 2]) -> bool {
     let is_lost = |flow: Flow| flow.arrived < flow.sent * ARRIVED_MIN.0 / ARRIVED_MIN.1;
     let [before, last] = flows.map(|flow| flow.arrived);
@@ -398,32 +399,39 @@ fn arrives(flow: Flow) -> bool {
     flow.arrived.saturating_mul(100) >= flow.sent.saturating_mul(ARRIVES_PERCENT)
 }
 
-/// Bounds of the window in which arrivals are judged, unless a round trip takes longer.
+/// Minimum length of the window in which arrivals are judged.
 const WINDOW: Duration = Duration::from_millis(60);
+/// Maximum length of the window in which arrivals are judged, unless a round trip takes longer.
 const WINDOW_MAX: Duration = Duration::from_millis(500);
-/// Part of what was sent that must arrive, or the rate is reduced before the end of the pass.
+/// Least part of the sent packets that must arrive; otherwise the rate is reduced before the end of the pass.
 const ARRIVED_MIN: (u64, u64) = (4, 10);
-/// Percentage of what was sent that arrives on a path that carries the rate.
+/// Percentage of the sent packets that arrives on a path that carries the rate.
 const ARRIVES_PERCENT: u64 = 93;
 /// Part of the rate that a sender uses if nothing else limits it.
 const USED_MIN: (u32, u32) = (85, 100);
 /// Minimum time between two rate changes, in round trips.
 const INTERVAL_RTTS: u32 = 10;
-/// Multiple of a remembered rate up to which the rules of a protocol may find the rate.
+/// Multiple of a remembered rate that the rules of a protocol may reach.
 const REMEMBERED_MOST: u32 = 64;
-/// Time for which a protocol uses the whole rate before it may have more.
+/// Time for which a protocol must use the whole rate before the rate is raised.
 const USED_TIME: Duration = Duration::from_millis(100);
-/// Time without changes before a search, at least and in round trips; the same at a remembered rate; and the longest.
+/// Minimum time without changes before a search.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(2500);
+/// Minimum number of round trips without changes before a search.
 const SEARCH_RTTS: u32 = 35;
+/// Minimum time before the search above a remembered rate.
 const REMEMBERED_INTERVAL: Duration = Duration::from_millis(100);
+/// Minimum number of round trips before the search above a remembered rate.
 const REMEMBERED_RTTS: u32 = 2;
+/// Maximum time between two searches, which unsuccessful searches approach.
 const WAIT_MAX: Duration = Duration::from_mins(1);
-/// First step of a search, which a path of just this rate must bear, and the others.
+/// Factor of the first step of a search. A path without more capacity must bear the excess.
 const FIRST_STEP: (u32, u32) = (5, 4);
+/// Factor of each later step of a search.
 const STEP: (u32, u32) = (3, 2);
-/// A found rate, as a part of what arrived, and its least multiple of what the path carried before.
+/// Rate that a search finds, as a fraction of the rate that arrived.
 const BELOW: (u32, u32) = (98, 100);
+/// Minimum ratio of a found rate to the old rate of the path; lower rates are not used.
 const MORE: (u32, u32) = (105, 100);
 
 #[cfg(test)]
@@ -494,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn remembered_rate_rises_to_that_of_the_path_within_a_second() {
+    fn remembered_rate_rises_to_the_rate_of_the_path_within_a_second() {
         let mut transfer = Transfer::new(Rules::Arrivals, 20, true);
         transfer.run(1000, 200, 100);
         let found = transfer.mbps();
@@ -578,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn search_without_success_is_repeated_ever_more_rarely() {
+    fn search_without_success_is_repeated_less_and_less_often() {
         let mut transfer = Transfer::new(Rules::Arrivals, 100, false);
         transfer.run(300_000, 100, 100);
         assert_eq!(transfer.mbps(), 100);
@@ -614,7 +622,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rate_changes_are_ten_round_trips_apart(
+        fn rate_changes_have_an_interval_of_ten_round_trips(
             paths in proptest::collection::vec((1_u64..3000, 10_u32..=100, 10_u32..3000), 1..20),
             is_remembered: bool,
         ) {

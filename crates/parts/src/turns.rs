@@ -1,4 +1,4 @@
-//! The packet that each datagram in flight carries, as long as its fate is unknown.
+//! Packets in the datagrams in flight: the packet that each carried, until its fate is known.
 
 use alloc::collections::VecDeque;
 use core::ops::Range;
@@ -24,7 +24,7 @@ impl Turns {
         }
     }
 
-    /// Returns the number of turns so far.
+    /// Returns the number of turns.
     #[inline]
     pub fn count(&self) -> u64 {
         self.first + self.numbers.len() as u64
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn turns_match_a_map(steps in prop::collection::vec((0_u8..3, 0_u64..40, 0_u64..40), 0..60)) {
+        fn turns_match_a_reference_map(steps in prop::collection::vec((0_u8..3, 0_u64..40, 0_u64..40), 0..60)) {
             let mut turns = Turns::new(1000);
             let (mut map, mut count) = (BTreeMap::new(), 0);
             for (what, one, other) in steps {

@@ -108,7 +108,7 @@ pub const COLORS: [[u8; 3]; 8] = [
 ];
 /// Color of grid lines.
 pub const GRID: [u8; 3] = [225, 225, 225];
-/// Color of reference lines, and of what is not a curve.
+/// Color of reference lines and other marks that are not curves.
 pub const MARK: [u8; 3] = [110, 110, 110];
 
 #[cfg(test)]

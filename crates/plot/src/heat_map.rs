@@ -27,9 +27,9 @@ pub struct HeatMap {
 pub struct Panel {
     /// Title of the panel.
     pub title: String,
-    /// Labels of the rows, in groups: that of the group, and those of its rows.
+    /// Labels of the rows, in groups: the label of the group, and the labels of its rows.
     pub rows: Vec<(String, Vec<String>)>,
-    /// Labels of the columns, likewise.
+    /// Labels of the columns, in groups like the rows.
     pub columns: Vec<(String, Vec<String>)>,
     /// Cells, row by row. A missing cell stays white.
     pub cells: Vec<Option<Cell>>,
@@ -40,11 +40,11 @@ pub struct Panel {
 /// Colored cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Text in it.
+    /// Text in the cell.
     pub text: String,
     /// Red, green and blue.
     pub color: [u8; 3],
-    /// True to draw a frame around it.
+    /// True to draw a frame around the cell.
     pub is_marked: bool,
 }
 
@@ -77,7 +77,7 @@ impl HeatMap {
 }
 
 impl Panel {
-    /// Returns the size of the panel, in which its texts fit.
+    /// Returns the size of the panel, large enough for its texts.
     fn size(&self, ruler: &Canvas) -> (f32, f32) {
         let title = LEFT + ruler.width(&self.title, 19.0);
         let notes = self

@@ -1,6 +1,6 @@
 //! Labels beside the ends of curves: places that do not overlap.
 
-/// Label beside a curve: the place at which it would be, and its height.
+/// Label beside a curve: its preferred position, and its height.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LabelPosition {
     /// Vertical position of the curve's end.
@@ -9,7 +9,7 @@ pub(crate) struct LabelPosition {
     pub(crate) height: f32,
 }
 
-/// Returns the middle of each label: as near to its wish as others allow, between `top` and `bottom` where they fit.
+/// Returns the middle of each label, as near to its preferred position as other labels and `top` and `bottom` allow.
 ///
 /// Labels keep the order of their wishes. Neighbors that would overlap form a block around their mean wish.
 pub(crate) fn spread(wishes: &[LabelPosition], (top, bottom): (f32, f32)) -> Vec<f32> {
@@ -89,13 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn labels_with_room_stay_at_their_curves() {
+    fn labels_with_enough_space_stay_at_their_curves() {
         let places = spread(&wishes(&[80.0, 30.0]), (0.0, 200.0));
         assert_eq!(places, [80.0, 30.0]);
     }
 
     #[test]
-    fn labels_of_equal_curves_spread_around_them() {
+    fn labels_of_equal_curves_spread_around_the_curves() {
         let places = spread(&wishes(&[100.0, 100.0, 100.0]), (0.0, 200.0));
         assert_eq!(places, [80.0, 100.0, 120.0]);
     }

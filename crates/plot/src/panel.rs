@@ -1,6 +1,6 @@
 //! Panel of a sheet: curves over one pair of axes, each with its label to the right of the data.
 //!
-//! Where a curve runs below another one, it is drawn wider, so that both can be seen.
+//! Where a curve runs below another curve, it is drawn wider, so that both can be seen.
 
 use crate::axis::{GRID, MARK, Scale, number};
 use crate::canvas::{Anchor, Canvas, INK};
@@ -31,7 +31,7 @@ pub struct Axis {
     pub is_log: bool,
     /// Start of a linear axis.
     pub start: Start,
-    /// Largest value that is drawn; `None` for that of the data.
+    /// Largest value that is drawn; `None` for the largest value of the data.
     pub end: Option<f64>,
 }
 
@@ -41,7 +41,7 @@ pub enum Start {
     /// Zero.
     #[default]
     Zero,
-    /// Zero if it is near the data, else the smallest value of the data, with a margin.
+    /// Zero if it is near the data, otherwise the smallest value of the data, with a margin.
     Near,
     /// Smallest value of the data, with a margin.
     Data,
@@ -121,14 +121,14 @@ impl Axis {
     }
 }
 
-/// Place of a panel's data on the canvas, and what is drawn around them.
+/// Area of a panel's data on the canvas, and the frame around it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) left: f32,
     pub(crate) right: f32,
     pub(crate) top: f32,
     pub(crate) bottom: f32,
-    /// True if labels are to the right; false if a key has them.
+    /// True if labels are to the right; false if a key names the curves.
     pub(crate) has_labels: bool,
     /// True if the label of the horizontal axis is drawn.
     pub(crate) has_below: bool,
@@ -241,7 +241,7 @@ impl Panel {
         canvas.text(&self.y.label, beside, 19.0, Anchor::Upright);
     }
 
-    /// Returns the shift of a curve's intervals, by which those of several curves stay apart.
+    /// Returns the horizontal shift of a curve's intervals, so that the intervals of several curves do not overlap.
     fn dodge(&self, nth: usize) -> f32 {
         let is_apart = |curve: &&Curve| curve.points.is_empty() && !curve.intervals.is_empty();
         let all = self.curves.iter().filter(is_apart).count();
@@ -275,7 +275,7 @@ impl Panel {
         extra
     }
 
-    /// Draws the label of each curve and of each reference line, joined to its end.
+    /// Draws the label of each curve and of each reference line, joined to its right end.
     fn direct_labels(
         &self,
         canvas: &mut Canvas,
@@ -327,7 +327,7 @@ impl Panel {
     }
 }
 
-/// Returns the curve whose sample stands for a reference line.
+/// Returns the curve whose style represents a reference line.
 fn level(label: &str) -> Curve {
     Curve {
         label: label.to_owned(),
@@ -407,28 +407,30 @@ fn pieces(points: &[(f32, f32)], frame: &Frame) -> Vec<Vec<(f32, f32)>> {
     pieces
 }
 
-/// Returns a color between this one and white.
+/// Returns a color between `color` and white.
 fn lighter(color: [u8; 3]) -> [u8; 3] {
     color.map(|part| 255 - (255 - part) / 2)
 }
 
-/// Size of text, and height of a line of it.
+/// Size of text, in pixels.
 pub(crate) const SIZE: f32 = 17.0;
+/// Height of a line of text, in pixels.
 const LINE: f32 = 21.0;
 /// Width of the lines from curves to their labels.
 const LEADER: f32 = 34.0;
 /// Width of the sample before a label.
 pub(crate) const SAMPLE: f32 = 34.0;
-/// Largest distance of the vertical axis' label, which stays on the sheet.
+/// Maximum distance between the vertical axis and its label, so that the label stays on the sheet.
 const LABEL_ROOM: f32 = 84.0;
 /// Longest line of a label.
 const LABEL_MAX: f32 = 230.0;
-/// Distance below which a curve hides another one.
+/// Distance below which a curve hides another curve.
 const NEAR: f32 = 2.5;
-/// Width that a hidden curve gets in addition, for each curve above it, and at most.
+/// Additional width of a hidden curve for each curve above it, in pixels.
 const EXTRA: f32 = 3.0;
+/// Maximum of the additional width of a hidden curve, in pixels.
 const EXTRA_MAX: f32 = 12.0;
-/// Distance from the right above which marks are not joined to their label.
+/// Distance from the right edge above which no line joins a mark to its label.
 const FAR: f32 = 60.0;
 /// Part of the largest value below which data begin near zero.
 const NEAR_ZERO: f64 = 0.15;
@@ -458,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_parts_are_wider_than_the_curves_above_them() {
+    fn hidden_parts_are_wider_than_the_covering_curves() {
         let curve = || Curve::new(0, "a", Vec::new());
         let panel = Panel {
             curves: vec![curve(), curve()],

@@ -158,8 +158,9 @@ const RIGHT: f32 = 28.0;
 /// Height of the title.
 const TITLE: f32 = 74.0;
 const KEY_LINE: f32 = 30.0;
-/// Height of what is below the data: the numbers, or these and the axis' label.
+/// Height of the area below the data with the numbers of the axis alone.
 const TICKS: f32 = 42.0;
+/// Height of the area below the data with the numbers and the label of the axis.
 const BELOW: f32 = 74.0;
 
 #[cfg(test)]

@@ -27,19 +27,18 @@ pub enum Fault {
     /// No fault.
     #[default]
     None,
-    /// Every write fails with EIO once the recording has this many events.
+    /// Every write fails with EIO after the given number of recorded events.
     Writes(usize),
-    /// Every write fails with ENOSPC once the recording has this many events, as on a
-    /// thin-provisioned device.
+    /// Every write fails with ENOSPC after the given number of recorded events, as on a thin-provisioned device.
     Full(usize),
-    /// Every flush fails with EIO once the recording has this many events. Writes succeed.
+    /// Every flush fails with EIO after the given number of recorded events. Writes succeed.
     Flushes(usize),
-    /// Every write that contains these bytes stores them with one bit flipped. Nothing fails.
+    /// Every write that contains the given bytes stores them with one bit flipped. Nothing fails.
     Alters(&'static [u8]),
 }
 
 impl Device {
-    /// Creates a device with this content.
+    /// Creates a device with the contents `image`.
     pub fn new(image: Image) -> Self {
         let state = DeviceState {
             recording: Recording::new(image),

@@ -27,7 +27,7 @@ enum Event {
     Flush,
 }
 
-/// Outcome of a cut for a page that was written but not flushed.
+/// Outcome of a power cut for a page that was written but not flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageOutcome {
     /// The page is on the device.
@@ -39,7 +39,7 @@ pub enum PageOutcome {
 }
 
 impl Recording {
-    /// Starts a recording of a device with this content.
+    /// Starts a recording of a device with the contents `base`.
     pub fn new(base: Image) -> Self {
         Self {
             now: base.clone(),
@@ -48,7 +48,7 @@ impl Recording {
         }
     }
 
-    /// Returns the content as the host sees it, including unflushed writes.
+    /// Returns the contents as seen by the host, including unflushed writes.
     pub const fn now(&self) -> &Image {
         &self.now
     }
@@ -59,12 +59,12 @@ impl Recording {
         self.events.push(Event::Write(offset, bytes.into()));
     }
 
-    /// Records a flush, which makes all writes so far durable.
+    /// Records a flush, which makes all earlier writes durable.
     pub fn flush(&mut self) {
         self.events.push(Event::Flush);
     }
 
-    /// Returns the number of events so far, which is a position for a cut.
+    /// Returns the number of recorded events, which is a position for a cut.
     pub const fn place(&self) -> usize {
         self.events.len()
     }

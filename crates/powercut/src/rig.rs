@@ -35,8 +35,7 @@ impl fmt::Debug for Rig {
 }
 
 impl Rig {
-    /// Creates a device with this content. Creates its mount points `NAME.fuse` and `NAME` in
-    /// `folder`.
+    /// Creates a device with the given contents. Creates its mount points `NAME.fuse` and `NAME` in `folder`.
     pub fn start(folder: &Path, name: &str, image: Image) -> Result<Self, String> {
         let device = Device::new(image);
         let fuse = folder.join(format!("{name}.fuse"));
@@ -64,7 +63,7 @@ impl Rig {
         &self.device
     }
 
-    /// Mounts the device with this file system.
+    /// Mounts the device with the file system `kind`.
     pub fn mount(&self, kind: FileSystem) -> Result<Mounted<'_>, String> {
         self.wait_until_detached()?;
         let mut mount = Command::new("mount");
@@ -92,7 +91,7 @@ impl Rig {
     }
 }
 
-/// File system that is mounted until this value is dropped.
+/// File system that stays mounted until this value is dropped.
 #[derive(Debug)]
 pub struct Mounted<'a> {
     rig: &'a Rig,

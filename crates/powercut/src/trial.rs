@@ -106,8 +106,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Records `scenario` on a file system of this kind, and cuts the recording as often as `plan`
-/// requires.
+/// Records `scenario` on a file system of the given kind, and cuts the recording as often as `plan` requires.
 pub fn run(
     rig: &Rig,
     kind: FileSystem,

@@ -1,4 +1,4 @@
-//! Framings for tests of configurations: a valid one, and those that every protocol refuses.
+//! Framings for tests of configurations: a valid framing, and framings that every protocol refuses.
 
 use core::fmt::Debug;
 
@@ -14,7 +14,7 @@ pub(crate) const fn eleven_packets<const HEAD_LEN: usize>() -> Framing<HEAD_LEN>
     }
 }
 
-/// Asserts that `check` accepts `valid`, and refuses variants of it with `error` and their fault.
+/// Asserts that `check` accepts `valid`, and refuses invalid variants of it with the right error.
 pub(crate) fn assert_checks_framing<const HEAD_LEN: usize, E: Debug + PartialEq>(
     valid: Framing<HEAD_LEN>,
     check: impl Fn(Framing<HEAD_LEN>) -> Result<(), E>,

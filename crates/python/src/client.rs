@@ -49,7 +49,7 @@ impl Client {
             .map_err(|error| raised(py, &error))
     }
 
-    /// Counts what a copy would do.
+    /// Returns the number of entries and bytes that a copy would transfer.
     fn plan(&self, py: Python<'_>, options: CopyOptions) -> PyResult<PlanRecord> {
         let request = options.request(py)?;
         let client = self.client.clone();
@@ -97,7 +97,7 @@ impl Client {
         Ok(Files::new(files, host))
     }
 
-    /// Returns the host of a place, none for this one, and the path there.
+    /// Returns the host and the path of a place; no host for a local place.
     #[staticmethod]
     fn split(py: Python<'_>, at: OsString) -> PyResult<(Option<String>, Vec<u8>)> {
         let at = place(py, at)?;

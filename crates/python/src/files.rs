@@ -14,8 +14,8 @@ use crate::errors::exception;
 use crate::records::ItemRecord;
 use crate::work::interruptible;
 
-/// Value that belongs to the process that made it. In a child its threads are missing, and it must not send anything
-/// on the connections of its parent.
+/// Value that only the process that created it may use. In a child its threads are missing, and it must not send
+/// anything on the connections of its parent.
 struct Owned<T> {
     value: Option<Arc<T>>,
     process: u32,
@@ -54,7 +54,7 @@ impl<T> Debug for Owned<T> {
     }
 }
 
-/// Host whose files are used, for the names in messages.
+/// Host of the files, for the names in messages.
 #[derive(Clone, Debug)]
 struct Host(Arc<Place>);
 
@@ -111,7 +111,7 @@ impl Files {
 
 #[pymethods]
 impl Files {
-    /// Returns the bytes of each range, or the exception for it. A range is a path, an offset and a length.
+    /// Returns the bytes of each range, or the exception of a failed range. A range is a path, an offset and a length.
     fn cat_ranges<'py>(
         &self,
         py: Python<'py>,
@@ -180,14 +180,14 @@ impl Files {
         })
     }
 
-    /// Renames `from` to `to`, and replaces what is there.
+    /// Renames `from` to `to`, and replaces a file at `to`.
     fn rename(&self, py: Python<'_>, from: Vec<u8>, to: Vec<u8>) -> PyResult<()> {
         self.with(py, vec![from, to], |files, paths| {
             files.rename(&paths[0], &paths[1], true)
         })
     }
 
-    /// Copies the file `from` to `to` on the server, and replaces what is there.
+    /// Copies the file `from` to `to` on the server, and replaces a file at `to`.
     fn copy(&self, py: Python<'_>, from: Vec<u8>, to: Vec<u8>) -> PyResult<()> {
         self.with(py, vec![from, to], |files, paths| {
             files.copy(&paths[0], &paths[1], true)

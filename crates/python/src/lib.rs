@@ -4,7 +4,8 @@
 //! python/lighthaul: classes that programs use -> module: Client, Transfer, Files -> crate lighthaul
 //! ```
 //!
-//! - [`client`]: copies and operations on files, with [`options`]; [`transfer`]: a copy that runs; [`files`]: remote files
+//! - [`client`]: copies and operations on files, with [`options`]; [`transfer`]: a running copy; [`files`]: remote
+//!   files
 //! - [`errors`]: exceptions; [`notes`]: sentences for `logging`; [`work`]: waiting for work, and signals meanwhile
 //! - [`module`]: the module itself
 //!

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use lighthaul::{CopyEvent, Error, Event, User};
 
-/// Level of a note, with the number that `logging` gives it.
+/// Level of a note, as a number of `logging`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Level {
     /// Note that is no fault.
@@ -19,13 +19,13 @@ pub(crate) enum Level {
 pub(crate) struct Notes(Mutex<VecDeque<(u8, String)>>);
 
 impl Notes {
-    /// Returns the notes, and forgets them.
+    /// Returns the notes, and clears them.
     pub(crate) fn take(&self) -> Vec<(u8, String)> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.drain(..).collect()
     }
 
-    /// Keeps the note in an event of a copy, if there is one.
+    /// Keeps the note in an event of a copy, if any.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "the others have no sentence"
@@ -68,5 +68,5 @@ impl User for Notes {
     }
 }
 
-/// Most notes that are kept.
+/// Maximum number of notes that are kept.
 const NOTES_MAX: usize = 1000;

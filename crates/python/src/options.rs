@@ -1,4 +1,4 @@
-//! Settings of clients and options of copies, as the package passes them.
+//! Settings of clients and options of copies, in the form that the package passes.
 //!
 //! An option that is not passed has the default of the command.
 

@@ -1,4 +1,4 @@
-//! Results as dictionaries, from which the package makes its types.
+//! Results as dictionaries, which the package converts to its types.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

@@ -13,17 +13,17 @@ use pyo3::prelude::*;
 use crate::errors::raised;
 use crate::records::{ProgressRecord, SummaryRecord};
 
-/// Copy that runs. It is cancelled when this value is dropped.
+/// Running copy. It is cancelled when this value is dropped.
 #[derive(Debug)]
 #[pyclass(frozen, module = "lighthaul._lighthaul")]
 pub(crate) struct Transfer {
     running: lighthaul::Transfer,
     waiting: Arc<Waiting>,
-    /// Process whose threads copy. A child of it has only a copy of this value.
+    /// Process that has the threads of the copy. A child of it has only a copy of this value.
     process: u32,
 }
 
-/// Sockets that are closed at the end of the copy, for event loops that wait for it.
+/// Sockets that are closed at the end of the copy, for event loops that wait for the end.
 #[derive(Debug, Default)]
 struct Waiting(Mutex<Vec<UnixStream>>);
 
@@ -60,7 +60,7 @@ impl Transfer {
 
 #[pymethods]
 impl Transfer {
-    /// Waits for the end of the copy, this many seconds at most. Returns true if it has ended.
+    /// Waits for the end of the copy, for at most `seconds`. Returns true if it has ended.
     fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
         let transfer = self.owned()?;
         let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Basis of a delta: the old version of a file, at its final name while the new one is received.
+//! Basis of a delta: the old version of a file, which keeps its name while the new version is received.
 //!
 //! One thread sends the sums of its blocks. Later, `held` copies parts of it.
 
@@ -23,12 +23,13 @@ use super::transfer::Transfer;
 
 /// Bytes of the smallest file that has a delta.
 const SIZE_MIN: u64 = 256 << 10;
-/// Most times that a file is larger than its basis.
+/// Maximum ratio of the size of a file to the size of its basis.
 const GROWTH_MAX: u64 = 10;
 /// Bytes that are read at a time: whole blocks.
 const READ: usize = BLOCK_MAX as usize;
-/// Octets of sums after which they are sent, and the longest wait of fewer.
+/// Number of octets of sums that are sent together.
 const OCTETS: usize = 32 << 10;
+/// Longest wait of fewer octets.
 const FLUSH: Duration = Duration::from_millis(20);
 
 /// Request for the sums of a basis.
@@ -52,7 +53,7 @@ impl Basis {
 }
 
 impl EntryChecker<'_> {
-    /// Returns the size of the file that is at the target now, if it may be the basis of `pending`.
+    /// Returns the size of the file at the target, if that file may be the basis of `pending`.
     pub(super) fn basis_len(&self, place: &mut Place, pending: &PendingFile) -> Option<u64> {
         if self.transfer.options().dry_run.is_some() {
             return None;
@@ -90,7 +91,7 @@ impl BasisReader<'_> {
         Ok(())
     }
 
-    /// Sends the sums of a basis, as long as they are needed and it can be read.
+    /// Sends the sums of a basis, as long as they are needed and the basis can be read.
     fn send_sums(&mut self, basis: &Basis, buffer: &mut [u8]) -> Result<(), Error> {
         let clock = self.transfer.session.clock;
         let summer = Summer::new(basis.request.key, basis.request.block);

@@ -1,4 +1,4 @@
-//! Checks of a complete file before it gets its name, beyond the comparison of digests.
+//! Checks of a complete file before it gets its final name, beyond the comparison of digests.
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ impl<'a> Checks<'a> {
         !self.expected.is_empty()
     }
 
-    /// Checks a complete file that has its temporary name.
+    /// Checks a complete file that still has its temporary name.
     pub(super) fn check(&self, root: &mut Root, file: &PendingFile) -> Result<(), Error> {
         if self.read_back {
             let checked = self.check_disk(root, file);

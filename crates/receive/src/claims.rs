@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Most files in the table. More of them are written as new files.
+/// Maximum number of files in the table. More of them are written as new files.
 const FILES_MAX: usize = 1 << 20;
 
 /// Device and inode number of a file.
@@ -31,7 +31,7 @@ struct Table {
 enum Claim {
     /// File in place, under at least one of its names.
     Kept,
-    /// File to which the entry with this number is written.
+    /// File that the entry with the given number is written to.
     Written(u64),
 }
 
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_has_one_role() {
+    fn file_is_either_written_by_a_single_entry_or_kept() {
         let claims = Claims::default();
         assert!(claims.write((1, 1), 7) && claims.write((1, 1), 7));
         assert!(!claims.write((1, 1), 8) && !claims.keep((1, 1)));

@@ -26,7 +26,7 @@ use super::transfer::Transfer;
 pub(super) struct Contents {
     files: BTreeMap<u64, Content>,
     limit: ContentsLimit,
-    /// Numbers of the objects of the next pages; announced objects have lower ones.
+    /// Numbers of the objects of the next pages; they follow the numbers of announced objects.
     numbers: RangeFrom<u64>,
 }
 
@@ -65,7 +65,7 @@ impl Contents {
         Ok(())
     }
 
-    /// Takes the contents of wanted files, and forgets the others.
+    /// Takes the contents of wanted files, and forgets other contents.
     fn take(&mut self, wanted: &mut WantedFiles) -> Vec<Content> {
         let mut files = std::mem::take(&mut self.files);
         let mut taken = Vec::new();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn only_files_that_are_wanted_as_a_whole_take_their_contents() {
+    fn contents_in_the_list_are_used_only_for_whole_files() {
         let mut contents = Contents::default();
         let sent = [0, 1, 2, 3, 5].map(content);
         contents.receive(sent.into(), 0).unwrap();
@@ -171,7 +171,7 @@ mod tests {
             (0, None, None),
             (1, ranges(), None),
             (2, None, Some(9)),
-            // no content was sent of this one, and the one before it is not wanted
+            // no content was sent of this file, and the file before it is not wanted
             (4, None, None),
             (5, None, None),
         ];

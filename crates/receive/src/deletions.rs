@@ -2,13 +2,13 @@
 
 use std::cell::Cell;
 
-/// Number of deletions so far.
+/// Number of deletions.
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
     pub(super) done: Cell<u64>,
     /// Items that stay because the limit was reached.
     pub(super) spared: Cell<u64>,
-    /// True while items are deleted to make room for others, which does not count.
+    /// True while items are deleted to make room for entries; such deletions do not count.
     pub(super) is_exempt: Cell<bool>,
 }
 

@@ -12,8 +12,8 @@ use lighthaul_session::error::{Error, FileAction};
 /// Bytes of a hole that are read at once.
 const STEP: u64 = 64 << 20;
 
-/// Compares the bytes on the device of the file at `path` with `digests`, and those in `holes`, which
-/// have no digest, with zeros. Calls `check` before each range.
+/// Compares the bytes of the file at `path`, as read from the device, with `digests`, and `holes` with zeros. Calls
+/// `check` before each range.
 pub(crate) fn check(
     root: &mut Root,
     path: &Path,
@@ -48,7 +48,7 @@ fn steps((from, till): &Span) -> impl Iterator<Item = Span> {
     begins.map(move |at| (at, till.min(at + STEP)))
 }
 
-/// Returns the begin of the first range, and the end of the last.
+/// Returns the start of the first range, and the end of the last.
 fn ends(ranges: &[Span]) -> Span {
     let first = ranges.first().map_or(0, |range| range.0);
     (first, ranges.last().map_or(0, |range| range.1))
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_than_zeros_in_holes_are_found() {
+    fn nonzero_bytes_in_holes_are_found() {
         let folder = std::env::temp_dir().join(format!("read-holes-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let data: Span = (1 << 20, (1 << 20) + 5);

@@ -38,7 +38,7 @@ use super::transfer::Transfer;
 use lighthaul_files::free_space::FreeSpace;
 use lighthaul_files::source_names::SourceNames;
 
-/// Most bytes of a file.
+/// Maximum number of bytes of a file.
 const FILE_MAX: u64 = i64::MAX as u64;
 
 /// Thread that handles the list of entries.
@@ -66,7 +66,7 @@ pub(super) struct Place {
     /// Paths at the source, for the directories of the list that have not ended.
     pub(super) source_names: SourceNames,
     pub(super) free_space: FreeSpace,
-    /// Deadline of waiting for files that other copies write, after the first such file.
+    /// Deadline of waiting for files that other copies write; it is set at the first such file.
     pub(super) waits_until: Option<Instant>,
     /// Lock files of other writers.
     locks: WriterLocks,
@@ -97,7 +97,7 @@ impl EntryChecker<'_> {
     ) -> Result<(), Error> {
         let (monitor, options) = (&self.transfer.monitor, self.transfer.options());
         let Listing::Begin { naming } = self.receive()? else {
-            return Err(PeerFault::Unexpected("the begin of the list of entries").into());
+            return Err(PeerFault::Unexpected("the start of the list of entries").into());
         };
         let (target_folder, root) = self.prepare(target_folder, naming)?;
         let mut place = Place::new(target_folder, root, naming);
@@ -173,7 +173,7 @@ impl EntryChecker<'_> {
         ContentsWriter::new(self.transfer, &files, self.jobs.clone())
     }
 
-    /// Handles a page of entries: writes the contents of wanted files, and requests the others.
+    /// Handles a page of entries: writes the contents of wanted files, and requests other wanted files.
     fn take_page(
         &self,
         place: &mut Place,
@@ -189,8 +189,7 @@ impl EntryChecker<'_> {
         self.send_wanted(wanted, first)
     }
 
-    /// Returns the next message of the sender about its list. Requests for pages of our list are
-    /// counted.
+    /// Returns the sender's next message about the list. Requests for pages of our list are counted.
     fn receive(&self) -> Result<Listing, Error> {
         loop {
             let frame = self
@@ -278,8 +277,8 @@ impl EntryChecker<'_> {
         Ok(wanted)
     }
 
-    /// Keeps the special bits that a directory has at the target, such as an inherited set-group-ID
-    /// bit, if the peer may not set any.
+    /// Keeps the special bits of a directory at the target, such as an inherited set-group-ID bit, if the peer may not
+    /// set special bits.
     fn keep_special_bits(&self, place: &mut Place, entry: &mut Entry) {
         let is_folder = matches!(entry.kind, EntryKind::Folder | EntryKind::FolderEnd);
         if self.transfer.settings.permit.special || !is_folder {
@@ -291,8 +290,7 @@ impl EntryChecker<'_> {
         }
     }
 
-    /// Handles an entry: creates what can be created at once, and returns the file if it must be
-    /// sent.
+    /// Handles an entry: creates a directory or link at once, and returns a file that must be sent.
     pub(super) fn check_entry(
         &self,
         place: &mut Place,
@@ -394,7 +392,7 @@ impl EntryChecker<'_> {
         self.transfer.options().replace_special && self.transfer.settings.permit.special
     }
 
-    /// Returns the metadata of the item at the target, if there is one.
+    /// Returns the metadata of the item at the target, if it exists.
     pub(super) fn look(place: &mut Place, entry: &Entry) -> Result<Option<Meta>, Error> {
         if place.is_emptied(&entry.path) {
             return Ok(None);
@@ -410,7 +408,7 @@ impl EntryChecker<'_> {
         }
     }
 
-    /// Returns false if this copy writes the existing file under another of its names.
+    /// Returns false if this copy writes the existing file under another name.
     fn may_keep(&self, entry: &Entry, there: Option<Meta>) -> bool {
         let is_file = matches!(entry.kind, EntryKind::File(_));
         let shared = there.filter(|there| is_file && there.names > 1);
@@ -418,7 +416,7 @@ impl EntryChecker<'_> {
         !self.transfer.options().inplace || shared.is_none_or(is_free)
     }
 
-    /// Keeps the item at the target, and sets its metadata to that of the source.
+    /// Keeps the item at the target, and sets its metadata to the values of the source.
     fn keep(&self, place: &mut Place, entry: &Entry, there: Option<Meta>) -> Result<(), Error> {
         match entry.kind {
             EntryKind::Folder => {
@@ -438,7 +436,7 @@ impl EntryChecker<'_> {
         }
     }
 
-    /// Returns true if `entry` is a hard link to an earlier entry, so that it only waits for that.
+    /// Returns true if `entry` is a hard link to an earlier entry, and only has to wait for that entry.
     pub(super) fn is_linked(&self, number: u64, entry: &Entry) -> bool {
         if !self.transfer.options().hard_links {
             return false;
@@ -482,8 +480,7 @@ impl EntryChecker<'_> {
         Ok(())
     }
 
-    /// Makes the directory `path` writable if we own it. It gets its mode when all its contents are in
-    /// place.
+    /// Makes the directory `path` writable, if this user owns it. It gets its mode when all its contents are in place.
     fn make_writable(&self, place: &mut Place, path: &Path) {
         if self.transfer.options().dry_run.is_none() {
             // if that fails, writing may still succeed, or report the error
@@ -531,7 +528,7 @@ impl Place {
         }
     }
 
-    /// Sets mode and time of the existing file to those of the source.
+    /// Sets mode and time of the existing file to the values of the source.
     fn mend(&mut self, entry: &Entry, there: Option<Meta>) -> io::Result<()> {
         let Some(there) = there else { return Ok(()) };
         if there.mode != entry.mode & 0o7777 {
@@ -552,7 +549,7 @@ impl Place {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     }
 
-    /// Returns true if `entry` is in the directory that could not be created, or ends it.
+    /// Returns true if `entry` is in the directory that could not be created, or is the end of that directory.
     fn skips(&self, entry: &Entry) -> bool {
         let within = |skipped: &Vec<u8>| {
             let rest = entry.path.strip_prefix(skipped.as_slice());

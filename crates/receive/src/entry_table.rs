@@ -1,7 +1,7 @@
-//! Table of entries: listed ones that are not in place yet, and results of the others.
+//! Table of entries: pending entries, which are listed but not in place yet, and the results of settled entries.
 //!
-//! Each entry is listed, then pending while its bytes arrive and are compared, and at last settled: it was in place
-//! before, was published, or has failed. A hard link waits for its file. A directory ends after all of its contents.
+//! Each entry is pending while its bytes arrive and are compared. Then it is settled: it was in place before, it was
+//! published, or it has failed. A hard link waits for its file. A directory ends after all of its contents.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -25,8 +25,8 @@ use lighthaul_session::fault::PeerFault;
 
 use super::journal::{Journal, Record};
 use super::links::{LinkTarget, Links, Name};
-use super::placed::Placed;
-pub(crate) use super::placed::Settled;
+pub(crate) use super::settled_entries::Settled;
+use super::settled_entries::SettledEntries;
 use super::span_set::SpanSet;
 
 /// File that is being received.
@@ -36,7 +36,7 @@ pub(crate) struct PendingFile {
     pub(crate) entry: Entry,
     /// Temporary path of the file.
     pub(crate) temporary: PathBuf,
-    /// Path of the journal, if there is one.
+    /// Path of the journal, if the file has one.
     pub(crate) journal: PathBuf,
     /// True if a later run can resume the file.
     pub(crate) resumable: bool,
@@ -49,17 +49,17 @@ pub(crate) struct PendingFile {
 pub(crate) struct Fill {
     /// Ranges that were requested, and that no object contains yet.
     owed: SpanSet,
-    /// Ranges of which the sender has not said whether it sends them.
+    /// Ranges for which the sender has not decided whether it sends them or the target copies them.
     undecided: SpanSet,
     /// Size of the basis, until its sums are requested.
     basis: Option<u64>,
-    /// Length of its blocks after that.
+    /// Length of the basis's blocks, once its sums are requested.
     block: Option<u64>,
     /// Records of the journal from an earlier run.
     pub(crate) held: Vec<Record>,
     /// Held ranges that were not compared with the source yet.
     uncompared: SpanSet,
-    /// Kind of digest for these.
+    /// Kind of digest for the held ranges.
     held_digest: digest::DigestKind,
     /// Bytes that were not compared with the source in this run.
     pub(crate) uncompared_bytes: u64,
@@ -97,7 +97,7 @@ impl PendingFile {
         }
     }
 
-    /// Returns the directory of the temporary file, if it differs from the final one.
+    /// Returns the directory of the temporary file, if it differs from the final directory.
     pub(crate) fn apart(&self) -> Option<&Path> {
         let folder = self.temporary.parent();
         folder.filter(|_| folder != self.entry.path().parent())
@@ -143,8 +143,8 @@ impl PendingFile {
         fill.basis.take()
     }
 
-    /// Records that the sender sends the stretch `span` but for `copies`. Returns the number of bytes to send, or none if
-    /// that is decided already, or impossible.
+    /// Records that the sender sends the stretch `span` except `copies`. Returns the number of bytes to send, or none
+    /// if that is decided already, or impossible.
     fn decide(&self, span: Span, copies: &[Copied]) -> Option<u64> {
         let mut fill = self.fill();
         // without sums, nothing can be copied
@@ -174,8 +174,7 @@ impl PendingFile {
         fill.failed || fill.undecided.is_empty()
     }
 
-    /// Sets the ranges in `held`, which were written as `records` say, and whose digests are
-    /// requested.
+    /// Sets the ranges in `held`, which were written according to `records`, and whose digests are requested.
     pub(crate) fn expect_digests(
         &self,
         held: &[Span],
@@ -209,7 +208,7 @@ impl PendingFile {
         fill.owed.len() + fill.uncompared.len() + fill.undecided.len()
     }
 
-    /// Forgets which ranges of a failed file may still arrive, since their bytes are dropped.
+    /// Joins the ranges of a failed file that may still arrive, since their bytes are dropped.
     fn join_ranges(&self) {
         let mut fill = self.fill();
         fill.owed.join();
@@ -229,8 +228,7 @@ impl PendingFile {
         self.fill().owed.bytes()
     }
 
-    /// Marks a part of a held range as being compared. Returns false if its digest was not
-    /// requested.
+    /// Marks a part of a held range as being compared. Returns false if its digest was not requested.
     fn compare(&self, span: Span) -> bool {
         self.fill().uncompared.take(span)
     }
@@ -251,7 +249,7 @@ impl PendingFile {
 }
 
 impl TableState {
-    /// Changes the ranges of a file by `change`, and counts those that the sender made of others.
+    /// Changes the ranges of a file by `change`, and counts the additional ranges that result.
     fn split<T>(
         &mut self,
         file: &PendingFile,
@@ -286,10 +284,10 @@ impl TableState {
     }
 }
 
-/// Most ranges of all files that a sender makes of those that were requested. At most 2^15 wait to be sent, 2^15 are
-/// searched later, 2^15 differ, and 2^17 are in new objects of eight lanes.
+/// Maximum number of additional ranges, over all files, that a sender makes by splitting requested ranges. At most 2^15
+/// wait to be sent, 2^15 are searched later, 2^15 differ, and 2^17 are in new objects of eight lanes.
 const SPLIT_MAX: usize = 1 << 18;
-/// Most bytes of paths of changed entries that wait until the sender reads the reports.
+/// Maximum total length in bytes of the paths of changed entries whose reports wait for the sender.
 const UNREPORTED_MAX: usize = 4 << 20;
 
 /// Table that the threads of a receiver share.
@@ -298,10 +296,10 @@ pub(crate) struct EntryTable {
     state: Mutex<TableState>,
     /// Queue of files that are in place, if their hashes are wanted.
     in_place: OnceLock<SyncSender<PathBuf>>,
-    /// Backups of replaced files, if the user wants them.
+    /// Backups of replaced files, if the user asked for backups.
     pub(crate) backups: OnceLock<Backups>,
-    /// Numbers of entries that the sender may remove, if it does.
-    pub(crate) placed: Placed,
+    /// Numbers of entries that the sender may remove, if it removes entries.
+    pub(crate) placed: SettledEntries,
 }
 
 // fields: state that the threads share under one lock
@@ -382,7 +380,7 @@ impl EntryTable {
         Ok(wanted)
     }
 
-    /// Records that the sender sends a stretch of a file but for `copies`. Returns the file and the number of bytes to
+    /// Records that the sender sends a stretch of a file except `copies`. Returns the file and the number of bytes to
     /// send. Fails if that was decided before, or is impossible.
     pub(crate) fn decide(
         &self,
@@ -579,7 +577,7 @@ impl EntryTable {
         state.listed && state.open == 0
     }
 
-    /// Returns the counts of entries in place.
+    /// Returns the numbers of entries in place.
     pub(crate) fn counts(&self) -> CopyResult {
         self.lock().counts
     }
@@ -632,7 +630,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_wait_while_the_sender_has_not_read_too_many() {
+    fn reports_wait_while_too_many_reports_are_unread() {
         let table = EntryTable::default();
         let planned = |len| Planned {
             action: Action::Create,
@@ -671,7 +669,7 @@ mod tests {
     }
 
     #[test]
-    fn temporary_folder_is_reported_only_if_it_differs() {
+    fn temporary_folder_is_reported_only_if_different_from_the_final_folder() {
         for (temporary, apart, in_place) in [
             ("a/.part", None, false),
             ("a/.parts/b", Some("a/.parts"), false),
@@ -734,8 +732,7 @@ mod tests {
         table.compare(1, (20, 50)).unwrap();
     }
 
-    /// A copy is complete when no more bytes can arrive, and settled when all entries have a
-    /// result.
+    /// A copy is complete when no more bytes can arrive, and settled when all entries have a result.
     #[test]
     fn copy_is_complete_when_no_more_bytes_can_arrive() {
         for (owed, held, more) in [
@@ -779,7 +776,7 @@ mod tests {
     }
 
     #[test]
-    fn result_counts_entries_in_place() {
+    fn result_has_the_number_of_entries_in_place() {
         let table = EntryTable::default();
         let (listener, heard) = sync_channel(9);
         table.report_files(listener);
@@ -841,7 +838,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_all_files_are_bounded_and_failed_files_need_one() {
+    fn ranges_of_all_files_are_bounded_and_failed_files_need_a_single_range() {
         const FILES: u64 = 8;
         let table = EntryTable::default();
         for number in 0..FILES {
@@ -888,7 +885,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_needed_until_all_is_decided_or_the_file_has_failed() {
+    fn sums_are_needed_until_all_ranges_are_decided_or_the_file_has_failed() {
         let delta = || {
             let file = pending(0, &[]);
             file.expect_delta(&[(0, 60)], 40);
@@ -921,7 +918,7 @@ mod tests {
     }
 
     #[test]
-    fn late_gap_keeps_the_rest_of_a_failed_file() {
+    fn late_gap_keeps_other_ranges_of_a_failed_file() {
         let failed = pending(0, &[(0, 10), (20, 30)]);
         failed.expect_delta(&[(10, 20)], 100);
         failed.fill().failed = true;

@@ -70,8 +70,8 @@ impl Hasher<'_> {
     }
 }
 
-/// Returns the size and the hashes of the file at `path`, or the error of the file. Fails only if
-/// the copy has failed.
+/// Returns the size and the hashes of the file at `path`, or the error of reading it. Fails only if the copy has
+/// failed.
 #[expect(
     clippy::type_complexity,
     reason = "errors of the file and of the copy differ"

@@ -41,7 +41,7 @@ pub(super) struct HeldCheck<'a> {
     files: TempFiles,
     /// Queue for equal ranges and failed files.
     jobs: Sender<Job>,
-    /// The basis that was read last, with the number of its file.
+    /// The most recently read basis, with the number of its file.
     basis: Option<(u64, InputFile)>,
 }
 
@@ -126,7 +126,7 @@ impl<'a> HeldCheck<'a> {
         }
     }
 
-    /// Returns true if the file has these bytes, or none if it has failed.
+    /// Returns true if the bytes of the range have the digest `theirs`, or none if the file has failed.
     fn agrees(
         &mut self,
         file: &PendingFile,
@@ -151,7 +151,8 @@ impl<'a> HeldCheck<'a> {
         Ok(Some(agrees))
     }
 
-    /// Copies parts of the basis. Returns true if their bytes have the digest of the sender, or none if the file has failed.
+    /// Copies parts of the basis. Returns true if their bytes have the digest of the sender, or none if the file has
+    /// failed.
     fn copy(
         &mut self,
         file: &PendingFile,
@@ -227,7 +228,7 @@ impl<'a> HeldCheck<'a> {
     }
 }
 
-/// Returns the ranges, which are in order, with those that touch joined.
+/// Returns the ranges, which are in order, with adjacent ranges joined.
 fn joined(ranges: impl Iterator<Item = Span>) -> Vec<Span> {
     let mut joined: Vec<Span> = Vec::new();
     for (from, till) in ranges {
@@ -244,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_ranges_that_touch_are_joined() {
+    fn only_adjacent_ranges_are_joined() {
         let ranges = [(0, 4), (4, 8), (9, 10), (10, 12), (20, 21)];
         let joined = joined(ranges.into_iter());
         assert_eq!(joined, [(0, 8), (9, 12), (20, 21)]);

@@ -60,7 +60,7 @@ impl EntryChecker<'_> {
         })
     }
 
-    /// Rejects an empty file if its hash differs from the expected one.
+    /// Rejects an empty file if its hash differs from the expected hash.
     fn expect_nothing(&self, place: &Place, entry: &Entry) -> Result<(), Error> {
         let asked = &self.transfer.options().hash;
         let hashes = RunningHashes::new(&asked.iter().map(|asked| asked.kind).collect::<Vec<_>>());

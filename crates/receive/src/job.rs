@@ -23,7 +23,7 @@ pub(crate) enum Job {
     Reports(u64, Vec<Report>),
     /// A range from an earlier run equals the source.
     Kept(Arc<PendingFile>, Span, Digest),
-    /// Ranges that were copied from the basis equal the source; the digest is that of all of them.
+    /// Ranges that were copied from the basis and equal the source, with the digest of all their bytes.
     Copied(Arc<PendingFile>, Vec<Span>, Digest),
     /// A file cannot be written.
     Failed(u64, Error),
@@ -33,7 +33,7 @@ pub(crate) enum Job {
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) number: u64,
-    /// Protocol that moves it.
+    /// Protocol that moves the object.
     pub(crate) protocol: Protocol,
     pub(crate) layout: Layout,
     /// Files of the pieces.

@@ -22,9 +22,9 @@ use lighthaul_fs::version::Look;
 const MAGIC: &[u8; 8] = b"LHJRNL02";
 const HEADER_LEN: usize = 8 + 8 + 8 + 4 + 8 + 4;
 const RECORD_LEN: usize = 8 + 8 + 1 + 1 + 4;
-/// Most octets of a journal that are read.
+/// Maximum number of octets of a journal that are read.
 const LEN_MAX: u64 = 64 << 20;
-/// Most ranges of a file that a later run keeps. They fit in a message to the sender.
+/// Maximum number of ranges of a file that a later run keeps. They fit in a message to the sender.
 pub(crate) const RANGES_MAX: usize = 1 << 12;
 
 /// Journal of one file, open in one process at a time.
@@ -39,7 +39,7 @@ pub(crate) struct Journal {
 pub struct Subject {
     /// Version of the source file.
     pub look: Look,
-    /// Start of the host that the bytes do not survive, or zero if they are on disk.
+    /// Number of the boot that the bytes do not survive, or zero if the bytes are on disk.
     pub boot: u64,
 }
 
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_only_touch_have_no_bytes_in_common() {
+    fn adjacent_ranges_have_no_bytes_in_common() {
         assert_eq!(within(&[(0, 5)], &[(5, 9)]), []);
         assert_eq!(within(&[(5, 9)], &[(0, 5), (9, 12)]), []);
     }

@@ -1,4 +1,4 @@
-//! Receiving side of a lane: one object after the other, each with its own machine.
+//! Receiving side of a lane: one object after another, each with its own machine.
 //!
 //! `ReceiveLane` runs in a thread of its own. For each object it sets new keys, creates the machine
 //! of the protocol and runs it over the lane's socket and streams. Bytes go to the sink, and what
@@ -38,7 +38,7 @@ pub(super) struct ReceiveLane<'a> {
     pub(super) objects: Objects<Incoming>,
     /// Measurements of the previous object.
     pub(super) learned: Learned,
-    /// Time that it has asked the sender to wait, and that it waited for earlier stores.
+    /// Time in which the lane asked the sender to wait, and in which the lane waited for earlier stores.
     pub(super) waited: Duration,
 }
 
@@ -128,7 +128,7 @@ struct ReceiveOwner<'a> {
     counts: &'a Counts,
     counters: Arc<Counters>,
     waits: Waits,
-    /// Time of the last tick, and the time so far that the lane asked the sender to wait.
+    /// Time of the last tick, and total time in which the lane asked the sender to wait.
     held: (Instant, Duration),
     object_len: u64,
     packet_len: u64,

@@ -1,15 +1,15 @@
 //! Floor 6: receiving side of a copy.
 //!
 //! - [`receiver`]: threads and messages; `queues`: their queues; `transfer`: shared state; `settings`: settings
-//! - `path_setup`: path and lanes; `setup`: workers; `delta`: messages of deltas; [`target_folder`]: place of the entries
+//! - `path_setup`: path and lanes; `setup`: workers; `delta`: messages of deltas; [`target_folder`]: path of entries
 //! - `entry_checker`: comparison of entries with the target; `decide`: action for an entry; `want`: requested ranges of
 //!   a file; `immediate`: entries without data; `contents`: bytes of small files in the list
-//! - `entry_table`: listed entries; `placed`: entries that the sender may remove; `links`, `claims`: files with more names
+//! - `entry_table`: listed entries; `settled_entries`: entries for removal at the source; `links`, `claims`: hard links
 //! - `left_out`, `link_dest`, `itemize`: options of rsync; `folder_end`, `prune`, `deletions`: ends of directories
 //! - `lane`: objects of one lane; `sink`: their bytes in files; `metadata`: owners, attributes and times
 //! - `job`: queue of `publish`, which renames files; `object_digests`: their digests; `unsynced`: files to sync
-//! - `checks`, `device`: reading back; `written`: changes by others; `hashing`: hashes; [`journal`]: ranges of partial
-//!   files; `held`: comparison of these, and copies from a basis
+//! - `checks`, `device`: reading back; `modification_check`: changes by others; `hashing`: hashes; [`journal`]: ranges
+//!   of partial files; `held`: comparison of these, and copies from a basis
 //! - `basis`: old versions for deltas; `span_set`: owed ranges; `temp_files`: temporary files; `report`: reports
 pub mod journal;
 pub mod receiver;
@@ -32,26 +32,26 @@ mod immediate;
 mod itemize;
 mod job;
 mod lane;
-mod left_out;
 mod link_dest;
 mod links;
 mod metadata;
+mod modification_check;
 mod object_digests;
 mod path_setup;
-mod placed;
 mod prune;
 mod publish;
 mod queues;
 mod report;
 mod settings;
+mod settled_entries;
 mod setup;
 mod sink;
+mod skipped_entries;
 mod span_set;
 mod temp_files;
 mod transfer;
 mod unsynced;
 mod want;
-mod written;
 
 #[cfg(test)]
 mod tests;

@@ -17,8 +17,7 @@ use super::entry_table::Settled;
 use super::links::References;
 
 impl EntryChecker<'_> {
-    /// Returns true if the target does not have the file, another directory has it unchanged, and the
-    /// target has become a hard link to that.
+    /// Returns true if the target lacked the file and is now a hard link to an unchanged file in another directory.
     pub(super) fn links_to_other(
         &self,
         place: &mut Place,

@@ -1,4 +1,4 @@
-//! Hard links that wait until the first name of their file is in place.
+//! Hard links that wait until the first name of their files is in place.
 //!
 //! ```text
 //! first name: listed --> in place or failed
@@ -14,9 +14,9 @@ use std::path::PathBuf;
 use lighthaul_files::manifest::Entry;
 use lighthaul_fs::disk::Root;
 
-/// Most files in the table, as on the sending side.
+/// Maximum number of files in the table, as on the sending side.
 const FIRSTS_MAX: usize = 1 << 20;
-/// Most octets of their paths.
+/// Maximum number of octets of the paths of links.
 const OCTETS_MAX: usize = 256 << 20;
 
 /// Further name of a file.
@@ -37,7 +37,7 @@ pub(crate) struct Links {
     firsts: BTreeMap<u64, First>,
     octets: usize,
     ready: VecDeque<(Name, LinkTarget)>,
-    /// Numbers of names that are not in place and have not failed.
+    /// Numbers of the hard links that are neither in place nor failed.
     open: BTreeSet<u64>,
 }
 
@@ -80,7 +80,7 @@ impl Links {
         true
     }
 
-    /// Records that entry `number` is in place, or has failed with this exit status.
+    /// Records that entry `number` is in place, or has failed with the given exit status.
     pub(crate) fn settle(&mut self, number: u64, result: Result<(), u8>) {
         self.open.remove(&number);
         if let Some(file) = self.firsts.get_mut(&number) {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn links_wait_for_their_file_and_learn_of_its_failure() {
+    fn hard_links_wait_for_their_file_and_fail_with_it() {
         let mut links = Links::default();
         links.begin(1, &name(1).entry, 2);
         links.begin(2, &name(2).entry, 5);

@@ -1,4 +1,4 @@
-//! Metadata of entries besides content, names, modes and times, and its application at the target.
+//! Metadata of entries other than content, names, modes and times, and its application at the target.
 
 use std::io;
 use std::path::Path;
@@ -81,7 +81,7 @@ impl<'a> MetadataWriter<'a> {
     }
 }
 
-/// Returns all metadata of `entry`, or none if that is only mode and time.
+/// Returns all metadata of `entry`, or none if it is only mode and time.
 fn whole(entry: &Entry) -> Option<Extras> {
     let extras = entry.extras.as_deref()?;
     let is_link = matches!(entry.kind, EntryKind::Link(_));

@@ -1,4 +1,4 @@
-//! Set-up of the path and of its lanes, while other threads handle the list and publish files.
+//! Set-up of the path and of the lanes, while other threads handle the list and publish files.
 //!
 //! The sender begins: it explores the path first, or offers its parameters at once where little or nothing must be
 //! sent.
@@ -32,7 +32,7 @@ use super::sink::FileSink;
 use super::temp_files::TempFiles;
 use super::transfer::Transfer;
 
-/// Most objects that are announced to a lane before it takes them.
+/// Maximum number of objects that are announced to a lane before it takes them.
 const ANNOUNCED_MAX: usize = 2;
 
 /// Thread that sets up the path.
@@ -43,14 +43,14 @@ pub(super) struct PathSetup<'a> {
     pub(super) jobs: Sender<Job>,
     /// Ends the set-up when the copy ends.
     pub(super) halt: Arc<Halt>,
-    /// Begin of the copy.
+    /// Start of the copy.
     pub(super) begun: Instant,
 }
 
-/// Lane, its store, and the queue of its objects.
+/// Lane, the store of the lane, and the queue of its objects.
 type LaneParts<'a> = (ReceiveLane<'a>, Blocks<FileSink>, SyncSender<Incoming>);
 
-/// Path that both sides agreed on, with its further connections.
+/// Path that both sides agreed on, with the further connections.
 type Agreed = (Offer, Path, Vec<Control>);
 
 impl<'a> PathSetup<'a> {

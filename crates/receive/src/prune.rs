@@ -28,7 +28,7 @@ use super::entry_checker::{EntryChecker, Place};
 
 /// Deepest nesting of directories that are removed.
 const DEPTH_MAX: usize = 400;
-/// Most removed paths that are reported together.
+/// Maximum number of removed paths that are reported together.
 const REMOVED_MAX: usize = 200;
 
 impl EntryChecker<'_> {
@@ -38,8 +38,8 @@ impl EntryChecker<'_> {
         self.transfer.options().delete && !self.transfer.options().listed
     }
 
-    /// Deletes the items of `folder` that its source does not have. Without `folder`, deletes those
-    /// of the target directory. Items that a rule excludes stay.
+    /// Deletes the items of `folder` that the source directory does not have. Without `folder`, deletes those of the
+    /// target directory. Items that a rule excludes stay.
     pub(super) fn remove(&self, place: &mut Place, folder: Option<&Entry>) -> Result<(), Error> {
         if !self.prunes() {
             return Ok(());
@@ -72,7 +72,7 @@ impl EntryChecker<'_> {
         Ok(())
     }
 
-    /// Reports what a dry run would delete of the tree at `path`. Returns true if all of it goes.
+    /// Reports the deletions of a dry run in the tree at `path`. Returns true if all of it goes.
     fn plan_removal(&self, place: &mut Place, path: Vec<u8>, depth: usize) -> Result<bool, Error> {
         let at = Path::new(OsStr::from_bytes(&path));
         let there = place.root.look(at).ok().flatten();
@@ -129,8 +129,7 @@ impl EntryChecker<'_> {
         Ok(None)
     }
 
-    /// Removes the tree at `path`, except what rules protect, and reports the removed paths to both
-    /// sides.
+    /// Removes the tree at `path`, except protected entries, and reports the removed paths to both sides.
     fn remove_tree(&self, place: &mut Place, path: &[u8]) -> io::Result<()> {
         let mut root = place.root.another()?;
         let gone = RefCell::new(Vec::new());

@@ -29,12 +29,12 @@ use super::job::{Arrived, Job};
 use super::journal::{Protection, Record};
 use super::links::{LinkTarget, Name};
 use super::metadata::MetadataWriter;
+use super::modification_check;
 use super::object_digests::ObjectDigests;
 use super::settings::{OpenTarget, Settings};
 use super::unsynced::Unsynced;
-use super::written;
 
-/// Most digests of a file that are kept, unless the file is read back.
+/// Maximum number of digests of a file that are kept, unless the file is read back.
 pub(super) const DIGESTS_MAX: usize = 1 << 16;
 /// Interval at which ended directories are checked.
 const LOOK: Duration = Duration::from_millis(50);
@@ -64,9 +64,9 @@ pub(crate) struct Publisher<'a> {
 struct Kept {
     file: Arc<PendingFile>,
     ranges: Vec<Span>,
-    /// Digest of all of them.
+    /// Digest of all bytes of the ranges.
     digest: Digest,
-    /// True if the journal does not have them.
+    /// True if the journal does not have the ranges.
     is_new: bool,
 }
 
@@ -160,7 +160,7 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Renames complete files, and records the ranges of others in their journals.
+    /// Renames complete files, and records the ranges of incomplete files in their journals.
     fn settle(&mut self) -> Result<(), Error> {
         let (mut whole, mut parts) = (Vec::new(), Vec::new());
         for (arrived, reports) in self.digests.take_matched() {
@@ -333,15 +333,14 @@ impl<'a> Publisher<'a> {
         self.table.settle(number, &file.entry, Err(error));
     }
 
-    /// Sets the metadata of a file that has its temporary name, so that it is synced with the data.
-    /// A file with its final name gets its metadata after its data is synced, as it would look
-    /// complete before.
+    /// Sets the metadata of a file with a temporary name, so that the metadata is synced with the data. A file with its
+    /// final name gets its metadata after its data is synced, as it would look complete before.
     fn set_temp_metadata(&mut self, file: &PendingFile) {
         if file.is_in_place() || !self.checks.sync || file.fill().finished {
             return;
         }
         let set = self.set_metadata(file);
-        let noted = set.and_then(|()| written::note(&mut self.root, file));
+        let noted = set.and_then(|()| modification_check::note(&mut self.root, file));
         if let Err(error) = noted {
             let error = self.fault(FileAction::Publish, file.entry.path(), &error);
             self.fail(file.number, error);
@@ -351,7 +350,7 @@ impl<'a> Publisher<'a> {
     /// Sets mode, time and other metadata of a complete file, if no other process has changed it.
     fn set_metadata(&mut self, file: &PendingFile) -> io::Result<()> {
         let (root, entry) = (&mut self.root, &file.entry);
-        written::check(root, file)?;
+        modification_check::check(root, file)?;
         if !self.metadata.set(root, &file.temporary, entry)? {
             let output = root.reopen(&file.temporary)?;
             output.set_mode(entry.mode)?;
@@ -364,7 +363,7 @@ impl<'a> Publisher<'a> {
     /// Renames a complete file.
     fn name(&mut self, file: &PendingFile) -> Result<(), Error> {
         let checked = if file.fill().finished {
-            written::check(&mut self.root, file)
+            modification_check::check(&mut self.root, file)
         } else {
             self.set_metadata(file)
         };
@@ -411,8 +410,7 @@ impl<'a> Publisher<'a> {
         })
     }
 
-    /// Sets modes and times of directories whose contents are in place, since new contents change the
-    /// time.
+    /// Sets modes and times of directories whose contents are in place; earlier, new contents would change the time.
     fn leave(&mut self) {
         while let Some((number, entry)) = self.table.take_ended_folder() {
             if entry.is_top() {
@@ -462,7 +460,7 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Removes files that will not be published, except those that a later run can resume.
+    /// Removes files that will not be published, except files that a later run can resume.
     pub(crate) fn clean(&mut self) {
         let _step = self.threads.work.begin();
         for file in self.table.pending() {
@@ -496,7 +494,7 @@ impl<'a> Publisher<'a> {
         unsynced.map_err(|(path, error)| self.fault(FileAction::Sync, &path, &error))
     }
 
-    /// Syncs these files.
+    /// Syncs files to disk.
     fn sync(&self, unsynced: &Unsynced) -> Result<(), Error> {
         let synced = unsynced.sync(&self.root);
         synced.map_err(|(path, error)| self.fault(FileAction::Sync, &path, &error))
@@ -520,7 +518,7 @@ fn untouched_by_failure(
     files
 }
 
-/// Makes `path` a hard link to the file `first`, by way of a temporary name.
+/// Makes `path` a hard link to the file `first`, through a temporary name.
 fn link(root: &mut Root, first: &Path, path: &Path, temporary: &Path) -> io::Result<Settled> {
     let (one, other) = (root.look(first)?, root.look(path)?);
     if one

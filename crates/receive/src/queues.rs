@@ -1,4 +1,4 @@
-//! Queues from the thread that handles messages to the others.
+//! Queues from the thread that handles messages to the worker threads.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
@@ -58,7 +58,7 @@ impl StartedLanes {
     }
 }
 
-/// Lanes once they have started.
+/// Lanes, once started.
 pub(super) struct Lanes {
     starting: Receiver<StartedLanes>,
     started: Option<StartedLanes>,

@@ -1,7 +1,7 @@
 //! Receiver: threads and messages of the receiving side.
 //!
-//! [`receive`] starts the threads: the entry checker, the comparison of held ranges, the publisher, and the set-up of the
-//! path, which starts one for each lane. Then it handles messages of the sender until all entries are settled:
+//! [`receive`] starts the threads: the entry checker, the comparison of held ranges, the publisher, and the set-up of
+//! the path, which starts one for each lane. Then it handles messages of the sender until all entries are settled:
 //!
 //! ```text
 //! entries -> entry checker -> requests -> lanes -> temporary files -> publisher -> final names
@@ -58,18 +58,18 @@ const LANES_TIMEOUT: Duration = Duration::from_secs(10);
 const PROGRESS: Duration = Duration::from_millis(50);
 /// Longest wait for a message before other work is done.
 const TICK: Duration = Duration::from_millis(10);
-/// Most announced objects without reports of the sender.
+/// Maximum number of announced objects without reports of the sender.
 const UNREPORTED_MAX: usize = 1 << 8;
-/// Shorter wait, and the time for which it is used.
+/// Shorter wait, and the time during which it is used.
 const SHORT_TICK: Duration = Duration::from_millis(1);
 const SHORT_COPY: Duration = Duration::from_millis(200);
-/// Most files that wait to be hashed.
+/// Maximum number of files that wait to be hashed.
 const FILES_MAX: usize = 1 << 12;
 
 /// Number of copies that this process has started to receive.
 static TRANSFERS: AtomicU64 = AtomicU64::new(0);
 
-/// Longest wait until the result is sent, and longest silence of the sender before it closes.
+/// Longest wait until the result is sent, and longest silence of the sender before it closes the connection.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -167,8 +167,7 @@ fn send_list(list: &ListSender, threads: &ThreadGroup, stream: &Stream) -> Resul
     Ok(())
 }
 
-/// Reports the small receive buffer of this host to both sides, if datagrams were dropped because it
-/// was full.
+/// Reports the small receive buffer of this host to both sides, if datagrams were dropped because it was full.
 fn warn_of_drops(monitor: &Monitor, small_buffer: Option<String>) {
     if let Some(text) = small_buffer.filter(|_| monitor.progress(0).buffer_drops > 0) {
         monitor.warn(text);
@@ -357,7 +356,7 @@ impl<'a> Receiving<'a, '_> {
         reported && self.transfer.table.is_complete()
     }
 
-    /// Shows what the sender has chosen, changed or released. Returns any other message.
+    /// Shows the choices and changes that the sender reports. Returns any other message.
     fn explain(&self, message: Message) -> Option<Message> {
         let event = if let Message::Chosen { protocol, why } = message {
             CopyEvent::Chosen(protocol.name().to_owned(), why)
@@ -444,7 +443,7 @@ impl<'a> Receiving<'a, '_> {
         Ok(true)
     }
 
-    /// Limits the reasons in `reports` to the space that is left for them.
+    /// Limits the reasons in `reports` to the remaining space for reasons.
     pub(super) fn take_reasons(&self, reports: &mut [Report]) {
         for report in reports {
             if let Report::Failed { why, .. } = report {

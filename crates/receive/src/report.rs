@@ -1,4 +1,4 @@
-//! Reports about single entries to the sender, and from it.
+//! Reports about single entries, to the sender and from the sender.
 
 use std::collections::VecDeque;
 

@@ -36,11 +36,11 @@ impl Settings {
         }
     }
 
-    /// Returns the start of the host that written bytes do not survive, or zero if they are synced.
+    /// Returns the number of the boot that written bytes do not survive, or zero if bytes are synced.
     pub(super) fn boot(&self) -> u64 {
         if self.options.sync { 0 } else { boot_number() }
     }
 }
 
-/// Root of the target, its path for messages, and the lock on it.
+/// Root of the target, its path for messages, and the lock on the root.
 pub(super) type OpenTarget = (Root, PathBuf, Option<WriterLock>);

@@ -37,7 +37,7 @@ pub(crate) struct FileSink {
     pub(crate) threads: Arc<ThreadGroup>,
     pub(crate) files: TempFiles,
     pub(crate) kind: DigestKind,
-    /// Most files that are open at a time.
+    /// Maximum number of files that are open at a time.
     pub(crate) open_max: usize,
     /// Queue for complete objects.
     pub(crate) jobs: Sender<Job>,
@@ -145,7 +145,7 @@ impl FileSink {
         Ok(())
     }
 
-    /// Returns the open temporary file, or none if the file has failed, which is recorded.
+    /// Returns the open temporary file, or none if the file has failed; the failure is recorded.
     fn open<'w>(
         &mut self,
         writing: &'w mut Writing,

@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 
 use lighthaul_files::object::Span;
 
-/// Most separate ranges of one file. An honest sender takes them from the front, so that few are
-/// split.
+/// Maximum number of separate ranges of one file. An honest sender takes them from the front, so that few are split.
 pub(super) const SPANS_MAX: usize = 1 << 18;
 
 /// Ranges that do not overlap. Adjacent ones stay separate.
@@ -22,7 +21,7 @@ pub(crate) struct SpanSet {
 }
 
 impl SpanSet {
-    /// Returns true if there is no range.
+    /// Returns true if the set has no range.
     pub(super) fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
@@ -32,7 +31,7 @@ impl SpanSet {
         self.spans.len()
     }
 
-    /// Joins all ranges to one that covers them.
+    /// Joins all ranges to one range that covers them.
     pub(super) fn join(&mut self) {
         let ends = self
             .spans
@@ -63,7 +62,7 @@ impl SpanSet {
         self.bytes += till - from;
     }
 
-    /// Returns a range that has a byte of `span`, if there is one.
+    /// Returns a range that overlaps `span`, if any.
     fn overlapping(&self, (from, till): Span) -> Option<Span> {
         let (other, end) = self.spans.range(..till).next_back()?;
         (from < *end).then_some((*other, *end))
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn joined_ranges_are_one_from_the_first_byte_to_the_last() {
+    fn joined_ranges_become_a_single_range() {
         let mut set = SpanSet::default();
         set.join();
         assert!(set.is_empty());
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_touch_stay_two() {
+    fn adjacent_ranges_stay_separate() {
         for spans in [[(0, 2), (2, 5)], [(2, 5), (0, 2)]] {
             let set = SpanSet::from(spans.as_slice());
             assert_eq!((set.len(), set.bytes()), (2, 5));
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn range_within_a_joined_one_removes_nothing_from_it() {
+    fn range_within_a_joined_range_does_not_shrink_it() {
         for part in [(2, 5), (4, 5), (5, 13)] {
             let mut set = SpanSet::from([(2, 9), (12, 13)].as_slice());
             set.join();
@@ -174,7 +173,7 @@ mod tests {
         }
 
         #[test]
-        fn removed_part_was_within_one_range(
+        fn part_is_removed_only_from_within_a_single_range(
             cuts in prop::collection::btree_set(0_u64..60, 0..12),
             parts in prop::collection::vec((0_u64..60, 0_u64..9), 1..20),
         ) {

@@ -43,7 +43,7 @@ pub struct TargetFolder {
     contents: PathBuf,
     /// Directory that was created for the copy.
     made: Option<Made>,
-    /// True if the path is the new name of a source file, but the directory for other sources.
+    /// True if the target path is the new name of a source file, but the parent directory of other sources.
     is_usual: bool,
     /// True if the directory was created for an earlier copy that did not finish.
     is_unfinished: bool,
@@ -107,7 +107,7 @@ impl TargetFolder {
         target_folder(folder, Some(name))
     }
 
-    /// Prepares the target for entries with these names. Returns the root of the entries.
+    /// Prepares the target for entries named by `naming`. Returns the root of the entries.
     pub(crate) fn prepare(mut self, naming: Naming) -> Result<(Self, Root), Error> {
         let is_folder = match naming {
             Naming::Contents => true,
@@ -144,7 +144,7 @@ impl TargetFolder {
         self.folder.join(self.top())
     }
 
-    /// Returns the entry with its path below the copied directory.
+    /// Returns the entry with its path relative to the copied directory.
     pub(crate) fn below_top<'a>(&self, entry: &'a Entry) -> Cow<'a, Entry> {
         let top = self.top();
         match entry.path().strip_prefix(top) {
@@ -171,7 +171,7 @@ impl TargetFolder {
         self.is_unfinished = true;
     }
 
-    /// Returns true if the directory was created for this copy or an unfinished one.
+    /// Returns true if this copy or an unfinished copy created the directory.
     pub(crate) const fn is_new(&self) -> bool {
         self.made.is_some() || self.is_unfinished
     }
@@ -204,8 +204,8 @@ impl TargetFolder {
         }
     }
 
-    /// Returns the type of the special file behind the link at the target, if the user named the link and `entry`
-    /// is no link itself. A link to an open file, as `/dev/stdout` is, counts although that file may be ordinary.
+    /// Returns the type of a special file behind the link at the target, if the user named the link and `entry` is not
+    /// a link. A link to an open file, as `/dev/stdout` is, counts although that file may be ordinary.
     pub(crate) fn special_link(&self, entry: &Entry, there: Meta) -> Option<&'static str> {
         let is_named = self.name.as_ref() == Some(&entry.path);
         let is_link = matches!(entry.kind, EntryKind::Link(_));
@@ -225,9 +225,8 @@ impl TargetFolder {
         }
     }
 
-    /// Returns a description of the item that must be removed before `entry` can be created: a
-    /// directory in place of a file or link, or the reverse. Fails if the user named a directory as the
-    /// new name of a file.
+    /// Returns a description of the item that blocks `entry`: a directory instead of a file or link, or the reverse.
+    /// Fails if the user named a directory as the new name of a file.
     pub(crate) fn obstacle(
         &self,
         entry: &Entry,
@@ -265,7 +264,7 @@ const fn linked(kind: FileType) -> Option<&'static str> {
     }
 }
 
-/// Returns the first name of a link's `text` that leaves the directory of the link, as in `/dev/null` or
+/// Returns the first name of a link's `text` that leads out of the link's directory, as in `/dev/null` or
 /// `../dev/null`.
 fn outside(text: &Path) -> Option<&[u8]> {
     let leaves = |part: &Component<'_>| matches!(part, Component::RootDir | Component::ParentDir);

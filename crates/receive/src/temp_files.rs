@@ -38,24 +38,24 @@ pub(crate) struct TempFiles {
     pub(crate) claims: Arc<Claims>,
 }
 
-/// Bytes of a file that one opening of it writes.
+/// Part of a file that one opening of the file writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
     /// All of the file, which no other thread opens.
     Whole,
-    /// A part of it.
+    /// A range.
     Part,
 }
 
-/// Most times that a file is opened again because another process has replaced it.
+/// Maximum number of times that a file is opened again because another process has replaced it.
 const ATTEMPTS_MAX: usize = 100;
 
 /// Operation on a temporary file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Attempt {
-    /// Creates it, or opens that of an earlier run.
+    /// Creates the file, or opens the file of an earlier run.
     Create,
-    /// Writes to it.
+    /// Writes to the existing file.
     Write,
     /// Reads the written bytes back.
     ReadBack,
@@ -121,7 +121,7 @@ impl TempFiles {
             .map_err(|error| self.fault(Attempt::Create, file, &error))
     }
 
-    /// Creates the temporary file, and notes its version if several threads write it.
+    /// Creates the temporary file, and notes its version if several threads write to it.
     fn begin(
         &mut self,
         file: &PendingFile,
@@ -295,9 +295,8 @@ pub(crate) fn replaced() -> io::Error {
     io::Error::other("another process has replaced the file while it was written")
 }
 
-/// Returns true if the temporary file `there` can be from an earlier run of this user, and no other
-/// user has a name for it. These conditions do not apply to a file that is written under its final
-/// name.
+/// Returns true if the temporary file `there` can be from an earlier run: it is a regular file of this user without
+/// other hard links. The last two conditions do not apply to a file that is written under its final name.
 pub(crate) fn is_resumable(file: &PendingFile, there: &Meta) -> bool {
     let is_private = there.is_ours() && there.names == 1;
     there.kind == FileType::RegularFile && (file.is_in_place() || is_private)
@@ -316,7 +315,7 @@ fn make_holes(file: &PendingFile, fill: &Fill, output: &mut OutputFile) -> io::R
         .try_for_each(|gap| sparse::punch(output, gap))
 }
 
-/// Sets the length of a file, and allocates its space, so that a full disk shows now.
+/// Sets the length of a file, and allocates its space, so that a full disk is detected early.
 fn allocate(output: &OutputFile, size: u64) -> io::Result<()> {
     sparse::set_len(output, size)?;
     output.allocate(size)

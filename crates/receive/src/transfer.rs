@@ -1,4 +1,4 @@
-//! State of a copy on the receiving side, for its threads.
+//! State of a copy on the receiving side, shared by its threads.
 
 use std::sync::{Arc, OnceLock};
 

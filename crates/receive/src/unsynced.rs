@@ -8,7 +8,7 @@ use lighthaul_fs::disk::{OutputFile, Root};
 
 use super::entry_table::PendingFile;
 
-/// Most files that are synced one by one. If there are more, their file system is synced as a
+/// Maximum number of files that are synced one by one. If there are more, their file system is synced as a
 /// whole.
 const FILES_MAX: usize = 8;
 
@@ -16,7 +16,7 @@ const FILES_MAX: usize = 8;
 pub(super) enum Unsynced {
     /// No sync is needed.
     Nothing,
-    /// Sync each of these open files.
+    /// Sync each of the open files.
     Files(Vec<(Arc<PendingFile>, OutputFile)>),
     /// Sync the file system.
     FileSystem,

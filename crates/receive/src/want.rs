@@ -85,7 +85,7 @@ impl EntryChecker<'_> {
         PendingFile::new(number, entry.clone(), names, resumable)
     }
 
-    /// Returns the records of an earlier run, if it left a journal and the right partial file.
+    /// Returns the records of an earlier run, if that run left a journal and the right partial file.
     fn earlier_records(&self, place: &mut Place, pending: &PendingFile) -> Vec<Record> {
         if !pending.resumable {
             return Vec::new();

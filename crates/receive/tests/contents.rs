@@ -64,7 +64,7 @@ fn contents_of_a_file_in_place_are_dropped() {
 }
 
 #[test]
-fn contents_that_nobody_may_send_end_the_session_without_leftovers() {
+fn forbidden_contents_end_the_session_without_leftovers() {
     let right = |number| content(number, &[7; 100]);
     let short = Content {
         bytes: vec![7; 99],

@@ -79,7 +79,7 @@ impl Sender {
         Listing::decode(&self.list.receive(clock, until)?.octets)
     }
 
-    /// Returns whether the copies of a stretch are wanted.
+    /// Returns true if the copies of a stretch are wanted.
     fn compared(&self, span: (u64, u64)) -> Result<bool, Error> {
         loop {
             if let Listing::Compared(compared) = self.answer()? {
@@ -305,7 +305,7 @@ fn invalid_stretches_end_the_session_without_leftovers() {
 
 /// The source changed while it was searched.
 #[test]
-fn failed_search_fails_the_file_alone() {
+fn failed_search_fails_only_the_file() {
     let folder = folder("failed");
     let summary = hear(&folder, |sender| {
         sender.request_sums()?;
@@ -350,7 +350,7 @@ fn tell(
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         let list = liar.control.open(LIST)?;
-        // the begin of the list, and the only entry
+        // the start of the list, and the only entry
         for _ in 0..2 {
             list.receive(liar.clock, liar.clock.now() + Duration::from_secs(5))?;
         }

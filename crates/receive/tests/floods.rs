@@ -37,7 +37,7 @@ use offer::offer;
 use talk::stay;
 
 #[test]
-fn endless_list_is_rejected_before_it_fills_memory() {
+fn endless_list_is_rejected_before_memory_is_full() {
     let _turn = turn();
     let folder = folder("list");
     let error = hear(&folder, |_, list| {
@@ -83,7 +83,7 @@ fn endless_failures_end_the_copy() {
 }
 
 #[test]
-fn endless_warnings_wait_for_the_observer() {
+fn endless_warnings_are_sent_only_as_fast_as_the_observer_reads() {
     let _turn = turn();
     let folder = folder("warnings");
     let error = hear(&folder, |_, list| {
@@ -346,5 +346,5 @@ fn resident() -> u64 {
 
 /// Files of one object.
 const FILES: u64 = 1 << 14;
-/// Most memory for all tests of this file together.
+/// Maximum memory for all tests of this file together.
 const MEMORY_KIB: u64 = 400 << 10;

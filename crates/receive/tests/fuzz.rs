@@ -61,7 +61,7 @@ proptest! {
 }
 
 #[test]
-fn stored_seeds_are_harmless() {
+fn stored_seeds_never_panic() {
     for (target, body) in TARGETS {
         assert_seeds_harmless(target, body);
     }

@@ -32,7 +32,7 @@ use plain::send_plain;
 use talk::stay;
 
 #[test]
-fn sender_that_lists_nothing_and_sends_keepalives_is_ended() {
+fn sender_that_only_sends_keepalives_is_ended() {
     let error = take(|session| {
         begin_to_send(session, true)?;
         repeat(session, |_| 7, LONG)
@@ -41,7 +41,7 @@ fn sender_that_lists_nothing_and_sends_keepalives_is_ended() {
 }
 
 #[test]
-fn sender_that_does_not_even_begin_its_list_is_ended() {
+fn sender_that_never_begins_its_list_is_ended() {
     let error = take(|session| {
         begin_to_send(session, false)?;
         repeat(session, |_| 7, LONG)
@@ -65,12 +65,12 @@ fn receiver_ends_if_the_sender_does_not_close() {
 }
 
 #[test]
-fn receiver_that_answers_nothing_and_sends_keepalives_is_ended() {
+fn receiver_that_only_sends_keepalives_is_ended() {
     assert_idle(give(|session| repeat(session, |_| 7, LONG)));
 }
 
 #[test]
-fn sender_that_works_without_a_byte_is_waited_for() {
+fn receiver_waits_for_a_sender_that_works_without_sending() {
     let (outcome, liar) = start_to_take(|session| {
         begin_to_send(session, true)?;
         repeat(session, |nth| nth, LONG)?;

@@ -27,7 +27,7 @@ use lighthaul_session::role::Role;
 
 use ends::sessions;
 
-/// Most pieces of an object.
+/// Maximum number of pieces of an object.
 const FILES: u64 = 1 << 14;
 
 /// Tests with much work, each alone on the host. `make test` runs them after all others.
@@ -76,7 +76,7 @@ fn links_with_long_targets_fit_the_list() {
 }
 
 #[test]
-fn file_with_a_too_long_path_fails_alone() {
+fn file_with_a_too_long_path_does_not_affect_other_files() {
     let top = std::env::temp_dir().join(format!("long-{}", std::process::id()));
     let deep = top.join(&long_path(0)[..PATH_LEN - 26]);
     fs::create_dir_all(&deep).unwrap();

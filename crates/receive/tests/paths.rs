@@ -49,7 +49,7 @@ fn server_does_not_wait_for_datagrams_that_the_client_cannot_send() {
 }
 
 #[test]
-fn listener_waits_until_it_is_halted_or_its_patience_ends() {
+fn listener_waits_until_a_halt_or_its_timeout() {
     let [_caller, called] = sessions();
     let mut path = Path::none(&called);
     let patience = Some(Duration::from_millis(50));

@@ -210,7 +210,7 @@ fn invalid_offers_and_protocols_end_the_session_without_leftovers() {
 }
 
 #[test]
-fn files_at_impossible_places_fail_alone() {
+fn files_at_impossible_paths_do_not_affect_other_files() {
     let changes: [(&str, Change); 3] = [
         ("larger than any disk", |script| {
             script.entries[1].kind = EntryKind::File(u64::MAX);
@@ -251,7 +251,7 @@ fn files_at_impossible_places_fail_alone() {
 }
 
 #[test]
-fn file_that_is_listed_twice_is_one_file() {
+fn file_that_is_listed_twice_is_handled_once() {
     let folder = folder("twice");
     hear(SenderScript::about(&["a", "a"]), &folder).unwrap();
     assert_eq!(names(&folder), ["a"]);
@@ -444,7 +444,7 @@ fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
             basis: None,
         }],
     });
-    // the begin of the list, and the only entry
+    // the start of the list, and the only entry
     for _ in 0..2 {
         list.receive(session.clock, session.clock.now() + Duration::from_secs(5))?;
     }

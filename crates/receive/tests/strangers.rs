@@ -69,7 +69,7 @@ fn reply_ends_with_done_and_contains_no_other_messages() {
 }
 
 #[test]
-fn listing_arrives_in_parts_and_stops_when_the_client_leaves() {
+fn listing_arrives_in_parts_and_stops_when_the_client_disconnects() {
     let folder = std::env::temp_dir().join(format!("lighthaul-listing-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     for nth in 0..200_u32 {
@@ -127,7 +127,7 @@ fn checkup_rejects_unexpected_messages() {
 }
 
 #[test]
-fn any_clock_of_the_peer_is_harmless() {
+fn any_clock_of_the_peer_is_tolerated() {
     for time in [0, 1, u64::MAX, u64::MAX / 2] {
         let [asking, answering] = sessions();
         let liar = thread::spawn(move || {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Kinds of failed requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
-    /// There is no such file or directory.
+    /// The file or directory does not exist.
     NotFound,
     /// The path exists, and may not be replaced.
     Exists,
@@ -23,11 +23,11 @@ pub enum FailureKind {
     Denied,
     /// The disk or the quota is full.
     NoSpace,
-    /// Files may only be read there.
+    /// The files of the server may only be read.
     ReadOnly,
     /// The file has another version than before.
     Changed,
-    /// The written bytes differ from those that the client sent.
+    /// The written bytes differ from the bytes that the client sent.
     Corrupt,
     /// Another writer has the file, or the server has too many open files.
     Busy,
@@ -69,7 +69,7 @@ impl Failure {
         }
     }
 
-    /// Returns a failure of this kind.
+    /// Returns a failure of the given kind.
     pub(crate) fn new(kind: FailureKind, text: impl Into<String>) -> Self {
         Self {
             kind,

@@ -25,9 +25,9 @@ use crate::failure::FailureKind;
 
 /// Stream of the requests and answers on each connection.
 pub const STREAM: u16 = 3;
-/// Most bytes of one [`Message::Data`] or [`Message::Write`].
+/// Maximum number of bytes of one [`Message::Data`] or [`Message::Write`].
 pub const PIECE_MAX: usize = 128 << 10;
-/// Most hash functions of one request.
+/// Maximum number of hash functions of one request.
 const KINDS_MAX: usize = 32;
 
 /// Request of a client for the whole session.
@@ -75,7 +75,7 @@ pub enum Message {
         /// True if the path must not exist.
         is_new: bool,
     },
-    /// Opens an existing file to write behind its end.
+    /// Opens an existing file to write at its end.
     Append {
         /// Number of the request, and the handle.
         request: u64,
@@ -199,9 +199,9 @@ pub enum Message {
         /// Path of the item.
         #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
         path: Vec<u8>,
-        /// Permission bits, if they are set.
+        /// Permission bits to set, if any.
         mode: Option<u32>,
-        /// Modification time, seconds since 1970 and nanoseconds, if it is set.
+        /// Modification time to set, if any: seconds since 1970 and nanoseconds.
         time: Option<(i64, u32)>,
     },
     /// Computes hashes of a file.
@@ -239,7 +239,7 @@ pub enum Message {
     Done {
         /// Number of the request.
         request: u64,
-        /// Version of the file after the request, where it concerns one.
+        /// Version of the file after the request, if the request concerns a file.
         version: Option<FileVersion>,
     },
     /// End of the answer to a request that failed.
@@ -250,7 +250,7 @@ pub enum Message {
         kind: FailureKind,
         /// Exit status.
         code: u8,
-        /// Reason.
+        /// Reason of the failure.
         #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },
@@ -263,7 +263,7 @@ impl Topic for Message {
     type Request = Request;
 }
 
-/// Version of a file, which any change gives another value.
+/// Version of a file; any change of the file changes the version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileVersion {
     /// Device number.
@@ -304,7 +304,7 @@ impl From<Version> for FileVersion {
 }
 
 impl Message {
-    /// Returns the number of the request to which this message answers, if it is an answer.
+    /// Returns the number of the answered request, if this message is an answer.
     pub const fn answers(&self) -> Option<u64> {
         match self {
             Self::Data { request }

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_no_range_are_refused() {
+    fn invalid_texts_of_ranges_are_refused() {
         for text in [
             "",
             "-",

@@ -1,4 +1,5 @@
-//! Times of reads of a remote file: `read_remote lh://HOST:PORT/FILE PIN KEY`, with the pin of the daemon and a private key.
+//! Times of reads of a remote file: `read_remote lh://HOST:PORT/FILE PIN KEY`, with the pin of the daemon and a private
+//! key.
 //!
 //! - 1,000 ranges of 64 KiB all over the file, in sessions of their own and again in the same session.
 //! - The whole file, 1 MiB at a time, and how much of it came in each tenth of a second.

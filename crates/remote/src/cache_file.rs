@@ -9,10 +9,10 @@ use std::path::Path;
 
 use lighthaul_io::host::durable;
 
-/// Maximum number of octets of a file that are read: more than all lines that are kept take.
+/// Maximum number of octets of a file that are read, above the length of all lines that are kept.
 const FILE_MAX: u64 = 64 << 10;
 
-/// Returns the text of a file, which is empty if there is none.
+/// Returns the text of a file, or an empty text if the file does not exist.
 pub(crate) fn read(path: &Path) -> String {
     let octets = durable::read(path, FILE_MAX).ok().flatten();
     String::from_utf8_lossy(&octets.unwrap_or_default()).into_owned()

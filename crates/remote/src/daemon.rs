@@ -19,13 +19,13 @@ pub struct Daemon {
     pub token: Option<Token>,
     /// File with a token for the daemon.
     pub token_file: Option<PathBuf>,
-    /// File with the statement of an authority, in place of the default.
+    /// File with the statement of an authority, instead of the default file.
     pub statement: Option<PathBuf>,
-    /// File with the private key of this side, in place of the default.
+    /// File with the private key of this side, instead of the default file.
     pub key: Option<PathBuf>,
-    /// File with the keys of known hosts, in place of the default.
+    /// File with the keys of known hosts, instead of the default file.
     pub known_hosts: Option<PathBuf>,
-    /// User who learns of a new key.
+    /// User who is informed about a new key.
     pub user: Arc<dyn User>,
 }
 

@@ -37,7 +37,7 @@ pub fn dial(
     Ok(session)
 }
 
-/// Returns a session with the process that listens at `host` and `port`, through a gateway if there is one.
+/// Returns a session with the process that listens at `host` and `port`, through a gateway if one is given.
 pub fn connect(
     through: Option<&ProxyAddress>,
     host: &str,
@@ -50,12 +50,12 @@ pub fn connect(
     }
 }
 
-/// Returns the key in the file at `path`, and creates it if it is missing.
+/// Returns the key in the file at `path`, which is created if missing.
 pub fn load_key(path: &Path) -> Result<Identity, Error> {
     Identity::load_or_generate(path).map_err(|e| Error::file(FileAction::ReadKeys, path, &e))
 }
 
-/// Refuses a daemon whose key is not the known one.
+/// Refuses a daemon whose key differs from the known key.
 fn check(far: &Daemon, strict: bool, name: &str, shown: Fingerprint) -> Result<(), Error> {
     let known = judge(
         &far.known_hosts(),

@@ -35,7 +35,7 @@ pub enum Fault {
     Control(ControlError),
     /// An answer of the service of a domain to another question.
     #[error(
-        "the service of the domain answers another question; use the same version of lighthaul for both"
+        "the service of the domain answered another request; use the same version of lighthaul for both"
     )]
     Answer,
     /// A key that cannot be compared.
@@ -47,7 +47,7 @@ pub enum Fault {
     /// A malformed line in the list of known hosts.
     #[error("line {nth} of {} has a malformed key for {name}: correct or remove it", .path.display())]
     KnownLine {
-        /// List.
+        /// Path of the list of known hosts.
         path: PathBuf,
         /// Number of the line.
         nth: usize,
@@ -57,9 +57,9 @@ pub enum Fault {
     /// A malformed statement.
     #[error("cannot use {}: {why}", .path.display())]
     Statement {
-        /// File.
+        /// Path of the file.
         path: PathBuf,
-        /// Fault of its text.
+        /// Fault in the statement's text.
         why: String,
     },
     /// The session leads to another host.
@@ -71,7 +71,7 @@ pub enum Fault {
     /// The doctor has no host.
     #[error("give a host, as in HOST:PORT")]
     NoHost,
-    /// The peer did not begin with its answer to the request.
+    /// The peer's first message was not an answer to the request.
     #[error("the peer did not accept the request")]
     NotAccepted,
     /// Standard input does not begin with a port.
@@ -117,11 +117,11 @@ pub enum Fault {
     },
     /// Neither the port nor ssh carries the data.
     #[error(
-        "the data cannot get to {host}: port {port} there is closed ({closed}), and not through ssh either ({refused}); \
+        "the data cannot get to {host}: port {port} is closed ({closed}), and ssh does not carry the data ({refused}); \
          {advice}, or run `lighthaul serve` on a port that is open"
     )]
     NoWay {
-        /// Host.
+        /// Name of the host.
         host: String,
         /// Port.
         port: u16,

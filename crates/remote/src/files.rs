@@ -1,4 +1,4 @@
-//! Remote files of a place: the way to them, and `cat`.
+//! Remote files of a place: the connection to them, and `cat`.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,7 +22,7 @@ use crate::reach::{Agreement, Reached, Route, open};
 /// Bytes that `cat` reads at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Way to the files of a place.
+/// Connector to the files of a place.
 #[derive(Debug)]
 struct PlaceConnector {
     route: Route,

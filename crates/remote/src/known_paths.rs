@@ -23,12 +23,12 @@ impl KnownPaths {
         Self(paths::known_paths())
     }
 
-    /// Returns the known paths in a file.
+    /// Returns the known paths in the file `path`.
     pub const fn in_file(path: PathBuf) -> Self {
         Self(path)
     }
 
-    /// Returns all paths in the file, also old ones.
+    /// Returns all paths in the file, also old paths.
     pub fn all(&self) -> BTreeMap<PathEnds, KnownPath> {
         parse(read(&self.0).as_bytes())
     }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read_as_they_were_written_and_others_dropped() {
+    fn valid_lines_round_trip_and_other_lines_are_dropped() {
         let far = PathEnds {
             key: Fingerprint::from_octets([9; 32]),
             address: Ipv6Addr::LOCALHOST.into(),

@@ -1,15 +1,15 @@
 //! Paths of files: the XDG directories for users, `/etc/lighthaul` for a host.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Returns this user's directory for configuration.
 fn user_folder() -> PathBuf {
     xdg_folder("XDG_CONFIG_HOME", ".config", "/etc")
 }
 
-/// Returns the program's part of a directory of this user: that in the variable `name`, `usual` in the home directory,
-/// or without one `otherwise`.
+/// Returns this program's directory. It is below the directory that the variable `name` holds, below `usual` in the
+/// home directory, or below `otherwise` without a home.
 fn xdg_folder(name: &str, usual: &str, otherwise: &str) -> PathBuf {
     let from = |name: &str| {
         env::var_os(name)
@@ -22,7 +22,7 @@ fn xdg_folder(name: &str, usual: &str, otherwise: &str) -> PathBuf {
         .join("lighthaul")
 }
 
-/// Returns the host's directory if this user may write to it, else the user's.
+/// Returns the host's directory if this user may write to it, otherwise the user's.
 fn host_folder() -> PathBuf {
     if rustix::process::geteuid().is_root() {
         PathBuf::from("/etc/lighthaul")
@@ -31,12 +31,12 @@ fn host_folder() -> PathBuf {
     }
 }
 
-/// Returns the configuration files: the host's, and then this user's, which overrides it.
+/// Returns the configuration files: the host's, then the user's, which overrides the host's.
 pub fn configs() -> [PathBuf; 2] {
     [PathBuf::from("/etc/lighthaul"), user_folder()].map(|folder| folder.join("config.toml"))
 }
 
-/// Returns the path of the gateway's status socket: in its service manager's directory, the system's, or this user's.
+/// Returns the path of the gateway's status socket: in the directory of the service manager, the system or this user.
 pub fn gateway_socket() -> PathBuf {
     runtime_folder().join("gateway.sock")
 }
@@ -91,12 +91,22 @@ pub fn books() -> PathBuf {
     }
 }
 
+/// Returns the path of this user's queue of jobs.
+pub fn jobs() -> PathBuf {
+    state_file("jobs.db")
+}
+
 /// Returns the path of the samples that `lighthaul monitor` has stored.
 pub fn monitor_history() -> PathBuf {
+    state_file("monitor.db")
+}
+
+/// Returns the path of a file that keeps the state of this user's programs.
+fn state_file(name: &str) -> PathBuf {
     if rustix::process::geteuid().is_root() {
-        PathBuf::from("/var/lib/lighthaul/monitor.db")
+        Path::new("/var/lib/lighthaul").join(name)
     } else {
-        xdg_folder("XDG_STATE_HOME", ".local/state", "/var/lib").join("monitor.db")
+        xdg_folder("XDG_STATE_HOME", ".local/state", "/var/lib").join(name)
     }
 }
 
@@ -110,7 +120,7 @@ pub fn known_paths() -> PathBuf {
     xdg_folder("XDG_CACHE_HOME", ".cache", "/var/cache").join("paths")
 }
 
-/// Returns the path of the list of hosts of which only the port of ssh is open.
+/// Returns the path of the list of hosts with only the port of ssh open.
 pub fn closed_hosts() -> PathBuf {
     xdg_folder("XDG_CACHE_HOME", ".cache", "/var/cache").join("ssh_hosts")
 }

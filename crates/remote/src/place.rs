@@ -29,9 +29,9 @@ pub enum Place {
     Here(PathBuf),
     /// A path on another host, reached over ssh.
     Ssh {
-        /// Name of the host, with the user if there is one.
+        /// Name of the host, with the user if one is given.
         host: String,
-        /// Path there.
+        /// Path on the host.
         path: Vec<u8>,
     },
     /// A path behind a daemon.
@@ -40,14 +40,14 @@ pub enum Place {
         host: String,
         /// Port of the daemon.
         port: u16,
-        /// Path below its root.
+        /// Path below the daemon's root.
         path: Vec<u8>,
     },
 }
 
 impl Place {
-    /// Reads `[user@]host:path`, `lh://host[:port]/path` or a local path, as scp and rsync do:
-    /// a slash before the first colon makes it local.
+    /// Reads `[user@]host:path`, `lh://host[:port]/path` or a local path, like scp and rsync: a slash before the first
+    /// colon makes it local.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if let Some(rest) = text.strip_prefix("lh://") {
             return Self::daemon(rest).ok_or_else(|| Fault::DaemonUrl(text.to_owned()).into());
@@ -158,7 +158,7 @@ impl Place {
         }
     }
 
-    /// Returns true if both are on the same host and reached in the same way.
+    /// Returns true if both places are on the same host and reached in the same way.
     pub fn is_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Here(_), Self::Here(_)) => true,
@@ -176,9 +176,9 @@ impl Place {
     }
 }
 
-/// Returns the host and the path of `host:path`, or nothing for a local path (`colon` in `misc.c` of
-/// OpenSSH). A slash before the colon makes the path local. Brackets at the start, or after the
-/// user, enclose an IPv6 address, whose colons do not count.
+/// Returns the host and the path of `host:path`, or none for a local path (`colon` in `misc.c` of OpenSSH). A slash
+/// before the colon makes the path local. Brackets at the start, or after the user, enclose an IPv6 address, whose
+/// colons do not count.
 fn far(text: &str) -> Option<(&str, &str)> {
     let mut is_bracketed = text.starts_with('[');
     let octets = text.as_bytes();

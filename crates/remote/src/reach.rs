@@ -1,4 +1,4 @@
-//! Sessions with the remote side of a place: a daemon, or a program that ssh starts there.
+//! Sessions with the remote side of a place: a daemon, or a program that ssh starts.
 //!
 //! [`open`] and [`ask`] connect by a [`Route`] and send a request; [`reach`] only connects. The
 //! result is a [`Reached`], which keeps the ssh process alive. A daemon is called directly or
@@ -35,24 +35,24 @@ use crate::user::User;
 pub struct Route {
     /// ssh command and its options.
     pub ssh: String,
-    /// Program that ssh starts there.
+    /// Program that ssh starts on the remote host.
     pub program: String,
-    /// Permission to install a copy of this program, if there is none.
+    /// Permission to install a copy of this program, if the host has none.
     pub install: Install,
-    /// Ports for the program that ssh starts there.
+    /// Ports for the program that ssh starts.
     pub ports: Option<PortRange>,
     /// Longest silence of that program after the login.
     pub patience: Duration,
-    /// True if much data may follow, so that several connections pay.
+    /// True if much data may follow, so that several connections are worthwhile.
     pub is_bulk: bool,
-    /// Gateway on the way.
+    /// Gateway on the path.
     pub gateway: Option<ProxyAddress>,
-    /// Daemon to connect to, for places with one.
+    /// Daemon to connect to, for places that name a daemon.
     pub daemon: Daemon,
 }
 
 impl Default for Route {
-    /// Returns the direct route, with `ssh` and the program `lighthaul` where there is no daemon.
+    /// Returns the direct route, with `ssh` and the program `lighthaul` for hosts without a daemon.
     fn default() -> Self {
         Self {
             ssh: "ssh".to_owned(),
@@ -74,7 +74,7 @@ pub struct Reached {
     pub session: Session,
     /// Route of the session through ssh, if the port of the far side is closed.
     pub through_ssh: Option<Arc<SshRoute>>,
-    /// Process that ssh started; it ends with this value.
+    /// Process that ssh started; the process ends on drop.
     pub started: Option<Started>,
 }
 
@@ -87,7 +87,7 @@ impl Reached {
         }
     }
 
-    /// Returns the error with the name of the host in place of the local address that leads to ssh.
+    /// Returns the error with the name of the host instead of the local address that leads to ssh.
     pub fn name_host(&self, error: Error) -> Error {
         let Some(started) = self.started.as_ref().filter(|_| self.through_ssh.is_some()) else {
             return error;
@@ -113,7 +113,7 @@ impl Reached {
     }
 }
 
-/// Failed attempt to reach the far side of a place.
+/// Failed attempt to reach the remote side of a place.
 struct Failed {
     error: Error,
     /// True if an ssh process died, so that another attempt may succeed.
@@ -127,12 +127,12 @@ impl<F: Into<Error>> From<F> for Failed {
     }
 }
 
-/// Reaches the far side of `place`, which is started first if it is behind ssh.
+/// Reaches the remote side of `place`, and starts it over ssh if needed.
 pub fn reach(via: &Route, place: &Place) -> Result<Reached, Error> {
     repeat_after_loss(&*via.daemon.user, || attempt(via, place))
 }
 
-/// Makes one more attempt if an ssh process dies during the first.
+/// Makes another attempt if an ssh process dies during the first attempt.
 fn repeat_after_loss<T>(
     user: &dyn User,
     attempt: impl Fn() -> Result<T, Failed>,
@@ -218,12 +218,12 @@ pub enum Agreement {
     /// Answer of the far side.
     Awaited,
     /// At once, since a refusal arrives with the next messages. A program that ssh has started
-    /// still answers first, so that another one can be started if ssh dies.
+    /// still answers first, so that another daemon can be started if ssh dies.
     Expected,
 }
 
-/// Connects to the remote side of `place` and sends a request of topic `M`, which `hello` returns for the way that was
-/// found. Returns when the peer has accepted the request, if that is awaited.
+/// Connects to the remote side of `place` and sends a request of topic `M`, which `hello` creates for the route in use.
+/// Returns when the peer has accepted the request, if that is awaited.
 pub fn open<M: Topic>(
     via: &Route,
     place: &Place,
@@ -247,7 +247,7 @@ pub fn open<M: Topic>(
     })
 }
 
-/// Returns `text` with `name` in place of the local address that leads to ssh.
+/// Returns `text` with `name` instead of the local address that leads to ssh.
 fn local_peer_named(text: &str, name: &str) -> String {
     let Some((before, rest)) = text.split_once("127.0.0.1:") else {
         return text.to_owned();
@@ -272,7 +272,7 @@ mod tests {
     use crate::user::Unattended;
 
     #[test]
-    fn only_the_loss_of_an_ssh_process_is_followed_by_one_more_attempt() {
+    fn attempt_is_repeated_only_after_the_loss_of_an_ssh_process() {
         for (is_loss, expected) in [(true, 2), (false, 1)] {
             let attempts = Cell::new(0);
             let result = repeat_after_loss(&Unattended, || -> Result<(), Failed> {

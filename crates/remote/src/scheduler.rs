@@ -17,13 +17,13 @@ use crate::paths;
 /// Scheduler, and the credentials for it.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
-    /// URL of its interface.
+    /// URL of the scheduler's interface.
     pub url: String,
-    /// File with a token for it.
+    /// File with a token for the scheduler.
     pub token_file: Option<PathBuf>,
-    /// Key that it must show, in place of a certificate.
+    /// Key that the scheduler must have, instead of a certificate.
     pub pin: Option<String>,
-    /// File with the keys of known hosts, in place of the default.
+    /// File with the keys of known hosts, instead of the default file.
     pub known_hosts: Option<PathBuf>,
 }
 
@@ -40,7 +40,7 @@ pub fn reach(asking: &Scheduler) -> Result<Client, Error> {
     Client::new(&asking.url, known, token(asking)?).map_err(failed)
 }
 
-/// Returns the host and port of a URL, the name of the scheduler in the list of known keys.
+/// Returns the host and port of a URL, which name the scheduler in the list of known keys.
 fn host(url: &str) -> Result<String, Error> {
     let rest = url
         .strip_prefix("https://")

@@ -1,4 +1,4 @@
-//! User of a connection, who learns of new keys and installed programs, and is asked for permission.
+//! User of a connection, who is informed about new keys and installed programs, and is asked for permission.
 
 use std::fmt::Debug;
 use std::io::{IsTerminal, stderr, stdin};

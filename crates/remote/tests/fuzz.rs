@@ -13,12 +13,12 @@ use harmless::{assert_harmless, assert_seeds_harmless};
 
 proptest! {
     #[test]
-    fn random_octets_of_a_login_are_harmless(octets in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn random_octets_of_a_login_never_panic(octets in prop::collection::vec(any::<u8>(), 0..300)) {
         assert_harmless(remote::greeting, &octets);
     }
 
     #[test]
-    fn random_reports_are_harmless(
+    fn random_reports_never_panic(
         text in "((\\$ )?(lighthaul-(1|start)|lighthaul|\\PC{0,5})( (installed|copy|copied|missing|other|unwritten|unusable|-?[0-9]{0,12}|\\PC{0,90})){0,5}\r?\n){0,4}",
     ) {
         assert_harmless(remote::greeting, text.as_bytes());
@@ -26,6 +26,6 @@ proptest! {
 }
 
 #[test]
-fn seed_corpus_is_harmless() {
+fn seed_corpus_never_panics() {
     assert_seeds_harmless("ssh_greeting", remote::greeting);
 }

@@ -49,7 +49,7 @@ pub trait CircuitDevices {
     fn poll_event(&self) -> Option<(String, Event)>;
 }
 
-/// Keeps the circuits at devices equal to those of the reservations.
+/// Updater that keeps the circuits at devices equal to the reservations.
 #[derive(Debug)]
 pub struct CircuitUpdater<P> {
     books: Arc<Books>,
@@ -58,7 +58,7 @@ pub struct CircuitUpdater<P> {
     zero: Cell<Timestamp>,
 }
 
-/// Keeps the circuits at the devices of this host equal to those of the reservations.
+/// Circuits at the devices of this host, which follow the reservations.
 #[derive(Debug)]
 pub struct Circuits {
     updater: CircuitUpdater<LocalDevices>,
@@ -72,8 +72,8 @@ struct LocalDevices {
 }
 
 impl Circuits {
-    /// Takes over the devices: keeps or installs the circuits of reservations, and removes all
-    /// others of Lighthaul. `now` is the time by the clock of the books.
+    /// Takes over the devices: keeps or installs the circuits of reservations, and removes all other Lighthaul
+    /// circuits. `now` is the time by the clock of the books.
     pub fn start(
         books: Arc<Books>,
         drivers: BTreeMap<String, Box<dyn Driver>>,
@@ -100,8 +100,7 @@ impl Circuits {
         self.updater.update()
     }
 
-    /// Waits for an event of the devices until a time by the clock of the agent, and reports it to
-    /// the books.
+    /// Waits for an event of the devices, until a time on the clock of the agent, and reports it to the books.
     pub fn wait(&self, till: Instant) -> Result<()> {
         if let Some((interface, event)) = self.updater.devices.agent.wait_event(till)? {
             self.updater.report(interface, event)?;
@@ -221,7 +220,7 @@ impl<P: CircuitDevices> CircuitUpdater<P> {
         }
     }
 
-    /// Installs a circuit. Returns true if another one is in the way.
+    /// Installs a circuit. Returns true if another circuit is in the way.
     fn take(&self, circuit: Circuit, lease_till: Instant) -> Result<bool> {
         if circuit.trc.check_ahead(self.devices.now()).is_err() {
             // the last step has just ended, and the books will release the reservation
@@ -328,7 +327,7 @@ fn circuit(
     }))
 }
 
-/// Returns the same time by a clock that was zero at `zero`, or zero if it is earlier.
+/// Converts a time to a clock that was zero at `zero`; earlier times become zero.
 const fn since(time: Timestamp, zero: Timestamp) -> Instant {
     Instant::from_nanos(time.0.saturating_sub(zero.0))
 }

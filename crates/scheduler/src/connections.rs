@@ -78,9 +78,9 @@ struct Table {
     /// Every connection is idle since its last progress.
     seats: Seats<String, 1>,
     open: BTreeMap<u64, Entry>,
-    /// Addresses of unauthenticated connections that were stuck, and the end of their penalty.
+    /// Addresses with stuck, unauthenticated connections, and the end of their penalty.
     stuck: RecentAddresses,
-    /// Addresses from which a client was authenticated, and the end of that status.
+    /// Addresses of authenticated clients, and the end of that status.
     known: RecentAddresses,
 }
 
@@ -118,7 +118,7 @@ struct ConnectionState {
     end: Notify,
 }
 
-/// Connection, whose place is free again when this is dropped.
+/// Connection, whose place is freed on drop.
 #[derive(Debug)]
 pub(crate) struct Connection {
     connections: Connections,
@@ -141,7 +141,7 @@ impl Connections {
         }))
     }
 
-    /// Admits a connection, which may end another one if a limit is reached. Returns `None` if all
+    /// Admits a connection, which may end another connection if a limit is reached. Returns `None` if all
     /// places are taken and a connection of this address was recently stuck, unless a client was
     /// authenticated there.
     pub(crate) fn admit(&self, address: IpAddr) -> Option<Connection> {
@@ -187,13 +187,13 @@ impl Connections {
 }
 
 impl Table {
-    /// Returns the site of a connection that has a place.
+    /// Returns the site of a connection that holds a place.
     fn site_of(&self, id: u64) -> Option<Prefix> {
         self.open.get(&id).map(|entry| entry.site)
     }
 
-    /// Returns the time from which a connection counts as idle. Where a client was authenticated lately, it is later, so
-    /// that unknown addresses take no place from a handshake over a long path.
+    /// Returns the time from which a connection counts as idle. Where a client was authenticated lately, it is later,
+    /// so that unknown addresses take no place from a handshake over a long path.
     fn idle_since(&self, site: Prefix, now: u64) -> u64 {
         let advance = if self.known.has(site, now) {
             KNOWN_ADVANCE
@@ -203,7 +203,7 @@ impl Table {
         now.saturating_add(advance.as_nanos() as u64)
     }
 
-    /// Ends connections whose places are taken. Unauthenticated ones count as stuck.
+    /// Ends connections that have lost their places. Unauthenticated ones count as stuck.
     fn end(&mut self, left: &[u64], now: u64) {
         for entry in left.iter().filter_map(|number| self.open.remove(number)) {
             entry.state.end.notify_one();
@@ -215,7 +215,7 @@ impl Table {
 }
 
 impl Connection {
-    /// Notes that the client has read something.
+    /// Notes that the client has read a part of a response.
     pub(crate) fn progress(&self) {
         let now = self.connections.0.clock.now().as_nanos();
         let mut table = self.connections.table();
@@ -225,7 +225,7 @@ impl Connection {
         }
     }
 
-    /// Notes that the client reads nothing.
+    /// Notes that the client does not read its response.
     pub(crate) fn note_stuck(&self) {
         let now = self.connections.0.clock.now().as_nanos();
         let mut table = self.connections.table();
@@ -257,8 +257,8 @@ impl Connection {
         table.end(&left, now);
     }
 
-    /// Returns how long a request must wait: unauthenticated requests are paced, others have the
-    /// rate limit of their identity.
+    /// Returns the waiting time of a request: unauthenticated requests are paced, others have the rate limit of their
+    /// identity.
     pub(crate) fn pause(&self) -> Duration {
         if self.connections.table().seats.identity(self.id).is_some() {
             return Duration::ZERO;
@@ -270,7 +270,7 @@ impl Connection {
         due.since(now).saturating_sub(BURST)
     }
 
-    /// Returns the identity of its last request, if any.
+    /// Returns the identity of the connection's last request, if any.
     pub(crate) fn identity(&self) -> Option<String> {
         self.connections.table().seats.identity(self.id).cloned()
     }
@@ -313,10 +313,11 @@ pub(crate) fn site(address: IpAddr) -> Prefix {
 const PACE: Duration = Duration::from_millis(200);
 /// Length of that burst.
 const BURST: Duration = Duration::from_secs(1);
-/// Duration of the penalty of a stuck address, and of the status of an authenticated one.
+/// Duration of the penalty of an address with stuck connections.
 const STUCK: Duration = Duration::from_secs(10);
+/// Duration of the status of an address with an authenticated client.
 const KNOWN: Duration = Duration::from_hours(1);
-/// Time by which a connection of such an address may be idle longer than others.
+/// Additional idle time of a connection whose address has had an authenticated client.
 const KNOWN_ADVANCE: Duration = Duration::from_secs(10);
 const RECENT_MAX: usize = 10_000;
 
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn new_connection_displaces_a_stuck_unauthenticated_one_first() {
+    fn new_connection_displaces_a_stuck_unauthenticated_connection_first() {
         let connections = connections(3, 3);
         let known = connections.admit(address("10.0.0.1")).unwrap();
         known.identify("ada");
@@ -391,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn flood_of_unknown_addresses_ends_no_handshake_of_a_known_one() {
+    fn flood_of_unknown_addresses_ends_no_handshake_of_a_known_address() {
         let connections = connections(4, 4);
         let known = || connections.admit(address("10.0.0.1")).unwrap();
         known().identify("ada");
@@ -453,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn record_of_addresses_is_bounded_and_forgets_those_whose_time_is_over() {
+    fn record_of_addresses_is_bounded_and_forgets_expired_addresses() {
         let nth = |nth: usize| site(IpAddr::from((nth as u32).to_be_bytes()));
         let mut recent = RecentAddresses::default();
         for at in 0..RECENT_MAX {
@@ -486,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn address_that_reads_nothing_cannot_displace_others() {
+    fn address_that_does_not_read_cannot_displace_other_addresses() {
         let connections = connections(2, 2);
         let reader = connections.admit(address("10.0.0.1")).unwrap();
         let stuck = connections.admit(address("10.0.0.2")).unwrap();

@@ -133,7 +133,7 @@ impl Server {
         })
     }
 
-    /// Returns the address that it listens on.
+    /// Returns the address on which the server listens.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -185,7 +185,7 @@ fn connections(most: usize) -> usize {
     most.min(files - files / 4)
 }
 
-/// Thread that provisions circuits; they are removed when it is dropped.
+/// Thread that provisions circuits; on drop it removes them.
 #[derive(Debug)]
 struct CircuitThread {
     is_ending: Arc<AtomicBool>,
@@ -281,7 +281,7 @@ async fn accept(
     }
 }
 
-/// Serves one connection, with TLS if it is configured.
+/// Serves one connection, with TLS if configured.
 async fn serve_connection(
     tcp: TcpStream,
     connection: &Arc<Connection>,
@@ -303,7 +303,7 @@ async fn serve_connection(
     }
 }
 
-/// Answers requests until the client disconnects or reads nothing.
+/// Answers requests until the client disconnects or stops reading.
 async fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     connection: &Arc<Connection>,
@@ -327,9 +327,9 @@ const THREADS: usize = 2;
 const BLOCKING_THREADS: usize = 32;
 /// Maximum length of a request head with read-ahead. Two tokens of maximum length fit.
 const HEAD_MAX: usize = 64 << 10;
-/// Delay after a failed accept, in which other connections end.
+/// Delay after a failed accept, so that other connections can end.
 const ACCEPT_DELAY: Duration = Duration::from_millis(10);
-/// Minimum delay between due changes, so that one that fails does not occupy a processor.
+/// Minimum delay between due changes, so that a failing change does not occupy a processor.
 const TICK_DELAY_MIN: Duration = Duration::from_millis(5);
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Maximum delay before a reservation is provisioned.

@@ -1,4 +1,4 @@
-//! Stream whose writes fail if the peer reads nothing for too long.
+//! Stream whose writes fail if the peer stops reading for too long.
 
 use std::io;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ pub(crate) struct WriteTimeout<S> {
     stream: S,
     connection: Arc<Connection>,
     time_limit: Duration,
-    /// Runs while the peer reads nothing.
+    /// Timer that runs while the peer does not read.
     timer: Option<Pin<Box<Sleep>>>,
 }
 

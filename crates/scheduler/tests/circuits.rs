@@ -134,7 +134,7 @@ fn interface_with_less_capacity_than_its_links_is_not_overbooked() {
 }
 
 #[test]
-fn restarted_scheduler_keeps_its_circuits_and_removes_others() {
+fn restarted_scheduler_keeps_its_circuits_and_removes_other_circuits() {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("circuits-{}", std::process::id()));
     let device = device();
@@ -178,7 +178,7 @@ fn interface_without_driver_is_refused() {
 }
 
 #[test]
-fn circuits_follow_the_clock_of_the_host_when_it_is_set() {
+fn circuits_follow_the_clock_of_the_host_after_a_step() {
     let ahead = Arc::new(AtomicU64::new(0));
     let by = Arc::clone(&ahead);
     let clock = move || Timestamp(unix_nanos() + by.load(Ordering::Relaxed));

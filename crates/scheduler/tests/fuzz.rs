@@ -23,38 +23,38 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn claims_survive_likely_text(text in CLAIMS) {
+    fn parsing_claims_from_likely_text_never_panics(text in CLAIMS) {
         assert_harmless(booking::claims, text.as_bytes());
     }
 
     #[test]
-    fn claims_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn parsing_claims_from_any_octets_never_panics(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(booking::claims, &octets);
     }
 
     #[test]
-    fn tokens_survive_likely_text(text in TOKEN) {
+    fn parsing_tokens_from_likely_text_never_panics(text in TOKEN) {
         assert_harmless(booking::token, text.as_bytes());
     }
 
     #[test]
-    fn key_sets_survive_likely_text(text in TOKEN) {
+    fn parsing_key_sets_from_likely_text_never_panics(text in TOKEN) {
         assert_harmless(booking::key_set, text.split('\0').next().unwrap_or_default().as_bytes());
     }
 
     #[test]
-    fn requests_survive_likely_text(text in REQUEST) {
+    fn parsing_requests_from_likely_text_never_panics(text in REQUEST) {
         assert_harmless(booking::asked, text.as_bytes());
     }
 
     #[test]
-    fn requests_and_answers_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn parsing_requests_and_answers_from_any_octets_never_panics(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(booking::asked, &octets);
         assert_harmless(booking::answered, &octets);
     }
 
     #[test]
-    fn tokens_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn parsing_tokens_from_any_octets_never_panics(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(booking::token, &octets);
     }
 }

@@ -1,4 +1,4 @@
-//! Contents of small files, which the sender puts into its list; see [`lighthaul_copy::contents`].
+//! Contents of small files, which the sender includes in its list; see [`lighthaul_copy::contents`].
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use lighthaul_fs::meta::Meta;
 #[derive(Debug)]
 pub(super) struct ContentsReader<'a> {
     pub(super) access: &'a FileAccess,
-    /// Kind of their digests.
+    /// Kind of the contents' digests.
     pub(super) digest: DigestKind,
     pub(super) limit: ContentsLimit,
 }

@@ -32,14 +32,13 @@ use super::held::{changed, unreadable};
 use super::queue::HeldRange;
 use super::transfer::Transfer;
 
-/// Rate of the fastest path on which a delta is likely faster than sending all of a file. One core
-/// searches several times as fast.
+/// Rate of the fastest path on which a delta is likely faster than sending the whole file. One core searches several
+/// times as fast.
 const RATE_MAX: Rate = Rate::from_mbps(1000);
 /// Shortest round-trip time of a path of unknown rate on which a delta is likely faster.
 const RTT_MIN: Duration = Duration::from_millis(2);
 
-/// Returns true if deltas are wanted on a path with this rate (none if unknown) and round-trip
-/// time.
+/// Returns true if deltas are wanted on a path with the given rate (none if unknown) and round-trip time.
 pub(super) fn pays(mode: DeltaMode, rate: Option<Rate>, rtt: Duration) -> bool {
     match mode {
         DeltaMode::Always => true,
@@ -51,7 +50,7 @@ pub(super) fn pays(mode: DeltaMode, rate: Option<Rate>, rtt: Duration) -> bool {
 /// Sender of deltas.
 pub(super) struct DeltaSender<'a> {
     pub(super) transfer: &'a Transfer<'a>,
-    /// Most blocks of all deltas under way. Without any, files are sent as a whole.
+    /// Maximum number of blocks of all deltas in progress. Without any, files are sent as a whole.
     pub(super) blocks_max: usize,
 }
 
@@ -78,7 +77,7 @@ impl From<Error> for Stop {
 }
 
 impl DeltaSender<'_> {
-    /// Searches files until the receiver can want no more.
+    /// Searches files until the receiver cannot want any more files.
     pub(crate) fn run(&self) -> Result<(), Error> {
         let mut begun = VecDeque::new();
         loop {
@@ -95,7 +94,7 @@ impl DeltaSender<'_> {
         }
     }
 
-    /// Requests the sums of the next files, as long as there is room for them.
+    /// Requests the sums of the next files, as long as memory allows it.
     fn begin(&self, begun: &mut VecDeque<Begun>) -> Result<(), Error> {
         let queue = &self.transfer.queue;
         while let Some((file, count)) =

@@ -1,4 +1,4 @@
-//! Deltas of the sender: files that wait for one, and those under way.
+//! Deltas of the sender: files that wait for a delta, and deltas in progress.
 //!
 //! ```text
 //! push: waiting --> next: sums requested --> receive, take --> end: searched --> removed
@@ -19,7 +19,7 @@ use lighthaul_session::fault::PeerFault;
 
 use super::item::Item;
 
-/// File whose old version the receiver has.
+/// File with an old version at the receiver.
 #[derive(Debug)]
 pub(super) struct DeltaFile {
     pub(super) number: u64,
@@ -30,7 +30,7 @@ pub(super) struct DeltaFile {
     pub(super) basis: u64,
 }
 
-/// Files that wait, and deltas that have begun.
+/// Files that wait for a delta, and deltas in progress.
 #[derive(Debug, Default)]
 pub(super) struct Deltas {
     waiting: VecDeque<DeltaFile>,
@@ -43,8 +43,9 @@ pub(super) struct Deltas {
 struct OpenDelta {
     /// Wanted ranges of the file.
     spans: usize,
-    /// Blocks of the basis, and the number of those whose sums have not arrived.
+    /// Number of blocks of the basis.
     blocks: usize,
+    /// Number of blocks whose sums have not arrived.
     left: usize,
     /// Sums that the search has not taken.
     sums: Vec<Sum>,
@@ -64,7 +65,7 @@ pub(super) struct Taken {
 }
 
 impl Deltas {
-    /// Returns true if no delta waits or is under way.
+    /// Returns true if no delta waits or is in progress.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.open.is_empty()
     }
@@ -74,7 +75,7 @@ impl Deltas {
         !self.waiting.is_empty()
     }
 
-    /// Returns the bytes of the files that wait, unless a delta is under way.
+    /// Returns the bytes of the waiting files, unless a delta is in progress.
     pub(super) fn waiting_bytes(&self) -> Option<u64> {
         let spans = self.waiting.iter().flat_map(|file| &file.spans);
         let lens = spans.map(|(from, till)| till - from);
@@ -82,7 +83,7 @@ impl Deltas {
         self.open.is_empty().then_some(bytes)
     }
 
-    /// Returns the number of wanted ranges of all files that wait or are under way.
+    /// Returns the number of wanted ranges of all files with a waiting or running delta.
     pub(super) const fn spans(&self) -> usize {
         self.spans
     }
@@ -106,9 +107,8 @@ impl Deltas {
         })
     }
 
-    /// Begins the next file, if there is room for it. `blocks` returns the blocks of its basis, and
-    /// all deltas under way have at most `blocks_max`. Returns the file and its blocks: zero for a
-    /// file that cannot have a delta.
+    /// Begins the delta of the next file, if memory allows it. `blocks` returns the blocks of its basis, and all deltas
+    /// under way have at most `blocks_max`. Returns the file and its blocks: zero for a file that cannot have a delta.
     pub(super) fn next(
         &mut self,
         blocks: impl Fn(&DeltaFile) -> usize,
@@ -150,7 +150,7 @@ impl Deltas {
         Ok(())
     }
 
-    /// Takes the sums of a file that have arrived, if there are at least `count` or no more come.
+    /// Takes the sums of a file that have arrived, if there are `count` of them or no more are coming.
     pub(super) fn take(&mut self, number: u64, count: usize) -> Option<Taken> {
         let Some(delta) = self.open.get_mut(&number) else {
             return Some(Taken {
@@ -176,7 +176,7 @@ impl Deltas {
         self.close(number);
     }
 
-    /// Removes a delta that was searched, once its last sums have arrived.
+    /// Removes a finished delta, once its last sums have arrived.
     fn close(&mut self, number: u64) {
         let is_over = |delta: &OpenDelta| delta.searched && delta.complete;
         if self.open.get(&number).is_some_and(is_over)
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn delta_ends_with_its_search_and_its_last_sums() {
+    fn delta_ends_after_its_search_and_its_last_sums() {
         let mut deltas = begun(3);
         deltas.push(file(8));
         assert_eq!(deltas.waiting_bytes(), None);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn deltas_under_way_are_bounded() {
+    fn deltas_in_progress_are_bounded() {
         let count = |blocks, blocks_max| {
             let mut deltas = Deltas::default();
             (0..100).for_each(|number| deltas.push(file(number)));
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_count_until_their_delta_has_ended() {
+    fn number_of_ranges_includes_unfinished_deltas() {
         let mut deltas = begun(3);
         (8..11).for_each(|number| deltas.push(file(number)));
         assert_eq!(deltas.spans(), 4);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn delta_begins_only_with_room() {
+    fn delta_begins_only_with_free_memory() {
         let mut deltas = Deltas::default();
         assert!(!deltas.can_begin(|_| 60, 100), "none waits");
         (0..3).for_each(|number| deltas.push(file(number)));

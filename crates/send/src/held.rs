@@ -14,7 +14,7 @@ use super::item::Item;
 use super::queue::HeldRange;
 use super::transfer::Transfer;
 
-/// Thread that digests held ranges, while lanes send what is missing.
+/// Thread that digests held ranges, while lanes send missing ranges.
 pub(super) struct HeldReader<'a> {
     pub(super) transfer: &'a Transfer<'a>,
 }

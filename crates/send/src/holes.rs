@@ -17,8 +17,8 @@ use lighthaul_session::error::Error;
 /// Bytes that are read between two checks of the other threads.
 const STEP: u64 = 64 << 20;
 
-/// Returns true if holes are read before they are left out: if the user asked for BLAKE3 or
-/// `--verify=disk`, or if the source file will be removed. A dry run reads none.
+/// Returns true if holes are read before they are left out: for BLAKE3, `--verify=disk`, and source files that will be
+/// removed. A dry run reads none.
 pub(super) fn are_read(options: &Options) -> bool {
     let is_strong = options.verify_disk || options.digest == DigestKind::Blake3;
     (is_strong || options.remove_source) && options.dry_run.is_none()

@@ -9,9 +9,9 @@ use lighthaul_fs::disk::InputFile;
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) place: PathBuf,
-    /// Size when it was listed.
+    /// Size of the file at the time of listing.
     pub(crate) size: u64,
-    /// Version when it was listed; see [`lighthaul_fs::version::Version::mark`].
+    /// Version of the file at the time of listing; see [`lighthaul_fs::version::Version::mark`].
     pub(crate) version: u64,
 }
 

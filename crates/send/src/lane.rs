@@ -1,7 +1,7 @@
-//! Sending side of a lane: one object after the other, each with its own machine.
+//! Sending side of a lane: one object after another, each with its own machine.
 //!
 //! [`SendLane`] takes objects from the queue. If no datagram arrives at the receiver for some time, the stream carries
-//! the rest. The next lane starts when this one has sent its first object.
+//! the rest. The next lane starts when this lane has sent its first object.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,18 +24,17 @@ use lighthaul_session::machine::{MachineEvent, SendMachine};
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::protocol::Protocol;
 
-use super::circuit_turn::CircuitUse;
-use super::course_control::CourseControl;
+use super::circuit_lock::CircuitUse;
 use super::queue::{ObjectTerms, PlannedObject};
 use super::rate_control::RateControl;
 use super::source::FileSource;
+use super::switch_control::SwitchControl;
 use super::transfer::Transfer;
 
 /// Time without an arriving datagram after which the stream carries the data.
 const BARREN: Duration = Duration::from_millis(1500);
 
-/// Time before the end of a pass at which the next lane may start, as its first bytes must be read
-/// first.
+/// Time before the end of a pass at which the next lane may start, so that it can read its first bytes.
 const AHEAD: Duration = Duration::from_millis(20);
 
 /// State that all lanes share.
@@ -44,9 +43,9 @@ pub(super) struct Common<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) share: Arc<Share>,
     pub(super) rate: Arc<RateControl>,
-    /// Protocol of the next object, where it may change.
-    pub(super) course: Arc<CourseControl>,
-    /// Capacity of the circuit over time, if there is one.
+    /// Protocol of the next object, which may change between objects.
+    pub(super) course: Arc<SwitchControl>,
+    /// Capacity of the circuit over time, if the copy has a circuit.
     pub(super) trc: Option<Trc>,
     pub(super) offer: Offer,
     /// True if the rate was not measured now, and must be checked.
@@ -172,7 +171,7 @@ impl Before {
     }
 }
 
-/// Object of which a part may still be sent here, with its use of the circuit.
+/// Object that this host may still send a part of, with its use of the circuit.
 struct Unsent<'a> {
     _circuit: Option<CircuitUse<'a>>,
 }
@@ -182,28 +181,26 @@ struct SendOwner<'a> {
     common: &'a Common<'a>,
     counts: &'a Counts,
     waits: Waits,
-    /// Time of the last tick, and the time so far that the receiver asked the lane to wait.
+    /// Time of the last tick, and total time in which the receiver asked the lane to wait.
     held: (Instant, Duration),
     reports: &'a Receiver<(u64, Vec<Report>)>,
     reported: bool,
     /// True if another lane may have started.
     passed: bool,
-    /// Present until all of the object has left this host, or its circuit.
+    /// Present until the whole object has left this host, or the circuit.
     unsent: Option<Unsent<'a>>,
     udp: bool,
     packet_len: u32,
-    /// Begin of the current pass.
+    /// Start of the current pass.
     pass: Option<PassBegin>,
     before: Before,
-    /// Time at which datagrams last arrived, and the datagrams that had arrived and were sent by
-    /// then.
+    /// Time of the last arrival of datagrams, and the numbers of arrived and sent datagrams at that time.
     moved: (Instant, u64, u64),
     failed: Option<Error>,
 }
 
 impl SendOwner<'_> {
-    /// Sends the reports about the object, if all of it was read. Waits for that at most
-    /// `patience`.
+    /// Sends the reports about the object, if the whole object was read. Waits for that at most `patience`.
     fn pass_on_reports(&mut self, patience: Duration) -> Result<(), Error> {
         if !self.reported
             && let Ok((object, reports)) = self.reports.recv_timeout(patience)
@@ -229,7 +226,7 @@ impl SendOwner<'_> {
         counts.target_wait.store(nanos(target), Relaxed);
     }
 
-    /// Lets another lane start, with the measurements of this one.
+    /// Lets another lane start, with the measurements of this lane.
     fn pass_turn(&mut self, sender: &SendMachine) {
         if !std::mem::replace(&mut self.passed, true) {
             self.common.transfer.learned.store(sender.learned());
@@ -237,14 +234,14 @@ impl SendOwner<'_> {
         }
     }
 
-    /// Lets another lane use the circuit, since all of the object has left this host.
+    /// Lets another lane use the circuit, since the whole object has left this host.
     fn leave(&mut self) {
         if self.unsent.take().is_some() {
             self.common.transfer.queue.count_sent();
         }
     }
 
-    /// Ends a pass of which `lost` packets did not arrive.
+    /// Ends a pass that lost `lost` packets.
     fn end_pass(&mut self, lost: u64, now: Instant) {
         if let Some(begin) = self.pass.take() {
             let settings = &self.common.transfer.settings;

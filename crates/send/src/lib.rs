@@ -4,16 +4,15 @@
 //! - `scan`: sends the list of entries, and receives the requests; `queue`: requested ranges as
 //!   objects; `item`: listed file
 //! - `path_setup`: set-up of the path and its lanes; `rate_control`: their rate;
-//!   `course_control`: protocol of the next objects; `contents`: bytes of small files in the list
+//!   `switch_control`: protocol of the next objects; `contents`: bytes of small files in the list
 //! - `removals`: removal of files that are in place
 //! - `delta`: search of changed files for what the receiver has; `deltas`: files that wait for it
 //! - `held`: digests of ranges that the receiver holds from an earlier run; `holes`: check of holes
-//! - `lane`: objects of one lane; `source`: their bytes from files; `circuit_turn`: turns of the lanes on a circuit
+//! - `lane`: objects of one lane; `source`: their bytes from files; `circuit_lock`: turns of the lanes on a circuit
 pub mod sender;
 
-mod circuit_turn;
+mod circuit_lock;
 mod contents;
-mod course_control;
 mod delta;
 mod deltas;
 mod held;
@@ -27,6 +26,7 @@ mod removals;
 mod scan;
 mod settings;
 mod source;
+mod switch_control;
 mod transfer;
 
 pub use sender::send;

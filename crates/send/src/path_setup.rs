@@ -1,4 +1,4 @@
-//! Set-up of the path and of its lanes, while other threads exchange the list and the requests.
+//! Set-up of the path and of the lanes, while other threads exchange the list and the requests.
 //!
 //! Little data need no exploration: they travel on the session's own connection, once the receiver has requested them.
 //! Otherwise the path is explored at once, and measured when something is wanted, unless its rate is known.
@@ -28,33 +28,34 @@ use lighthaul_session::path::{Path, explore};
 use lighthaul_session::protocol::Protocol;
 use lighthaul_session::role::Role;
 
-use super::course_control::CourseControl;
 use super::delta::{DeltaSender, pays};
 use super::lane::{Common, SendLane};
 use super::rate_control::RateControl;
 use super::source::FileSource;
+use super::switch_control::SwitchControl;
 use super::transfer::Transfer;
 
-/// Rate on a path that carries datagrams but lost all of a train.
+/// Rate on a path that carries datagrams but lost a whole train.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
-/// Shortest copy in which a search for more than a remembered rate begins at once.
+/// Shortest copy in which a search above a remembered rate begins at once.
 const SEARCHED_MIN: Duration = Duration::from_secs(1);
 /// Longest wait for the end of the list, before the path is explored.
 const LIST_TIME: Duration = Duration::from_millis(20);
 /// Interval at which a wait for the list is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
-/// Bounds of the wait for the receiver's answers to all entries, before connections are opened.
+/// Minimum wait for the receiver's answers to all entries, before connections are opened.
 const ANSWERS_WAIT_MIN: Duration = Duration::from_millis(10);
+/// Maximum wait for these answers.
 const ANSWERS_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// Thread that sets up the path.
 pub(super) struct PathSetup<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) rate: Arc<RateControl>,
-    pub(super) course: Arc<CourseControl>,
+    pub(super) course: Arc<SwitchControl>,
     /// Ends the set-up when the copy ends.
     pub(super) halt: Arc<Halt>,
-    /// Begin of the copy.
+    /// Start of the copy.
     pub(super) begun: Instant,
 }
 
@@ -63,9 +64,9 @@ struct Agreed {
     offer: Offer,
     path: Path,
     joined: Vec<Control>,
-    /// Rate that was measured or given.
+    /// Measured or given rate.
     rate: Option<Rate>,
-    /// Choice of the protocol, and the facts for it, if the user selected none.
+    /// Automatic choice of the protocol, with the facts for it; none if the user chose the protocol.
     chosen: Option<(Choice, PathFacts)>,
     /// True if the rate was not measured now, and must be checked.
     is_remembered: bool,
@@ -152,7 +153,7 @@ impl<'a> PathSetup<'a> {
         }
     }
 
-    /// Returns the rate of the path, and whether that is one of an earlier copy and no measurement, so that it must be checked.
+    /// Returns the rate of the path, and true if the rate is remembered from an earlier copy and must be checked.
     fn path_rate(&self, dialog: &Dialog<'_>, path: &mut Path) -> Result<(Rate, bool), Error> {
         let far = PathEnds::of(dialog.session);
         let memory = self.transfer.settings.known.as_deref();
@@ -243,7 +244,7 @@ impl<'a> PathSetup<'a> {
         }
     }
 
-    /// Returns the bytes to send, if they are known within the time that further connections take.
+    /// Returns the bytes to send, if they become known in the time that further connections need.
     fn await_bytes(&self) -> Option<u64> {
         let session = self.transfer.session;
         let wait = (session.rtt * 2).clamp(ANSWERS_WAIT_MIN, ANSWERS_WAIT_MAX);
@@ -257,7 +258,7 @@ impl<'a> PathSetup<'a> {
         }
     }
 
-    /// Returns the facts by which the protocol is chosen.
+    /// Returns the facts for the choice of the protocol.
     fn facts(&self, path: &Path, rate: Option<Rate>) -> PathFacts {
         let (sockets, queue) = (&path.sockets, &self.transfer.queue);
         PathFacts {

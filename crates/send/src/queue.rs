@@ -1,4 +1,4 @@
-//! Queue of the sender: listed entries, requested ranges, and objects made of these.
+//! Queue of the sender: listed entries, requested ranges, and the objects that combine them.
 //!
 //! ```text
 //! listed -> in place or failed at the receiver ---------------------------> settled
@@ -28,9 +28,9 @@ use lighthaul_session::fault::PeerFault;
 use super::deltas::{DeltaFile, Deltas, Taken};
 use super::item::Item;
 
-/// Most ranges that wait to be sent: one of each entry, and more of few resumed files.
+/// Maximum number of ranges that wait to be sent: one of each entry, and more for a few resumed files.
 const READY_MAX: usize = 1 << 20;
-/// Most ranges of all files that wait to be compared.
+/// Maximum number of ranges of all files that wait to be compared.
 const HELD_MAX: usize = 1 << 20;
 /// Ranges that wait to be sent while no more gaps of deltas are added.
 const READY_GAPS: usize = 1 << 15;
@@ -44,7 +44,7 @@ pub(crate) struct HeldRange {
     pub(crate) item: Arc<Item>,
     /// Kind of the digest that is compared.
     pub(crate) digest: DigestKind,
-    /// Parts that it copies; empty for a range that it holds.
+    /// Parts that the receiver copies; empty for a range that it holds.
     pub(crate) copies: Vec<Copied>,
 }
 
@@ -79,8 +79,9 @@ impl PlannedObject {
 /// Counts of a copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    /// Listed entries, and bytes of their files.
+    /// Number of listed entries.
     pub(crate) entries: u64,
+    /// Number of bytes of their files.
     pub(crate) bytes: u64,
     /// Requested bytes.
     pub(crate) wanted: u64,
@@ -98,7 +99,7 @@ struct QueueState {
     ready: VecDeque<(Piece, Arc<Item>)>,
     /// Ranges to compare.
     held: VecDeque<HeldRange>,
-    /// Ranges whose digest was sent and not answered, by file and offset.
+    /// Ranges with sent but unanswered digests, by file and offset.
     unanswered: BTreeMap<(u64, u64), HeldRange>,
     deltas: Deltas,
     totals: Totals,
@@ -117,7 +118,7 @@ impl QueueState {
         self.listed && self.answered == self.totals.entries
     }
 
-    /// Returns true if the receiver has answered all entries and compared all ranges, and all deltas have ended.
+    /// Returns true if the receiver has answered all entries and compared all ranges, and no delta is left.
     fn is_answered(&self) -> bool {
         let is_compared = self.held.is_empty() && self.unanswered.is_empty();
         self.are_entries_answered() && is_compared && self.deltas.is_empty()
@@ -219,12 +220,12 @@ impl Queue {
         Ok(waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    /// Returns the counts so far.
+    /// Returns the present counts.
     pub(crate) fn totals(&self) -> Totals {
         self.lock().totals
     }
 
-    /// Returns the requested bytes, once all entries are answered, and unless a delta is under way. All of a file that
+    /// Returns the requested bytes, once all entries are answered, unless a delta is in progress. All of a file that
     /// waits for its delta counts.
     pub(crate) fn bytes(&self) -> Option<u64> {
         let state = self.lock();
@@ -255,8 +256,8 @@ impl Queue {
         state.listed.then_some(state.totals.bytes)
     }
 
-    /// Returns true if bytes may have to be sent, and false if the receiver has what it wants. Waits a moment if neither
-    /// is known.
+    /// Returns true if bytes may have to be sent, and false if the receiver wants no more bytes. Waits a moment if
+    /// neither is known.
     pub(crate) fn await_wanted(&self, threads: &ThreadGroup) -> Result<Option<bool>, Error> {
         let look = |state: &QueueState| {
             let is_wanted = !state.ready.is_empty() || state.deltas.has_waiting();
@@ -280,7 +281,7 @@ impl Queue {
         self.lock().are_entries_answered()
     }
 
-    /// Returns true if the receiver has answered all entries and compared all ranges, and all deltas have ended.
+    /// Returns true if the receiver has answered all entries and compared all ranges, and no delta is left.
     pub(crate) fn is_answered(&self) -> bool {
         self.lock().is_answered()
     }
@@ -387,8 +388,8 @@ impl Queue {
         Ok(state.deltas.take(number, count))
     }
 
-    /// Records a stretch before the receiver gets it. Waits while too many are unanswered, or too many ranges wait to be
-    /// sent. Returns false if the file has failed.
+    /// Records a stretch before the receiver gets it. Waits while too many are unanswered, or too many ranges wait to
+    /// be sent. Returns false if the file has failed.
     pub(super) fn begin_stretch(
         &self,
         threads: &ThreadGroup,
@@ -412,7 +413,7 @@ impl Queue {
         Ok(true)
     }
 
-    /// Sends ranges of a file, after the receiver was told of them.
+    /// Sends ranges of a file, after the receiver was informed about them.
     pub(super) fn send_gaps(&self, file: &DeltaFile, gaps: &[Span]) {
         let mut state = self.lock();
         if !state.deltas.has_failed(file.number) {
@@ -433,8 +434,8 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Handles the result of comparing a range. A range that differs, or all copies in it, are sent. Returns the bytes of
-    /// these copies.
+    /// Handles the result of comparing a range. A range that differs, or all copies in it, are sent. Returns the bytes
+    /// of these copies.
     pub(crate) fn compared(&self, compared: Compared) -> Result<u64, Error> {
         let mut state = self.lock();
         let (from, till) = compared.span;
@@ -468,7 +469,7 @@ impl Queue {
         self.lock().unsent -= 1;
     }
 
-    /// Returns true if all that the receiver wants has left this host, or its circuit.
+    /// Returns true if all bytes that the receiver wants have left this host, or the circuit.
     pub(crate) fn is_sent(&self) -> bool {
         let state = self.lock();
         state.unsent == 0 && state.ready.is_empty() && state.is_answered()
@@ -560,7 +561,7 @@ fn not_offered() -> Error {
     PeerFault::Invalid("a request for data that were not offered").into()
 }
 
-/// Splits `piece` into a part of about `room` bytes, and the rest.
+/// Splits `piece` into a part of about `room` bytes and the remaining part.
 fn split(piece: Piece, room: u64) -> (Piece, Option<Piece>) {
     // a small rest is not worth an object
     if piece.len <= room.saturating_add(room / 4).max(LARGE) {

@@ -13,7 +13,7 @@ use lighthaul_session::protocol::Protocol;
 
 use super::settings::Settings;
 
-/// Rate of the lanes, which is known once the path is set up.
+/// Rate of the lanes, known after the set-up of the path.
 #[derive(Debug)]
 pub(super) struct RateControl {
     share: Arc<Share>,
@@ -93,18 +93,18 @@ impl RateControl {
         self.lock().as_ref().map(|rates| rates.started)
     }
 
-    /// Returns the rate that the path carries after losses and searches, if it follows them.
+    /// Returns the rate that the path carries after losses and searches, if the rules follow them.
     pub(super) fn found(&self) -> Option<Rate> {
         self.lock().as_ref()?.rate.after_losses()
     }
 
-    /// Returns the begin of a pass of `packets`.
+    /// Returns the state at the start of a pass of `packets` packets.
     pub(super) fn begin_pass(&self, packets: u64) -> Option<PassBegin> {
         let rates = self.lock();
         rates.as_ref().map(|rates| rates.rate.begin_pass(packets))
     }
 
-    /// Adapts the rate to a pass of which `lost` packets did not arrive.
+    /// Adapts the rate to a pass that lost `lost` packets.
     pub(super) fn end_pass(
         &self,
         begin: PassBegin,
@@ -135,7 +135,7 @@ impl RateControl {
         self.set(rates, settings, why)
     }
 
-    /// Adapts the rate to the number of packets sent by now, and of those that arrived by the latest report.
+    /// Adapts the rate to the number of packets sent by now, and the number that arrived by the latest report.
     pub(super) fn handle_arrivals(
         &self,
         now: Instant,
@@ -153,7 +153,7 @@ impl RateControl {
         self.set(rates, settings, why)
     }
 
-    /// Adapts the rate to whether a protocol uses all of it by its own rules.
+    /// Adapts the rate to a protocol that has its own rate control; `is_whole` if that uses the full rate.
     pub(super) fn handle_use(
         &self,
         now: Instant,
@@ -182,12 +182,12 @@ impl RateControl {
             Why::NoDrops => "the receiving host no longer drops datagrams".to_owned(),
             Why::Lost(ppm) => {
                 let percent = f64::from(ppm) / 1e4;
-                format!("{percent:.1} % of what was sent were lost")
+                format!("{percent:.1} % of the sent packets were lost")
             }
             Why::Search => "the path may carry more by now".to_owned(),
-            Why::Rises => "all of it arrives".to_owned(),
-            Why::Found => "this is what arrives".to_owned(),
-            Why::Used => "the protocol uses all of it".to_owned(),
+            Why::Rises => "all packets arrive".to_owned(),
+            Why::Found => "packets arrive at this rate".to_owned(),
+            Why::Used => "the protocol uses the whole rate".to_owned(),
         };
         self.apply(rates, settings, &because)
     }
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_of_the_host_end_a_rate_above_the_measured_one() {
+    fn drops_of_the_host_end_a_rate_above_the_measured_rate() {
         let settings = Settings::default();
         let control = started(Protocol::SabulSwift, &settings);
         assert_eq!(control.share().whole(), Rate::from_mbps(2000));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn small_changes_are_explained_together() {
+    fn small_rate_changes_are_reported_together() {
         let settings = Settings::default();
         let control = started(Protocol::Rbudp, &settings);
         let drop = |millis| control.handle_drops(at(millis), true, &settings);
@@ -304,7 +304,7 @@ mod tests {
         let begin = control.begin_pass(10_000).unwrap();
         let text = control.end_pass(begin, 3000, at(1000), &settings).unwrap();
         assert!(
-            text.ends_with("because 30.0 % of what was sent were lost"),
+            text.ends_with("because 30.0 % of the sent packets were lost"),
             "{text}"
         );
         // the pass began before the change

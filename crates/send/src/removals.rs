@@ -14,14 +14,14 @@ use lighthaul_fs::version::Version;
 use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Error, FileAction};
 
-/// Most files that wait for the receiver. It reports some thousands together, after it has synced
+/// Maximum number of files that wait for the receiver. It reports some thousands together, after it has synced
 /// them, so that an honest one never reaches this.
 const FILES_MAX: usize = 2 * WINDOW as usize;
-/// Most files with several names. They are removed at the end, since each removal changes the
+/// Maximum number of files with several names. They are removed at the end, since each removal changes the
 /// version of the other names.
 const SHARED_MAX: usize = 1 << 20;
 
-/// File or link that is removed when it is in place.
+/// File or link that is removed once it is in place at the target.
 #[derive(Debug)]
 pub(super) struct Removable {
     path: Vec<u8>,
@@ -31,7 +31,7 @@ pub(super) struct Removable {
     is_shared: bool,
 }
 
-/// Files that wait until they are in place.
+/// Source files that wait until they are in place at the target.
 #[derive(Debug, Default)]
 pub(super) struct Removals(Mutex<RemovalState>);
 
@@ -52,7 +52,7 @@ impl Removable {
         }
     }
 
-    /// Returns true if the file is still the one that was listed.
+    /// Returns true if the file has not changed since it was listed.
     fn is_same(&self, meta: &Meta) -> bool {
         let now = meta.version();
         if self.is_shared {
@@ -98,8 +98,7 @@ impl Removals {
         Ok(())
     }
 
-    /// Removes the files of these entries that are in place. Returns those that stay although they
-    /// are in place.
+    /// Removes the source files of entries that are in place. Returns files that stay although they are in place.
     pub(super) fn confirm(&self, placed: Vec<(u64, bool)>, access: &FileAccess) -> Vec<Failure> {
         let mut ready = Vec::new();
         let mut state = self.lock();

@@ -40,12 +40,12 @@ use super::transfer::Transfer;
 
 /// Octets of paths after which a page of the list is full.
 const PAGE_BYTES: usize = 1 << 19;
-/// Most items of the walk that wait to be sent.
+/// Maximum number of items of the walk that wait to be sent.
 const FOUND_MAX: usize = 1 << 10;
 /// Longest wait of a page that is not full.
 const FLUSH: Duration = Duration::from_millis(20);
 
-/// State of the list, for both of its threads.
+/// State of the list, shared by its two threads.
 pub(super) struct Scan<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) names: Names,
@@ -54,9 +54,9 @@ pub(super) struct Scan<'a> {
 /// Origin of the names of the entries.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Names {
-    /// A walk finds them.
+    /// Entries that a walk finds.
     Walked,
-    /// A list on this side, which may be slow, since a user may type it.
+    /// Entries of a list on this side, which may be slow, since a user may type it.
     Listed,
     /// A list that the receiver sends.
     Awaited,
@@ -189,7 +189,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Records the next entry, if files are removed when they are in place.
+    /// Records the next entry, if the copy removes source files.
     fn list_removable(
         &self,
         entry: &Entry,
@@ -260,8 +260,7 @@ impl Scan<'_> {
         threads.send(&self.transfer.stream, listing.encode())
     }
 
-    /// Handles the answers of the receiver to all entries, and requests its list of paths, if it
-    /// has one.
+    /// Handles the receiver's answers to all entries, and requests its list of paths, if any.
     pub(crate) fn receive_answers(&self, mut list: Option<ListReceiver>) -> Result<(), Error> {
         while !self.transfer.queue.is_answered() {
             if let Some(list) = &mut list {
@@ -306,8 +305,8 @@ impl Scan<'_> {
     }
 }
 
-/// Walks the sources in a thread for which no other thread waits. A list may come from a slow
-/// program, and a disk that hangs must not stop keepalives.
+/// Walks the sources in a thread that no other thread waits for. A list may come from a slow program, and a disk that
+/// hangs must not stop keepalives.
 fn start_walk(
     mut found: Box<dyn Iterator<Item = Found> + Send>,
 ) -> Result<Receiver<Result<Found, Error>>, Error> {
@@ -332,7 +331,7 @@ fn start_walk(
 /// Entries that were not sent yet.
 struct Page {
     entries: Vec<Entry>,
-    /// Contents of some of them.
+    /// Contents of some of the entries.
     contents: Vec<Content>,
     bytes: usize,
     begun: Instant,

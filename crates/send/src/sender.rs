@@ -31,15 +31,15 @@ use lighthaul_session::machine::Learned;
 use lighthaul_session::role::Role;
 use lighthaul_session::session::Session;
 
-use super::course_control::CourseControl;
 use super::held::HeldReader;
 use super::path_setup::PathSetup;
 use super::rate_control::RateControl;
 use super::scan::{Names, Scan};
 use super::settings::Settings;
+use super::switch_control::SwitchControl;
 use super::transfer::Transfer;
 
-/// Least time that the peer has for its first message.
+/// Minimum time that the peer has for its first message.
 const ADMISSION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of events about progress.
 const TICK: Duration = Duration::from_millis(20);
@@ -116,7 +116,7 @@ impl<'a> Sending<'a, '_> {
         let held = HeldReader { transfer };
         scope.spawn(move || threads.run("comparison", || held.run()));
         let rate = Arc::new(RateControl::new());
-        let course = Arc::new(CourseControl::default());
+        let course = Arc::new(SwitchControl::default());
         let end = HaltOnDrop::new(Fault::Stopped.into());
         let setup = PathSetup {
             transfer,
@@ -142,7 +142,8 @@ impl<'a> Sending<'a, '_> {
         Ok(summary)
     }
 
-    /// Keeps the rate of the path for later copies: what losses have left of the measured one, or what was found above it.
+    /// Stores the rate of the path for later copies: the measured rate, reduced by losses, or a higher rate that was
+    /// found.
     fn keep_path(&self, rate: &RateControl) {
         let Transfer { session, path, .. } = self.transfer;
         let memory = self.transfer.settings.known.as_deref();
@@ -167,7 +168,7 @@ impl<'a> Sending<'a, '_> {
     fn watch(
         &mut self,
         rate: &RateControl,
-        course: &CourseControl,
+        course: &SwitchControl,
         lanes_run: impl Fn() -> bool,
     ) -> Result<Summary, Error> {
         let clock = self.transfer.session.clock;
@@ -260,8 +261,7 @@ impl<'a> Sending<'a, '_> {
         Ok(())
     }
 
-    /// Returns a number that rises while packets leave, and with what the receiver has of what was
-    /// listed.
+    /// Returns a number that rises while packets leave and while the receiver settles listed entries.
     fn evidence(&self) -> u64 {
         let totals = self.transfer.queue.totals();
         let motion = self.transfer.monitor.progress(totals.wanted);
@@ -271,7 +271,7 @@ impl<'a> Sending<'a, '_> {
             .fold(motion.done, u64::saturating_add)
     }
 
-    /// Reports whether a circuit or a timetable may have the lanes wait.
+    /// Reports whether a circuit or a timetable may delay the lanes.
     fn is_paced(&self) -> bool {
         !self.transfer.options().trc.is_empty() || self.transfer.settings.limit.is_some()
     }

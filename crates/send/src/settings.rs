@@ -34,7 +34,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the protocol that the user selected; none if it is chosen for the path.
+    /// Returns the protocol that the user selected; none for an automatic choice.
     pub(super) fn asked(&self) -> Result<Option<Protocol>, Error> {
         protocol::asked(&self.options.protocol)
     }

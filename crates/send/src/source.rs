@@ -27,9 +27,9 @@ pub(crate) struct FileSource {
     access: Arc<FileAccess>,
     work: Arc<Work>,
     kind: DigestKind,
-    /// Most files that are open at a time.
+    /// Maximum number of files that are open at a time.
     open_max: usize,
-    /// Queue for the reports about each object, after all of it was read.
+    /// Queue for the reports about each object, after the whole object was read.
     reports: Sender<(u64, Vec<Report>)>,
     object: Option<Reading>,
 }
@@ -331,7 +331,7 @@ mod tests {
 
     /// Packets that are lost are read again, and count once.
     #[test]
-    fn bytes_that_are_read_again_count_once_in_a_digest() {
+    fn bytes_that_are_read_again_are_hashed_once() {
         let listed = Listed::new("again");
         let (a, b) = (listed.list("a", b"01234"), listed.list("b", b"56789"));
         let (mut source, reports) = begin(9, &[(&a, (0, 5)), (&b, (1, 4))]);
@@ -376,7 +376,7 @@ mod tests {
 
     /// A file that changes fails alone, and its missing bytes are zero.
     #[test]
-    fn file_that_changes_fails_alone() {
+    fn file_that_changes_does_not_affect_other_files() {
         let append = |path: &Path| {
             let open = File::options().append(true).open(path).unwrap();
             open.write_at(b"more", 0).unwrap();
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_without_an_object() {
+    fn no_file_is_read_without_an_object() {
         let (mut source, _reports) = {
             let listed = Listed::new("none");
             begin(1, &[(&listed.list("a", b"0"), (0, 1))])

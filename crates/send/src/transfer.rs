@@ -1,4 +1,4 @@
-//! State of a copy on the sending side, for its threads.
+//! State of a copy on the sending side, shared by its threads.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use lighthaul_session::machine::SharedLearned;
 use lighthaul_session::session::Session;
 use lighthaul_session::topic::Topic;
 
-use super::circuit_turn::CircuitTurn;
+use super::circuit_lock::CircuitLock;
 use super::queue::Queue;
 use super::removals::Removals;
 use super::settings::Settings;
@@ -30,9 +30,9 @@ pub(super) struct Transfer<'a> {
     pub(super) stream: Stream,
     pub(super) threads: ThreadGroup,
     pub(super) queue: Queue,
-    /// Turn of the lanes on the circuit, if there is one.
-    pub(super) circuit: CircuitTurn,
-    /// Files to remove when they are in place.
+    /// Turn of the lanes on the circuit, if the copy has one.
+    pub(super) circuit: CircuitLock,
+    /// Source files to remove once they are in place at the target.
     pub(super) removals: Removals,
     pub(super) monitor: Monitor,
     /// Measurements of one object's machine for the next.
@@ -58,7 +58,7 @@ impl<'a> Transfer<'a> {
             stream: session.control.open(LIST)?,
             threads: ThreadGroup::default(),
             queue: Queue::default(),
-            circuit: CircuitTurn::default(),
+            circuit: CircuitLock::default(),
             removals: Removals::default(),
             monitor: Monitor::default(),
             learned: SharedLearned::default(),
@@ -86,7 +86,7 @@ impl<'a> Transfer<'a> {
         self.monitor.show(chosen);
     }
 
-    /// Sends a message, when there is room for it.
+    /// Sends a message, once the queue has room for it.
     pub(super) fn say(&self, message: &Message) -> Result<(), Error> {
         self.threads.send(&self.session.stream, message.encode())
     }

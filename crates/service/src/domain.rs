@@ -60,7 +60,7 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the key of a domain, which is generated if it does not exist.
+/// Returns the key of a domain, which is generated if missing.
 pub fn key(config: &Path) -> Result<String, Error> {
     let key = lighthaul_domains::config::read_key(config).map_err(Fault::Domain)?;
     Ok(key.to_string())

@@ -23,7 +23,7 @@ use lighthaul_session::error::{Code, Coded};
 /// Fault of a gateway or scheduler, or of the log and the metrics of a service.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// A shared store, whose other instances cannot find this one.
+    /// The store is shared, and other instances cannot reach this instance.
     #[error(
         "other instances with this store cannot find this one at port 0: give --listen a port, or --url the address where they reach it"
     )]
@@ -48,7 +48,7 @@ pub(crate) enum Fault {
     /// A socket for local programs that cannot be opened.
     #[error("{0}")]
     Control(ControlError),
-    /// A path that has ended before its time.
+    /// A path that ended before its promised end.
     #[error("the path has ended early: {0}; request another one")]
     PathLost(String),
     /// A link that the scheduler does not have.
@@ -100,7 +100,7 @@ pub(crate) enum Fault {
     /// An address on which a service cannot listen.
     #[error("cannot listen on {address}: {error}")]
     Listen {
-        /// Address.
+        /// Address of the listener.
         address: SocketAddr,
         /// Error of the system.
         error: io::Error,

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn log_event_is_one_escaped_bounded_line() {
+    fn log_event_is_a_single_escaped_bounded_line() {
         let megabyte = "a\n".repeat(1 << 19);
         for text in ["x\nWARN forged", "\x1b[2J\u{9b}", "\u{202e}txt", &megabyte] {
             for format in [Format::Text, Format::Json] {

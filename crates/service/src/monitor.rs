@@ -15,13 +15,13 @@ use crate::measurements::Measurements;
 /// Export of metrics. Dropping it sends pending ones.
 #[derive(Debug)]
 pub struct MetricsExport {
-    /// Address at which Prometheus reads them, if they are served.
+    /// Address at which Prometheus reads the metrics, if any.
     pub address: Option<SocketAddr>,
     #[cfg(feature = "otel")]
     _measurements: Option<Measurements>,
 }
 
-/// Serves `metrics` at an address, if there is one, and sends them to a collector if one is set.
+/// Serves `metrics` at an address, and sends them to a collector, if these are configured.
 pub fn export(
     metrics: &Arc<MonitorMetrics>,
     address: Option<SocketAddr>,

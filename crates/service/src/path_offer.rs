@@ -1,4 +1,5 @@
-//! Light path as the capacity of a link of a scheduler, which books transfers inside it at varying rates.
+//! Light path as the capacity of a scheduler's link, so that the scheduler books transfers on the path at varying
+//! rates.
 //!
 //! ```text
 //! open the link ... the path ends, fails, or is canceled by a signal ... close the link -> release the path
@@ -23,8 +24,8 @@ use lighthaul_session::error::Error;
 
 use crate::error::Fault;
 
-/// Offers a path to a scheduler until the path ends. A signal closes the link and releases the path. `socket` is that of
-/// the service that has reserved the path. `say` shows what happens.
+/// Offers a path to a scheduler until the path ends. A signal closes the link and releases the path. `socket` is that
+/// of the service that has reserved the path. `say` shows what happens.
 pub fn keep(
     socket: &Path,
     path: &PathView,
@@ -79,7 +80,7 @@ enum Ending {
     Unknown(Error),
 }
 
-/// Returns the link with the time of the path, if the link has no capacity at other times.
+/// Returns the link and the time of the path, if the link has no capacity at other times.
 fn find<'a>(
     path: &PathView,
     (scheduler, name): (&Client, &'a str),
@@ -150,5 +151,5 @@ fn release(socket: &Path, path: &PathView, say: impl Fn(&str)) -> Result<(), Err
 
 /// Interval at which a signal is noticed.
 const LOOK: Duration = Duration::from_millis(100);
-/// Number of these intervals between two looks at the path.
+/// Number of intervals between two checks of the path.
 const LOOKS_EACH: u32 = 10;

@@ -51,9 +51,9 @@ use crate::error::Fault;
 pub struct Settings {
     /// File with the topology.
     pub topology: PathBuf,
-    /// Capacity of links for which the topology has none.
+    /// Capacity of links without a capacity in the topology.
     pub link_capacity: Option<Rate>,
-    /// Reservations: their store and their limits.
+    /// Settings of the reservations: their store and their limits.
     pub books: BookSettings,
     /// Interfaces of this host that carry circuits, with their rates.
     pub interfaces: Vec<(String, Rate)>,
@@ -61,7 +61,7 @@ pub struct Settings {
     pub devices: Vec<DriverProgram>,
     /// Files with the settings of switches that speak TL1.
     pub switches: Vec<PathBuf>,
-    /// File with the settings of the NSI provider, if there is one.
+    /// File with the settings of the NSI provider, if any.
     pub nsi: Option<PathBuf>,
     /// REST interface.
     pub rest: RestSettings,
@@ -85,13 +85,13 @@ pub struct DriverProgram {
 /// Store and limits of reservations.
 #[derive(Debug)]
 pub struct BookSettings {
-    /// File or `PostgreSQL` URL of the books, in place of the default.
+    /// File or `PostgreSQL` URL of the books, instead of the default store.
     pub store: Option<String>,
     /// True to accept a store that was restored from a backup.
     pub accept_restored: bool,
     /// File with policies.
     pub policy: Option<PathBuf>,
-    /// Quota of identities without one of their own.
+    /// Quota of identities without a quota in the policies.
     pub quota: Quota,
     /// Time before an uncommitted reservation expires.
     pub hold: Duration,
@@ -104,7 +104,7 @@ pub struct BookSettings {
 pub struct RestSettings {
     /// Address to listen on.
     pub listen: SocketAddr,
-    /// URL at which other instances reach this one, in place of its address.
+    /// URL at which other instances reach this instance, if it differs from its address.
     pub url: Option<String>,
     /// Identity that clients see.
     pub certificate: ServerCertificate,
@@ -175,7 +175,7 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     server.run().map_err(failed)
 }
 
-/// Returns the provider of NSI, if it is configured. Its store is beside that of the books.
+/// Returns the provider of NSI, if configured. Its store is beside that of the books.
 fn nsi(settings: &Settings, books: &Arc<Books>) -> Result<Option<Arc<Provider>>, Error> {
     let Some(path) = &settings.nsi else {
         return Ok(None);
@@ -202,8 +202,8 @@ fn nsi(settings: &Settings, books: &Arc<Books>) -> Result<Option<Arc<Provider>>,
     Ok(Some(provider))
 }
 
-/// Refuses port 0 if other instances share the store, since they could not find this one. Two instances on one host would
-/// also share the file with the position of the store.
+/// Refuses port 0 if other instances share the store, since they could not reach this instance. Two instances on one
+/// host would also share the file with the position of the store.
 fn check_address(settings: &Settings) -> Result<(), Error> {
     if server(settings).is_none() || settings.rest.url.is_some() || settings.rest.listen.port() != 0
     {
@@ -225,20 +225,20 @@ fn store(settings: &Settings) -> Result<Box<dyn Store>, Error> {
     Ok(Box::new(Sqlite::open(&path).map_err(failed)?))
 }
 
-/// Returns the `PostgreSQL` server of the store, if it has one.
+/// Returns the `PostgreSQL` server of the store, if any.
 fn server(settings: &Settings) -> Option<&str> {
     let place = settings.books.store.as_deref();
     place.filter(|place| place.starts_with("postgres"))
 }
 
-/// Returns the URL at which other schedulers reach this one.
+/// Returns the URL at which other schedulers reach this scheduler.
 fn url(settings: &Settings) -> String {
     let here = || format!("{}://{}", scheme(settings), settings.rest.listen);
     settings.rest.url.clone().unwrap_or_else(here)
 }
 
-/// Returns the path of the file with the position of the store. It is beside a file store, or in this host's directory by
-/// server and URL. Instances on this host that share a server have a file each.
+/// Returns the path of the file with the position of the store. It is beside a file store, or in this host's directory
+/// by server and URL. Instances on this host that share a server have a file each.
 fn seen(settings: &Settings) -> PathBuf {
     let server = server(settings);
     let Some(server) = server else {
@@ -421,7 +421,7 @@ fn tokens(path: &Path) -> Result<Tokens, Error> {
     Tokens::open(path).map_err(|e| Error::file(FileAction::ReadKeys, path, &e))
 }
 
-/// Returns the check of other schedulers of the store: a certificate, or this host's key.
+/// Returns the check of other schedulers at the store: a certificate, or this host's key.
 fn peers(key: Fingerprint) -> ServerTrust {
     ServerTrust {
         by_certificate: true,
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn schedulers_of_one_store_have_separate_notes() {
+    fn schedulers_with_the_same_store_have_separate_position_files() {
         let here = "127.0.0.1:4811";
         let one = seen(&settings(BOOKS, here, None));
         assert_eq!(one, seen(&settings(BOOKS, here, None)));
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn device_with_several_drivers_is_refused_whatever_the_options() {
+    fn device_with_several_drivers_is_refused_for_any_options() {
         let folder = std::env::temp_dir().join(format!("same-device-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let login = folder.join("login");

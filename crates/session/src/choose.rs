@@ -1,4 +1,4 @@
-//! Choice of the protocol for a path, from measurements before the first byte is sent, and while the transfer runs.
+//! Choice of the protocol for a path, from measurements before and during the transfer.
 //!
 //! [`choose`] compares [`PathFacts`] in a fixed order; the first reason decides:
 //!
@@ -20,7 +20,7 @@ use crate::protocol::Protocol;
 /// Facts of a path, of its hosts and of the data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathFacts {
-    /// Length of the longest datagram that passes; zero if none does.
+    /// Length of the longest datagram that passes; zero if no datagram passes.
     pub datagram_len: usize,
     /// Round-trip time.
     pub rtt: Duration,
@@ -39,16 +39,16 @@ pub struct PathFacts {
     pub dedicated: bool,
     /// Bytes to be moved, if the list of entries is complete.
     pub bytes: Option<u64>,
-    /// Facts of the transfer, once it runs.
+    /// Facts of the running transfer; none before its start.
     pub running: Option<Running>,
 }
 
 /// Facts of a transfer that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// Protocol of its next object.
+    /// Protocol of the next object.
     pub protocol: Protocol,
-    /// Rate at which its bytes have arrived.
+    /// Rate at which the bytes of the transfer have arrived.
     pub carried: Rate,
     /// Segments that TCP has sent again, in parts per million.
     pub resent_ppm: u32,
@@ -82,7 +82,7 @@ pub const fn is_little(bytes: u64) -> bool {
     bytes <= LITTLE_BYTES
 }
 
-/// Returns true for so few bytes that one connection moves them before others are open.
+/// Returns true if one connection moves `bytes` before further connections could be open.
 pub const fn are_few(bytes: u64) -> bool {
     bytes <= FEW_BYTES
 }
@@ -175,11 +175,11 @@ const LITTLE_BYTES: u64 = 256 << 10;
 const FEW_BYTES: u64 = 4 << 20;
 /// Round-trip time up to which one stream without losses fills the path.
 const NEAR_RTT: Duration = Duration::from_millis(5);
-/// Loss that a measured train may show by chance where nothing is lost.
+/// Loss that a measured train may show by chance on a path without loss, in parts per million.
 const FEW_PPM: u32 = 1000;
-/// Pause of the receiver that its buffer must cover, and the buffer in bytes that suffices at any
-/// rate.
+/// Pause of the receiver that its buffer must cover.
 const RECEIVER_PAUSE: Duration = Duration::from_millis(2);
+/// Size in bytes of a receive buffer that suffices at any rate.
 const BUFFER_BYTES_ENOUGH: u64 = 4 << 20;
 /// Percentage of time that processes wait for a processor on a busy host. Receiving alone causes
 /// less waiting.

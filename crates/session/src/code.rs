@@ -24,7 +24,7 @@ pub enum Code {
     Network = 10,
     /// Reading or writing a file failed, for example because the disk is full.
     Io = 11,
-    /// The received data differ from those that were sent; nothing was published.
+    /// The received data differ from the sent data; nothing was published.
     Integrity = 12,
     /// The key or the permission is missing.
     Permission = 13,
@@ -42,7 +42,7 @@ pub enum Code {
     Refused = 40,
     /// A thread of the program panicked (`EX_SOFTWARE` of sysexits.h).
     Internal = 70,
-    /// The daemon there is being stopped; a retry may succeed (`EX_TEMPFAIL` of sysexits.h).
+    /// The daemon on the other host is being stopped; a retry may succeed (`EX_TEMPFAIL` of sysexits.h).
     Stopping = 75,
 }
 
@@ -66,7 +66,7 @@ impl Code {
         Self::Stopping,
     ];
 
-    /// Returns the code of this number, and `Protocol` for an unknown number.
+    /// Returns the code with the number `number`, or `Protocol` for an unknown number.
     pub fn from_number(number: u8) -> Self {
         Self::ALL
             .into_iter()
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_peers_become_their_codes() {
+    fn exit_statuses_of_peers_are_decoded() {
         for code in Code::ALL {
             assert_eq!(Code::from_number(code as u8), code);
         }

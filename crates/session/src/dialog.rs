@@ -24,7 +24,7 @@ pub struct Dialog<'a> {
     /// The session.
     pub session: &'a Session,
     stream: StreamOf<'a>,
-    /// Ends this dialog alone.
+    /// Halt of this dialog alone.
     halt: Arc<Halt>,
 }
 

@@ -30,7 +30,7 @@ impl Error {
         self.0.to_string()
     }
 
-    /// Returns the fault, if it is of this type.
+    /// Returns the fault, if it has the type `F`.
     pub fn fault<F: Coded>(&self) -> Option<&F> {
         let fault: &dyn Any = &*self.0;
         fault.downcast_ref()
@@ -83,13 +83,12 @@ impl Coded for World {
     }
 }
 
-/// Runs `work`, a part of the program with this name. Returns a panic as an error.
+/// Runs `work`, the part `name` of the program. Returns a panic as an error.
 pub fn caught<T>(name: &str, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     panics::catch(name, work).map_err(World::from)?
 }
 
-/// Waits for the end of `thread`, a part of the program with this name. Returns its result, or its
-/// panic as an error.
+/// Waits for the end of `thread`, the part `name` of the program. Returns its result, or its panic as an error.
 pub fn joined<T>(name: &str, thread: JoinHandle<Result<T, Error>>) -> Result<T, Error> {
     caught(name, || {
         thread.join().unwrap_or_else(|panic| resume_unwind(panic))

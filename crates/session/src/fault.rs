@@ -21,19 +21,19 @@ pub enum PeerFault {
     /// A message that does not decode.
     #[error("the peer sent a malformed message; do both sides run the same version?")]
     Malformed,
-    /// A part of a message that exceeds its bound, which is named.
+    /// A part of a message that exceeds its bound; the text names the part.
     #[error("the peer sent {0}; do both sides run the same version?")]
     Oversized(String),
     /// A value that contradicts earlier messages.
     #[error("the peer sent {0}")]
     Invalid(&'static str),
-    /// An offer of packets whose length in bytes is no multiple of 32.
+    /// An offer of packets whose length in bytes is not a multiple of 32.
     #[error("the peer sent an offer of packets of {0} bytes, which is no multiple of 32")]
     PacketLen(u32),
 }
 
 impl PeerFault {
-    /// Returns the failure that the peer reported with this exit status and sentence.
+    /// Returns the failure that the peer reported with an exit status and a sentence.
     pub fn reported(code: u8, text: impl Into<String>) -> Self {
         Self::Reported {
             code: Code::from_number(code),
@@ -84,10 +84,10 @@ pub(crate) enum Fault {
         /// Fault of the text.
         why: String,
     },
-    /// The protocol does not exist here.
+    /// The protocol does not exist in this version.
     #[error("protocol {name:?} is not supported here; choose one of {all}")]
     UnknownProtocol {
-        /// Name.
+        /// Name of the protocol.
         name: String,
         /// Names of all protocols.
         all: String,

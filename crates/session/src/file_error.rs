@@ -80,7 +80,7 @@ pub enum FileAction {
     /// Write the journal of a file.
     #[error("cannot write the journal of")]
     WriteJournal,
-    /// Give a complete file its name.
+    /// Give a complete file its final name.
     #[error("cannot publish")]
     Publish,
     /// Write a file to its device.
@@ -161,7 +161,7 @@ impl Coded for FileError {
 }
 
 impl FileAction {
-    /// Returns what to do when it fails, where the user can choose something else.
+    /// Returns the advice for a failure, if the user can choose another option.
     fn remedy(&self) -> Option<&'static str> {
         let remedies = [
             (
@@ -209,7 +209,7 @@ impl FileAction {
     }
 }
 
-/// Errors of the system that say too little to users.
+/// Errors of the system whose texts are too vague for users.
 const KNOWN: [(ErrorKind, &str); 3] = [
     (ErrorKind::CrossesDevices, "it leaves the root"),
     (

@@ -1,4 +1,4 @@
-//! Halt: request by another thread to end what waits for a peer.
+//! Halt: request by another thread to end a wait for a peer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,14 +15,14 @@ impl Halt {
         why.get_or_insert(error);
     }
 
-    /// Fails if it was halted.
+    /// Fails if the halt was requested.
     pub fn check(&self) -> Result<(), Error> {
         let why = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         why.clone().map_or(Ok(()), Err)
     }
 }
 
-/// Halt that comes at the latest when this value is dropped.
+/// Halt that is requested on drop at the latest.
 #[derive(Debug)]
 pub struct HaltOnDrop {
     halt: Arc<Halt>,
@@ -36,12 +36,12 @@ impl HaltOnDrop {
         Self { halt, why }
     }
 
-    /// Returns the halt, for what it ends.
+    /// Returns the halt, for the session or dialog that it ends.
     pub fn halt(&self) -> Arc<Halt> {
         Arc::clone(&self.halt)
     }
 
-    /// Ends it now.
+    /// Ends the session or dialog now.
     pub fn stop(&self) {
         self.halt.stop(self.why.clone());
     }

@@ -25,15 +25,15 @@ const WELCOME_TIMEOUT: Duration = Duration::from_secs(3);
 const ROUND_TRIPS: u32 = 8;
 /// Interval at which a client checks whether the server has agreed to its request.
 const WELCOME_CHECK_INTERVAL: Duration = Duration::from_millis(1);
-/// Interval at which a waiting side checks whether it is halted.
+/// Interval at which a waiting side checks if it is halted.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// Longest wait until an announced connection is handed over on this side.
+/// Longest wait until this side receives an announced connection.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait for the peer's list of joined connections.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Opens up to `count` further connections, and agrees with the peer on those that joined. Their
-/// frames are encrypted unless `plain`.
+/// Opens up to `count` further connections, and agrees with the peer on the connections that joined. Their frames are
+/// encrypted unless `plain`.
 pub fn join(
     dialog: &Dialog<'_>,
     role: &Role,
@@ -63,7 +63,7 @@ pub fn join(
     Ok(narrowed.collect())
 }
 
-/// Connects, and tells the peer which connections it answered.
+/// Connects, and informs the peer about the connections that were answered.
 fn call(dialog: &Dialog<'_>, count: u8) -> Result<Vec<Session>, Error> {
     let session = dialog.session;
     // the server knows a session by then; another thread hears of it
@@ -117,7 +117,7 @@ fn call(dialog: &Dialog<'_>, count: u8) -> Result<Vec<Session>, Error> {
     Ok(joined.into_iter().map(|(_, joined)| joined).collect())
 }
 
-/// Receives the list of connections that the peer uses, and takes those.
+/// Receives the list of connections that the peer uses, and returns their sessions.
 fn hear(dialog: &Dialog<'_>, joins: &Joins) -> Result<Vec<Session>, Error> {
     let session = dialog.session;
     let mut said: Message = dialog.hear_for(LIST_TIMEOUT)?;

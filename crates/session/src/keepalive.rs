@@ -18,7 +18,7 @@ pub struct Keepalive {
 }
 
 impl Keepalive {
-    /// Starts the thread in `scope`, with the counter of our work ([`Message::Keepalive`]).
+    /// Starts the thread in `scope`, with the counter of this side's work ([`Message::Keepalive`]).
     pub fn start<'s>(
         scope: &'s Scope<'s, '_>,
         session: &'s Session,

@@ -1,7 +1,7 @@
 //! Known paths: rates that earlier copies have measured.
 //!
-//! A copy that would take a few seconds need not measure again. It explores the path like any other, so datagrams that no
-//! longer pass are noticed, and the rate falls with the first losses.
+//! A copy that would take a few seconds need not measure again. It explores the path like any other, so datagrams that
+//! no longer pass are noticed, and the rate falls with the first losses.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -19,7 +19,7 @@ use crate::session::Session;
 pub const AGE_MAX: Duration = Duration::from_hours(1);
 /// Longest copy that relies on an earlier measurement, by its bytes and the known rate.
 pub const COPY_MAX: Duration = Duration::from_secs(10);
-/// Most paths that are kept.
+/// Maximum number of paths that are kept.
 const PATHS_MAX: usize = 256;
 
 /// Ends of a path.
@@ -27,7 +27,7 @@ const PATHS_MAX: usize = 256;
 pub struct PathEnds {
     /// Key of the peer.
     pub key: Fingerprint,
-    /// Its address.
+    /// Address of the other host.
     pub address: IpAddr,
     /// Address of this host, which changes with its network.
     pub local: IpAddr,
@@ -47,7 +47,7 @@ impl PathEnds {
 /// Measured path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownPath {
-    /// Rate on the wire, as it was used.
+    /// Rate on the wire that was used.
     pub rate: Rate,
     /// Lost datagrams of the measurement, in parts per million.
     pub lost_ppm: u32,
@@ -71,10 +71,10 @@ impl KnownPath {
         age.is_some_and(|age| age < AGE_MAX.as_secs())
     }
 
-    /// Returns the rate to keep after a copy that ended at the rate `found`, which swings around that of the path.
+    /// Returns the rate to store after a copy that ended at the rate `found`, which varies around the path's rate.
     ///
-    /// A rate far below the kept one counts half. It may be that of a moment, and a copy of a second does not rise far above
-    /// the rate that it starts from. So the kept rate would fall from copy to copy, and never rise.
+    /// A rate far below the kept one counts half. It may be that of a moment, and a copy of a second does not rise far
+    /// above the rate that it starts from. So the kept rate would fall from copy to copy, and never rise.
     pub fn rate_after(&self, found: Rate) -> Rate {
         if found > self.rate.scaled(4, 3) {
             found
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn path_is_known_for_an_hour_of_a_right_clock() {
+    fn path_is_known_for_an_hour_by_a_correct_clock() {
         let path = KnownPath {
             at: 10_000,
             ..KnownPath::now(Rate::from_mbps(100), 0)
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn swinging_rate_keeps_the_measured_one() {
+    fn varying_rate_keeps_the_measured_rate() {
         let path = KnownPath::now(Rate::from_mbps(1000), 0);
         for (found, kept) in [(749, 874), (750, 1000), (1333, 1000), (1334, 1334)] {
             let after = path.rate_after(Rate::from_mbps(found));

@@ -3,19 +3,19 @@
 //! - [`session`]: the connection; [`dialog`]: messages on one of its streams; [`halt`]: its end by other threads;
 //!   [`secrets`]: its keys and numbers; [`credential`]: credentials of clients
 //! - [`topic`]: the trait of message types; [`message`]: the session's own messages
-//! - [`role`]: the role of a side; [`path`]: exploration of the path; [`known_path`]: rates of earlier copies; [`join`]: further connections
-//! - [`protocol`]: protocols by name; [`choose`]: the protocol that suits a path; [`course`]: its changes
-//!   during a transfer; [`offer`]: parameters and lanes; [`vector`]: capacity of a circuit; [`machine`]: the machines of all protocols
+//! - [`role`]: the role of a side; [`path`]: exploration of the path; [`known_path`]: rates of earlier copies;
+//!   [`join`]: further connections
+//! - [`protocol`]: protocols by name; [`choose`]: the protocol that suits a path; [`protocol_switch`]: its changes
+//!   during a transfer; [`offer`]: parameters and lanes; [`vector`]: capacity of a circuit; [`machine`]: the machines
+//!   of all protocols
 //! - [`probe`], [`measure`]: measurements of a path and its hosts; [`checkup`]: checkup of a
 //!   connection
-//! - [`keepalive`]: keepalive messages; [`peer_text`]: harmless texts of a peer; [`error`],
-//!   [`fault`]:
-//!   errors
+//! - `processor_wait`: load of this host; [`keepalive`]: keepalive messages; [`peer_text`]: harmless texts of a peer;
+//!   [`error`], [`fault`]: errors
 
 pub mod checkup;
 pub mod choose;
 mod code;
-pub mod course;
 pub mod credential;
 pub mod dialog;
 pub mod error;
@@ -32,7 +32,9 @@ pub mod offer;
 pub mod path;
 pub mod peer_text;
 pub mod probe;
+mod processor_wait;
 pub mod protocol;
+pub mod protocol_switch;
 pub mod role;
 pub mod secrets;
 pub mod session;

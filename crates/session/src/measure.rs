@@ -31,7 +31,7 @@ pub struct MeasureRequest {
     pub bytes: u64,
     /// Duration of raw measurements, in milliseconds.
     pub millis: u32,
-    /// Rate on the wire in bits a second; none for as fast as possible.
+    /// Rate on the wire in bits a second; if absent, as fast as possible.
     pub rate_bps: Option<u64>,
 }
 

@@ -21,9 +21,9 @@ use crate::secrets::Join;
 use crate::topic::{MESSAGE_MAX, Topic, decode, encode};
 
 /// Version of the messages of all topics. Both sides must have the same.
-pub const VERSION: u16 = 23;
+pub const VERSION: u16 = 24;
 
-/// Most octets of a timetable: one change an hour for a week fits.
+/// Maximum number of octets of a timetable: one change an hour for a week fits.
 const LIMIT_MAX: usize = 8 << 10;
 
 /// One message of the session itself.
@@ -33,10 +33,9 @@ pub enum Message {
     Hello(Hello),
     /// The server accepts the request.
     Welcome,
-    /// Credential of a client whose key may not be listed. It precedes all other messages.
+    /// Credential of a client whose key may be unlisted. It precedes all other messages.
     Credential(Credential),
-    /// Notice that a client with rights has announced this connection. It precedes all other
-    /// messages.
+    /// Notice that a client with rights has announced the connection. It precedes all other messages.
     Guest,
     /// Proof that the connection belongs to an existing session.
     Join(Join),
@@ -45,34 +44,34 @@ pub enum Message {
         /// Numbers of the connections, one bit each.
         connections: u32,
     },
-    /// This side explores the path from now on.
+    /// This side starts to explore the path.
     Exploring,
-    /// Report of the peer's datagrams that arrived here.
+    /// Report about the peer's datagrams that arrived.
     Reached {
-        /// Length of the longest; zero if none arrived.
+        /// Length of the longest datagram that arrived; zero if none arrived.
         datagram_len: u16,
-        /// Lanes by which they arrived, one bit each.
+        /// Lanes on which datagrams arrived, one bit each.
         lanes: u8,
         /// Percentage of time in which processes of this host wait for a processor.
         waited: u8,
     },
-    /// A train of datagrams arrived here.
+    /// A train of the peer's datagrams arrived.
     Train {
         /// Octets of the train.
         bytes: u64,
         /// Duration of the train, in nanoseconds.
         nanos: u64,
     },
-    /// Keepalive of a side that has nothing else to send.
+    /// Keepalive of a side that has no other message to send.
     Keepalive {
-        /// Counter that rises while this side works on what the peer waits for.
+        /// Counter that rises while this side works on the answer that the peer waits for.
         work: u64,
     },
     /// This side stops because of an error.
     Failed {
         /// Exit status.
         code: u8,
-        /// Reason.
+        /// Reason of the failure.
         #[serde(deserialize_with = "peer_text::read")]
         why: String,
     },
@@ -86,20 +85,20 @@ impl Topic for Message {
 /// Request of the client, for any topic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// [`VERSION`].
+    /// Version of the protocol ([`VERSION`]).
     pub version: u16,
     /// True if datagrams are not encrypted.
     pub plain: bool,
     /// Rate in bits a second, if the user asked for one.
     pub rate_bps: Option<u64>,
-    /// Round-trip time that the client measured, in microseconds; zero if it measured none.
+    /// Round-trip time measured by the client, in microseconds; zero without a measurement.
     pub rtt_us: u32,
-    /// Times with a rate limit, in the format of [`lighthaul_base::Timetable`]; empty for none.
+    /// Timetable of rate limits, in the format of [`lighthaul_base::Timetable`]; empty without limits.
     #[serde(deserialize_with = "bounded::text::<LIMIT_MAX, _>")]
     pub limit: String,
     /// Number of the topic.
     pub topic: u8,
-    /// Request, as the topic encodes it.
+    /// Request in the encoding of the topic.
     #[serde(deserialize_with = "bounded::list::<MESSAGE_MAX, _, _>")]
     pub request: Vec<u8>,
 }
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_decode_to_what_was_encoded() {
+    fn messages_round_trip() {
         for message in [
             Message::Welcome,
             Message::Train { bytes: 5, nanos: 7 },

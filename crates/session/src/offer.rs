@@ -27,9 +27,11 @@ use crate::protocol::Protocol;
 use crate::secrets::JOINS_MAX;
 use crate::session::{LANES, Session};
 
-/// Bounds of an object's length in bytes, and the time that an object within the bounds takes.
+/// Minimum length of an object, in bytes.
 const OBJECT_LEN_MIN: u64 = 4 << 20;
+/// Maximum length of an object, in bytes.
 const OBJECT_LEN_MAX: u64 = 1 << 30;
+/// Minimum duration of an object at a known rate, within the bounds of its length.
 const OBJECT_TIME: Duration = Duration::from_millis(500);
 /// Octets of the connection number in a datagram.
 pub const CONNECTION_LEN: u32 = 8;
@@ -44,14 +46,15 @@ const STREAM_PACKET_LEN: u32 = 64 << 10;
 /// Pause of a receiver that its socket buffers must cover. Larger buffers have no advantage.
 const RECEIVER_PAUSE: Duration = Duration::from_millis(10);
 const BUFFER_MAX: u64 = 64 << 20;
-/// Bounds of the receiver's wait for late datagrams at the end of a pass.
+/// Minimum wait of the receiver for late datagrams at the end of a pass.
 const SETTLE_MIN: Duration = Duration::from_millis(2);
+/// Maximum wait of the receiver for late datagrams at the end of a pass.
 const SETTLE_MAX: Duration = Duration::from_millis(25);
 
 /// Parameters for the objects of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
-    /// Protocol that moves them at first.
+    /// Protocol that moves the objects at first.
     pub protocol: Protocol,
     /// Bytes of each packet, except the last of an object. Packets of streams have 64 KiB where
     /// datagrams pass.
@@ -67,7 +70,7 @@ pub struct Offer {
     pub udp: bool,
     /// Objects at a time.
     pub lanes: u8,
-    /// Connections that may join to carry them.
+    /// Number of connections that may join to carry the objects.
     pub joins: u8,
 }
 
@@ -227,7 +230,8 @@ pub fn width(session: &Session, streams: u8, joined: &[Control]) -> Learned {
     })
 }
 
-/// Returns the largest packet that fits in the path's datagrams with each protocol that may be used, and divides pages evenly.
+/// Returns the largest packet that fits in the path's datagrams with every protocol that may be used, and divides pages
+/// evenly.
 fn packet_len(protocol: Protocol, path: &Path) -> u32 {
     let all = [&[protocol], protocol.alternatives()].concat();
     let heads = all.iter().filter(|protocol| protocol.is_datagrams());
@@ -262,9 +266,9 @@ pub fn lanes(asked: Option<Protocol>, booked: bool) -> usize {
 pub fn object_len(offer: &Offer, rate: Rate, rtt: Duration) -> u64 {
     let offered = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
     let len = match offered.min(rate) {
-        // another protocol may move the next one, and this one must end before
+        // another protocol may move the next object, and this object must end before
         _ if offer.udp && !offer.protocol.is_datagrams() => OBJECT_LEN_MIN * 4,
-        // the next object must last until the tail of this one has arrived
+        // the next object must last until the tail of this object has arrived
         _ if offer.protocol == Protocol::Vbtp => OBJECT_LEN_MAX,
         Rate::UNLIMITED => OBJECT_LEN_MIN * 16,
         rate => rate.bytes_in((rtt * 5).max(OBJECT_TIME)),
@@ -337,8 +341,7 @@ pub fn lanes_over(
     (0..offer.lanes).map(lane).collect()
 }
 
-/// Lets the machines on a receiver's `lane` predict when other processes have the processor, if
-/// `protocol` uses that.
+/// Lets the machines on a receiver's `lane` predict competition for the processor, if `protocol` uses that.
 pub fn predict_competition(lane: &mut Lane, protocol: Protocol) {
     if protocol == Protocol::RbudpPlus && lane.competition.is_none() {
         lane.competition = Some(Competition::new());
@@ -419,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn buffer_is_small_if_it_fills_in_ten_milliseconds() {
+    fn buffer_that_fills_in_ten_milliseconds_is_small() {
         let rate = Rate::from_bps(10_000_000_000).unwrap();
         let small = SmallBuffer::find(4 << 20, rate).unwrap();
         assert_eq!(small.advised, 64 << 20);

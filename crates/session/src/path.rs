@@ -11,7 +11,6 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::error::Error as World;
-use lighthaul_io::host::pressure::processor_wait;
 use lighthaul_io::net::probe::{self, LANES_MAX, LENGTHS, PingPart, Prober, TrainResult};
 use lighthaul_io::net::udp::Udp;
 
@@ -19,11 +18,12 @@ use crate::dialog::Dialog;
 use crate::error::{Code, Error};
 use crate::fault::{Fault, PeerFault};
 use crate::message::Message;
+use crate::processor_wait::processor_wait;
 use crate::role::{Arrivals, Role};
 use crate::session::Session;
 use crate::topic::Topic;
 
-/// Longest wait for the message after an exploration, where it follows at once.
+/// Longest wait for the message that follows an exploration directly.
 pub const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest wait until the peer explores, too.
 const READY_TIMEOUT: Duration = Duration::from_secs(15);
@@ -55,19 +55,19 @@ pub struct Path {
     pub sockets: Vec<Udp>,
     /// Length of the longest datagram that passes, without its UDP header.
     pub datagram_len: usize,
-    /// Length of the longest datagram that passes both ways; zero if none does.
+    /// Length of the longest datagram that passes both ways; zero if no datagram passes.
     pub both_ways_len: usize,
     /// Lost datagrams of measured trains, in parts per million.
     pub lost_ppm: u32,
     /// Percentage of time in which processes wait for a processor of the peer's host.
     pub waited: u8,
-    /// Time at which it was last kept open.
+    /// Time at which the path was last kept open.
     used: Instant,
     prober: Prober,
 }
 
-/// Report of the peer: the longest datagram that arrived, the lanes, and the wait for its
-/// processors in percent.
+/// Report of the peer: the longest datagram that arrived, the lanes, and the time spent waiting for its processors in
+/// percent.
 type Reached = (usize, u8, u8);
 
 /// Explores the path with at most `lanes` lanes. `sending` is true on the side that sends the data.
@@ -170,7 +170,7 @@ impl PeerReports {
         self.until
     }
 
-    /// Waits at most `patience` for a message of the peer, unless its report has arrived.
+    /// Waits for a message of the peer, for at most `patience`, unless the peer's report has arrived.
     fn hear(&mut self, dialog: &Dialog<'_>, patience: Duration) -> Result<(), Error> {
         let until = dialog.session.clock.now() + patience;
         while self.reached.is_none() {

@@ -1,10 +1,9 @@
-//! Texts of a peer, escaped and cut when they are decoded, so that they are harmless wherever they
-//! are shown.
+//! Texts of a peer, escaped and shortened when they are decoded, so that they can be shown safely.
 
 use lighthaul_base::escape::{TEXT_MAX, escape};
 use serde::{Deserialize, Deserializer};
 
-/// Most octets of the reason why one entry failed, as a copy may receive many. A path of usual
+/// Maximum number of octets of the reason why one entry failed, as a copy may receive many. A path of usual
 /// length fits.
 const REASON_MAX: usize = 1 << 10;
 

@@ -31,7 +31,7 @@ use crate::session::Session;
 
 /// Memory for objects, in bytes: as much as other tools use, which fits in caches.
 const RING_BYTES: u32 = 1 << 20;
-/// Rate for protocols that need one, if the user gives none. Hosts are slower.
+/// Rate for protocols that need a rate, if the user gives none. Hosts are slower.
 const RATE_DEFAULT: Rate = Rate::from_mbps(100_000);
 /// Longest silence of the peer, and the longest time without progress.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
@@ -303,7 +303,7 @@ impl Measured for ReceiveMachine {
     }
 }
 
-/// Owner that only waits for the end, as long as packets of the object move and the session is not halted.
+/// Owner that only waits for the end, as long as packets of the object arrive and the session is not halted.
 struct WaitForEnd<'a> {
     session: &'a Session,
     /// End of the longest measurement.
@@ -313,7 +313,7 @@ struct WaitForEnd<'a> {
 }
 
 impl WaitForEnd<'_> {
-    /// Fails if the measurement has had its time, or does not proceed. `packets` are those of the object so far.
+    /// Fails if the measurement exceeds its time, or makes no progress. `packets` are those of the object so far.
     fn check(&mut self, now: Instant, packets: u64) -> Result<Next, World> {
         if self.session.halt.check().is_err() {
             return Ok(Next::Finish);

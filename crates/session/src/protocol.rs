@@ -1,4 +1,4 @@
-//! Protocols by name, with their properties that a transfer needs before it creates machines.
+//! Protocols by name, with the properties that a transfer needs before it creates machines.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::fault::Fault;
 
 /// Name that selects the protocol that suits the path.
 pub const AUTO: &str = "auto";
-/// Most octets of a protocol's name, or of another value from a fixed set.
+/// Maximum number of octets of a protocol's name, or of another value from a fixed set.
 pub const NAME_MAX: usize = 32;
 
 /// Protocol that moves the objects of a transfer.
@@ -58,7 +58,7 @@ impl Protocol {
         }
     }
 
-    /// Returns the protocol of this name.
+    /// Returns the protocol named `name`.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL
             .iter()
@@ -66,7 +66,7 @@ impl Protocol {
             .find(|protocol| protocol.name() == name)
     }
 
-    /// Returns the length of the header of its datagrams.
+    /// Returns the length of the header of the protocol's datagrams.
     pub const fn head_len(self) -> usize {
         match self {
             Self::Rbudp | Self::RbudpPlus => rbudp::wire::HEAD_LEN,
@@ -76,7 +76,7 @@ impl Protocol {
         }
     }
 
-    /// Returns true if it needs datagrams.
+    /// Returns true if the protocol needs datagrams.
     pub const fn is_datagrams(self) -> bool {
         match self {
             Self::Rbudp | Self::RbudpPlus | Self::Vbtp | Self::Sabul | Self::SabulSwift => true,
@@ -84,7 +84,7 @@ impl Protocol {
         }
     }
 
-    /// Returns the protocols that may replace it while a transfer runs, if the user selected none.
+    /// Returns the protocols that may replace this protocol during a transfer, if the user selected none.
     pub const fn alternatives(self) -> &'static [Self] {
         match self {
             Self::Tcp => &[Self::SabulSwift],
@@ -98,7 +98,7 @@ impl Protocol {
         }
     }
 
-    /// Returns how many of `lanes` send new packets at a time.
+    /// Returns the number of lanes, out of `lanes`, that send new packets at a time.
     pub fn turns(self, lanes: u8) -> usize {
         match self {
             // while half of the lanes send, the others receive feedback and send lost packets again
@@ -122,7 +122,7 @@ pub fn names() -> Vec<String> {
     Protocol::ALL.iter().map(ToString::to_string).collect()
 }
 
-/// Returns the protocol of this name. Returns none for [`AUTO`], and for an empty name.
+/// Returns the protocol that the user asks for by `name`. Returns none for [`AUTO`], and for an empty name.
 pub fn asked(name: &str) -> Result<Option<Protocol>, Error> {
     if name == AUTO || name.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Role of one side of a session, and the sockets that come with it.
+//! Role of one side of a session, and the sockets that this side may use.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;

@@ -42,7 +42,7 @@ struct Pair {
 pub struct LaneKeys {
     /// Connection number in every datagram.
     pub connection: u64,
-    /// Key that encrypts the datagrams that we send.
+    /// Key that encrypts the datagrams of this side.
     pub seal: Key,
     /// Key that decrypts the datagrams of the peer.
     pub open: Key,
@@ -79,7 +79,7 @@ impl Secrets {
         })
     }
 
-    /// Returns our side.
+    /// Returns the side of this host.
     pub const fn side(&self) -> Side {
         self.side
     }
@@ -143,7 +143,7 @@ impl Secrets {
     }
 }
 
-/// Most connections that join a session.
+/// Maximum number of connections that join a session.
 pub const JOINS_MAX: u8 = 32;
 
 /// Proof that a connection belongs to a session, in its first message. Both ends derive it from the

@@ -26,20 +26,20 @@ use crate::topic::{MESSAGE_MAX, Topic, malformed};
 
 /// Stream of the messages of all topics.
 const MESSAGE_STREAM: u16 = 0;
-/// Stream of the first lane; those of the other lanes follow. A topic uses the streams below.
+/// Stream of the first lane; the streams of the other lanes follow. A topic uses the streams below.
 pub const LANES: u16 = 3;
 /// Longest wait for an answer.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest wait until the peer has received our last message.
+/// Longest wait until the peer has received the last message.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Longest wait for further connections over a route that takes no time of its own.
+/// Longest wait for further connections over a route that needs no time of its own.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest round-trip time that a client may report.
 const RTT_MAX: Duration = Duration::from_secs(10);
 /// Interval at which a waiting side checks whether the session is halted.
 const HALT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Most frames that are read without a pause.
+/// Maximum number of frames that are read without a pause.
 const READS_MAX: usize = 16;
 
 /// Authenticated connection to a peer.
@@ -68,18 +68,18 @@ pub struct Session {
     told: Mutex<Option<Error>>,
     /// Time of the last frame of the peer, in nanoseconds of the clock.
     heard_at: AtomicU64,
-    /// The peer's counter of its work.
+    /// The peer's counter of its work, as last received.
     told_work: AtomicU64,
-    /// True if the server's agreement to a request is neither awaited nor heard.
+    /// True if the server's agreement to a request was neither received nor waited for.
     unheard_welcome: AtomicBool,
 }
 
-/// Route to a peer, for the first connection and for further ones.
+/// Route to a peer, for the first connection and for further connections.
 pub trait Call: fmt::Debug + Send + Sync {
     /// Opens a connection, with the timeouts of a handshake ([`tcp::with_handshake_timeouts`]).
     fn call(&self) -> Result<TcpStream, Error>;
 
-    /// Returns the number of further connections that pay at most, over a path of this round-trip time.
+    /// Returns the maximum useful number of further connections, over a path with the given round-trip time.
     fn connections_max(&self, _rtt: Duration) -> u8 {
         JOINS_MAX
     }
@@ -169,7 +169,7 @@ impl Session {
         })
     }
 
-    /// Returns the number of further connections that the client opens at most, and how long it waits for them.
+    /// Returns the maximum number of further connections that the client opens, and the longest wait for them.
     pub fn join_limits(&self) -> (u8, Duration) {
         let call = self.call.as_deref();
         call.map_or((JOINS_MAX, CONNECT_TIMEOUT), |call| {
@@ -214,8 +214,8 @@ impl Session {
         self.say(&message)
     }
 
-    /// Sends `hello` like [`Self::ask`], and expects that the server agrees: what follows may be said at once. A refusal
-    /// is the error of the next message.
+    /// Sends `hello` like [`Self::ask`], and assumes that the server agrees: further messages may follow at once. A
+    /// refusal is the error of the next message.
     pub fn ask_ahead<M: Topic>(&self, hello: Hello) -> Result<(), Error> {
         self.unheard_welcome.store(true, Relaxed);
         self.ask::<M>(hello)
@@ -308,7 +308,7 @@ impl Session {
         Instant::ZERO + Duration::from_nanos(self.heard_at.load(Relaxed))
     }
 
-    /// Decodes the last value of the peer's counter of its work ([`Message::Keepalive`]).
+    /// Returns the last value of the peer's work counter, from [`Message::Keepalive`].
     pub fn told_work(&self) -> u64 {
         self.told_work.load(Relaxed)
     }
@@ -360,8 +360,7 @@ impl Session {
         Ok(Some(message))
     }
 
-    /// Returns the cause of `error`: the halt of the session, or the error that the peer reported,
-    /// if there is one.
+    /// Returns the cause of `error`: the halt of the session, or an error that the peer reported, if any.
     pub fn blame(&self, error: Error) -> Error {
         if let Err(why) = self.halt.check() {
             return why;
@@ -382,14 +381,14 @@ impl Session {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reports `error` to the peer, and waits until it has received that. Closing earlier, while
-    /// messages of the peer are unread, would discard the report (RFC 2525, section 2.17).
+    /// Reports `error` to the peer, and waits until the peer has received the report. Closing earlier, while messages
+    /// of the peer are unread, would discard the report (RFC 2525, section 2.17).
     pub fn give_up(&self, error: &Error) {
         self.give_up_within(error, REPORT_TIMEOUT);
     }
 
-    /// Does the same with a bound: at most `patience` for the report to leave, and again for the
-    /// peer to close.
+    /// Reports `error` like [`Self::give_up`], but waits at most `patience` for the report to leave, and as long for
+    /// the peer.
     pub fn give_up_within(&self, error: &Error, patience: Duration) {
         self.tell(error).ok();
         self.control.flush(patience);

@@ -11,9 +11,9 @@ use serde::de::DeserializeOwned;
 use crate::error::Error;
 use crate::fault::PeerFault;
 
-/// Most octets of a message.
+/// Maximum number of octets of a message.
 pub const MESSAGE_MAX: usize = 1 << 20;
-/// Most items in one part of a list. An object has at most as many pieces, and their list takes one
+/// Maximum number of items in one part of a list. An object has at most as many pieces, and their list takes one
 /// or two MiB.
 pub const ITEMS_MAX: usize = 1 << 14;
 
@@ -30,7 +30,7 @@ pub trait Topic: Serialize + DeserializeOwned {
         postcard::to_extend(self, vec![Self::NUMBER]).unwrap_or_default()
     }
 
-    /// Returns the message in a frame with these octets.
+    /// Decodes the message in the octets of a frame.
     fn decode(octets: &[u8]) -> Result<Self, Error> {
         match octets.split_first() {
             Some((number, message)) if *number == Self::NUMBER => decode(message),

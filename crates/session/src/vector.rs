@@ -1,7 +1,7 @@
 //! TRC vectors in files: as text, as TOML, or as lines of JSON.
 
 use lighthaul_base::Trc;
-use lighthaul_base::position::fault_in;
+use lighthaul_base::config_fault::fault_in;
 use lighthaul_base::trc::{STEPS_MAX, TrcError, parse_step};
 use serde::Deserialize;
 

@@ -25,7 +25,7 @@ impl<T> EventQueue<T> {
         }
     }
 
-    /// Adds the event `what`, which happens at `at`.
+    /// Adds the event `what` at the time `at`.
     pub fn insert(&mut self, at: Instant, what: T) {
         let entry = Entry {
             at,

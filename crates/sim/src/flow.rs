@@ -28,8 +28,8 @@ pub struct FlowConfig {
     pub stream_delay: Duration,
     /// Rate of the streams of each direction; `None` is infinitely fast.
     pub stream_rate: Option<Rate>,
-    /// True if stream messages take the way of datagrams, as those of TCP do: behind those in the queue of the first link,
-    /// and with the delay of the links. `stream_delay` then counts only where a direction has no links.
+    /// True if stream messages share the queue of the first link and the delay of the links with datagrams, as TCP
+    /// does. `stream_delay` then counts only where a direction has no links.
     pub streams_queue: bool,
     /// Bytes that the lower layers add to the head and body of a datagram: IP, UDP and encryption.
     pub overhead_len: u32,
@@ -37,7 +37,7 @@ pub struct FlowConfig {
     pub host: HostConfig,
 }
 
-/// Event that one of the two machines reported to its owner.
+/// Event that the left or right machine reported to its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowEvent<L, R> {
     /// Event of the left machine.
@@ -105,7 +105,7 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
         &self.host
     }
 
-    /// Gives the host other parameters. Its buffer is empty afterwards.
+    /// Changes the parameters of the host. Its buffer is empty afterwards.
     pub(crate) fn change_host(&mut self, config: HostConfig, seed: u64) {
         self.host = Host::new(config, seed);
     }
@@ -250,7 +250,7 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
         self.note(now, target.map(|target| (datagram.body, target)));
     }
 
-    /// Records the placement of a body: the span it carried, and the span where the right machine placed it.
+    /// Records the placement of a body: its span, and the span at which the right machine placed it.
     fn note(&mut self, now: Instant, placed: Option<(Span, Span)>) {
         let Some((carried, target)) = placed else {
             return;

@@ -29,9 +29,9 @@ pub struct HostConfig {
     pub socket_bytes_max: u64,
     /// Number of tasks that compete for the processor. It counts only if `absorb` is set.
     pub competitors: u32,
-    /// Nice value of these tasks.
+    /// Nice value of the competing tasks.
     pub nice: i8,
-    /// Processor time of the kernel for each datagram that arrives, also for one that it drops. It counts only if
+    /// Processor time of the kernel for each datagram that arrives, including dropped datagrams. It counts only if
     /// `absorb` is set. While a competitor runs, it is the competitor's time.
     pub arrival: Duration,
 }
@@ -53,7 +53,7 @@ struct Shared {
     arrival: Duration,
     socket_bytes_max: u64,
     processor: Processor,
-    /// Datagrams in the receive buffer: the time at which each leaves it, and its length.
+    /// Datagrams in the receive buffer: the time at which each leaves the buffer, and its length.
     queue: VecDeque<(Instant, u32)>,
     queue_bytes: u64,
     counters: Counters,

@@ -45,7 +45,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Returns the number of bytes placed so far.
+    /// Returns the number of placed bytes.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }

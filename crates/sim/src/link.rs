@@ -21,7 +21,7 @@ pub struct LinkConfig {
     pub loss_ppb: u64,
     /// Bursty packet loss.
     pub burst: Option<BurstLoss>,
-    /// Extra delay for some packets, so that others overtake them.
+    /// Extra delay for some packets, so that later packets overtake them.
     pub reorder: Option<Reorder>,
     /// Probability of duplication, in parts per billion.
     pub duplicate_ppb: u64,
@@ -29,7 +29,7 @@ pub struct LinkConfig {
     pub policer: Option<Policer>,
 }
 
-/// Token bucket that drops the packets for which it has no tokens (RFC 2697, one color).
+/// Token bucket that drops packets without enough tokens (RFC 2697, one color).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
     /// Rate at which tokens arrive.
@@ -67,7 +67,7 @@ pub struct BurstLoss {
     pub len_mean: u32,
 }
 
-/// Reordering: some packets take longer than the others.
+/// Reordering: some packets take longer than other packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reorder {
     /// Probability of the extra delay, in parts per billion.
@@ -83,9 +83,9 @@ pub enum Verdict {
     Dropped(DropReason),
     /// The packet arrives.
     Delivered {
-        /// Time at which its last bit arrives.
+        /// Time at which the last bit of the packet arrives.
         at: Instant,
-        /// Time at which its duplicate arrives, if there is one.
+        /// Time at which the packet's duplicate arrives, if any.
         again: Option<Instant>,
     },
 }
@@ -104,7 +104,7 @@ pub enum DropReason {
 pub struct Count {
     /// Number of packets.
     pub packets: u64,
-    /// Sum of their lengths in bytes.
+    /// Sum of the packet lengths in bytes.
     pub bytes: u64,
 }
 
@@ -218,8 +218,8 @@ impl Link {
         self.sent_at()
     }
 
-    /// Gives the link other parameters from `now` on, as after a change of the route. Packets in the queue remain there,
-    /// and those behind it arrive as they would have.
+    /// Changes the parameters of the link from `now` on, as after a change of the route. Packets in the queue remain
+    /// there, and those behind it arrive as they would have.
     pub fn change(&mut self, now: Instant, config: LinkConfig) {
         self.drain(now);
         self.config = config;
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_link_keeps_its_queue() {
+    fn queue_is_kept_when_link_parameters_change() {
         let mut link = Link::new(gigabit(), 1);
         let now = Instant::ZERO;
         link.offer(now, 1500);

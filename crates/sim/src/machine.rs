@@ -1,4 +1,4 @@
-//! A machine in the simulation, and messages on their way to a machine.
+//! A machine in the simulation, and messages in transit to a machine.
 
 use alloc::vec::Vec;
 
@@ -77,7 +77,7 @@ pub(crate) struct StreamMessage {
     pub(crate) body: Span,
 }
 
-/// Returns the span of the object in a body; empty if there is none.
+/// Returns the span of the object in a body; empty for other bodies.
 pub(crate) const fn span(body: &Body) -> Span {
     match body {
         Body::Object(span) => *span,

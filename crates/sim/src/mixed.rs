@@ -13,7 +13,7 @@ pub enum Mixed<A, B> {
     Second(Box<B>),
 }
 
-/// Calls the machine of either kind.
+/// Calls a method of the machine, whichever kind it is.
 macro_rules! each {
     ($mixed:expr, $machine:ident => $call:expr) => {
         match $mixed {

@@ -115,14 +115,14 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
         flow.schedule_next(at);
     }
 
-    /// Gives link `nth` other parameters. The network must have run until `at`, and no event may be due before.
+    /// Changes the parameters of link `nth`. The network must have run until `at`, and no event may be due before.
     pub fn change_link(&mut self, at: Instant, nth: usize, config: LinkConfig) {
         self.skip(at);
         self.links[nth].change(at, config);
     }
 
-    /// Gives the host of flow `nth` other parameters, under the same conditions. Datagrams in its buffer are received as
-    /// they would have been.
+    /// Changes the parameters of the host of flow `nth`, under the same conditions. Datagrams in its buffer are
+    /// received as they would have been.
     pub fn change_host(&mut self, at: Instant, nth: usize, config: HostConfig) {
         self.skip(at);
         let seed = self.rng.next_u64();
@@ -144,7 +144,7 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
         &self.links
     }
 
-    /// Returns the time of the next event, and the number of its flow.
+    /// Returns the time of the next event, and the number of the event's flow.
     fn next(&self) -> Option<(Instant, usize)> {
         let nexts = self.flows.iter().map(Flow::next_at).zip(0..);
         nexts.min().filter(|(at, _)| *at < Instant::NEVER)

@@ -39,7 +39,7 @@ pub struct Processor {
 pub struct Predictions {
     /// By figure 3: the receiver stays in the active array.
     pub stays_active: u64,
-    /// By figure 4: it moves to the expired array.
+    /// Figure 4: the receiver moves to the expired array.
     pub expires: u64,
 }
 
@@ -90,7 +90,7 @@ impl Processor {
         processor
     }
 
-    /// Lets the receiver work for `work`, from `now` or the end of its earlier work. Returns the end of the work.
+    /// Adds `work` for the receiver, which starts at `now` or after its earlier work. Returns the end of the work.
     pub fn run(&mut self, now: Instant, work: Duration) -> Instant {
         self.forget_away(now);
         if self.now < now {
@@ -228,7 +228,7 @@ impl Processor {
         !self.expired.is_empty() && self.now.since(self.expired_since) >= limit
     }
 
-    /// Predicts, as the receiver gets the processor, when it will lose it and for how long (figure 3).
+    /// Predicts the next loss of the processor and its duration, when the receiver gets the processor (figure 3).
     fn predict(&mut self) {
         let receiver = self.tasks[RECEIVER];
         let rested = receiver.sleep_average.saturating_sub(receiver.slice);
@@ -302,7 +302,7 @@ impl Queues {
     }
 }
 
-/// Returns the dynamic priority of a task, as `effective_prio()` does: the fixed one less the bonus for sleep.
+/// Returns the dynamic priority of a task, like `effective_prio()`: the fixed priority less the bonus for sleep.
 fn priority(fixed: usize, sleep_average: Duration) -> usize {
     let bonus = sleep_average.as_nanos() * BONUS_MAX as u128 / SLEEP_AVERAGE_MAX.as_nanos();
     (fixed + BONUS_MAX / 2)
@@ -310,7 +310,7 @@ fn priority(fixed: usize, sleep_average: Duration) -> usize {
         .min(PRIORITIES - 1)
 }
 
-/// True for an interactive task, as `TASK_INTERACTIVE()` decides: the better its nice value, the less sleep it needs.
+/// True for an interactive task, like `TASK_INTERACTIVE()`: the better its nice value, the less sleep it needs.
 fn is_interactive(fixed: usize, priority: usize) -> bool {
     // rounds toward nice 0, as the kernel's macros do
     let scaled = fixed.abs_diff(FIXED_PRIORITY) * BONUS_MAX / PRIORITIES;
@@ -340,8 +340,9 @@ const BONUS_MAX: usize = 10;
 const INTERACTIVE: usize = 2;
 /// Maximum drop of the receiver's priority at the end of its slice that the monitor expects.
 const DELTA: usize = 2;
-/// Time slice at nice 0, and the shortest one.
+/// Time slice of a task with the nice value 0.
 const SLICE: Duration = Duration::from_millis(100);
+/// Shortest time slice of a task.
 const SLICE_MIN: Duration = Duration::from_millis(5);
 const SLEEP_AVERAGE_MAX: Duration = Duration::from_secs(1);
 
@@ -408,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_and_priorities_are_those_of_linux() {
+    fn slices_and_priorities_match_linux() {
         let slices = [0, 10, 19, 20, 39].map(|fixed| slice(fixed).as_millis());
         assert_eq!(slices, [800, 600, 420, 100, 5]);
         assert_eq!(priority(20, Duration::ZERO), 25);
@@ -445,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn receiver_is_descheduled_while_others_run() {
+    fn receiver_is_descheduled_while_other_tasks_run() {
         let mut processor = Processor::new(1, 0, 1);
         processor.run(at(0), MS * 2000);
         let away = (0..1900)

@@ -30,7 +30,7 @@ pub(crate) struct Route {
     overhead_len: u32,
 }
 
-/// Link of the network, and the datagrams on their way to it.
+/// Link of the network, and the datagrams in transit to it.
 #[derive(Debug)]
 struct Hop {
     link: usize,
@@ -128,7 +128,7 @@ impl Route {
         }
     }
 
-    /// Schedules the arrival of a datagram at the `nth` link, or at the receiver if there is no such link.
+    /// Schedules the arrival of a datagram at the `nth` link, or at the receiver after the last link.
     fn approach(&mut self, at: Instant, nth: usize, datagram: Datagram) {
         match self.hops.get_mut(nth) {
             Some(hop) => hop.in_flight.insert(at, datagram),

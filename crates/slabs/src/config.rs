@@ -41,12 +41,12 @@ pub struct Config {
     pub age: Duration,
     /// Number of pages that this side can store. Local to this side.
     pub pages_max: u32,
-    /// Initial window of a session in bytes, and the amount by which it is kept ahead.
+    /// Initial window of a session in bytes; later windows extend as far beyond the delivered bytes.
     pub window: u32,
 }
 
 impl Config {
-    /// Fails if a link with these parameters is not possible.
+    /// Fails if the parameters of the link are invalid.
     pub fn check(&self) -> Result<(), ConfigError> {
         let around = u64::from(self.overhead_len) + HEAD_LEN as u64;
         let most = DATAGRAM_BYTES_MAX.saturating_sub(around);

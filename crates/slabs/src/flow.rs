@@ -16,14 +16,15 @@ use super::{Config, PeerMisbehaved};
 #[derive(Debug)]
 // fields: state of one machine, which each event reads and changes
 pub struct Flow {
-    /// First slabs (outgoing, incoming) whose records belong to this session. Earlier ones belong to a session that
-    /// had the same ID.
+    /// First slabs (outgoing, incoming) whose records belong to the session. Earlier ones belong to a session that had
+    /// the same ID.
     first_slabs: (u64, u64),
     /// Pages that wait for a slab.
     queue: VecDeque<Waiting>,
     queued_bytes: u64,
-    /// Number of queued pages within the peer's window, and the offset of their end.
+    /// Number of queued pages within the peer's window.
     fitting: usize,
+    /// Offset of the end of these pages.
     fitting_end: u64,
     /// Offset of the first queued page within the session.
     offset: u64,
@@ -32,11 +33,12 @@ pub struct Flow {
     /// Bytes in slabs that are not in the peer's custody.
     in_flight: u64,
     end: End,
-    /// End of the window granted to the peer, and end of the bytes that it has announced.
+    /// End of the window granted to the peer.
     allowed: u64,
+    /// End of the bytes that the peer has announced.
     announced: u64,
     announced_end: bool,
-    /// True if all bytes of the peer are in our custody, up to the end.
+    /// True if this side has custody of all bytes of the peer, up to the end.
     peer_ended: bool,
 }
 
@@ -46,11 +48,11 @@ struct Waiting {
     since: Instant,
 }
 
-/// State of the end of our direction.
+/// State of the end of the outgoing direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Open,
-    /// The end waits behind the queued pages, with this digest.
+    /// The end waits behind the queued pages, with the given digest.
     Queued(u64),
     Formed,
     Kept,
@@ -63,7 +65,7 @@ pub struct Run {
     pub offset: u64,
     /// Length of each page in bytes.
     pub lens: Vec<u32>,
-    /// Digest of our direction of the session, if it ends here.
+    /// Digest of the outgoing direction of the session, if it ends in this record.
     pub end: Option<u64>,
 }
 
@@ -121,7 +123,7 @@ impl Flow {
         self.update_fitting();
     }
 
-    /// Ends our direction of the session.
+    /// Ends the outgoing direction of the session.
     pub fn finish(&mut self, digest: u64) {
         if self.end == End::Open {
             self.end = End::Queued(digest);
@@ -164,12 +166,12 @@ impl Flow {
         self.queue.front().map(|page| page.since)
     }
 
-    /// True if the session has so little data that it can go first without harm to others.
+    /// True if the session has so little data that it can go first without delaying other sessions much.
     pub fn is_urgent(&self) -> bool {
         self.queued_bytes + self.in_flight <= URGENT_BYTES
     }
 
-    /// Takes at most `most` pages, and the end if it follows them.
+    /// Takes up to `most` pages, and the end if it follows them.
     pub fn take(&mut self, most: u64, page_len: u32) -> Vec<Run> {
         let count = most.min(self.pages());
         self.fitting -= count as usize;
@@ -229,7 +231,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Records that we have taken custody of a record.
+    /// Records that this side has taken custody of a record.
     pub const fn take_custody(&mut self, slab: u64, record: &Record) {
         self.peer_ended |= slab >= self.first_slabs.1 && record.end.is_some();
     }

@@ -1,5 +1,5 @@
-//! Slabs between two gateways (SLaBS, sections III and IV), as state machines without I/O (floor 2): bytes of many sessions are gathered into slabs, which are
-//! sent as bursts over one channel.
+//! Slabs between two gateways (SLaBS, sections III and IV), as state machines without I/O (floor 2): bytes of many
+//! sessions are gathered into slabs, which are sent as bursts over one channel.
 //!
 //! Bytes are stored in pages, each of a single session. A slab takes consecutive page numbers. The pages of all slabs
 //! form the endless object of this protocol. So a datagram has its place even before its slab is announced. A control

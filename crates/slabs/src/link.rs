@@ -61,13 +61,13 @@ struct Reported {
 pub enum Event {
     /// The peer opens a session to the target that the owner encoded.
     Opened(SessionId, Vec<u8>),
-    /// The peer answers a session of ours: true if it is accepted, and details.
+    /// The peer answers a session of this side: true if it is accepted, and details.
     Answered(SessionId, bool, Vec<u8>),
     /// The peer has reset a session, for the reason that the owner encoded.
     Reset(SessionId, Vec<u8>),
     /// All bytes of a record have arrived. The owner must check them and call [`Link::judge`].
     Complete(CompleteRecord),
-    /// The peer has taken custody of these records, and their pages are free.
+    /// The peer has taken custody of the records, and their pages are free.
     Kept(Vec<RecordPages>),
     /// The peer has enlarged the window of a session.
     Widened(SessionId),
@@ -77,7 +77,7 @@ pub enum Event {
     DatagramsLost,
     /// The peer has been silent for [`Config::patience`].
     Silent,
-    /// The connection has used up its turns. The link must continue on a new one.
+    /// The connection has no turns left. The link must continue on a new one.
     Exhausted,
     /// The peer violated the protocol. The link neither sends nor receives anything more.
     Failed(PeerMisbehaved),
@@ -194,7 +194,7 @@ impl Link {
         }
     }
 
-    /// Ends our direction of a session. `digest` covers all of its bytes.
+    /// Ends the outgoing direction of a session. `digest` covers all of its bytes.
     pub fn finish(&mut self, session: SessionId, digest: u64) {
         if let Some(flow) = self.flows.get_mut(&session) {
             flow.finish(digest);
@@ -215,7 +215,7 @@ impl Link {
         self.promised += flow.promised(window);
     }
 
-    /// Returns the bytes of memory here that are not promised to any session.
+    /// Returns the bytes of local memory that are not promised to any session.
     pub fn unpromised(&self) -> u64 {
         let room = self.receiver.room() * u64::from(self.config.page_len());
         room.saturating_sub(self.promised)
@@ -235,7 +235,7 @@ impl Link {
         self.former.form(&mut self.flows, &self.config, slot)
     }
 
-    /// Sends a slab that was formed, given the CRC-32C of each of its runs.
+    /// Sends a slab that was formed, with the CRC-32C of each of its runs.
     pub fn launch(&mut self, plan: Plan, crcs: &[u32]) {
         assert_eq!(plan.runs.len(), crcs.len(), "one CRC per run is required");
         let (slab, first) = (self.sender.next_slab(), self.sender.next_page());

@@ -1,4 +1,4 @@
-//! Messages that survive their connection.
+//! Messages that outlive their connection.
 //!
 //! A [`MessageQueue`] keeps each message until the peer acknowledges it, and sends it again on the
 //! next connection. Both sides count messages from zero, so a message needs no number and arrives
@@ -29,8 +29,9 @@ pub struct MessageQueue {
     kept: VecDeque<Vec<u8>>,
     /// Number of the next message to send on this connection.
     next: u64,
-    /// Number of messages received, and the number that was last acknowledged to the peer.
+    /// Number of received messages.
     received: u64,
+    /// Number of messages that was last acknowledged to the peer.
     acked: u64,
     /// Time of the next acknowledgment. It is sent even without a new message, as a keepalive.
     ack_at: Instant,
@@ -122,8 +123,9 @@ impl MessageQueue {
 
 /// Limit of unacknowledged messages, which no conforming peer exceeds.
 const KEPT_MAX: usize = 1 << 18;
-/// Number of received messages, and time, after which an acknowledgment is sent.
+/// Number of received messages after which an acknowledgment is sent.
 const ACK_EVERY_MESSAGES: u64 = 64;
+/// Time after a received message at which an acknowledgment is sent at the latest.
 const ACK_DELAY: Duration = Duration::from_millis(50);
 /// Interval of keepalives.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);

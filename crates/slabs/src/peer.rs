@@ -7,19 +7,19 @@ use core::fmt;
 pub enum PeerMisbehaved {
     /// A message does not decode.
     Malformed,
-    /// A report covers datagrams up to this turn, which were not all sent.
+    /// A report covers datagrams up to the given turn, which were not all sent.
     UnsentTurn(u64),
     /// A verdict names a slab that does not wait for one.
     UnsentSlab(u64),
     /// A verdict rejects records of a slab that is still being resent.
     Complaints(u64),
-    /// A slab announcement is out of sequence, or has more pages than there is credit for.
+    /// A slab announcement is out of sequence, or exceeds the credit for pages.
     Slab(u64),
     /// A session exceeds its window, or its bytes are out of sequence.
     Overrun,
-    /// The peer acknowledges this many messages, which were not all sent.
+    /// The peer acknowledges the given number of messages, which were not all sent.
     Unheard(u64),
-    /// The peer acknowledges no messages, and too many wait for it.
+    /// The peer acknowledges no messages, and too many are waiting for it.
     Deaf,
 }
 

@@ -1,7 +1,8 @@
 //! Receiving side of one direction: [`Receiver`] records arriving packets, losses, and complete records.
 //!
 //! Packets may arrive before their slab is announced. A record whose packets have all arrived is passed to the owner as
-//! [`CompleteRecord`]. A slab is in custody when the owner has accepted all of its records. Credit grows as pages are freed.
+//! [`CompleteRecord`]. A slab is in custody when the owner has accepted all of its records. Credit grows as pages are
+//! freed.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -29,7 +30,7 @@ pub struct Receiver {
     /// First page of the next slab to be announced.
     next_page: u64,
     slabs: BTreeMap<u64, Slab>,
-    /// First page without credit, and its value that was last sent.
+    /// Last sent value of the first page without credit.
     granted: u64,
     told_granted: u64,
     /// Number of pages whose bytes were delivered.
@@ -383,7 +384,7 @@ impl Receiver {
         has_room
     }
 
-    /// Returns a page that is not in custody, or `None` if it is.
+    /// Returns a page, or `None` if the page is in custody.
     fn page(&mut self, page: u64) -> Option<&mut Page> {
         let nth = page.checked_sub(self.first)? as usize;
         if nth >= self.pages.len() {
@@ -466,7 +467,7 @@ const LOSSES_MAX: usize = 1 << 16;
 const SETTLES_MAX: u32 = 100;
 /// Credit is sent once this fraction (1/16) of the pages has become free.
 const CREDIT_PART: u32 = 16;
-/// Maximum distance of a page from the first missing one, as a multiple of the pages that can be stored.
+/// Maximum distance of a page from the first missing page, as a multiple of the pages that can be stored.
 const SPREAD_MAX: u64 = 4;
 // a late packet can advance the first missing page by all pages with credit; a still later packet from before must
 // not be mistaken for one with credit then
@@ -630,7 +631,7 @@ mod tests {
     }
 
     #[test]
-    fn gap_is_a_loss_once_it_could_have_been_overtaken() {
+    fn gap_is_a_loss_after_the_reordering_time() {
         let mut receiver = receiver();
         hear(&mut receiver, 0, 0);
         hear(&mut receiver, 1000, 3);
@@ -653,7 +654,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_that_do_not_fit_one_report_are_in_the_next() {
+    fn losses_beyond_the_report_size_are_in_the_next_report() {
         let mut receiver = receiver();
         (1..=1500).for_each(|nth| hear(&mut receiver, 0, 2 * nth));
         let lost =
@@ -671,7 +672,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_beyond_those_remembered_are_found_later() {
+    fn losses_beyond_the_remembered_losses_are_found_later() {
         let mut receiver = receiver();
         let turns = 2 * LOSSES_MAX as u64 + 10;
         (0..turns)
@@ -716,7 +717,7 @@ mod tests {
     }
 
     #[test]
-    fn question_waits_for_datagrams_on_their_way_and_not_for_ever() {
+    fn question_waits_for_datagrams_in_flight_for_a_limited_time() {
         let mut receiver = receiver();
         receiver.handle_question(at(0), 1000);
         for turn in 0..199 {

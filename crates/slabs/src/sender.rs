@@ -28,7 +28,7 @@ pub struct Sender {
     profile: Option<Profile>,
     /// Number of the first entry of `pages`.
     first: u64,
-    /// Length of each page, or `None` once it is in the receiver's custody.
+    /// Length of each page, or `None` once the page is in the receiver's custody.
     pages: VecDeque<Option<u32>>,
     /// Number of the first entry of `slabs`.
     first_slab: u64,
@@ -42,9 +42,9 @@ pub struct Sender {
     turns: Turns,
     /// First turn that this connection cannot use.
     pub(super) turns_end: u64,
-    /// Number of turns that the receiver was last asked about on this connection.
+    /// Number of turns in the latest question to the receiver on this connection.
     asked: Option<u64>,
-    /// Start of a period in which all datagrams were lost, and their number.
+    /// Start of a period in which all datagrams were lost, and the number of lost datagrams.
     dark: Option<(Instant, u64)>,
     /// First page without credit.
     granted: u64,
@@ -99,7 +99,7 @@ impl Sender {
         self.profile = trc.map(|trc| Profile::new(now, trc, self.config.burst, (1, 1), bytes));
     }
 
-    /// Returns the number of pages that there is credit for.
+    /// Returns the number of pages that the credit allows.
     pub fn room(&self) -> u64 {
         self.granted.saturating_sub(self.next_page())
     }
@@ -160,7 +160,7 @@ impl Sender {
         }
     }
 
-    /// Queues a slab of these records, with the lengths of their pages.
+    /// Queues a slab of records, with the lengths of their pages.
     pub fn launch(&mut self, parts: Vec<RecordPages>, lens: &[u32], urgent: bool) {
         let queue = if urgent {
             &mut self.urgent
@@ -286,7 +286,7 @@ impl Sender {
         }
     }
 
-    /// Returns the next datagram if it may leave now.
+    /// Returns the next datagram, if it may be sent now.
     pub fn poll_datagram(&mut self, now: Instant) -> Option<Transmit> {
         if !self.has_turns() {
             return None;
@@ -309,7 +309,7 @@ impl Sender {
         })
     }
 
-    /// Returns the number of turns to ask the receiver about, once nothing else can be sent. It asks once per number.
+    /// Returns the number of turns to ask the receiver about, once no datagram can be sent. It asks once per number.
     pub fn poll_question(&mut self) -> Option<u64> {
         let turns = self.turns.count();
         let is_idle = !self.has_turns() || !self.has_more();
@@ -327,7 +327,7 @@ impl Sender {
         self.turns_end = self.turns.count() + TURNS_EACH;
     }
 
-    /// True if this connection has used up its turns, so that a new one is needed.
+    /// True if this connection has no turns left, so that a new connection is needed.
     pub fn is_spent(&self) -> bool {
         self.turns.count() >= self.turns_end
     }
@@ -405,8 +405,9 @@ enum Queue {
     Bulk,
 }
 
-/// Time and number of datagrams after which a total loss is reported.
+/// Time after which a total loss is reported.
 const DARK: Duration = Duration::from_secs(2);
+/// Number of datagrams after which a total loss is reported.
 const DARK_TURNS: u64 = 32;
 /// Maximum number of datagrams with unknown fate: seconds of a fast channel.
 const TURNS_MAX: usize = 1 << 20;
@@ -553,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn next_slab_is_requested_two_milliseconds_before_the_last_one_ends() {
+    fn next_slab_is_requested_two_milliseconds_before_the_last_slab_ends() {
         let hungry = |lens: &[u32], trc| {
             let trc: Trc = str::parse(trc).unwrap();
             let mut sender = Sender::new(Instant::ZERO, EXAMPLE, Some(trc));
@@ -571,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_count_as_blocked_after_two_seconds_without_arrivals() {
+    fn datagrams_are_blocked_after_two_seconds_without_arrivals() {
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
         let mut sender = sent(&[44_000], None);
         let lost = sender.handle_report(at(1000), 0, &[1..20, 20..32]);

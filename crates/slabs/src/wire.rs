@@ -1,4 +1,5 @@
-//! Wire format between two gateways, big-endian and without padding. `VERSION` in `crates/session/src/message.rs` covers it.
+//! Wire format between two gateways, big-endian and without padding. `VERSION` in `crates/session/src/message.rs`
+//! covers it.
 //!
 //! Both sides have agreed on the packet length (from the longest datagram that passes) and on the window of a session
 //! (the smaller of both). A page holds up to 44 packets of one session; all its packets are full except the last.
@@ -79,7 +80,7 @@ impl fmt::Display for SessionId {
 /// Decoded head of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Turn: the number of datagrams sent before this one.
+    /// Turn: the number of datagrams sent before this datagram.
     pub turn: u64,
     /// Packet number: 44 for each page, in the order of the pages.
     pub number: u64,
@@ -120,7 +121,7 @@ pub struct Record {
     pub len: u32,
     /// CRC-32C of the bytes.
     pub crc: u32,
-    /// Digest of this whole direction of the session, if it ends here.
+    /// Digest of the whole direction of the session, if it ends in this run.
     pub end: Option<u64>,
 }
 
@@ -175,7 +176,7 @@ pub enum Control<'a> {
     },
     /// Request for a report. No datagram is about to follow.
     Question {
-        /// Number of turns so far.
+        /// Number of turns that were used.
         turns: u64,
     },
     /// Credit for pages.

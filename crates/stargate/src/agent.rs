@@ -21,7 +21,7 @@ pub struct RateChange {
     pub segment: Segment,
     /// Number of its route among those between its border points.
     pub route: u8,
-    /// New rate; `None` carries nothing.
+    /// New rate; `None` ends the circuit.
     pub rate: Option<Rate>,
 }
 
@@ -29,7 +29,7 @@ pub struct RateChange {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agent {
     circuits: BTreeMap<(Key, u8), Circuit>,
-    /// Circuits by the time of their next change, so that the others cost nothing.
+    /// Circuits by the time of their next change, so that circuits without a due change cost nothing.
     due: BTreeSet<(Instant, (Key, u8))>,
     /// Time of the last changes.
     last: Instant,
@@ -76,7 +76,7 @@ impl Agent {
         }
     }
 
-    /// Ends all circuits but these with the next changes.
+    /// Ends all circuits except `circuits` with the next changes.
     pub fn keep_only(&mut self, circuits: &[(Key, u8)]) {
         let others = self.circuits.keys().filter(|id| !circuits.contains(id));
         let others: Vec<_> = others.copied().collect();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn decreases_come_before_increases_and_ends_are_zero() {
+    fn decreases_come_before_increases_and_circuits_end_with_rate_zero() {
         let mut agent = Agent::default();
         let at = |secs: u64| Instant::from_nanos(secs * 1_000_000_000);
         agent.program(
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_those_of_a_look_at_all_circuits() {
+    fn changes_match_a_check_of_all_circuits() {
         let mut rng = lighthaul_base::Rng::new(5);
         let (mut agent, mut rates) = (Agent::default(), BTreeMap::new());
         let mut vectors: BTreeMap<(Key, u8), Trc> = BTreeMap::new();

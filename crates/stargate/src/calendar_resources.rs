@@ -25,7 +25,7 @@ pub struct CalendarResources {
     /// Paths that were searched already.
     paths: BTreeMap<Segment, Vec<Arc<Path>>>,
     pub(crate) bookings: BTreeMap<Key, Booked>,
-    /// Routes of an earlier run, by their reservations.
+    /// Routes of an earlier run, by reservation.
     pub(crate) routes: BTreeMap<Key, Vec<u8>>,
     /// Number of the next booking.
     next: u64,
@@ -48,11 +48,11 @@ pub(crate) struct BookedSegment {
     pub(crate) segment: Segment,
     pub(crate) id: Id,
     pub(crate) path: Arc<Path>,
-    /// Number of the path among those between its border points.
+    /// Number of the path among the paths between its border points.
     pub(crate) route: u8,
-    /// True if its guard times are booked.
+    /// True if the guard times of the booking are included.
     pub(crate) has_guard: bool,
-    /// Time from which it takes capacity: that of the booking, if the vector had begun.
+    /// Time from which the booking takes capacity: the time of booking, if the vector had begun.
     pub(crate) from: Instant,
 }
 
@@ -138,8 +138,8 @@ impl CalendarResources {
         interfaces.map(|(id, _)| id).chain([*own]).collect()
     }
 
-    /// Returns the capacity of a path: at each time the lowest one of its links and interfaces until the end of the
-    /// guard time of the path. Two legs that share a port have half of what both use.
+    /// Returns the capacity of a path: the minimum over its links and interfaces, until the end of the guard time. Two
+    /// legs that share a port have half of what both use.
     fn free_on(
         &self,
         path: &Path,
@@ -170,7 +170,7 @@ impl CalendarResources {
         Offer::new(unit, usable)
     }
 
-    /// Books a vector on all segments, or on none: on these routes, or on the first ones that have its capacity.
+    /// Books a vector on all segments, or on none: on the given routes, or on the first routes with its capacity.
     pub(crate) fn book_all(
         &mut self,
         now: Instant,
@@ -197,8 +197,8 @@ impl CalendarResources {
         Ok(booked)
     }
 
-    /// Books a vector on this route, or on the first one that has its capacity. With guard times, each decrease frees
-    /// capacity a guard time later. The time before `now` takes no capacity.
+    /// Books a vector on the given route, or on the first route that has its capacity. With guard times, each decrease
+    /// frees capacity a guard time later. The time before `now` takes no capacity.
     pub(crate) fn book(
         &mut self,
         now: Instant,
@@ -229,7 +229,7 @@ impl CalendarResources {
         Err(Refusal::NoCapacity)
     }
 
-    /// Books steps on a path, if it has their capacity.
+    /// Books steps on a path, if the path has their capacity.
     pub(crate) fn take(&mut self, now: Instant, path: &Arc<Path>, steps: Vec<Step>) -> Option<Id> {
         let id = Id(self.next);
         let ends = (steps.first()?.from, steps.last()?.till);
@@ -245,7 +245,7 @@ impl CalendarResources {
         Some(id)
     }
 
-    /// Frees the bookings of a vector from `now` on, except for a guard time after what the devices have begun.
+    /// Frees the bookings of a vector from `now` on, except for a guard time after steps that the devices have begun.
     fn give_back(&mut self, now: Instant, booked: Booked) {
         let begun = booked.vector.steps().iter();
         let begun = begun.filter(|step| step.from <= now).map(|step| Step {
@@ -400,7 +400,7 @@ fn can_carry(path: &Path, vector: &Trc) -> bool {
     vector.steps().iter().all(fits)
 }
 
-/// Returns what the devices of a path take from a transfer.
+/// Returns the losses of a transfer at the devices of a path: guard time and packet size.
 const fn losses(path: &Path) -> Losses {
     Losses {
         guard: path.guard(),
@@ -495,7 +495,7 @@ mod tests {
         let mut limited = with_guard();
         hold(&mut limited, 0, 1, "2s-100s 50Mb/s").unwrap();
         limited.release(at(50), key(1));
-        // a half was free all the time, and the other one since now
+        // a half was free all the time, and the other half since now
         hold(&mut limited, 50, 2, "51s-60s 50Mb/s").unwrap();
         let both = hold(&mut limited, 50, 3, "51s-60s 50Mb/s");
         assert_eq!(both, Err(Refusal::NoCapacity));
@@ -590,8 +590,8 @@ mod tests {
         assert_eq!(offered, [(at(49), at(60))]);
     }
 
-    /// Returns two routes of 100 Mb/s from port 1 to port 2, the first of which ends at port 3. Their devices have guard
-    /// times of two seconds.
+    /// Returns two routes of 100 Mb/s from port 1 to port 2, the first of which ends at port 3. Their devices have
+    /// guard times of two seconds.
     fn with_two_routes() -> CalendarResources {
         let names = ["a", "b", "c", "d"].map(ToOwned::to_owned);
         let link = |from: usize, to: usize, cost| Link {
@@ -650,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn guard_times_are_added_where_they_have_room() {
+    fn guard_times_are_added_where_they_fit() {
         let again = |resources: &mut CalendarResources, id, vector: &str| {
             let held = resources.hold_again(at(5), key(id), &[SEGMENT], &vector_of(vector));
             assert_eq!(held, Ok(()), "{vector}");
@@ -722,7 +722,7 @@ mod tests {
 
     /// Lets a device with channels of 30 Mb/s, and 90 Mb/s for all, make the circuits of the link.
     #[test]
-    fn device_limits_what_is_offered_and_booked() {
+    fn device_limits_offers_and_bookings() {
         let mut inside = resources().calendar().topology().clone();
         let (link, _) = inside.links().next().unwrap();
         inside.attach("eth0", &[link]).unwrap();
@@ -781,7 +781,7 @@ mod tests {
     }
 
     #[test]
-    fn release_after_the_clock_was_set_back_frees_only_what_was_taken() {
+    fn release_after_the_clock_was_set_back_frees_only_taken_capacity() {
         let mut resources = resources();
         // a restart in the middle of a vector takes only the rest of it
         hold(&mut resources, 50, 1, "10s-100s 60Mb/s").unwrap();

@@ -12,7 +12,7 @@ use crate::key::DomainId;
 pub struct Config {
     /// Number of this domain.
     pub me: DomainId,
-    /// Neighbors, which are the only domains that are trusted, and their policies.
+    /// Neighbors, which are the only trusted domains, and their policies.
     pub neighbors: BTreeMap<DomainId, Policy>,
     /// Timers.
     pub timing: Timing,
@@ -31,9 +31,9 @@ pub struct Policy {
     pub rate_total_max: Rate,
     /// Maximum number of reservations that are held or committed, and of open queries.
     pub reservations_max: usize,
-    /// Time ahead of now by which a reservation must end.
+    /// Maximum time from now to the end of a reservation.
     pub horizon: Duration,
-    /// True if the neighbor may reserve paths to other domains through this one.
+    /// True if the neighbor may reserve paths to other domains through this domain.
     pub transit: bool,
 }
 
@@ -42,13 +42,13 @@ pub struct Policy {
 pub struct Timing {
     /// Time for the answers to a query.
     pub query: Duration,
-    /// Time from the request to the end of its hold.
+    /// Time from the request to the end of the hold.
     pub hold: Duration,
     /// Time from the end of the hold to the decision.
     pub decide: Duration,
     /// Longest time from now to the decision that a neighbor may ask for.
     pub hold_max: Duration,
-    /// Time before the first retry of a message; it doubles each time.
+    /// Time before the first retry of a message; the time doubles with each retry.
     pub retry: Duration,
     /// Longest time between two retries.
     pub retry_max: Duration,
@@ -56,12 +56,12 @@ pub struct Timing {
     pub refresh: Duration,
     /// Time after the end of a vector until it is forgotten: at least twice `clock_tolerance` and the longest delay.
     pub linger: Duration,
-    /// Maximum difference of a neighbor's clock, delay of its message included.
+    /// Maximum difference of a neighbor's clock, including the delay of its message.
     pub clock_tolerance: Duration,
 }
 
 impl Timing {
-    /// Returns true if every timer makes progress, and the own holds are within the limit for neighbors.
+    /// Returns true if every timer makes progress, and this domain's holds are within the limit for neighbors.
     pub fn is_valid(&self) -> bool {
         let least = self.query.min(self.hold).min(self.retry).min(self.refresh);
         !least.is_zero()

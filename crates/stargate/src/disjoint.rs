@@ -1,4 +1,4 @@
-//! Cheapest pair of paths that have no link and no domain between their ends in common (Suurballe 1974; Bhandari 1999).
+//! Cheapest pair of paths without a common link or intermediate domain (Suurballe 1974; Bhandari 1999).
 //!
 //! The cheapest path may block every other one, although a pair exists:
 //!
@@ -39,7 +39,7 @@ enum Step {
     Inside,
 }
 
-/// Returns the cheapest pair that contains no excluded part, if `first` is the cheapest path between these ends.
+/// Returns the cheapest pair of paths without excluded parts, if `first` is the cheapest path between its ends.
 pub(crate) fn pair(
     topology: &Topology,
     (from, to): (DomainId, DomainId),
@@ -68,7 +68,8 @@ pub(crate) fn pair(
     Some([path()?, path()?])
 }
 
-/// Returns the steps of the cheapest way beside and back along the first path (Bellman 1958: costs may be negative).
+/// Returns the steps of the cheapest second path, which may use the first in reverse (Bellman 1958: costs may be
+/// negative).
 fn second(
     topology: &Topology,
     (from, to): (DomainId, DomainId),

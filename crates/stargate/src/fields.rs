@@ -211,5 +211,5 @@ const PLAIN: [Refusal; 18] = [
     Refusal::MissesDeadline,
     Refusal::Aborted,
 ];
-/// Number of the first of them.
+/// Number of the first refusal without details.
 const PLAIN_FROM: usize = 8;

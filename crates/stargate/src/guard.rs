@@ -21,7 +21,7 @@ use core::time::Duration;
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate};
 
-/// Returns the capacity in `from..till` that stays free for a guard time: at each time the lowest rate until then.
+/// Returns the capacity in `from..till` that stays free for a guard time: at each time the lowest rate until its end.
 /// Nothing is free in gaps between the steps, and after them.
 pub(crate) fn usable(
     steps: &[Step],

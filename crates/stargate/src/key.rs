@@ -60,9 +60,9 @@ pub struct Segment {
 /// Domain of a path, and the part inside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hop {
-    /// Domain.
+    /// Number of the domain.
     pub domain: DomainId,
-    /// Part of the path inside it.
+    /// Part of the path inside the domain.
     pub segment: Segment,
 }
 

@@ -11,13 +11,13 @@
 //! - A child asks its parent again, and a parent repeats `Commit`. So domains that disagree find out when they next
 //!   have contact. An unknown reservation is aborted. Without contact the vector ends.
 //! - A record is durable before a message that depends on it leaves ([`Outbox`]).
-//! - A closed reservation is remembered until `hold_till`, after which its `Hold` is refused. So a replay has no effect.
+//! - A closed reservation is remembered until `hold_till`. After that its `Hold` is refused, so a replay has no effect.
 //!
 //! - [`key`]: numbers of domains, ports and requests; [`refusal`]: reasons; [`config`]: timers and policies
 //! - [`message`], [`wire`]: messages and their octets; [`record`]: records of a store; `fields`: parts of both
 //! - [`offer`]: capacity function of a path, and the vector that fits into it; [`request`]: a request and its outcome
 //! - [`topology`]: published links between domains; `routes`, `disjoint`: k shortest paths over them, and disjoint ones
-//! - [`resources`]: the local calendar as a trait; [`calendar_resources`]: its implementation over `lighthaul-calendar`;
+//! - [`resources`]: local calendar as a trait; [`calendar_resources`]: implementation over `lighthaul-calendar`;
 //! - [`outbox`]: outputs in write-ahead order; [`domain`]: machine; [`agent`]: rates of devices
 #![no_std]
 extern crate alloc;

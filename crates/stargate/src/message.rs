@@ -12,7 +12,7 @@ use crate::refusal::Refusal;
 /// Message to a neighbor. All times are wall-clock time, in nanoseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Time at which the sender made it.
+    /// Time at which the sender created the message.
     pub sent: Instant,
     /// Contents.
     pub body: Body,
@@ -36,7 +36,7 @@ pub enum Body {
         /// True if a second leg of the path ends at the same port.
         is_protected: bool,
     },
-    /// Capacity function of the rest of the path, all its domains intersected.
+    /// Capacity function of the path from here on, over all of its domains.
     Offer {
         /// Number of the query.
         query: QueryId,
@@ -47,7 +47,7 @@ pub enum Body {
     NoOffer {
         /// Number of the query.
         query: QueryId,
-        /// Reason.
+        /// Reason of the refusal.
         refusal: Refusal,
     },
     /// Holds capacity on the path.
@@ -74,10 +74,10 @@ pub enum Body {
     Refused {
         /// Number of the reservation.
         key: Key,
-        /// Reason.
+        /// Reason of the refusal.
         refusal: Refusal,
     },
-    /// Commits the held path; also asks if it is still committed.
+    /// Commits the held path; also asks if the path is still committed.
     Commit {
         /// Number of the reservation.
         key: Key,
@@ -96,7 +96,7 @@ pub enum Body {
     Aborted {
         /// Number of the reservation.
         key: Key,
-        /// Reason.
+        /// Reason of the refusal.
         refusal: Refusal,
     },
     /// Gives up a path that was committed.
@@ -125,7 +125,7 @@ pub enum Body {
     Notify {
         /// Number of the reservation.
         key: Key,
-        /// Reason.
+        /// Reason of the refusal.
         refusal: Refusal,
     },
 }

@@ -9,7 +9,7 @@ use lighthaul_calendar::counted;
 
 use crate::refusal::Refusal;
 
-/// Free rate over time between two border points: sorted steps, with nothing free in the gaps between them.
+/// Free rate over time between two border points: sorted steps, with no capacity in the gaps between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Unit of rates in bits per second.
@@ -39,8 +39,8 @@ pub struct Demand {
 }
 
 impl Offer {
-    /// Returns an offer of these steps, whose rates are rounded down to the unit. Returns `None` for steps that are out
-    /// of order, empty or out of range, and for more than [`RANGES_MAX`] of them.
+    /// Returns an offer of `steps`, with rates rounded down to the unit. Returns `None` for steps that are out of
+    /// order, empty or out of range, and for more than [`RANGES_MAX`] of them.
     pub fn new(unit: Rate, steps: Vec<Step>) -> Option<Self> {
         let known = RATE_MIN..=RATE_MAX;
         let is_valid = |step: &Step| step.from < step.till && known.contains(&step.rate);
@@ -119,8 +119,8 @@ impl Offer {
         Self::new(self.unit, steps)?.with_losses(self.losses)
     }
 
-    /// Returns the vector of a transfer that starts at `from` or later: the VBLS discipline, the free rate up to the
-    /// highest one at each time (VBLS paper, section 3). An increase that would not outlast its guard time is skipped.
+    /// Returns the vector of a transfer from `from` on, by the VBLS discipline: the free rate at each time (VBLS paper,
+    /// section 3). An increase that would not outlast its guard time is skipped.
     pub fn fit(&self, demand: &Demand, from: Instant) -> Result<Trc, Refusal> {
         let guard = self.losses.guard;
         let mut left = self.losses.work(demand.bytes);
@@ -213,7 +213,7 @@ impl Losses {
     }
 }
 
-/// Appends a step with its rate rounded down to `unit`, merged with the last one if both continue at one rate.
+/// Appends a step with its rate rounded down to `unit`, merged with the last step if both are contiguous and equal.
 fn push(steps: &mut Vec<Step>, mut step: Step, unit: Rate) {
     let bps = step.rate.as_bps();
     let Some(rate) = Rate::from_bps(bps - bps % unit.as_bps()) else {

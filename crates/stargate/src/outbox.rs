@@ -22,7 +22,7 @@ pub enum Output {
     },
     /// Send a message to a neighbor.
     Send {
-        /// Neighbor.
+        /// Number of the neighbor domain.
         to: DomainId,
         /// Message.
         message: Message,
@@ -38,7 +38,7 @@ pub enum Output {
         /// Rates over time. The devices carry nothing after its end.
         vector: Trc,
     },
-    /// Remove all vectors but these from the devices at once. It comes first after a restart, since a domain that ends
+    /// Remove all other vectors from the devices at once. It comes first after a restart, since a domain that ends
     /// between a record and its effect leaves vectors that no record knows.
     KeepOnly {
         /// Reservations, and indexes of their segments.

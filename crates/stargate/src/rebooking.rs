@@ -1,7 +1,7 @@
 //! Bookings of an earlier run, made again after a restart.
 //!
-//! All vectors are booked first, without guard times and where they were, so that none is lost. Then each gets the guard
-//! times that have room.
+//! All vectors are booked first, without guard times and where they were, so that none is lost. Then each gets the
+//! guard times that have room.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -19,7 +19,7 @@ use crate::key::{Key, Segment};
 use crate::refusal::Refusal;
 
 impl CalendarResources {
-    /// Returns the routes of a reservation, one for each segment: their numbers among the paths between its ports.
+    /// Returns the routes of a reservation, one for each segment, as numbers among the paths between its ports.
     pub fn routes(&self, key: Key) -> Vec<u8> {
         let booked = self.bookings.get(&key).into_iter();
         let segments = booked.flat_map(|booked| &booked.segments);
@@ -33,12 +33,13 @@ impl CalendarResources {
         Some(booked.path.links())
     }
 
-    /// Notes the routes of an earlier run, so that each vector is booked again where it was.
+    /// Sets the routes of an earlier run, so that each vector is booked on the same route again.
     pub fn set_routes(&mut self, routes: BTreeMap<Key, Vec<u8>>) {
         self.routes = routes;
     }
 
-    /// Returns the reservations of an earlier run whose guard times have no room. Their increases may wait at the devices.
+    /// Returns the reservations of an earlier run whose guard times do not fit into the free capacity. Their increases
+    /// may wait at the devices.
     pub fn unguarded(&self) -> Vec<Key> {
         let lacks = |one: &BookedSegment| !one.has_guard && !one.path.guard().is_zero();
         let all = self.bookings.iter();
@@ -46,8 +47,8 @@ impl CalendarResources {
         unguarded.map(|(key, _)| *key).collect()
     }
 
-    /// Books a vector of an earlier run on its routes of that time. There it has room without guard times. If its routes
-    /// are unknown, guard times lead it to where it was first booked.
+    /// Books a vector of an earlier run on its earlier routes. There it has room without guard times. If its routes are
+    /// unknown, guard times lead it to where it was first booked.
     pub(crate) fn book_again(
         &mut self,
         now: Instant,
@@ -84,7 +85,7 @@ impl CalendarResources {
         self.bookings = bookings;
     }
 
-    /// Adds guard times to a booking, on another route if only that has room for all of them.
+    /// Adds guard times to a booking, on another route if only that route has the capacity for all of them.
     fn add_guard(&mut self, vector: &Trc, booked: &mut BookedSegment) {
         if booked.has_guard || booked.path.guard().is_zero() {
             return;
@@ -100,7 +101,7 @@ impl CalendarResources {
         self.add_some_guards(vector, booked);
     }
 
-    /// Books a vector where it was, with each guard time that has room.
+    /// Books a vector on its earlier route, with the guard times that fit into the free capacity.
     fn add_some_guards(&mut self, vector: &Trc, booked: &mut BookedSegment) {
         let (from, path) = (booked.from, Arc::clone(&booked.path));
         let steps = vector.steps();
@@ -127,7 +128,7 @@ impl CalendarResources {
         booked.has_guard = !guards.contains(&Duration::ZERO);
     }
 
-    /// Adds the guard times of all bookings of an earlier run that have room.
+    /// Adds the guard times of all bookings of an earlier run, if they fit into the free capacity.
     pub(crate) fn add_all_guards(&mut self) {
         // the restart is complete
         self.routes.clear();

@@ -1,4 +1,4 @@
-//! Records that a domain stores before it sends what depends on them.
+//! Records that a domain stores before it sends messages that depend on them.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -23,18 +23,18 @@ pub enum Record {
     Forget(Key),
 }
 
-/// Reservation as it is stored.
+/// Stored form of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredReservation {
     /// Number of the reservation.
     pub key: Key,
-    /// Neighbor that asked for it; `None` in the source domain.
+    /// Neighbor that requested the reservation; `None` in the source domain.
     pub upstream: Option<DomainId>,
     /// Parts of the path inside this domain.
     pub segments: Vec<Segment>,
-    /// Neighbors that were asked for the rest of the path.
+    /// Neighbors that were asked for the next part of the path.
     pub children: Vec<Child>,
-    /// Domains that the hold has crossed, ending with this one.
+    /// Domains that the hold has crossed; the last is this domain.
     pub trace: Vec<DomainId>,
     /// Rates over time.
     pub vector: Trc,
@@ -53,18 +53,18 @@ pub struct StoredReservation {
 /// Leg of a protected path that has failed after the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LostLeg {
-    /// Index of its segment.
+    /// Index of the reservation's segment.
     pub leg: u8,
-    /// Reason.
+    /// Reason for which the leg was lost.
     pub refusal: Refusal,
 }
 
-/// Neighbor that was asked for the rest of a path.
+/// Neighbor that was asked for the next part of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Child {
-    /// Neighbor.
+    /// Number of the neighbor domain.
     pub neighbor: DomainId,
-    /// Leg of the reservation there.
+    /// Leg of the reservation at the neighbor.
     pub leg: u8,
     /// Path from the neighbor on.
     pub hops: Vec<Hop>,
@@ -141,7 +141,7 @@ impl StoredReservation {
         })
     }
 
-    /// Returns the segments that are reserved, with their indexes: all but that of a lost leg.
+    /// Returns the reserved segments with their indexes: all except the segment of a lost leg.
     pub fn kept(&self) -> impl Iterator<Item = (u8, Segment)> {
         let all = (0..).zip(self.segments.iter().copied());
         all.filter(|(leg, _)| !self.has_lost((*leg).into()))

@@ -9,15 +9,15 @@ use crate::key::{DomainId, PortId};
 pub enum Refusal {
     /// The capacity is not free.
     NoCapacity,
-    /// The domain has no such border point.
+    /// The border point does not exist in the domain.
     UnknownPort(PortId),
     /// The next domain of the path is not a neighbor.
     UnknownNeighbor(DomainId),
-    /// The path visits this domain twice.
+    /// The path visits the given domain twice.
     Loop(DomainId),
     /// The message names another domain or sender.
     Misrouted,
-    /// The clock of the sender differs by this many nanoseconds; positive if it is ahead.
+    /// The clock of the sender differs by the given nanoseconds; positive if it is ahead.
     ClockOffset(i64),
     /// The hold ended before it was committed.
     Expired,
@@ -29,7 +29,7 @@ pub enum Refusal {
     RateLimit,
     /// The neighbor has too many reservations or queries.
     Quota,
-    /// The neighbor may not cross this domain.
+    /// The neighbor may not use this domain for transit.
     NoTransit,
     /// The message is longer than its limits.
     TooLarge,
@@ -45,7 +45,7 @@ pub enum Refusal {
     Released,
     /// A device failed.
     DeviceFailed,
-    /// No path exists with these exclusions.
+    /// No path exists with the given exclusions.
     NoPath,
     /// No answer arrived in time.
     NoAnswer,

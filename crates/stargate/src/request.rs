@@ -53,8 +53,8 @@ pub enum Protection {
     /// One path.
     #[default]
     None,
-    /// Two paths with the same vector, with no link and no domain between the ends in common. Both are committed, or
-    /// none is. If one fails later, the other carries on.
+    /// Two paths with the same vector, without common links or intermediate domains. Both are committed, or none is. If
+    /// one fails later, the other carries on.
     Disjoint,
 }
 
@@ -64,30 +64,30 @@ pub enum Signaling {
     /// Each domain asks the next one.
     #[default]
     Chain,
-    /// The source domain asks each domain itself, so all must be its neighbors.
+    /// The source domain asks each domain directly, so all of them must be its neighbors.
     Tree,
 }
 
-/// Result of a request. The first one is `Committed` or `Refused`, and for a preview `Offered` or `Refused`. A committed request then has one of the
-/// others, perhaps after `LegLost`.
+/// Result of a request. The first one is `Committed` or `Refused`, and for a preview `Offered` or `Refused`. A
+/// committed request then has one of the others, perhaps after `LegLost`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All domains have committed the vector.
     Committed {
         /// Rates over time.
         vector: Trc,
-        /// Paths beyond this domain, one list of hops for each leg.
+        /// Continuations of the path in other domains, one list of hops for each leg.
         legs: Vec<Vec<Hop>>,
         /// Time in which an increase carries nothing.
         guard: Duration,
     },
-    /// A path with this vector could be reserved. Nothing is reserved.
+    /// A path with the given vector could be reserved. Nothing is reserved.
     Offered(Box<StoredReservation>),
     /// One leg of a protected path has failed and is released. The other carries the vector.
     LegLost {
         /// Index of the leg.
         leg: u8,
-        /// Reason.
+        /// Reason for which the leg was lost.
         refusal: Refusal,
     },
     /// Nothing is reserved.

@@ -1,4 +1,4 @@
-//! Local calendar of a domain, as the machine sees it.
+//! Local calendar of a domain, as used by the machine.
 
 use lighthaul_base::Instant;
 use lighthaul_base::trc::Trc;
@@ -13,8 +13,7 @@ pub trait Resources {
     /// Returns the capacity function between two border points in `from..till`.
     fn free(&mut self, segment: Segment, from: Instant, till: Instant) -> Result<Offer, Refusal>;
 
-    /// Returns the capacity function for two legs of one path, each of which may have it. Both use this port of the
-    /// segment.
+    /// Returns the capacity function that two legs of one path can both have. Both use this port of the segment.
     fn free_twice(
         &mut self,
         segment: Segment,
@@ -34,7 +33,7 @@ pub trait Resources {
         vector: &Trc,
     ) -> Result<(), Refusal>;
 
-    /// Books a vector that was granted before a restart, even if its guard times have no room.
+    /// Books a vector that was granted before a restart, even if its guard times do not fit.
     fn hold_again(
         &mut self,
         now: Instant,
@@ -45,7 +44,7 @@ pub trait Resources {
         self.hold(now, key, segments, vector)
     }
 
-    /// Adds guard times to the vectors that were booked again, where they have room.
+    /// Adds guard times to the vectors that were booked again, as far as they fit.
     fn add_guards(&mut self) {}
 
     /// Notes a restart, after which devices may use the rates of released paths for a guard time.

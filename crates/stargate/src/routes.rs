@@ -1,4 +1,4 @@
-//! The k shortest loopless paths between domains (Yen 1971), and disjoint ones.
+//! The k shortest loopless paths between domains (Yen 1971), and disjoint paths.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -41,7 +41,7 @@ pub(crate) fn candidates(
     hops.filter(|hops| hops.len() <= HOPS_MAX).collect()
 }
 
-/// Returns the domains of the cheapest path that the source domain cannot ask itself, since they are no neighbors.
+/// Returns the domains of the cheapest path that the source domain cannot ask directly, since they are not neighbors.
 /// Returns none if it can ask all domains of another candidate path.
 pub fn strangers(config: &Config, topology: &Topology, request: &Request) -> BTreeSet<DomainId> {
     let paths = candidates(topology, config.me, request, config.paths_max);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn pair_is_found_although_the_cheapest_path_blocks_all_others() {
+    fn pair_is_found_even_if_the_cheapest_path_blocks_every_second_path() {
         let costs = [
             ((0, 1), 1),
             ((1, 4), 1),
@@ -308,7 +308,7 @@ mod tests {
         }
 
         #[test]
-        fn disjoint_candidate_is_found_where_the_first_path_leaves_one(links in links()) {
+        fn disjoint_candidate_is_found_if_the_first_path_permits_a_second_path(links in links()) {
             let topology = Topology::new(&links);
             let request = request(Excludes::default());
             let found = candidates(&topology, DomainId(0), &request, 1);

@@ -8,7 +8,7 @@ use crate::key::{DomainId, PortId};
 /// Link from one domain to another, in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DomainLink {
-    /// Number that both domains use for their border point.
+    /// Number that both domains use for the border point between them.
     pub port: PortId,
     /// Domain at the start.
     pub from: DomainId,
@@ -25,7 +25,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Returns a topology of these links.
+    /// Returns a topology of `links`.
     pub fn new(links: &[DomainLink]) -> Self {
         let mut out: BTreeMap<DomainId, Vec<DomainLink>> = BTreeMap::new();
         for link in links {

@@ -20,7 +20,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn arbitrary_octets_are_harmless(
+    fn arbitrary_octets_never_panic(
         few in prop::collection::vec(any::<u8>(), 0..40),
         many in prop::collection::vec(any::<u8>(), 0..900),
     ) {
@@ -31,7 +31,7 @@ proptest! {
     }
 
     #[test]
-    fn plausible_calls_are_harmless(calls in prop::collection::vec(
+    fn plausible_calls_never_panic(calls in prop::collection::vec(
         (prop_oneof![Just(0_u8), Just(2), 4_u8..32, 132_u8..160], 0_u8..60, any::<u8>()), 0..200,
     )) {
         let octets = calls.iter().flat_map(|(kind, wait, detail)| [*kind, *wait, *detail]);
@@ -40,7 +40,7 @@ proptest! {
 }
 
 #[test]
-fn fuzzer_corpus_stays_harmless() {
+fn fuzzer_corpus_never_panics() {
     for (target, body) in TARGETS {
         assert_seeds_harmless(target, body);
     }

@@ -241,7 +241,7 @@ proptest! {
 }
 
 #[test]
-fn longest_vector_fits_into_a_message_and_a_longer_one_is_refused() {
+fn longest_vector_fits_into_a_message_and_longer_vectors_are_refused() {
     let vector = |count: usize| {
         let step = |nth: u64| Step {
             from: Instant::from_nanos(nth << 51),

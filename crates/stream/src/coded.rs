@@ -1,5 +1,4 @@
-//! Ring of symbols of a message stream, and the store that computes repair symbols when they are
-//! sent.
+//! Ring of symbols of a message stream, and the store that computes repair symbols for sending.
 //!
 //! A [`Ring`] has the bytes of all blocks in flight, and [`Coded`] is the [`Store`] through which
 //! the driver reads and writes them. Machines handle spans only, and the bytes stay here. The
@@ -295,7 +294,7 @@ mod tests {
 
         /// Each received message was sent, arrives once, and is intact even if it was restored.
         #[test]
-        fn received_messages_equal_the_sent_ones(
+        fn received_messages_equal_sent_messages(
             code in prop_oneof![
                 Just(Code::None), (1_u8..5).prop_map(Code::Xor),
                 (1_u8..8, 1_u8..4).prop_map(|(k, m)| Code::ReedSolomon(k, m)),

@@ -32,7 +32,7 @@ struct QueuedFrames<T> {
 /// Reason that a frame was not queued.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotPushed<T> {
-    /// There is no room yet; the frame comes back.
+    /// The queue is full; the frame is returned.
     Full(T),
     /// The queue takes no more frames.
     Closed,
@@ -106,13 +106,13 @@ impl<T> FrameQueue<T> {
         }
     }
 
-    /// Takes no more frames; those that are queued can be taken.
+    /// Closes the queue to new frames; queued frames can still be taken.
     pub(crate) fn close(&self) {
         self.queued().is_closed = true;
         self.shared.changed.notify_all();
     }
 
-    /// Takes no more frames, and drops those that are queued.
+    /// Closes the queue to new frames, and drops queued frames.
     pub(crate) fn abandon(&self) {
         let mut queued = self.queued();
         (queued.is_closed, queued.is_abandoned) = (true, true);
@@ -121,7 +121,7 @@ impl<T> FrameQueue<T> {
         self.shared.changed.notify_all();
     }
 
-    /// Waits up to `patience` until the queue is abandoned; returns true if it is.
+    /// Waits up to `patience` for the queue to be abandoned; returns true if it was abandoned.
     pub(crate) fn is_abandoned_within(&self, patience: Duration) -> bool {
         self.wait(patience, |queued| !queued.is_abandoned)
             .is_abandoned
@@ -162,7 +162,7 @@ impl<T> Clone for FrameQueue<T> {
     }
 }
 
-/// Bytes of memory for each queued frame, besides its own.
+/// Bytes of memory for each queued frame, in addition to its octets.
 const AROUND: usize = 64;
 
 #[cfg(test)]
@@ -175,7 +175,7 @@ mod tests {
     const LONG: Duration = Duration::from_mins(1);
 
     #[test]
-    fn queue_is_bounded_by_bytes_and_holds_a_larger_frame_alone() {
+    fn queue_is_bounded_by_bytes_and_takes_a_single_larger_frame() {
         let queue = FrameQueue::new(10 + 2 * AROUND);
         assert_eq!(queue.push("large", 1000, NOW), Ok(()));
         assert_eq!(queue.push("x", 1, NOW), Err(NotPushed::Full("x")));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_queue_keeps_its_frames_and_abandoned_queue_drops_them() {
+    fn closed_queue_keeps_and_abandoned_queue_drops_its_frames() {
         let queue = FrameQueue::new(10);
         queue.push(1, 1, NOW).unwrap();
         queue.close();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn each_side_wakes_the_other() {
+    fn producer_and_consumer_wake_each_other() {
         let queue = FrameQueue::new(1);
         let pushing = queue.clone();
         let pusher = thread::spawn(move || {

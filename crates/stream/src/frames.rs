@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 /// Framing of messages or objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Frames {
-    /// Lines: each frame ends with a line feed, which is not part of it.
+    /// Lines: each frame ends with a line feed, which is not part of the frame.
     Lines,
     /// Length prefix: each frame begins with its length in four octets, big-endian.
     Prefixed,
-    /// Frames of this length; the last may be shorter. Frames without octets would never end.
+    /// Frames of the given length; the last may be shorter. Frames without octets would never end.
     Fixed(NonZeroU32),
 }
 
@@ -33,7 +33,7 @@ pub struct Cutter {
     looked: usize,
 }
 
-/// Error of a frame that is longer than the limit, with its length as far as it is known.
+/// Error of a frame that is longer than the limit, with its length as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong(pub usize);
 
@@ -89,8 +89,8 @@ impl Cutter {
         Ok(Some(&self.rest[from..from + len]))
     }
 
-    /// Returns the rest at the end: a last line without its line feed, or a last object that is too
-    /// short. An incomplete frame with a length prefix is dropped.
+    /// Returns the octets left at the end: a last line without its line feed, or a last object that is too short. An
+    /// incomplete frame with a length prefix is dropped.
     pub fn last(&self) -> Option<Vec<u8>> {
         let is_whole = !matches!(self.frames, Frames::Prefixed);
         let rest = &self.rest[self.start..];
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn too_long_frame_is_found_before_its_end() {
+    fn too_long_frame_is_detected_before_its_end() {
         assert_eq!(cut(Frames::Lines, b"abcd", 1, 3), Err(TooLong(4)));
         assert_eq!(
             cut(Frames::Prefixed, &[255; 4], 4, 3),

@@ -88,7 +88,7 @@ pub(crate) fn receive(mut ready: Ready<'_>, how: &Messages, file: File) -> Resul
     Ok(report)
 }
 
-/// Returns the error of the owner if there is one, and that of the run otherwise.
+/// Returns the error of the owner, if any, or otherwise the error of the run.
 fn settle(ran: Result<(), World>, failed: Option<Error>) -> Result<(), Error> {
     match (ran, failed) {
         (Err(_), Some(error)) => Err(error),
@@ -212,8 +212,7 @@ impl Owner<Sender> for Feeder<'_> {
 struct Taker<'a> {
     session: &'a Session,
     outlet: Outlet,
-    /// True if messages that the pipe does not accept are dropped, so that they do not delay later
-    /// ones.
+    /// True if messages that the pipe does not accept are dropped, so that they do not delay later messages.
     drop: bool,
     ring: Rc<RefCell<Ring>>,
     meter: Meter,
@@ -274,8 +273,9 @@ impl Owner<Receiver> for Taker<'_> {
 const AHEAD: usize = 4 << 20;
 /// Bytes of messages that wait for the reader of the pipe.
 const UNREAD_MAX: usize = 16 << 20;
-/// Bytes of a ring, unless two blocks are larger, and its most blocks.
+/// Size of a ring in bytes, unless two blocks are larger.
 const RING_BYTES: u64 = 8 << 20;
+/// Maximum number of blocks of a ring.
 const BLOCKS_MAX: u64 = 4096;
 /// Longest wait for datagrams after the end of the stream, which is sent over TCP.
 const SETTLE: Duration = Duration::from_millis(200);

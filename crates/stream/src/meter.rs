@@ -32,5 +32,5 @@ impl Meter {
     }
 }
 
-/// Longest latency, one hour; longer ones count as this.
+/// Longest latency, one hour; longer latencies count as one hour.
 const LATENCY_MAX_US: u64 = 3_600_000_000;

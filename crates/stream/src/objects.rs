@@ -25,7 +25,7 @@ use crate::meter::Meter;
 use crate::pump::{self, Frame, Intake, Outlet};
 use crate::ready::{Ready, check, check_both, hear, out_of_turn};
 
-/// Plans a stream on a path with this round-trip time.
+/// Plans a stream on a path with the round-trip time `rtt`.
 pub fn plan(how: &Objects, rtt: Duration) -> Result<Plan, Error> {
     let demand = StreamDemand {
         object_len: how.object_len,

@@ -1,5 +1,4 @@
-//! Threads that read frames from a pipe and write frames to a pipe, so that the network never waits
-//! for a pipe.
+//! Threads that read and write frames at pipes, so that the network never waits for a pipe.
 //!
 //! A queue of frames, bounded by bytes, lies between such a thread and the network. The thread ends
 //! when the transfer drops its end of the queue. It ends even if the process at the other end of
@@ -70,12 +69,12 @@ impl Intake {
         self.wait(Duration::ZERO)
     }
 
-    /// Resets the descriptor. Must be called before reading frames.
+    /// Clears the descriptor after a wait. Must be called before reading frames.
     pub fn look(&self) {
         self.waker.lower();
     }
 
-    /// Returns the next frame or the end, and waits for it up to `patience`.
+    /// Returns the next frame or the end, after a wait of up to `patience`.
     pub fn wait(&self, patience: Duration) -> Result<Option<Next>, Error> {
         match self.frames.pop(patience) {
             Popped::Frame(frame) => frame.map(|frame| Some(Next::Frame(frame))),

@@ -52,7 +52,7 @@ pub(crate) fn check_both(session: &Session) -> Result<(), Error> {
     }
 }
 
-/// Returns the error of a peer whose message does not belong to a stream at this point.
+/// Returns the error of a peer whose message does not belong to a stream, or not to this step.
 pub(crate) fn out_of_turn() -> Error {
     PeerFault::Unexpected("the next message of a stream").into()
 }

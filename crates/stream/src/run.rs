@@ -86,7 +86,7 @@ pub fn send(
     })
 }
 
-/// Runs a transfer, during which this side shows that it is alive.
+/// Runs a transfer, and sends keepalives during the transfer.
 fn kept_alive<T>(session: &Session, run: impl FnOnce() -> T) -> T {
     session.control.limit_silence(SILENCE_MAX);
     thread::scope(|scope| {
@@ -156,7 +156,7 @@ fn receive_into(ready: Ready<'_>, file: File) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// Answers the clock requests of the receiver, whose number is limited.
+/// Answers a limited number of clock requests of the receiver.
 fn answer_clocks(session: &Session) -> Result<(), Error> {
     for _ in 0..=ROUND_TRIPS_MAX {
         match hear(session)? {
@@ -175,8 +175,8 @@ fn answer_clocks(session: &Session) -> Result<(), Error> {
     Err(out_of_turn())
 }
 
-/// Returns the nanoseconds by which our clock is ahead of the sender's, from the shortest of a few
-/// round trips (RFC 5905, section 8).
+/// Returns the nanoseconds by which this clock is ahead of the sender's, from the shortest of a few round trips (RFC
+/// 5905, section 8).
 fn ask_clocks(session: &Session) -> Result<i64, Error> {
     let mut best = (Duration::MAX, 0);
     for _ in 0..ROUND_TRIPS {
@@ -215,7 +215,7 @@ fn the_lane(session: &Session, offer: &Offer, path: Path) -> Result<Lane, Error>
     Ok(lanes.swap_remove(0))
 }
 
-/// Rate for a path that carries datagrams but lost all of those of the measurement.
+/// Rate for a path that carries datagrams but lost all datagrams of the measurement.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 /// Bytes of a message where no datagram passes.
 const STREAM_MESSAGE_LEN: u32 = 1400;

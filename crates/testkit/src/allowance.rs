@@ -4,8 +4,8 @@ use std::fs;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-/// Returns `seconds`, and as many times more as tasks shared each processor in the last minute: a limit for a test that
-/// tells a step of its usual duration from one that waits for a timeout. A test that measures runs alone instead.
+/// Returns `seconds`, scaled by the load of the host: a time limit that separates a usual duration from a timeout. A
+/// test that measures runs alone instead.
 ///
 /// # Panics
 ///

@@ -4,18 +4,18 @@ use std::fs;
 use std::io::{BufRead, Cursor, Seek};
 use std::path::Path;
 
-/// Size of a picture, and the share of it that is drawn on.
+/// Size of a picture, and the number of pixels that are drawn on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawing {
     /// Width in pixels.
     pub width: u32,
     /// Height in pixels.
     pub height: u32,
-    /// Number of pixels whose color is not that of the upper left one.
+    /// Number of pixels whose color differs from the upper left pixel.
     pub drawn: usize,
 }
 
-/// Decoded picture: its size, the bytes of each pixel, and all of these.
+/// Decoded picture: its size, the bytes per pixel, and the bytes of all pixels.
 struct Pixels {
     width: u32,
     height: u32,
@@ -77,7 +77,7 @@ pub fn picture_fault(file: &Path, drawn: impl BufRead + Seek) -> Option<String> 
     (other > 0).then(|| format!("{}: {other} bytes of pixels differ", file.display()))
 }
 
-/// Asserts that this is a complete picture, with a plausible share of drawn pixels.
+/// Asserts that `png` is a complete picture, with a plausible share of drawn pixels.
 pub fn assert_drawn(png: &[u8]) {
     let Drawing {
         width,

@@ -1,4 +1,4 @@
-//! Processes that hold something of the kernel until a test kills them.
+//! Processes that hold a resource of the kernel until a test kills them.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -31,8 +31,7 @@ impl Holder {
         Ok(is_ready)
     }
 
-    /// Reports from within the ignored test that it is ready, and waits until the process is killed, with `held` in
-    /// place.
+    /// Reports from within the ignored test that it is ready, and waits to be killed while it keeps `held`.
     pub fn wait_to_be_killed<T>(held: T) {
         let mut output = io::stdout();
         let reported = write!(output, "\n{READY}\n").and_then(|()| output.flush());

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-/// Returns the names in `folder` in order, including hidden ones.
+/// Returns the names in `folder` in order, with hidden names.
 pub fn names(folder: &Path) -> io::Result<Vec<String>> {
     let items = folder.read_dir()?;
     let name =

@@ -36,7 +36,7 @@ pub fn lacks_tool(test: &str, name: &str) -> bool {
     )
 }
 
-/// Directories of commands, including those only in root's path.
+/// Directories of commands, with the directories that only root has in its path.
 const PATH: &str = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Returns the path of the library that shows a process another time. The command `faketime` is no replacement: the

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::thread;
 
-/// Writes `numbers` with the test's name to standard error, past the capture of a test that passes.
+/// Writes `numbers` with the test's name to standard error, which the test harness does not capture.
 ///
 /// # Panics
 ///

@@ -111,7 +111,7 @@ fn is_in_order(low: &Value, high: &Value) -> bool {
     low.zip(high).is_none_or(|(low, high)| low <= high)
 }
 
-/// Returns true if text has one of the few known patterns: digits of some alphabet.
+/// Returns true if text matches one of the few supported patterns: digits of an alphabet.
 fn matches(pattern: &str, text: &str) -> bool {
     let hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     match pattern {

@@ -13,7 +13,7 @@ pub const REQUIRE: &str = "LIGHTHAUL_TEST_REQUIRE";
 /// reason, tab, test.
 pub const SKIPPED: &str = "LIGHTHAUL_TEST_SKIPPED";
 
-/// Records that a test, or a part of it, is skipped.
+/// Records that a test, or a part of the test, is skipped.
 ///
 /// # Panics
 ///

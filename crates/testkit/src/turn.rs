@@ -1,4 +1,5 @@
-//! Turns of tests on this host: exclusive ones for tests that measure, shared ones for tests that load the processors.
+//! Turns of tests on this host: exclusive turns for tests that measure, shared turns for tests that load the
+//! processors.
 //!
 //! A test that measures but mostly waits takes a quiet turn, beside others of this kind.
 
@@ -8,10 +9,10 @@ use std::io;
 use std::path::PathBuf;
 use std::thread;
 
-/// Turn of a test on this host, across all processes. It ends when the value is dropped.
+/// Turn of a test on this host, among all processes. It ends when the value is dropped.
 #[derive(Debug)]
 pub struct Turn {
-    /// Held locks: that of busy tests, that of quiet ones, or both.
+    /// Held locks: the lock of busy tests, the lock of quiet tests, or both.
     places: Vec<File>,
 }
 
@@ -65,7 +66,7 @@ impl Turn {
 }
 
 impl Drop for Turn {
-    /// Unlocks explicitly, since a child process may have the file open.
+    /// Unlocks explicitly, since a child process may have inherited the file.
     fn drop(&mut self) {
         for place in &self.places {
             locked(place.unlock());
@@ -78,7 +79,7 @@ const BUSY: &str = "turn.busy";
 /// Lock of quiet tests.
 const QUIET: &str = "turn.quiet";
 
-/// Checks that the test is below a module with this name.
+/// Checks that the test is in a module named `module`.
 fn assert_below(module: &str) {
     let thread = thread::current();
     let name = thread.name().unwrap_or_default();

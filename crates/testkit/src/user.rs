@@ -3,12 +3,12 @@
 use rustix::process::{Uid, geteuid};
 use rustix::thread::set_thread_res_uid;
 
-/// Takes root's rights from this thread, if it has them, until this value is dropped: modes forbid nothing to root.
+/// Thread without root's rights until this value is dropped, for tests of permissions that root ignores.
 #[derive(Debug)]
 pub struct Ordinary(Uid);
 
 impl Ordinary {
-    /// Makes this thread the user `nobody` if it is root.
+    /// Changes the user of this thread to `nobody`, if it is root.
     ///
     /// # Panics
     ///
@@ -21,7 +21,7 @@ impl Ordinary {
         Self(before)
     }
 
-    /// The number of the user that this thread is.
+    /// The user ID of this thread.
     pub fn user(&self) -> u32 {
         geteuid().as_raw()
     }
@@ -33,7 +33,7 @@ impl Drop for Ordinary {
     }
 }
 
-/// Other threads, and the real user, stay what they are, so that there is a way back.
+/// Changes the effective user of this thread only, so that the thread can change back.
 fn become_user(user: Uid) {
     set_thread_res_uid(None, user, None).expect("a thread may become an ordinary user");
 }

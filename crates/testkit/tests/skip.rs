@@ -29,15 +29,21 @@ fn skips_are_recorded_with_test_and_reason() {
     let mut lines: Vec<_> = record.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines.len(), 2, "{record}");
-    assert_eq!(lines[0], "a kernel of two lines\tskip without_a_kernel");
+    assert_eq!(
+        lines[0],
+        "a kernel of two lines\tskip child_without_a_kernel"
+    );
     assert!(
         lines[1].starts_with("needs the command lighthaul-no-such-tool: "),
         "{record}"
     );
-    assert!(lines[1].ends_with("\tskip without_a_tool"), "{record}");
+    assert!(
+        lines[1].ends_with("\tskip child_without_a_tool"),
+        "{record}"
+    );
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(
-        said.matches("skipped: skip without_a_").count(),
+        said.matches("skipped: skip child_without_a_").count(),
         2,
         "{said}"
     );
@@ -67,12 +73,12 @@ fn met_requirements_do_not_skip() {
 
 #[test]
 #[ignore = "called by the tests above"]
-fn without_a_tool() {
+fn child_without_a_tool() {
     assert!(lacks_tool("another_name", "lighthaul-no-such-tool"));
 }
 
 #[test]
 #[ignore = "called by the tests above"]
-fn without_a_kernel() {
+fn child_without_a_kernel() {
     assert!(lacks("", Err::<(), _>("a kernel\nof two lines")));
 }

@@ -6,7 +6,7 @@ use std::thread;
 use lighthaul_testkit::Turn;
 
 #[test]
-fn only_turns_of_one_kind_overlap_and_exclusive_ones_never() {
+fn only_shared_turns_of_one_kind_overlap() {
     // busy tests count 1, quiet ones 100, those alone 10,000
     static INSIDE: AtomicU32 = AtomicU32::new(0);
     static TOGETHER: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];

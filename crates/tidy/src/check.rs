@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_files_have_no_faults() {
+    fn empty_project_has_no_faults() {
         assert_eq!(check(&Sources::default()), []);
     }
 }

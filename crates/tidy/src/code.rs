@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use crate::tokens::{after_group, is_word, tokens};
 
-/// Names in a file, without those of its tests.
+/// Names in a file, without its tests.
 #[derive(Debug, Default)]
 pub(crate) struct Code {
     /// True if the file is compiled for tests only.
@@ -160,7 +160,7 @@ fn find(tokens: &[&str], at: usize, wanted: &str) -> usize {
     found.map_or(tokens.len(), |nth| at + nth)
 }
 
-/// Returns the path that begins at `at`, empty if there is none.
+/// Returns the path that begins at `at`, or an empty path.
 fn path(tokens: &[&str], at: usize) -> Vec<String> {
     let behind = at.checked_sub(1).map(|at| tokens[at]);
     if !is_word(tokens[at]) || matches!(behind, Some("::" | "." | "$")) {

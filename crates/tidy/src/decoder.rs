@@ -20,7 +20,7 @@ pub(crate) fn decodes(file: &Source) -> bool {
     })
 }
 
-/// Reports whether a function at this token takes octets and may reject them, whatever its name.
+/// Reports whether a function at a token takes octets and may reject them, with any name.
 fn judges_octets(tokens: &[&str], at: usize) -> bool {
     let Some((name, _, behind)) = function_at(tokens, at) else {
         return false;
@@ -36,7 +36,7 @@ fn is_exempt(path: &str, function: &str) -> bool {
     exempt.any(|(file, name, _)| path == *file && function == *name)
 }
 
-/// Splits a function at its `fn` into name, parameters, and the tokens behind them.
+/// Splits a function at its `fn` into name, parameters, and the tokens after the parameters.
 fn function_at<'a>(
     tokens: &'a [&'a str],
     at: usize,
@@ -51,7 +51,7 @@ fn function_at<'a>(
     Some((name, parameters, &function[close..]))
 }
 
-/// Reports whether a library function that decodes is named at this token.
+/// Reports whether the token names a library function that decodes.
 fn is_reader(tokens: &[&str], at: usize) -> bool {
     let named = tokens[at];
     let behind = at.checked_sub(1).map(|at| tokens[at]);
@@ -69,10 +69,9 @@ fn is_reader(tokens: &[&str], at: usize) -> bool {
     }
 }
 
-/// Reports whether a function that decodes is defined at this token: `decode...`; `parse...` or
-/// `from_str` of octets or text; `read` or `read_...` of octets or of a stream; `read` that may make
-/// its type from something; one that takes a `Reader`; or one of another name that makes its type
-/// from octets.
+/// Reports whether the token defines a function that decodes: `decode...`; `parse...` or `from_str` of octets or text;
+/// `read` or `read_...` of octets or of a stream; `read` that may make its type from something; one that takes a
+/// `Reader`; or one of another name that makes its type from octets.
 fn is_function(tokens: &[&str], at: usize) -> bool {
     let Some((name, parameters, behind)) = function_at(tokens, at) else {
         return false;
@@ -92,7 +91,7 @@ fn is_function(tokens: &[&str], at: usize) -> bool {
         || (name != "new" && makes_itself_from_octets(function))
 }
 
-/// Reports whether parameters have octets in them that are not filled by the function.
+/// Reports whether the parameters include octets that the function does not fill.
 fn takes_octets(parameters: &[&str]) -> bool {
     let is_filled = |nth: usize| {
         let kind = parameters[..nth].iter().rposition(|token| *token == ":");
@@ -104,8 +103,7 @@ fn takes_octets(parameters: &[&str]) -> bool {
     octets.any(|nth| !is_filled(nth))
 }
 
-/// Reports whether type parameters or parameters have a shared slice of octets, or a value that lends
-/// one.
+/// Reports whether the parameters include a shared slice of octets, or a value that can be borrowed as one.
 fn takes_shared_octets(taken: &[&str]) -> bool {
     let kinds = SHARED_OCTETS.map(tokens);
     let is_type = |token: &&str| !token.starts_with('\'') && *token != ",";
@@ -180,7 +178,7 @@ const SHARED_OCTETS: [&str; 5] = [
     "Cow<[u8",
 ];
 
-/// First parts of the names of functions that pass their octets on.
+/// First words in the names of functions that pass their octets on.
 const WRITERS: [&str; 3] = ["write", "poll_write", "encode"];
 
 /// Functions that take octets and may fail, but do not decode, with a reason.
@@ -326,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn other_code_is_not_taken_for_a_decoder() {
+    fn other_functions_are_not_reported_as_decoders() {
         for text in [
             "Path::new(OsStr::from_bytes(path))",
             "std::os::unix::ffi::OsStrExt::from_bytes(name)",

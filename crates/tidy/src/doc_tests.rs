@@ -44,7 +44,7 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     faults
 }
 
-/// Returns whether `rustdoc` would compile a block of the file's documentation.
+/// Returns true if `rustdoc` would compile a block of the file's documentation.
 fn has_code(file: &Source) -> bool {
     let mut is_inside = false;
     file.text.lines().any(|line| {

@@ -1,4 +1,4 @@
-//! Rule: a struct with many fields says why it is not split.
+//! Rule: a struct with many fields gives a reason for not being split.
 
 use crate::fault::Fault;
 use crate::sources::Sources;
@@ -28,7 +28,7 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     faults
 }
 
-/// Returns the name of the struct that begins in this line.
+/// Returns the name of the struct that begins in `line`.
 fn struct_name(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let rest = match line.strip_prefix("pub") {

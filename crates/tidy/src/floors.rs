@@ -1,9 +1,9 @@
 //! Rule: a crate may only use crates on lower floors.
 //!
-//! `FLOORS` assigns a floor to each crate, so dependencies between crates cannot form a circle.
-//! `check` compares the dependencies in each manifest with it, also those of build scripts, those of
-//! some targets only, and renamed ones. Tests may also use crates on their own floor. Crates in `PURE` have no clock, socket or file, and must be `no_std`. Dependencies on
-//! crates of others are checked by `deny.toml`, not here.
+//! `FLOORS` assigns a floor to each crate, so dependencies between crates cannot form a circle. `check` compares the
+//! dependencies in each manifest with it, also those of build scripts, those of some targets only, and renamed ones.
+//! Tests may also use crates on their own floor. Crates in `PURE` have no clock, socket or file, and must be `no_std`.
+//! Dependencies on crates of others are checked by `deny.toml`, not here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -167,7 +167,7 @@ struct Workspace {
 }
 
 impl Manifest {
-    /// Returns the packages that the crate or its build script uses, and those that its tests use.
+    /// Returns the packages that the crate or its build script uses, and the packages that its tests use.
     fn packages<'a>(&'a self, shared: &'a Dependencies) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
         let tables = || std::iter::once(&self.tables).chain(self.target.values());
         let names = |dependencies: &'a Dependencies| {
@@ -201,7 +201,7 @@ const FLOORS: [(u8, &[&str]); 14] = [
     (
         3,
         &[
-            "workload", "stargate", "session", "circuit", "capture", "fs", "monitor",
+            "workload", "stargate", "session", "circuit", "capture", "fs", "monitor", "queue",
         ],
     ),
     (
@@ -219,7 +219,7 @@ const FLOORS: [(u8, &[&str]); 14] = [
     (13, &["xtask"]),
 ];
 
-/// Crate that programs of others use: its name is that of the project.
+/// Crate that other programs use; it has the name of the project.
 const FACE: &str = "lighthaul";
 
 /// Crates without clocks, sockets, files and own randomness.
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn dependencies_of_build_scripts_and_targets_and_renamed_ones_are_checked() {
+    fn dependencies_of_build_scripts_targets_and_aliases_are_checked() {
         for table in [
             "[build-dependencies]\nlighthaul-io.workspace = true\n",
             "[target.'cfg(unix)'.dependencies]\nlighthaul-io.workspace = true\n",
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn face_has_the_name_of_the_project_and_a_floor() {
+    fn library_crate_has_the_name_of_the_project_and_a_floor() {
         let manifest = "[package]\nname = \"lighthaul\"\n";
         assert_eq!(faults("lighthaul", manifest), Vec::<String>::new());
         let manifest =

@@ -144,8 +144,8 @@ const REACHED: [(&str, &str); 65] = [
     ("crates/wrap/src/script.rs", "elf"),
 ];
 
-/// Files and directories that decode only data of the operator, the user or themselves, with a reason.
-const TRUSTED: [(&str, &str); 56] = [
+/// Files and directories that decode only trusted data (of the operator, the user or Lighthaul), with a reason.
+const TRUSTED: [(&str, &str); 58] = [
     (
         "crates/remote-files/src/client/",
         "paths of the user; `message` decodes what the server sends",
@@ -191,6 +191,8 @@ const TRUSTED: [(&str, &str); 56] = [
     ),
     ("crates/domains/src/store.rs", "its own store"),
     ("crates/monitor/src/history.rs", "its own store"),
+    ("crates/queue/src/list.rs", "its own store"),
+    ("crates/queue/src/child.rs", "events of its own command"),
     (
         "crates/monitor/src/sample/",
         "files of this host's own kernel",
@@ -276,10 +278,10 @@ const TRUSTED: [(&str, &str); 56] = [
         "the operator's own list of keys",
     ),
     ("crates/files/src/hash.rs", "the user's own command line"),
-    ("crates/files/src/names.rs", "a number of its own digest"),
+    ("crates/files/src/names.rs", "a digest that it computes"),
     (
         "crates/files/src/temp_names.rs",
-        "a number of its own digest",
+        "a digest that it computes",
     ),
     (
         "crates/capture/src/credentials.rs",
@@ -291,7 +293,7 @@ const TRUSTED: [(&str, &str); 56] = [
     ),
     (
         "crates/gateway/src/splice_proxy.rs",
-        "a number of its own table",
+        "tokens of its own table",
     ),
     (
         "crates/io/src/net/train.rs",
@@ -299,7 +301,7 @@ const TRUSTED: [(&str, &str); 56] = [
     ),
     (
         "crates/io/src/net/udp.rs",
-        "a number of its own control message",
+        "a number in a control message that it builds",
     ),
     (
         "crates/python/src/options.rs",
@@ -354,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn two_decoders_with_one_name_need_targets_of_their_own() {
+    fn two_decoders_with_the_same_name_need_separate_targets() {
         let files = [
             ("crates/gateway/src/word.rs", DECODER),
             ("crates/stream/src/word.rs", DECODER),

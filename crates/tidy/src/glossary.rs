@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_are_counted_also_within_a_row() {
+    fn terms_within_a_row_are_counted() {
         let rows: Vec<String> = (0..59).map(|nth| format!("| term {nth} | x |\n")).collect();
         let rows = rows.concat();
         assert_eq!(faults(&format!("{rows}| a | x |\n")), 0);

@@ -106,7 +106,7 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The pages of the guide, which are published without the rest.
+/// Pages of the guide, which are published without other files of the repository.
 const BOOK: &str = "docs/src/";
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_the_guide_link_to_each_other_alone() {
+    fn pages_of_the_guide_link_only_to_each_other() {
         let files = [
             ("docs/src/a.md", "[b](b.md#b) [c](../../README.md)\n"),
             ("docs/src/b.md", "# B\n"),

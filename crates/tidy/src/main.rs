@@ -1,4 +1,4 @@
-//! Checks the project's rules without building anything else of it.
+//! Checks the project's rules without building its other crates.
 #![expect(clippy::print_stderr, reason = "a task prints its results")]
 
 use std::path::Path;

@@ -20,7 +20,7 @@ use crate::sources::Source;
 #[derive(Debug)]
 pub(crate) struct Modules<'a> {
     files: Vec<File<'a>>,
-    /// Index of the file of each module, inline ones included.
+    /// Index of the file of each module, also of inline modules.
     homes: BTreeMap<Vec<String>, usize>,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Modules<'a> {
         uses
     }
 
-    /// Returns the file that a path in `module` leads to, and the name it has there.
+    /// Returns the file that a path in `module` leads to, and the name within that file.
     fn find(&self, module: &[String], path: &[String], hops: u8) -> Option<(usize, String)> {
         let hops = hops.checked_sub(1)?;
         let first = path.first()?;
@@ -151,7 +151,7 @@ impl<'a> Modules<'a> {
         item()
     }
 
-    /// Reports whether a name in a module is one of this crate's modules, or imported.
+    /// Reports whether a name in a module is a module of the crate, or imported.
     fn knows(&self, module: &[String], name: &str) -> bool {
         let is_import = |import: &Import| {
             let is_itself = import.path.first().is_some_and(|first| first == name);

@@ -1,16 +1,15 @@
 //! Rule: the lists of mutation testing name files, tests and functions that exist.
 //!
-//! Mutation testing silently does less when an item is renamed, so `check` compares its two lists
-//! with the sources. `scripts/mutants` has rooms: a crate, with files to mutate and tests that must
-//! fail. `.cargo/mutants.toml` has regular expressions of mutants to skip. Names are recognized by
-//! their form, without a parser for regular expressions. It runs no mutation test.
+//! Mutation testing silently does less when an item is renamed, so `check` compares its two lists with the sources.
+//! `scripts/mutants` lists groups of files, which it calls rooms: each has a crate, the files to mutate, and the tests
+//! that must fail. `.cargo/mutants.toml` has regular expressions of mutants to skip. Names are recognized by their
+//! form, without a parser for regular expressions. This rule runs no mutation test.
 
 use crate::fault::Fault;
 use crate::sources::{Source, Sources};
 
-/// Finds names in [`ROOMS`] and [`EXCLUDED`] that do not exist. A room with a missing file ends the
-/// run, a filter without tests kills nothing, and an exclusion of a renamed function excludes
-/// nothing.
+/// Finds names in [`ROOMS`] and [`EXCLUDED`] that do not exist. A group with a missing file ends the run. A filter that
+/// selects no tests detects no mutant. An exclusion of a renamed function has no effect.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let of = |path: &str| sources.files.iter().find(|file| file.path == path);
     let mut faults = Vec::new();
@@ -44,7 +43,8 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     faults
 }
 
-/// Returns the items of a list of the script with their lines, as in `room crate words`.
+/// Returns the items of a list in the script with their line numbers. An item is the name of a group, its crate and the
+/// words that select files and tests.
 fn rooms<'a>(script: &'a Source, begin: &str) -> Vec<(usize, &'a str)> {
     let lines = script.lines();
     let lines = lines.skip_while(|(_, line)| *line != begin).skip(1);
@@ -56,8 +56,7 @@ fn rooms<'a>(script: &'a Source, begin: &str) -> Vec<(usize, &'a str)> {
     quoted.collect()
 }
 
-/// Returns the fault of a word of a room: a file, `:test`, `=filter`, `~filter` or
-/// `@crate`.
+/// Returns the fault of a word in a group: the name of a file, `:test`, `=filter`, `~filter` or `@crate`.
 fn missing(sources: &Sources, (krate, crates): (&str, &[String]), word: &str) -> Option<String> {
     let folder = format!("crates/{krate}/");
     if let Some(test) = word.strip_prefix(':') {
@@ -116,8 +115,7 @@ fn exclusions(list: &Source) -> Vec<(usize, &str)> {
     quoted.collect()
 }
 
-/// Returns the functions and types that a regular expression for mutants names: what follows `::`, what
-/// has type parameters or stands after `in`, and all words with underscores.
+/// Returns the functions and types that a regular expression for mutants names.
 fn names(regex: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut rest = regex;
@@ -137,7 +135,7 @@ fn names(regex: &str) -> Vec<&str> {
     names
 }
 
-/// Reports whether a name stands after the word `in`, as that of a function or a type.
+/// Reports whether a name follows the word `in`, like the name of a function or a type.
 fn names_place(regex: &str, name: &str) -> bool {
     regex.contains(&format!(" in {name}"))
 }
@@ -155,7 +153,9 @@ fn defines(file: &Source, name: &str) -> bool {
     is_ours && ["fn", "struct", "enum", "trait"].into_iter().any(follows)
 }
 
+/// Script with the groups of files (rooms).
 const ROOMS: &str = "scripts/mutants";
+/// Configuration with the excluded mutants.
 const EXCLUDED: &str = ".cargo/mutants.toml";
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! Texts of a file that are not paragraphs: string literals, cells of tables, descriptions in JSON, and comments behind
-//! code in settings.
+//! Texts of a file outside paragraphs: string literals, cells of tables, descriptions in JSON, and comments after
+//! settings.
 
 use crate::sources::Source;
 use crate::text_format::TextFormat;
 use crate::tokens::tokens;
 
-/// Text at a place of a file.
+/// Text and its place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Phrase {
-    /// Number of its first line.
+    /// Number of the first line of the text.
     pub(crate) line: usize,
     /// The text, in one line.
     pub(crate) text: String,
@@ -68,7 +68,7 @@ fn cells(file: &Source) -> Vec<Phrase> {
     phrases
 }
 
-/// The quoted values and the comments behind code in settings and scripts, with the help of a Makefile's targets.
+/// The quoted values and trailing comments of settings and scripts, with the help of a Makefile's targets.
 fn settings(file: &Source) -> Vec<Phrase> {
     let mut phrases = Vec::new();
     for (line, text) in file.lines() {
@@ -96,7 +96,7 @@ fn phrase(code: &str, token: &str, text: &str) -> Phrase {
     }
 }
 
-/// Fewest words of a text for readers; shorter literals are names and formats.
+/// Minimum number of words of a text for readers; shorter literals are names and formats.
 const WORDS_MIN: usize = 3;
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn values_and_comments_behind_code_are_found_in_settings() {
+    fn values_and_trailing_comments_are_found_in_settings() {
         let text = "# a whole comment line\ntitle = \"one two three\" # four five six\nb = \"one\" # two\n";
         let expected = [(2, "one two three".into()), (2, "four five six".into())];
         assert_eq!(texts("a.toml", text), expected);

@@ -12,7 +12,7 @@ use crate::phrases::phrases;
 use crate::sources::{Source, Sources};
 use crate::text_format::{TextFormat, settings_comment};
 
-/// Finds text that a newcomer has to read twice.
+/// Finds text that a newcomer must read twice.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let files = sources.files.iter().filter(|file| is_held(file));
     files.flat_map(check_file).collect()
@@ -77,7 +77,7 @@ fn check_words(text: &str) -> impl Iterator<Item = String> + use<> {
 /// Some lines of text that belong together.
 #[derive(Debug)]
 struct Paragraph {
-    /// The number of its first line.
+    /// The number of the first line.
     line: usize,
     /// True for the first paragraph of a doc comment.
     is_doc: bool,
@@ -140,7 +140,7 @@ fn is_link_definition(text: &str) -> bool {
     text.starts_with('[') && text.contains("]: ")
 }
 
-/// The text of a line that is a comment, and whether it is a doc comment.
+/// The text of a comment line, and true for a doc comment.
 fn comment(line: &str) -> (Option<&str>, bool) {
     let line = line.trim_start();
     for mark in ["///", "//!"] {
@@ -188,13 +188,13 @@ fn plain(text: &str) -> String {
 /// The longest sentence that is read at once.
 const WORDS_MAX: usize = 25;
 
-/// Words that open a question, or a clause in the place of a noun.
+/// Words that open a question, or a clause instead of a noun.
 const OPENINGS: [&str; 18] = [
     "What", "How", "Whether", "Who", "Whose", "Whom", "Why", "Whatever", "Whoever", "That",
     "Where", "When", "Which", "Says", "Tells", "It", "They", "As",
 ];
 
-/// Words that open a clause in the place of a noun in a document.
+/// Words that open a clause instead of a noun in a document.
 const CLAUSES: [&str; 9] = [
     "What", "How", "Whether", "Who", "Whose", "Whom", "Why", "Whatever", "Whoever",
 ];

@@ -50,7 +50,7 @@ fn check_crates(sources: &Sources) -> Vec<Fault> {
     for (folder, lines) in crates {
         if lines > CRATE_LINES_MAX {
             let text = format!(
-                "{lines} lines without tests, at most {CRATE_LINES_MAX}: move a room to another crate"
+                "{lines} lines without tests, at most {CRATE_LINES_MAX}: move a module to another crate"
             );
             faults.push(Fault::new(format!("crates/{folder}"), text));
         }

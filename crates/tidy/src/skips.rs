@@ -4,8 +4,8 @@ use crate::fault::Fault;
 use crate::sources::Sources;
 use crate::tokens::{after_group, tokens};
 
-/// Finds tests that print that they are skipped, or return in silence where an environment variable,
-/// root or a kind of machine is missing. Only `lighthaul-testkit` records skips, or fails where all tests are required.
+/// Finds tests that print that they are skipped, or that return silently if a variable, root or a kind of machine is
+/// missing. Only `lighthaul-testkit` records skips, or fails where all tests are required.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let elsewhere = sources.ending(".rs").filter(|file| {
         let is_ours = file.path.starts_with("crates/");
@@ -57,7 +57,7 @@ fn returns_in_silence(body: &[&str]) -> bool {
     })
 }
 
-/// Calls that tell what a machine lacks.
+/// Calls that test for a feature of the host.
 const CONDITIONS: [&[&str]; 4] = [
     &["env", "::", "var", "("],
     &["env", "::", "var_os", "("],

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{fs, io};
 
-/// Files of the project, without built and fetched ones.
+/// Files of the project, without built and fetched files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     /// Files, sorted by path.
@@ -47,7 +47,7 @@ impl Sources {
             .filter(move |file| file.path.ends_with(tail))
     }
 
-    /// Reports whether there is a file or a directory at `path`.
+    /// Reports whether a file or directory exists at `path`.
     pub(crate) fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         self.files.iter().any(|file| {

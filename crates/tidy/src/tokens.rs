@@ -27,7 +27,7 @@ pub(crate) fn is_word(token: &str) -> bool {
     token.starts_with(is_word_char)
 }
 
-/// Returns the index after the bracket that closes the one at `at`.
+/// Returns the index after the bracket that closes the bracket at `at`.
 pub(crate) fn after_group(tokens: &[&str], at: usize) -> usize {
     let mut depth = 0_usize;
     for (nth, token) in tokens.iter().enumerate().skip(at) {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_code_has_tokens_too() {
+    fn unfinished_code_is_split_into_tokens() {
         assert_eq!(tokens("a \"b"), ["a", "\"b"]);
         assert_eq!(tokens("a /* b"), ["a"]);
         assert_eq!(tokens("a /* b /* c */ d"), ["a"]);

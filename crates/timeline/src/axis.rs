@@ -15,7 +15,7 @@ pub struct Axis {
     till: u64,
     columns: usize,
     zone: Zone,
-    /// Seconds that the zone is ahead of UTC at the start. The whole axis has that offset.
+    /// Offset of the zone from UTC at the start, in seconds. The whole axis has that offset.
     ahead: i32,
 }
 
@@ -36,7 +36,7 @@ impl Axis {
         self.zone
     }
 
-    /// Returns the name of the time that its ticks show, as in `UTC` or `UTC+02:00`.
+    /// Returns the name of the time zone of the ticks, as in `UTC` or `UTC+02:00`.
     pub fn zone_name(&self) -> String {
         match self.ahead {
             0 => "UTC".to_owned(),
@@ -49,12 +49,12 @@ impl Axis {
         self.columns
     }
 
-    /// Returns its start.
+    /// Returns the start of the axis.
     pub const fn from(&self) -> Timestamp {
         Timestamp(self.from)
     }
 
-    /// Returns its end.
+    /// Returns the end of the axis.
     pub const fn till(&self) -> Timestamp {
         Timestamp(self.till)
     }

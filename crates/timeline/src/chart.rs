@@ -44,7 +44,7 @@ pub fn draw(calendars: &[CalendarView], axis: Axis) -> Picture {
     picture
 }
 
-/// Name of a reservation, placed where it is widest.
+/// Name of a reservation, at the widest place of its area.
 struct Label {
     text: String,
     at: (f32, f32),
@@ -52,18 +52,18 @@ struct Label {
 }
 
 impl Label {
-    /// Returns true if it fits into the area of its reservation.
+    /// Returns true if the label fits into the area of its reservation.
     fn fits(&self) -> bool {
         self.room > self.width()
     }
 
-    /// Returns its approximate width in pixels.
+    /// Returns the approximate width of the label in pixels.
     fn width(&self) -> f32 {
         self.text.chars().count() as f32 * LETTER
     }
 }
 
-/// Maps each reservation to its index in the order of numbers, so that it has one color on all links.
+/// Maps each reservation to its index in the order of numbers, so that its color is the same on all links.
 fn ranks(calendars: &[CalendarView]) -> BTreeMap<u64, usize> {
     let parts = calendars.iter().flat_map(|calendar| &calendar.allocations);
     let ids: BTreeSet<u64> = parts.map(|part| part.id).collect();
@@ -107,7 +107,7 @@ impl LinkPanel<'_> {
         self.line(edge, EDGE_OF_FREE, 2.0);
     }
 
-    /// Draws the rate of each reservation on top of those with lower numbers. Returns the height of the legend.
+    /// Draws the rate of each reservation on top of reservations with lower numbers. Returns the height of the legend.
     fn allocations(&mut self, allocations: &[Allocation], top: f32) -> f32 {
         self.frame("booked", top);
         self.times(top + PANEL);
@@ -134,7 +134,7 @@ impl LinkPanel<'_> {
         self.legend(&narrow, top + PANEL + AXIS)
     }
 
-    /// Draws the names of reservations that are too narrow for them, each with its color. Returns the height.
+    /// Draws a legend for the reservations whose areas are too narrow for their names. Returns the height.
     fn legend(&mut self, narrow: &BTreeMap<u64, Label>, top: f32) -> f32 {
         let (mut x, mut rows) = (LEFT, 0);
         for (nth, (id, label)) in narrow.iter().enumerate() {
@@ -256,9 +256,11 @@ const AXIS: f32 = 22.0;
 const PLATE: f32 = 380.0;
 /// Width of a letter of a label.
 const LETTER: f32 = 6.5;
-/// Size of the colored squares of a legend, height of its rows, and most rows.
+/// Size of the colored squares of a legend.
 const BOX: f32 = 10.0;
+/// Height of the rows of a legend.
 const ROW: f32 = 18.0;
+/// Maximum number of rows of a legend.
 const ROWS_MAX: usize = 6;
 const INK: [u8; 3] = [40, 40, 40];
 const GRID: [u8; 3] = [225, 225, 225];
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn narrow_reservations_are_in_the_legend_and_others_are_not() {
+    fn only_narrow_reservations_are_in_the_legend() {
         let wide = allocation(12, "ada", (0, 2_000_000_000), 750);
         let narrow = allocation(13, "alice", (2_000_000_000, 2_010_000_000), 750);
         let flat = allocation(14, "bob", (2_010_000_000, 4_000_000_000), 10);
@@ -362,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn legend_is_short_and_counts_the_rest() {
+    fn legend_is_short_and_counts_further_reservations() {
         let begin = |id: u64| id * 1_000_000;
         let booked = (100..400).map(|id| allocation(id, "alice", (begin(id), begin(id + 1)), 500));
         let svg = svg(&[calendar(vec![], booked.collect())], Zone::UTC);

@@ -32,7 +32,7 @@ pub fn draw(status: &StatusView) -> Vec<String> {
     lines.collect()
 }
 
-/// Links of each domain to those that are drawn below it: port, domain, and true if the domain is drawn elsewhere.
+/// Links of each domain to the domains below it: port, domain, and true if the domain is drawn elsewhere.
 type Children = BTreeMap<u32, Vec<(Option<u32>, u32, bool)>>;
 
 struct Tree<'a> {
@@ -41,7 +41,7 @@ struct Tree<'a> {
     lines: Vec<String>,
 }
 
-/// Returns the tree of the shortest ways from this domain. Each link is in it once.
+/// Returns the tree of the shortest paths from this domain. Each link is in it once.
 fn children(status: &StatusView) -> Children {
     let mut links: BTreeSet<(u32, u32, u32)> = BTreeSet::new();
     for link in &status.links {
@@ -78,7 +78,7 @@ fn children(status: &StatusView) -> Children {
 }
 
 impl Tree<'_> {
-    /// Adds what is below a domain. `indent` is the start of its lines.
+    /// Adds the domains below `domain`. `indent` is the start of its lines.
     fn add(&mut self, domain: u32, indent: &str) {
         let children = self.children.remove(&domain).unwrap_or_default();
         let count = children.len();

@@ -1,4 +1,4 @@
-//! Paths as text: one in a line, or drawn domain by domain with its rates over time.
+//! Paths as text: one line per path, or a drawing domain by domain with the rates over time.
 //!
 //! ```text
 //!   100 --[ 64500 campus ]-- 12 --[ 64501 backbone ]-- 13 --[ 64502 ]-- 103
@@ -91,7 +91,7 @@ fn domains(leg: &[HopView]) -> String {
     numbers.join(" > ")
 }
 
-/// Returns ports and domains in order, on as many lines as they need.
+/// Returns ports and domains in order, on as many lines as needed.
 fn chain(leg: &[HopView], width: usize) -> Vec<String> {
     let port = |port: Option<u32>| port.map_or_else(|| "?".to_owned(), |port| port.to_string());
     let mut lines = Vec::new();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_before_this_one_have_unknown_entries() {
+    fn upstream_domains_have_unknown_entry_ports() {
         let mut seen = path();
         seen.legs[0][0] = hop(1, None);
         let line = &draw(&seen, 100)[1];

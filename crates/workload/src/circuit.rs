@@ -1,4 +1,4 @@
-//! Copy of several objects on one circuit, as the lanes of a booked copy send it.
+//! Copy of several objects on one circuit, sent like the lanes of a booked copy.
 //!
 //! ```text
 //! lane 1: | object 0 on the circuit | tail on the stream   || object 2 on the circuit
@@ -25,7 +25,7 @@ pub struct CircuitCopy {
     pub each: Config,
     /// Bytes of all objects.
     pub bytes: u64,
-    /// Objects under way at the same time.
+    /// Objects in transfer at the same time.
     pub lanes: usize,
 }
 
@@ -77,7 +77,7 @@ pub enum CircuitEvent {
 pub struct CircuitSender {
     copy: CircuitCopy,
     trc: Trc,
-    /// Machines of the objects under way, by their number.
+    /// Machines of the objects in transfer, by object number.
     each: BTreeMap<u64, Sender>,
     /// Number of the next object.
     next: u64,
@@ -237,9 +237,9 @@ impl Endpoint for CircuitSender {
 #[derive(Debug)]
 pub struct CircuitReceiver {
     copy: CircuitCopy,
-    /// Machines of the objects under way, by their number.
+    /// Machines of the objects in transfer, by object number.
     each: BTreeMap<u64, Receiver>,
-    /// First object of which nothing has arrived.
+    /// First object of which no data has arrived.
     next: u64,
     arrived: u64,
     events: VecDeque<CircuitEvent>,
@@ -257,7 +257,7 @@ impl CircuitReceiver {
         }
     }
 
-    /// Returns the machine of an object, or `None` if it has arrived or is not part of the copy.
+    /// Returns the machine of an object, or `None` if the object has arrived or is not part of the copy.
     fn machine(&mut self, now: Instant, number: u64) -> Option<&mut Receiver> {
         while self.next <= number && self.next < self.copy.objects() {
             let config = self.copy.config(self.next);

@@ -28,7 +28,7 @@ pub struct Faults {
 #[derive(Debug)]
 pub struct Cluster {
     now: Instant,
-    /// Elements, or `None` for those that have failed.
+    /// Elements, or `None` for failed elements.
     pub elements: Vec<Option<Element>>,
     /// True for elements with data to send.
     pub wants: Vec<bool>,
@@ -51,7 +51,7 @@ pub struct Watch {
     pub had: Vec<Duration>,
     /// Longest time for which several elements had the channel.
     pub shared_max: Duration,
-    /// Time for which several elements have had the channel until now.
+    /// Present time for which several elements have had the channel.
     pub shared: Duration,
     /// Longest time for which no element had the token.
     pub empty_max: Duration,

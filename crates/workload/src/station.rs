@@ -25,7 +25,7 @@ pub struct Station {
     in_pages: bool,
     /// Numbers of the peer's programs that are not read.
     unread: Vec<u8>,
-    /// Maximum number of bytes stored for local programs so far.
+    /// Maximum number of bytes that were stored for local programs.
     held_max: u64,
     seen: Instant,
     events: VecDeque<StationEvent>,
@@ -59,7 +59,7 @@ struct IncomingSession {
 /// Event of a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StationEvent {
-    /// More bytes of a session have arrived in order: this many in total.
+    /// More bytes of a session have arrived in order; the total is given.
     Reached(SessionId, u64),
     /// A session has arrived completely, and its end is consistent.
     Ended(SessionId),
@@ -67,7 +67,7 @@ pub enum StationEvent {
     DatagramsLost,
     /// The link failed.
     Failed(PeerMisbehaved),
-    /// The data of a session differs from what was sent.
+    /// The data of a session differs from the sent data.
     Wrong(SessionId),
 }
 
@@ -85,7 +85,7 @@ impl Program {
         }
     }
 
-    /// Makes the program never exceed its rate, even after it was blocked.
+    /// Makes the program never exceed its rate, even after a pause.
     #[must_use]
     pub const fn steady(mut self) -> Self {
         self.steady = true;
@@ -106,7 +106,7 @@ impl Program {
 }
 
 impl Station {
-    /// Returns a station with these programs. Together they may have `memory` bytes waiting and in flight.
+    /// Returns a station with `programs`. Together they may have `memory` bytes waiting and in flight.
     pub fn new(link: Link, programs: Vec<Program>, memory: u64) -> Self {
         Self {
             link,
@@ -121,26 +121,26 @@ impl Station {
         }
     }
 
-    /// Never reads the peer's sessions with these numbers.
+    /// Never reads the peer's sessions with the given numbers.
     #[must_use]
     pub fn deaf_to(mut self, numbers: &[u8]) -> Self {
         self.unread = numbers.into();
         self
     }
 
-    /// Reads local programs only in whole pages except at their end, as if they were always ahead of the gateway.
+    /// Reads local programs only in whole pages, except at their end, as if they always had data.
     #[must_use]
     pub const fn in_pages(mut self) -> Self {
         self.in_pages = true;
         self
     }
 
-    /// Returns the maximum number of bytes stored for local programs so far.
+    /// Returns the maximum number of bytes that were stored for local programs.
     pub const fn held_max(&self) -> u64 {
         self.held_max
     }
 
-    /// True if all programs have sent everything, and it is in the peer's custody.
+    /// True if all programs have sent all bytes, and the peer has custody of them.
     pub fn is_done(&self) -> bool {
         let sent_bytes = |program: &Program| program.opened && program.sent_bytes > program.bytes;
         self.programs.iter().all(sent_bytes) && self.link.sender().held_slabs() == 0

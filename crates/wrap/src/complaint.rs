@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Message, and whether it was printed.
+/// Message, and true once it was printed.
 #[derive(Debug)]
 pub(crate) struct Complaint(AtomicBool);
 

@@ -13,7 +13,7 @@ use crate::handshake::shake;
 use crate::libc_function::LibcFunction;
 use crate::socket::{Connect, Socket, errno, set_errno, tcp_family};
 
-/// Replaces `connect`: connects TCP sockets to other hosts through the gateway, and all others as libc does.
+/// Replaces `connect`: TCP sockets connect to other hosts through the gateway, other sockets as in libc.
 ///
 /// A non-blocking socket is also connected, or has failed, when this returns. It never fails with `EINPROGRESS`, which
 /// programs accept.

@@ -9,11 +9,11 @@
 /// Properties of an ELF file that decide if the program can be captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elf {
-    /// True if it has the word size and byte order of this library.
+    /// True if the file has the word size and byte order of this library.
     pub(crate) is_own_kind: bool,
-    /// True if a dynamic linker starts it.
+    /// True if a dynamic linker starts the program.
     pub(crate) has_interpreter: bool,
-    /// True if Go's linker made it, or a part of it.
+    /// True if Go's linker made the file, or a part of it.
     pub(crate) is_go: bool,
 }
 
@@ -79,7 +79,8 @@ fn part(
     read(word(line, offset), len.min(PART_MAX))
 }
 
-/// Returns true if one of these notes is from Go. A note is three numbers, a name and a value, each padded to four octets.
+/// Returns true if one of the ELF notes is from Go. A note is three numbers, a name and a value, each padded to four
+/// octets.
 fn has_go_note(notes: &[u8]) -> bool {
     let mut rest = notes;
     while let Some((head, behind)) = rest.split_at_checked(12) {
@@ -117,8 +118,9 @@ const PT_INTERP: u64 = 3;
 const PT_NOTE: u64 = 4;
 /// Section by which `go version` recognizes Go programs.
 const GO_SECTION: &[u8] = b".go.buildinfo";
-/// Maximum number of segments or sections, and maximum octets of notes or names. Linkers make fewer.
+/// Maximum number of segments or sections. Linkers make fewer.
 const LINES_MAX: u64 = 1 << 10;
+/// Maximum number of octets of notes or names. Linkers make fewer.
 const PART_MAX: usize = 64 << 10;
 
 #[cfg(test)]

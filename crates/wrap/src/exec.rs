@@ -304,7 +304,7 @@ fn look_for((folder, name): Place) -> Place {
     (folder, { paths }.find(can_run).unwrap_or(name))
 }
 
-/// Returns true if a program cannot be captured and must not run, and reports it.
+/// Returns true, with a report, if a program cannot be captured and must not run.
 pub(crate) fn is_refused((folder, path): &Place) -> bool {
     static REFUSED: Complaint = Complaint::new();
     let Some(why) = obstacle(*folder, path) else {

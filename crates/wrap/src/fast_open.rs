@@ -1,5 +1,5 @@
-//! Replacements for libc's `sendto`, `sendmsg` and `sendmmsg`. With `MSG_FASTOPEN` they connect (TCP Fast Open, RFC 7413),
-//! so they connect through the gateway as [`connect`](crate::connect::connect) does.
+//! Replacements for libc's `sendto`, `sendmsg` and `sendmmsg`. With `MSG_FASTOPEN` they connect (TCP Fast Open, RFC
+//! 7413), so they connect through the gateway as [`connect`](crate::connect::connect) does.
 
 use std::mem::transmute;
 
@@ -68,7 +68,8 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
 ///
 /// # Safety
 ///
-/// The same as for the function of libc: there are `count` messages, readable with all that they point to, and writable.
+/// The same as for the function of libc: there are `count` messages, readable with all that they point to, and
+/// writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendmmsg(
     fd: c_int,

@@ -36,7 +36,7 @@ impl Gateway {
     }
 }
 
-/// Returns true if a connection to `target` must go through the gateway, even if none is known.
+/// Returns true if a connection to `target` must go through the gateway, even if no gateway is known.
 pub(crate) fn is_captured(target: SocketAddr, gateway: Option<SocketAddr>) -> bool {
     let ip = target.ip().to_canonical();
     let is_here = ip.is_loopback() || ip.is_unspecified();

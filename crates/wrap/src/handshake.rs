@@ -18,7 +18,7 @@ use libc::c_int;
 pub(crate) trait Wire {
     /// Sends all octets.
     fn send(&mut self, octets: &[u8]) -> Result<(), c_int>;
-    /// Fills `room` and reads no further octet.
+    /// Fills `room`, without reading further octets.
     fn receive(&mut self, room: &mut [u8]) -> Result<(), c_int>;
 }
 

@@ -1,4 +1,4 @@
-//! Environment variables that capture needs, kept for programs that this one starts.
+//! Environment variables that capture needs, kept for programs that the captured program starts.
 //!
 //! A program may clear or change its environment, and then the programs that it starts would not be
 //! captured. `Kept` has `LD_PRELOAD` and the variable of the gateway as this library was started
@@ -16,7 +16,7 @@ unsafe extern "C" {
     pub(crate) static environ: *const *const c_char;
 }
 
-/// The variables as this library was started with them.
+/// The variables at the start of this library.
 #[derive(Debug)]
 pub(crate) struct Kept {
     /// `LIGHTHAUL_WRAP=...`, if that was set.
@@ -72,8 +72,8 @@ pub(crate) fn put_back() {
     }
 }
 
-/// Sets both variables in the environment of this process where they are missing or changed. Libraries that the
-/// program has added to `LD_PRELOAD` stay.
+/// Sets both variables in the environment of this process, unless they are set correctly. Libraries that the program
+/// has added to `LD_PRELOAD` stay.
 ///
 /// # Safety
 ///

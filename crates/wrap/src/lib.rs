@@ -1,13 +1,13 @@
 //! Aside: a library that the dynamic linker loads before libc (`LD_PRELOAD`). It sends the TCP connections of a program
 //! through a gateway. `lighthaul wrap` starts programs with it.
 //!
-//! The library replaces the functions of libc that connect; the program and libc move the data afterwards. It also replaces
-//! the functions that start programs, so that children are captured. It fails closed: without a gateway, connections to
-//! other hosts are refused. A program that cannot be captured is not started.
+//! The library replaces the functions of libc that connect; the program and libc move the data afterwards. It also
+//! replaces the functions that start programs, so that children are captured. It fails closed: without a gateway,
+//! connections to other hosts are refused. A program that cannot be captured is not started.
 //!
-//! It uses no other crate of the project, since it runs in arbitrary programs. Once it has found the gateway, connecting
-//! allocates no memory and takes no lock. System calls that bypass libc are not captured: `syscall()`, and `connect` by
-//! io_uring. Go programs make such calls, and are not started.
+//! It uses no other crate of the project, since it runs in arbitrary programs. Once it has found the gateway,
+//! connecting allocates no memory and takes no lock. System calls that bypass libc are not captured: `syscall()`, and
+//! `connect` by io_uring. Go programs make such calls, and are not started.
 //!
 //! - [`connect`], [`fast_open`]: replaced functions that connect; [`exec`], `exec_list`, [`shell`]: those that
 //!   start programs

@@ -11,7 +11,7 @@ pub(crate) struct LibcFunction {
 }
 
 impl LibcFunction {
-    /// Returns the function of this name, which is not looked up yet.
+    /// Returns the function of the given name, which is looked up later.
     pub(crate) const fn new(name: &'static CStr) -> Self {
         Self {
             name,
@@ -19,7 +19,7 @@ impl LibcFunction {
         }
     }
 
-    /// Returns the function's address, or null where libc has no such function.
+    /// Returns the function's address, or null if libc does not have the function.
     pub(crate) fn address(&self) -> *mut c_void {
         let mut found = self.found.load(Ordering::Relaxed);
         if found.is_null() {

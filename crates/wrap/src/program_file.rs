@@ -66,13 +66,13 @@ fn open(folder: c_int, path: &CStr) -> Option<File> {
     (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })
 }
 
-/// Returns true if this user may run the file.
+/// Returns true if this user may execute the file.
 fn may_run(folder: c_int, path: &CStr) -> bool {
     // SAFETY: the path is a C string.
     unsafe { libc::faccessat(folder, path.as_ptr(), libc::X_OK, libc::AT_EACCESS) == 0 }
 }
 
-/// Returns true if the program runs with rights that its caller does not have, and `None` if the file does not exist.
+/// Returns true if the program runs with rights that its caller lacks, and `None` if the file does not exist.
 fn foreign_rights(folder: c_int, path: &CStr) -> Option<bool> {
     // SAFETY: all zeros are a valid status.
     let mut status: libc::stat = unsafe { zeroed() };

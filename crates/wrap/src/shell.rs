@@ -90,7 +90,7 @@ pub unsafe extern "C" fn wordexp(words: *const c_char, into: *mut c_void, flags:
     status
 }
 
-/// Returns the place of the shell that libc starts.
+/// Returns the path of the shell that libc starts.
 fn shell() -> Place {
     (libc::AT_FDCWD, c"/bin/sh".to_owned())
 }

@@ -159,7 +159,7 @@ impl Wire for Socket {
     }
 }
 
-/// Returns the address family of a TCP socket (or of an MPTCP one, which falls back to TCP), and `None` for other
+/// Returns the address family of a TCP socket (or of an MPTCP socket, which falls back to TCP); `None` for other
 /// descriptors.
 pub(crate) fn tcp_family(fd: c_int) -> Option<c_int> {
     let kind = option(fd, libc::SOL_SOCKET, libc::SO_TYPE)?;

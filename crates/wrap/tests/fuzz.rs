@@ -13,12 +13,12 @@ use harmless::{assert_harmless, assert_seeds_harmless};
 
 proptest! {
     #[test]
-    fn program_files_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn parsing_program_files_from_any_octets_never_panics(octets in prop::collection::vec(any::<u8>(), 0..400)) {
         assert_harmless(wrap::elf, &octets);
     }
 }
 
 #[test]
-fn inputs_of_the_fuzzer_stay_harmless() {
+fn inputs_of_the_fuzzer_never_panic() {
     assert_seeds_harmless("elf", wrap::elf);
 }

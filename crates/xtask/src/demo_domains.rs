@@ -1,10 +1,10 @@
-//! Demonstration of paths across domains: the test of three domains, with what it prints.
+//! Demonstration of paths across domains: runs the test of three domains and shows its output.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Runs three domains with different devices, a copy over all of them, and the death of one.
+/// Runs three domains with different devices, a copy across all of them, and the failure of one domain.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let failed = |why: std::io::Error| format!("cannot run cargo: {why}");
     let mut test = Command::new("cargo")
@@ -31,6 +31,6 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
         .ok_or_else(|| fault.to_owned())
 }
 
-const TEST: &str = "three_domains::copy_crosses_three_domains_one_of_which_is_killed";
+const TEST: &str = "three_domains::copy_across_three_domains_survives_a_killed_domain";
 /// Starts of lines that the test program adds.
 const HARNESS: [&str; 4] = ["running ", "test result", "test three", "."];

@@ -139,8 +139,8 @@ impl Trc {
             .sum()
     }
 
-    /// Returns the earliest time by which `bytes` are carried if sending starts at `from`. Returns `None` if the
-    /// vector ends before.
+    /// Returns the earliest time by which the vector carries `bytes`, if sending starts at `from`. Returns `None` if
+    /// the vector ends before.
     pub fn time_to_send(&self, bytes: u64, from: Instant) -> Option<Instant> {
         self.time_for_work(u128::from(bytes) * WORK_PER_BYTE, from)
     }
@@ -183,14 +183,14 @@ impl Trc {
         Self::new(steps.filter(|step| step.from < step.till).collect()).ok()
     }
 
-    /// Returns the capacity that is certain for a clock with an error of at most `by`: at every time the minimum rate
-    /// from `by` before to `by` after. Returns `None` if no such capacity exists.
+    /// Returns the capacity that is certain despite a clock error of at most `by`: the minimum rate within `by` around
+    /// each time. Returns `None` if no such capacity exists.
     pub fn narrowed(&self, by: Duration) -> Option<Self> {
         self.least_around(by, by)
     }
 
-    /// Returns the capacity that devices carry if an increase takes them `by`: at every time the minimum rate since then.
-    /// The time before zero does not count. Returns `None` if no such capacity exists.
+    /// Returns the capacity that devices carry if an increase takes `by`: the minimum rate of the last `by`. The time
+    /// before zero does not count. Returns `None` if no such capacity exists.
     pub fn settled(&self, by: Duration) -> Option<Self> {
         self.least_around(by, Duration::ZERO)
     }

@@ -49,7 +49,7 @@ pub(crate) fn run(plan: &GridPlan, results: &mut Results<'_>, lighthaul: &Path) 
     Ok(())
 }
 
-/// Transfers over one point.
+/// Parameters of the transfers at one point of the grid.
 struct Trial<'a> {
     lighthaul: &'a Path,
     folder: &'a Folder,
@@ -60,7 +60,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Measures a choice, and fills its cells.
+    /// Measures a choice, and fills its cells in the row.
     fn measure(&self, choice: Choice, row: &mut Row) -> io::Result<()> {
         let lab = Lab::start(&self.describe()?).map_err(io::Error::other)?;
         let _server = self.serve(&lab)?;
@@ -117,7 +117,7 @@ impl Trial<'_> {
         Ok(server)
     }
 
-    /// Starts the neighbor of the point, and lets it warm up.
+    /// Starts the neighboring flow of the point, and waits while it warms up.
     fn neighbor(&self, lab: &Lab) -> io::Result<Option<Neighbor>> {
         self.neighbor_on(lab, FIRST_PORT)
     }
@@ -230,12 +230,12 @@ struct Neighbor {
     client: Process,
     _server: Process,
     report: PathBuf,
-    /// Time after its start at which the transfer began.
+    /// Start of the transfer, as a time after the start of the neighbor.
     from: Duration,
 }
 
 impl Neighbor {
-    /// Returns its goodput while the transfer ran.
+    /// Returns the goodput of the neighbor while the transfer ran.
     fn mbps(mut self, time: Duration) -> io::Result<f64> {
         self.client.0.wait()?;
         let report: Value = serde_json::from_str(&fs::read_to_string(&self.report)?)?;
@@ -345,7 +345,9 @@ fn becomes_true(what: &str, mut is_true: impl FnMut() -> bool) -> io::Result<()>
         }
         pause(Duration::from_millis(10));
     }
-    Err(io::Error::other(format!("not within ten seconds: {what}")))
+    Err(io::Error::other(format!(
+        "timeout after ten seconds: {what}"
+    )))
 }
 
 /// Returns the time that a neighbor has before the transfer.

@@ -17,7 +17,7 @@ pub(crate) enum Environment {
 }
 
 impl Environment {
-    /// Returns the name of its files.
+    /// Returns the name of the environment's files.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Simulated => "simulated",

@@ -1,4 +1,4 @@
-//! Plan of the grid, in TOML: the values of each axis, and those of the quick form.
+//! Plan of the grid, in TOML: the values of each axis, and the shorter lists of the quick form.
 
 use std::path::Path as FilePath;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) struct Axes {
     pub(crate) conditions: Vec<Condition>,
 }
 
-/// Plan as written in its file.
+/// Keys of the file of a plan.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
@@ -88,7 +88,7 @@ impl GridPlan {
         })
     }
 
-    /// Returns the values of the axes, or those of the quick form.
+    /// Returns the values of the axes, in full or in the quick form.
     pub(crate) const fn axes(&self, quick: bool) -> &Axes {
         if quick { &self.quick } else { &self.axes }
     }

@@ -24,7 +24,7 @@ pub(crate) struct Point {
 pub(crate) enum Condition {
     /// No other traffic; the transfer knows that the path is dedicated.
     Alone,
-    /// No other traffic, but the transfer does not know that.
+    /// No other traffic, but the transfer does not know that the path is idle.
     Untold,
     /// A flow of TCP with CUBIC.
     Cubic,
@@ -32,7 +32,7 @@ pub(crate) enum Condition {
     Bbr,
     /// Other tasks have the receiver's processor for a part of the time.
     Loaded,
-    /// The link has half of its rate from the middle on.
+    /// The rate of the link halves in the middle of the transfer.
     Changing,
 }
 
@@ -85,7 +85,7 @@ impl Condition {
         matches!(self, Self::Cubic | Self::Bbr)
     }
 
-    /// Returns true if the transfer knows from its user that nothing else uses the path.
+    /// Returns true if the user tells the transfer that no other traffic uses the path.
     pub(crate) const fn is_told_dedicated(self) -> bool {
         matches!(self, Self::Alone | Self::Loaded | Self::Changing)
     }

@@ -9,20 +9,20 @@ use super::verdict::Verdict;
 /// Main reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
-    /// The measurement before the data took most of what is missing.
+    /// The measurement before the data took most of the missing time.
     LateStart,
     /// The trains measured less than the path carries.
     LowMeasurement,
     /// Many packets were sent again.
     SentAgain,
-    /// Another protocol carries more here.
+    /// Another protocol carries more at this point.
     OtherProtocol,
-    /// The same protocol did better when it was asked for.
+    /// The same protocol did better when the user asked for it.
     SameProtocol,
 }
 
 impl Reason {
-    /// Finds the main reason for a verdict after a transfer of this duration.
+    /// Finds the main reason for a verdict after a transfer of `time`.
     pub(crate) fn of(row: &Row, verdict: &Verdict, time: Duration) -> Self {
         let missing = 1.0 - verdict.ratio();
         let before = row.value(Column::BeforeData).unwrap_or(0.0) / 1e3 / time.as_secs_f64();
@@ -42,7 +42,7 @@ impl Reason {
         }
     }
 
-    /// Returns a title of the points with this reason.
+    /// Returns the title for points with this reason.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::LateStart => "The measurement before the first data takes too long",

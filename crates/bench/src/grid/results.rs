@@ -1,4 +1,4 @@
-//! Results of a run so far.
+//! Results of an unfinished run.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::point::Point;
 use super::table::{Row, Table};
 
-/// Results so far, which each new row extends in the file.
+/// Results of an unfinished run, which each new row extends in the file.
 pub(crate) struct Results<'a> {
     pub(crate) table: Table,
     pub(crate) points: &'a [Point],

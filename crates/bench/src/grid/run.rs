@@ -84,7 +84,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the point at which the path was said to be dedicated.
+/// Returns the point with an idle path that the transfer knows to be dedicated.
 const fn alone(point: &Point) -> Point {
     Point {
         condition: Condition::Alone,
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn accepted_table_is_what_the_simulation_computes() {
+    fn accepted_table_equals_the_simulation() {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/grid"));
         let plan = GridPlan::read(&folder.join("grid.toml")).unwrap();
         let table = Table::read(&folder.join("simulated.csv")).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn page_and_table_belong_together() {
+    fn page_matches_the_table() {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/grid"));
         let plan = GridPlan::read(&folder.join("grid.toml")).unwrap();
         let table = Table::read(&folder.join("simulated.csv")).unwrap();

@@ -77,7 +77,7 @@ impl Row {
         self.values.get(column.index()?).copied().flatten()
     }
 
-    /// Sets a value, rounded as it is kept.
+    /// Sets a value, rounded to the precision of the file.
     pub(crate) fn set(&mut self, column: Column, value: f64) {
         if let Some(nth) = column.index() {
             self.values[nth] = Some((value * 1000.0).round() / 1000.0);

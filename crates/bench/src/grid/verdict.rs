@@ -10,13 +10,13 @@ pub(crate) struct Verdict {
     pub(crate) auto: f64,
     /// Best fixed choice, and its goodput.
     pub(crate) best: (Choice, f64),
-    /// Part of its fair share that the neighbor kept beside `auto`.
+    /// Part of the fair share that the neighbor kept beside `auto`.
     pub(crate) kept: Option<f64>,
 }
 
 /// Part of the best choice's goodput that `auto` must reach.
 pub(crate) const GOAL: f64 = 0.95;
-/// Part of its fair share that a neighbor must keep.
+/// Part of the fair share that a neighbor must keep.
 pub(crate) const KEPT_MIN: f64 = 0.5;
 
 impl Verdict {
@@ -67,8 +67,8 @@ impl Verdict {
     }
 }
 
-/// Returns the part of its fair share that a neighbor kept beside a choice. The fair share is what
-/// it gets beside a flow like itself.
+/// Returns the part of the fair share that a neighbor kept beside a choice. The fair share is what it gets beside a
+/// flow like itself.
 fn kept(row: &Row, choice: Choice) -> Option<f64> {
     let fair = row.value(Column::Equals)?;
     Some(row.value(Column::Neighbor(choice))? / fair.max(1e-9))
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn best_of_all_counts_where_none_is_fair() {
+    fn best_choice_is_used_if_no_choice_is_fair() {
         let results = [(TCP, 80.0, 10.0), (PTCP, 90.0, 5.0), (SWIFT, 85.0, 9.0)];
         let [tcp, ptcp, swift] = results;
         let verdict = Verdict::of(&row([(Choice::Auto, 88.0, 6.0), tcp, ptcp, swift])).unwrap();

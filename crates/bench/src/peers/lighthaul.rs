@@ -21,7 +21,7 @@ use super::peer::{Moved, Peer, Service, TrialOutput};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lighthaul {
     pub(crate) name: &'static str,
-    /// True to turn encryption of the data off.
+    /// True to send the data without encryption.
     pub(crate) plain: bool,
     /// Protocol to use, with a busy receiver.
     pub(crate) protocol: Option<&'static str>,
@@ -136,7 +136,7 @@ pub(super) fn serve(tools: &Tools, plain: bool) -> io::Result<Service> {
     })
 }
 
-/// Returns the flags by which that user and the daemon authenticate each other.
+/// Returns the flags by which the user of the bench and the daemon authenticate each other.
 pub(super) fn login(tools: &Tools) -> [String; 4] {
     let pin = key(tools, "host.key").unwrap_or_default();
     [
@@ -147,7 +147,7 @@ pub(super) fn login(tools: &Tools) -> [String; 4] {
     ]
 }
 
-/// Returns the last event of this type in the output.
+/// Returns the last event of the type `kind` in the output.
 pub(super) fn event(output: &str, kind: &str) -> Option<Value> {
     let events = output
         .lines()
@@ -165,7 +165,7 @@ pub(super) fn words(tools: &Tools, rest: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Returns the public key of a key file, which is created if it is missing.
+/// Returns the public key in a key file, which is created if missing.
 fn key(tools: &Tools, name: &str) -> io::Result<String> {
     let output = Command::new(&tools.lighthaul)
         .args(["key", "--key", &file(tools, name)])

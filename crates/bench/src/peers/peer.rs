@@ -11,13 +11,13 @@ pub(crate) trait Peer {
     /// Returns the name in flags and tables.
     fn name(&self) -> &'static str;
 
-    /// Fails, with the way to install it, if the program cannot run here.
+    /// Fails with advice on installation if the program cannot run here.
     fn available(&self, tools: &Tools) -> Result<(), String>;
 
-    /// Reports whether the program can transfer such data.
+    /// Reports whether the program can transfer data of this type.
     fn moves(&self, data: Data) -> bool;
 
-    /// Returns the congestion control to use; `None` for the host's default.
+    /// Returns the congestion control to use; `None` for the default of the host.
     fn control(&self) -> Option<&'static str> {
         None
     }
@@ -50,7 +50,7 @@ pub(crate) struct Service {
     pub(crate) words: Vec<String>,
     /// Port that accepts connections when it is ready, such as `tcp:4810`.
     pub(crate) ready: &'static str,
-    /// True if it exits after one transfer, with a report.
+    /// True if the side exits after one transfer, with a report.
     pub(crate) ends_alone: bool,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct TrialOutput {
     pub(crate) is_cut: bool,
 }
 
-/// Bytes transferred, and their time.
+/// Bytes transferred, and duration of the transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moved {
     pub(crate) bytes: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Moved {
     pub(crate) report: Option<LighthaulReport>,
 }
 
-/// Fails with `source`, the way to install them, if one of `programs` is missing.
+/// Fails if one of `programs` is missing; `source` says where to get them.
 pub(crate) fn need(tools: &Tools, programs: &[&str], source: &str) -> Result<(), String> {
     let missing = programs
         .iter()

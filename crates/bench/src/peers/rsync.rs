@@ -1,4 +1,4 @@
-//! rsync to its daemon.
+//! rsync with an rsync daemon.
 
 use std::{fs, io};
 
@@ -6,7 +6,7 @@ use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
 use super::peer::{Peer, Service, need};
 
-/// rsync over its daemon, without ssh.
+/// rsync with an rsync daemon, without ssh.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rsync;
 

@@ -12,7 +12,7 @@ use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
 use super::peer::{Peer, Service, need};
 
-/// Program whose far side is `sshd`.
+/// Program that reaches the other host through `sshd`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OverSsh {
     name: &'static str,
@@ -26,10 +26,10 @@ pub(crate) const SCP: OverSsh = OverSsh::new("scp", "openssh-client", scp);
 /// `rclone copy`, which compares checksums of both sides afterwards.
 pub(crate) const RCLONE: OverSsh = OverSsh::new("rclone", "rclone", rclone);
 
-/// `rsync -a` that starts its far side over ssh.
+/// `rsync -a`, which starts its remote side over ssh.
 pub(crate) const RSYNC: OverSsh = OverSsh::new("ssh-rsync", "rsync", rsync);
 
-/// `lighthaul cp` that starts its far side over ssh.
+/// `lighthaul cp`, which starts its remote side over ssh.
 pub(crate) const LIGHTHAUL: OverSsh = OverSsh::new("ssh-lighthaul", "openssh-client", lighthaul);
 
 /// `lighthaul cp` over ssh, without encryption of its own.

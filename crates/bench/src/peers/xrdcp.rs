@@ -8,8 +8,7 @@ use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
 use super::peer::{Peer, Service, need};
 
-/// `xrdcp` without encryption and login, as another user than root, because its daemon refuses
-/// root.
+/// `xrdcp` without encryption and login, run as an ordinary user, because its daemon refuses root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Xrdcp;
 

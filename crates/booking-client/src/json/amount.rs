@@ -142,7 +142,7 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for WithUnit<T> {
     }
 }
 
-/// Reads numbers as their text, so that they are refused with the same message.
+/// Reads a number as text, so that an invalid number is refused with the same message as invalid text.
 struct Reader<T>(PhantomData<T>);
 
 impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Reader<T> {

@@ -11,13 +11,13 @@ use super::timestamp::Timestamp;
 pub struct Event {
     /// Number. A client that reconnects sends it as `Last-Event-ID` to get the later events.
     pub seq: u64,
-    /// Time.
+    /// Time of the event.
     pub at: Timestamp,
     /// Kind of change.
     pub kind: EventKind,
     /// User, device or component that made the change.
     pub who: String,
-    /// Reason.
+    /// Reason of the change.
     pub why: String,
     /// Reservation after the change.
     pub reservation: Reservation,

@@ -8,11 +8,11 @@ use super::timestamp::Timestamp;
 /// Status of a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
-    /// Time by its clock.
+    /// Time by the clock of the scheduler.
     pub now: Timestamp,
-    /// Version.
+    /// Version of the scheduler.
     pub version: String,
-    /// URL of the instance that writes, if it is another one.
+    /// URL of the instance that writes, if this instance does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writer: Option<String>,
 }

@@ -17,7 +17,7 @@ pub struct TopologyView {
 /// Link: one direction between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkView {
-    /// Name.
+    /// Name of the link.
     pub name: String,
     /// Source node.
     pub from: String,
@@ -31,7 +31,7 @@ pub struct LinkView {
     pub guard_ns: u64,
     /// Cost for path selection; among paths with equal ends the cheapest is used.
     pub cost: u32,
-    /// Interfaces at which its circuits are made.
+    /// Interfaces at which circuits over the link are made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<String>,
 }
@@ -52,7 +52,7 @@ pub struct CalendarView {
 /// Free capacity in a range of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Free {
-    /// Start.
+    /// Start of the interval.
     pub from: Timestamp,
     /// End, exclusive.
     pub till: Timestamp,
@@ -68,7 +68,7 @@ pub struct Allocation {
     /// Owner; present only if the client may see the reservation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Start.
+    /// Start of the allocation.
     pub from: Timestamp,
     /// End, exclusive.
     pub till: Timestamp,

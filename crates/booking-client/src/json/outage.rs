@@ -24,11 +24,11 @@ pub struct NewOutage {
 /// Outage, and the reservations that it affected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OutageView {
-    /// Number.
+    /// Number of the outage.
     pub id: u64,
     /// Name of the link.
     pub link: String,
-    /// Start.
+    /// Start of the outage.
     pub from: Timestamp,
     /// End, exclusive.
     pub till: Timestamp,

@@ -24,7 +24,7 @@ pub struct Problem {
     pub counter_offer: Option<CounterOffer>,
 }
 
-/// Requests that would be granted in place of one that misses its deadline.
+/// Requests that would be granted instead of a request that misses its deadline.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CounterOffer {
     /// Earliest end.

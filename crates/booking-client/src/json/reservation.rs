@@ -17,7 +17,7 @@ pub struct Reservation {
     /// State of the reservation.
     #[schema(value_type = String, example = "committed")]
     pub state: ReservationState,
-    /// Request that it grants.
+    /// Granted request.
     pub request: NewReservation,
     /// Links of the path.
     pub path: Vec<String>,

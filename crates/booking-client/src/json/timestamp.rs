@@ -178,7 +178,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn time_reads_back_as_it_was_written(nanos: u64) {
+        fn time_round_trips(nanos: u64) {
             prop_assert_eq!(Timestamp(nanos).to_string().parse(), Ok(Timestamp(nanos)));
         }
     }

@@ -7,11 +7,11 @@ use lighthaul_calendar::Need;
 /// File to be transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Arrival time of its request.
+    /// Arrival time of the request for the file.
     pub at: Instant,
     /// Size in bytes.
     pub bytes: u64,
-    /// Index in [`CLASSES`] of its hosts' largest rate.
+    /// Index in [`CLASSES`] of the largest rate of the file's hosts.
     pub class: usize,
     /// Part of the bytes that is retransmitted, in millionths.
     pub resent_ppm: u32,

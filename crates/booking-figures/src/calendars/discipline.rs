@@ -20,7 +20,7 @@ use super::arrivals::{CLASSES, File};
 use super::network::{CHANNEL_BPS, LINK_BPS, calendar};
 use super::plan::{Discipline, Release, Series};
 
-/// Computes when each file ends: on one link, or between random nodes if there are `links`.
+/// Computes the end of each file: on one link, or between random nodes if there are `links`.
 pub fn ends(series: &Series, links: &[[String; 2]], files: &[File]) -> Vec<Instant> {
     let arrivals: Vec<Arrival> = files.iter().map(arrival).collect();
     match series.discipline {
@@ -105,7 +105,7 @@ impl<'a> Booked<'a> {
         }
     }
 
-    /// Releases, one after the other, the bookings whose files have ended by `till`.
+    /// Releases the bookings of files that have ended by `till`, one by one.
     fn release_until(&mut self, files: &[File], till: Instant) {
         if self.series.release == Release::Never {
             return;

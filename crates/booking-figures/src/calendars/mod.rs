@@ -2,7 +2,8 @@
 //! VBLS paper).
 //!
 //! - [`arrivals`]: random files; [`plan`]: plans of figures, with their disciplines
-//! - [`network`]: links and calendars; [`discipline`]: completion times; [`delay`]: mean delays with confidence intervals
+//! - [`network`]: links and calendars; [`discipline`]: completion times; [`delay`]: mean delays with confidence
+//!   intervals
 //! - [`example`]: Figures 1 and 2 of the paper; [`plot`]: pictures; [`figures`]: all figures
 pub mod arrivals;
 pub mod delay;

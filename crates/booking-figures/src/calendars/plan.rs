@@ -40,7 +40,7 @@ pub struct BookingPlan {
 /// Curve of a figure.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Prefix of its columns.
+    /// Prefix of the columns of the series.
     pub name: String,
     /// Label in the legend.
     pub label: String,
@@ -71,7 +71,7 @@ pub enum Discipline {
     Vbls,
     /// Fixed rate, the largest possible, booked at the request (FBLS).
     FblsBook,
-    /// Fixed rate, started as soon as it fits, possibly before earlier requests.
+    /// Fixed rate, started as soon as the file fits, possibly before earlier requests.
     FblsLs,
     /// Fixed rate, started in the order of requests.
     FblsFcfs,
@@ -142,7 +142,7 @@ impl BookingPlan {
     }
 }
 
-/// Plan as written in its file.
+/// Keys of the file of a plan.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {

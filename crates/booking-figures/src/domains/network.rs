@@ -173,7 +173,7 @@ impl Shape {
         Topology::new(&links.collect::<Vec<_>>())
     }
 
-    /// Returns an empty calendar: the links to both neighbors and to the users, joined by a core that limits nothing.
+    /// Returns an empty calendar: links to both neighbors and to the users, joined by a core without limits.
     fn resources(&self, me: DomainId) -> CalendarResources {
         let ports = [me.0 - 1, me.0]
             .into_iter()

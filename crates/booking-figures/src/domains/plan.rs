@@ -1,7 +1,7 @@
 //! Plans of figures of domains.
 //!
-//! A [`DomainsPlan`] has the points of one of two figures ([`DomainsFigure`]): set-up times against the number of domains, or
-//! blocked requests against the load. [`DomainsPlan::parse`] reads TOML and refuses values out of range.
+//! A [`DomainsPlan`] has the points of one of two figures ([`DomainsFigure`]): set-up times against the number of
+//! domains, or blocked requests against the load. [`DomainsPlan::parse`] reads TOML and refuses values out of range.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub enum DomainsFigure {
 /// Curve of set-up times.
 #[derive(Clone, Debug)]
 pub struct SetUpSeries {
-    /// Prefix of its columns.
+    /// Prefix of the columns of the series.
     pub name: String,
     /// Label in the legend.
     pub label: String,
@@ -76,11 +76,12 @@ pub struct Blocking {
 /// Curve of blocked requests.
 #[derive(Clone, Debug)]
 pub struct BlockingSeries {
-    /// Prefix of its columns.
+    /// Prefix of the columns of the series.
     pub name: String,
     /// Label in the legend.
     pub label: String,
-    /// Rates that a reservation may have over time, in channels: lowest and highest. Equal ones are a lease of a fixed rate.
+    /// Rates that a reservation may have over time, in channels: lowest and highest. Equal ones are a lease of a fixed
+    /// rate.
     pub channels: [u32; 2],
 }
 

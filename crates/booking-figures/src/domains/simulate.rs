@@ -17,8 +17,8 @@ use lighthaul_lab::table::{SIMULATION, Table};
 
 /// Simulates every point of a plan.
 ///
-/// A series of set-ups has one column, in milliseconds. One of blocked requests has three, each followed by half
-/// of its 95% confidence interval: refused requests and utilization of the fullest link in percent, and the mean time from a
+/// A series of set-ups has one column, in milliseconds. One of blocked requests has three, each followed by half of its
+/// 95% confidence interval: refused requests and utilization of the fullest link in percent, and the mean time from a
 /// request to the end of its path in seconds.
 pub fn simulate(plan: &DomainsPlan) -> Table {
     match &plan.kind {
@@ -48,7 +48,7 @@ pub fn simulate(plan: &DomainsPlan) -> Table {
     }
 }
 
-/// Returns the time to set up a path from the first to the last of some domains, in milliseconds.
+/// Returns the time to set up a path across `domains` domains, in milliseconds.
 fn set_up(domains: u32, series: &SetUpSeries) -> f64 {
     let rate = lighthaul_base::Rate::from_mbps(1000);
     let shape = Shape {
@@ -95,8 +95,8 @@ pub fn row(plan: &Blocking, load: f64) -> Vec<Option<f64>> {
     std::iter::once(Some(load)).chain(cells).collect()
 }
 
-/// Returns the refused requests in percent, the utilization of the fullest link in percent, and the mean time of a path in
-/// seconds: from its request to its end. The first tenth of the requests, which find empty links, is not counted.
+/// Returns the refused requests and the utilization of the fullest link in percent, and the mean time of a path in
+/// seconds. The first tenth of the requests, which find empty links, is not counted.
 fn run(plan: &Blocking, series: &BlockingSeries, load: f64, seed: u64) -> [f64; 3] {
     let shape = Shape {
         domains: plan.domains,
@@ -215,7 +215,7 @@ pub const TAILS: [&str; 6] = [
 const BEGIN: Instant = Instant::from_nanos(1_000_000_000_000);
 /// Time for queries that the longest chain needs.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Time from a request to the earliest start of its path: both end with the decision.
+/// Time from a request to the earliest start of its path; both are counted from the decision.
 const LEAD: Duration = Duration::from_secs(10);
 /// Shortest request.
 const LEAST: Duration = Duration::from_secs(1);

@@ -27,8 +27,8 @@ pub struct Config {
     pub window: Duration,
     /// Time for which answers to idempotency keys are kept.
     pub answers_kept: Duration,
-    /// Memory for such answers in bytes. When it is full, the oldest answer of the identity with
-    /// the most is deleted.
+    /// Memory for answers that are kept, in bytes. When it is full, the oldest answer of the identity with the most is
+    /// deleted.
     pub answers_bytes_max: u64,
     /// Time for which ended reservations are kept.
     pub history: Duration,

@@ -31,7 +31,7 @@ pub(super) struct Conflicts<'a> {
 /// New or changed reservation to check.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate<'a> {
-    /// Number, if it has one.
+    /// Number of the reservation, if assigned.
     pub(super) id: Option<u64>,
     pub(super) owner: &'a str,
     pub(super) flow: Option<&'a FlowAt>,
@@ -49,7 +49,7 @@ pub(super) struct Conflict {
 }
 
 impl<'a> Conflicts<'a> {
-    /// Returns the view of these reservations, without pending moves.
+    /// Returns a view of the given reservations, without pending moves.
     pub(super) const fn new(
         config: &'a Config,
         records: &'a BTreeMap<u64, Record>,
@@ -65,7 +65,7 @@ impl<'a> Conflicts<'a> {
         }
     }
 
-    /// Returns the last reservation whose circuit would carry packets of this one at the same time.
+    /// Returns the last reservation whose circuit would carry packets of the candidate at the same time.
     pub(super) fn conflict(&self, candidate: &Candidate<'_>) -> Option<Conflict> {
         let flow = candidate.flow?;
         let (from, till) = span(candidate.steps)?;
@@ -95,7 +95,7 @@ impl<'a> Conflicts<'a> {
         Ok(self.check_rate(candidate)?)
     }
 
-    /// Refuses a circuit above the maximum of its interface.
+    /// Refuses a circuit if its interface has its maximum of circuits.
     pub(super) fn check_room(
         &self,
         topology: &Topology,

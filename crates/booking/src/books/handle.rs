@@ -41,7 +41,7 @@ pub struct Books {
 /// Status of the books at the last check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// URL of the instance that writes, if it is another one.
+    /// URL of the instance that writes, if this instance does not.
     pub writer: Option<String>,
     /// Time of the check.
     pub at: Timestamp,
@@ -119,7 +119,7 @@ impl Books {
         self.transition(principal, id, why, Verb::Deprovision)
     }
 
-    /// Releases the rest of a reservation.
+    /// Releases the remaining capacity of a reservation.
     pub fn release(&self, principal: &Principal, id: u64, why: &str) -> Result<Reservation> {
         self.transition(principal, id, why, Verb::Release)
     }
@@ -190,8 +190,7 @@ impl Books {
         self.read(|ledger, _| Ok(ledger.record(principal, id)?.reservation.clone()))
     }
 
-    /// Returns reservations with numbers above the first value of `part`, at most as many as the
-    /// second one.
+    /// Returns reservations with numbers above `part.0`, at most `part.1` of them.
     pub fn list(
         &self,
         principal: &Principal,
@@ -357,7 +356,7 @@ impl Books {
         })
     }
 
-    /// Makes due changes and then this change. The result is in the store when this returns.
+    /// Makes due changes, then the change `act`. The result is in the store when this returns.
     fn change<T>(&self, act: impl FnOnce(&mut Ledger, Timestamp) -> Result<T>) -> Result<T> {
         let mut synced = self.lock();
         let news = synced.news;

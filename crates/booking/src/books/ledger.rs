@@ -144,7 +144,7 @@ impl Ledger {
         Some(record)
     }
 
-    /// Removes a record but keeps its use of quotas.
+    /// Removes an ended record, but keeps counting its use of quotas.
     pub(super) fn drop_over(&mut self, id: u64) -> Option<Record> {
         let record = self.records.remove(&id)?;
         let Reservation { owner, changed, .. } = &record.reservation;
@@ -254,7 +254,7 @@ impl Ledger {
         (answer, is_broken)
     }
 
-    /// Drops the pending changes: the writer makes them, or they belong to a failed change.
+    /// Drops the pending changes: another instance writes them, or they belong to a failed change.
     pub(super) fn leave_unwritten(&mut self) {
         self.changed = Changed::default();
     }
@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn change_of_one_kind_is_not_empty() {
+    fn change_with_records_of_any_single_kind_is_not_empty() {
         assert!(Changed::default().is_empty());
         let changes: [fn(&mut Changed); 5] = [
             |changed| _ = changed.records.insert(1),

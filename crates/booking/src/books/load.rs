@@ -95,7 +95,7 @@ impl Ledger {
         Ok(unplaced)
     }
 
-    /// Books the grant of a record again, or notes why this is impossible.
+    /// Books the grant of a record again, or notes the reason of a refusal.
     fn keep(&mut self, now: Timestamp, record: &Record, unplaced: &mut Unplaced) {
         let Err(why) = restore(&mut self.calendar, &self.config, now, record) else {
             return;

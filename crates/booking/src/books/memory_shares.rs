@@ -1,15 +1,14 @@
-//! Memory that owners share: when it is full, the oldest entry of the owner with the most is
-//! deleted.
+//! Memory that owners share: when the memory is full, the largest owner loses its oldest entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lighthaul_booking_client::json::Timestamp;
 
-/// Entries of each owner by time and key, and the memory that they use.
+/// Entries of each owner by time and key, with their memory use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryShares<K: Ord> {
     owners: BTreeMap<String, Share<K>>,
-    /// Owners by their use of memory.
+    /// Owners by memory use.
     by_size: BTreeSet<(u64, String)>,
     bytes: u64,
 }
@@ -31,7 +30,7 @@ impl<K: Ord> Default for MemoryShares<K> {
 }
 
 impl<K: Ord + Clone> MemoryShares<K> {
-    /// Adds an entry of an owner that uses this many bytes.
+    /// Adds an entry of an owner that uses `bytes` bytes.
     pub(crate) fn add(&mut self, owner: &str, key: (Timestamp, K), bytes: u64) {
         self.remove(owner, &key);
         self.change(owner, |share| {
@@ -82,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn oldest_entries_of_the_owner_with_most_are_deleted_first() {
+    fn oldest_entries_of_the_largest_owner_are_deleted_first() {
         let mut shares = MemoryShares::default();
         shares.add("ada", (Timestamp(1), 1), 10);
         for nth in 2..6 {
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_that_is_added_twice_counts_once() {
+    fn entry_that_is_added_twice_uses_memory_once() {
         let mut shares = MemoryShares::default();
         shares.add("ada", (Timestamp(1), 1), 10);
         shares.add("ada", (Timestamp(1), 1), 4);

@@ -2,7 +2,7 @@
 //!
 //! - [`handle`]: interface of the books for other modules, which serializes changes
 //! - [`config`]: limits and rules; [`principal`]: identity and role of a client; `role`: names
-//!   of roles; [`policy`]: what an identity may book
+//!   of roles; [`policy`]: limits on the bookings of an identity
 //! - `ledger`: reservations in memory; `record`: one of them; `synced_ledger`: keeps ledger and store
 //!   consistent
 //! - `request`: conversion of requests for the calendar; `reserve`, `lifecycle`, `resize`, `outage`, `tick`:

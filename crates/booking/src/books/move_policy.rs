@@ -30,12 +30,12 @@ pub(super) struct MovePolicy<'a> {
     now: Timestamp,
     /// Reservations that an outage has displaced and that are not moved yet.
     displaced: BTreeSet<u64>,
-    /// Rates of owners, including moved reservations and without displaced ones.
+    /// Rates of owners; they include moved reservations, but not displaced reservations.
     rates: BTreeMap<&'a str, RateSum>,
 }
 
 impl<'a> MovePolicy<'a> {
-    /// Returns the rules for reservations as they are `now`.
+    /// Returns the rules for the present reservations.
     pub(super) fn new(conflicts: Conflicts<'a>, now: Timestamp) -> Self {
         Self {
             conflicts,
@@ -80,8 +80,7 @@ impl<'a> MovePolicy<'a> {
         true
     }
 
-    /// Returns true if an owner may have these steps in place of those of a reservation, and counts
-    /// them.
+    /// Returns true if the owner may have `steps` instead of the steps of `record`, and counts them.
     fn may_have_rates(&mut self, record: &'a Record, steps: &[Step]) -> bool {
         let Some(policy) = self.limit_of(record) else {
             return true;

@@ -23,7 +23,7 @@ pub struct Policy {
     pub links: Option<Vec<String>>,
     /// Permitted interfaces of circuits; `None` permits all.
     pub interfaces: Option<Vec<String>>,
-    /// Maximum total rate of all its reservations at any time.
+    /// Maximum total rate of all reservations of the identity at any time.
     pub rate_max: Option<Rate>,
     /// Latest end of a reservation, from now on.
     pub ahead: Option<Duration>,
@@ -50,7 +50,7 @@ impl Default for Quota {
 }
 
 impl From<Quota> for Policy {
-    /// Returns a policy that limits nothing else.
+    /// Returns a policy with a quota and no other limits.
     fn from(quota: Quota) -> Self {
         Self {
             quota,

@@ -18,7 +18,7 @@ pub struct Principal {
 pub enum Role {
     /// Reports the state of circuits.
     Device,
-    /// Sees and changes its own reservations.
+    /// May see and change its own reservations.
     User,
     /// Sees and changes all reservations, and plans outages.
     Operator,
@@ -53,7 +53,7 @@ impl Principal {
         self.check(self.role >= Role::Operator, action)
     }
 
-    /// Refuses users, because they may not speak for a device.
+    /// Refuses users, because only operators may speak for a device.
     pub(crate) fn check_device(&self, action: &'static str) -> Result<()> {
         self.check(self.role != Role::User, action)
     }

@@ -48,8 +48,7 @@ impl RateSum {
         }
     }
 
-    /// Returns the highest sum of `steps` and the added ones, and the part of it that is not from
-    /// `steps`.
+    /// Returns the highest sum of `steps` and the added rates, and the part of the sum that is not from `steps`.
     pub(crate) fn peak(&self, steps: &[Step]) -> (u64, u64) {
         let steps = steps.iter().filter(|step| step.from < step.till);
         let sums = steps.map(|step| {

@@ -20,7 +20,7 @@ use crate::error::Result;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) reservation: Reservation,
-    /// Sequence number of its booking.
+    /// Sequence number of the booking.
     pub(crate) nth: u64,
     /// True if an operator booked it, so that no policy applies.
     pub(crate) by_operator: bool,
@@ -64,7 +64,7 @@ impl Record {
         })
     }
 
-    /// Returns the record as it is stored.
+    /// Returns the record in the form of the store.
     pub(crate) fn doc(&self) -> Result<String> {
         let doc = Doc {
             reservation: &self.reservation,
@@ -138,17 +138,17 @@ impl Record {
         granted.collect()
     }
 
-    /// Returns the approximate memory that it uses, in bytes.
+    /// Returns the approximate memory that the record uses, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         bytes(&self.reservation)
     }
 
-    /// Returns true if it has not ended.
+    /// Returns true if the reservation has not ended.
     pub(crate) const fn is_live(&self) -> bool {
         !self.life.state().is_final()
     }
 
-    /// Returns true if it has ended by `now`, even if its state was not updated yet.
+    /// Returns true if the reservation has ended by `now`, even if its state was not updated yet.
     pub(crate) fn is_over(&self, now: Timestamp) -> bool {
         let is_end = |verb| verb != Verb::Activate;
         let end = self.reservation.promised_end;
@@ -165,7 +165,7 @@ impl Record {
         has_circuit && !self.is_live() && last.is_some_and(|step| at < step.till)
     }
 
-    /// Returns the start of its first step.
+    /// Returns the start of the first step.
     pub(crate) fn start(&self) -> Timestamp {
         let first = self.reservation.steps.first();
         first.map_or(self.reservation.promised_end, |step| step.from)
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn work_counts_only_within_the_window() {
+    fn only_work_within_the_window_is_included() {
         let step = record(&[(10, 20)], 20).reservation.steps[0];
         for (from, till, bits) in [
             (0, 40, 80),
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_a_reservation_counts_all_its_parts() {
+    fn memory_of_a_reservation_includes_all_parts() {
         let empty = record(&[], 30);
         // indexes have both once more
         let least = 2 * (size_of::<Reservation>() + "ada".len()) as u64;

@@ -1,4 +1,4 @@
-//! Attempts to move reservations into freed capacity, and the work that they may cost.
+//! Attempts to move reservations into freed capacity, and the limits on the work of an attempt.
 //!
 //! `Repack` is a token bucket. A token is one step of the calendar that an attempt may examine. The
 //! bucket gains a token each 30 microseconds, and holds 32,768 at most. Each booking that an
@@ -15,15 +15,14 @@ use lighthaul_calendar::RepackLimits;
 pub(super) struct Repack {
     /// True if capacity was freed.
     pub(super) is_due: bool,
-    /// Number of steps that it may examine.
+    /// Number of steps that an attempt may examine.
     steps: usize,
-    /// Time at which this number was computed.
+    /// Time at which `steps` was computed.
     at: Timestamp,
 }
 
 impl Repack {
-    /// Starts an attempt to place this number of bookings again, if one is due. Returns its limits.
-    /// Zero disables it.
+    /// Starts an attempt to place `bookings` bookings again, if one is due. Returns its limits. Zero disables it.
     pub(super) fn start(&mut self, now: Timestamp, bookings: usize) -> Option<RepackLimits> {
         if !std::mem::take(&mut self.is_due) || bookings == 0 {
             return None;
@@ -59,7 +58,7 @@ impl Default for Repack {
 
 /// Maximum number of steps that one attempt examines.
 const STEPS_MAX: usize = 1 << 15;
-/// Number of steps that a booking counts for, in addition to its own.
+/// Number of steps that a booking counts for, in addition to its steps.
 const STEPS_EACH: usize = 32;
 /// Time after which an attempt may examine one more step, in nanoseconds. About 33,000 steps a
 /// second leave the calendar usable when a client books and cancels all the time.
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn each_booking_costs_32_steps_in_addition_to_its_own() {
+    fn each_booking_costs_32_additional_steps() {
         let mut repack = due(1000);
         let had = repack.start(NOW, 10).unwrap();
         // three bookings of two steps each
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn attempt_without_enough_steps_continues_when_there_are_more() {
+    fn attempt_without_enough_steps_continues_when_steps_are_available() {
         let mut repack = due(STEPS_MAX - 1);
         let had = repack.start(NOW, 10).unwrap();
         repack.finish(had, limits(8, 0));

@@ -119,7 +119,7 @@ pub(super) fn path_of(
     }
 }
 
-/// Returns the path over these links.
+/// Returns the path over the named links.
 pub(super) fn path(
     names: &[String],
     topology: &Topology,

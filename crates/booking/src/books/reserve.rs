@@ -96,8 +96,7 @@ impl Ledger {
         Ok(plan)
     }
 
-    /// Refuses packets that another circuit carries at that time, and names a time at which they
-    /// are free.
+    /// Refuses packets that another circuit carries at the same time, and names a time at which they are free.
     fn check_conflicts(&self, now: Timestamp, principal: &Principal, plan: &Plan) -> Result<()> {
         let conflicts = self.conflicts();
         let flow = plan.full.flow.as_ref();

@@ -1,4 +1,4 @@
-//! Extension and reduction of reservations, and repacking of waiting ones.
+//! Extension and reduction of reservations, and repacking of reservations that wait.
 
 use std::time::Duration;
 

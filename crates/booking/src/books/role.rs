@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn role_reads_back_from_its_name_and_roles_are_ordered() {
+    fn role_is_parsed_from_its_name_and_roles_are_ordered() {
         for (role, name) in NAMES {
             assert_eq!(name.parse(), Ok(role));
             assert_eq!(role.to_string(), name);

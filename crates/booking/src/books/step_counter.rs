@@ -12,7 +12,7 @@ use lighthaul_booking_client::json::Step;
 pub(super) struct StepCounter(Cell<u64>);
 
 impl StepCounter {
-    /// Adds the number of these steps.
+    /// Adds the number of `steps`.
     pub(super) fn add(&self, steps: &[Step]) {
         self.0.set(self.0.get().saturating_add(steps.len() as u64));
     }

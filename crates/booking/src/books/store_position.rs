@@ -1,4 +1,4 @@
-//! Record of the latest known position of the store, to detect a store that is older than before.
+//! Record of the latest known position of the store, to detect a store that was restored from an old copy.
 //!
 //! A store that was restored from a backup, or failed over to a lagging server, lacks later
 //! answers. New reservations would then get the numbers of lost ones. Such a store is refused until
@@ -39,7 +39,7 @@ pub(super) struct StorePosition {
     note: Option<PositionFile>,
     /// True if the file was damaged, so that the position is unknown.
     is_damaged: bool,
-    /// Numbers up to this one may have been given in a lost history.
+    /// Highest number that may have been given in a lost history.
     floor: u64,
     /// Time at which the file was last synced to the disk.
     synced: Timestamp,
@@ -193,7 +193,7 @@ impl StorePosition {
 }
 
 impl Drop for StorePosition {
-    /// Notes that no number above the last one was given.
+    /// Lowers the bound to the last given number, so that the next start skips no numbers.
     fn drop(&mut self) {
         if let (Some(note), Some(seen)) = (&mut self.note, &self.seen)
             && note.file.is_some()
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_of_writes_is_reported_once_while_it_lasts() {
+    fn lasting_write_failure_is_reported_once() {
         let path = std::env::temp_dir().join("lighthaul-no-mark");
         let mut memory = StorePosition::open(Some(path), false).unwrap();
         let note = memory.note.as_mut().unwrap();

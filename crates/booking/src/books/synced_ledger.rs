@@ -50,10 +50,9 @@ impl SyncedLedger {
         })
     }
 
-    /// Makes due changes and then this change, in the ledger and in the store. If the store cannot
-    /// be written, or the change fails after a part of it was made, nothing has changed. Otherwise the
-    /// part would be written although the client gets an error, and a repeated request would make it
-    /// twice.
+    /// Makes due changes, then the change `act`, in the ledger and in the store. If the store cannot be written, or the
+    /// change fails after a part of it was made, nothing has changed. Otherwise the part would be written although the
+    /// client gets an error, and a repeated request would make it twice.
     pub(super) fn change<T>(
         &mut self,
         act: impl FnOnce(&mut Ledger, Timestamp) -> Result<T>,
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn change_that_fails_halfway_leaves_nothing_behind() {
+    fn change_that_fails_halfway_is_rolled_back() {
         let (mut synced, ada, new) = setting();
         let failed: Result<()> = synced.change(|ledger, now| {
             ledger.reserve(now, &ada, &new, Some("key"))?;
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_change_keeps_the_due_changes_before_it() {
+    fn refused_change_keeps_the_earlier_due_changes() {
         let (mut synced, ada, new) = setting();
         let reserve = synced.change(|ledger, now| ledger.reserve(now, &ada, &new, None));
         let id = reserve.unwrap().id;

@@ -100,8 +100,7 @@ impl Usage {
         Ok(())
     }
 
-    /// Refuses steps that exceed the bytes of an owner in a window, in addition to those counted
-    /// already.
+    /// Refuses steps that exceed the quota of bytes of an owner in a window, with the bytes counted before.
     pub(crate) fn check_work(
         &self,
         config: &Config,
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn removed_reservation_leaves_the_use_of_the_others() {
+    fn removed_reservation_does_not_change_the_usage_of_others() {
         let config = config(9, 99);
         let (one, two, three) = (
             record(1, "ada", Some("eth1"), &[(0, 15)]),
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_count_in_the_windows_in_which_they_are_sent() {
+    fn bytes_are_charged_to_the_window_of_sending() {
         let config = config(9, 99);
         let (one, two) = (
             record(1, "ada", None, &[(5, 20), (25, 26), (28, 30)]),
@@ -294,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_may_use_the_bytes_that_are_left_in_each_window() {
+    fn steps_may_use_the_remaining_bytes_of_each_window() {
         let wanted = steps(&[(5, 25)]);
         for (booked, most, left) in [
             (&[][..], 10, None),
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_circuits_are_those_of_live_reservations() {
+    fn rates_and_circuits_include_live_reservations_only() {
         let config = config(9, 99);
         let (one, two) = (
             record(5, "ada", Some("eth1"), &[(0, 5)]),

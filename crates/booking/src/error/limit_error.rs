@@ -20,7 +20,7 @@ pub enum QuotaError {
     Reservations {
         /// Name of the owner.
         owner: String,
-        /// Maximum.
+        /// Maximum number of reservations.
         most: usize,
     },
     /// Bytes in a window.
@@ -32,7 +32,7 @@ pub enum QuotaError {
     Bytes {
         /// Name of the owner.
         owner: String,
-        /// Maximum.
+        /// Maximum number of bytes in the time of the quota.
         most: u64,
         /// Start of the window.
         from: Timestamp,
@@ -126,7 +126,7 @@ pub enum PolicyError {
 pub struct RateRule {
     /// Name of the owner.
     pub owner: String,
-    /// Maximum.
+    /// Maximum total rate of the owner.
     pub rate: Rate,
 }
 
@@ -138,9 +138,9 @@ pub enum OverlapError {
         "interface {interface} supports {most} circuits and all are reserved; omit flow (--interface), or try again when a reservation has ended"
     )]
     InterfaceFull {
-        /// Interface.
+        /// Name of the interface.
         interface: String,
-        /// Maximum.
+        /// Maximum number of circuits.
         most: usize,
     },
     /// Another circuit carries the same packets at that time.
@@ -155,7 +155,7 @@ pub enum OverlapError {
         id: u64,
         /// Packets of the request.
         packets: Flow,
-        /// Interface.
+        /// Name of the interface.
         interface: String,
         /// Start of the other reservation.
         from: Timestamp,

@@ -7,13 +7,13 @@ use lighthaul_booking_client::json::Timestamp;
 #[error("the topology has no link {0}: name one of its links (GET /v1/links)")]
 pub struct UnknownLink(pub String);
 
-/// Fault of a request that can never be granted as it is.
+/// Fault of a request that no scheduler state would grant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// Neither or both of size and holding time are given.
     #[error("give size (--size) or hold (--hold), not both")]
     Amount,
-    /// The new amount is of another type than that of the reservation, given here.
+    /// The new amount is of another type than the reservation, whose type is given here.
     #[error("the reservation was made with a {0}: give its new {0}, and nothing else")]
     OtherAmount(&'static str),
     /// The margin exceeds the maximum.
@@ -21,7 +21,7 @@ pub enum RequestError {
     Margin {
         /// Margin of the request.
         percent: u8,
-        /// Maximum.
+        /// Maximum margin in percent.
         most: u8,
     },
     /// The rate of this name is zero.
@@ -56,12 +56,12 @@ pub enum RequestError {
         /// Interfaces with a device.
         known: Vec<String>,
     },
-    /// The path does not cross the interface, given here, or the two have no common rate.
+    /// The path does not cross the given interface, or path and interface have no common rate.
     #[error(
         "no link of the path starts or ends at interface {0} with a rate that both support; name a path that crosses it, or another interface"
     )]
     InterfaceOffPath(String),
-    /// The idempotency key is empty or longer than this.
+    /// The idempotency key is empty or longer than the given maximum.
     #[error("an idempotency key has 1 to {0} bytes: give a shorter one, such as a UUID")]
     KeyLength(usize),
     /// The outage is in the past.
@@ -86,7 +86,7 @@ pub enum RequestError {
     /// The range of time starts in the past.
     #[error("the calendar has no past times: ask for times from {0} on")]
     RangePassed(Timestamp),
-    /// The range of time has more steps than this.
+    /// The range of time has more steps than the given maximum.
     #[error("the range of time has more than {0} steps: ask for a shorter one")]
     RangeSteps(usize),
 }

@@ -16,7 +16,7 @@ use super::store_error::StoreError;
 /// Error of the scheduler. A failed call changes nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The request can never be granted as it is.
+    /// The request cannot be granted in any state of the scheduler.
     #[error(transparent)]
     Request(#[from] RequestError),
     /// The calendar refused the request.
@@ -50,7 +50,7 @@ pub enum Error {
     Forbidden {
         /// Name of the identity.
         name: String,
-        /// Action.
+        /// Action that the client may not perform.
         action: &'static str,
     },
     /// The idempotency key was used for another request.
@@ -77,7 +77,7 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Returns the error of a reservation that does not exist for this client.
+    /// Returns the error for a reservation that does not exist, or that the client may not see.
     pub(crate) const fn no_reservation(id: u64) -> Self {
         let what = "reservation";
         Self::NotFound { what, id }

@@ -43,7 +43,7 @@ pub enum SetupError {
     /// Topology file.
     #[error("cannot use the topology {}: {why}", .path.display())]
     TopologyFile {
-        /// File.
+        /// Path of the file.
         path: PathBuf,
         /// Fault.
         why: TopologyFileError,
@@ -51,7 +51,7 @@ pub enum SetupError {
     /// Policy file.
     #[error("cannot use the policy file {}: {why}", .path.display())]
     PolicyFile {
-        /// File.
+        /// Path of the file.
         path: PathBuf,
         /// Fault.
         why: PolicyFileError,
@@ -62,7 +62,7 @@ pub enum SetupError {
     /// File of certificates or of a key.
     #[error("cannot use {}: {why}; give a PEM file as certificate authorities issue it", .path.display())]
     Pem {
-        /// File.
+        /// Path of the file.
         path: PathBuf,
         /// Fault.
         why: String,
@@ -86,7 +86,7 @@ pub enum TopologyFileError {
     /// The file cannot be read.
     #[error("{0}")]
     Read(String),
-    /// The file has more bytes than this.
+    /// The file exceeds the given maximum of bytes.
     #[error("the file has more than {0} bytes: divide the topology into domains")]
     Length(u64),
     /// The file is not TOML, or has unknown fields.
@@ -98,10 +98,10 @@ pub enum TopologyFileError {
     /// The file is not `GraphML`.
     #[error("the file is not GraphML: {0}")]
     NotGraphml(String),
-    /// Two nodes have this identifier.
+    /// Two nodes have the same identifier.
     #[error("two nodes have the id {0}: give each node a unique id")]
     DuplicateId(String),
-    /// An edge ends at this identifier, which no node has.
+    /// An edge ends at an identifier that no node has.
     #[error("an edge ends at {0}, which is not defined: add it to the nodes")]
     UnknownId(String),
     /// The rate of an edge is not a rate.
@@ -148,7 +148,7 @@ pub enum DatabaseUrlError {
     /// The file of trusted authorities cannot be read.
     #[error("cannot use {path}: {why}; sslrootcert names a PEM file of certificates")]
     Roots {
-        /// File.
+        /// Path of the file.
         path: String,
         /// Fault.
         why: String,

@@ -23,7 +23,7 @@ pub enum StoreError {
     Sqlite {
         /// Verb, as in "open" or "write".
         action: &'static str,
-        /// File.
+        /// Path of the file.
         path: PathBuf,
         /// Message of the database.
         why: String,
@@ -65,7 +65,7 @@ pub enum StoreError {
     Format {
         /// Format of the store.
         found: i32,
-        /// Format of this version.
+        /// Format that this program supports.
         expected: i32,
     },
     /// A document is not valid JSON.
@@ -74,7 +74,7 @@ pub enum StoreError {
     /// The journal of a reservation is not consistent.
     #[error(transparent)]
     Journal(#[from] BrokenJournal),
-    /// A stored request lacks this field.
+    /// A stored request lacks the given field.
     #[error("the store has a reservation without {0}: restore it from a backup")]
     MissingField(&'static str),
     /// The topology lacks parts of existing reservations.
@@ -119,7 +119,7 @@ impl SqliteFault {
     const fn remedy(self) -> &'static str {
         match self {
             Self::DiskFull => "free space on its disk, and try again",
-            Self::Locked => "another scheduler has it open: stop that one, or use PostgreSQL",
+            Self::Locked => "another scheduler has it open: stop that scheduler, or use PostgreSQL",
             Self::Path => "check that its directory exists and is yours",
             Self::ReadOnly => "make it writable",
             Self::Corrupt => "restore it from a backup",
@@ -176,6 +176,6 @@ impl ServerFault {
 pub struct TopologyMismatch {
     /// Missing nodes, links and interfaces.
     pub lacks: Vec<String>,
-    /// Numbers of the reservations that use them.
+    /// Numbers of the reservations that use the items.
     pub reservations: Vec<u64>,
 }

@@ -5,7 +5,7 @@ use std::fmt;
 /// Changes that are written completely or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// Sequence number, above that of the previous batch and above all numbers given so far.
+    /// Sequence number, above the previous batch and above all numbers given so far.
     pub seq: u64,
     /// New or deleted documents.
     pub documents: Vec<Document>,
@@ -57,7 +57,7 @@ impl DocumentKind {
         }
     }
 
-    /// Returns the kind with this name.
+    /// Returns the kind of the name `name`.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use super::batch::Batch;
 use crate::error::Result;
 
-/// Store of documents and events, in which one instance at a time may write.
+/// Store of documents and events, in which only one instance at a time may write.
 ///
 /// A batch is written completely or not at all. When [`Self::append`] returns, it also survives a
 /// power failure. After an error either may be true, so the caller must read again first.
@@ -49,6 +49,6 @@ pub struct Position {
 pub enum Writer {
     /// This instance.
     This,
-    /// The instance at this URL.
+    /// The instance at the given URL.
     Other(String),
 }

@@ -25,7 +25,7 @@ use crate::error::{Error, Result, ServerFault, SetupError, StoreError};
 /// behind a tunnel.
 pub struct Postgres {
     server: Server,
-    /// URL of this instance, for the others.
+    /// URL of this instance, at which other instances reach it.
     url: String,
     connection: Option<Connection>,
 }
@@ -37,7 +37,7 @@ struct Connection {
 }
 
 impl Postgres {
-    /// Connects to a server as in `postgres://user@host/books`. Other instances reach this one at
+    /// Connects to a server as in `postgres://user@host/books`. Other instances reach this instance at
     /// `url`.
     pub fn open(server: &str, url: &str) -> Result<Self> {
         let mut server = Server::parse(server).map_err(SetupError::from)?;
@@ -310,14 +310,15 @@ const CLAIM: &str = "UPDATE writer SET url = $1";
 const LOCK: i64 = 0x6c69_6768_7468_6175;
 /// Advisory lock for the creation of tables.
 const MAKING: i64 = LOCK + 1;
-/// Idle time before the first probe, interval of probes, and number of lost probes that end a
-/// connection.
+/// Idle time of a connection before its first TCP keepalive.
 const PROBE_AFTER: Duration = Duration::from_secs(3);
+/// Interval of TCP keepalives.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
+/// Number of unanswered keepalives that end a connection.
 const PROBES: u32 = 3;
 /// Timeout of each action.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Timeout of each lock: shorter, so that the error names the lock and not a slow statement.
+/// Timeout of each lock; shorter than the statement timeout, so that the error names the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(4);
 
 #[cfg(test)]
@@ -353,14 +354,14 @@ mod tests {
     }
 
     #[test]
-    fn connection_without_tls_is_a_fault_of_tls() {
+    fn connection_without_tls_is_a_tls_fault() {
         assert_eq!(fault_with(b"N", "require"), ServerFault::Tls);
         assert_eq!(fault_with(b"S no handshake", "require"), ServerFault::Tls);
         assert_eq!(fault_with(b"S no handshake", "prefer"), ServerFault::Tls);
     }
 
     #[test]
-    fn server_that_goes_away_is_no_fault_of_tls() {
+    fn disconnected_server_is_not_a_tls_fault() {
         for mode in ["disable", "prefer", "require"] {
             assert_eq!(fault_with(b"", mode), ServerFault::Away, "{mode}");
         }

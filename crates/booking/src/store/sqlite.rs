@@ -25,7 +25,7 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens a file, which is created if it does not exist.
+    /// Opens a file, which is created if missing.
     pub fn open(path: &Path) -> Result<Self> {
         make(path);
         let (connection, format) = connect(path).map_err(|why| failed("open", path, &why))?;

@@ -1,4 +1,4 @@
-//! Encryption settings in the URL of a `PostgreSQL` server, some of which its crate does not support.
+//! Encryption settings in the URL of a `PostgreSQL` server, including settings that the client crate does not support.
 
 use std::error::Error;
 use std::io;
@@ -58,8 +58,7 @@ impl Server {
             && !self.config.get_hosts().iter().all(is_near)
     }
 
-    /// Returns true if this error ended the latest connection before it was encrypted, because the
-    /// server does not support TLS or the handshake failed.
+    /// Returns true if `why` ended the connection before encryption: the server has no TLS, or the handshake failed.
     pub(super) fn is_tls_fault(&self, why: &postgres::Error) -> bool {
         let source = why.source();
         let is_network = source.is_some_and(<dyn Error>::is::<io::Error>);
@@ -73,7 +72,7 @@ impl Server {
     }
 }
 
-/// Returns a connector that trusts the authorities in a file, or those that this host trusts.
+/// Returns a connector that trusts the authorities in a file, or the authorities that this host trusts.
 fn connector(roots: Option<&str>) -> Result<RecordedConnector, DatabaseUrlError> {
     let mut store = RootCertStore::empty();
     match roots {
@@ -97,7 +96,7 @@ fn connector(roots: Option<&str>) -> Result<RecordedConnector, DatabaseUrlError>
     Ok(RecordedConnector::new(MakeRustlsConnect::new(config)))
 }
 
-/// Removes a setting from a URL or from words like `host=db`, and returns the rest and its value.
+/// Removes a setting from a URL or from words like `host=db`, and returns the remaining text and the value.
 fn without(text: &str, name: &str) -> (String, Option<String>) {
     let is_url = text.contains("://");
     let (head, settings, mark) = match text.split_once('?') {

@@ -92,7 +92,7 @@ fn attach(mut topology: Topology, ports: &[(&str, String)]) -> Result<Topology, 
 /// Identifiers of data, by element and name.
 type Keys<'a> = BTreeMap<(&'a str, &'a str), &'a str>;
 
-/// Links found so far. Several may connect the same two nodes.
+/// Links found in the file. Several may connect the same two nodes.
 #[derive(Default)]
 struct Links {
     all: Vec<Link>,

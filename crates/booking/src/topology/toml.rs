@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_base::position::fault_in;
+use lighthaul_base::config_fault::fault_in;
 use lighthaul_booking_client::json::{IsoDuration, WithUnit};
 use lighthaul_calendar::topology::TopologyError;
 use lighthaul_calendar::{Link, Topology};
@@ -26,7 +26,7 @@ use serde::Deserialize;
 
 use crate::error::TopologyFileError;
 
-/// Parses a topology. Its nodes are those that it lists or that its links name. `capacity` is the
+/// Parses a topology. Its nodes are the listed nodes and the ends of its links. `capacity` is the
 /// default capacity of links.
 pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology, TopologyFileError> {
     let file: File = ::toml::from_str(text)
@@ -160,7 +160,7 @@ mod tests {
     "#;
 
     #[test]
-    fn links_are_read_with_units_and_defaults() {
+    fn links_are_parsed_with_units_and_defaults() {
         let topology = parse(TWO, None).unwrap();
         let about = |name| topology.about(topology.link(name).unwrap()).unwrap();
         let back = about("there-here");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_have_the_links_that_list_them() {
+    fn interfaces_have_the_links_that_name_the_interface() {
         let text = format!(
             "{TWO}\n[[link]]\nfrom='here'\nto='x'\ncapacity='1G'\nboth=true\ninterfaces=['eth1', 'eth2']\nback_interfaces=['eth3']"
         );

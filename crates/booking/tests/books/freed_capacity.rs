@@ -58,7 +58,7 @@ fn reservation_moves_to_no_earlier_time_than_the_configured_notice() {
 }
 
 #[test]
-fn journal_and_events_say_how_much_earlier_a_moved_reservation_ends() {
+fn journal_and_events_have_the_time_by_which_a_moved_reservation_ends_earlier() {
     let (world, ids) = after_release(Config::default());
     let why = "capacity was freed: ends 60 s earlier";
     let moved = world.books.get(&ada(), ids[1]).unwrap();

@@ -18,7 +18,7 @@ use crate::world::{
 };
 
 #[test]
-fn failed_write_changes_nothing() {
+fn failed_write_leaves_the_books_unchanged() {
     let shared_store = SharedStore::default();
     shared_store.elect("one");
     let world = World::on(shared_store.handle("one"), Config::default());
@@ -104,7 +104,7 @@ fn reader_answers_queries_and_replaces_the_writer() {
 }
 
 #[test]
-fn status_has_the_writer_the_time_and_the_failure() {
+fn status_contains_the_writer_the_time_and_the_failure() {
     let shared_store = SharedStore::default();
     shared_store.elect("one");
     let one = World::on(shared_store.handle("one"), Config::default());

@@ -191,7 +191,7 @@ fn reservation_is_not_extended_onto_a_link_that_its_policy_forbids() {
 
 /// Each of these has as many steps as there are gaps between the bookings of ben.
 #[test]
-fn many_reservations_of_many_steps_under_one_rate_limit_do_not_stop_the_calendar() {
+fn many_long_reservations_under_a_rate_limit_do_not_block_the_calendar() {
     const MANY: u64 = 120;
     let books = books(Policy {
         rate_max: Some(Rate::from_mbps(10_000)),

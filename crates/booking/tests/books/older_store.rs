@@ -19,7 +19,7 @@ fn says_backwards<T: std::fmt::Debug>(answer: lighthaul_booking::Result<T>) {
 }
 
 #[test]
-fn older_store_is_refused_by_every_instance_that_has_seen_more() {
+fn older_store_is_refused_by_every_instance_that_knows_later_changes() {
     let shared_store = SharedStore::default();
     shared_store.elect("one");
     let now = Arc::new(AtomicU64::new(BEGIN));
@@ -43,7 +43,8 @@ fn older_store_is_refused_by_every_instance_that_has_seen_more() {
     assert!(one.status().why.unwrap().contains("is older than before"));
 }
 
-/// Opens a reader that has seen a change, which its store lost, while another writer made a change with the same number.
+/// Opens a reader that has seen a change, which its store lost, while another writer made a change with the same
+/// number.
 fn changed_alike(accept_restored: bool) -> (Books, Reservation) {
     let shared_store = SharedStore::default();
     shared_store.elect("one");
@@ -74,21 +75,21 @@ fn changed_alike(accept_restored: bool) -> (Books, Reservation) {
 
 /// Each writer begins an epoch, so that histories differ even if their numbers are alike.
 #[test]
-fn lost_change_is_missed_if_another_has_its_number() {
+fn lost_change_is_not_noticed_if_another_change_has_its_number() {
     let (reader, other) = changed_alike(false);
     says_backwards(reader.get(&ben(), other.id));
 }
 
 /// A store that is accepted is read again as a whole.
 #[test]
-fn accepted_store_replaces_what_was_lost() {
+fn accepted_store_replaces_the_lost_changes() {
     let (reader, other) = changed_alike(true);
     assert_eq!(reader.get(&ben(), other.id).unwrap(), other);
     assert!(reader.get(&ada(), other.id).is_err());
 }
 
 #[test]
-fn alternating_writers_have_one_history() {
+fn alternating_writers_extend_the_same_history() {
     let shared_store = SharedStore::default();
     shared_store.elect("one");
     let now = Arc::new(AtomicU64::new(BEGIN));
@@ -110,7 +111,7 @@ fn alternating_writers_have_one_history() {
 }
 
 #[test]
-fn restored_file_is_refused_until_it_is_accepted() {
+fn restored_file_is_refused_until_accepted() {
     let name = format!("backwards-{}", std::process::id());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();

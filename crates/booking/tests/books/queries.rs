@@ -8,7 +8,7 @@ use lighthaul_circuit::reservation::ReservationState;
 use crate::world::{World, ada, all_for, ben, device};
 
 #[test]
-fn reservation_becomes_active_when_a_device_reports_it() {
+fn reservation_becomes_active_when_a_device_reports_the_circuit() {
     let world = World::new(Config::default());
     let later = NewReservation {
         start: Some(World::at(100)),

@@ -68,7 +68,7 @@ fn within_limit(books: &Books, all: &[&Reservation]) -> Vec<Reservation> {
 }
 
 #[test]
-fn outage_moves_reservation_to_a_time_at_which_its_owner_has_rate_left() {
+fn outage_moves_reservation_to_a_time_within_the_owners_rate_limit() {
     let books = books();
     let first = books.reserve(&ada(), &over_any(100, all_for(10)), None);
     let first = first.unwrap();
@@ -88,7 +88,7 @@ fn outage_moves_reservation_to_a_time_at_which_its_owner_has_rate_left() {
 }
 
 #[test]
-fn outage_leaves_reservation_at_a_rate_that_its_owner_has_left() {
+fn outage_keeps_reservation_at_a_rate_within_the_owners_limit() {
     let books = books();
     let half = NewReservation {
         rate_max: Some(Bps(GIGABIT / 2)),

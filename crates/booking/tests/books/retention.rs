@@ -14,7 +14,7 @@ fn key_of(books: &Books, principal: &Principal, key: &str) -> u64 {
 }
 
 #[test]
-fn answers_of_the_identity_with_most_are_deleted_first() {
+fn answers_of_the_largest_identity_are_deleted_first() {
     let config = Config {
         answers_bytes_max: 20_000,
         ..Config::default()
@@ -59,7 +59,7 @@ fn answer_with_a_long_key_is_kept_for_a_repeated_request() {
 }
 
 #[test]
-fn history_of_the_owner_with_most_is_deleted_first() {
+fn history_of_the_largest_owner_is_deleted_first() {
     let config = Config {
         history_bytes_max: 50_000,
         ..Config::default()
@@ -91,7 +91,7 @@ fn history_of_the_owner_with_most_is_deleted_first() {
 }
 
 #[test]
-fn deleted_reservation_still_counts_for_its_quota() {
+fn deleted_reservation_still_uses_the_quota() {
     let quota = Quota {
         bytes: 30 * SECONDS_WORTH,
         ..Quota::default()

@@ -180,7 +180,7 @@ fn quota_limits_reservations_and_bytes_of_a_day() {
 }
 
 #[test]
-fn reservations_of_others_are_not_visible() {
+fn reservations_of_other_owners_are_not_visible() {
     let world = World::new(Config::default());
     let id = world.books.reserve(&ada(), &held_for(10), None).unwrap().id;
     let missing =

@@ -9,7 +9,7 @@ use lighthaul_calendar::{
 use super::{at, calendar, file, nanos, occupy, steps};
 
 #[test]
-fn margin_is_booked_and_early_release_frees_it() {
+fn margin_is_booked_and_freed_by_an_early_release() {
     let mut calendar = calendar(1, 0, Config::default());
     let request = Request {
         need: Need::Size {
@@ -170,7 +170,7 @@ fn active_booking_can_be_extended_and_shrunk() {
 }
 
 #[test]
-fn outage_moves_bookings_and_cuts_those_that_do_not_fit() {
+fn outage_moves_bookings_and_shortens_bookings_that_do_not_fit() {
     let mut calendar = calendar(4, 0, Config::default());
     let hold = |channels| Request {
         need: Need::Hold(nanos(100)),

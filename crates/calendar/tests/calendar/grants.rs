@@ -207,7 +207,7 @@ fn increase_costs_a_guard_time_and_short_gaps_are_skipped() {
 }
 
 #[test]
-fn last_slot_has_only_the_channels_that_it_needs() {
+fn last_slot_has_only_the_needed_channels() {
     let config = Config {
         slot: nanos(100),
         ..Config::default()

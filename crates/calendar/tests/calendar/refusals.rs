@@ -80,7 +80,7 @@ fn impossible_request_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn range_of_rates_without_a_channel_is_refused_with_the_next_lower_one() {
+fn range_without_a_channel_is_refused_and_the_next_lower_rate_is_named() {
     let calendar = calendar(10, 0, Config::default());
     let request = Request {
         rate_min: Some(Rate::from_mbps(3200)),
@@ -148,7 +148,7 @@ fn full_calendar_refuses_until_a_booking_has_ended() {
 }
 
 #[test]
-fn busy_path_is_named_before_one_that_is_too_narrow() {
+fn busy_path_is_named_before_a_path_that_is_too_narrow() {
     let link = |name: &str, channels, cost| Link {
         name: name.into(),
         from: "a".into(),
@@ -183,7 +183,7 @@ fn busy_path_is_named_before_one_that_is_too_narrow() {
 }
 
 #[test]
-fn lowest_rate_of_the_first_path_is_named_if_all_have_higher_ones() {
+fn lowest_rate_of_the_first_path_is_named_if_all_rates_are_higher() {
     let link = |name: &str, channel, cost| Link {
         name: name.into(),
         from: "a".into(),

@@ -218,7 +218,7 @@ fn extension_is_limited_by_the_deadline() {
 }
 
 #[test]
-fn repack_skips_ended_bookings_and_active_ones_unless_in_scope() {
+fn repack_skips_ended_bookings_and_active_bookings_out_of_scope() {
     let mut calendar = calendar(1, 0, Config::default());
     let between = occupy(&mut calendar, 40, 60, 1);
     let request = file(&calendar, 10, 1);

@@ -7,7 +7,7 @@ use super::{at, calendar, file, occupy, steps};
 
 /// A share is available to its owner at all times, regardless of the bookings of others.
 #[test]
-fn owner_of_a_share_is_not_delayed_by_others() {
+fn owner_of_a_share_is_not_delayed_by_other_owners() {
     let (small, greedy) = (Owner(1), Owner(2));
     let shares = [(small, 100)].into();
     let mut calendar = calendar(

@@ -100,7 +100,7 @@ fn released_circuit_uses_its_rate_for_a_guard_time() {
 }
 
 #[test]
-fn booking_of_an_earlier_version_is_restored_without_room_for_its_guard_time() {
+fn booking_of_an_earlier_version_is_restored_without_capacity_for_the_guard_time() {
     let mut calendar = two_devices([9, 9]);
     let old = |calendar: &Calendar, id: u64, text: &str| {
         let request = through(calendar, "eth1", 1, 6);

@@ -20,7 +20,7 @@ pub enum Error {
     NoTool {
         /// Task of the program.
         task: Task,
-        /// Program.
+        /// Name of the program.
         tool: &'static str,
         /// Package of the program.
         package: &'static str,
@@ -30,15 +30,15 @@ pub enum Error {
         "cannot {0}: it needs root, or CAP_NET_ADMIN (and CAP_NET_RAW for a cluster's address), in this network namespace"
     )]
     NotPermitted(Task),
-    /// Another gateway does the same on this host.
-    #[error("another gateway {0} on this host already: stop that one first")]
+    /// Another gateway on this host holds the exclusive task.
+    #[error("another gateway {0} on this host already: stop that gateway first")]
     Occupied(Exclusive),
     /// A program failed.
     #[error("cannot {task}: {tool} failed: {why}")]
     Tool {
         /// Task of the program.
         task: Task,
-        /// Program.
+        /// Name of the program.
         tool: &'static str,
         /// Standard error of the program.
         why: String,
@@ -80,7 +80,7 @@ pub enum Misuse {
     NoNetwork {
         /// Address of this element.
         own: Ipv4Addr,
-        /// Interface.
+        /// Name of the interface.
         device: String,
     },
     /// An address is in another network.
@@ -90,7 +90,7 @@ pub enum Misuse {
         other: Ipv4Addr,
         /// Address of this element.
         own: Ipv4Addr,
-        /// Interface.
+        /// Name of the interface.
         device: String,
     },
     /// The shared address is also that of an element.

@@ -16,8 +16,8 @@ pub struct NamespaceLock {
 }
 
 impl NamespaceLock {
-    /// Takes the lock `name` for a gateway that `does` this. A gateway that has just ended may hold its lock for a moment
-    /// longer, through a process that it was starting.
+    /// Takes the lock `name` for a gateway that performs the exclusive task `does`. A gateway that has just ended may
+    /// hold its lock for a moment longer, through a process that it was starting.
     pub fn take(name: &'static str, does: Exclusive) -> Result<Self, Error> {
         let bind =
             || -> io::Result<_> { UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?) };
@@ -43,6 +43,7 @@ impl NamespaceLock {
     }
 }
 
-/// Number of attempts to take a lock that is held, and the interval between them.
+/// Number of attempts to take a lock that is held.
 const CLAIMS_MAX: u32 = 10;
+/// Interval between two attempts to take a lock.
 const CLAIM_EVERY: Duration = Duration::from_millis(30);

@@ -8,7 +8,7 @@ use rustix::thread::{CapabilitySet, capabilities, capability_is_in_ambient_set};
 
 use crate::kernel::error::{Error, Task};
 
-/// Program and its package.
+/// Program of the system, and the package that contains it.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {
     name: &'static str,
@@ -27,7 +27,7 @@ pub const IP: Tool = Tool {
 };
 
 impl Tool {
-    /// Runs the program for `task`, with these arguments and this input.
+    /// Runs the program for `task`, with the given arguments and input.
     pub fn run(self, task: Task, words: &[&str], input: &str) -> Result<(), Error> {
         let tool = self.name;
         let failed = |source: io::Error| {
@@ -66,7 +66,7 @@ impl Tool {
         Err(self.fault(task, why, may_configure()))
     }
 
-    /// Returns the fault of a run that failed, of a process that may or may not configure networks.
+    /// Returns the fault of a failed run, with advice if the process may not configure networks.
     fn fault(self, task: Task, why: String, may_configure: bool) -> Error {
         if may_configure {
             let tool = self.name;

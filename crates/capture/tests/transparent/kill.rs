@@ -34,9 +34,8 @@ fn holder() {
 }
 
 #[test]
-fn rules_of_a_killed_gateway_are_removed_by_the_next_one() {
-    let Some(testbed) = Testbed::start("rules_of_a_killed_gateway_are_removed_by_the_next_one")
-    else {
+fn next_gateway_removes_the_rules_of_a_killed_gateway() {
+    let Some(testbed) = Testbed::start("next_gateway_removes_the_rules_of_a_killed_gateway") else {
         return;
     };
     let before = testbed.kernel_rules();

@@ -12,9 +12,8 @@ use crate::testbed::{Testbed, call, greet, receive_greeting};
 const USER: u32 = 65534;
 
 #[test]
-fn connections_of_a_user_are_captured_and_others_are_not() {
-    let Some(testbed) = Testbed::start("connections_of_a_user_are_captured_and_others_are_not")
-    else {
+fn only_connections_of_the_user_are_captured() {
+    let Some(testbed) = Testbed::start("only_connections_of_the_user_are_captured") else {
         return;
     };
     let before = testbed.kernel_rules();

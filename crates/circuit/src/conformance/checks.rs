@@ -1,4 +1,4 @@
-//! Checks of a driver whose device behaves.
+//! Checks of a driver whose device works correctly.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,12 +21,12 @@ pub(super) const ALL: &[(&str, &Check)] = &[
     ("calls can be repeated", &repeat),
     ("an unknown circuit can be removed", &remove_unknown),
     ("circuits survive the driver", &survive),
-    ("rates are never above what is asked", &rates),
+    ("rates never exceed the requested rates", &rates),
     ("decreases make way for increases", &swap),
-    ("a boundary lowers before it raises", &boundary),
+    ("at a boundary, decreases come first", &boundary),
     ("many circuits", &many),
-    ("a full device refuses one more", &full),
-    ("others are left alone", &foreign),
+    ("a full device refuses another circuit", &full),
+    ("circuits of other clients are kept", &foreign),
 ];
 
 fn capabilities_stay(kit: &mut Kit<'_>) -> Checked {
@@ -178,7 +178,7 @@ fn boundary(kit: &mut Kit<'_>) -> Checked {
         match next {
             Some((_, Event::Changed { id, rate, at, .. })) => changes.push((id.0, rate, at)),
             Some((_, Event::Created(_))) => {}
-            other => return Err(format!("the boundary gave {other:?}")),
+            other => return Err(format!("the change at the boundary resulted in {other:?}")),
         }
     }
     drop(agent);

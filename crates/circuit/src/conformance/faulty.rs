@@ -11,7 +11,7 @@ use crate::error::{Cause, Result as DriverResult};
 /// Checks and their names.
 pub(super) const ALL: &[(&str, &Check)] = &[
     ("a refusal leaves the old state", &refusal),
-    ("one refusal leaves other changes", &partial),
+    ("a refused change does not affect other changes", &partial),
     ("an unreachable device", &|kit| {
         unclear(kit, Fault::Unreachable)
     }),
@@ -19,7 +19,9 @@ pub(super) const ALL: &[(&str, &Check)] = &[
         unclear(kit, Fault::Silence)
     }),
     ("a lost answer", &|kit| unclear(kit, Fault::AnswerLost)),
-    ("a driver that dies", &|kit| unclear(kit, Fault::Death)),
+    ("a driver that ends early", &|kit| {
+        unclear(kit, Fault::Death)
+    }),
     ("several failures in a row", &row),
 ];
 
@@ -62,7 +64,7 @@ fn partial(kit: &mut Kit<'_>) -> Checked {
     Ok(Outcome::Passed)
 }
 
-/// Checks changes whose fate is not known. The driver may find it out by itself.
+/// Checks changes with an unknown outcome. The driver may find it out by itself.
 fn unclear(kit: &mut Kit<'_>, fault: Fault) -> Checked {
     let (low, high) = (kit.quarters(1), kit.quarters(2));
     kit.set(1, low)?;
@@ -82,7 +84,7 @@ fn unclear(kit: &mut Kit<'_>, fault: Fault) -> Checked {
     Ok(Outcome::Passed)
 }
 
-/// Makes a change that a fault may strike, and updates the model with what was reported or found.
+/// Makes a change that a fault may strike, and updates the model with the reported or actual result.
 pub(super) fn change(
     kit: &mut Kit<'_>,
     model: &mut State,

@@ -1,4 +1,4 @@
-//! Driver under test, and comparisons of its device with what is expected.
+//! Driver under test, and comparisons of its device with the expected state.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::driver::{Capabilities, Change, Driver, InstalledCircuit};
 use crate::error::Result as DriverResult;
 use crate::flow::{Flow, Protocol};
 
-/// Result of a check; an error says what the driver did wrong.
+/// Result of a check; an error says how the driver fails it.
 pub(super) type Checked<T = Outcome> = Result<T, String>;
 
 /// Check of a driver.
@@ -24,7 +24,7 @@ pub(super) struct Kit<'a> {
     pub(super) subject: &'a mut dyn Subject,
     pub(super) can: Capabilities,
     driver: Option<Box<dyn Driver>>,
-    /// True if circuits of a check could not be removed, so that no other can begin.
+    /// True if circuits of a check could not be removed, so that no further check can begin.
     pub(super) is_stuck: bool,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Kit<'a> {
         })
     }
 
-    /// Runs a check of a device without circuits, and removes those that it leaves.
+    /// Runs a check of a device without circuits, and removes the circuits that it leaves.
     pub(super) fn run(&mut self, check: &Check) -> Outcome {
         let outcome = check(self);
         // a driver that failed may have to be opened again
@@ -78,13 +78,13 @@ impl<'a> Kit<'a> {
         Ok(self.driver.insert(driver).as_mut())
     }
 
-    /// Gives the driver away.
+    /// Hands the driver over to the caller.
     pub(super) fn take_driver(&mut self) -> Checked<Box<dyn Driver>> {
         self.driver()?;
         self.driver.take().ok_or_else(|| "it is gone".to_owned())
     }
 
-    /// Returns a circuit whose packets are not those of another.
+    /// Returns a circuit that shares no packets with other circuits.
     pub(super) fn circuit(&self, id: u64) -> Circuit {
         let rate = self.can.rate_min;
         let step = Step {
@@ -131,7 +131,7 @@ impl<'a> Kit<'a> {
         result.map_err(|why| format!("circuit {id} was not removed: {why}"))
     }
 
-    /// Inspects the device, and repeats that for a while if it fails.
+    /// Inspects the device, and repeats a failed inspection for a while.
     pub(super) fn inspect(&mut self) -> Checked<Vec<InstalledCircuit>> {
         let clock = Clock::start();
         loop {
@@ -160,7 +160,7 @@ impl<'a> Kit<'a> {
         Ok(state)
     }
 
-    /// Compares what the driver reports, and what the device has, with these circuits.
+    /// Compares the circuits that the driver reports, and the circuits of the device, with `expected`.
     pub(super) fn expect(&mut self, expected: &State) -> Checked<()> {
         let state = self.state()?;
         if state != *expected {

@@ -3,7 +3,8 @@
 //! [`run`] takes a [`Subject`]: a factory of drivers, a view of the device without the driver, and faults. A check that
 //! the subject cannot do is reported as not applicable, with the reason.
 //!
-//! - [`subject`]: what is tested; [`report`]: runs of all checks; [`outcome`]: the result of one; [`program`]: a driver's program as subject
+//! - [`subject`]: driver under test; [`report`]: runs of all checks; [`outcome`]: the result of one; [`program`]: a
+//!   driver's program as subject
 //! - `kit`: driver, expected state and comparisons; `checks`: behavior without faults; `faulty`: behavior with faults;
 //!   `random`: random sequences beside a model
 

@@ -3,10 +3,10 @@
 /// Outcome of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The driver does what it should.
+    /// The driver passes the check.
     Passed,
-    /// The check could not be done, for this reason.
+    /// The check could not be done, for the given reason.
     NotApplicable(&'static str),
-    /// The driver does something else.
+    /// The driver fails the check.
     Failed(String),
 }

@@ -49,7 +49,7 @@ fn step(kit: &mut Kit<'_>, rng: &mut Rng, model: &mut State) -> Checked<()> {
     kit.expect(model)
 }
 
-/// Returns a rate for a circuit that the others leave.
+/// Returns a rate for a circuit that fits beside the other circuits.
 fn rate(kit: &Kit<'_>, rng: &mut Rng, model: &State, id: u64) -> Option<Rate> {
     let others = model.iter().filter(|(other, _)| other.0 != id);
     let used: u64 = others.filter_map(|(_, rate)| rate.map(Rate::as_bps)).sum();

@@ -8,7 +8,7 @@ use crate::circuit::CircuitId;
 use crate::driver::Driver;
 use crate::error::Cause;
 
-/// Circuits of a device and their rates; nothing for one that takes no packets.
+/// Circuits of a device and their rates; none for a circuit that takes no packets.
 pub type State = BTreeMap<CircuitId, Option<Rate>>;
 
 /// Device with its driver.
@@ -33,8 +33,7 @@ pub trait Subject {
         Cause::Refused
     }
 
-    /// Injects a fault that strikes a change of a circuit, after `after` other changes. Returns false if that is
-    /// impossible.
+    /// Injects a fault into a change of a circuit, after `after` other changes. Returns false if that is impossible.
     fn inject(&mut self, fault: Fault, after: usize) -> bool;
 
     /// Removes the faults that have not struck.
@@ -48,7 +47,7 @@ pub enum Fault {
     Refuse,
     /// The device does not answer, and the change is not made.
     Unreachable,
-    /// Nothing answers until the time limit, and the change is not made.
+    /// The device does not answer before the time limit, and does not make the change.
     Silence,
     /// The change is made, and the answer is lost.
     AnswerLost,
@@ -57,7 +56,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Faults after which it is not known at once whether the change was made.
+    /// Faults that leave it open if the change was made.
     pub const UNCLEAR: [Self; 4] = [
         Self::Unreachable,
         Self::Silence,

@@ -52,7 +52,7 @@ impl Answer {
         self.version
     }
 
-    /// Returns the reason why the program did nothing, if it gave one.
+    /// Returns the program's reason for doing nothing, if the answer has one.
     pub fn refusal(&self) -> Option<String> {
         self.error.as_deref().map(shown)
     }
@@ -62,7 +62,7 @@ impl Answer {
         self.capabilities.as_ref()?.read()
     }
 
-    /// Returns the results of `count` changes, if the answer has that number of them.
+    /// Returns the results, if the answer has `count` of them.
     pub fn results(&self, count: usize) -> Option<Vec<Result<()>>> {
         let results = self.results.as_ref()?;
         let result = |fault: &Option<JsonFault>| fault.as_ref().map_or(Ok(()), JsonFault::read);

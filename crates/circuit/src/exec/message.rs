@@ -19,29 +19,29 @@ pub struct Message<'a> {
 #[derive(Debug, Serialize)]
 #[serde(tag = "verb", rename_all = "snake_case")]
 pub enum Request<'a> {
-    /// Choose one of these versions of the protocol, and tell the capabilities.
+    /// Choose a version of the protocol from the list, and return the capabilities.
     Hello {
-        /// Versions that this side speaks.
+        /// Versions that Lighthaul speaks.
         versions: &'a [u32],
     },
-    /// Set the rates of circuits in this order.
+    /// Set the rates of circuits, in the given order.
     Apply {
         /// Changes.
         changes: Vec<JsonChange<'a>>,
     },
     /// Remove a circuit.
     Remove {
-        /// Circuit.
+        /// Number of the circuit.
         id: CircuitId,
     },
-    /// List the circuits that this driver made, as the device has them.
+    /// List the circuits that the driver made, in their state at the device.
     Inspect,
 }
 
 /// Change of the rate of a circuit.
 #[derive(Debug, Serialize)]
 pub struct JsonChange<'a> {
-    /// Circuit.
+    /// Number of the circuit.
     pub id: CircuitId,
     /// Interface or port of the device.
     pub interface: &'a str,
@@ -52,7 +52,7 @@ pub struct JsonChange<'a> {
 }
 
 impl Message<'_> {
-    /// Returns the line with its end.
+    /// Returns the message as a line, with its line feed.
     pub fn line(&self) -> Result<String, serde_json::Error> {
         let mut line = serde_json::to_string(self)?;
         line.push('\n');

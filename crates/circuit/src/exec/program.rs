@@ -2,8 +2,8 @@
 //!
 //! [`Program::exchange`] writes a line and reads whole lines until one satisfies the caller. It waits on all three
 //! pipes at once, so neither side can block the other. A line is at most 16 MiB. Of the standard error, the last 1024
-//! bytes are kept for messages. The program has an empty environment except for `PATH`. Its process group is killed when
-//! the program ends or this is dropped. The format of the lines is not known here.
+//! bytes are kept for messages. The program has an empty environment except for `PATH`. Its process group is killed
+//! when the program ends or this is dropped. The format of the lines is not known here.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -33,17 +33,17 @@ pub(super) struct Program {
     input: Option<ChildStdin>,
     output: ChildStdout,
     complaints: Option<ChildStderr>,
-    /// Octets of its output without a whole line.
+    /// Octets of the output that do not end a line yet.
     pending: Vec<u8>,
-    /// Number of these octets that have no end of a line.
+    /// Number of pending octets that were searched for the end of a line.
     scanned: usize,
-    /// Last part of its standard error.
+    /// Last part of the standard error.
     complaint: Vec<u8>,
-    /// True after the end, when another process may have the same number.
+    /// True after the program has ended, when another process may have its process ID.
     has_ended: bool,
 }
 
-/// Line of the output, without its end.
+/// Line of the output, without its line feed.
 #[derive(Debug)]
 pub(super) struct Line(pub(super) Vec<u8>);
 
@@ -131,8 +131,8 @@ impl Program {
         status
     }
 
-    /// Writes `line`, and passes each line of the output to `judge` until that returns something. Fails after `limit`,
-    /// and if that line was there before the request.
+    /// Writes `line`, and passes each line of the output to `judge` until it returns a value. Fails after `limit`, and
+    /// if that line was there before the request.
     pub(super) fn exchange<T>(
         &mut self,
         line: &str,
@@ -176,7 +176,7 @@ impl Program {
         }
     }
 
-    /// Passes the lines that are there before a request to `judge`, which must find nothing in them.
+    /// Passes the lines that precede a request to `judge`, which must not accept any of them.
     fn check_early<T>(&mut self, judge: &mut impl FnMut(&Line) -> Result<Option<T>>) -> Result<()> {
         loop {
             let before = self.pending.len();
@@ -200,7 +200,7 @@ impl Program {
         ProgramFault::Run { why, tail }
     }
 
-    /// Waits, and writes and reads what is possible. Returns true at the end of the output.
+    /// Waits for the pipes, then writes and reads as much as they allow. Returns true at the end of the output.
     fn transfer(&mut self, left: &mut &[u8], till: Instant) -> io::Result<bool> {
         let mut watches = vec![Watch::read(self.output.as_raw_fd())];
         watches.extend(
@@ -271,7 +271,7 @@ impl Program {
         }
     }
 
-    /// Returns the end of its standard error, for a message.
+    /// Returns the end of the program's standard error, for a message.
     pub(super) fn tail(&self) -> String {
         let text = String::from_utf8_lossy(&self.complaint);
         let words: Vec<&str> = text.split_whitespace().collect();

@@ -33,8 +33,9 @@ pub(super) struct Session {
     seq: u64,
     /// Capabilities at the first start, which may not change.
     capabilities: Option<Capabilities>,
-    /// Failures since the last answer, and the last one.
+    /// Number of failures since the last answer.
     failures: u32,
+    /// Latest failure.
     last_fault: Option<ProgramFault>,
     /// Earliest time of the next start.
     start_at: Instant,
@@ -92,7 +93,7 @@ impl Session {
         }
     }
 
-    /// Has the program run, unless it failed a short time ago.
+    /// Starts the program if it does not run, unless it failed a short time ago.
     fn prepare(&mut self) -> std::result::Result<(), ProgramFault> {
         if self.program.as_mut().is_some_and(|one| !one.is_over()) {
             return Ok(());

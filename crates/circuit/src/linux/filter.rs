@@ -19,10 +19,10 @@ pub(crate) struct Label {
     pub(crate) is_open: bool,
 }
 
-/// Content of a filter with our mark.
+/// Content of a filter with the mark of this driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Unchanged program of this label.
+    /// Unchanged program with the given label.
     Whole(Label),
     /// Program that was changed.
     Broken(CircuitId),
@@ -46,7 +46,7 @@ impl Label {
         program.iter().flat_map(|step| step.octets()).collect()
     }
 
-    /// Decodes a program; returns nothing for one without our mark.
+    /// Decodes a program; returns none for a program without the mark of this driver.
     pub(crate) fn read(program: &[u8]) -> Option<Found> {
         let trailer = program.len().checked_sub((WORDS + 1) * STEP)?;
         let mut words = [0; WORDS];
@@ -235,7 +235,7 @@ struct Step {
     goes_on: Side,
 }
 
-/// Outcome of a test with which the packet may belong to the flow.
+/// Outcome of a test after which the packet may still belong to the flow.
 #[derive(Clone, Copy, Debug)]
 enum Side {
     Holds,
@@ -280,12 +280,13 @@ const MARK: u32 = 0x4c48_4354;
 const WORDS: usize = 9;
 /// Length of `struct sock_filter`.
 const STEP: usize = 8;
-/// Return values of a filter for a packet that belongs to its class, and for all others.
+/// Return value of a filter for a packet that belongs to its class.
 const TAKE: u32 = u32::MAX;
+/// Return value of a filter for all other packets.
 const LEAVE: u32 = 0;
-/// Offset of the IP header (`SKF_NET_OFF`), and of the protocol that the kernel detected (`SKF_AD_OFF` and
-/// `SKF_AD_PROTOCOL`).
+/// Offset of the IP header (`SKF_NET_OFF`).
 const NET: u32 = 0xfff0_0000;
+/// Offset of the protocol that the kernel detected (`SKF_AD_OFF` and `SKF_AD_PROTOCOL`).
 const PROTOCOL: u32 = 0xffff_f000;
 /// Bits of the fragment offset.
 const FRAGMENT: u32 = 0x1fff;

@@ -15,7 +15,7 @@ pub(crate) struct Class {
 }
 
 impl Class {
-    /// Returns a class with this rate that borrows nothing.
+    /// Returns a class with a rate that borrows from no other class.
     pub(crate) const fn fixed(rate: Rate) -> Self {
         Self {
             rate,

@@ -1,7 +1,6 @@
 //! Driver for interfaces of this host, by the kernel's HTB over rtnetlink.
 //!
-//! The socket is opened with `rustix`. The existing crates for rtnetlink do not support HTB, which needs only a dozen
-//! attributes.
+//! The socket is opened with `rustix`. The crates for rtnetlink do not support HTB, which needs a dozen attributes.
 //!
 //! - [`shaper`]: the driver
 //! - [`tc_object`]: traffic-control objects of an interface

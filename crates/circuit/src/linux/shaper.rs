@@ -45,15 +45,14 @@ pub struct Shaper {
 struct KernelCircuit {
     /// Minor number of the class and the filter.
     minor: u16,
-    /// Flow; nothing if class or filter are damaged.
+    /// Flow; none if the class or the filter is damaged.
     flow: Option<Flow>,
     rate: Option<Rate>,
     priority: u16,
 }
 
 impl Shaper {
-    /// Opens the interface, unless another program shapes it. It is changed with the first circuit, and restored
-    /// after the last one.
+    /// Opens the interface, unless another program shapes it. The first circuit changes it; the last restores it.
     pub fn open(interface: &str, capacity: Rate) -> Result<Self> {
         if !(RATE_MIN..=RATE_MAX).contains(&capacity) {
             let misuse = Misuse::Capacity {
@@ -111,7 +110,7 @@ impl Shaper {
         Ok(())
     }
 
-    /// Returns true if the root discipline is that of this driver. Fails for one of another program.
+    /// Returns true if the root discipline is the one that this driver installed. Fails for one of another program.
     fn check_root(&mut self) -> Result<bool> {
         let index = self.index;
         let all = Message::new(RTM_GETQDISC, NLM_F_DUMP, self.subject(0, 0));
@@ -154,7 +153,7 @@ impl Shaper {
         Ok(classes?.into_iter().collect())
     }
 
-    /// Returns the filters with our mark.
+    /// Returns the filters with the mark of this driver.
     fn filters(&mut self) -> io::Result<Vec<TcObject>> {
         let all = Message::new(RTM_GETTFILTER, NLM_F_DUMP, self.subject(0, MAJOR));
         self.netlink.dump(&all, |reply| TcObject::of(&reply))
@@ -229,7 +228,7 @@ impl Shaper {
         (circuit, messages)
     }
 
-    /// Installs the root discipline with the classes for the capacity and the rest.
+    /// Installs the root discipline, with classes for the reserved capacity and for all other packets.
     fn install_root(&mut self) -> io::Result<()> {
         if self.is_ours {
             return Ok(());
@@ -266,8 +265,8 @@ impl Shaper {
         Ok(())
     }
 
-    /// Returns the message that creates or changes the class of a circuit. A closed class keeps the lowest rate, and its
-    /// remaining packets borrow unused bandwidth.
+    /// Returns the message that creates or changes the class of a circuit. A closed class keeps the lowest rate, and
+    /// its remaining packets borrow unused bandwidth.
     fn class(&self, minor: u16, rate: Option<Rate>) -> Message {
         let subject = self.subject(MAJOR | u32::from(minor), MAJOR | WHOLE);
         let message = Message::new(RTM_NEWTCLASS, NLM_F_ACK | NLM_F_CREATE, subject);
@@ -428,16 +427,19 @@ fn write_filter(message: Message, label: &Label, class: u32) -> Message {
 
 /// Major number of all objects, "LH".
 const MAJOR: u32 = 0x4c48_0000;
-/// Class of the capacity, and class of the rest.
+/// Class of the reserved capacity.
 const WHOLE: u32 = 1;
+/// Class of all other packets.
 const REST: u32 = 0xffff;
+/// First class number of a circuit.
 const MINOR_FIRST: u16 = 2;
+/// Last class number of a circuit.
 const MINOR_LAST: u16 = 0xfffe;
 /// Maximum number of circuits.
 const CIRCUITS_MAX: usize = 1024;
-/// Guaranteed rate of the rest. In a slower class, a batch of 64 KiB would wait for minutes behind another one.
+/// Guaranteed rate of packets without a circuit. In a slower class, a batch of 64 KiB could wait for minutes.
 const RATE_MIN: Rate = Rate::from_mbps(1);
-/// Maximum rate: the kernel counts octets in 64 bits, and multiplies them.
+/// Maximum rate, so that the kernel's 64-bit arithmetic does not overflow.
 const RATE_MAX: Rate = Rate::from_mbps(10_000_000);
 /// Granularity of rates: the kernel counts octets.
 const GRANULARITY: Rate = match Rate::from_bps(8) {

@@ -1,4 +1,4 @@
-//! Traffic-control objects in messages of the kernel, as far as the shaper creates or must respect them.
+//! Traffic-control objects in messages of the kernel, as far as the shaper creates or reads them.
 
 use lighthaul_base::Rate;
 use lighthaul_io::net::tc_message::Reply;
@@ -21,7 +21,7 @@ pub enum TcObject {
         parent: u32,
         /// Kind.
         kind: String,
-        /// Default class, if it is HTB.
+        /// Default class of an HTB discipline.
         rest: Option<u32>,
     },
     /// HTB class.
@@ -35,11 +35,11 @@ pub enum TcObject {
     Filter {
         /// Minor number.
         minor: u16,
-        /// Priority; lower ones are tried first.
+        /// Priority; filters with lower numbers are tried first.
         priority: u16,
-        /// Circuit.
+        /// Number of the circuit.
         circuit: CircuitId,
-        /// Flow; nothing if the filter was changed by another program.
+        /// Flow; none if another program changed the filter.
         flow: Option<Flow>,
         /// True if the filter takes packets.
         is_open: bool,

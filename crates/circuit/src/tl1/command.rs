@@ -7,9 +7,9 @@ pub struct Command {
     pub title: String,
     /// True if the answer is a list, which takes longer.
     pub is_list: bool,
-    /// True if the answer must have a response, since its lines are needed.
+    /// True if the answer must have response lines, which the caller needs.
     pub is_query: bool,
-    /// True if it only waits for an effect, such as light, and is no progress.
+    /// True if the command only waits for an effect, such as light, and changes nothing.
     pub is_reading: bool,
     before: String,
     after: String,
@@ -43,7 +43,7 @@ impl Command {
         }
     }
 
-    /// Returns the same command as a reading that is repeated until it shows an effect.
+    /// Returns the same command, marked as a query that is repeated until its answer shows an effect.
     #[must_use]
     pub fn reading(self) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl Command {
         }
     }
 
-    /// Returns the text to send with this correlation tag.
+    /// Returns the text to send with the correlation tag `tag`.
     pub fn text(&self, tag: &str) -> String {
         format!("{}{tag}{};", self.before, self.after)
     }

@@ -26,7 +26,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lighthaul_base::position::fault_in;
+use lighthaul_base::config_fault::fault_in;
 use lighthaul_base::{Rate, duration};
 use lighthaul_io::host::durable;
 use serde::Deserialize;
@@ -45,7 +45,7 @@ pub struct SwitchConfig {
     pub port: u16,
     /// Commands of the vendor.
     pub dialect: Dialect,
-    /// Credentials.
+    /// Credentials for the switch.
     pub login: Login,
     /// Directory with the record of each interface.
     pub records: PathBuf,
@@ -66,9 +66,9 @@ pub struct SwitchConfig {
 /// User of a switch.
 #[derive(Clone, Debug)]
 pub struct Login {
-    /// Name.
+    /// User name.
     pub user: String,
-    /// Password.
+    /// Password of the user.
     pub password: Password,
 }
 
@@ -79,7 +79,7 @@ pub struct Password(String);
 /// Rate and overhead of a channel.
 #[derive(Clone, Copy, Debug)]
 pub struct Channel {
-    /// Rate.
+    /// Rate of the channel.
     pub rate: Rate,
     /// Bytes of each packet that count in addition to the IP packet.
     pub overhead_bytes: u16,
@@ -95,7 +95,7 @@ pub struct Limits {
 }
 
 impl SwitchConfig {
-    /// Reads the settings at `path`, and the login that they name.
+    /// Reads the settings at `path`, and the login file that they name.
     pub fn read(path: &Path) -> error::Result<Self> {
         Self::read_file(path).map_err(|fault| {
             let path = path.to_owned();
@@ -272,7 +272,7 @@ impl SwitchFile {
     }
 }
 
-/// Refuses an interface whose record could not have its name.
+/// Refuses an interface whose name cannot be the name of a record.
 fn check_name(key: &str, name: &str) -> Result<(), SettingsFault> {
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-._".contains(&octet);
     let fits = (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(is_plain);

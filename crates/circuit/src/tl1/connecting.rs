@@ -1,7 +1,7 @@
 //! Connection to a switch within a time limit, and not after a stop.
 //!
-//! The names of hosts are resolved and addresses are tried by a thread of their own. The caller waits for it until the time
-//! limit, which counts for all addresses together. A thread that is no longer waited for ends with its present call.
+//! The names of hosts are resolved and addresses are tried by a thread of their own. The caller waits for it until the
+//! time limit, which counts for all addresses together. After that, the thread ends with its present call.
 
 use std::io;
 use std::net::TcpStream;

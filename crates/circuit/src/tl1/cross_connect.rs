@@ -28,7 +28,7 @@ pub enum Direction {
     OneWay,
     /// Between both ports.
     TwoWay,
-    /// Any other type, such as a protected or a multicast one, which no driver creates.
+    /// Any other type, such as a protected or multicast cross-connect, which no driver creates.
     Other,
 }
 
@@ -68,7 +68,7 @@ impl CrossConnect {
         self.direction
     }
 
-    /// Returns true if both use one input or one output, so that a switch cannot have both.
+    /// Returns true if both cross-connects use one input or one output, so that a switch cannot have both.
     pub fn conflicts_with(&self, other: &Self) -> bool {
         let inputs = self
             .inputs()
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn name_that_could_change_a_command_is_no_port() {
+    fn port_name_that_could_change_a_command_is_refused() {
         let long = "1".repeat(NAME_MAX + 1);
         for name in ["", "1;DLT", "1:2", "1,2", "1&2", "1 2", "\"", "é", &long] {
             assert_eq!(Port::new(name), None, "{name}");

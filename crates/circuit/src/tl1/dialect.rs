@@ -54,7 +54,7 @@ impl Dialect {
         Command::new("CANC-USER", format!("CANC-USER::{user}:"), "")
     }
 
-    /// Returns the command to send no alarms and events in this session.
+    /// Returns the command that turns off alarms and events in the session.
     pub fn inhibit() -> Command {
         Command::plain("INH-MSG-ALL:::".to_owned(), "")
     }
@@ -99,7 +99,7 @@ impl Dialect {
         command.listing()
     }
 
-    /// Returns the command to list one cross-connect, which is denied if it does not exist.
+    /// Returns the command that lists one cross-connect; the switch denies it if the cross-connect does not exist.
     pub fn list_one(&self, wanted: &CrossConnect) -> Command {
         let from = wanted.from();
         let command = match self {

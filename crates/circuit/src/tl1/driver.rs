@@ -248,7 +248,7 @@ impl Tl1 {
             .map_or(Ok(()), |why| Err(self.failed(why)))
     }
 
-    /// Removes leftovers from the switch, and from the record those that are gone. Returns the reason why one remains.
+    /// Removes leftovers from the switch, then from the record. Returns the reason for which a leftover remains.
     fn remove_leftovers(&mut self) -> Result<Option<SwitchFault>> {
         let leftovers = self.record.content().leftovers.clone();
         let mut gone = Vec::new();
@@ -381,9 +381,9 @@ fn capabilities(config: &SwitchConfig, channels: usize) -> Capabilities {
     }
 }
 
-/// Maximum number of circuits, most of which wait for their time and have no channel.
+/// Maximum number of circuits; most of them wait for their start and have no channel.
 const CIRCUITS_MAX: usize = 4096;
-/// Longest time in which the power of light is read again, whatever the guard time of the switch is.
+/// Longest time in which the power of light is read again, for any guard time of the switch.
 const SETTLE_MAX: Duration = Duration::from_secs(10);
 /// Time between two readings.
 const READING: Duration = Duration::from_millis(250);

@@ -22,20 +22,20 @@ pub enum SwitchFault {
     /// The switch did not answer in time.
     #[error("no answer to {command} within {} s{}", limit.as_secs_f64(), other_tag(other.as_deref()))]
     Silent {
-        /// Command.
+        /// Name of the command.
         command: String,
         /// Time limit.
         limit: Duration,
         /// Tag of an answer to another command.
         other: Option<String>,
     },
-    /// This process has to stop, and waits for the switch no longer. The text names the command, or the connection.
+    /// This process must stop, and waits for the switch no longer. The text names the command, or the connection.
     #[error("it did not answer before Lighthaul had to stop ({0})")]
     Stopping(String),
     /// The answer is not valid TL1.
     #[error("the answer to {command} is malformed: {why}")]
     Malformed {
-        /// Command.
+        /// Name of the command.
         command: String,
         /// Fault of the answer.
         why: Malformed,
@@ -43,7 +43,7 @@ pub enum SwitchFault {
     /// The switch refused a command.
     #[error("{command} was denied{}: {text}", code_text(code.as_deref()))]
     Denied {
-        /// Command.
+        /// Name of the command.
         command: String,
         /// Error code of the switch.
         code: Option<String>,
@@ -53,7 +53,7 @@ pub enum SwitchFault {
     /// The switch did not execute a command completely.
     #[error("{command} was not completed: {}", completion_text(*completion))]
     Incomplete {
-        /// Command.
+        /// Name of the command.
         command: String,
         /// Completion code.
         completion: Completion,
@@ -61,7 +61,7 @@ pub enum SwitchFault {
     /// The switch did not accept a command.
     #[error("{command} was not accepted: {}", acknowledgement_text(*code))]
     NotAccepted {
-        /// Command.
+        /// Name of the command.
         command: String,
         /// Acknowledgement.
         code: Acknowledgement,

@@ -23,10 +23,10 @@ pub enum Message {
     Acknowledgement {
         /// Tag of the command.
         tag: String,
-        /// Its fate.
+        /// Status of the command.
         code: Acknowledgement,
     },
-    /// Answer to a command, or a part of it.
+    /// Complete or partial answer to a command.
     Response(Response),
     /// Alarm or event, with its first line.
     Autonomous(String),
@@ -49,12 +49,12 @@ pub enum Acknowledgement {
     RepeatLater,
 }
 
-/// Response, or a part of it.
+/// Complete or partial response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// Tag of the command.
     pub tag: String,
-    /// Result.
+    /// Completion code of the response.
     pub completion: Completion,
     /// Payload: the quoted lines, without quotes.
     pub lines: Vec<String>,
@@ -91,7 +91,7 @@ pub enum Malformed {
     /// A quoted line does not end with a quote.
     #[error("a quoted line is cut off: {0}")]
     Quote(String),
-    /// A message begins before the end of another one.
+    /// A message begins before the end of another message.
     #[error("{0} is cut off")]
     Truncated(String),
     /// The completion code is unknown.
@@ -100,7 +100,7 @@ pub enum Malformed {
 }
 
 impl Response {
-    /// Returns the error code, or nothing, and the text of a refusal.
+    /// Returns the error code, if any, and the text of a refusal.
     pub fn reason(&self) -> (Option<String>, String) {
         let is_code =
             |word: &&str| word.len() == 4 && word.bytes().all(|octet| octet.is_ascii_uppercase());
@@ -134,9 +134,9 @@ pub struct Decoder {
     line: Line,
     /// True after a header line.
     has_header: bool,
-    /// Response whose end is missing.
+    /// Response that has not ended.
     response: Option<Response>,
-    /// First line of an autonomous message whose end is missing.
+    /// First line of an autonomous message that has not ended.
     autonomous: Option<String>,
     /// Octets of the unfinished messages.
     size: usize,
@@ -284,7 +284,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the name of a message whose end is missing.
+    /// Returns the name of a message that has not ended.
     fn unfinished(&self) -> Option<String> {
         if let Some(first) = &self.autonomous {
             return Some(named(first));
@@ -379,7 +379,7 @@ fn unquote(text: &str) -> Option<String> {
     Some(rest[..end].replace("\\\"", "\""))
 }
 
-/// Returns an autonomous message as it is called in errors.
+/// Returns the name of an autonomous message in errors.
 fn named(first: &str) -> String {
     format!("the autonomous message {:?}", escape(first, SHOWN))
 }
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_response_say_that_more_follows() {
+    fn parts_of_a_response_announce_further_parts() {
         let text = "M 1 RTRV\n\"a\"\n>\n  S 26-01-01 00:00:00\nM 1 COMPLD\n\"b\";";
         let messages = decode(text).unwrap();
         let mut first = response("1", Completion::Retrieved, &["a"]);
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_messages_are_errors_in_words() {
+    fn malformed_messages_are_errors_with_a_text() {
         let header = "S 26-01-01 00:00:00\n";
         let start = format!("{header}M 1 COMPLD\n");
         let alarm = format!("{header}** 5 REPT ALM\n");
@@ -533,7 +533,7 @@ mod tests {
         }
 
         #[test]
-        fn cut_transcript_is_no_panic(len in 0_usize..TRANSCRIPT.len(), extra in "[\"<>;\r\nM 7*A-]{0,20}") {
+        fn cut_transcript_causes_no_panic(len in 0_usize..TRANSCRIPT.len(), extra in "[\"<>;\r\nM 7*A-]{0,20}") {
             let mut decoder = Decoder::default();
             let cut = &TRANSCRIPT.as_bytes()[..len];
             if let Err(why) = decoder.push(cut).and_then(|()| decoder.push(extra.as_bytes())) {

@@ -112,7 +112,7 @@ impl Record {
         self.leftovers.extend(leftovers);
     }
 
-    /// Removes a cross-connect from those to be removed.
+    /// Drops a cross-connect from the list of cross-connects to remove.
     pub(super) fn forget(&mut self, cross_connect: &CrossConnect) {
         self.leftovers
             .retain(|leftover| leftover.cross_connect != *cross_connect);

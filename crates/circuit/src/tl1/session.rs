@@ -1,9 +1,8 @@
 //! One TCP connection to a switch: login, and one command at a time.
 //!
 //! `open` connects, logs in and asks for no alarms and events. `command` sends a command and waits for the answer with
-//! its tag. Answers to other commands and autonomous messages are skipped. A command that the switch has acknowledged as
-//! in progress has the time limit of a list. After a fault of the connection, a session must be dropped, since a late
-//! answer could follow.
+//! its tag. Answers to other commands and autonomous messages are skipped. A command that the switch has acknowledged
+//! as in progress has the time limit of a list. After a fault of the connection, a session must be dropped.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -81,7 +80,7 @@ impl Session {
         }
     }
 
-    /// Sends a command and returns its answer, whatever the completion.
+    /// Sends a command and returns its answer, also if the answer reports a failure.
     pub(super) fn command(&mut self, command: &Command) -> Result<Response, SwitchFault> {
         let started = self.clock.now();
         loop {
@@ -294,7 +293,7 @@ pub(super) fn check(command: &Command, response: &Response) -> Result<(), Switch
     }
 }
 
-/// Returns the response to a command that has none of its own.
+/// Returns an empty response, for a command without a response.
 const fn empty_response(tag: String) -> Response {
     Response {
         tag,

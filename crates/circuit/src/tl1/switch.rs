@@ -1,9 +1,9 @@
 //! State of a switch over many connections.
 //!
 //! A connection is opened when a command needs one. The cross-connects of the switch are read after each login, before
-//! any other command, and again after a command that was not completed. The list of the switch decides, not the commands
-//! that were sent. A change that was interrupted is tried once more on a new connection. If no connection can be opened,
-//! the rest of a call of the driver fails at once.
+//! any other command, and again after a command that was not completed. The list of the switch decides, not the
+//! commands that were sent. A change that was interrupted is tried once more on a new connection. If no connection can
+//! be opened, the rest of a call of the driver fails at once.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::tl1::session::{Session, check};
 /// Result of an operation on a switch.
 pub(super) type Result<T> = std::result::Result<T, SwitchFault>;
 
-/// Switch and its cross-connects as they were last read.
+/// Switch and its cross-connects at the last reading.
 #[derive(Debug)]
 pub(super) struct Switch {
     clock: Clock,
@@ -30,7 +30,7 @@ pub(super) struct Switch {
     stop_limit: StopLimit,
     session: Option<Session>,
     found: Vec<CrossConnect>,
-    /// Reason why no connection is tried again in this call of the driver.
+    /// Reason why this call of the driver does not try a connection again.
     unreachable: Option<SwitchFault>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Switch {
 #[derive(Debug)]
 pub(super) struct NotConnected {
     pub(super) why: SwitchFault,
-    /// True if the switch may have, or may get, the cross-connect because of this driver.
+    /// True if this driver may have made, or may make, the cross-connect on the switch.
     pub(super) may_be_made: bool,
 }
 
@@ -76,7 +76,7 @@ impl Switch {
         self.unreachable = None;
     }
 
-    /// Opens a connection if there is none, and reads the cross-connects.
+    /// Opens a connection if none is open, and reads the cross-connects.
     pub(super) fn contact(&mut self) -> Result<()> {
         if let Some(why) = &self.unreachable {
             return Err(why.clone());
@@ -111,7 +111,7 @@ impl Switch {
         self.contact()
     }
 
-    /// Returns the cross-connects as they were last read.
+    /// Returns the cross-connects of the last reading.
     pub(super) fn found(&self) -> &[CrossConnect] {
         &self.found
     }
@@ -121,8 +121,8 @@ impl Switch {
         self.found.contains(cross_connect)
     }
 
-    /// Makes a cross-connect, or finds that this driver made it. `is_ours` is true if a cross-connect that exists already
-    /// is one of this driver; otherwise another client made it, and the result is [`SwitchFault::Taken`].
+    /// Makes a cross-connect, unless this driver made it before. `is_ours` is true if a cross-connect that exists
+    /// already is one of this driver; otherwise another client made it, and the result is [`SwitchFault::Taken`].
     pub(super) fn connect(
         &mut self,
         wanted: &CrossConnect,
@@ -255,8 +255,7 @@ impl Switch {
         }
     }
 
-    /// Reports whether the switch has a cross-connect. One that the last list lacks is asked for. A refusal means that
-    /// it does not exist.
+    /// Reports whether the switch has a cross-connect. If the last list lacks it, the switch is asked.
     fn is_present(&mut self, wanted: &CrossConnect) -> Result<bool> {
         if self.has(wanted) {
             return Ok(true);
@@ -299,7 +298,7 @@ impl Switch {
         Ok(entries)
     }
 
-    /// Sends a command on the current connection, and closes the connection after a fault of it.
+    /// Sends a command on the current connection, and closes the connection if that fails.
     fn ask(&mut self, command: &Command) -> Result<Response> {
         let Some(session) = &mut self.session else {
             return Err(SwitchFault::Lost {

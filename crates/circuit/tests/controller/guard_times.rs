@@ -38,7 +38,7 @@ fn increase_of_free_capacity_waits_for_no_guard_time() {
 }
 
 #[test]
-fn decreases_of_others_do_not_postpone_an_increase() {
+fn decreases_of_other_circuits_do_not_postpone_an_increase() {
     let mut world = with_guard(1);
     world.put(circuit(1, "1s-9s 100M"));
     world.put(circuit(2, "0s-1s 500M, 1s-1500ms 480M, 1500ms-9s 460M"));
@@ -49,7 +49,7 @@ fn decreases_of_others_do_not_postpone_an_increase() {
 }
 
 #[test]
-fn circuit_uses_capacity_again_that_it_has_freed_itself() {
+fn circuit_reuses_its_freed_capacity_within_the_guard_time() {
     let mut world = with_guard(2);
     world.put(circuit(1, "0s-1s 500M, 1s-2s 100M, 2s-9s 500M"));
     world.put(circuit(2, "2s-9s 500M"));

@@ -154,7 +154,7 @@ impl World {
 }
 
 #[test]
-fn circuit_is_created_at_once_follows_its_vector_and_ends() {
+fn circuit_is_created_at_once_and_follows_the_vector_to_the_end() {
     let mut world = World::calm();
     let id = CircuitId(1);
     world.put(circuit(1, "1s-2s 100M, 2s-3s 100M, 3s-4s 50M, 5s-6s 700M"));
@@ -289,7 +289,7 @@ fn increases_wait_for_the_guard_time_of_the_last_decrease() {
 }
 
 #[test]
-fn installed_circuits_are_compared_with_wanted_ones() {
+fn installed_circuits_are_compared_with_wanted_circuits() {
     let mut world = World::calm();
     let standing = |id, port: u64, rate: u64| InstalledCircuit {
         id: CircuitId(id),
@@ -553,7 +553,7 @@ proptest! {
     }
 
     #[test]
-    fn failures_are_reported_once_and_leave_no_circuits(seed: u64, count in 1_u64..8, fail_ppb in 0_u64..300_000_000) {
+    fn failures_are_reported_once_and_no_circuits_remain(seed: u64, count in 1_u64..8, fail_ppb in 0_u64..300_000_000) {
         let fault_model = FaultModel { latency_max: Duration::from_millis(1), fail_ppb };
         let mut world = World::new(capabilities(), fault_model, seed);
         let circuits = grants(seed, count);

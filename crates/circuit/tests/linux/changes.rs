@@ -15,8 +15,8 @@ fn rates(shaper: &mut Shaper) -> Vec<u64> {
 }
 
 #[test]
-fn interface_that_is_gone_is_named_and_used_again_when_it_is_back() {
-    let name = "interface_that_is_gone_is_named_and_used_again_when_it_is_back";
+fn missing_interface_is_named_and_used_again_when_it_returns() {
+    let name = "missing_interface_is_named_and_used_again_when_it_returns";
     let Some(testbed) = Testbed::start(name) else {
         return;
     };

@@ -75,8 +75,8 @@ fn switch_classifies_flows_of_every_kind() {
 }
 
 #[test]
-fn masked_ports_are_those_of_the_range() {
-    let Some(testbed) = Testbed::start("masked_ports_are_those_of_the_range") else {
+fn masked_ports_cover_exactly_the_range() {
+    let Some(testbed) = Testbed::start("masked_ports_cover_exactly_the_range") else {
         return;
     };
     let mut driver = testbed.driver("br0.mgmt", "").unwrap();
@@ -136,8 +136,8 @@ fn random_flow(rng: &mut Rng) -> String {
 }
 
 #[test]
-fn flows_are_read_back_as_they_were_set() {
-    let Some(testbed) = Testbed::start("flows_are_read_back_as_they_were_set") else {
+fn flows_are_read_back_unchanged() {
+    let Some(testbed) = Testbed::start("flows_are_read_back_unchanged") else {
         return;
     };
     let mut driver = testbed.driver("br0.mgmt", "").unwrap();

@@ -61,7 +61,7 @@ fn rates_become_cross_connects_of_channels() {
 }
 
 #[test]
-fn channels_in_one_direction_leave_the_other_to_other_clients() {
+fn channels_in_one_direction_do_not_occupy_the_opposite_direction() {
     for vendor in [Vendor::Calient, Vendor::Cisco] {
         let mut testbed = Testbed::new(vendor);
         testbed.edit_settings("two-way", "one-way");
@@ -78,7 +78,7 @@ fn channels_in_one_direction_leave_the_other_to_other_clients() {
 }
 
 #[test]
-fn repeated_changes_send_nothing() {
+fn repeated_changes_send_no_commands() {
     let mut testbed = Testbed::new(Vendor::Cisco);
     testbed.set(1, 2).unwrap();
     let before = testbed.switch.log();
@@ -87,7 +87,7 @@ fn repeated_changes_send_nothing() {
 }
 
 #[test]
-fn session_logs_in_inhibits_messages_reads_the_truth_and_logs_out() {
+fn session_logs_in_inhibits_messages_reads_the_state_and_logs_out() {
     let mut testbed = Testbed::new(Vendor::Glimmerglass);
     testbed.set(1, 1).unwrap();
     testbed.driver = None;
@@ -118,7 +118,7 @@ fn restarted_driver_finds_its_circuits() {
 }
 
 #[test]
-fn channel_that_was_cut_by_hand_is_found_and_made_again() {
+fn manually_removed_cross_connect_is_detected_and_restored() {
     let mut testbed = Testbed::new(Vendor::Calient);
     testbed.set(1, 2).unwrap();
     testbed.switch.cut(&channel(Vendor::Calient, 0));
@@ -196,7 +196,7 @@ fn weak_light_is_a_failure_that_names_port_and_power() {
 }
 
 #[test]
-fn agent_keeps_a_circuit_at_a_switch_until_it_ends() {
+fn agent_keeps_a_circuit_at_a_switch_until_the_end_of_the_circuit() {
     for vendor in VENDORS {
         let mut testbed = Testbed::new(vendor);
         let driver = testbed.driver.take().unwrap();

@@ -22,7 +22,7 @@ fn assert_reads_first(testbed: &Testbed) {
 }
 
 #[test]
-fn harmless_misbehavior_is_no_failure() {
+fn harmless_misbehavior_of_a_switch_is_tolerated() {
     for vendor in VENDORS {
         for fault in [
             Fault::InProgress,
@@ -66,7 +66,7 @@ fn list_with_alarms_and_acknowledgements_is_read() {
 }
 
 #[test]
-fn incomplete_list_is_not_believed() {
+fn incomplete_list_is_not_used() {
     for (fault, says) in [
         (Fault::Partial(true), "executed in part only"),
         (Fault::AllRight, "its answer is missing"),
@@ -87,7 +87,7 @@ fn incomplete_list_is_not_believed() {
 }
 
 #[test]
-fn denied_increase_is_taken_back_with_the_reason() {
+fn denied_increase_is_undone_and_reported_with_the_reason() {
     for vendor in VENDORS {
         for fault in [Fault::Deny, Fault::NoGood, Fault::Partial(false)] {
             let mut testbed = Testbed::new(vendor);
@@ -159,7 +159,7 @@ fn silent_switch_is_an_error_within_the_time_limit() {
 }
 
 #[test]
-fn change_without_contact_is_completed_or_taken_back_later() {
+fn change_without_contact_is_completed_or_undone_later() {
     for vendor in VENDORS {
         let mut testbed = Testbed::new(vendor);
         testbed.set(1, 2).unwrap();
@@ -183,7 +183,7 @@ fn change_without_contact_is_completed_or_taken_back_later() {
 }
 
 #[test]
-fn wrong_password_is_an_error_that_does_not_show_it() {
+fn error_about_a_wrong_password_does_not_show_the_password() {
     let mut testbed = Testbed::new(Vendor::Cisco);
     testbed.write_login("ada\nguess\n");
     testbed.restart();
@@ -207,7 +207,7 @@ fn slow_list_and_announced_command_have_the_longer_limit() {
 }
 
 #[test]
-fn slow_command_is_found_on_the_next_connection() {
+fn effect_of_a_slow_command_is_found_on_the_next_connection() {
     let mut testbed = Testbed::with(Vendor::Cisco, SHORT);
     testbed.inspect().unwrap();
     testbed.switch.misbehave("ENT", Fault::Slow(false));

@@ -15,7 +15,7 @@ use crate::testbed::{Testbed, VENDORS, channel};
 type Model = BTreeMap<u64, u64>;
 
 #[test]
-fn switch_has_what_the_last_successful_state_says() {
+fn switch_has_the_circuits_of_the_last_successful_state() {
     for vendor in VENDORS {
         for seed in 0..12 {
             println!("seed {seed} of {vendor:?}");

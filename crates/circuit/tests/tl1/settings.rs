@@ -137,7 +137,7 @@ fn wrong_settings_are_refused_with_their_key() {
 }
 
 #[test]
-fn wrong_login_is_refused_without_showing_it() {
+fn wrong_login_is_refused_without_showing_the_login() {
     for login in [
         "",
         "ada\n",

@@ -97,7 +97,7 @@ fn plot(calendars: &[CalendarView], axis: Axis, path: &Path, form: Form) -> Resu
     fs::write(path, octets).map_err(|e| Error::file(FileAction::Write, path, &e))
 }
 
-/// Returns the width of the terminal in columns; 100 if there is none.
+/// Returns the width of the terminal in columns, or 100 without a terminal.
 pub(crate) fn terminal_width() -> usize {
     let columns = std::env::var("COLUMNS")
         .ok()

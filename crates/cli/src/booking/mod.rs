@@ -1,4 +1,5 @@
-//! `lighthaul scheduler`, and its clients: `book`, `quote`, `reservations`, `modify`, `extend`, `cancel` and `calendar`.
+//! `lighthaul scheduler`, and its clients: `book`, `quote`, `reservations`, `modify`, `extend`, `cancel` and
+//! `calendar`.
 //!
 //! - [`service`]: options of the scheduler as settings
 //! - [`book`], [`list`], [`modify`]: making, listing and changing reservations; `show`: their output

@@ -11,10 +11,10 @@ use lighthaul_session::error::Error;
 
 use crate::error::usage;
 
-/// Permission bits that new files lack, if the system does not tell.
+/// Permission bits that new files lack if the system's umask is unknown.
 const UMASK: u32 = 0o022;
 
-/// Adds what the user wants to `options`.
+/// Adds the options of the command line to `options`.
 pub(super) fn with_changes(args: &Cp, options: Options) -> Result<Options, Error> {
     let change = &args.choice.change;
     check(args)?;
@@ -81,7 +81,7 @@ fn check(args: &Cp) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the place of backups, if the user wants them.
+/// Returns the place of backups, if the user asked for backups.
 fn backup(change: &ChangeArgs) -> Result<Option<Backup>, Error> {
     if !change.backup && change.backup_dir.is_none() {
         return Ok(None);

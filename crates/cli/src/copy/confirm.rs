@@ -38,7 +38,7 @@ pub(super) fn confirm(args: &Cp, client: &Client, request: &CopyRequest) -> Resu
     Err(usage("nothing was copied, and nothing deleted"))
 }
 
-/// Returns the question about a number of items, or about those that a comparison finds.
+/// Returns the question about a number of deletions, or about deletions that a comparison will find.
 fn question(count: Option<u64>, sources: &str, target: &str) -> String {
     match count {
         None => format!(
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn question_has_the_count_or_says_what_is_compared() {
+    fn question_has_the_number_of_deletions_or_names_the_compared_directories() {
         for (count, text) in [
             (
                 Some(1),

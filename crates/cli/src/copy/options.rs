@@ -80,7 +80,7 @@ fn options(args: &Cp) -> Result<Options, Error> {
     with_changes(args, options)
 }
 
-/// Returns the choice of the files of which only the changes are sent.
+/// Returns the choice of files that are sent as deltas.
 const fn delta(choice: &FileArgs) -> DeltaMode {
     match (choice.whole_file, choice.no_whole_file, choice.delta) {
         (true, ..) | (_, false, DeltaChoice::Never) => DeltaMode::Never,
@@ -89,13 +89,13 @@ const fn delta(choice: &FileArgs) -> DeltaMode {
     }
 }
 
-/// Returns a duration in seconds, rounded up, as it is sent to the peer.
+/// Returns a duration in seconds, rounded up, in the unit of the protocol.
 fn whole_seconds(time: Duration) -> u32 {
     let seconds = time.as_nanos().div_ceil(1_000_000_000);
     u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
-/// Returns a vector as text, from a file of this name or from the option itself.
+/// Returns the text of a vector: the contents of the file `words`, or the option itself.
 fn vector(words: &str) -> Result<String, Error> {
     let (name, text) = if Path::new(words).is_file() {
         let text = std::fs::read_to_string(words);

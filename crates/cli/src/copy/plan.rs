@@ -1,9 +1,9 @@
-//! Counts of what a dry run would do, in words.
+//! Summary of a dry run, in words.
 
 use lighthaul::Plan;
 use lighthaul_base::{Size, counted};
 
-/// Returns what would be done, as the end of a sentence.
+/// Returns the summary of a dry run, as the end of a sentence.
 pub(super) fn sentence(plan: &Plan) -> String {
     let sent = match (plan.bytes, plan.entries) {
         (_, 0) => None,
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn dry_run_summary_counts_each_kind_of_change() {
+    fn dry_run_summary_has_a_number_for_each_kind_of_change() {
         let many = [
             (Action::Create, 1 << 20),
             (Action::Replace, 1 << 20),

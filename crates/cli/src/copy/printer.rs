@@ -37,7 +37,7 @@ pub(crate) struct Settings {
     pub(crate) json: bool,
     pub(crate) stats: bool,
     pub(crate) quiet: bool,
-    /// Proof that a successful copy gives.
+    /// Proof of equality that a successful copy gives.
     pub(crate) proof: Proof,
     /// Dry runs show reasons.
     pub(crate) reasons: bool,
@@ -69,19 +69,20 @@ pub(crate) struct Printer {
     /// Interval of lines of progress that stay.
     plain: Option<Duration>,
     clock: Clock,
-    /// Time and state of the last report, and time of the last line that stays.
+    /// Time of the last report.
     shown_at: Instant,
+    /// State at the last report.
     shown: CopyProgress,
     plain_at: Instant,
     start: Option<Start>,
-    /// Counters of this host when the data began to move.
+    /// Counters of this host at the time when data began to move.
     sampled: Option<Sample>,
     pace: Pace,
     /// Files that move now.
     files: Vec<CurrentFile>,
     /// Lines of progress on the terminal.
     open_lines: usize,
-    /// Counts of what a dry run would do.
+    /// Counts of a dry run.
     plan: Plan,
     /// Number of paths that were removed at the target.
     removed: u64,
@@ -196,7 +197,7 @@ impl Printer {
         self.emit(|| json!({"type": "choice", "protocol": protocol, "why": why}));
     }
 
-    /// Shows what was chosen or changed, if the user asked for it.
+    /// Shows why a protocol or rate was chosen or changed, if the user asked for it.
     fn explain(&mut self, why: &str) {
         if self.settings.explain {
             self.note(&format!("lighthaul: {why}"));
@@ -257,7 +258,7 @@ impl Printer {
         }
     }
 
-    /// Draws the lines of progress in place of the last ones.
+    /// Draws the lines of progress over the previous lines.
     fn draw(&mut self, motion: &CopyProgress) {
         let lines = Form::of_terminal().lines(motion, &self.pace, &self.files);
         self.close_line();
@@ -402,7 +403,7 @@ impl Printer {
         print(&format!("{text} {}{slash}", shown(path)));
     }
 
-    /// Returns the event with the differences, if there are any.
+    /// Returns the event with its differences, if any.
     fn with_item(&self, mut event: Value, planned: &Planned) -> Value {
         if let Some(item) = planned.item {
             event["item"] = json!(item.text(self.settings.sends));
@@ -457,7 +458,7 @@ fn slash(planned: &Planned) -> &'static str {
     }
 }
 
-/// Returns the event with its path.
+/// Returns the event with the path added.
 fn about(mut event: Value, path: &[u8]) -> Value {
     if let Value::Object(event) = &mut event {
         put(event, "path", path);

@@ -12,20 +12,20 @@ use lighthaul_copy::watch::{CopyProgress, CurrentFile};
 use crate::output::name::shown;
 use lighthaul_copy::pace::{Pace, SAMPLES_MAX, whole};
 
-/// Width of a terminal that does not tell its own.
+/// Width of a terminal that does not report its width.
 const WIDTH: usize = 80;
 /// Minimum and maximum width of the bar.
 const BAR: (usize, usize) = (8, 40);
-/// Width of the part of a file's line beside its name.
+/// Width of a file's line without the name.
 const BESIDE_NAME: usize = 24;
-/// Shortest name that a file's line has room for.
+/// Shortest name that fits in a file's line.
 const NAME_MIN: usize = 12;
 const SPARKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Form of the lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
-    /// Columns.
+    /// Width of the terminal in columns.
     pub(super) width: usize,
     /// True if the terminal shows characters beyond ASCII.
     pub(super) unicode: bool,
@@ -49,7 +49,7 @@ impl Form {
         }
     }
 
-    /// Returns the lines for a terminal, none wider than it.
+    /// Returns the lines for a terminal, no wider than the terminal.
     pub(super) fn lines(
         self,
         progress: &CopyProgress,
@@ -65,7 +65,7 @@ impl Form {
         lines
     }
 
-    /// Returns the line for the whole copy: the most important parts that fit, each as a whole.
+    /// Returns the line for the whole copy: the most important fields that fit, none of them cut.
     fn whole(self, progress: &CopyProgress, pace: &Pace) -> String {
         // the last column makes some terminals wrap
         let width = self.width.saturating_sub(1);
@@ -132,7 +132,7 @@ impl Form {
         format!("[{}{}]", full.repeat(filled), empty.repeat(width - filled))
     }
 
-    /// Returns the name with its middle left out, if it is too long. Its end tells more than its start.
+    /// Returns the name, shortened in the middle if it is too long. Its end tells more than its start.
     fn shortened(self, name: &str, room: usize) -> String {
         let letters: Vec<char> = name.chars().collect();
         if letters.len() <= room {
@@ -162,7 +162,7 @@ pub(super) fn plain(progress: &CopyProgress, pace: &Pace) -> String {
     line
 }
 
-/// Returns what every line has: amount, rate and remaining time.
+/// Returns the fields of every progress line: amount, rate and remaining time.
 fn essence(progress: &CopyProgress, pace: &Pace) -> [String; 3] {
     let rate = Rate::from_bps(whole(pace.rate() * 8.0));
     let rate = rate.map_or_else(|| "0 b/s".to_owned(), short);
@@ -221,7 +221,7 @@ fn short(rate: Rate) -> String {
     format!("{number:.digits$} {name}")
 }
 
-/// Returns a time as minutes and seconds, with hours if there are any.
+/// Returns a time as minutes and seconds, with hours if needed.
 fn clock(seconds: f64) -> String {
     let seconds = whole(seconds.ceil());
     let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn narrow_line_leaves_out_whole_parts_but_not_the_remaining_time() {
+    fn narrow_line_omits_whole_fields_but_not_the_remaining_time() {
         let (progress, pace) = state(42);
         for (width, line) in [
             (60, " 41 %  1.21 GiB of 2.88 GiB   941 Mb/s  0:12 left"),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn only_file_has_no_line_of_its_own() {
+    fn single_file_has_no_separate_line() {
         let (progress, pace) = state(1);
         let mut files = files(&["a"]);
         files[0].size = progress.total;

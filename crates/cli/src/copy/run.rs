@@ -15,7 +15,7 @@ use crate::copy::confirm::confirm;
 use crate::copy::options::request;
 use crate::copy::printer::{Printer, Settings};
 use crate::copy::summary::Proof;
-use crate::copy::{failures, words};
+use crate::copy::{failures, fault_messages};
 use crate::error::Fault;
 use crate::shared_options;
 
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Cp) -> u8 {
     };
     let mut printer = Printer::new(settings);
     let result = failures::open(&args.later).and_then(|failures| {
-        let summary = copy(args, &mut printer).map_err(words::in_options)?;
+        let summary = copy(args, &mut printer).map_err(fault_messages::in_options)?;
         Ok((summary, failures))
     });
     let (result, failures) = match result {
@@ -107,7 +107,7 @@ fn with_command(args: &Cp, error: Error) -> Error {
     Fault::Interrupted(command).into()
 }
 
-/// Returns true for codes that say what happened to all that is not in place.
+/// Returns true for exit statuses that apply to every entry that is not in place.
 const fn is_whole(code: u8) -> bool {
     code == Code::Changed as u8 || code == Code::DeleteLimit as u8
 }

@@ -20,12 +20,12 @@ use serde_json::{Value, json};
 use crate::copy::plan::{self, entries};
 use lighthaul_copy::pace::whole;
 
-/// Proof that a successful copy gives.
+/// Proof of equality that a successful copy gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// The target equals the source.
     All,
-    /// Sent files are equal; the others have the same size and time.
+    /// Sent files are equal; all other files have the same size and time.
     Moved,
     /// No comparison.
     None,
@@ -110,7 +110,7 @@ pub(super) fn sentence(summary: &Summary, proof: Proof, (removed, plan): (u64, &
     parts.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the line about the path and what limited a copy, unless it was short.
+/// Returns the line about the path and the bottleneck of a copy, unless the copy was short.
 pub(super) fn limits(
     summary: &Summary,
     start: Option<&Start>,
@@ -129,7 +129,7 @@ pub(super) fn limits(
     Some(parts.join(", "))
 }
 
-/// Returns what limited a copy whose user `asked` for a rate, on a host with this load.
+/// Returns the bottleneck of a copy on a host with this load; `asked` if the user gave a rate.
 pub(super) fn limit(
     summary: &Summary,
     (start, asked): (Option<&Start>, bool),
@@ -168,7 +168,7 @@ fn rate(start: Option<&Start>) -> Option<Rate> {
     Rate::from_bps(start?.rate_bps?).filter(|rate| *rate != Rate::UNLIMITED)
 }
 
-/// Returns the load of the processors in percent, from the time that they worked in seconds.
+/// Returns the load of the processors in percent, from the seconds that they worked.
 fn load(summary: &Summary, cpu: f64) -> u64 {
     let processors = available_parallelism().map_or(1, NonZero::get);
     let elapsed = summary.elapsed.as_secs_f64().max(0.001);
@@ -217,7 +217,7 @@ pub(super) fn stats(summary: &Summary, start: Option<&Start>, cpu: f64) -> Vec<S
     lines
 }
 
-/// Returns the words about changed files of which only the changes were sent, if there were any.
+/// Returns the words about files that were sent as deltas, if any.
 fn delta(summary: &Summary) -> Option<String> {
     let delta = summary.motion.delta;
     let all = Size(delta.copied.saturating_add(delta.sent));

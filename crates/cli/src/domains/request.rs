@@ -37,7 +37,7 @@ pub(super) fn request(args: &Path) -> Result<PathRequest, Error> {
     })
 }
 
-/// Returns the bytes on the wire: the size with its margin, or those of the rate and the duration.
+/// Returns the bytes on the wire: the size with its margin, or the rate times the duration.
 fn bytes(args: &Path) -> Result<u64, Error> {
     if let Some((rate, hold)) = args.rate.zip(args.hold) {
         return Ok(rate.bytes_in(hold));

@@ -28,7 +28,7 @@ pub(crate) fn domains(args: &Domains) -> Result<(), Error> {
     }
 }
 
-/// Sets up a path or shows its preview, or acts on paths.
+/// Sets up a path, shows its preview, or runs a subcommand for paths.
 pub(crate) fn path(args: &Path) -> Result<(), Error> {
     match &args.action {
         Some(PathAction::List(list)) => show_list(&status(&list.at)?, list.output),
@@ -131,7 +131,7 @@ fn whole_ids(args: &PathCancel) -> Result<Vec<PathId>, Error> {
     args.ids.iter().map(whole).collect()
 }
 
-/// Returns the only path whose ID begins with these digits.
+/// Returns the only path whose ID begins with `digits`.
 fn find(at: &SocketArgs, digits: &str) -> Result<PathView, Error> {
     ask_path(at, &Question::Find(digits.to_owned()))
 }

@@ -123,7 +123,7 @@ impl EntryPrinter {
         Ok(())
     }
 
-    /// Prints what has come of a reply that ends with `error`, and reports the error.
+    /// Prints the part of a reply that arrived before `error`, and reports the error.
     pub(crate) fn fail(&mut self, error: &Error) -> Result<(), Error> {
         self.release()?;
         self.take(FileReply::Failed {

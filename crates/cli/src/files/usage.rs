@@ -42,7 +42,7 @@ struct Sums {
     /// Depth to which directories have sums of their own.
     max_depth: usize,
     total: Usage,
-    /// By the path below the place.
+    /// Sums by path, relative to the place.
     folders: BTreeMap<Vec<u8>, Usage>,
 }
 
@@ -109,7 +109,7 @@ impl UsagePrinter {
         });
     }
 
-    /// Prints the sums of a place, which the user called `named`. A place that could not be listed has none.
+    /// Prints the sums of a place, which the user wrote as `named`. A place that could not be listed has none.
     pub(crate) fn end(&mut self, named: &str) {
         let max_depth = self.sums.max_depth;
         let fresh = Sums {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_those_of_all_items_below() {
+    fn sums_include_all_items_below_the_directory() {
         let sums = |max_depth| {
             let mut sums = Sums {
                 max_depth,

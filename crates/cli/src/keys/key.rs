@@ -42,7 +42,7 @@ fn existing_key(path: &Path) -> Result<Identity, Error> {
     Err(Fault::NoKey(path.to_owned()).into())
 }
 
-/// Adds a key to the allowed ones.
+/// Adds a key to the list of allowed keys.
 pub(crate) fn allow(args: &Allow) -> Result<(), Error> {
     let path = args
         .list
@@ -54,7 +54,7 @@ pub(crate) fn allow(args: &Allow) -> Result<(), Error> {
         .map_err(|e| Error::file(FileAction::Write, &path, &e))
 }
 
-/// Adds a key to the denied ones.
+/// Adds a key to the list of denied keys.
 pub(crate) fn deny(args: &Deny) -> Result<(), Error> {
     let path = args
         .list
@@ -65,7 +65,7 @@ pub(crate) fn deny(args: &Deny) -> Result<(), Error> {
         .map_err(|e| Error::file(FileAction::Write, &path, &e))
 }
 
-/// Adds a daemon's key to the known ones.
+/// Adds a daemon's key to the list of known keys.
 pub(crate) fn trust(args: &Trust) -> Result<(), Error> {
     let path = paths::known_hosts();
     let key = fingerprint(&args.key)?;

@@ -1,4 +1,4 @@
-//! Stored samples: storing new ones, and `lighthaul monitor --history`.
+//! Stored samples: storing new samples, and `lighthaul monitor --history`.
 
 use std::io::{self, BufWriter, Write, stdout};
 use std::ops::ControlFlow;
@@ -59,7 +59,7 @@ fn line(out: &mut impl Write, record: &Record, args: &Monitor) -> io::Result<()>
 /// Store of new samples.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    /// `None` if the user wants no store.
+    /// Open database; `None` if the user wants no stored samples.
     history: Option<History>,
     retention: Retention,
 }

@@ -44,7 +44,7 @@ use super::terminal::{self, Screen};
 use crate::error::Fault;
 use crate::output::print::output_failed;
 
-/// Shows the load of this host until a signal comes, or for the given number of intervals.
+/// Shows the load of this host until a signal arrives, or for the given number of intervals.
 pub(crate) fn run(args: &Monitor) -> Result<(), Error> {
     if args.history {
         return history::print(args);
@@ -131,7 +131,7 @@ enum Output {
         host: String,
         has_color: bool,
     },
-    /// One line per interval; counts the lines so far.
+    /// One line per interval, with a count of the lines.
     Table { rows: u64 },
 }
 

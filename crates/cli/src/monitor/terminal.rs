@@ -16,7 +16,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwins
 /// Full-screen mode of the terminal.
 #[derive(Debug)]
 pub(super) struct Screen {
-    /// Settings of the keyboard before, or none without one.
+    /// Settings of the terminal before, or none without a terminal.
     before: Option<Termios>,
 }
 
@@ -95,14 +95,15 @@ fn write(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Size of a terminal that does not tell its own.
+/// Size of a terminal that does not report its size.
 const USUAL: (usize, usize) = (80, 24);
 /// Keys that end the command: q, Q, Ctrl-C and Ctrl-D.
 const END_KEYS: [u8; 4] = [b'q', b'Q', 3, 4];
-/// Escape sequences: to the alternate screen without a cursor, and back.
+/// Escape sequence that switches to the alternate screen and hides the cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+/// Escape sequence that shows the cursor and switches back.
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 const HOME: &str = "\x1b[H";
-/// Clears the rest of the line and begins the next one.
+/// Clears to the end of the line and begins the next line.
 const NEXT_LINE: &str = "\x1b[K\r\n";
 const CLEAR_REST: &str = "\x1b[K\x1b[J";

@@ -26,7 +26,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn text_is_shown_unchanged_and_other_octets_in_hexadecimal() {
+    fn text_is_shown_unchanged_and_invalid_octets_in_hexadecimal() {
         for (name, text) in [
             (&b"plain"[..], "plain"),
             ("größe ✓".as_bytes(), "größe ✓"),

@@ -109,7 +109,7 @@ fn carry(
     }
 }
 
-/// Opens the local end: the source if the stream goes `to` the remote end, else the target.
+/// Opens the local end: the source if the stream goes `to` the remote end, otherwise the target.
 fn open(near: &Path, to: bool) -> Result<File, Error> {
     if !is_standard(near) {
         return end::open(&FileAccess::anywhere(), near, !to);

@@ -118,7 +118,7 @@ fn check_here<R: Read>(
     Ok(())
 }
 
-/// Compares the files at a place on another host, which reads all of them.
+/// Compares the files at a place on another host, which reads them.
 fn check_remote<R: Read>(
     place: &Place,
     args: &Verify,
@@ -237,7 +237,7 @@ impl<R: Read> Iterator for Lines<R> {
     }
 }
 
-/// Returns true for an event that is not about a file, such as the last one.
+/// Returns true for an event that is not about a file, such as the summary at the end.
 fn is_other_event(line: &[u8]) -> bool {
     line.starts_with(b"{")
         && serde_json::from_slice::<serde_json::Value>(line)

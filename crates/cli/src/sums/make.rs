@@ -119,7 +119,7 @@ impl Consumer<(PathBuf, io::Result<FileSums>)> for ManifestWriter<'_> {
 }
 
 impl ManifestWriter<'_> {
-    /// Returns the exit status: that of all failures, if no file was found, or that of partial failure.
+    /// Returns the exit status: of the failures if no file was readable, or of a partial failure.
     fn status(&self) -> u8 {
         let mut codes = self.codes.iter();
         match (codes.next(), codes.next()) {
@@ -129,7 +129,7 @@ impl ManifestWriter<'_> {
         }
     }
 
-    /// Writes the lines of a file, or reports why it could not be read.
+    /// Writes the lines of a file, or reports the failure to read it.
     fn write(&mut self, path: &Path, taken: Result<FileSums, String>) -> Result<(), Error> {
         self.printer.files += 1;
         let octets = path.as_os_str().as_bytes();

@@ -1,7 +1,8 @@
 //! `lighthaul manifest` and `lighthaul verify`: hashes of the files of a directory, as lists and compared.
 //!
 //! - [`make`], [`check`]: writing a list, comparing files with one
-//! - `workers`: threads; `remote`: files of another host; `show`: progress and differences; `hash_kind`: the hash of an option
+//! - `workers`: threads; `remote`: files of another host; `show`: progress and differences; `hash_kind`: the hash of an
+//!   option
 
 pub(crate) mod check;
 pub(crate) mod make;

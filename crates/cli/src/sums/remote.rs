@@ -1,4 +1,4 @@
-//! Hashes of files on another host, which reads them there.
+//! Hashes of files on another host, computed on that host.
 
 use lighthaul_files::hash::HashKind;
 use lighthaul_files::request::{FileReply, FileRequest};
@@ -11,7 +11,7 @@ use crate::files::run::fetch;
 
 /// Part of the answer of another host.
 pub(super) enum RemoteSums {
-    /// Path of a file, with its hashes or the reason why it could not be read.
+    /// Path of a file, with its hashes or the reason of a failure to read it.
     File(Vec<u8>, Result<FileSums, String>),
     /// Exit status of a directory that could not be read, and a sentence.
     Failed(u8, String),

@@ -100,7 +100,7 @@ impl<'a> SumsPrinter<'a> {
         self.print(escape_json(&event.to_string()).as_bytes())
     }
 
-    /// Prints an event of this type about `path`.
+    /// Prints an event of the type `kind` about `path`.
     pub(crate) fn event(&mut self, kind: &str, path: &[u8], more: Value) -> Result<(), Error> {
         let mut event = Map::new();
         event.insert("v".into(), 1.into());

@@ -1,4 +1,5 @@
-//! Programs that find three gateways at one address, in a network of namespaces, while gateways die, return and are stopped.
+//! Programs that find three gateways at one address, in a network of namespaces, while gateways die, return and are
+//! stopped.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
@@ -431,8 +432,9 @@ fn run(host: &Namespace, words: &str) -> String {
 
 const COUNT: u8 = 3;
 const CALLS: usize = 60;
-/// Bytes that a program sends before it reads, and the part that stays in kernels.
+/// Number of bytes that a program sends before it reads.
 const LARGE: usize = 2 << 20;
+/// Number of these bytes that stay in socket buffers.
 const LATE: usize = 100_000;
 const SHARED: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 9, 0, 100), 8080);
 /// Longer than the others need to notice that an element is dead.

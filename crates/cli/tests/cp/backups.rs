@@ -93,7 +93,7 @@ fn backup_directory_in_the_target_survives_deletion() {
 }
 
 #[test]
-fn backup_directory_with_a_fifo_in_the_way_keeps_it() {
+fn fifo_in_place_of_a_backup_directory_is_kept() {
     let far = Far::start("rsync-backup-fifo", &[]);
     let file = far.near.file("x", 10);
     far.push(&[], &[&file], "x").assert_succeeded();
@@ -130,7 +130,7 @@ fn relative_directories_start_at_a_copied_directory_with_a_new_name() {
 
 /// A file of another directory is linked if its size and time are the same. Its bytes may be others.
 #[test]
-fn source_of_a_file_that_was_linked_but_not_compared_stays() {
+fn source_of_a_linked_but_uncompared_file_is_not_removed() {
     let far = Far::start("link-dest-moved", &[]);
     let source = source_of(&far, &["a", "b"]);
     far.push(&[], &[&source], "t").assert_succeeded();

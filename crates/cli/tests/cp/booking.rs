@@ -274,7 +274,7 @@ fn reservations_are_extended_and_shrunk() {
 }
 
 #[test]
-fn impossible_bookings_are_refused_with_one_sentence() {
+fn impossible_bookings_are_refused_with_a_sentence() {
     let booking = Booking::start("booking-bad", &["--no-tls"]);
     let ada = booking.token("ada", "user");
     for (words, code, says) in [
@@ -337,7 +337,7 @@ fn impossible_bookings_are_refused_with_one_sentence() {
 }
 
 #[test]
-fn times_of_the_scheduler_are_local_and_can_be_given_back() {
+fn shown_times_are_local_and_accepted_as_input() {
     let booking = Booking::start("booking-zone", &["--no-tls"]);
     let ada = booking.token("ada", "user");
     // a zone half an hour off, in any case
@@ -454,7 +454,7 @@ fn reservations_survive_a_scheduler_restart() {
 }
 
 #[test]
-fn booked_copy_follows_its_reservation_and_releases_the_rest() {
+fn booked_copy_follows_its_reservation_and_releases_unused_capacity() {
     let booking = Booking::start("booking-copy", &["--no-tls"]);
     let far = Far::start("booking-copy-far", &[]);
     let ada = booking.token("ada", "user");

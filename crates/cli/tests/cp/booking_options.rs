@@ -62,7 +62,7 @@ fn reservations_are_listed_by_their_state() {
 }
 
 #[test]
-fn calendar_begins_at_the_time_of_from() {
+fn calendar_begins_at_the_time_of_option_from() {
     let booking = Booking::start("booking-from", &["--no-tls"]);
     let ada = booking.token("ada", "user");
     let words = ["book", "--json", "paris", "milan", "--hold", "1h"];
@@ -86,7 +86,7 @@ fn calendar_begins_at_the_time_of_from() {
 }
 
 #[test]
-fn reservation_is_given_back_when_all_data_have_left() {
+fn reservation_is_released_when_all_data_are_sent() {
     let booking = Booking::start("booking-left", &["--no-tls"]);
     let far = Far::start("booking-left-far", &[]);
     let ada = booking.token("ada", "user");

@@ -226,7 +226,7 @@ fn files_from_selects_files_in_both_directions() {
 }
 
 #[test]
-fn dry_run_reports_and_changes_nothing() {
+fn dry_run_reports_without_changing_files() {
     let far = Far::start("dry", &[]);
     let folder = garden(&far);
     let whole = contents(&folder);

@@ -60,7 +60,7 @@ fn killed_receiving_daemon_is_detected_at_once() {
 }
 
 #[test]
-fn killed_sending_daemon_is_detected_and_leaves_nothing() {
+fn killed_sending_daemon_is_detected_and_leaves_no_files() {
     let (mut far, _) = start("daemon-dies-sending");
     let back = far.near.folder("back");
     let copy = begun(&far, &far.place("large"), back.join("x").to_str().unwrap());
@@ -72,7 +72,7 @@ fn killed_sending_daemon_is_detected_and_leaves_nothing() {
 }
 
 #[test]
-fn killed_client_leaves_nothing_and_others_are_served() {
+fn killed_client_leaves_no_files_and_other_clients_are_served() {
     let (mut far, file) = start("client-dies");
     let inside = far.target.join("in");
     let mut copy = begun(&far, &file, &far.place("in/x"));
@@ -135,7 +135,7 @@ fn is_stopped(program: &Running) -> bool {
 }
 
 #[test]
-fn stopped_daemon_reports_it_and_cleans_up() {
+fn stopped_daemon_reports_the_stop_and_cleans_up() {
     let (far, file) = start("daemon-stopped");
     let copy = begun(&far, &file, &far.place("in/x"));
     far.daemon.signal("TERM");
@@ -218,8 +218,8 @@ fn seed() -> u64 {
     seed
 }
 
-/// After a kill, each file with its final name is complete and correct. Directories may be incomplete, and temporary files
-/// may disappear meanwhile.
+/// After a kill, each file with its final name is complete and correct. Directories may be incomplete, and temporary
+/// files may disappear meanwhile.
 fn assert_whole(target: &Path, source: &Path) {
     let Ok(items) = fs::read_dir(target) else {
         return;

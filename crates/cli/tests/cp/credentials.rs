@@ -259,7 +259,7 @@ fn token_admits_its_bearer_and_is_not_stored() {
 
 /// A malformed line is logged, and a later line cannot admit its token.
 #[test]
-fn malformed_line_of_a_token_does_not_admit_it() {
+fn token_with_a_malformed_line_is_not_admitted() {
     let mut it = Stranger::at("token-malformed");
     let root = it.far.target.to_str().unwrap().to_owned();
     let (list, file) = (it.far.near.at("tokens"), it.far.near.at("token"));
@@ -286,7 +286,7 @@ fn malformed_line_of_a_token_does_not_admit_it() {
 
 /// The same for the line of an authority.
 #[test]
-fn malformed_line_of_an_authority_does_not_admit_its_statements() {
+fn statements_of_an_authority_with_a_malformed_line_are_refused() {
     let mut it = Stranger::at("authority-malformed");
     let root = it.far.target.to_str().unwrap().to_owned();
     let statement = it.statement("authority", "stranger", &[]);

@@ -1,4 +1,4 @@
-//! Delta transfer: changed files of which only the changes are sent.
+//! Delta transfer: of changed files, only the changes are sent.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
@@ -42,7 +42,7 @@ fn copied(far: &Far, len: u64) -> std::path::PathBuf {
 }
 
 #[test]
-fn replaced_blocks_are_sent_and_the_rest_is_not() {
+fn only_replaced_blocks_are_sent() {
     let far = Far::start("delta-replaced", &[]);
     let file = copied(&far, 40 * MIB + 77);
     for verify in [
@@ -63,7 +63,7 @@ fn replaced_blocks_are_sent_and_the_rest_is_not() {
 }
 
 #[test]
-fn inserted_and_removed_bytes_move_the_rest() {
+fn blocks_after_inserted_and_removed_bytes_are_found() {
     let far = Far::start("delta-moved", &[]);
     let file = copied(&far, 20 * MIB);
     let old = fs::read(&file).unwrap();
@@ -122,7 +122,7 @@ fn file_with_new_content_is_sent_as_a_whole() {
 }
 
 #[test]
-fn interrupted_delta_resumes_with_a_delta_of_the_rest() {
+fn interrupted_delta_resumes_with_a_delta_of_missing_bytes() {
     let far = Far::start("delta-resume", &[]);
     let file = copied(&far, 60 * MIB);
     // more new data than a slow path carries at once
@@ -140,7 +140,7 @@ fn interrupted_delta_resumes_with_a_delta_of_the_rest() {
 }
 
 #[test]
-fn summary_of_a_reconnected_copy_counts_the_deltas_of_all_attempts() {
+fn summary_of_a_reconnected_copy_includes_the_deltas_of_all_attempts() {
     let mut far = Far::start("delta-again", &[]);
     let file = copied(&far, 60 * MIB);
     replace(&file, 10 * MIB, 30 * MIB);
@@ -187,7 +187,7 @@ fn begun(far: &Far, file: &Path, rate: &str) -> Running {
 }
 
 #[test]
-fn old_version_that_changes_during_the_copy_costs_only_sending() {
+fn file_is_sent_as_a_whole_if_its_old_version_changes_during_the_copy() {
     let far = Far::start("delta-truncated", &[]);
     let there = far.target.join("x");
     for change in [truncate, overwrite, remove] {
@@ -230,7 +230,7 @@ fn source_that_changes_during_the_copy_is_not_published() {
 }
 
 #[test]
-fn only_a_file_is_an_old_version_and_its_other_names_stay() {
+fn only_a_regular_file_is_a_delta_basis_and_other_hard_links_are_kept() {
     let far = Far::start("delta-kinds", &[]);
     let file = copied(&far, MIB);
     let there = far.target.join("x");
@@ -250,7 +250,7 @@ fn only_a_file_is_an_old_version_and_its_other_names_stay() {
 }
 
 #[test]
-fn holes_and_zeros_stay_exact() {
+fn holes_and_zeros_are_reproduced_exactly() {
     let far = Far::start("delta-holes", &[]);
     let len = 16 * MIB;
     for options in [&[][..], &["--sparse"]] {
@@ -273,7 +273,7 @@ fn holes_and_zeros_stay_exact() {
 }
 
 #[test]
-fn many_files_of_a_tree_have_deltas_at_a_time() {
+fn many_files_of_a_tree_have_deltas_concurrently() {
     let far = Far::start("delta-tree", &[]);
     let tree = far.near.folder("tree");
     for number in 0..40 {
@@ -298,7 +298,7 @@ fn many_files_of_a_tree_have_deltas_at_a_time() {
 }
 
 #[test]
-fn dry_run_says_that_a_delta_may_be_sent() {
+fn dry_run_reports_that_a_delta_may_be_sent() {
     let far = Far::start("delta-dry", &[]);
     let file = copied(&far, 2 * MIB);
     replace(&file, 1000, 50);
@@ -308,7 +308,7 @@ fn dry_run_says_that_a_delta_may_be_sent() {
 }
 
 #[test]
-fn kill_at_any_time_leaves_the_old_or_the_new_file() {
+fn after_a_kill_at_any_time_the_old_or_the_new_file_exists() {
     let far = Far::start("delta-killed", &[]);
     let file = copied(&far, 12 * MIB);
     let there = far.target.join("x");
@@ -334,7 +334,7 @@ fn kill_at_any_time_leaves_the_old_or_the_new_file() {
 }
 
 #[test]
-fn options_for_temporary_files_and_verification_do_not_matter() {
+fn delta_works_with_options_for_temporary_files_and_verification() {
     let far = Far::start("delta-partial", &[]);
     let file = copied(&far, 9 * MIB);
     let all = [

@@ -44,8 +44,8 @@ fn copy_waits_for_an_identical_running_copy() {
 }
 
 #[test]
-fn delete_with_an_unreadable_source_reports_it_and_copies_the_rest() {
-    let name = "delete_with_an_unreadable_source_reports_it_and_copies_the_rest";
+fn delete_with_an_unreadable_source_reports_the_source_and_copies_other_files() {
+    let name = "delete_with_an_unreadable_source_reports_the_source_and_copies_other_files";
     if is_skipped(name) {
         return;
     }

@@ -74,7 +74,7 @@ pub(crate) fn growth(id: u32, before: u64, seconds: u64) -> u64 {
 }
 
 #[test]
-fn client_that_asks_for_the_time_without_end_is_refused() {
+fn client_with_endless_clock_requests_is_refused() {
     let far = Far::start("time", &[]);
     let key = let_in(&far, "timer");
     let session = ask::<checkup::message::Message>(&far, &key, &(), false);
@@ -133,7 +133,7 @@ fn begun_measurement(far: &Far, key: &Identity, mode: MeasureMode) -> Session {
 
 /// A client that is gone without a word, as behind a cable that was cut, is one that says nothing.
 #[test]
-fn silent_session_of_every_kind_ends() {
+fn silent_session_ends_for_every_type_of_request() {
     let far = Far::start("silent-kinds", &[]);
     let key = let_in(&far, "silent");
     let id = far.daemon.id();
@@ -235,7 +235,7 @@ fn deny(far: &Far, key: &Identity) {
 
 /// A client that says that it is there, and measures nothing.
 #[test]
-fn measurement_without_progress_ends_although_its_client_is_there() {
+fn measurement_without_progress_ends_despite_a_connected_client() {
     let far = Far::start("idle-measurement", &[]);
     let key = let_in(&far, "idle");
     let session = begun_measurement(&far, &key, MeasureMode::Place);

@@ -71,7 +71,7 @@ fn ls_prints_names_long_lines_and_json() {
 }
 
 #[test]
-fn recursive_list_and_sizes_are_those_of_the_tree() {
+fn recursive_list_and_sizes_match_the_tree() {
     let far = Far::start("ls-tree", &["--root", "ROOT"]);
     fs::create_dir_all(far.target.join("t/a/b")).unwrap();
     fs::create_dir(far.target.join("t/.c")).unwrap();
@@ -210,7 +210,7 @@ fn stat_does_not_follow_links() {
 }
 
 #[test]
-fn unreachable_host_does_not_hide_the_others() {
+fn unreachable_host_does_not_hide_other_hosts() {
     let far = Far::start("stat-hosts", &["--root", "ROOT"]);
     fs::write(far.target.join("x"), "12345").unwrap();
     // no daemon listens at the first port of the system
@@ -289,7 +289,7 @@ fn file_commands_stay_inside_the_root() {
 }
 
 #[test]
-fn read_only_key_lists_but_changes_nothing() {
+fn read_only_key_lists_but_changes_no_files() {
     let far = Far::start("files-ro", &["--root", "ROOT"]);
     fs::write(far.target.join("x"), "").unwrap();
     let listed = fs::read_to_string(far.near.allowed()).unwrap();
@@ -363,7 +363,7 @@ fn closed_pipe_ends_the_listing() {
 }
 
 #[test]
-fn file_commands_work_on_local_places() {
+fn file_commands_work_on_local_paths() {
     let near = crate::far::Near::new("here", None);
     let folder = near.folder("folder");
     let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
@@ -376,7 +376,7 @@ fn file_commands_work_on_local_places() {
 }
 
 #[test]
-fn rm_of_a_tree_swapped_for_links_removes_nothing_outside() {
+fn rm_of_a_tree_swapped_for_links_removes_no_outside_files() {
     let near = crate::far::Near::new("race", None);
     let outside = near.folder("outside");
     fs::write(outside.join("kept"), "kept").unwrap();

@@ -127,7 +127,7 @@ fn file_with_an_unexpected_hash_is_not_published() {
 }
 
 #[test]
-fn hashes_are_those_of_the_bytes_at_the_target() {
+fn hashes_match_the_bytes_at_the_target() {
     let far = Far::start("hashes-target", &[]);
     let file = far.near.file("x", 5000);
     far.push(&[], &[&file], "x").assert_succeeded();

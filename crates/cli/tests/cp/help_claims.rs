@@ -141,7 +141,7 @@ fn signed_token_is_accepted_from_its_issuer_for_its_audience_until_it_expires() 
 }
 
 #[test]
-fn scopes_of_signed_tokens_are_the_roles_that_options_name() {
+fn scopes_of_signed_tokens_map_to_the_roles_in_the_options() {
     let key = issuer_key();
     let scopes = "--audience lighthaul --user-scope book --operator-scope run --admin-scope rule";
     let issuer = trusting(&key);
@@ -530,8 +530,8 @@ fn device_gets_the_packets_of_the_circuit() {
     book(&ada, &bad).assert_failed_to_parse();
 }
 
-/// Sends 2000 messages at a rate at which most become older than 200 ms, until the report `is_sound`: a busy host may drop
-/// some, or write them late. Returns the last report and the file of those that arrived.
+/// Sends 2000 messages at a rate at which most become older than 200 ms, until the report `is_sound`: a busy host may
+/// drop some, or write them late. Returns the last report and the file of those that arrived.
 fn carried_late(
     far: &Far,
     late: &[&str],

@@ -60,7 +60,7 @@ fn inplace_keeps_the_inode_and_resumes() {
 
 /// Snapshots often share files. Two names of one file can get different content.
 #[test]
-fn inplace_separates_names_of_one_file_with_different_sources() {
+fn inplace_separates_hard_links_with_different_sources() {
     let far = Far::start("inplace-shared", &[]);
     let folder = far.near.folder("folder");
     let there = far.target.join("folder");

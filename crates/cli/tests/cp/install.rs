@@ -143,8 +143,8 @@ fn password_is_asked_once_for_an_installation() {
 }
 
 #[test]
-fn question_on_a_terminal_decides() {
-    let name = "question_on_a_terminal_decides";
+fn answer_on_a_terminal_decides_about_the_installation() {
+    let name = "answer_on_a_terminal_decides_about_the_installation";
     if lacks_tool(name, "script") {
         return;
     }
@@ -177,8 +177,8 @@ fn question_on_a_terminal_decides() {
 }
 
 #[test]
-fn directory_without_room_or_permission_to_execute_is_named() {
-    let name = "directory_without_room_or_permission_to_execute_is_named";
+fn directory_without_space_or_execute_permission_is_named() {
+    let name = "directory_without_space_or_execute_permission_is_named";
     for (cache, status, words) in [
         ("size=1m", 11, "No space left on device"),
         ("ro", 11, "Read-only file system"),
@@ -243,8 +243,8 @@ fn copy_that_needs_another_libc_is_refused() {
 }
 
 #[test]
-fn installed_program_of_an_older_version_is_refused_or_passed_over() {
-    let name = "installed_program_of_an_older_version_is_refused_or_passed_over";
+fn installed_program_of_an_older_version_is_refused_or_skipped() {
+    let name = "installed_program_of_an_older_version_is_refused_or_skipped";
     let (folder, config) = tools("older");
     script(&folder, "lighthaul", "echo lighthaul 0.0.9");
     let setup = Setup {

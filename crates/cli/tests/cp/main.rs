@@ -11,7 +11,7 @@ mod alone {
 /// Tests that measure and mostly wait, few at a time. `make test` runs them after busy tests.
 mod quiet {
     mod circuits;
-    mod course;
+    mod protocol_switch;
     mod round_trips;
 }
 mod backups;
@@ -35,6 +35,7 @@ mod help_claims;
 mod holes;
 mod inplace;
 mod install;
+mod jobs;
 mod keys;
 mod kinds;
 mod metadata;

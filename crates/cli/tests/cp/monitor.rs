@@ -59,7 +59,7 @@ fn table_has_headings_and_one_line_per_interval() {
 }
 
 #[test]
-fn busy_process_is_seen_in_the_time_of_processors() {
+fn busy_process_increases_the_measured_processor_time() {
     let near = Near::new("monitor-busy", None);
     let has_ended = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
@@ -187,7 +187,7 @@ fn probe_measures_the_path_to_a_daemon_and_costs_little() {
 }
 
 #[test]
-fn daemons_that_cannot_be_probed_are_reported_and_delay_nothing() {
+fn unreachable_daemons_are_reported_and_delay_no_other_probe() {
     let far = Far::start("monitor-unknown", &[]);
     let unknown = format!("127.0.0.1:{}", far.port);
     let port = ClosedPort::new();

@@ -189,9 +189,9 @@ fn file_is_written_once_and_then_only_grows() {
 }
 
 #[test]
-fn killed_mount_loses_nothing_that_it_acknowledged() {
+fn killed_mount_loses_no_acknowledged_write() {
     let far = daemon("mount-kill");
-    let test = "killed_mount_loses_nothing_that_it_acknowledged";
+    let test = "killed_mount_loses_no_acknowledged_write";
     let Some(mut mounted) = Mounted::start(test, &far, &[]) else {
         return;
     };
@@ -265,9 +265,9 @@ fn second_signal_does_not_wait_for_open_files() {
 }
 
 #[test]
-fn redirected_output_replaces_a_file_when_the_shell_closes_it() {
+fn redirected_output_replaces_a_file_when_the_shell_closes_the_output() {
     let far = daemon("mount-redirect");
-    let test = "redirected_output_replaces_a_file_when_the_shell_closes_it";
+    let test = "redirected_output_replaces_a_file_when_the_shell_closes_the_output";
     let Some(mounted) = Mounted::start(test, &far, &[]) else {
         return;
     };
@@ -299,9 +299,9 @@ fn redirected_output_replaces_a_file_when_the_shell_closes_it() {
 }
 
 #[test]
-fn program_reads_one_version_of_a_replaced_file() {
+fn program_never_reads_a_mixture_of_a_replaced_file() {
     let far = daemon("mount-versions");
-    let test = "program_reads_one_version_of_a_replaced_file";
+    let test = "program_never_reads_a_mixture_of_a_replaced_file";
     let Some(mounted) = Mounted::start(test, &far, &[]) else {
         return;
     };
@@ -350,9 +350,9 @@ fn program_reads_one_version_of_a_replaced_file() {
 }
 
 #[test]
-fn modes_of_open_files_are_those_that_were_set_last() {
+fn last_mode_of_an_open_file_is_kept() {
     let far = daemon("mount-modes");
-    let test = "modes_of_open_files_are_those_that_were_set_last";
+    let test = "last_mode_of_an_open_file_is_kept";
     let Some(mounted) = Mounted::start(test, &far, &[]) else {
         return;
     };
@@ -390,9 +390,9 @@ fn modes_of_open_files_are_those_that_were_set_last() {
 }
 
 #[test]
-fn log_is_continued_after_a_restart_but_not_in_a_new_file() {
+fn open_file_can_be_appended_after_a_restart_but_not_if_replaced() {
     let mut far = Far::start("mount-log", &[]);
-    let test = "log_is_continued_after_a_restart_but_not_in_a_new_file";
+    let test = "open_file_can_be_appended_after_a_restart_but_not_if_replaced";
     let Some(mounted) = Mounted::of_host(test, &far) else {
         return;
     };
@@ -426,9 +426,9 @@ fn log_is_continued_after_a_restart_but_not_in_a_new_file() {
 }
 
 #[test]
-fn renamed_directory_keeps_files_that_are_written_in_it() {
+fn renamed_directory_keeps_open_files() {
     let far = daemon("mount-rename");
-    let test = "renamed_directory_keeps_files_that_are_written_in_it";
+    let test = "renamed_directory_keeps_open_files";
     let Some(mounted) = Mounted::start(test, &far, &[]) else {
         return;
     };

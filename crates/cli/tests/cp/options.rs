@@ -36,7 +36,7 @@ fn events_are_json_lines_that_end_with_the_summary() {
 }
 
 #[test]
-fn summary_says_verified_only_for_compared_files() {
+fn summary_reports_verification_only_for_compared_files() {
     let far = Far::start("verified", &[]);
     let file = far.near.file("x", 100_000);
     let verified = |options: &[&str], words: &str| {

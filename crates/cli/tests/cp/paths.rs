@@ -268,8 +268,8 @@ fn path_mtu_that_shrinks_during_a_copy_falls_back_to_tcp() {
 }
 
 #[test]
-fn silent_path_times_out_and_leaves_nothing() {
-    let name = "silent_path_times_out_and_leaves_nothing";
+fn silent_path_times_out_and_leaves_no_files() {
+    let name = "silent_path_times_out_and_leaves_no_files";
     let Some(stage) = Stage::pair(name, "rate = \"100Mb/s\"\nrtt = \"20ms\"") else {
         return;
     };

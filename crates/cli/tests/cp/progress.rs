@@ -43,7 +43,7 @@ mod alone {
     use super::*;
 
     #[test]
-    fn summary_says_what_limited_a_copy() {
+    fn summary_names_the_bottleneck_of_a_copy() {
         // beside other tests, the processors limit it
         let _turn = Turn::alone();
         let far = Far::start("limited", &[]);

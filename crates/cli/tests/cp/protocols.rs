@@ -122,7 +122,7 @@ fn unknown_protocol_is_refused() {
 }
 
 #[test]
-fn daemon_without_the_protocol_lists_its_own() {
+fn daemon_without_the_protocol_lists_its_protocols() {
     let far = Far::start("lacks-protocol", &[]);
     let session = meet(&far);
     let target = Target {

@@ -58,7 +58,7 @@ fn narrowed_rights_at_either_daemon_end_a_third_party_copy_within_five_seconds()
 
 /// One of the three processes stops in the middle of a copy, as a host does that has lost its power or its network.
 #[test]
-fn third_party_copy_ends_where_one_of_three_hosts_is_silent() {
+fn third_party_copy_ends_if_any_of_the_three_hosts_is_silent() {
     thread::scope(|scope| {
         for silent in ["client", "source", "target"] {
             scope.spawn(move || assert_silence_ends(silent));

@@ -56,7 +56,7 @@ fn range(path: &str, offset: u64, len: u64) -> ByteRange {
     }
 }
 
-/// Returns what `lighthaul cat` with these words prints.
+/// Returns the output of `lighthaul cat` with the arguments `words`.
 fn cat(far: &Far, words: &[&str]) -> std::process::Output {
     let mut command = far.near.lighthaul(&["cat"]);
     command
@@ -67,7 +67,7 @@ fn cat(far: &Far, words: &[&str]) -> std::process::Output {
 }
 
 #[test]
-fn ranges_have_the_bytes_of_the_file_and_end_with_it() {
+fn ranges_have_the_bytes_of_the_file_up_to_its_end() {
     let far = daemon("cat-ranges");
     let size = 3_000_001;
     let content = noise(size, 5);
@@ -90,7 +90,7 @@ fn ranges_have_the_bytes_of_the_file_and_end_with_it() {
 }
 
 #[test]
-fn range_of_a_missing_file_fails_alone() {
+fn range_of_a_missing_file_does_not_affect_other_ranges() {
     let far = daemon("cat-missing");
     for nth in 0..700 {
         fs::write(far.target.join(format!("{nth}")), format!("file {nth}")).unwrap();
@@ -193,7 +193,7 @@ fn cat_prints_files_and_ranges() {
 }
 
 #[test]
-fn cat_ends_quietly_when_its_reader_has_enough() {
+fn cat_ends_without_an_error_when_its_reader_closes_the_pipe() {
     let far = daemon("cat-pipe");
     fs::write(far.target.join("data"), noise(4_000_000, 9)).unwrap();
     let mut command = far.near.lighthaul(&["cat", &place(&far, "data")]);
@@ -213,7 +213,7 @@ fn cat_ends_quietly_when_its_reader_has_enough() {
 }
 
 #[test]
-fn restart_of_the_server_under_an_open_file_is_not_seen() {
+fn restart_of_the_server_does_not_affect_an_open_file() {
     let mut far = Far::start("cat-restart", &[]);
     let content = noise(9_000_000, 10);
     let path = far.target.join("data");
@@ -267,7 +267,7 @@ fn change_of_an_open_file_is_an_error() {
 }
 
 #[test]
-fn written_file_appears_whole_when_it_is_committed() {
+fn written_file_appears_complete_at_the_commit() {
     let far = daemon("write");
     let content = noise(3_000_000, 13);
     let files = connect(&far, true).unwrap();
@@ -309,7 +309,7 @@ fn written_file_appears_whole_when_it_is_committed() {
 }
 
 #[test]
-fn file_without_a_commit_leaves_nothing() {
+fn file_without_a_commit_leaves_no_leftovers() {
     let mut far = Far::start("write-nothing", &[]);
     let path = far.target.join("new");
     let name = path.to_str().unwrap().as_bytes();
@@ -454,7 +454,7 @@ fn changes_need_the_right_to_write() {
 }
 
 #[test]
-fn session_refuses_files_beyond_its_limit_and_accepts_others_later() {
+fn session_refuses_files_beyond_its_limit_and_accepts_files_later() {
     let far = daemon("limit");
     fs::write(far.target.join("file"), "bytes").unwrap();
     let files = connect(&far, true).unwrap();

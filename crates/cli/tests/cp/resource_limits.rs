@@ -82,7 +82,7 @@ fn assert_no_file_was_missing(far: Far) {
 }
 
 #[test]
-fn ptcp_connections_do_not_count_as_sessions() {
+fn ptcp_connections_do_not_use_the_session_limit() {
     let far = Far::start(
         "connections",
         &["--max-sessions", "2", "--max-sessions-per-key", "1"],
@@ -97,7 +97,7 @@ fn ptcp_connections_do_not_count_as_sessions() {
 }
 
 #[test]
-fn ptcp_copy_uses_the_connections_that_its_address_may_have() {
+fn ptcp_copy_uses_the_allowed_connections_of_its_address() {
     let mut far = Far::start(
         "few-connections",
         &[
@@ -203,7 +203,8 @@ pub(crate) fn memory(id: u32) -> u64 {
     kib.unwrap().parse().unwrap()
 }
 
-/// Sends a frame of the longest length without its last octet, or as much of it as the daemon takes. Returns the connection.
+/// Sends a frame of the longest length without its last octet, or as much of it as the daemon takes. Returns the
+/// connection.
 fn unfinished_frame(far: &Far, identity: &Identity) -> TcpStream {
     let mut tcp = TcpStream::connect(("127.0.0.1", far.port)).unwrap();
     let mut connection = tls::handshake(&mut tcp, Side::Client, identity).unwrap();
@@ -250,7 +251,7 @@ fn unfinished_frames_on_many_connections_take_no_more_memory_than_the_limit() {
 }
 
 #[test]
-fn limits_of_memory_threads_and_files_refuse_one_key_and_block_no_other() {
+fn limits_of_memory_threads_and_files_refuse_one_key_and_block_no_other_key() {
     let _turn = Turn::beside_others();
     for (option, most, what) in [
         ("--max-memory", "256MiB", "MiB of memory"),

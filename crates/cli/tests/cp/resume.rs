@@ -59,7 +59,7 @@ fn moved_less(outcome: Outcome, bytes: u64) {
 }
 
 #[test]
-fn resume_after_a_killed_client_sends_only_the_rest() {
+fn resume_after_a_killed_client_sends_only_missing_bytes() {
     let far = Far::start("resume-client", &[]);
     let file = far.near.file("x", LEN);
     let inside = far.target.clone();
@@ -71,7 +71,7 @@ fn resume_after_a_killed_client_sends_only_the_rest() {
 }
 
 #[test]
-fn resume_under_a_limit_sends_only_the_rest() {
+fn resume_under_a_limit_sends_only_missing_bytes() {
     let far = Far::start("resume-limit", &[]);
     let file = far.near.file("x", LEN);
     let inside = far.target.clone();
@@ -87,7 +87,7 @@ fn resume_under_a_limit_sends_only_the_rest() {
 }
 
 #[test]
-fn resume_after_a_killed_daemon_sends_only_the_rest() {
+fn resume_after_a_killed_daemon_sends_only_missing_bytes() {
     let mut far = Far::start("resume-daemon", &[]);
     let file = far.near.file("x", LEN);
     let inside = far.target.clone();
@@ -129,7 +129,7 @@ fn interrupted_pull_resumes() {
 }
 
 #[test]
-fn summary_counts_all_attempts() {
+fn summary_includes_all_attempts() {
     let mut far = Far::start("resume-summary", &[]);
     let folder = far.near.folder("folder");
     far.near.file("folder/a", 1 << 20);
@@ -175,7 +175,7 @@ fn assert_whole(summary: &Value) {
 }
 
 #[test]
-fn summary_of_a_pull_and_of_a_third_party_copy_counts_all_attempts() {
+fn summary_of_a_pull_and_of_a_third_party_copy_includes_all_attempts() {
     let mut pair = Pair::start("resume-whole", &[], &[]);
     let file = pair.a.near.file("x", LEN);
     fs::rename(file, pair.a.target.join("x")).unwrap();
@@ -198,7 +198,7 @@ fn summary_of_a_pull_and_of_a_third_party_copy_counts_all_attempts() {
 }
 
 #[test]
-fn sentence_of_a_reconnected_copy_counts_all_attempts() {
+fn sentence_about_a_reconnected_copy_includes_all_attempts() {
     let mut far = Far::start("resume-sentence", &[]);
     let file = far.near.file("x", LEN);
     let mut copy = far
@@ -222,7 +222,7 @@ fn sentence_of_a_reconnected_copy_counts_all_attempts() {
 }
 
 #[test]
-fn resumed_tree_gets_the_metadata_of_its_source() {
+fn resumed_tree_gets_the_metadata_of_the_source() {
     let far = Far::start("resume-top", &[]);
     let source = far.near.folder("private");
     far.near.file("private/x", LEN);
@@ -294,7 +294,7 @@ fn damaged_journal_is_used_up_to_its_last_complete_record() {
 }
 
 #[test]
-fn second_copy_moves_nothing_and_repairs_modes() {
+fn second_copy_sends_no_data_and_repairs_modes() {
     let far = Far::start("again", &[]);
     let folder = far.near.folder("folder");
     for name in ["inner", "empty", "inner/deep"] {

@@ -24,7 +24,7 @@ fn swap(root: &Path, seed: u64, stop: &AtomicBool) {
 }
 
 #[test]
-fn directories_swapped_for_links_do_not_lead_outside() {
+fn directories_swapped_for_links_do_not_lead_out_of_the_root() {
     const SEED: u64 = 20_261_123;
     println!("seed {SEED}");
     let far = Far::start("swapped-root", &["--root", "ROOT"]);

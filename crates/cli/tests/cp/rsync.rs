@@ -223,8 +223,8 @@ fn compare(far: &Far, case: &Case) -> Vec<Outcome> {
 }
 
 #[test]
-fn options_do_what_they_do_in_rsync() {
-    let Some(far) = start("options_do_what_they_do_in_rsync", "rsync") else {
+fn options_behave_like_rsync() {
+    let Some(far) = start("options_behave_like_rsync", "rsync") else {
         return;
     };
     let cases = [
@@ -263,8 +263,8 @@ fn options_do_what_they_do_in_rsync() {
 }
 
 #[test]
-fn backups_are_those_of_rsync() {
-    let Some(far) = start("backups_are_those_of_rsync", "rsync-backup") else {
+fn backups_match_rsync() {
+    let Some(far) = start("backups_match_rsync", "rsync-backup") else {
         return;
     };
     let cases = [
@@ -430,7 +430,7 @@ fn unchanged_files_are_linked_as_in_rsync() {
 }
 
 #[test]
-fn source_that_changes_after_it_was_read_is_not_removed() {
+fn source_that_changes_after_the_copy_is_not_removed() {
     let far = Far::start("rsync-remove-changed", &[]);
     let folder = far.near.folder("dir");
     far.near.file("dir/first", 1000);
@@ -454,7 +454,7 @@ fn source_that_changes_after_it_was_read_is_not_removed() {
 }
 
 #[test]
-fn file_that_is_moved_onto_itself_stays() {
+fn moving_a_file_onto_itself_keeps_the_file() {
     let far = Far::start("rsync-itself", &[]);
     let file = far.target.join("x");
     fs::write(&file, "the only copy").unwrap();
@@ -464,7 +464,7 @@ fn file_that_is_moved_onto_itself_stays() {
 }
 
 #[test]
-fn settings_in_a_file_contradict_no_option() {
+fn options_that_contradict_file_settings_are_refused() {
     let far = Far::start("rsync-settings", &[]);
     let file = far.near.file("x", 10);
     far.near.folder("config/lighthaul");

@@ -33,7 +33,7 @@ fn close(path: &Path) {
 }
 
 #[test]
-fn unreadable_files_are_reported_and_the_rest_is_copied() {
+fn unreadable_files_are_reported_and_other_files_are_copied() {
     let far = Far::start("unreadable", &[]);
     let folder = far.near.folder("folder");
     for name in ["open", "closed"] {
@@ -149,8 +149,8 @@ fn published(folder: &Path) -> usize {
 }
 
 #[test]
-fn disk_filled_by_others_is_reported_and_finished_files_are_complete() {
-    let name = "disk_filled_by_others_is_reported_and_finished_files_are_complete";
+fn disk_filled_by_other_programs_is_reported_and_finished_files_are_complete() {
+    let name = "disk_filled_by_other_programs_is_reported_and_finished_files_are_complete";
     if is_skipped(name) {
         return;
     }

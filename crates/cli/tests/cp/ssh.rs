@@ -141,7 +141,7 @@ fn unreachable_host_and_missing_program_are_distinguished() {
 }
 
 #[test]
-fn far_program_that_never_answers_ends_the_copy_after_the_stall_timeout() {
+fn silent_remote_program_ends_the_copy_after_the_stall_timeout() {
     let body = "PATH=\"$PWD/../bin:$PATH\"; export PATH; \
                 case $1 in sh*) exec sh -c \"$*\";; esac; exec \"$@\"";
     let near = near("ssh-hangs", body);
@@ -197,7 +197,7 @@ fn wrong_server_on_the_port_is_detected() {
 }
 
 #[test]
-fn port_range_of_the_far_host_is_used_unless_the_caller_names_one() {
+fn remote_port_range_is_used_unless_the_client_gives_a_range() {
     let near = near("ssh-ports", "exec \"$@\"");
     let file = near.file("x", 10);
     let local = file.to_str().unwrap();

@@ -73,8 +73,8 @@ fn connections(outcome: &Outcome) -> u32 {
 }
 
 #[test]
-fn data_goes_through_ssh_if_only_its_port_is_open() {
-    let name = "data_goes_through_ssh_if_only_its_port_is_open";
+fn data_goes_through_ssh_if_only_the_ssh_port_is_open() {
+    let name = "data_goes_through_ssh_if_only_the_ssh_port_is_open";
     let Some(stage) = closed_stage(name, "rtt = \"10ms\"") else {
         return;
     };
@@ -101,8 +101,8 @@ fn data_goes_through_ssh_if_only_its_port_is_open() {
 
 /// A password, a key and a password, and a key and a question of PAM.
 #[test]
-fn password_or_second_factor_is_asked_once_where_each_login_needs_it() {
-    let name = "password_or_second_factor_is_asked_once_where_each_login_needs_it";
+fn password_or_second_factor_is_asked_once_if_each_login_needs_it() {
+    let name = "password_or_second_factor_is_asked_once_if_each_login_needs_it";
     if lacks_tool(name, "sshpass") {
         return;
     }
@@ -141,8 +141,8 @@ fn password_or_second_factor_is_asked_once_where_each_login_needs_it() {
 }
 
 #[test]
-fn connections_that_the_user_shares_are_used() {
-    let name = "connections_that_the_user_shares_are_used";
+fn shared_ssh_connections_of_the_user_are_used() {
+    let name = "shared_ssh_connections_of_the_user_are_used";
     let Some(stage) = closed_stage(name, "rtt = \"10ms\"") else {
         return;
     };
@@ -248,8 +248,8 @@ fn finding(outcome: &Outcome, name: &str) -> Value {
 }
 
 #[test]
-fn ports_of_a_range_that_is_open_are_used_directly() {
-    let name = "ports_of_a_range_that_is_open_are_used_directly";
+fn open_ports_of_a_range_are_used_directly() {
+    let name = "open_ports_of_a_range_are_used_directly";
     let Some(stage) = Stage::pair(name, "rtt = \"10ms\"") else {
         return;
     };
@@ -309,8 +309,8 @@ fn ports_of_a_range_that_is_open_are_used_directly() {
 }
 
 #[test]
-fn login_shells_that_print_are_understood() {
-    let name = "login_shells_that_print_are_understood";
+fn output_of_login_shells_is_tolerated() {
+    let name = "output_of_login_shells_is_tolerated";
     for (shell, file, text) in TALKATIVE_SHELLS
         .into_iter()
         .chain([("/bin/sh", ".profile", "")])
@@ -381,8 +381,8 @@ fn start_of_ssh(number: u32) -> Option<u64> {
 }
 
 #[test]
-fn copy_resumes_by_itself_if_an_ssh_process_dies() {
-    let name = "copy_resumes_by_itself_if_an_ssh_process_dies";
+fn copy_resumes_by_itself_if_an_ssh_process_is_killed() {
+    let name = "copy_resumes_by_itself_if_an_ssh_process_is_killed";
     // the first process is the login that started the daemon; the others carry data
     for is_first in [true, false] {
         let Some(stage) = closed_stage(name, "rtt = \"10ms\"\nrate = \"60Mb/s\"") else {

@@ -194,8 +194,8 @@ fn accounts(near: &Near, shell: &str) -> PathBuf {
     folder
 }
 
-/// Adds `name` to the configuration of the ssh client: address and key of the host, key of the user. The usual exchange of
-/// keys takes each side 0.1 s of computing, which no test is about.
+/// Adds `name` to the configuration of the ssh client: address and key of the host, key of the user. The usual exchange
+/// of keys takes each side 0.1 s of computing, which no test is about.
 pub(crate) fn configure(near: &Near, name: &str, (address, port): (&str, u16)) {
     let key = fs::read_to_string(near.at("host.pub")).unwrap();
     let known = near.at("known_hosts");
@@ -253,7 +253,7 @@ fn copies_over_openssh_work_in_both_directions() {
 }
 
 #[test]
-fn failed_openssh_login_is_reported_and_leaves_nothing() {
+fn failed_openssh_login_is_reported_and_leaves_no_leftovers() {
     let Some(ssh) = Sshd::start("sshd-fails") else {
         return;
     };

@@ -31,7 +31,7 @@ fn interrupt(mut copy: Running, far: &mut Far) {
 }
 
 #[test]
-fn stopped_daemon_tells_clients_to_retry() {
+fn stopped_daemon_asks_clients_to_retry() {
     for pull in [false, true] {
         let mut far = Far::start(&format!("restarted-{pull}"), &[]);
         let file = far.near.file("x", BYTES);

@@ -75,7 +75,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn objects_cross_in_payloads() {
+fn objects_are_sent_in_payloads() {
     let far = Far::start("stream-objects", &[]);
     let source = far.near.file("objects", 1_000_003);
     let options = [
@@ -239,7 +239,7 @@ fn lossy_path_loses_few_messages_and_no_object() {
 }
 
 #[test]
-fn invalid_streams_are_refused_with_one_sentence() {
+fn invalid_streams_are_refused_with_a_sentence() {
     let far = Far::start("stream-refused", &[]);
     let source = far.near.at("long");
     fs::write(&source, noise(100_000, 1)).unwrap();
@@ -273,7 +273,7 @@ mod alone {
     use super::*;
 
     #[test]
-    fn messages_cross_both_ways() {
+    fn messages_are_streamed_in_both_directions() {
         // a loaded host drops datagrams, and these are not sent again
         let _turn = Turn::alone();
         let far = Far::start("stream-messages", &[]);

@@ -143,7 +143,7 @@ fn verify_lists_different_missing_and_malformed_entries() {
 }
 
 #[test]
-fn verify_reads_nothing_outside_the_directory() {
+fn verify_reads_no_files_outside_the_directory() {
     let near = Near::new("sums-outside", None);
     let folder = folder(&near);
     let empty = "d41d8cd98f00b204e9800998ecf8427e";

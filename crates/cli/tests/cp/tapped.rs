@@ -60,7 +60,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, mut look: impl FnMut(&mut [u8]))
 }
 
 #[test]
-fn streams_are_encrypted_unless_both_sides_agree_to_plain() {
+fn streams_are_encrypted_unless_both_sides_allow_plain() {
     let size = 5_000_000;
     for (plain, protocol) in [
         (false, "tcp"),

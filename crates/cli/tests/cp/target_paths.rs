@@ -19,8 +19,8 @@ enum Before {
 }
 
 #[test]
-fn sources_land_where_rsync_puts_them() {
-    if lacks_tool("sources_land_where_rsync_puts_them", "rsync") {
+fn sources_are_placed_like_in_rsync() {
+    if lacks_tool("sources_are_placed_like_in_rsync", "rsync") {
         return;
     }
     let far = Far::start("landing", &[]);
@@ -106,7 +106,7 @@ fn directory_gets_a_new_name_with_no_target_directory() {
 }
 
 #[test]
-fn interrupted_copy_of_a_directory_resumes_in_its_place() {
+fn interrupted_copy_of_a_directory_resumes_in_the_same_directory() {
     let mut far = Far::start("landing-resume", &[]);
     let folder = far.near.folder("dir");
     far.near.file("dir/large", 20 << 20);

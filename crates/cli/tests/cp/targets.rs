@@ -33,7 +33,7 @@ fn missing_source_is_reported() {
 }
 
 #[test]
-fn dots_are_directories_without_a_slash() {
+fn dot_paths_are_directories_even_without_a_slash() {
     let far = Far::start("dots", &[]);
     let some = far.near.folder("some");
     let [a, b] = ["some/a", "some/b"].map(|name| far.near.file(name, 10));
@@ -148,8 +148,8 @@ fn unwritable_target_is_reported() {
 }
 
 #[test]
-fn full_disk_is_reported_and_left_clean() {
-    let name = "full_disk_is_reported_and_left_clean";
+fn full_disk_is_reported_and_no_temporary_files_remain() {
+    let name = "full_disk_is_reported_and_no_temporary_files_remain";
     if is_skipped(name) {
         return;
     }
@@ -249,7 +249,7 @@ fn changed_source_is_reported_and_not_published() {
 }
 
 #[test]
-fn vanished_source_is_reported_and_the_rest_is_copied() {
+fn vanished_source_is_reported_and_other_sources_are_copied() {
     let far = Far::start("vanishes", &[]);
     let folder = far.near.folder("folder");
     fs::write(folder.join("a-large"), noise(48 << 20, 2)).unwrap();

@@ -422,7 +422,7 @@ pub(crate) fn meet(far: &Far) -> Session {
 }
 
 #[test]
-fn relay_reveals_nothing_about_the_network_of_the_daemon() {
+fn relay_does_not_reveal_the_network_of_the_daemon() {
     let far = Far::start("third-scan", &[]);
     let other = Far::start("third-scan-other", &[]);
     fs::write(far.target.join("x"), "x").unwrap();
@@ -474,7 +474,7 @@ fn relay_reveals_nothing_about_the_network_of_the_daemon() {
 }
 
 #[test]
-fn invitation_is_valid_once_and_for_one_request() {
+fn invitation_is_valid_once_and_for_a_single_request() {
     let far = Far::start("third-expected", &[]);
     let place = |name: &str| Target {
         path: far.target.join(name).to_str().unwrap().into(),

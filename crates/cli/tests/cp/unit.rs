@@ -1,4 +1,4 @@
-//! The daemon, the gateway, the scheduler and the service of a domain as units of systemd.
+//! The daemon, the gateway, the scheduler, the service of a domain and the worker of jobs as units of systemd.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -10,10 +10,11 @@ use lighthaul_testkit::lacks_tool;
 use crate::far::{Near, PROGRAM};
 use crate::running::Running;
 
-const UNITS: [&str; 4] = [
+const UNITS: [&str; 5] = [
     "lighthaul.service",
     "lighthaul-domain.service",
     "lighthaul-gateway.service",
+    "lighthaul-jobs.service",
     "lighthaul-scheduler.service",
 ];
 
@@ -58,7 +59,7 @@ fn systemd_accepts_the_units() {
 }
 
 #[test]
-fn scheduler_notifies_readiness_when_it_accepts_requests() {
+fn scheduler_notifies_readiness_when_requests_are_accepted() {
     let near = Near::new("unit-scheduler", None);
     let (path, topology) = (near.at("notify"), near.at("network.toml"));
     let link = "[[link]]\nname = \"l\"\nfrom = \"a\"\nto = \"b\"\ncapacity = \"1Gb/s\"\n";

@@ -49,7 +49,7 @@ fn metrics_address_in_use_is_reported() {
 }
 
 #[test]
-fn metrics_count_bytes_and_refused_clients() {
+fn metrics_include_bytes_and_refused_clients() {
     let (far, address) = watched("scraped", &[]);
     let file = far.near.file("x", 1_000_000);
     far.push(&[], &[&file], "x").assert_succeeded();
@@ -98,7 +98,7 @@ fn metrics_count_bytes_and_refused_clients() {
 }
 
 #[test]
-fn metrics_server_survives_malformed_requests() {
+fn metrics_server_continues_after_malformed_requests() {
     let (_far, address) = watched("odd-scrapers", &[]);
     for (request, answer) in [
         ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 404 "),

@@ -146,7 +146,7 @@ fn paths_are_listed_shown_and_canceled_by_the_first_digits_of_their_ids() {
 }
 
 #[test]
-fn service_notifies_readiness_when_it_answers_and_stops_in_order() {
+fn service_notifies_readiness_when_requests_are_answered_and_stops_in_order() {
     let scratch = Scratch::new("domain-ready");
     let config = scratch.at("1.toml");
     let text = "domain = 1\nname = \"d1\"\nlisten = \"127.0.0.1:0\"\nkey = \"1.key\"\nstore = \"1.db\"\n\

@@ -46,7 +46,7 @@ impl Site {
 }
 
 #[test]
-fn scheduler_books_inside_a_path_until_it_is_canceled() {
+fn scheduler_books_inside_a_path_until_the_path_is_canceled() {
     let site = Site::start("offer-inside");
     site.scheduler.close_link();
     assert!(site.scheduler.book(1_000_000).is_err(), "there is no path");

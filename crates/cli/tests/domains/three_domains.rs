@@ -14,8 +14,8 @@ use crate::running::{Running, becomes_true, event};
 const BYTES: u64 = 32_000_000;
 
 #[test]
-fn copy_crosses_three_domains_one_of_which_is_killed() {
-    let name = "copy_crosses_three_domains_one_of_which_is_killed";
+fn copy_across_three_domains_survives_a_killed_domain() {
+    let name = "copy_across_three_domains_survives_a_killed_domain";
     let Some(mut domains) = Domains::start(name) else {
         return;
     };
@@ -105,9 +105,9 @@ mod quiet {
 
     /// A second path between the same ports changes the rate of their circuit twice, at each of three devices.
     #[test]
-    fn packets_of_a_copy_cross_the_boundaries_of_ranges() {
+    fn copy_loses_no_packets_at_changes_of_the_circuit_rate() {
         let Some(domains) =
-            Domains::start_quiet("packets_of_a_copy_cross_the_boundaries_of_ranges")
+            Domains::start_quiet("copy_loses_no_packets_at_changes_of_the_circuit_rate")
         else {
             return;
         };
@@ -150,9 +150,8 @@ mod quiet {
 
     /// No packet passes from `a` to `b` before the copy has its path.
     #[test]
-    fn copy_books_its_own_path_and_releases_it() {
-        let Some(mut domains) = Domains::start_quiet("copy_books_its_own_path_and_releases_it")
-        else {
+    fn copy_books_and_releases_its_own_path() {
+        let Some(mut domains) = Domains::start_quiet("copy_books_and_releases_its_own_path") else {
             return;
         };
         let memory = InMemory::new();
@@ -231,7 +230,8 @@ fn has_class(domains: &Domains, bps: u64) -> bool {
     lines.iter().any(|line| line.contains(&rate))
 }
 
-/// Copies a file from `a` to `b`, and kills and restarts a domain meanwhile. Returns the bytes in the class of the path.
+/// Copies a file from `a` to `b`, and kills and restarts a domain meanwhile. Returns the bytes in the class of the
+/// path.
 fn copy_while_a_domain_is_killed(domains: &mut Domains) -> u64 {
     assert_eq!(domains.switch.patches().len(), 2, "channels of 20 Mb/s");
     assert_eq!(domains.program_rates(), [40_000_000]);

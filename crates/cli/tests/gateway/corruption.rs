@@ -47,8 +47,8 @@ fn damaged_slabs_are_retransmitted() {
 }
 
 #[test]
-fn altered_encrypted_pages_count_as_lost() {
-    let name = "altered_encrypted_pages_count_as_lost";
+fn altered_encrypted_pages_are_treated_as_lost() {
+    let name = "altered_encrypted_pages_are_treated_as_lost";
     if let Some(pair) = carry_damaged(name, 100, &[]) {
         becomes_true("some came again", || {
             shown(&pair.scratch, "b")["datagrams_resent"]

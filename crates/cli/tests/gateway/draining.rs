@@ -43,8 +43,8 @@ fn stopped_ingress_drains_its_sessions() {
 }
 
 #[test]
-fn stopped_egress_refuses_sessions_and_ends_with_the_last() {
-    let name = "stopped_egress_refuses_sessions_and_ends_with_the_last";
+fn stopped_egress_refuses_sessions_and_ends_after_the_last_session() {
+    let name = "stopped_egress_refuses_sessions_and_ends_after_the_last_session";
     let Some(mut pair) = Pair::start(name) else {
         return;
     };

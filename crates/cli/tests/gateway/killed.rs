@@ -31,8 +31,8 @@ fn assert_carries(pair: &Pair) {
 }
 
 #[test]
-fn killed_egress_resets_sessions_and_its_successor_carries_new_ones() {
-    let name = "killed_egress_resets_sessions_and_its_successor_carries_new_ones";
+fn killed_egress_resets_sessions_and_its_successor_carries_new_sessions() {
+    let name = "killed_egress_resets_sessions_and_its_successor_carries_new_sessions";
     let Some(mut pair) = Pair::start_with(name, &[], &SMALL) else {
         return;
     };

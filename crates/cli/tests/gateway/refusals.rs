@@ -140,8 +140,8 @@ fn links_of_one_key_are_limited() {
 }
 
 #[test]
-fn unknown_gateway_gets_one_error() {
-    let name = "unknown_gateway_gets_one_error";
+fn unknown_gateway_gets_an_error() {
+    let name = "unknown_gateway_gets_an_error";
     let Some(mut pair) = Pair::start(name) else {
         return;
     };

@@ -109,7 +109,9 @@ fn files(id: u32) -> usize {
 
 /// Calls without an answer, of each host. A slow host is called less often, so that files do not run out.
 const WAITING_MAX: usize = 100;
-/// Clients, number of calls of each, and their times.
+/// Number of clients.
 const CALLERS: usize = 4;
+/// Number of connections of each client.
 const EACH: usize = 800;
+/// Time between two connections of a client.
 const GAP: Duration = Duration::from_millis(4);

@@ -13,8 +13,8 @@ use crate::pair::{LONG, Pair, signal};
 const FAR: &str = "203.0.113.7";
 
 #[test]
-fn transparent_capture_carries_a_program_and_removes_its_rules() {
-    let name = "transparent_capture_carries_a_program_and_removes_its_rules";
+fn transparent_capture_carries_a_program_and_removes_the_rules() {
+    let name = "transparent_capture_carries_a_program_and_removes_the_rules";
     let capture = [
         "--transparent",
         "--capture-device",
@@ -100,7 +100,8 @@ fn capture_user_and_capture_to_limit_the_capture() {
     }
 }
 
-/// Runs a program on `a` as `user` that connects to a target on `b`. Returns the peer that the target sees: `a` or the egress.
+/// Runs a program on `a` as `user` that connects to a target on `b`. Returns the peer that the target sees: `a` or the
+/// egress.
 fn caller_of(pair: &Pair, user: u32, target: &str) -> String {
     let listener = pair
         .stage

@@ -158,8 +158,8 @@ mod quiet {
     use super::*;
 
     #[test]
-    fn stalled_reader_uses_bounded_memory_and_delays_no_other() {
-        let name = "stalled_reader_uses_bounded_memory_and_delays_no_other";
+    fn stalled_reader_uses_bounded_memory_and_delays_no_other_session() {
+        let name = "stalled_reader_uses_bounded_memory_and_delays_no_other_session";
         // a link takes half
         let memory = ["--memory", "64MiB"];
         let Some(pair) = Pair::start_quiet(name, &memory, &memory) else {

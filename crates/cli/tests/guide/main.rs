@@ -6,7 +6,8 @@
 //! - `sh far service`: the block runs until the page ends; the test continues when the expected output is there
 //! - `sh status=13`: the block ends with this exit status
 //! - `python`: a program that Python runs on the host `here`, with the package `lighthaul`
-//! - `output`, right behind: lines that the block prints, in this order; numbers may differ, and `…` stands for anything
+//! - `output`, right behind: lines that the block prints, in this order; numbers may differ, and `…` stands for
+//!   anything
 //! - `console`: not run; the comment `<!-- not run: REASON -->` stands right before it. What its commands name must
 //!   exist: see `not_run.rs`
 //! - comments `<!-- sh ... -->` and `<!-- output ... -->` are blocks that readers do not see
@@ -50,6 +51,7 @@ pages! {
     compare_options "docs/src/compare-options.md"
     verification "docs/src/verification.md"
     paths "docs/src/paths.md"
+    jobs "docs/src/jobs.md"
     streams "docs/src/streams.md"
     remote_files "docs/src/remote-files.md"
     library_page "docs/src/library.md"

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::{PAGES, page, project};
 
 #[test]
-fn commands_that_do_not_run_name_what_exists() {
+fn commands_that_are_not_run_name_existing_options() {
     let mut faults = Vec::new();
     let mut count = 0;
     for path in PAGES {
@@ -27,7 +27,7 @@ fn has_options(path: &str, words: &[&str]) -> Result<(), String> {
     fields.try_for_each(|field| contains_line(path, &field))
 }
 
-/// Checks what a command names. A command without a check here is a fault.
+/// Checks the files and options that a command names. A command without a check here is a fault.
 fn check(text: &str) -> Result<(), String> {
     let command = text.split(" #").next().unwrap_or_default();
     let words: Vec<&str> = command.split_whitespace().collect();

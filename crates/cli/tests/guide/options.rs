@@ -50,7 +50,7 @@ fn listed(heading: &str) -> BTreeSet<String> {
     found
 }
 
-/// Returns the words that begin with a dash at the begin of a line of help.
+/// Returns the words that begin with a dash at the start of a line of help.
 fn options_in(help: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for line in help.lines().map(str::trim_start) {
@@ -172,7 +172,7 @@ fn short_names() -> Vec<(String, String)> {
 }
 
 #[test]
-fn words_on_the_page_are_accepted_by_cp() {
+fn options_on_the_page_are_accepted_by_cp() {
     let mut refused = Vec::new();
     for heading in ["rsync", "scp", "rclone copy and sync"] {
         for words in rows(heading).into_iter().filter_map(|row| row.here) {

@@ -50,19 +50,19 @@ fn reservations_survive_power_cuts() {
 }
 
 #[test]
-fn failing_devices_are_reported_and_leave_no_wrong_file() {
+fn failing_devices_are_reported_and_wrong_files_are_not_published() {
     let names = "allowed replace small";
     start(
-        "failing_devices_are_reported_and_leave_no_wrong_file",
+        "failing_devices_are_reported_and_wrong_files_are_not_published",
         "faults",
         names,
     );
 }
 
 #[test]
-fn reading_the_device_back_finds_bytes_that_it_altered() {
+fn reading_back_from_the_device_finds_altered_bytes() {
     start(
-        "reading_the_device_back_finds_bytes_that_it_altered",
+        "reading_back_from_the_device_finds_altered_bytes",
         "alters",
         "altered",
     );

@@ -199,7 +199,7 @@ fn of_go() -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn programs_of_go_are_not_started_by_others() {
+fn go_programs_are_not_started_by_captured_programs() {
     let scratch = Scratch::new("wrap-go");
     let nobody = "127.0.0.1:9".parse().unwrap();
     let plain = scratch.program("plain", &fs::read("/bin/true").unwrap(), 0o755);

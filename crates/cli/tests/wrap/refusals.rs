@@ -98,7 +98,7 @@ fn set_id_programs_are_refused() {
 }
 
 #[test]
-fn missing_library_is_reported_with_its_places() {
+fn missing_library_is_reported_with_the_searched_paths() {
     let scratch = Scratch::new("wrap-alone");
     let alone = scratch.0.join("lighthaul");
     fs::hard_link(LIGHTHAUL, &alone).unwrap();

@@ -101,8 +101,8 @@ impl<'a> Booker<'a> {
         is_committed
     }
 
-    /// Compares the books, stops the domains and reads their stores again. Returns the number of bookings, each of which
-    /// all three stores have.
+    /// Compares the books, stops the domains and reads their stores again. Returns the number of bookings, each of
+    /// which all three stores have.
     pub(crate) fn finish(self) -> usize {
         let committed = self.committed.into_inner().unwrap();
         books::assert_agree(&self.services, &committed, 400_000_000_000);

@@ -79,7 +79,7 @@ impl Boundaries {
         let due: BTreeSet<Instant> = ends.collect();
         let (mut apart, mut late) = (Vec::new(), Vec::new());
         for (nth, due) in due.iter().enumerate() {
-            // the first change is the begin of the first path
+            // the first change is the start of the first path
             let times = seen.each_ref().map(|seen| seen[nth + 1]);
             let (first, last) = (times.iter().min().unwrap(), times.iter().max().unwrap());
             apart.push(last.since(*first));
@@ -171,7 +171,7 @@ impl Hosts {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Returns how many packets the class of the path has sent and dropped at the interface of a domain.
+    /// Returns the numbers of packets that the class of the path has sent and dropped at the interface of a domain.
     fn class(&self, nth: usize) -> (u64, u64) {
         let text = self.run(nth, "tc", &format!("-s class show dev wire{}", nth + 1));
         let mut lines = text.lines();
@@ -220,7 +220,7 @@ fn vector(ticket: &Ticket) -> Trc {
     }
 }
 
-/// Sends packets at three quarters of the booked rates, from a second after the begin until one before the end.
+/// Sends packets at three quarters of the booked rates, from a second after the start until one before the end.
 #[expect(clippy::disallowed_methods, reason = "packets without a protocol")]
 fn send(hosts: &Hosts, base: &Trc, more: &[Trc]) -> Boundaries {
     let receiver = hosts.0[3].within(|| UdpSocket::bind(TARGET)).unwrap();
@@ -329,13 +329,15 @@ fn time_of(line: &str) -> Instant {
 }
 
 const TARGET: &str = "10.9.3.2:5000";
-/// Rate of the path that lasts the whole time, and of those that begin and end meanwhile, in Mb/s.
+/// Rate in Mb/s of the path that lasts the whole time.
 const LOW: u64 = 8;
+/// Rate in Mb/s of the paths that begin and end in the meantime.
 const MORE: u64 = 16;
 /// Capacity of the ports in b/s.
 const CAPACITY: u64 = 100_000_000;
 /// Time between the begins of two paths.
 const PERIOD: Duration = Duration::from_millis(800);
-/// Bytes of data in a packet, and of its headers.
+/// Bytes of data in a packet.
 const PACKET: usize = 1000;
+/// Bytes of the headers of a packet.
 const HEADERS: u64 = 42;

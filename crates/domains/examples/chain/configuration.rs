@@ -1,5 +1,5 @@
-//! Configurations of domains in a chain, `1 - 2 - 3`, or in a ring, which joins its ends. Port `n` leads from domain `n`
-//! to the next one and back; programs are at port `100 + n`. Examples and tests share this file.
+//! Configurations of domains in a chain, `1 - 2 - 3`, or in a ring, which joins its ends. Port `n` leads from domain
+//! `n` to the next one and back; programs are at port `100 + n`. Examples and tests share this file.
 
 use std::fmt::Write;
 use std::net::SocketAddr;

@@ -66,7 +66,8 @@ impl SetUps {
 }
 
 impl fmt::Display for SetUps {
-    /// Writes a line of a table: delay, three round trips, median, longest, and what the median adds to the round trips.
+    /// Writes a line of a table: delay, three round trips, median, longest, and what the median adds to the round
+    /// trips.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (trips, median) = (self.three_round_trips(), self.median());
         write!(

@@ -20,7 +20,7 @@ use super::tables::{CircuitTable, DeviceTable};
 use crate::devices::{ParallelDevices, SegmentCircuit, SharedLink};
 use crate::error::Error;
 
-/// Devices by their interfaces, and circuits by their ports.
+/// Devices by interface, and circuits by pair of ports.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceConfig {
     /// Driver of each interface.

@@ -51,7 +51,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Returns the links of ports that only circuits of this interface use: by those they leave by, or by those they enter.
+/// Returns the links that only circuits of one interface use: links out of its ports, or links into them.
 fn links(network: &Network, circuits: &Circuits, interface: &str) -> Option<Vec<LinkId>> {
     let ends: [End; 2] = [(|one| one.egress, "out"), (|one| one.ingress, "in")];
     ends.into_iter().find_map(|(end, direction)| {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn interface_without_circuits_limits_nothing() {
+    fn interface_without_circuits_limits_no_link() {
         let config = add_to(&[(1, 3, "eth1")], &[("eth2", able(300, 2))]).unwrap();
         assert!(config.network.topology.interfaces().is_empty());
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_base::position::fault_in;
+use lighthaul_base::config_fault::fault_in;
 use lighthaul_calendar::{Calendar, Owner};
 use lighthaul_capture::target::Target;
 use lighthaul_circuit::driver::Capabilities;
@@ -54,14 +54,14 @@ pub struct DomainConfig {
     pub requests_max: usize,
 }
 
-/// Neighbor, as the transport sees it.
+/// Neighbor, in the form that the transport needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbor {
     /// Name, for people.
     pub name: String,
-    /// Address to connect to; without it, only the neighbor connects.
+    /// Address to connect to; if absent, only the neighbor connects.
     pub address: Option<Target>,
-    /// Fingerprint of its key.
+    /// Fingerprint of the neighbor's key.
     pub key: Fingerprint,
     /// End of the key, in wall-clock time.
     pub expires: Instant,
@@ -111,7 +111,7 @@ impl DomainConfig {
         })
     }
 
-    /// Adds what the devices at these interfaces can carry to the network, so that nothing else is offered.
+    /// Limits the network to the capacity of the devices at its interfaces, so that no more is offered.
     pub fn add_limits(
         &mut self,
         capabilities: &BTreeMap<String, Capabilities>,
@@ -138,7 +138,7 @@ impl DomainConfig {
     }
 }
 
-/// Returns the key of a domain, which is generated if it does not exist. Of the configuration only `key` is needed.
+/// Returns the key of a domain, which is generated if missing. Of the configuration only `key` is needed.
 pub fn read_key(path: &Path) -> Result<Fingerprint, Error> {
     let fault = |why| Error::Config {
         path: path.to_owned(),
@@ -264,7 +264,7 @@ fn endpoints(tables: &[EndpointTable]) -> Result<BTreeMap<String, Endpoint>, Con
     Ok(endpoints)
 }
 
-/// Returns the published links, of which those of this domain need a port and a neighbor.
+/// Returns the published links; a link of this domain needs a port and a neighbor.
 fn published(
     me: DomainId,
     tables: &[DomainLinkTable],
@@ -310,7 +310,7 @@ fn published(
 const BYTES_MAX: u64 = 16 << 20;
 /// Maximum number of neighbors, each of which has a thread and a connection.
 pub const NEIGHBORS_MAX: usize = 256;
-/// Longest horizon, as a calendar has it.
+/// Longest horizon of a calendar.
 const HORIZON_MAX: Duration = Duration::from_hours(24 * 3660);
 /// Default number of candidate paths.
 const PATHS_DEFAULT: usize = 4;

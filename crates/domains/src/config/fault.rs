@@ -5,7 +5,7 @@ use lighthaul_calendar::topology::TopologyError;
 /// Fault of a configuration, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigFault {
-    /// Text that is not TOML, has an unknown key, or has a value of the wrong form.
+    /// The text is not TOML, has an unknown key, or has a value of the wrong form.
     #[error("{0}")]
     Toml(String),
     /// File that is too long.
@@ -45,7 +45,7 @@ pub enum ConfigFault {
     NoNeighbor {
         /// Port.
         port: u32,
-        /// Domain.
+        /// Number of the domain.
         domain: u32,
     },
     /// Published link from a domain to itself.
@@ -88,11 +88,11 @@ pub enum ConfigFault {
         "interface {interface} has {count} circuits, and its device can have {max}; remove some, or use another device"
     )]
     Circuits {
-        /// Interface.
+        /// Name of the interface.
         interface: String,
         /// Configured circuits.
         count: usize,
-        /// Most circuits of the device.
+        /// Maximum number of circuits of the device.
         max: usize,
     },
     /// Interface whose ports have circuits at other interfaces, in both directions.

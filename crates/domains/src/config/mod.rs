@@ -19,8 +19,8 @@
 //! Relative paths start at the directory of the file. Unknown keys are refused.
 //!
 //! - [`domain_config`]: the checked configuration; [`fault`]: its faults
-//! - `tables`: the tables of the file; `network`: ports and links as a topology; [`device_config`]: devices and circuits;
-//!   `device_limits`: what they can carry
+//! - `tables`: the tables of the file; `network`: ports and links as a topology; [`device_config`]: devices and
+//!   circuits; `device_limits`: capacity of the devices
 
 pub mod device_config;
 mod device_limits;

@@ -1,4 +1,4 @@
-//! Tables of a configuration file, with values in their units.
+//! Tables of a configuration file, with values that have units.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -42,13 +42,13 @@ pub(super) struct ConfigTable {
     pub(super) circuit: Vec<CircuitTable>,
 }
 
-/// Key alone, before the keys of the neighbors are known.
+/// Configuration with the key alone, before the keys of the neighbors are known.
 #[derive(Debug, Deserialize)]
 pub(super) struct KeyTable {
     pub(super) key: PathBuf,
 }
 
-/// Timers; those that are absent have their defaults.
+/// Timers; an absent timer has its default.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TimingTable {
@@ -188,7 +188,7 @@ fn fingerprint<'a, D: Deserializer<'a>>(from: D) -> Result<Fingerprint, D::Error
     String::deserialize(from)?.parse().map_err(D::Error::custom)
 }
 
-/// Returns the seconds since 1970 of a time with its date and offset.
+/// Returns the seconds since 1970 of a time with date and UTC offset.
 fn seconds<'a, D: Deserializer<'a>>(from: D) -> Result<Option<u64>, D::Error> {
     let text = String::deserialize(from)?;
     let seconds = civil::unix_seconds(&text).map(Some);

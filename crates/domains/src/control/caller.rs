@@ -32,7 +32,7 @@ pub(super) struct Caller {
     pub(super) config: Arc<DomainConfig>,
     pub(super) handle: Handle,
     pub(super) stop: Arc<AtomicBool>,
-    /// True if there are too many others.
+    /// True if there are too many other callers.
     pub(super) is_full: bool,
     /// Callers that wait for a path.
     pub(super) waiting: Arc<AtomicUsize>,
@@ -161,13 +161,13 @@ impl Caller {
         })
     }
 
-    /// Returns the path of a request: the one that takes capacity, if there are several attempts.
+    /// Returns the path of a request; among several attempts, the path that takes capacity.
     fn find(&self, id: CorrelationId) -> Result<Option<PathView>, Problem> {
         let found = self.handle.find(id.into());
         Ok(self.newest(&found.map_err(|why| no_outcome(&why))?))
     }
 
-    /// Returns the only path whose ID begins with these digits.
+    /// Returns the only path whose ID begins with `digits`.
     fn look_up(&self, digits: &str) -> Result<PathView, Problem> {
         if digits.is_empty() {
             return Err(Problem::SeveralPaths(String::new()));
@@ -182,13 +182,13 @@ impl Caller {
         self.newest(&found).ok_or_else(unknown)
     }
 
-    /// Returns the path that takes capacity, or else the newest one, since earlier attempts have the same ID.
+    /// Returns the path that takes capacity, or otherwise the newest path, since earlier attempts have the same ID.
     fn newest(&self, found: &[ReservationStatus]) -> Option<PathView> {
         let all = found.iter().map(|one| PathView::new(&self.config, one));
         all.max_by_key(|path| (path.is_held(), path.attempt))
     }
 
-    /// Releases a request whose caller does not learn its outcome.
+    /// Releases a request whose caller will not receive the outcome.
     fn give_up(&self, id: CorrelationId) {
         debug!(id = id.0, "a caller has left, and its path is released");
         if let Err(error) = self.handle.release(id) {
@@ -337,7 +337,7 @@ fn read_line(stream: &mut UnixStream) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns true if the caller has closed its side.
+/// Returns true if the caller has closed its end of the connection.
 fn has_left(stream: &UnixStream) -> bool {
     if stream.set_nonblocking(true).is_err() {
         return true;
@@ -369,7 +369,7 @@ fn left() -> Problem {
     Problem::Over("the caller has left".to_owned())
 }
 
-/// Returns the line of an answer, or that of a problem if it has more than `max` bytes.
+/// Returns the line of an answer, or of a problem if the answer exceeds `max` bytes.
 fn line_of(answer: &Answer, max: usize) -> Vec<u8> {
     let line = answer.encode();
     if line.len() <= max {
@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answer_that_is_too_long_is_a_problem_with_a_remedy() {
+    fn too_long_answer_is_a_problem_with_a_remedy() {
         let answer = Answer::Problem(Problem::Refused("x".repeat(1000)));
         assert_eq!(line_of(&answer, 2000), answer.encode());
         let line = line_of(&answer, 900);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn request_without_an_outcome_is_not_repeated_with_its_id() {
+    fn error_about_a_lost_outcome_does_not_suggest_the_same_id() {
         let text = no_outcome(&Error::NoOutcome(7)).to_string();
         assert!(
             text.contains("requests_max = 7") && !text.contains("same ID"),

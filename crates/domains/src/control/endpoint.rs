@@ -11,7 +11,7 @@ use super::problem::Problem;
 /// Port of a domain at which a path starts or ends. Its text is `DOMAIN:PORT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
-    /// Domain.
+    /// Number of the domain.
     pub domain: DomainId,
     /// Port.
     pub port: PortId,
@@ -23,7 +23,7 @@ pub struct Endpoint {
 pub struct NotAnEndpoint;
 
 impl Endpoint {
-    /// Returns the end point of a text, which is `DOMAIN:PORT` or one of these names.
+    /// Returns the end point of a text, which is `DOMAIN:PORT` or a name in `names`.
     pub fn find(text: &str, names: &BTreeMap<String, Self>) -> Result<Self, Problem> {
         let named = names.get(text).copied().ok_or(NotAnEndpoint);
         named.or_else(|_| text.parse()).map_err(|_| {
@@ -33,7 +33,7 @@ impl Endpoint {
     }
 }
 
-/// Returns true for a name that the command line cannot take for anything else.
+/// Returns true for a name that the command line cannot mistake for anything else.
 pub fn is_name(text: &str) -> bool {
     let is_plain = |one: char| one.is_alphanumeric() || "-_.".contains(one);
     let is_word = text.starts_with(char::is_alphabetic) && text.chars().all(is_plain);

@@ -13,13 +13,13 @@ use super::view::{PathView, StatusView};
 pub enum Question {
     /// Asks for the domain, its links and its paths.
     Status,
-    /// Asks for the only path whose ID begins with these digits.
+    /// Asks for the only path whose ID begins with the given digits.
     Find(String),
     /// Requests a path. The answer comes when it is committed or refused.
     Path(PathRequest),
     /// Asks for the best path that could be reserved. Nothing is reserved.
     Preview(PathRequest),
-    /// Releases a path of this domain.
+    /// Releases a path that this domain requested.
     Release(PathId),
 }
 
@@ -35,9 +35,9 @@ pub struct PathRequest {
     pub to: String,
     /// Bytes on the wire.
     pub bytes: u64,
-    /// Highest usable rate in bits per second; without it, all that is free.
+    /// Highest usable rate in bits per second; if absent, the whole free rate.
     pub rate_max_bps: Option<u64>,
-    /// Lowest usable rate in bits per second; without it, any.
+    /// Lowest usable rate in bits per second; if absent, any rate.
     pub rate_min_bps: Option<u64>,
     /// Earliest start, in nanoseconds since 1970.
     pub earliest: u64,
@@ -49,7 +49,7 @@ pub struct PathRequest {
     pub exclude_links: Vec<u32>,
     /// True for two disjoint paths.
     pub protect: bool,
-    /// True if this domain asks each domain of the path itself.
+    /// True if this domain asks each domain of the path directly.
     pub tree: bool,
 }
 
@@ -61,7 +61,7 @@ pub enum Answer {
     Status(StatusView),
     /// Path that is committed, released or offered.
     Path(PathView),
-    /// Reason for which there is no answer.
+    /// Reason for which the service has no answer.
     Problem(Problem),
 }
 
@@ -79,7 +79,7 @@ struct ReadLine<T> {
 }
 
 impl Question {
-    /// Returns the line of the question, with its end.
+    /// Returns the question as a line, with its line feed.
     pub fn encode(&self) -> Vec<u8> {
         encode(self)
     }
@@ -94,7 +94,7 @@ impl Question {
 }
 
 impl Answer {
-    /// Returns the line of the answer, with its end.
+    /// Returns the answer as a line, with its line feed.
     pub fn encode(&self) -> Vec<u8> {
         encode(self)
     }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_and_answers_survive_their_lines() {
+    fn questions_and_answers_round_trip_through_lines() {
         let id = PathId(CorrelationId(7));
         for question in [
             Question::Status,

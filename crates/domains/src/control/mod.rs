@@ -5,12 +5,13 @@
 //!  client <--- one line with the answer, once it is known
 //! ```
 //!
-//! Lines are JSON objects with the version of the protocol. A client that leaves before its path is committed gets none:
-//! the service releases the request.
+//! Lines are JSON objects with the version of the protocol. A client that leaves before its path is committed gets
+//! none: the service releases the request.
 //!
 //! - [`message`]: questions and answers; [`view`]: a domain, its links and its paths as data; [`path_id`]: IDs of paths
 //! - [`problem`]: reasons for which there is no answer; [`endpoint`]: names of end points
-//! - [`server`]: the socket; `caller`: one question; `place`: limits of callers; [`client`]: a question to a running service
+//! - [`server`]: the socket; `caller`: one question; `place`: limits of callers; [`client`]: a question to a running
+//!   service
 
 mod caller;
 pub mod client;

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn id_survives_its_text() {
+    fn id_round_trips_through_text() {
         let id = PathId(CorrelationId(0x0123_4567_89ab_cdef_0011_2233_4455_6677));
         assert_eq!(id.to_string(), "01234567-89ab-cdef-0011-223344556677");
         assert_eq!(id.to_string().parse(), Ok(id));

@@ -1,9 +1,9 @@
-//! Places for a bounded number of callers.
+//! Places for callers, limited in number.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Place of one caller, which is free again when this is dropped.
+/// Place of one caller, which is freed on drop.
 pub(super) struct Place(Arc<AtomicUsize>);
 
 impl Place {

@@ -64,7 +64,7 @@ pub enum Problem {
     /// Path that cannot be set up.
     #[error("the path is refused: {0}")]
     Refused(String),
-    /// Path that has ended before it was reported.
+    /// Path that ended before its outcome was reported.
     #[error("the path has ended: {0}; request another one")]
     Over(String),
     /// ID of no path.
@@ -81,7 +81,7 @@ pub enum Problem {
     OtherSource {
         /// ID.
         id: String,
-        /// Domain that requested it.
+        /// Domain that requested the path.
         source_domain: u32,
     },
     /// Request that the service did not take.
@@ -104,7 +104,7 @@ pub enum ControlError {
     NotRunning {
         /// Path of the socket.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// Connection that failed.
@@ -112,7 +112,7 @@ pub enum ControlError {
     Lost {
         /// Path of the socket.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// Answer that does not decode.
@@ -140,7 +140,7 @@ pub enum ControlError {
     Create {
         /// Path of the socket.
         path: PathBuf,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// Reason that the service answered with.
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remedy_for_another_version_replaces_the_older_one() {
+    fn remedy_for_a_version_mismatch_is_to_replace_the_older_version() {
         for (theirs, says) in [(1, "restart the service"), (3, "that the service has")] {
             let path = PathBuf::from("/run/domain");
             let ours = 2;

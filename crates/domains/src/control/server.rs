@@ -31,7 +31,7 @@ pub struct ControlSocket {
     /// Device and inode of the socket file.
     number: (u64, u64),
     callers: Arc<AtomicUsize>,
-    /// File whose lock keeps other services away while this one runs.
+    /// Locked file, which keeps a second service from starting.
     _lock: File,
     stop: Arc<AtomicBool>,
     stopped: Waker,
@@ -118,7 +118,7 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Binds a socket that no other user can use at any time: the file gets its name after its mode.
+/// Binds a socket that other users can never use: the file gets its name after its mode.
 ///
 /// Returns its device and inode, too.
 fn bind(path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
@@ -147,8 +147,8 @@ fn beside(path: &Path, extension: &str) -> PathBuf {
     name.into()
 }
 
-/// Returns the locked file beside a socket, or `None` if another service has it. The file stays: a process that waits
-/// for its lock could otherwise lock a file that has no name.
+/// Returns the locked file beside a socket, or `None` if another service holds the lock. The file stays: a process that
+/// waits for its lock could otherwise lock a file that has no name.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     let mut options = File::options();
     options.write(true).create(true).truncate(false).mode(0o600);
@@ -160,7 +160,7 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Checks that the name of a socket is free, or has a socket at which no process listens.
+/// Checks that the name of a socket is free, or belongs to a socket without a listening process.
 fn check_replaceable(path: &Path, why: io::Error) -> io::Result<()> {
     if why.kind() == ErrorKind::NotFound {
         return Ok(());
@@ -175,7 +175,9 @@ fn check_replaceable(path: &Path, why: io::Error) -> io::Result<()> {
         (false, false, true) => "a directory",
         (false, false, false) => "a file that is no socket",
     };
-    Err(io::Error::other(format!("{name} has this name")))
+    Err(io::Error::other(format!(
+        "{name} has the name of the socket"
+    )))
 }
 
 impl Acceptor {
@@ -240,5 +242,5 @@ const LOOK: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Longest wait for callers at the end.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Time between two looks at these callers.
+/// Time between two checks of the callers.
 const CHECK: Duration = Duration::from_millis(10);

@@ -16,9 +16,9 @@ use crate::service::{ReservationStatus, Status};
 pub struct StatusView {
     /// Number of the domain.
     pub domain: u32,
-    /// Its name.
+    /// Name of the domain.
     pub name: String,
-    /// Its key, which neighbors pin.
+    /// Key of the domain, which neighbors pin.
     pub key: String,
     /// Number of starts with the present store.
     pub epoch: u64,
@@ -42,17 +42,17 @@ pub struct StatusView {
 pub struct NeighborView {
     /// Number of the domain.
     pub domain: u32,
-    /// Its name.
+    /// Name of the neighbor.
     pub name: String,
-    /// True if it has authenticated and greeted.
+    /// True if the neighbor has authenticated itself and sent its greeting.
     pub connected: bool,
     /// Connections since the start.
     pub connections: u64,
-    /// Messages to it.
+    /// Messages to the neighbor.
     pub sent: u64,
-    /// Messages from it.
+    /// Messages from the neighbor.
     pub received: u64,
-    /// Messages to it that were dropped.
+    /// Messages to the neighbor that were dropped.
     pub dropped: u64,
     /// Last fault of the link.
     pub fault: Option<String>,
@@ -78,7 +78,7 @@ pub struct LinkView {
 pub struct PathView {
     /// ID of the request.
     pub id: PathId,
-    /// Domain that requested it.
+    /// Domain that requested the path.
     pub source: u32,
     /// Sequence number of the attempt.
     pub attempt: u8,
@@ -88,7 +88,7 @@ pub struct PathView {
     pub legs: Vec<Vec<HopView>>,
     /// Rates over time; empty for a path that takes no capacity.
     pub steps: Vec<StepView>,
-    /// Leg of a protected path that has failed; the other one carries the data.
+    /// Leg of a protected path that has failed; the other leg carries the data.
     pub lost: Option<LostLegView>,
     /// Time in which an increase carries nothing, in nanoseconds; zero in domains that did not request the path.
     pub guard_ns: u64,
@@ -100,7 +100,7 @@ pub struct PathView {
 pub struct LostLegView {
     /// Index of the leg.
     pub leg: u8,
-    /// Reason.
+    /// Reason for which the leg was lost.
     pub why: String,
 }
 
@@ -110,11 +110,11 @@ pub struct LostLegView {
 pub struct HopView {
     /// Number of the domain.
     pub domain: u32,
-    /// Its name, if this domain knows it.
+    /// Name of the domain, if this domain knows it.
     pub name: Option<String>,
-    /// Port at which the path enters; absent in domains before this one.
+    /// Port at which the path enters the domain; absent for domains upstream of the local domain.
     pub ingress: Option<u32>,
-    /// Port at which it leaves; absent in domains before this one.
+    /// Port at which the path leaves the domain; absent for domains upstream of the local domain.
     pub egress: Option<u32>,
 }
 
@@ -218,7 +218,7 @@ impl PathView {
     }
 }
 
-/// Returns the domains of each leg: those before this one, this one, and those after it.
+/// Returns the domains of each leg, in the order of the path.
 fn legs(config: &DomainConfig, status: &ReservationStatus) -> Vec<Vec<HopView>> {
     let stored = &status.stored;
     let before = stored.trace.iter().filter(|domain| **domain != config.me());

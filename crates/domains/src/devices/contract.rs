@@ -10,16 +10,17 @@ use lighthaul_stargate::{Key, RateChange};
 ///
 /// Every call returns within a bounded time and can be repeated: a rate that is in force already is no fault.
 pub trait Devices: fmt::Debug + Send {
-    /// Makes these the rates of all circuits, and removes every other circuit. It is called once, after a start.
+    /// Sets the rates of the listed circuits, and removes every other circuit. It is called once, after a start.
     fn reset(&mut self, at: Instant, rates: &[RateChange]) -> Vec<DeviceFault>;
 
-    /// Changes rates in this order: decreases come first. A circuit without a rate is removed.
+    /// Changes rates in the given order, in which decreases come first. A circuit without a rate is removed.
     ///
-    /// It is called at least every few seconds, with no changes if there are none. Each call repeats what failed before.
+    /// It is called at least every few seconds, with no changes if there are none. Each call repeats what failed
+    /// before.
     fn apply(&mut self, at: Instant, changes: &[RateChange]) -> Vec<DeviceFault>;
 
-    /// Returns the time after which [`Self::apply`] has to be called again, with or without changes: increases wait for
-    /// a guard time until then.
+    /// Returns the time until the next call of [`Self::apply`] is due, also if there are no changes then. Increases
+    /// wait for the end of a guard time, for example. Returns `None` if no call is due.
     fn next_call(&self) -> Option<Duration> {
         None
     }

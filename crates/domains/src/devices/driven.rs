@@ -57,13 +57,13 @@ pub(super) struct DrivenDevices {
     uncertain: BTreeMap<Segment, u64>,
     /// Interfaces that may still have circuits from before the start, and the reasons.
     unclean: BTreeMap<String, String>,
-    /// Circuits whose increase waits for a guard time or a link, and since when.
+    /// Circuits whose increase waits for a guard time or a link, with the start of the wait.
     waiting: BTreeMap<Segment, Instant>,
-    /// Reservations that asked for these increases.
+    /// Reservations that asked for the waiting increases.
     waiting_for: BTreeMap<(Key, u8), Segment>,
     guards: GuardTimes,
     links: LinkBook,
-    /// Circuits whose increase waits for capacity of a link; true once that was logged.
+    /// Circuits whose increase waits for capacity of a link; true once the wait was logged.
     waiting_for_link: BTreeMap<Segment, bool>,
     clock: Clock,
     /// True once the caller waits for the end of the present call.
@@ -71,8 +71,8 @@ pub(super) struct DrivenDevices {
 }
 
 impl DrivenDevices {
-    /// Returns devices with these drivers by their interfaces. Reservations of a pair of ports without a circuit fail
-    /// when they start.
+    /// Returns devices with the given drivers, one for each interface. Reservations of a pair of ports without a
+    /// circuit fail when they start.
     pub(super) fn new(
         drivers: BTreeMap<String, Box<dyn Driver>>,
         circuits: BTreeMap<Segment, SegmentCircuit>,
@@ -105,7 +105,7 @@ impl DrivenDevices {
         }
     }
 
-    /// Returns the same devices, whose circuits share links with those of others by the same clock.
+    /// Returns the same devices; their circuits share links with circuits of other devices, by a common clock.
     pub(super) fn with_links(self, links: LinkBook, clock: Clock) -> Self {
         Self {
             links,
@@ -297,7 +297,7 @@ impl DrivenDevices {
         driver.map_or(Duration::ZERO, |driver| driver.capabilities().guard())
     }
 
-    /// Returns the capacity that is used at the interfaces of these circuits.
+    /// Returns the capacity in use at the interfaces of the circuits in `increases`.
     fn used(&self, increases: &[(&Segment, &RouteRates)]) -> BTreeMap<String, u64> {
         let interface = |segment: &Segment| Some(&self.circuits.get(segment)?.interface);
         let asked = increases
@@ -312,7 +312,7 @@ impl DrivenDevices {
         used
     }
 
-    /// Returns true if an increase needs no capacity that other circuits may still use, and adds it to the used capacity.
+    /// Returns true if an increase needs no capacity that other circuits may still use, and counts the increase.
     fn has_room(
         &mut self,
         now: Time<'_>,
@@ -341,9 +341,9 @@ impl DrivenDevices {
         has_room
     }
 
-    /// Removes circuits that drivers have from before the start, unless their pairs of ports carry data on the same
-    /// interface with the same flow. Returns those pairs, whose rates may differ from the present ones. Only interfaces
-    /// that are not clean yet are looked at.
+    /// Removes circuits from before the start, unless their pairs of ports carry data on the same interface with the
+    /// same flow. Returns those pairs, whose rates may differ from the present ones. Only interfaces that are not clean
+    /// yet are looked at.
     fn clean(&mut self, now: Time<'_>) -> BTreeSet<Segment> {
         let mut kept_all = BTreeSet::new();
         let unclean = std::mem::take(&mut self.unclean);
@@ -427,7 +427,7 @@ fn clean_one(
 }
 
 impl DrivenDevices {
-    /// Does what [`Devices::reset`] does, by another clock.
+    /// Implements [`Devices::reset`], with a time of another clock.
     fn reset_at(&mut self, now: Time<'_>, rates: &[RateChange]) -> Vec<DeviceFault> {
         self.wanted.clear();
         self.present.clear();
@@ -438,7 +438,7 @@ impl DrivenDevices {
         self.apply_at(now, rates)
     }
 
-    /// Does what [`Devices::apply`] does, by another clock.
+    /// Implements [`Devices::apply`], with a time of another clock.
     pub(super) fn apply_at(&mut self, now: Time<'_>, changes: &[RateChange]) -> Vec<DeviceFault> {
         let mut asked = std::mem::take(&mut self.waiting_for);
         for change in changes {
@@ -516,7 +516,7 @@ fn id_of(segment: Segment) -> CircuitId {
     CircuitId(u64::from(segment.ingress.0) << 32 | u64::from(segment.egress.0))
 }
 
-/// Returns the vector of a circuit whose rates come one by one.
+/// Returns a placeholder, which is never read, for the vector of a circuit whose rates are set one by one.
 fn unread() -> Trc {
     let step = Step {
         from: Instant::ZERO,
@@ -632,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn start_removes_circuits_that_carry_nothing_now() {
+    fn start_removes_circuits_without_present_traffic() {
         let (mut devices, device) = devices();
         let installed = |segment, mbps: u64| InstalledCircuit {
             id: id_of(segment),
@@ -678,7 +678,7 @@ mod tests {
     }
 
     #[test]
-    fn increase_waits_for_the_guard_time_of_the_capacity_that_it_needs() {
+    fn increase_waits_for_the_guard_time_of_the_needed_capacity() {
         let (mut devices, device) = with_guard(Duration::from_millis(200));
         let (one, two) = (id_of(IN).0, id_of(OUT).0);
         let mut apply = |millis: u64, changes: &[RateChange]| {
@@ -716,7 +716,7 @@ mod tests {
     }
 
     #[test]
-    fn guard_time_of_one_interface_delays_no_other_one() {
+    fn guard_time_of_one_interface_delays_no_other_interface() {
         let (mut devices, slow) = with_guard(Duration::from_secs(9));
         let fast = sim_device(Duration::from_millis(5));
         devices
@@ -752,7 +752,7 @@ mod tests {
     }
 
     #[test]
-    fn circuit_uses_capacity_again_that_it_has_freed_itself() {
+    fn circuit_reuses_its_freed_capacity_within_the_guard_time() {
         let (devices, device) = with_guard(Duration::from_secs(9));
         let link = SharedLink {
             name: "a-b".to_owned(),
@@ -828,7 +828,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_increase_blocks_no_capacity_beyond_its_own() {
+    fn failed_increase_blocks_only_its_own_capacity() {
         let (mut devices, device) = with_guard(Duration::from_millis(200));
         let mut apply = |millis: u64, changes: &[RateChange]| {
             let faults = devices.apply_at(&|| at(millis), changes);
@@ -849,7 +849,7 @@ mod tests {
     }
 
     #[test]
-    fn increase_below_one_that_failed_may_free_capacity() {
+    fn smaller_increase_after_a_failed_increase_may_free_capacity() {
         let (mut devices, device) = with_guard(Duration::from_millis(200));
         let mut apply = |millis: u64, changes: &[RateChange]| {
             let faults = devices.apply_at(&|| at(millis), changes);

@@ -19,7 +19,7 @@ pub(super) const fn segment(ingress: u32, egress: u32) -> Segment {
     }
 }
 
-/// Returns the change of a reservation to a rate, or to nothing.
+/// Returns the change of a reservation to a rate, or to no rate.
 pub(super) fn change(id: u128, segment: Segment, mbps: u64) -> RateChange {
     RateChange {
         circuit: (key(id), 0),

@@ -1,4 +1,4 @@
-//! Guard times of the interfaces of devices, and of the links that they share. Each has capacity of its own.
+//! Guard times of the interfaces of devices, and of the links that interfaces share. Each has capacity of its own.
 
 use std::collections::BTreeMap;
 

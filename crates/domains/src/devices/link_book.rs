@@ -75,7 +75,7 @@ impl LinkBook {
         content.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a listener, as long as it exists.
+    /// Adds a listener, for as long as it exists.
     pub(super) fn tell(&self, listener: Weak<dyn Listener>) {
         let listeners = self.0.listeners.lock();
         let mut listeners = listeners.unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,8 @@
-//! Devices of a domain: what enforces the rates of its circuits.
+//! Devices of a domain, which enforce the rates of its circuits.
 //!
 //! - [`contract`]: the interface; [`parallel`]: a thread for each interface
-//! - `driven`: devices behind the drivers of `lighthaul-circuit`; `guard_times`: capacity that may still be in use after
-//!   a decrease; `link_book`: capacity of links that several interfaces share
+//! - `driven`: devices behind the drivers of `lighthaul-circuit`; `guard_times`: capacity that may still be in use
+//!   after a decrease; `link_book`: capacity of links that several interfaces share
 //! - [`recording`]: devices that only record their calls, for tests
 
 pub mod contract;

@@ -1,4 +1,4 @@
-//! Devices that are changed at the same time, so that a slow one delays no other one.
+//! Devices that are changed in parallel, so that a slow device does not delay the others.
 //!
 //! ```text
 //! thread of the devices --changes--> thread of eth1 --> driver of eth1
@@ -6,9 +6,9 @@
 //!                       \--changes--> thread of wan  --> driver of a switch, which waits for light
 //! ```
 //!
-//! Each interface has a thread with its driver. A call hands changes to these threads, and returns the faults of earlier
-//! ones. While a driver makes changes, only the latest change of each circuit waits for it. Circuits of several interfaces
-//! may share a link. There, an increase waits until the decreases that free its capacity were made.
+//! Each interface has a thread with its driver. A call hands changes to these threads, and returns the faults of
+//! earlier ones. While a driver makes changes, only the latest change of each circuit waits for it. Circuits of several
+//! interfaces may share a link. There, an increase waits until the decreases that free its capacity were made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
@@ -120,7 +120,7 @@ impl ParallelDevices {
         })
     }
 
-    /// Returns what the devices can do, by their interfaces.
+    /// Returns the capabilities of the devices, by interface.
     pub const fn capabilities(&self) -> &BTreeMap<String, Capabilities> {
         &self.capabilities
     }
@@ -222,7 +222,7 @@ impl Queue {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `is_idle` is false, at most this long. Returns the changes, or `None` once the thread has to end.
+    /// Waits until `is_idle` is false, for a limited time. Returns the changes, or `None` once the thread has to end.
     fn changes(
         &self,
         patience: Duration,
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn device_that_waits_delays_no_other_one() {
+    fn waiting_device_delays_no_other_device() {
         let (mut devices, ends) = two_devices(1000);
         let begun = |nth: usize| ends[nth].0.recv_timeout(allowance(30)).unwrap();
         let mbps = |mbps| Some(Rate::from_mbps(mbps));

@@ -23,12 +23,12 @@ pub struct Recorded {
     pub changes: Vec<(Instant, RateChange)>,
     /// Present rates.
     pub rates: BTreeMap<(Key, u8), (Segment, Rate)>,
-    /// Circuits of which the next change fails.
+    /// Circuits whose next change fails.
     pub failing: Vec<(Key, u8)>,
 }
 
 impl RecordingDevices {
-    /// Returns what was recorded so far.
+    /// Returns the changes that were recorded so far.
     pub fn recorded(&self) -> Recorded {
         self.lock().clone()
     }

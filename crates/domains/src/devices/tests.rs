@@ -296,7 +296,7 @@ impl World {
         (1..=most).map(of_channel).sum()
     }
 
-    /// Returns the free rate in a tick: each other vector has its highest rate since the begin of its guard time.
+    /// Returns the free rate in a tick: each other vector has its highest rate since the start of its guard time.
     fn free_in(&self, segment: Segment, tick: u64) -> u64 {
         let of = |is_here: &dyn Fn(Segment) -> bool, capacity: u64| {
             let others = self.held.values().filter(|one| is_here(one.segment));

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_reach_all_callers_until_the_last_one() {
+    fn outcomes_reach_all_callers_including_the_last() {
         let mut callers = Callers::default();
         let (id, other) = (CorrelationId(1), CorrelationId(2));
         let (one, outcomes) = sync_channel(2);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_that_have_left_or_do_not_read_hold_nothing_up() {
+    fn callers_that_have_left_or_do_not_read_delay_no_other_caller() {
         let mut callers = Callers::default();
         let id = CorrelationId(1);
         let (slow, _unread) = sync_channel(1);

@@ -1,4 +1,4 @@
-//! Turns of the thread with the machine.
+//! Turns of the service thread, which drive the machine of the domain.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -176,7 +176,7 @@ impl Driver {
         }
     }
 
-    /// Returns the reservations of the first path that begins with these digits, and one of the next such path.
+    /// Returns the reservations of the first path that begins with `prefix`, and one of the next matching path.
     fn find(&self, prefix: IdPrefix) -> Vec<ReservationStatus> {
         let mut found: Vec<ReservationStatus> = Vec::new();
         for one in self.domain.reservations() {
@@ -221,5 +221,5 @@ const LOOK: Duration = Duration::from_secs(1);
 const TURN_MAX: usize = 1024;
 /// Time between two deletions of the calendar's history.
 const FORGET: Duration = Duration::from_mins(1);
-/// Age from which the calendar's history is deleted: longer than a clock is set back.
+/// Age at which the calendar's history is deleted: longer than any step back of the clock.
 const HISTORY: Duration = Duration::from_hours(1);

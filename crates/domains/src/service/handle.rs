@@ -63,8 +63,8 @@ impl Handle {
         answers.recv().map_err(|_| Error::Stopped)
     }
 
-    /// Returns the reservations of the path whose ID begins with these digits. If there are several such paths, the
-    /// last reservation is that of another one.
+    /// Returns the reservations of the path whose ID begins with `prefix`. If there are several such paths, the last
+    /// reservation is that of another one.
     pub fn find(&self, prefix: IdPrefix) -> Result<Vec<ReservationStatus>, Error> {
         let (answer, answers) = sync_channel(1);
         self.send(Event::Find(prefix, answer))?;

@@ -11,8 +11,8 @@ pub struct IdPrefix {
 }
 
 impl IdPrefix {
-    /// Returns the prefix with these digits; dashes are ignored. Returns `None` for none, for more than 32, and for other
-    /// characters.
+    /// Returns the prefix with the digits of `text`; dashes are ignored. Returns `None` for none, for more than 32, and
+    /// for other characters.
     pub fn parse(text: &str) -> Option<Self> {
         let digits: String = text.chars().filter(|one| *one != '-').take(33).collect();
         let is_hex = digits.bytes().all(|one| one.is_ascii_hexdigit());
@@ -24,7 +24,7 @@ impl IdPrefix {
         Some(Self { value, rest })
     }
 
-    /// Returns true if an ID begins with these digits.
+    /// Returns true if an ID begins with the prefix.
     pub const fn begins(self, id: CorrelationId) -> bool {
         id.0 >> self.rest == self.value
     }

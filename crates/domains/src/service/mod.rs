@@ -9,7 +9,7 @@
 //! thread ends if the store fails: what was not stored was not sent either.
 //!
 //! - [`Service`]: start and end; [`Handle`]: calls, from any thread; [`Ticket`]: outcomes of one request
-//! - [`IdPrefix`]: first digits of an ID; [`Status`]: links and reservations; `event`: what the thread waits for
+//! - [`IdPrefix`]: first digits of an ID; [`Status`]: links and reservations; `event`: events for the thread
 //! - `driver`: turns of the thread; `callers`: users that wait for outcomes
 
 mod callers;

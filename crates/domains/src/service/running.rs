@@ -120,7 +120,7 @@ impl Service {
         self.key
     }
 
-    /// Returns the address on which it listens.
+    /// Returns the address on which the service listens.
     pub const fn local(&self) -> SocketAddr {
         self.local
     }
@@ -130,7 +130,7 @@ impl Service {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Stops the service, and returns its fault if it has ended by itself.
+    /// Stops the service, and returns the fault of a service that has failed.
     pub fn stop(mut self) -> Result<(), Error> {
         self.end()
     }
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn link_that_waits_for_room_in_the_queue_does_not_keep_the_service_from_its_end() {
+    fn link_with_a_full_queue_does_not_delay_the_end_of_the_service() {
         let (one, two) = (Identity::generate(), Identity::generate());
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let (events, received) = sync_channel(1);

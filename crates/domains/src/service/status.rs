@@ -20,7 +20,7 @@ pub struct Status {
     pub epoch: u64,
     /// Links to the neighbors.
     pub links: BTreeMap<DomainId, LinkStatus>,
-    /// Reservations, those included that were given up a moment ago.
+    /// Reservations, with reservations that were given up a moment ago.
     pub reservations: Vec<ReservationStatus>,
     /// Messages that the machine ignored.
     pub ignored: u64,
@@ -33,6 +33,6 @@ pub struct Status {
 pub struct ReservationStatus {
     /// Present stage.
     pub stage: Stage,
-    /// Path, vector and times, as they are stored.
+    /// Path, vector and times, as stored.
     pub stored: StoredReservation,
 }

@@ -99,7 +99,7 @@ impl Backoff {
     }
 }
 
-/// Time that one address has to answer.
+/// Time limit for the answer of one address.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum number of addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 4;

@@ -1,4 +1,4 @@
-//! Keys and numbers that a transport knows, and the receiver of its messages.
+//! Keys and numbers that a transport needs, and the receiver of its messages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ pub type Deliver = Arc<dyn Fn(DomainId, Message) -> bool + Send + Sync>;
 /// Receiver of the message of a thread of the transport that has ended by a panic.
 pub type Panicked = Arc<dyn Fn(String) + Send + Sync>;
 
-/// Own key and number, and those of the neighbors.
+/// Keys and numbers of this domain and of its neighbors.
 #[derive(Clone)]
 pub struct Identification {
     /// Number of this domain.

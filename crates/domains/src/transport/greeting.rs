@@ -18,7 +18,7 @@ pub(super) fn greeting(from: DomainId, to: DomainId) -> Vec<u8> {
     octets
 }
 
-/// Refuses a greeting to `me` that is not the one of `neighbor`, and names the version if that is another one.
+/// Refuses a greeting to `me` that does not come from `neighbor`, and names its version if that differs.
 pub(super) fn check(octets: &[u8], neighbor: DomainId, me: DomainId) -> Result<(), LinkFault> {
     if octets == greeting(neighbor, me) {
         return Ok(());
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn greeting_of_another_version_is_told_from_a_wrong_one() {
+    fn greeting_of_another_version_differs_from_a_wrong_greeting() {
         let (one, two) = (DomainId(1), DomainId(2));
         assert_eq!(check(&greeting(two, one), two, one), Ok(()));
         let (domain, me) = (2, 1);

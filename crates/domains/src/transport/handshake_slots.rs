@@ -28,7 +28,7 @@ struct Handshake {
     since: Instant,
 }
 
-/// Slot of one handshake, which is free again when this is dropped.
+/// Slot of one handshake, which is freed on drop.
 #[derive(Debug)]
 pub(super) struct HandshakeSlot {
     slots: Arc<HandshakeSlots>,
@@ -42,7 +42,7 @@ impl Drop for HandshakeSlot {
 }
 
 impl HandshakeSlots {
-    /// Takes a slot, if one is free or if the oldest handshake has had its time.
+    /// Takes a slot, if one is free or if the oldest handshake has exceeded its time.
     pub(super) fn begin(
         self: &Arc<Self>,
         tcp: &TcpStream,
@@ -101,9 +101,9 @@ impl HandshakeSlots {
 
 /// Maximum number of connections in the handshake.
 const HANDSHAKES_MAX: usize = 32;
-/// Maximum number of them from one host: an IPv4 address, or an IPv6 /64.
+/// Maximum number of handshakes from one host: an IPv4 address, or an IPv6 /64.
 const ADDRESS_MAX: usize = 8;
-/// Time after which a handshake may be closed for another one.
+/// Time after which a handshake may be closed for a new handshake.
 const KEEP: Duration = Duration::from_secs(1);
 /// Time for the whole handshake.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_handshake_is_closed_for_a_new_one_and_slow_ones_end() {
+    fn oldest_handshake_is_closed_for_a_new_handshake_and_slow_handshakes_end() {
         let slots = Arc::new(HandshakeSlots::default());
         let ((mut near, tcp), (mut other, more)) = (pair(), pair());
         let address = IpAddr::from([10, 0, 0, 1]);

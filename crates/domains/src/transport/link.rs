@@ -1,7 +1,8 @@
 //! Connection to one neighbor, and the messages that wait for it.
 //!
-//! A message leaves at once if the neighbor has greeted and the connection has room. Otherwise it waits: the oldest messages are dropped beyond
-//! [`WAITING_MAX`] and [`WAITING_BYTES_MAX`], and all that have waited for [`STALE`]. The machine repeats them.
+//! A message leaves at once if the neighbor has greeted and the connection has room. Otherwise it waits: the oldest
+//! messages are dropped beyond [`WAITING_MAX`] and [`WAITING_BYTES_MAX`], and all that have waited for [`STALE`]. The
+//! machine repeats them.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
@@ -37,7 +38,7 @@ struct LinkState {
     calling: Option<Instant>,
     /// Connection of the present call.
     called: Option<TcpStream>,
-    /// Time of the next call, and the delay after it.
+    /// Time of the next call.
     call_at: Instant,
     status: LinkStatus,
 }
@@ -81,7 +82,7 @@ impl Link {
         })
     }
 
-    /// Takes a connection with the neighbor into use, unless another one is kept. Returns true if it is used.
+    /// Takes a connection with the neighbor into use, unless another connection is kept. Returns true if it is used.
     pub(super) fn offer(&self, control: &Control, opened_by: DomainId) -> bool {
         let mut state = self.state();
         if let Some(present) = &state.connection {
@@ -115,7 +116,7 @@ impl Link {
         true
     }
 
-    /// Sends a message, or keeps it for a while if there is no connection or no room.
+    /// Sends a message, or keeps it for a while without a connection or without room in its queue.
     pub(super) fn send(&self, octets: Vec<u8>, now: Instant) {
         let mut state = self.state();
         let dropped = state.waiting.push(now, octets);
@@ -128,7 +129,7 @@ impl Link {
         }
     }
 
-    /// Sends what waits, as far as the connection has room. Before its greeting, a neighbor gets no message.
+    /// Sends queued messages, as far as the connection has room. Before its greeting, a neighbor gets no message.
     pub(super) fn flush(&self, now: Instant) {
         self.state().flush(now);
     }
@@ -161,7 +162,7 @@ impl Link {
         self.state().status.received += count;
     }
 
-    /// Ends a connection, unless another one has replaced it. Returns true if it was in use.
+    /// Ends a connection, unless another connection has replaced it. Returns true if it was in use.
     pub(super) fn end(&self, number: u64, fault: LinkFault) -> bool {
         let mut state = self.state();
         if state.of(number).is_none() {
@@ -182,7 +183,7 @@ impl Link {
         }
     }
 
-    /// Begins a call if it is due, and there is neither a connection nor another call. Otherwise returns the time of the
+    /// Begins a call if one is due, and neither a connection nor another call exists. Otherwise returns the time of the
     /// next look. A call that takes too long is ended.
     pub(super) fn begin_call(&self, now: Instant) -> Result<(), Instant> {
         let mut state = self.state();
@@ -222,7 +223,7 @@ impl Link {
         self.wake.raise();
     }
 
-    /// Notes that a call has ended, and why it failed.
+    /// Notes that a call has ended, with its fault.
     pub(super) fn end_call(&self, fault: Option<LinkFault>) {
         let mut state = self.state();
         state.calling = None;
@@ -267,7 +268,7 @@ impl LinkState {
     }
 }
 
-/// Messages that wait, and the time from which each does.
+/// Messages that wait, each with the time since when it waits.
 #[derive(Debug, Default)]
 struct Waiting {
     messages: VecDeque<(Instant, Vec<u8>)>,
@@ -308,9 +309,9 @@ impl Waiting {
 
 /// Stream of all frames.
 const STREAM: u16 = 1;
-/// Maximum number of messages that wait for a connection or for room.
+/// Maximum number of messages that wait for a connection or for room in its queue.
 const WAITING_MAX: usize = 4096;
-/// Maximum number of their octets.
+/// Maximum number of octets of waiting messages.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 /// Time after which a waiting message is dropped.
 const STALE: Duration = Duration::from_secs(1);
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn call_that_takes_too_long_is_ended_and_another_one_begins() {
+    fn too_long_call_is_ended_and_another_call_begins() {
         let link = Link::new(DomainId(1), DomainId(2)).unwrap();
         let listener = tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -13,7 +13,7 @@ pub enum LinkFault {
     UnknownKey {
         /// Address of the stranger.
         address: String,
-        /// Its key.
+        /// Key of the host.
         key: Fingerprint,
     },
     /// Key that has expired.
@@ -22,7 +22,7 @@ pub enum LinkFault {
          its [[neighbor]]"
     )]
     Expired {
-        /// Neighbor.
+        /// Number of the neighbor domain.
         domain: u32,
     },
     /// Host that has another key than the neighbor.
@@ -31,9 +31,9 @@ pub enum LinkFault {
          [[neighbor]] with its operator"
     )]
     OtherKey {
-        /// Neighbor.
+        /// Number of the neighbor domain.
         domain: u32,
-        /// Address.
+        /// Address of the host.
         address: String,
         /// Key of the host.
         shown: Fingerprint,
@@ -46,7 +46,7 @@ pub enum LinkFault {
          domain {me} has key = \"{key}\""
     )]
     NotGreeted {
-        /// Neighbor.
+        /// Number of the neighbor domain.
         domain: u32,
         /// Number of this domain.
         me: u32,
@@ -59,7 +59,7 @@ pub enum LinkFault {
          configurations"
     )]
     Greeting {
-        /// Neighbor.
+        /// Number of the neighbor domain.
         domain: u32,
         /// Number of this domain.
         me: u32,
@@ -71,25 +71,25 @@ pub enum LinkFault {
         older = if theirs < ours { domain } else { me }
     )]
     Version {
-        /// Neighbor.
+        /// Number of the neighbor domain.
         domain: u32,
         /// Number of this domain.
         me: u32,
         /// Version of the neighbor.
         theirs: u8,
-        /// Version of this domain.
+        /// Message version of this domain.
         ours: u8,
     },
-    /// Message longer than its limit.
+    /// Message that exceeds its maximum length.
     #[error(
         "neighbor {domain} sent a message of {len} octets (maximum {most}); its software has a fault: tell its operator"
     )]
     Long {
-        /// Neighbor.
+        /// Number of the neighbor domain.
         domain: u32,
-        /// Length.
+        /// Length of the message in octets.
         len: usize,
-        /// Limit.
+        /// Maximum length in octets.
         most: usize,
     },
     /// Message that does not decode.
@@ -97,15 +97,15 @@ pub enum LinkFault {
         "neighbor {domain} sent a malformed message; compare the versions of lighthaul with its operator"
     )]
     Malformed {
-        /// Neighbor.
+        /// Number of the neighbor domain.
         domain: u32,
     },
     /// Network or handshake that failed.
     #[error("the connection to neighbor {domain} failed: {why}; the service opens it again")]
     Network {
-        /// Neighbor.
+        /// Number of the neighbor domain.
         domain: u32,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
 }

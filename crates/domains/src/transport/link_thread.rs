@@ -1,4 +1,4 @@
-//! Thread of one link: receives messages, sends those that wait, and calls the neighbor again.
+//! Thread of one link: receives messages, sends queued messages, and calls the neighbor again.
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl LinkThread {
         }
     }
 
-    /// Receives and sends what there is. Returns the time of the next empty frame.
+    /// Receives the messages that arrived and sends the queued messages. Returns the time of the next empty frame.
     fn carry(&mut self, connection: &Connection) -> Result<Instant, LinkFault> {
         let domain = self.link.neighbor.0;
         let now = self.clock.now();
@@ -205,7 +205,7 @@ impl LinkThread {
 
 /// Maximum number of frames that are received before others are sent.
 const TURN_MAX: usize = 256;
-/// Time that the domain with the lower number has to call first.
+/// Time in which only the domain with the lower number calls.
 const HEAD_START: Duration = Duration::from_millis(300);
 /// Time before the next attempt after a fault of this host.
 const PAUSE: Duration = Duration::from_millis(100);

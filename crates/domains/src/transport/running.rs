@@ -104,7 +104,7 @@ impl Transport {
         link.send(octets, self.clock.now());
     }
 
-    /// Returns the address on which it listens.
+    /// Returns the address on which the domain listens.
     pub const fn local(&self) -> SocketAddr {
         self.local
     }

@@ -29,7 +29,7 @@ fn path_over_three_domains_is_committed_and_released_everywhere() {
 }
 
 #[test]
-fn requests_that_ended_and_those_of_others_have_no_further_outcome() {
+fn ended_and_foreign_requests_have_no_further_outcome() {
     let chain = Chain::start("watched", 2, |text| text);
     let committed = chain.request(1, |_| ());
     assert!(
@@ -61,7 +61,7 @@ fn repeated_request_has_the_same_outcome() {
 }
 
 #[test]
-fn path_beyond_the_limit_of_a_neighbor_is_refused_and_leaves_nothing() {
+fn path_beyond_the_limit_of_a_neighbor_is_refused_and_leaves_no_reservation() {
     // of all neighbors, domain 3 limits domain 2
     let limit = |text: String| text.replace("name = \"n2\"", "name = \"n2\"\nreservations_max = 1");
     let chain = Chain::start("limit", 3, limit);
@@ -129,7 +129,7 @@ fn fault_of_a_device_releases_the_path_in_all_domains() {
 }
 
 #[test]
-fn many_requests_at_one_time_are_all_committed_and_all_books_agree() {
+fn concurrent_requests_are_all_committed_and_all_books_agree() {
     let chain = Chain::start("many", 3, |text| text);
     let handle = chain.services[&1].handle();
     let tickets = (0..40).map(|id| handle.request(request(id, 3)).unwrap());
@@ -152,7 +152,7 @@ fn many_requests_at_one_time_are_all_committed_and_all_books_agree() {
 }
 
 #[test]
-fn requests_beyond_the_limit_and_unknown_ones_have_no_outcome() {
+fn unknown_requests_and_requests_beyond_the_limit_have_no_outcome() {
     let limit = |text: String| format!("requests_max = 1\n{text}");
     let mut chain = Chain::start("requests", 2, limit);
     chain.stop(2);
@@ -180,7 +180,7 @@ fn requests_beyond_the_limit_and_unknown_ones_have_no_outcome() {
 }
 
 #[test]
-fn domain_that_is_away_refuses_the_path_after_the_time_for_queries() {
+fn path_over_an_absent_domain_is_refused_after_the_query_timeout() {
     let mut chain = Chain::start("away", 3, |text| text);
     chain.stop(3);
     let outcome = chain.request(1, |request| {

@@ -167,7 +167,7 @@ fn path_is_set_up_shown_and_released_over_the_socket() {
 }
 
 #[test]
-fn preview_reserves_nothing_and_equals_the_path_that_follows() {
+fn preview_reserves_no_capacity_and_equals_the_later_path() {
     let chain = Chain::start("control-preview", 3, |text| text);
     let (socket, at) = open(&chain, 1);
     let mut request = wanted("here", "there");
@@ -227,7 +227,7 @@ fn tree_over_domains_that_are_no_neighbors_is_refused_with_their_numbers() {
 }
 
 #[test]
-fn requests_that_cannot_be_are_refused_with_their_fault() {
+fn impossible_requests_are_refused_with_their_fault() {
     let chain = Chain::start("control-faults", 2, |text| text);
     let (_open, socket) = open(&chain, 1);
     let fault = |change: &dyn Fn(&mut PathRequest)| {
@@ -288,7 +288,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn caller_that_leaves_gives_its_request_up() {
+fn request_of_a_disconnected_caller_is_given_up() {
     let chain = waiting_chain("control-left");
     let (_open, socket) = open(&chain, 1);
     let stream = begin(&socket);
@@ -311,7 +311,7 @@ fn path_that_is_committed_for_a_caller_that_has_left_is_released() {
 }
 
 #[test]
-fn socket_that_closes_gives_requests_up() {
+fn requests_of_a_closed_socket_are_given_up() {
     let chain = waiting_chain("control-closes");
     let (opened, socket) = open(&chain, 1);
     let mut stream = begin(&socket);
@@ -328,7 +328,7 @@ fn socket_that_closes_gives_requests_up() {
 }
 
 #[test]
-fn waiting_requests_leave_places_for_other_questions() {
+fn waiting_requests_do_not_occupy_places_of_queries() {
     let chain = waiting_chain("control-places");
     let (_open, socket) = open(&chain, 1);
     let streams: Vec<UnixStream> = (0..WAITING_MAX).map(|_| begin(&socket)).collect();
@@ -384,7 +384,7 @@ fn socket_is_only_for_its_own_user() {
 }
 
 #[test]
-fn socket_of_a_service_that_was_killed_is_replaced_and_that_of_another_is_not() {
+fn only_the_socket_of_a_killed_service_is_replaced() {
     let chain = Chain::start("control-twice", 1, |text| text);
     let (first, socket) = open(&chain, 1);
     let config = DomainConfig::parse(&chain.configs[&1], &chain.folder.0).unwrap();
@@ -403,7 +403,7 @@ fn socket_of_a_service_that_was_killed_is_replaced_and_that_of_another_is_not() 
 }
 
 #[test]
-fn malformed_long_and_too_many_callers_are_refused_and_harm_no_other() {
+fn malformed_long_and_excess_callers_are_refused_and_affect_no_other_caller() {
     let chain = Chain::start("control-bad", 1, |text| text);
     let (_open, socket) = open(&chain, 1);
     let answer = |octets: &[u8]| {

@@ -44,7 +44,7 @@ impl Drop for Process {
 }
 
 #[test]
-fn killed_domain_commits_what_it_held() {
+fn killed_domain_commits_its_held_path() {
     let folder = Folder::new("kill");
     let peer = (2, None, folder.key(2));
     let peer = Peer::start(identification(1, folder.identity(1), peer));

@@ -11,7 +11,7 @@ use super::control::{open, path};
 use super::site::{Chain, PATIENCE, request};
 
 #[test]
-fn killed_domain_without_its_store_costs_one_leg_of_a_protected_path() {
+fn protected_path_survives_a_killed_domain_with_a_lost_store() {
     let mut ring = Chain::ring("protected", 4);
     let mut wanted = request(1, 3);
     wanted.protection = Protection::Disjoint;

@@ -165,7 +165,7 @@ fn store_files(store: &Path) -> Vec<PathBuf> {
     paths.into_iter().filter(|path| path.exists()).collect()
 }
 
-/// Puts a backup in the place of the present store of a domain.
+/// Restores a backup of the store of a domain.
 fn bring_back(chain: &mut Chain, me: u32, backup: &[(PathBuf, Vec<u8>)]) {
     chain.stop(me);
     for path in store_files(&chain.folder.store(me)) {
@@ -271,7 +271,7 @@ fn request_among_stops(chain: &mut Chain, rng: &mut Rng, round: u128) -> BTreeSe
 }
 
 #[test]
-fn domains_that_stop_at_random_moments_leave_no_half_committed_path() {
+fn domains_that_stop_at_random_moments_cause_no_half_committed_path() {
     let seed = unix_nanos();
     println!("seed {seed}");
     let mut rng = Rng::new(seed);

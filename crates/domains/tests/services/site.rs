@@ -1,4 +1,5 @@
-//! Domains in a chain, `1 - 2 - 3`, or in a ring. Link `n` connects the domains `n` and `n + 1`; domain `n` has the access port `100 + n`.
+//! Domains in a chain, `1 - 2 - 3`, or in a ring. Link `n` connects the domains `n` and `n + 1`; domain `n` has the
+//! access port `100 + n`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

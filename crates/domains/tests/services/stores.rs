@@ -46,7 +46,7 @@ fn key(id: u128) -> Key {
 }
 
 #[test]
-fn latest_records_are_read_back_and_forgotten_ones_are_not() {
+fn latest_records_are_read_back_and_forgotten_records_are_not() {
     let folder = Folder::new("records");
     let path = folder.0.join("below/4.db");
     let (mut store, found) = RecordStore::open(&path, ME).unwrap();
@@ -118,7 +118,7 @@ fn faulty_files_are_refused_with_the_remedy_and_stay_unchanged() {
 }
 
 #[test]
-fn file_of_a_running_service_is_locked_and_noticed_when_it_is_replaced() {
+fn file_of_a_running_service_is_locked_and_its_replacement_is_noticed() {
     let folder = Folder::new("locked");
     let path = folder.store(4);
     let (mut store, _) = RecordStore::open(&path, ME).unwrap();

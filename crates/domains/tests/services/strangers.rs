@@ -70,7 +70,7 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn stranger_gets_nothing_but_the_end_of_the_connection() {
+fn unknown_host_only_gets_the_end_of_the_connection() {
     let chain = Chain::start("stranger", 2, |text| text);
     let address = chain.services[&2].local();
     let (_control, stream) = connect(address, &Identity::generate());
@@ -90,7 +90,7 @@ fn stranger_gets_nothing_but_the_end_of_the_connection() {
 }
 
 #[test]
-fn idle_connections_of_strangers_do_not_keep_a_neighbor_away() {
+fn idle_connections_of_unknown_hosts_do_not_block_a_neighbor() {
     let folder = Folder::new("idle");
     let two = (1, None, folder.key(1));
     let two = Peer::start(identification(2, folder.identity(2), two));
@@ -178,7 +178,7 @@ fn faulty(good: &[u8]) -> [(Frame, Vec<u8>, LinkFault); 7] {
 }
 
 #[test]
-fn message_that_is_too_long_or_malformed_ends_the_connection() {
+fn too_long_or_malformed_message_ends_the_connection() {
     let mut chain = Chain::start("frames", 3, |text| text);
     let address = chain.services[&2].local();
     chain.stop(1);
@@ -225,7 +225,7 @@ fn newer(mut greeting: Frame) -> Frame {
 }
 
 #[test]
-fn key_that_is_pinned_for_another_number_delivers_nothing() {
+fn key_that_is_pinned_for_another_number_delivers_no_message() {
     let folder = Folder::new("number");
     // domain 1 takes the key of domain 3 for that of domain 2
     let one = (2, None, folder.key(3));
@@ -244,7 +244,7 @@ fn key_that_is_pinned_for_another_number_delivers_nothing() {
 }
 
 #[test]
-fn host_with_another_key_is_not_taken_for_the_neighbor() {
+fn host_with_another_key_is_not_accepted_as_the_neighbor() {
     let folder = Folder::new("key");
     let three = (1, None, folder.key(1));
     let three = Peer::start(identification(3, folder.identity(3), three));
@@ -364,7 +364,7 @@ fn messages_of_a_flood_arrive_in_their_order() {
 }
 
 #[test]
-fn neighbor_is_connected_again_after_it_was_away() {
+fn neighbor_is_connected_again_after_an_absence() {
     let folder = Folder::new("again");
     let port = free_port();
     let start_two = || {

@@ -1,4 +1,4 @@
-//! Blocks of a basis by their sums.
+//! Blocks of a basis, indexed by their sums.
 //!
 //! [`Index`] receives the [`Sum`] of each block in order, and finds a block by the sum of a window
 //! of the source. Lookups take three steps: the filter, the weak sum in a hash table, the strong
@@ -118,7 +118,7 @@ impl Index {
         }
     }
 
-    /// Returns false if no block has this weak sum.
+    /// Returns false if no block has the weak sum `weak`.
     #[inline]
     pub fn may_have(&self, weak: u32) -> bool {
         let (word, bits) = place(weak, self.filter.len());
@@ -127,8 +127,8 @@ impl Index {
             .is_some_and(|there| there & bits == bits)
     }
 
-    /// Returns a block with these sums. Computes the strong sum only if a block has the weak one.
-    /// The second value is true if the strong sum was computed.
+    /// Returns a block with the given sums. Computes the strong sum only if a block has the weak one. The second value
+    /// is true if the strong sum was computed.
     pub fn find(&self, weak: u32, strong: impl FnOnce() -> u32) -> (Option<usize>, bool) {
         let mask = self.slots.len().saturating_sub(1);
         let slots = (0..TRIES).map(|tried| self.slots.get((weak as usize + tried) & mask).copied());
@@ -148,8 +148,8 @@ impl Index {
     }
 }
 
-/// Returns the word of a weak sum in a filter of `words` words, and its two bits there. The high bits of the sum are
-/// used first, since the table uses the low ones.
+/// Returns the word for a weak sum in a filter of `words` words, and the two bits of the sum. The high bits of the sum
+/// are used first, since the table uses the low ones.
 #[inline]
 const fn place(weak: u32, words: usize) -> (usize, u64) {
     let mixed = weak.rotate_left(16);

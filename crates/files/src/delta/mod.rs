@@ -1,4 +1,4 @@
-//! Delta transfer: finds the parts of a changed file that an old version of it, the basis, has.
+//! Delta transfer: finds the parts of a changed file that its old version, the basis, already has.
 //!
 //! ```text
 //! receiver: basis  --> sums of its blocks --------------------------------------> sender

@@ -9,8 +9,8 @@
 //!
 //! While nothing else can be sent, a long gap is searched at once, with the sums that have arrived.
 //!
-//! Most changed files keep their parts where they were, so that the first pass finds them while the basis is still being
-//! read. The source is read once, and its long gaps twice.
+//! Most changed files keep their parts where they were, so that the first pass finds them while the basis is still
+//! being read. The source is read once, and its long gaps twice.
 
 use super::index::Index;
 use super::stretch::STRETCH_MAX;
@@ -24,10 +24,11 @@ const GAP: u64 = 16 << 10;
 const GAPS_MAX: usize = 1 << 15;
 /// Bytes that are searched between two reads of the source.
 const STRIDE: u64 = 256 << 10;
-/// Bytes of a gap that are searched at once while nothing else can be sent.
+/// Bytes of a gap that are searched at a time while the sender has no other bytes to send.
 const EAGER: u64 = STRETCH_MAX;
-/// Maximum number of bytes that are hashed without a match: a constant, and a multiple of the bytes of the source.
+/// Constant part of the maximum number of bytes that are hashed without a match.
 const HASHED_MAX: u64 = 64 << 20;
+/// Bytes that may be hashed without a match for each searched byte of the source, in addition to [`HASHED_MAX`].
 const HASHED_FOR_EACH: u64 = 8;
 
 /// Source, and sums that arrive.
@@ -41,7 +42,7 @@ pub trait Environment {
     /// Adds sums that have arrived. Waits until `count` are known, or no more come.
     fn wait_for(&mut self, index: &mut Index, count: usize) -> Result<(), Self::Error>;
 
-    /// Returns true if nothing else can be sent.
+    /// Returns true if the sender has no other bytes to send.
     fn is_idle(&self) -> bool;
 
     /// Takes bytes at `at` of the source, which the basis has at `from`.
@@ -62,8 +63,9 @@ pub struct Scan<'a, E> {
     window: Window,
     /// Long gaps, which are searched with all sums.
     gaps: Vec<Span>,
-    /// Bytes at which all sums were compared, and bytes that were hashed there without a match.
+    /// Number of bytes whose sums were compared.
     searched: u64,
+    /// Number of bytes that were hashed without a match.
     hashed: u64,
 }
 
@@ -104,7 +106,7 @@ impl<'a, E: Environment> Scan<'a, E> {
         Ok(())
     }
 
-    /// Compares each block of the basis with the bytes at its own offset.
+    /// Compares each block of the basis with the bytes of the source at the same offset.
     fn compare(&mut self, (from, till): Span) -> Result<(), E::Error> {
         let (block, blocks) = (self.block(), self.index.blocks() as u64);
         let mut gap = from;
@@ -124,7 +126,7 @@ impl<'a, E: Environment> Scan<'a, E> {
         self.pass((gap, till))
     }
 
-    /// Passes a gap between blocks that are at their own offsets.
+    /// Handles a gap between blocks that match at their own offsets.
     fn pass(&mut self, gap: Span) -> Result<(), E::Error> {
         if gap.1 - gap.0 > GAP && self.gaps.len() < GAPS_MAX {
             self.gaps.push(gap);
@@ -157,7 +159,7 @@ impl<'a, E: Environment> Scan<'a, E> {
         self.miss((gap, till))
     }
 
-    /// Returns the first block at one of the bytes `from..=till`, and its place.
+    /// Returns the first block that matches at an offset in `from..=till`, with that offset.
     fn find(&mut self, (from, till): Span) -> Result<Option<(u64, usize)>, E::Error> {
         let (block, summer) = (self.summer.block(), self.summer);
         let hashed_max = HASHED_MAX + HASHED_FOR_EACH * self.searched;

@@ -11,7 +11,7 @@ use lighthaul_base::Malformed;
 pub const BLOCK_MIN: u32 = 1 << 10;
 /// Longest block, in bytes.
 pub const BLOCK_MAX: u32 = 1 << 20;
-/// Longest block of a file whose blocks are within the limit.
+/// Longest block of a file that needs no longer blocks to stay within the limit of blocks.
 const BLOCK_USUAL: u32 = 8 << 10;
 /// Octets of an encoded sum.
 pub const SUM_LEN: usize = 8;
@@ -47,8 +47,8 @@ impl Sum {
     }
 }
 
-/// Returns the length of the blocks of a basis of `len` bytes: a power of two near the square root,
-/// and longer if there would be more than `blocks_max`.
+/// Returns the block length for a basis of `len` bytes: a power of two near the square root, or longer for
+/// `blocks_max`.
 pub fn block_len(len: u64, blocks_max: u64) -> u32 {
     let root = len.isqrt().clamp(BLOCK_MIN.into(), BLOCK_USUAL.into());
     let mut block = (root as u32).next_power_of_two();
@@ -58,7 +58,7 @@ pub fn block_len(len: u64, blocks_max: u64) -> u32 {
     block
 }
 
-/// Reports whether blocks may have this length.
+/// Reports whether a block may have the length `block`.
 pub const fn is_block_len(block: u32) -> bool {
     block.is_power_of_two() && block >= BLOCK_MIN && block <= BLOCK_MAX
 }
@@ -146,8 +146,7 @@ impl Summer {
         })
     }
 
-    /// Returns the rolling sum of a block one byte further, which loses the byte `out` and gets the
-    /// byte `new`.
+    /// Returns the rolling sum one byte further: without the byte `out`, and with the byte `new`.
     #[inline]
     pub fn roll(&self, sum: u64, out: u8, new: u8) -> u64 {
         sum.wrapping_mul(self.multiplier)

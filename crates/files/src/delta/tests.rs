@@ -275,7 +275,7 @@ proptest! {
     }
 
     #[test]
-    fn sums_decode_to_what_was_encoded(sums in proptest::collection::vec(any::<(u32, u32)>(), 0..9)) {
+    fn sums_round_trip(sums in proptest::collection::vec(any::<(u32, u32)>(), 0..9)) {
         let sums: Vec<Sum> = sums.into_iter().map(|(weak, strong)| Sum { weak, strong }).collect();
         let octets: Vec<u8> = sums.iter().flat_map(|sum| sum.encode()).collect();
         prop_assert_eq!(Sum::decode(&octets), Ok(sums));
@@ -346,7 +346,7 @@ fn file_of_zeros_matches_at_its_own_offsets() {
 
 /// Sums of a hostile peer: the weak ones are right, the strong ones are not.
 #[test]
-fn sums_that_collide_cost_bounded_time() {
+fn colliding_sums_take_bounded_time() {
     let source = vec![9; 6 << 20];
     let summer = Summer::new([7; 32], BLOCK_MAX);
     let right = summer.sum(&source[..BLOCK_MAX as usize]);
@@ -397,7 +397,7 @@ fn adjacent_copies_are_joined() {
 }
 
 #[test]
-fn impossible_copies_have_no_gaps() {
+fn invalid_copied_blocks_are_rejected() {
     let copied = |offset, len, from| Copied { offset, len, from };
     for (span, copies) in [
         ((9, 5), vec![]),

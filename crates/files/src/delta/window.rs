@@ -23,8 +23,8 @@ impl Window {
         }
     }
 
-    /// Returns the bytes of `range`, which is read if it is not there yet. With it are read the
-    /// next bytes before `end`.
+    /// Returns the bytes of `range`, which are read unless they are in the window. With it are read the next bytes
+    /// before `end`.
     pub(super) fn get<E>(
         &mut self,
         range: Range<u64>,

@@ -82,7 +82,7 @@ impl<R: BufRead> FilesFrom<R> {
         Ok((count > 0).then_some(line))
     }
 
-    /// Returns the path in a line, if there is one.
+    /// Returns the path in a line, if any.
     fn parse_line(&self, mut line: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
         if line.last() == Some(&b'\r') {
             line.pop();
@@ -153,7 +153,7 @@ impl<R: BufRead> Iterator for FilesFrom<R> {
     }
 }
 
-/// Returns one line of a failure list, without its newline, which [`FilesFrom`] can read.
+/// Returns one line of a failure list, without its newline, in the format that [`FilesFrom`] reads.
 pub fn failure_record(path: &[u8], error: &Error) -> String {
     let text = std::str::from_utf8(path).ok();
     let record = Record {
@@ -185,7 +185,7 @@ struct Record {
 }
 
 impl Record {
-    /// Returns the path: empty for an error without a path, none if the hexadecimal is invalid.
+    /// Returns the path: empty for an error without a path, none for invalid hexadecimal digits.
     fn octets(self) -> Option<Vec<u8>> {
         let Some(hex) = self.path_hex else {
             return Some(self.path.unwrap_or_default().into_bytes());
@@ -262,7 +262,7 @@ mod tests {
         }
 
         #[test]
-        fn paths_of_a_list_never_leave_the_source(text: Vec<u8>, nul: bool) {
+        fn paths_of_a_list_never_lead_out_of_the_source(text: Vec<u8>, nul: bool) {
             let separator = if nul { Separator::Nul } else { Separator::Line };
             for path in FilesFrom::new(text.as_slice(), separator).flatten() {
                 prop_assert!(!path.starts_with(b"/") && !path.contains(&0));

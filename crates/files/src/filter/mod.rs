@@ -1,4 +1,4 @@
-//! Selection of files: rules in the syntax of rsync, of which the first match decides.
+//! Selection of files by rules in the syntax of rsync; the first rule that matches decides.
 //!
 //! - [`pattern`]: one pattern; [`rules`]: rules in order
 //! - [`files_from`]: list of paths in place of a walk

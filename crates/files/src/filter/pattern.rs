@@ -19,12 +19,12 @@ pub struct Pattern {
     whole_folder: bool,
 }
 
-/// Place in a path where a match may begin.
+/// Place in a path at which a match may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     /// Root of the transfer.
     Root,
-    /// This number of names before the end.
+    /// The given number of names before the end.
     Tail(usize),
     /// After any slash.
     Anywhere,
@@ -39,9 +39,9 @@ enum Token {
     Star,
     /// `**`
     Deep,
-    /// `[...]`, by its number.
+    /// Set `[...]`, by number.
     Set(u16),
-    /// Matches nothing, as a bracket that is never closed does in rsync.
+    /// Matches no character, like a bracket without an end in rsync.
     Never,
 }
 
@@ -143,9 +143,8 @@ impl Pattern {
         places.last() == Some(&self.tokens.len())
     }
 
-    /// Adds a place, and the next place after a star, which may match nothing, each once. Places
-    /// are added in rising order, at most two farther than the last, so the last two show which are
-    /// present.
+    /// Adds a place, and also the next place after a star, which may match an empty text. Places are added in rising
+    /// order, at most two farther than the last, so the last two show which are present.
     fn enter(&self, places: &mut Vec<usize>, place: usize) {
         let is_star = matches!(self.tokens.get(place), Some(Token::Star | Token::Deep));
         for place in place..=place + usize::from(is_star) {
@@ -292,7 +291,7 @@ fn unescaped(octet: u8, rest: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
-/// Returns the last `names` names of `path`, if it has that many.
+/// Returns the last `names` names of `path`, or none if `path` has fewer names.
 fn tail(path: &[u8], names: usize) -> Option<&[u8]> {
     let mut starts = path
         .iter()

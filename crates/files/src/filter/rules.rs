@@ -18,7 +18,7 @@ use crate::error::Fault;
 use crate::filter::pattern::Pattern;
 use crate::manifest::PATH_MAX;
 
-/// Filter option of a command line; their order counts.
+/// Filter option of a command line; the order of filter options matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilterOption {
     /// `--exclude PATTERN`
@@ -39,7 +39,7 @@ pub enum FilterOption {
 #[serde(try_from = "Lines", into = "Lines")]
 pub struct Rules(Arc<List>);
 
-/// Rules in order, shared by their users.
+/// Rules in order; clones of a filter share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct List {
     rules: Vec<Rule>,
@@ -47,7 +47,7 @@ struct List {
     octets: usize,
 }
 
-/// Rules as they are encoded for the peer.
+/// Rules in the encoding for the peer.
 #[derive(Serialize, Deserialize)]
 struct Lines(#[serde(deserialize_with = "bounded::list::<{ Rules::RULES_MAX }, _, _>")] Vec<Line>);
 
@@ -71,7 +71,7 @@ pub struct Rule {
 /// Side that a rule applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Side {
-    /// The sender lists or hides the path, and the receiver may delete it or protects it.
+    /// Rule of both sides: the sender lists or hides the path, and the receiver may delete it or protects it.
     Both,
     /// The sender only: `show` and `hide`.
     Sender,
@@ -84,7 +84,7 @@ pub enum Side {
 pub enum Decision<'a> {
     /// The path is copied.
     Include,
-    /// This rule excludes the path and everything in it.
+    /// The given rule excludes the path and everything below it.
     Exclude(&'a Rule),
 }
 
@@ -159,7 +159,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Adds a rule of `--filter`, from a file at this `depth` of merged files.
+    /// Adds a rule of `--filter`, from the command line or from a file at `depth` of merged files.
     fn add_rule(&mut self, text: &[u8], depth: usize) -> Result<(), Error> {
         if matches!(text, b"!" | b"clear") {
             self.clear();
@@ -290,7 +290,7 @@ fn invalid(text: &[u8], why: &str) -> Error {
 
 /// Deepest nesting of merged files.
 const DEPTH_MAX: usize = 8;
-/// Octets of a pattern that is too long in its error message.
+/// Octets of an overlong pattern that an error message shows.
 const PATTERN_SHOWN: usize = 100;
 
 #[cfg(test)]
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn first_matching_rule_decides() {
+    fn first_matching_rule_applies() {
         let rules = Rules::parse(&[
             FilterOption::Include("*.rs".into()),
             FilterOption::Exclude("src/*".into()),

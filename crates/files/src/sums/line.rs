@@ -1,4 +1,4 @@
-//! Line of a list of hashes: as coreutils write it, or an event of Lighthaul.
+//! Line of a list of hashes, in the format of coreutils, or as an event of Lighthaul.
 //!
 //! ```text
 //! 900150983cd24fb0d6963f7d28e17f72  path                  a leading \ marks an escaped path
@@ -22,9 +22,9 @@ pub struct Sum {
     pub path: Vec<u8>,
     /// Size of the file in bytes, if the list has it.
     pub size: Option<u64>,
-    /// Hashes to compute: all whose number of digits fits.
+    /// Hashes to compute: all hashes with the right number of digits.
     pub wanted: WantedSums,
-    /// Expected value of one of them, in lower-case digits.
+    /// Expected value of one of the hashes, in lower-case digits.
     pub digits: String,
 }
 
@@ -112,7 +112,7 @@ impl Sum {
     }
 }
 
-/// Returns the line with the hash `digits` of the file at `path`, as coreutils write it.
+/// Returns the line with the hash `digits` of the file at `path`, in the format of coreutils.
 pub fn line(digits: &str, path: &[u8]) -> Vec<u8> {
     let special = |octet: &u8| matches!(octet, b'\\' | b'\n' | b'\r');
     let mut line = Vec::with_capacity(digits.len() + path.len() + 3);
@@ -200,7 +200,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn written_line_parses_to_the_same(path in proptest::collection::vec(any::<u8>(), 1..40)) {
+        fn written_line_round_trips(path in proptest::collection::vec(any::<u8>(), 1..40)) {
             let digits = "0123456789abcdef0123456789abcdef";
             let line = line(digits, &path);
             prop_assert!(!line.contains(&b'\n'));

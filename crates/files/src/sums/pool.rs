@@ -20,8 +20,7 @@ pub trait Consumer<R> {
     /// Takes the next result, in the order of jobs.
     fn take(&mut self, result: R) -> Result<(), Self::Error>;
 
-    /// Called to show progress: when a result waits for an earlier one, and when no result has come
-    /// for 200 ms.
+    /// Shows progress; called when a result waits for an earlier result, and after 200 ms without a result.
     fn tick(&mut self);
 }
 
@@ -91,8 +90,7 @@ fn next<T>(queue: &Mutex<Receiver<T>>) -> Option<T> {
     queue.recv().ok()
 }
 
-/// Jobs in the queue or waiting for their turn, for each worker: many small files beside a large
-/// one.
+/// Maximum number of jobs per worker in the queue or waiting for an earlier result.
 const WINDOW_EACH: usize = 256;
 /// Interval of calls to the consumer.
 const TICK: Duration = Duration::from_millis(200);
@@ -122,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn results_come_in_order_and_are_bounded() {
+    fn results_are_returned_in_order_and_their_number_is_bounded() {
         let held = AtomicU64::new(0);
         let finished = AtomicU64::new(0);
         let most = AtomicU64::new(0);

@@ -1,4 +1,4 @@
-//! The files below a directory, in the order of names, with no more in memory than the directories on the way.
+//! Files below a directory, in the order of names, with only the directories of one path in memory.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

@@ -133,6 +133,7 @@ fn part(name: &[u8], keep: Keep) -> Option<MetadataKind> {
 /// Name and value of an extended attribute.
 type Attribute = (Vec<u8>, Vec<u8>);
 
-/// Linux's `XATTR_SIZE_MAX` and `XATTR_LIST_MAX`, in bytes.
+/// Maximum length of a value in bytes (`XATTR_SIZE_MAX` of Linux).
 const VALUE_MAX: usize = 64 << 10;
+/// Maximum length of a list of names in bytes (`XATTR_LIST_MAX` of Linux).
 const LIST_MAX: usize = 64 << 10;

@@ -1,4 +1,4 @@
-//! Metadata of a file as it crosses the wire, within bounds.
+//! Metadata of a file in messages, within bounds.
 //!
 //! [`Extras`] are the values of one file, and [`Keep`] selects which of them to read and to apply.
 //! Decoding checks the bounds, so an [`Extras`] from a peer is safe to apply:

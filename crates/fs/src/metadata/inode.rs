@@ -186,7 +186,7 @@ impl Root {
 }
 
 impl FileAccess {
-    /// Opens the file, directory or symbolic link at `path`; if links are followed, what it leads to.
+    /// Opens the file, directory or symbolic link at `path`; follows a link if links are followed.
     pub fn inode(&self, path: &Path) -> io::Result<Inode<'static>> {
         let flags = if self.follows {
             ITSELF.difference(OFlags::NOFOLLOW)

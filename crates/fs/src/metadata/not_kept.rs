@@ -10,7 +10,7 @@ use rustix::io::Errno;
 pub struct NotKept {
     /// Kind of metadata.
     pub part: MetadataKind,
-    /// Reason why it is not kept.
+    /// Reason why the metadata is not kept.
     pub reason: NotKeptReason,
 }
 
@@ -36,7 +36,7 @@ pub enum MetadataKind {
 /// Reason why metadata is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NotKeptReason {
-    /// The file system does not support it.
+    /// The file system does not support the metadata.
     Unsupported,
     /// The operation requires more privileges.
     Denied,
@@ -44,9 +44,9 @@ pub enum NotKeptReason {
     TooLarge,
     /// The file has another owner now, so set-ID bits would give that user rights.
     OtherOwner,
-    /// The client's key has no right to set it.
+    /// The client's key has no right to set the metadata.
     Withheld,
-    /// Any other error of the system, by its number.
+    /// Any other error of the system, by error number.
     Other(i32),
 }
 

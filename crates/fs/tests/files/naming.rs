@@ -12,7 +12,7 @@ use crate::scratch::Scratch;
 const FOLDED: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/folded");
 
 #[test]
-fn linux_file_systems_are_case_sensitive_and_probe_leaves_no_file() {
+fn linux_file_systems_are_case_sensitive_and_the_probe_removes_its_file() {
     for scratch in Scratch::everywhere("naming") {
         let folder = File::open(&scratch.0).unwrap();
         let naming = NameRules::of(&folder, 7).unwrap();

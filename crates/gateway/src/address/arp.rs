@@ -18,7 +18,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Decodes a frame; returns nothing for other frames. Padding of short frames is ignored.
+    /// Decodes an ARP frame; returns none for other frames. Padding of short frames is ignored.
     pub fn decode(frame: &[u8]) -> Option<Self> {
         let message: &[u8; LEN] = frame.get(HEAD..)?.first_chunk()?;
         if frame[12..HEAD] != ETHERTYPE || message[..6] != KINDS || message[6..8] != REQUEST {

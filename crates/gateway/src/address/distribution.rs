@@ -32,7 +32,7 @@ impl ElementSet {
     }
 }
 
-/// Distribution of buckets in a cluster of `members`, of which some are alive.
+/// Distribution of buckets over the live elements of a cluster of `members`.
 #[derive(Clone, Copy, Debug)]
 pub struct Distribution {
     members: u8,
@@ -45,7 +45,7 @@ impl Distribution {
         Self { members, alive }
     }
 
-    /// Returns the element for new connections of this bucket.
+    /// Returns the element for new connections of the bucket `bucket`.
     pub fn owner(self, bucket: u16) -> Option<u8> {
         self.order(bucket)
             .into_iter()
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_have_equal_shares_and_inherit_equally() {
+    fn elements_have_equal_shares_before_and_after_a_failure() {
         for members in 1..=32 {
             let whole = shares(Distribution::new(members, all(members)));
             let fair = usize::from(BUCKETS) / usize::from(members);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_finds_its_element_after_others_died_or_returned() {
+    fn connection_finds_its_element_after_other_elements_failed_or_returned() {
         let members = 5_u8;
         let subsets = || {
             (1..1_u32 << members).map(|bits| {

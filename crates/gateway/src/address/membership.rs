@@ -1,5 +1,5 @@
-//! Serving elements of a cluster. Here an element counts as dead after a much longer silence than for the token: a false
-//! alarm costs connections here, and only one turn there.
+//! Serving elements of a cluster. Here an element counts as dead after a much longer silence than for the token: a
+//! false alarm costs connections here, and only one turn there.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl Membership {
         }
     }
 
-    /// Handles the report of element `nth` that it serves or not.
+    /// Handles a report of element `nth`, which says if the element serves.
     pub fn hear(&mut self, now: Instant, nth: u8, serves: bool) {
         self.look(now);
         if let Some(last) = self.last.get_mut(usize::from(nth)) {
@@ -39,7 +39,7 @@ impl Membership {
         }
     }
 
-    /// Returns the other elements that serve, or nothing until they have had time to report.
+    /// Returns the other elements that serve, or none until they have had time to report.
     pub fn serving(&mut self, now: Instant) -> Option<ElementSet> {
         self.look(now);
         if now < self.since + FIRST {
@@ -73,7 +73,7 @@ impl Report {
 
 /// Time at the start for reports of others.
 const FIRST: Duration = Duration::from_millis(500);
-/// Silence after which an element counts as dead, as for VRRP with its defaults.
+/// Silence after which an element counts as dead, like the default of VRRP.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_elements_are_dead_except_after_a_pause_of_this_element() {
+    fn silent_elements_are_failed_except_after_a_pause_of_this_element() {
         let mut membership = Membership::new(at(0), 4);
         let only = |these: &[u8]| {
             let these = these.iter();

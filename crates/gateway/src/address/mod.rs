@@ -6,7 +6,7 @@
 //!
 //! No element remembers connections. The hash gives a bucket, and each bucket has a fixed order of all elements. New
 //! connections belong to the first one that serves. An element without a socket for a packet passes the packet to the
-//! next one in that order. So connections continue when elements die and return, when another one answers, and
+//! next one in that order. So connections continue when elements die and return, when another element answers, and
 //! when an element is being stopped. A returning element serves once its rules are in force. A leaving one announces
 //! it, and still forwards packets for a while.
 //!

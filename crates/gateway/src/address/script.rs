@@ -21,7 +21,7 @@ pub(super) struct AddressConfig {
     /// Own addresses of the elements.
     pub(super) members: Vec<Ipv4Addr>,
     pub(super) me: u8,
-    /// Interface of this element in their network.
+    /// Interface of this element in the network of the cluster.
     pub(super) device: String,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct AddressConfig {
 pub struct ClusterView {
     /// Elements that take connections.
     pub serving: ElementSet,
-    /// True if the listeners here are about to be closed, so that new connections go to other elements.
+    /// True if the listeners of this element close soon, so that new connections go to other elements.
     pub is_closing: bool,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn clear() -> String {
     TABLES.map(table).concat()
 }
 
-/// Returns a transaction that replaces the tables by the rules for this state.
+/// Returns a transaction that replaces the tables by the rules for the present state.
 pub(super) fn script(config: &AddressConfig, view: ClusterView) -> String {
     let distribution = Distribution::new(config.members.len() as u8, view.serving);
     let other = |nth: Option<u8>| nth.filter(|nth| *nth != config.me);
@@ -85,7 +85,7 @@ fn arp(config: &AddressConfig) -> String {
 }
 
 /// Returns the rules that forward arriving packets to the element of their bucket. Packets of other elements are not
-/// forwarded again. Any element may receive packets for a while after another one begins to answer. Fragments have
+/// forwarded again. Any element may receive packets for a while after another element begins to answer. Fragments have
 /// no ports, and are left alone.
 fn netdev(config: &AddressConfig, view: ClusterView, away: &str) -> String {
     let AddressConfig {
@@ -171,7 +171,7 @@ fn chains(
     chains.concat()
 }
 
-/// Returns the map from buckets to chains; nothing if it is empty.
+/// Returns the map from buckets to chains; empty if no bucket has a chain.
 fn verdicts(to: impl Fn(u16) -> Option<String>) -> Option<String> {
     let verdict = |bucket| to(bucket).map(|chain| format!("{bucket} : goto {chain}"));
     let verdicts: Vec<String> = (0..BUCKETS).filter_map(verdict).collect();

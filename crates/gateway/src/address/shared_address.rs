@@ -25,8 +25,8 @@ use crate::address::distribution::ElementSet;
 use crate::address::script::{AddressConfig, ClusterView, TABLES, clear, script};
 use crate::address::sockets;
 
-/// Address that all elements of a cluster share, until this is dropped. It belongs to the network namespace of the
-/// thread that created it.
+/// Address that all elements of a cluster share, released on drop. It belongs to the network namespace of the thread
+/// that created it.
 #[derive(Debug)]
 pub struct SharedAddress {
     shared: Arc<SharedState>,
@@ -45,7 +45,7 @@ struct SharedState {
 }
 
 impl SharedAddress {
-    /// Takes `address` as element `me` of `members`, in whose network it is. Nothing changes before
+    /// Takes `address` for element `me` of `members`, which are in the network of the address. Nothing changes before
     /// [`SharedAddress::set_view`], so that rules of a killed gateway continue to forward packets of other elements.
     pub fn take(address: Ipv4Addr, members: &[SocketAddr], me: u8) -> Result<Self, Error> {
         let members = members_v4(address, members)?;
@@ -145,7 +145,7 @@ impl Drop for SharedAddress {
     }
 }
 
-/// Returns the own addresses of the elements, if they can share another one.
+/// Returns the IPv4 addresses of the elements, if the elements can share `address`.
 fn members_v4(address: Ipv4Addr, members: &[SocketAddr]) -> Result<Vec<Ipv4Addr>, Error> {
     let mut found = Vec::new();
     for member in members {
@@ -226,7 +226,7 @@ impl Worker {
         self.answer().map_err(&failed)
     }
 
-    /// Installs the rules and the address. Other elements rely on this one only after that.
+    /// Installs the rules and the address. Other elements rely on this element only after that.
     fn apply(&mut self, view: ClusterView) -> Result<(), Error> {
         // interfaces and their own addresses may change
         self.socket = ArpSocket::open(self.config.members[usize::from(self.config.me)], &[])?;
@@ -240,7 +240,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns true if this element answers for the address.
+    /// Returns true if this element answers ARP requests for the address.
     fn answers(&self) -> bool {
         let first = self.view.and_then(|view| view.serving.first());
         first == Some(self.config.me)
@@ -282,7 +282,7 @@ impl Worker {
     }
 }
 
-/// Adds the address to this host, and removes other ones of a killed gateway.
+/// Adds the address to this host, and removes other addresses that a killed gateway left.
 fn put_address(address: Ipv4Addr) -> Result<(), Error> {
     let task = Task::TakeAddress;
     let is_ours = |at: &nix::ifaddrs::InterfaceAddress| at.interface_name == LABEL;
@@ -310,7 +310,7 @@ fn put_address(address: Ipv4Addr) -> Result<(), Error> {
     )
 }
 
-/// Returns true if the rules exist: a program that reloads the packet filter may remove them.
+/// Returns true if the kernel has the rules: a program that reloads the packet filter may remove them.
 fn is_known() -> bool {
     let look =
         |[family, name]: [&str; 2]| NFT.run(Task::CheckRules, &["list", "table", family, name], "");
@@ -323,8 +323,9 @@ const LOCK: &str = "lighthaul-address";
 const LABEL: &str = "lo:lighthaul";
 /// Maximum number of frames that are read in one turn.
 const REQUESTS_MAX: usize = 64;
-/// Number and interval of announcements, since frames are lost and hosts are busy.
+/// Number of announcements; several, since frames are lost and hosts are busy.
 const ANNOUNCEMENTS: u32 = 3;
+/// Interval of announcements.
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(1);
 /// Interval of checks of the rules.
 const LOOK_EVERY: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! Sockets of an address in the kernel, also those that no process holds.
+//! Sockets of an address in the kernel, also sockets that no process holds.
 
 use std::fs;
 use std::io;
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connection_is_found_while_it_exists() {
+    fn existing_connection_is_found() {
         // no other process uses this address
         let address = Ipv4Addr::new(127, 83, 17, 5);
         assert!(!has_any(address).unwrap());

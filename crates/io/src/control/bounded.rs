@@ -8,8 +8,7 @@
 //! pieces: Vec<Piece>,
 //! ```
 //!
-//! A list is refused at its count, before its items are decoded. Formats without texts for errors
-//! lose the reason, so [`decode`] keeps it.
+//! A list is refused at its count, before its items are decoded. [`decode`] keeps the reason, which formats may lose.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -19,11 +18,11 @@ use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 thread_local! {
-    /// Bound that the present decoding of this thread has met.
+    /// Bound that the present decoding in this thread has exceeded.
     static REFUSED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs `decode`. Fails with the bound that it met, or with nothing if it failed for another reason.
+/// Runs `decode`. Fails with the bound that it exceeded, or with nothing if it failed for another reason.
 pub fn decode<T, E>(decode: impl FnOnce() -> Result<T, E>) -> Result<T, Option<String>> {
     REFUSED.take();
     decode().map_err(|_| REFUSED.take())
@@ -94,7 +93,7 @@ pub fn list<'a, const MAX: usize, T: Deserialize<'a>, D: Deserializer<'a>>(
     List::<MAX, T>::deserialize(from).map(|list| list.0)
 }
 
-/// Decodes a list of at most `MAX` items, or none.
+/// Decodes an optional list of at most `MAX` items.
 pub fn option_list<'a, const MAX: usize, T: Deserialize<'a>, D: Deserializer<'a>>(
     from: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
@@ -115,7 +114,7 @@ pub fn text<'a, const MAX: usize, D: Deserializer<'a>>(from: D) -> Result<String
     Text::<MAX>::deserialize(from).map(|text| text.0)
 }
 
-/// Decodes a text of at most `MAX` octets, or none.
+/// Decodes an optional text of at most `MAX` octets.
 pub fn option_text<'a, const MAX: usize, D: Deserializer<'a>>(
     from: D,
 ) -> Result<Option<String>, D::Error> {
@@ -131,7 +130,7 @@ pub fn texts<'a, const COUNT: usize, const MAX: usize, D: Deserializer<'a>>(
     Ok(texts.0.into_iter().map(|text| text.0).collect())
 }
 
-/// Bytes of items for which room is made before they are decoded: they may not be there.
+/// Bytes that are allocated for items before they are decoded: the items may be missing.
 const AHEAD_BYTES: usize = 4 << 10;
 
 #[cfg(test)]
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn list_is_refused_at_its_count() {
+    fn too_long_list_is_refused_before_its_items() {
         assert_eq!(read(&[3, 1, 2, 3]), Ok(Numbers(vec![1, 2, 3])));
         let why = read(&[4, 255, 255, 255, 255]).unwrap_err().unwrap();
         assert_eq!(why, "a list of 4 items (maximum 3)");

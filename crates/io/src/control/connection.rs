@@ -43,8 +43,7 @@ impl Control {
         Self::begin(tcp, tls, Queues::default())
     }
 
-    /// Like [`Control::start`], for a peer that is not authorized yet. At most 64 KiB from the peer
-    /// wait until [`Control::authorize`].
+    /// Starts like [`Control::start`]. At most 64 KiB from the peer wait until [`Control::authorize`].
     pub fn start_unauthorized(tcp: TcpStream, tls: Connection) -> Result<Self, Error> {
         let queues = Queues {
             unauthorized: true,
@@ -70,8 +69,7 @@ impl Control {
         self.shared.waker.raise();
     }
 
-    /// Ends the connection when nothing arrives from the peer for `silence_max`. Time in which the receive queue is
-    /// full does not count.
+    /// Ends the connection after `silence_max` without octets of the peer, except while the receive queue is full.
     pub fn limit_silence(&self, silence_max: Duration) {
         self.shared.lock().silence_max = Some(silence_max);
         self.shared.waker.raise();
@@ -85,11 +83,10 @@ impl Control {
             .push(Attachment(Box::new(attachment)));
     }
 
-    /// Leaves TLS: seals each frame like a datagram from now on, or sends it plain without `keys`.
+    /// Leaves TLS: from now on seals each frame like a datagram, or sends it plain without `keys`.
     ///
-    /// `keys` are the key that seals and the key that opens. Only for a connection that carries
-    /// nothing but packets and of which both ends are authenticated. Both ends must call this while
-    /// no frame is in flight.
+    /// `keys` are the key that seals and the key that opens. Only for a connection that carries nothing but packets and
+    /// of which both ends are authenticated. Both ends must call this while no frame is in flight.
     pub fn leave_tls(&self, keys: Option<(Key, Key)>) {
         let (seal, open) = keys.unzip();
         let mut queues = self.shared.lock();
@@ -127,7 +124,7 @@ impl Control {
         })
     }
 
-    /// Opens the stream with this number. Frames that arrived before are kept for it.
+    /// Opens stream `number`. Frames that arrived before are kept for it.
     pub fn open(&self, number: u16) -> Result<Stream, Error> {
         let waker = Waker::new().map_err(|error| {
             Error::world("cannot open a stream of the control connection", error)
@@ -155,7 +152,7 @@ impl Control {
         self.shared.local
     }
 
-    /// Returns the segments that TCP has sent, and those of them that it sent again. Both wrap around.
+    /// Returns the segments that TCP has sent, and the number of them that were retransmitted. Both wrap around.
     pub fn segments(&self) -> Option<(u32, u32)> {
         segments(&*self.shared.tcp.upgrade()?)
     }

@@ -27,16 +27,18 @@ const STREAMS_MAX: usize = 256;
 
 /// Time that a closing connection has to send its last frames.
 const LINGER: Duration = Duration::from_secs(5);
-/// Longest wait for the peer to close after this side, and most octets that are discarded meanwhile.
+/// Longest wait for the peer to close after this side.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// Maximum number of octets that are discarded during this wait.
 const DISCARDED_MAX: usize = 64 << 20;
-/// Time without acknowledgments after which one of many connections is given up (`TCP_USER_TIMEOUT`).
+/// Time without acknowledgments after which one of many connections counts as broken (`TCP_USER_TIMEOUT`).
 const SILENCE_MILLIS: i32 = 10_000;
 /// Longest wait between checks of the end of `LINGER`.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Size of a read from TCP, for an authorized peer and for any other.
+/// Size of a read from TCP for an authorized peer.
 const READ_BYTES: usize = 256 << 10;
+/// Size of a read from TCP for any other peer.
 const READ_BYTES_UNAUTHORIZED: usize = 16 << 10;
 /// Bytes that may arrive before the streams are woken, while more can be read at once.
 const UNREPORTED_BYTES: usize = 256 << 10;
@@ -398,8 +400,8 @@ impl ConnectionThread {
     }
 }
 
-/// Discards what the peer sends until it closes, too. A socket that is closed with unread octets resets
-/// its connection, which can destroy the last frames on their way to the peer.
+/// Discards further bytes of the peer until the peer closes the connection, too. A socket that is closed with unread
+/// octets resets its connection, which can destroy the last frames on their way to the peer.
 fn await_end_of_peer(mut tcp: &TcpStream, clock: Clock) -> io::Result<()> {
     tcp.shutdown(Shutdown::Write)?;
     let until = clock.now() + FAREWELL;

@@ -18,9 +18,9 @@ use crate::crypto::seal::Key;
 /// Message on a stream, or a datagram that the stream carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// True for a datagram that crosses here because UDP does not pass.
+    /// True for a datagram that is sent on the stream because UDP does not pass.
     pub datagram: bool,
-    /// Length of the head at the beginning of `octets`; the rest is the body, bytes of the object.
+    /// Length of the head at the beginning of `octets`; the octets after the head are the body, bytes of the object.
     pub head_len: usize,
     /// Head and body.
     pub octets: Vec<u8>,
@@ -36,7 +36,7 @@ impl Frame {
         }
     }
 
-    /// Returns the bytes that a waiting frame counts for in a queue, at least the size of the struct.
+    /// Returns the bytes that a waiting frame counts for in a queue, not less than the size of the struct.
     pub(super) fn cost(&self) -> usize {
         size_of::<Self>() + self.octets.len()
     }
@@ -44,10 +44,9 @@ impl Frame {
 
 /// Length of a frame's header, in octets.
 pub(super) const HEADER: usize = 8;
-/// Stream number of the marker frame: the last frame that TLS carries before the connection leaves it.
+/// Stream number of the marker frame, the last frame before the connection leaves TLS.
 pub(super) const LEAVE: u16 = u16::MAX;
-/// Longest frame accepted from a peer, in octets: the longest message, packet of a stream or tally of an object, with
-/// its head. A peer may leave a frame of each connection unfinished.
+/// Longest frame from a peer, in octets: a message, packet or tally with its head. Each connection may have one open.
 pub const FRAME_MAX: usize = (1 << 20) + 256;
 
 /// Decoder that assembles frames from the octets of a connection.
@@ -60,7 +59,7 @@ pub struct Assembly {
     partial: Option<PartialFrame>,
     /// Key that opens frames which are sealed individually.
     open: Option<Key>,
-    /// Number of frames opened so far, which is the next frame's nonce.
+    /// Number of frames opened so far, which is the nonce of the next frame.
     opened: u64,
 }
 
@@ -73,15 +72,14 @@ struct PartialFrame {
 }
 
 impl Assembly {
-    /// Expects each frame from now on to be sealed with `open`, numbered from 0; plain if `None`.
+    /// Expects that all later frames are sealed with `open` and numbered from 0; plain if `None`.
     pub fn unseal(&mut self, open: Option<Key>) {
         self.open = open;
     }
 
     /// Consumes the octets at the beginning of `octets` that belong to one frame.
     ///
-    /// Returns their number, and the frame with its stream's number if it is complete. Fails if the
-    /// frame is malformed, forged, or longer than `longest` octets.
+    /// Returns their number, and a complete frame with its stream. Fails if it is malformed, forged or above `longest`.
     pub fn take(
         &mut self,
         octets: &[u8],
@@ -120,7 +118,7 @@ impl Assembly {
         Ok((end, partial.map(|partial| (partial.stream, partial.frame))))
     }
 
-    /// Returns the number of octets that wait for the rest of their frame.
+    /// Returns the number of octets that wait for the end of their frame.
     pub fn waiting(&self) -> usize {
         let frame = self.partial.as_ref();
         self.header_len + frame.map_or(0, |partial| partial.frame.octets.len())

@@ -1,4 +1,4 @@
-//! Protection of frames on their way: TLS, or individual seals after the connection has left TLS.
+//! Protection of frames in transit: TLS, or individual seals after the connection has left TLS.
 //!
 //! ```text
 //! TLS: frame, frame, ..., marker frame | sealed or plain frames until the end
@@ -29,11 +29,13 @@ pub(super) struct FrameProtection {
     sends_past_tls: bool,
     /// True once incoming frames bypass TLS.
     receives_past_tls: bool,
-    /// Key that seals outgoing frames, and the number of frames sealed so far.
+    /// Key that seals outgoing frames.
     seal: Option<Key>,
+    /// Number of frames sealed so far.
     sealed: u64,
-    /// Frames that bypass TLS, and the number of octets of the first that TCP has taken.
+    /// Frames that bypass TLS.
     ready: VecDeque<Vec<u8>>,
+    /// Number of octets of the first of these frames that TCP has taken.
     gone: usize,
 }
 
@@ -95,8 +97,7 @@ impl FrameProtection {
         Ok(len)
     }
 
-    /// Leaves TLS for outgoing frames, which `seal` protects from now on (plain if `None`). Sends
-    /// the peer the marker frame [`LEAVE`].
+    /// Sends the marker frame [`LEAVE`], then leaves TLS: `seal` protects later frames (plain if `None`).
     pub(super) fn leave(&mut self, seal: Option<Key>) -> io::Result<()> {
         let mut last = [0; HEADER];
         last[4..6].copy_from_slice(&LEAVE.to_be_bytes());

@@ -1,9 +1,9 @@
 //! Queues between the streams of a control connection and its thread.
 //!
 //! One lock protects the `Queues` of all streams. The users of the connection add to `outgoing` and take from
-//! `incoming`; the thread does the reverse. Three limits apply to the bytes to a peer that does not read: packets
-//! wait at [`QueueLimit`], messages at 1.5 times that. Beyond `unread_max`, the connection ends. Bytes from the peer
-//! have one limit, at which the thread stops reading.
+//! `incoming`; the thread does the reverse. Three limits apply to bytes for a peer that does not read: packets
+//! wait at [`QueueLimit`], messages at 1.5 times that; beyond `unread_max`, the connection ends. At its limit of bytes
+//! from the peer, the thread stops reading.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -21,8 +21,7 @@ use crate::host::wait::Waker;
 /// Limit of bytes that may wait in one direction before the sender must wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// 256 KiB, for one of many connections of one transfer, which waits for the slowest of them. Frames have the same
-    /// limit.
+    /// 256 KiB, for one of many connections of a transfer. Frames have the same limit.
     Least,
     /// 1 MiB, for a peer that has requested nothing yet, and for a connection that carries nothing urgent.
     Small,
@@ -72,7 +71,7 @@ pub(super) struct Queues {
     pub(super) limit: QueueLimit,
     /// Longest silence of the peer before the connection ends; `None` for no limit.
     pub(super) silence_max: Option<Duration>,
-    /// True once more bytes wait than [`Queues::unread_max`].
+    /// True if the unread bytes exceed [`Queues::unread_max`].
     pub(super) unread: bool,
     /// Keys for frames after TLS. An empty frame in the outgoing queue marks the change.
     pub(super) seals: Option<Seals>,
@@ -85,7 +84,7 @@ pub(super) struct Queues {
 /// Reason why a connection has ended.
 #[derive(Debug)]
 pub(super) enum End {
-    /// Either side closed it, or it broke.
+    /// Either side closed the connection, or the connection broke.
     Network(String),
     /// The thread of the connection panicked.
     Panic(Panic),
@@ -147,7 +146,7 @@ impl Queues {
         }
     }
 
-    /// Reports whether reading must pause while `unfinished` octets wait for the rest of their frame.
+    /// Reports whether reading must pause while `unfinished` octets wait for the end of their frame.
     pub(super) const fn are_full(&self, unfinished: usize) -> bool {
         // the longest frame has to fit where nothing else waits
         let counts = self.unauthorized || self.incoming_bytes > 0;
@@ -174,11 +173,11 @@ pub(super) struct Seals {
 pub(super) struct Incoming {
     pub(super) frames: VecDeque<Frame>,
     pub(super) waker: Option<Waker>,
-    /// True if frames have arrived, but the waker was not raised for them yet.
+    /// True if frames have arrived for which the waker was not raised yet.
     pub(super) unreported: bool,
 }
 
-/// Value that closes the connection when it is dropped.
+/// Value that closes the connection on drop.
 #[derive(Debug)]
 pub(super) struct Closer(pub(super) Arc<Shared>);
 

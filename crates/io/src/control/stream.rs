@@ -35,7 +35,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Resets the stream's descriptor; call this after each wait on it.
+    /// Resets the stream's descriptor; call this function after each wait on the descriptor.
     pub fn woken(&self) {
         self.waker.drain();
         self.waker.lower();
@@ -56,8 +56,7 @@ impl Stream {
         self.number
     }
 
-    /// Reports whether the outgoing queue is below its limit. If not, the stream's descriptor
-    /// becomes readable when it is.
+    /// Returns true if the outgoing queue can take a frame. Otherwise the descriptor becomes readable when it can.
     pub fn has_room(&self) -> bool {
         let queues = self.shared.lock();
         queues.outgoing_bytes <= queues.outgoing_max() || queues.ended.is_some()
@@ -118,8 +117,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Returns the next frame, or `None` if none has arrived. Fails if the connection has ended and
-    /// all its frames have been returned.
+    /// Returns the next frame, or `None` if none has arrived. Fails after the last frame of an ended connection.
     pub fn try_receive(&self) -> Result<Option<Frame>, Error> {
         if !self.waker.is_up() {
             return Ok(None);
@@ -149,8 +147,7 @@ impl Stream {
         Ok(Some(frame))
     }
 
-    /// Waits for the next frame until `deadline` of `clock`. Fails on a timeout, on an interrupt,
-    /// and if the connection has ended.
+    /// Waits for the next frame until `deadline` of `clock`. Fails on a timeout, an interrupt or the connection's end.
     pub fn receive(&self, clock: Clock, deadline: Instant) -> Result<Frame, Error> {
         loop {
             if let Some(frame) = self.try_receive()? {
@@ -170,10 +167,12 @@ impl Stream {
     }
 }
 
-/// Returns the length of a head that a body follows, as the header has it. Panics above 255 octets,
-/// since the peer would take the rest of the head for the body.
+/// Returns the length of a head that a body follows, in the encoding of the header. Panics above 255 octets.
 fn head_octet(len: usize) -> u8 {
-    assert!(len <= HEAD_MAX, "a head has {len} octets before a body");
+    assert!(
+        len <= HEAD_MAX,
+        "a head of {len} octets before a body is too long"
+    );
     len as u8
 }
 
@@ -188,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn head_before_a_body_fits_in_one_octet() {
+    fn length_of_a_head_before_a_body_fits_in_an_octet() {
         assert_eq!([0, 1, 255].map(head_octet), [0, 1, 255]);
     }
 

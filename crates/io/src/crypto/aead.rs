@@ -1,5 +1,4 @@
-//! AEAD ciphers, each from the library that is faster on this CPU. Both libraries, `ring` and
-//! `aws-lc-rs`, produce the same octets for the same key and nonce.
+//! AEAD ciphers, from the library that is faster on this CPU: `ring` or `aws-lc-rs`, which produce equal octets.
 
 use aws_lc_rs::aead as aws_lc;
 use ring::aead as ring;

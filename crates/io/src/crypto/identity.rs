@@ -36,7 +36,7 @@ impl Identity {
         }
     }
 
-    /// Loads the key at `path`, or generates it there, readable only by its owner.
+    /// Loads the key at `path`, or generates a key that only its owner can read.
     pub fn load_or_generate(path: &Path) -> io::Result<Self> {
         match fs::read(path) {
             Ok(pkcs8) => Self::parse(pkcs8),
@@ -51,7 +51,7 @@ impl Identity {
         Ok(Self { pkcs8 })
     }
 
-    /// Generates the key at `path`, unless another process has done so meanwhile.
+    /// Generates the key at `path`, unless another process has generated it in the meantime.
     fn make(path: &Path) -> io::Result<Self> {
         durable::edit(path, |there| {
             if let Some(pkcs8) = there {
@@ -149,7 +149,7 @@ impl Fingerprint {
         &self.0
     }
 
-    /// Returns the fingerprints whose digits are anywhere in `text`. May return one twice.
+    /// Returns the fingerprints that occur in `text`. May return one twice.
     pub fn all_in(text: &str) -> impl Iterator<Item = Self> {
         let runs = text.split(|letter: char| !letter.is_ascii_hexdigit());
         let long = runs.filter(|run| run.len() >= DIGITS);

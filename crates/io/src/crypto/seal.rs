@@ -83,7 +83,7 @@ mod tests {
 
     /// The nonce of RFC 5116 and RFC 8439 is the number, big-endian behind zeros.
     #[test]
-    fn datagram_is_sealed_as_the_standards_say() {
+    fn datagram_is_sealed_according_to_the_standards() {
         for (cipher, algorithm, name) in [
             (Cipher::Aes128Gcm, &aead::AES_128_GCM, "AES-128-GCM"),
             (
@@ -148,7 +148,7 @@ mod tests {
 
     /// The number, big-endian, is the label by which HKDF expands the secret.
     #[test]
-    fn secrets_are_derived_one_for_each_number() {
+    fn each_number_derives_a_separate_secret() {
         let salt = Prk::new_less_safe(HKDF_SHA256, &SECRET);
         for number in [0, 1, u64::MAX] {
             let info = [&number.to_be_bytes()[..]];

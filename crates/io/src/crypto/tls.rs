@@ -1,7 +1,6 @@
 //! TLS 1.3 with raw public keys (RFC 7250), without certificates.
 //!
-//! The handshake proves that the peer holds its key. The caller then authorizes the key by its
-//! [`Fingerprint`] before it sends or reads anything else.
+//! The handshake proves that the peer holds its key. The caller must then authorize the key by its [`Fingerprint`].
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
@@ -67,7 +66,7 @@ pub fn handshake(
     Ok(connection)
 }
 
-/// Parser of TLS record boundaries, so that no octet behind the present record is read.
+/// Parser of TLS record boundaries, so that no octet after the present record is read.
 #[derive(Debug, Default)]
 pub struct Record {
     head: [u8; RECORD_HEAD],
@@ -142,7 +141,7 @@ pub fn fingerprint(identity: &Identity) -> Result<Fingerprint, Error> {
     key.ok_or_else(|| Error::Network("the key has no public half".into()))
 }
 
-/// Exports a secret that only the two ends of the connection know, one per `context` (RFC 8446, section 7.5).
+/// Exports a secret that only the two ends of the connection have, one per `context` (RFC 8446, section 7.5).
 pub fn export(connection: &Connection, context: &[u8]) -> Result<[u8; SECRET_LEN], Error> {
     let secret = [0; SECRET_LEN];
     match connection {
@@ -183,7 +182,7 @@ fn broken(error: &rustls::Error) -> Error {
     Error::Network(format!("TLS cannot be set up: {error}"))
 }
 
-/// Returns the cryptography provider, with the datagrams' cipher first: it is up to twice as fast on this CPU.
+/// Returns the cryptography provider, with the cipher of the datagrams first, which is up to twice as fast on this CPU.
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     let first = match Cipher::preferred() {

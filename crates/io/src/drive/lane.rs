@@ -19,10 +19,9 @@ pub struct Lane {
     pub stream: Stream,
     /// Further streams on connections of their own. Their numbers in the machine follow that of `stream`.
     pub more: Vec<Stream>,
-    /// Identifier in every datagram and frame of the machine. It tells late messages of the lane's
-    /// former machine from those of the present one.
+    /// Identifier in each datagram and frame of the machine, which reveals late messages of an earlier machine.
     pub connection: u64,
-    /// Key that seals outgoing datagrams; `None` for plain ones.
+    /// Key that seals outgoing datagrams; `None` for datagrams without encryption.
     pub seal: Option<Key>,
     /// Key that opens incoming datagrams.
     pub open: Option<Key>,
@@ -30,10 +29,9 @@ pub struct Lane {
     pub head_len: usize,
     /// Clock that all times of the machine refer to.
     pub clock: Clock,
-    /// Length in bytes of the bodies to receive directly in their expected place ("scatter"). With
-    /// `None`, bodies are received in a buffer and copied.
+    /// Length in bytes of bodies to receive in their expected place ("scatter"); `None` to copy them from a buffer.
     pub scatter: Option<u32>,
-    /// Rate that this lane shares with others. With `None`, the machine sets its own rate.
+    /// Rate that this lane shares with other lanes. With `None`, the machine sets its own rate.
     pub share: Option<Arc<Share>>,
     /// Monitor of the tasks that compete for the thread's processor, if the machine uses its measurements.
     pub competition: Option<Competition>,

@@ -51,8 +51,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         Ok(any)
     }
 
-    /// Delivers the frames that arrived on further streams, and reports broken streams to the
-    /// machine. Returns true if a frame arrived.
+    /// Delivers the frames of further streams, and reports broken streams. Returns true if a frame arrived.
     pub(super) fn take_from_more(&mut self, now: Instant) -> Result<bool, Error> {
         let mut any = false;
         for index in 0..self.lane.more.len() {
@@ -155,13 +154,12 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
     }
 }
 
-/// Reports whether `datagram` comes from an earlier machine of the lane. Connection numbers
-/// increase by one per machine.
+/// Returns true if `datagram` is from an earlier machine of the lane, which had a lower connection number.
 fn is_late(datagram: &[u8], connection: u64) -> bool {
     connection_of(datagram).is_some_and(|number| connection.wrapping_sub(number) <= LATE_MAX)
 }
 
-/// Delivers a message to the machine, and its body to the place that the machine names.
+/// Delivers a message to the machine, and its body to the place in the store that the machine names.
 fn hand_over<E: Endpoint, S: Store>(
     endpoint: &mut E,
     store: &mut S,

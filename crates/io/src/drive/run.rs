@@ -1,8 +1,7 @@
 //! Event loop: transmits, delivers events, and waits for the next message or deadline.
 //!
-//! [`run`] drives any [`Endpoint`] over a [`Lane`] in the calling thread. The machine decides what
-//! is sent and when; the [`Owner`] handles its events and decides when to leave. The loop sleeps in
-//! one place only, until the earliest deadline.
+//! [`run`] drives any [`Endpoint`] over a [`Lane`] in the calling thread. The machine decides on packets and times; the
+//! [`Owner`] handles its events and the end. The loop sleeps in one place only, until the earliest deadline.
 
 use std::mem;
 use std::os::fd::{AsRawFd, RawFd};
@@ -50,8 +49,7 @@ pub trait Owner<E: Endpoint> {
     }
 }
 
-/// Runs `endpoint` over `lane` until its owner returns [`Next::Finish`]. Panics if the lane has
-/// more than 32 further streams.
+/// Runs `endpoint` over `lane` until its owner returns [`Next::Finish`]. Panics above 32 further streams.
 pub fn run<E: Endpoint, S: Store>(
     endpoint: &mut E,
     lane: &mut Lane,
@@ -95,7 +93,7 @@ pub(super) struct Driver<'a, E, S> {
     pub(super) load: Load,
     /// True if the competition was measured in this turn.
     has_looked: bool,
-    /// Rate that the machine was last given.
+    /// Rate that the machine received last.
     rate: Option<Rate>,
     pub(super) drops: u32,
     /// Indices of broken further streams.

@@ -1,4 +1,4 @@
-//! Reception directly in the expected place of the object; bodies that arrive elsewhere are moved.
+//! Reception directly in the expected place of the object; bodies of unexpected packets are moved.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,7 +13,7 @@ use crate::net::udp::{Received, TRAIN_DATAGRAMS_MAX};
 use crate::store::Store;
 
 impl<E: Endpoint, S: Store> Driver<'_, E, S> {
-    /// Receives a train in the place where it is expected. Returns true if one arrived.
+    /// Receives a train in its expected place. Returns true if one arrived.
     pub(super) fn take_scattered(&mut self, body_len: u32) -> Result<bool, Error> {
         let layout = Layout {
             prefix_len: CONNECTION_LEN + self.lane.head_len,
@@ -41,7 +41,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         Ok(true)
     }
 
-    /// Copies the datagrams from index `first` on from their landing place back into one buffer.
+    /// Copies the datagrams from index `first` on out of their expected places into one buffer.
     pub(super) fn collect(
         &mut self,
         at: Span,
@@ -62,8 +62,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         }
     }
 
-    /// Delivers the datagrams that landed in their place, up to and including the first that did
-    /// not, which is moved. Returns their number.
+    /// Delivers datagrams in their expected places, and moves the first that belongs elsewhere. Returns their number.
     pub(super) fn keep_landed(
         &mut self,
         expected: Span,
@@ -101,7 +100,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         Ok(whole)
     }
 
-    /// Opens datagram `index` where it landed and delivers it. Returns its span of the object.
+    /// Decrypts datagram `index` in its place and delivers it. Returns its span of the object.
     pub(super) fn open_landed(
         &mut self,
         index: usize,

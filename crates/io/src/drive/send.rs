@@ -35,8 +35,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         Ok(any)
     }
 
-    /// Returns the machine's next message. Tells the machine first which streams have room, if it
-    /// has no message and UDP does not pass.
+    /// Returns the machine's next message. If it has none and UDP does not pass, reports the streams with room to it.
     fn next(&mut self, now: Instant) -> Option<Transmit> {
         let next = self.endpoint.poll_transmit(now);
         if next.is_some() || self.lane.udp.is_some() {

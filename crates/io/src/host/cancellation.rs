@@ -1,4 +1,4 @@
-//! Cancellation of one piece of work, such as a copy, in the threads that do it.
+//! Cancellation of a task, such as a copy, in all threads that work on it.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub struct Cancellation(Arc<AtomicBool>);
 
 impl Cancellation {
-    /// Returns that of this thread's work, for a thread that helps with it.
+    /// Returns the cancellation of the present task, for a thread that helps with the task.
     pub fn current() -> Self {
         CURRENT.with_borrow(Self::clone)
     }
@@ -24,7 +24,7 @@ impl Cancellation {
         self.0.load(Relaxed)
     }
 
-    /// Does `work`, in which [`super::interrupt`] reports this request like that of a signal.
+    /// Runs `work`, during which [`super::interrupt`] reports a cancellation like a signal.
     pub fn cover<T>(self, work: impl FnOnce() -> T) -> T {
         let _outer = Outer(CURRENT.replace(self));
         work()
@@ -53,7 +53,7 @@ mod tests {
     use crate::host::interrupt::is_requested;
 
     #[test]
-    fn request_stops_its_work_on_all_threads_and_no_other() {
+    fn request_stops_all_threads_of_its_task_and_no_other_task() {
         let [one, other] = [(); 2].map(|()| Cancellation::default());
         one.clone().cover(|| {
             other.clone().cover(|| {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_panics_leaves_no_request_behind() {
+    fn panicking_work_leaves_no_cancellation_behind() {
         let cancelled = Cancellation::default();
         cancelled.cancel();
         catch_unwind(|| cancelled.cover(|| panic!("broken on purpose"))).unwrap_err();

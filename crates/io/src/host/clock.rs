@@ -70,7 +70,7 @@ pub fn unix_of_local(date: Option<[i32; 3]>, time: [i32; 3]) -> Option<i64> {
     (seconds >= 0).then_some(seconds)
 }
 
-/// Returns the seconds that this host's time zone is ahead of UTC at a time in seconds since 1970.
+/// Returns the offset of this host's time zone from UTC in seconds, at a time in seconds since 1970.
 pub fn local_offset(at: i64) -> i32 {
     let mut local = std::mem::MaybeUninit::<libc::tm>::zeroed();
     // SAFETY: both pointers are valid; localtime_r writes to no other memory.

@@ -5,16 +5,14 @@
 //! (`cpu.max`) stops until its period ends. All files are readable without privileges:
 //!
 //! - `/proc/thread-self/schedstat`: time in which the thread was runnable but did not run;
-//! - `cpu.stat` of the nearest group with a quota: time in which the group was throttled, which
-//!   `schedstat` leaves out;
+//! - `cpu.stat` of the nearest group with a quota: time in which the group was throttled, which `schedstat` leaves out;
 //! - `SO_MEMINFO`: bytes in the socket's receive buffer.
 //!
 //! A look costs two or three system calls, some microseconds. It happens only after the thread was
 //! away from its loop for `GAP`. Until competition is found, looks are at least `LOOK` apart.
 //!
-//! While there is competition, and for `REMEMBER` after the last absence, the socket is sampled
-//! every `SAMPLE` with one call. If the socket has filled during a gap, the known competitors
-//! explain the gap, and the other files are not read.
+//! While there is competition, and for `REMEMBER` after the last absence, the socket is sampled every `SAMPLE`. If it
+//! has filled during a gap, the known competitors explain the gap, and the other files are not read.
 
 use std::fs::{self, File};
 use std::os::fd::RawFd;
@@ -26,10 +24,10 @@ use lighthaul_base::{Absence, Instant, Load};
 
 use crate::net::sockopt::socket_memory;
 
-/// Competition for the processor of one thread: its absences so far and those to expect.
+/// Competition of a thread for the processor: its past absences, and predictions of the next.
 #[derive(Debug)]
 pub struct Competition {
-    /// `None` until the first look.
+    /// `None` until the first reading.
     files: Option<WaitTimeFiles>,
     /// Waiting times as of the last look.
     waited: WaitTimes,
@@ -38,9 +36,9 @@ pub struct Competition {
     sampled: Instant,
     /// End of the last absence, if it is recent.
     back: Option<Instant>,
-    /// Absences because of other tasks, and those because of a quota. Their lengths and intervals
-    /// differ too much for one pattern.
+    /// Absences because of other tasks.
     others: Option<AbsencePattern>,
+    /// Absences because of a quota.
     quota: Option<AbsencePattern>,
     socket: (u64, u64),
 }
@@ -57,8 +55,9 @@ struct WaitTimes {
 struct AbsencePattern {
     /// End of the last absence.
     back: Instant,
-    /// Average length of an absence, and average time from one to the next.
+    /// Average length of an absence.
     away: Duration,
+    /// Average time from one absence to the next.
     every: Duration,
 }
 
@@ -114,8 +113,8 @@ impl Competition {
         has_looked
     }
 
-    /// Counts a gap in which the socket filled as one more absence because of the known competitors. Avoids the reads
-    /// of `/proc`, whose code and data are not in the caches after an absence.
+    /// Counts a gap in which the socket filled as another absence because of the known competitors. Avoids the reads of
+    /// `/proc`, whose code and data are not in the caches after an absence.
     fn has_filled(&mut self, now: Instant, gap: Duration, socket: Option<RawFd>) -> bool {
         let is_known = self.others.is_some() && self.quota.is_none();
         if gap < GAP || !is_known || now.since(self.looked) >= ASK {
@@ -135,8 +134,7 @@ impl Competition {
         self.socket = socket.and_then(socket_memory).unwrap_or_default();
     }
 
-    /// Records that the socket is empty. Returns true if the thread has competition, whose sample
-    /// of the socket has changed thereby.
+    /// Records that the socket is empty. Returns true if the thread has competition, so that its sample has changed.
     pub const fn emptied(&mut self) -> bool {
         self.socket.0 = 0;
         self.back.is_some()
@@ -198,8 +196,7 @@ impl Competition {
 }
 
 impl AbsencePattern {
-    /// Adds an absence of length `away` that ends at `now`. If `away` is shorter than `GAP`, drops
-    /// a pattern that has not recurred.
+    /// Adds an absence of length `away` until `now`. If it is below `GAP`, drops a pattern that has not recurred.
     ///
     /// An absence because of a quota recurs exactly every `period`, which replaces a measured interval near it.
     fn with_absence(
@@ -329,7 +326,7 @@ fn field(text: &[u8], nth: usize) -> Option<u64> {
 const GAP: Duration = Duration::from_millis(1);
 /// Longest absence that is assumed from the thread's waiting time before the first look.
 const WAITED_MAX: Duration = Duration::from_millis(100);
-/// Interval between looks while no competition is known.
+/// Interval between readings while no competition is known.
 const LOOK: Duration = Duration::from_millis(10);
 /// Interval between samples of the socket while competition is known.
 const SAMPLE: Duration = Duration::from_millis(1);
@@ -376,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn regular_absences_are_predicted_until_they_stop() {
+    fn regular_absences_are_predicted_until_their_end() {
         let others = pattern(15, 20, None);
         let absence = Absence {
             from: at(205),
@@ -419,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn gap_with_filled_socket_counts_as_absence_of_known_competitors() {
+    fn gap_with_filled_socket_is_an_absence_because_of_known_competitors() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let fd = Some(socket.as_raw_fd());
         let look = |competition: &mut Competition, millis| competition.look(at(millis), fd);

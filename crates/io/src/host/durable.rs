@@ -27,17 +27,14 @@ pub fn read(path: &Path, len_max: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(octets))
 }
 
-/// Replaces the file at `path`, or creates it with mode 0600. An existing file keeps its mode and
-/// owner. A symbolic link is followed, and its target replaced.
+/// Replaces the file at `path` with its mode and owner, or creates it with mode 0600. Follows a symbolic link.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     edit(path, |_| Ok((Some(content.to_vec()), ())))
 }
 
-/// Passes the content of the file at `path` to `change`, and replaces the file with the content
-/// that it returns, if any.
+/// Passes the content of the file at `path` to `change`, and replaces it with the content that this returns, if any.
 ///
-/// The content is `None` if the file is missing. Concurrent edits, also by other processes, are
-/// executed one after the other.
+/// The content is `None` if the file is missing. Concurrent edits, also of other processes, wait for each other.
 pub fn edit<T>(
     path: &Path,
     change: impl FnOnce(Option<Vec<u8>>) -> io::Result<(Option<Vec<u8>>, T)>,
@@ -76,8 +73,7 @@ pub fn make_folders(path: &Path) -> io::Result<()> {
 
 /// Writes the entries of `folder` to disk.
 ///
-/// XFS reports success for a directory without changes, even after a failed write of its log. The
-/// fstat(2) afterwards reports that the file system has shut down.
+/// XFS reports success even after a failed write of its log; fstat(2) then reports that the file system has shut down.
 pub fn sync_names(folder: impl AsFd) -> io::Result<()> {
     fsync(&folder)?;
     fstat(&folder)?;
@@ -116,7 +112,7 @@ fn fill(file: &mut File, content: &[u8], like: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Returns the target of `path` if it is a symbolic link, else `path`.
+/// Returns the target of `path` if it is a symbolic link, otherwise `path`.
 fn target(path: &Path) -> io::Result<PathBuf> {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_symlink() => match fs::canonicalize(path) {

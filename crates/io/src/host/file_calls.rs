@@ -26,14 +26,13 @@ pub struct Quota {
 /// Owner of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaOwner {
-    /// User with this number.
+    /// User with the given ID.
     User(u32),
-    /// Group with this number.
+    /// Group with the given ID.
     Group(u32),
 }
 
-/// Reads a quota on the file system of `folder`. `None` without a quota, or if it cannot be read
-/// (before Linux 5.14, on NFS).
+/// Reads a quota on the file system of `folder`; `None` without a readable quota (before Linux 5.14, on NFS).
 pub fn quota(folder: impl AsFd, owner: QuotaOwner) -> Option<Quota> {
     let (kind, id) = match owner {
         QuotaOwner::User(id) => (0, id),

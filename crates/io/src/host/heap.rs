@@ -13,9 +13,9 @@ pub fn retain_freed_memory() {
     }
 }
 
-/// Free memory in bytes that each arena keeps at its end.
+/// Free memory in bytes that each arena keeps at its top.
 #[cfg(target_env = "gnu")]
 const KEPT_BYTES_MAX: i32 = 16 << 20;
-/// Allocations of at least this many bytes return their memory when freed.
+/// Minimum size of allocations that return their memory to the kernel when freed.
 #[cfg(target_env = "gnu")]
 const APART_BYTES_MIN: i32 = 4 << 20;

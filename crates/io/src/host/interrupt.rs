@@ -1,4 +1,4 @@
-//! Requests to stop the process: the first signal asks, the second one ends the process at once. After
+//! Requests to stop the process: the first signal asks, the second signal ends the process at once. After
 //! [`handle_signals_gracefully`], one earlier signal only asks to finish the present work. Signals that come within
 //! [`TOGETHER`] count as one: `timeout` and service managers send theirs to the process and then to its group.
 
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::host::cancellation::Cancellation;
 use crate::host::clock::monotonic_nanos;
 
-/// Signals less than this apart count as one.
+/// Time within which several signals count as one.
 pub const TOGETHER: Duration = Duration::from_millis(50);
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
@@ -20,8 +20,7 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 /// The clock's reading at the last signal that counted, or 0.
 static COUNTED_AT: AtomicU64 = AtomicU64::new(0);
 
-/// Like [`handle_signals`], but the first signal only asks to finish the present work and accept no more:
-/// see [`is_ending`].
+/// Handles signals like [`handle_signals`], but the first signal only asks to finish present work: see [`is_ending`].
 pub fn handle_signals_gracefully() -> io::Result<()> {
     GRACEFUL.store(1, Ordering::Relaxed);
     handle_signals()
@@ -32,8 +31,7 @@ pub fn is_ending() -> bool {
     ENDING.load(Ordering::Relaxed) || is_requested()
 }
 
-/// Handles SIGINT, SIGTERM and SIGHUP as requests to stop. A second signal ends the process with
-/// status 128 plus the signal's number.
+/// Handles SIGINT, SIGTERM and SIGHUP as requests to stop. A second signal ends the process (status 128 + number).
 pub fn handle_signals() -> io::Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: an all-zero sigaction is valid.
@@ -53,7 +51,7 @@ pub fn request() {
     REQUESTED.store(true, Ordering::Relaxed);
 }
 
-/// Reports whether a stop was requested, of the process or of this thread's work.
+/// Reports whether a stop was requested, of the process or of this thread's task.
 pub fn is_requested() -> bool {
     REQUESTED.load(Ordering::Relaxed) || Cancellation::current().is_cancelled()
 }

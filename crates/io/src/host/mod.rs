@@ -1,9 +1,9 @@
 //! The host: time, waiting, processors, panics and namespaces.
 //!
-//! - [`clock`]: clocks; [`wait`], [`poller`]: waiting for descriptors; [`interrupt`]: requests to stop, [`cancellation`]: also of one piece of work
-//! - [`affinity`], [`competition`], [`pressure`]: threads and their processors; [`heap`]: the C library's heap
+//! - [`clock`]: clocks; [`wait`], [`poller`]: waits; [`interrupt`], [`cancellation`]: requests to stop
+//! - [`affinity`], [`competition`]: threads and their processors; [`heap`]: the C library's heap
 //! - [`durable`]: atomic replacement of files; [`file_calls`]: calls for open files
-//! - [`panics`]: panics of threads as errors
+//! - [`panics`]: panics of threads as errors; [`parent`]: processes that end with their parent
 //! - [`namespace`]: networks and cells of the lab
 pub mod affinity;
 pub mod cancellation;
@@ -15,6 +15,6 @@ pub mod heap;
 pub mod interrupt;
 pub mod namespace;
 pub mod panics;
+pub mod parent;
 pub mod poller;
-pub mod pressure;
 pub mod wait;

@@ -1,4 +1,4 @@
-//! Unnamed namespaces: a network for each host of the lab, and a cell for each command that runs there.
+//! Unnamed namespaces: a network for each host of the lab, and a cell for each command that runs in the host.
 //!
 //! A cell joins a network namespace and has its own mount and PID namespaces. Three processes form it:
 //!
@@ -6,8 +6,7 @@
 //! lab --> guard --> init (PID 1) --> command
 //! ```
 //!
-//! The guard waits for the end of the lab or of the command. If lab, guard or init dies, the kernel
-//! kills all processes below it.
+//! The guard waits for the lab or the command. If lab, guard or init ends, the kernel kills all processes below it.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -17,6 +16,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
+
+use crate::host::parent::kill_with_parent;
 
 /// Network namespace. It exists while a process is in it or this value lives.
 #[derive(Debug)]
@@ -64,11 +65,11 @@ impl Namespace {
 pub struct Cell<'a> {
     /// Network of the command.
     pub namespace: &'a Namespace,
-    /// Content of its `/etc/hosts`.
+    /// Content of `/etc/hosts` in the cell.
     pub hosts: &'a str,
     /// Namespaces that the command can enter, each with the name of its file in [`NAMESPACES`].
     pub namespaces: Vec<(&'a str, &'a Namespace)>,
-    /// Pipe whose closing, at its other end, ends all processes in the cell.
+    /// Pipe that ends all processes in the cell when its other end is closed.
     pub lifeline: RawFd,
 }
 
@@ -91,7 +92,7 @@ pub fn confine(command: &mut Command, cell: &Cell<'_>) -> io::Result<()> {
             if init != 0 {
                 guard(init, lifeline);
             }
-            die_with_parent();
+            kill_with_parent();
             files.mount()?;
             let child = fork()?;
             if child != 0 {
@@ -118,7 +119,7 @@ pub fn ignore_interrupts() {
     }
 }
 
-/// Files of a cell, prepared before the fork because no memory can be allocated after it.
+/// Files of a cell, prepared before the fork because a child cannot allocate memory.
 struct CellFiles {
     hosts: Vec<u8>,
     namespaces: Vec<(CString, CString)>,
@@ -154,7 +155,7 @@ impl CellFiles {
     }
 }
 
-/// Runs `work` on a new thread, so that its changes to the thread end with it.
+/// Runs `work` on a new thread, so that its changes to the thread end with the thread.
 fn on_new_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let worker = thread::Builder::new().spawn_scoped(scope, work)?;
@@ -232,11 +233,6 @@ fn wait_for(pid: libc::pid_t) -> Option<(libc::pid_t, libc::c_int)> {
     // SAFETY: status is valid for writes of one int.
     let pid = unsafe { libc::waitpid(pid, &raw mut status, 0) };
     (pid > 0).then_some((pid, status))
-}
-
-fn die_with_parent() {
-    // SAFETY: PR_SET_PDEATHSIG takes a number and touches only the calling process.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
 }
 
 fn close_between(first: libc::c_int, last: libc::c_int) {

@@ -1,7 +1,7 @@
 //! Waiting for thousands of descriptors with one thread (epoll(7)).
 //!
 //! A [`Poller`] watches each descriptor for reading or for writing, and [`Poller::wait`] returns
-//! the tokens of those that are ready. It is level-triggered: a descriptor is returned again until
+//! the tokens of ready descriptors. It is level-triggered: a descriptor is returned again until
 //! its owner has read it empty or removed it. [`raise_open_file_limit`] makes room for that many
 //! descriptors. For a few descriptors with exact deadlines, see [`wait`](crate::host::wait).
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Limit of events that one wait returns.
+/// Maximum number of events that one wait returns.
 const EVENTS_MAX: usize = 256;
 
 /// Set of watched descriptors. Each has a token that its owner chooses.
@@ -23,7 +23,7 @@ pub struct Poller(OwnedFd);
 pub struct Ready {
     /// Token of the descriptor.
     pub token: u64,
-    /// True if the peer sends nothing more, or the connection is broken.
+    /// True if the peer will send no more data, or the connection is broken.
     pub has_ended: bool,
 }
 
@@ -39,7 +39,7 @@ impl Poller {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Watches `fd` for something to read, until it is closed or removed.
+    /// Watches `fd` until it is readable, closed or removed.
     pub fn add(&self, fd: &impl AsRawFd, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event {
             events: (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
@@ -48,7 +48,7 @@ impl Poller {
         self.control(libc::EPOLL_CTL_ADD, fd, &raw mut event)
     }
 
-    /// Watches `fd`, which is watched already, for room to write instead.
+    /// Watches `fd`, which was watched for reading, until it is writable.
     pub fn await_room(&self, fd: &impl AsRawFd, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event {
             events: libc::EPOLLOUT as u32,
@@ -77,8 +77,7 @@ impl Poller {
         }
     }
 
-    /// Waits until a descriptor is ready, or `patience` has passed, rounded up to a whole
-    /// millisecond. A signal ends the wait early, with no descriptors.
+    /// Waits for a descriptor, at most `patience` in whole milliseconds. A signal ends the wait without descriptors.
     pub fn wait(&self, patience: Duration) -> io::Result<Vec<Ready>> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
         let millis = millis(patience);
@@ -106,8 +105,7 @@ impl Poller {
     }
 }
 
-/// Returns a wait in milliseconds, rounded up. Rounded down, a wait of less than a millisecond would
-/// return at once, and its caller would spin.
+/// Returns a wait in milliseconds, rounded up, so that a caller with a wait below a millisecond does not spin.
 fn millis(patience: Duration) -> libc::c_int {
     let millis = patience.as_nanos().div_ceil(1_000_000);
     libc::c_int::try_from(millis).unwrap_or(libc::c_int::MAX)
@@ -135,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_rounded_up() {
+    fn poll_timeouts_are_rounded_up() {
         for (nanos, rounded) in [(0, 0), (1, 1), (999_999, 1), (1_000_000, 1), (1_000_001, 2)] {
             assert_eq!(millis(Duration::from_nanos(nanos)), rounded, "{nanos}");
         }

@@ -1,9 +1,8 @@
 //! Sleeping until a deadline or an event, whichever comes first.
 //!
-//! [`wait`] sleeps in ppoll(2), and spins for the last 20 microseconds, so that a paced datagram
-//! leaves on time. [`Watch`] is a descriptor and the result of the wait. [`Waker`] lets one thread
-//! wake another: it stays raised until it is lowered, so no wake-up is lost. Signals to the process
-//! end a wait early.
+//! [`wait`] sleeps in ppoll(2), and spins for the last 20 microseconds, so that a paced datagram leaves on time.
+//! [`Watch`] is a descriptor and the result of the wait. [`Waker`] lets one thread wake another: it stays raised until
+//! it is lowered, so no wake-up is lost. Signals to the process end a wait early.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -18,14 +17,13 @@ use crate::host::clock::Clock;
 /// Wait in nanoseconds below which a thread spins, since sleeping and waking take longer.
 const SPIN_NANOS: u64 = 20_000;
 
-/// Wait in nanoseconds above which the kernel's slack of a thousandth matters
-/// (`select_estimate_accuracy`).
+/// Wait in nanoseconds above which the kernel's slack of a thousandth matters (`select_estimate_accuracy`).
 const LONG_NANOS: u64 = 50_000_000;
 
 /// Longest single wait, in nanoseconds, so that every duration fits the kernel's type.
 const HOUR_NANOS: u64 = 3_600_000_000_000;
 
-/// Event that one thread raises to wake the thread that waits for it (eventfd(2)).
+/// Event that a thread raises to wake the thread that waits for it (eventfd(2)).
 #[derive(Clone, Debug)]
 pub struct Waker {
     fd: Arc<OwnedFd>,
@@ -73,8 +71,7 @@ impl Waker {
         true
     }
 
-    /// Empties the descriptor after a wait, since a slow [`Waker::raise`] may write to it after
-    /// [`Waker::lower`].
+    /// Empties the descriptor after a wait, since a slow [`Waker::raise`] may write to it after [`Waker::lower`].
     pub fn drain(&self) {
         let mut count = [0_u8; 8];
         // SAFETY: the descriptor is open and count has eight writable bytes.
@@ -149,8 +146,7 @@ pub fn pause(time: Duration) {
     while clock.now() < until && wait(clock, &mut [], until).is_ok() {}
 }
 
-/// Waits at most `nanos` for any of `watches`. Returns true if the wait ended early. After a signal,
-/// no descriptor is ready.
+/// Waits at most `nanos` for any of `watches`. Returns true if it ended early. After a signal, no descriptor is ready.
 fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<bool> {
     const MOST: usize = 40;
     assert!(

@@ -1,4 +1,4 @@
-//! Connections to single addresses, with the time that they took.
+//! Connections to single addresses, with the time of each attempt.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};

@@ -12,7 +12,7 @@ use crate::net::train::{CONNECTION_LEN, Train};
 use crate::net::udp::{TRAIN_DATAGRAMS_MAX, Udp};
 
 const HEAD_LEN: usize = 8;
-/// Memory in bytes that bodies are read from or copied to, more than the CPU's caches hold.
+/// Memory in bytes for bodies to read from or copy to, larger than the CPU's caches.
 const RING_BYTES: usize = 64 << 20;
 /// Time without datagrams after which a flood has ended.
 const QUIET: Duration = Duration::from_millis(300);
@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct FloodReport {
     /// Octets of UDP payload.
     pub bytes: u64,
-    /// Datagrams.
+    /// Number of received datagrams.
     pub datagrams: u64,
     /// Time from the first reception to the last.
     pub time: Duration,
@@ -33,8 +33,7 @@ pub struct FloodReport {
     pub buffer_drops: u32,
 }
 
-/// Sends datagrams of `len` octets for `time`, at `rate` or as fast as the host can. Returns the
-/// number sent.
+/// Sends datagrams of `len` octets for `time`, at `rate` or as fast as the host can. Returns the number sent.
 pub fn flood(
     udp: &Udp,
     connection: u64,
@@ -72,8 +71,7 @@ pub fn flood(
     Ok(count)
 }
 
-/// Receives a flood until it ends, until `begins_by` if none begins, and at most while `goes_on` returns true. Copies
-/// every body into memory if `copy` is set.
+/// Receives a flood while `goes_on` returns true, until `begins_by` if none begins. With `copy`, copies each body.
 pub fn absorb(
     udp: &Udp,
     connection: u64,

@@ -25,8 +25,7 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// Measures the limits with a UDP socket bound to `address`, like those of transfers. All are
-    /// zero or false if no socket can be bound.
+    /// Measures the limits with a UDP socket at `address`. All are zero or false if no socket can be bound.
     pub fn find(address: SocketAddr) -> Self {
         let mut any = address;
         any.set_port(0);

@@ -73,8 +73,7 @@ fn probe(target: SocketAddr, distance: u8) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Returns the address of the router that dropped the datagram of `probe`, if its ICMP error has
-/// arrived.
+/// Returns the address of the router that dropped the datagram of `probe`, if its ICMP error has arrived.
 fn offender(probe: &UdpSocket) -> Option<IpAddr> {
     let mut control = [0_u64; 64];
     // SAFETY: an all-zero msghdr is valid.

@@ -1,12 +1,13 @@
 //! Sockets, and the paths between hosts.
 //!
-//! - [`tcp`]: connections; [`udp`]: sockets for [`train`]s of datagrams; [`tun`]: devices of the lab, [`segment`]: their packets
-//! - [`dial`]: connections to single addresses; [`grants`]: limits of the kernel
+//! - [`tcp`]: connections; [`udp`]: sockets for [`train`]s of datagrams; [`tun`], [`segment`]: devices of the lab
+//! - [`dial`]: connections to single addresses; [`grants`]: limits of the kernel; [`ethtool`]: settings of interfaces
 //! - [`tc_message`]: messages to the kernel about traffic control
 //! - [`probe`], [`flood`], [`hops`]: measurement of a path
 //! - [`peer_user`]: user at the other end of a Unix socket
-//! - `scatter`: bodies received in place; `sockaddr`, `sockopt`: what the kernel takes
+//! - `scatter`: bodies received in place; `sockaddr`, `sockopt`: structures of the kernel
 pub mod dial;
+pub mod ethtool;
 pub mod flood;
 pub mod grants;
 pub mod hops;

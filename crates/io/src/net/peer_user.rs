@@ -5,8 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use super::sockopt;
 
-/// Returns the user ID of the process that connected, or of the one that listens (`SO_PEERCRED`). Returns `None` for a
-/// socket of another kind.
+/// Returns the user ID of the peer's process (`SO_PEERCRED`), or `None` if the socket is no Unix socket.
 pub fn peer_user(stream: &UnixStream) -> Option<u32> {
     // process, user and group; the process is 0 if it is in another PID namespace
     let [_, user, _] = sockopt::words(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED)?;

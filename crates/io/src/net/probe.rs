@@ -1,9 +1,7 @@
-//! Measurement of a path with probe datagrams: the largest size that arrives, and the rate of a
-//! train.
+//! Measurement of a path with probe datagrams: the largest size that arrives, and the rate of a train.
 //!
-//! [`Prober`] sends and receives probes on the socket of a lane, before data move. Probes are
-//! encrypted, and others are ignored. Datagrams of the transfer itself are recognized by their
-//! connection number and left in the socket.
+//! [`Prober`] sends and receives probes on the socket of a lane, before data move. Probes are encrypted, and others are
+//! ignored. Datagrams of the transfer itself are recognized by their connection number and left in the socket.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -20,16 +18,14 @@ use crate::host::wait::{Watch, wait};
 use crate::net::train::{CONNECTION_LEN, Train};
 use crate::net::udp::{Udp, header_len};
 
-/// Datagram lengths to try, in octets of UDP payload. They fit paths from the IPv6 minimum to jumbo
-/// frames, over IPv4 and IPv6, with and without common tunnels.
+/// Datagram lengths to try, in octets of UDP payload: from the IPv6 minimum to jumbo frames, with common tunnels.
 pub const LENGTHS: [usize; 7] = [1232, 1372, 1432, 1452, 1472, 8952, 8972];
 /// Limit of lanes between two hosts.
 pub const LANES_MAX: usize = 8;
 /// Time without datagrams after which a train has ended.
 const QUIET: Duration = Duration::from_millis(25);
 const HEAD_LEN: usize = 8;
-/// Divisor: up to one lost datagram in this many counts as random loss, more as drops of a full
-/// queue.
+/// Divisor: loss of up to 1 in this number counts as random loss; more counts as drops of a full queue.
 const LOSS_SHARE_MAX: u64 = 50;
 /// Octets of a probe in front of its body.
 const PREFIX_LEN: usize = CONNECTION_LEN + HEAD_LEN;
@@ -39,7 +35,7 @@ const LAST: u8 = 2;
 const COUNTED: u8 = 3;
 /// Octets of a datagram that the peer counts.
 pub const COUNTED_LEN: usize = 64;
-/// Packet numbers of counted datagrams are larger, and those of pings and trains are not.
+/// Packet numbers of counted datagrams are larger, and numbers of pings and trains are smaller.
 const COUNTED_FROM: u64 = 1 << 32;
 
 /// Number of lengths, which are pinged twice.
@@ -58,8 +54,7 @@ pub enum PingPart {
 #[derive(Debug)]
 pub struct Prober {
     connection: u64,
-    /// Connection number of the data. Datagrams with it, or with the next numbers, are left in the
-    /// socket.
+    /// Connection number of the data. Datagrams with it, or with the next numbers, are left in the socket.
     data: u64,
     seal: Key,
     open: Key,
@@ -75,7 +70,7 @@ pub struct Prober {
 /// Authentic probe.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
-    /// Number of its train; for a ping, its lane.
+    /// Number of the train; for a ping, number of the lane.
     train: u8,
     len: usize,
     number: u64,
@@ -96,16 +91,14 @@ pub enum TrainResult {
 /// Measurement of a train at its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Octets received after the first reception, headers included, plus an estimate of a few lost
-    /// ones.
+    /// Octets received after the first reception, headers included, plus an estimate for a few lost datagrams.
     pub bytes: u64,
     /// Time from the first reception to the last.
     pub time: Duration,
 }
 
 impl Prober {
-    /// Creates a prober whose datagrams carry the number `connection`. It does not take datagrams
-    /// with the number `data`.
+    /// Creates a prober for datagrams with the number `connection`. It leaves datagrams with the number `data`.
     pub fn new(connection: u64, data: u64, seal: Key, open: Key) -> Self {
         Self {
             connection,
@@ -139,8 +132,7 @@ impl Prober {
         self.send(udp, &mut Train::new(), &body)
     }
 
-    /// Returns a prober for counted datagrams only. Their numbers are their own, so the keys may also serve another
-    /// prober for pings and trains.
+    /// Returns a prober for counted datagrams only. A prober for pings and trains may use the same keys.
     #[must_use]
     pub fn for_counting(self) -> Self {
         Self {
@@ -156,7 +148,7 @@ impl Prober {
         self.send(udp, &mut Train::new(), &body)
     }
 
-    /// Returns the number of the counted datagram in `octets`, or `None` if it is not an authentic one of the peer.
+    /// Returns the number of the counted datagram in `octets`, or `None` if it is not authentic.
     pub fn counted(&self, octets: &mut [u8]) -> Option<u64> {
         let probe = self.open(octets)?;
         (probe.kind == COUNTED).then_some(probe.number)
@@ -180,9 +172,8 @@ impl Prober {
         Ok(())
     }
 
-    /// Returns the length and the lane of the probe in `octets`, or `None` if it is not an
-    /// authentic probe of the peer. The second half of the peer's first pings says too little about the longest, if the
-    /// first half was dropped: use later ones.
+    /// Returns the length and the lane of the probe in `octets`, or `None` if it is not an authentic probe. The second
+    /// half of the peer's first pings says too little about the longest, if the first half was dropped: use later ones.
     pub fn recognize(&self, octets: &mut [u8]) -> Option<(usize, u8, PingPart)> {
         let part = |number| {
             if (PINGS + 1..=2 * PINGS).contains(&number) {
@@ -202,8 +193,7 @@ impl Prober {
         Ok(first.is_some_and(|number| number.wrapping_sub(self.data) < LANES_MAX as u64))
     }
 
-    /// Returns the length of the longest probe that arrives until `deadline`; 0 if none does.
-    /// Returns early when no longer one can be expected.
+    /// Returns the length of the longest probe that arrives, or 0. Waits until `deadline`, or 10 ms after a probe.
     pub fn receive_pings(&self, udp: &Udp, clock: Clock, deadline: Instant) -> io::Result<usize> {
         let mut longest = 0;
         let mut until = deadline;

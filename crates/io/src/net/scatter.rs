@@ -1,5 +1,4 @@
-//! Second receiver of the paper ("scatter"): receives bodies directly in the place where the next
-//! ones are expected, and moves them only on a mismatch.
+//! Second receiver of the paper ("scatter"): receives bodies in their expected places, and moves them on a mismatch.
 
 use std::io;
 

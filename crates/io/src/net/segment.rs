@@ -1,12 +1,9 @@
 //! Super-segments: several packets that a kernel passes in one piece.
 //!
-//! A packet read from a TUN device starts with a `virtio_net_hdr` (virtio 1.2, section 5.1.6). If
-//! that has a segment size, the packet stands for several, which differ in lengths, sequence
-//! numbers and flags. RFC 9293 and the kernel's `tcp_gso_segment` and `__udp_gso_segment` define
-//! them.
+//! A packet read from a TUN device starts with a `virtio_net_hdr` (virtio 1.2, section 5.1.6). If that has a segment
+//! size, the packet stands for several, which differ in lengths, sequence numbers and flags (`tcp_gso_segment`).
 //!
-//! A run of segments is written as one super-segment, with new headers and a body that is not
-//! copied.
+//! A run of segments is written as one super-segment, with new headers and a body that is not copied.
 
 use std::io::IoSlice;
 use std::net::Ipv4Addr;
@@ -27,8 +24,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Parses the first `len` bytes of a read. Returns the buffer as an error if they are not an
-    /// IPv4 packet.
+    /// Parses the first `len` bytes of a read. Returns the buffer as an error if they are not an IPv4 packet.
     pub fn new(bytes: Box<[u8]>, len: usize) -> Result<Self, Box<[u8]>> {
         match shape(&bytes[..len]) {
             Some((head, body, is_tcp)) => {
@@ -71,18 +67,18 @@ impl Packet {
         self.count
     }
 
-    /// Returns the length of the segment with this index as an IP packet, in bytes.
+    /// Returns the length of segment `number` as an IP packet, in bytes.
     pub fn segment_bytes(&self, number: u32) -> u32 {
         let (from, till) = self.body_range(number, number);
         (self.head - IP + till - from) as u32
     }
 
-    /// Returns the size of its buffer, in bytes.
+    /// Returns the size of the packet's buffer, in bytes.
     pub fn held_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Returns its buffer for reuse.
+    /// Returns the packet's buffer for reuse.
     pub fn into_buffer(self) -> Box<[u8]> {
         self.bytes
     }
@@ -148,8 +144,7 @@ impl Packet {
     }
 }
 
-/// Returns the length of all headers, the length of a segment's body (0 for a single packet), and
-/// true for TCP.
+/// Returns the length of all headers, the length of a segment's body (0 for a single packet), and true for TCP.
 fn shape(bytes: &[u8]) -> Option<(usize, usize, bool)> {
     if bytes.len() < IP + 20 || bytes[IP] >> 4 != 4 {
         return None;

@@ -7,8 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::net::sockopt::set;
 
-/// Creates a UDP socket bound to `address` with `SO_REUSEPORT`, so that several transfers can share
-/// the port.
+/// Creates a UDP socket bound to `address` with `SO_REUSEPORT`, so that several transfers can share the port.
 pub(crate) fn bind_shared(address: SocketAddr) -> io::Result<UdpSocket> {
     let family = if address.is_ipv6() {
         libc::AF_INET6

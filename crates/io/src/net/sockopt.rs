@@ -39,8 +39,7 @@ pub(crate) fn words<const N: usize>(fd: RawFd, level: i32, name: i32) -> Option<
     (status == 0 && len as usize == size_of_val(&words)).then_some(words)
 }
 
-/// Returns the bytes that wait in a socket's receive buffer, and the buffer's size, as the kernel
-/// counts them.
+/// Returns the bytes that wait in a socket's receive buffer, and the buffer's size, as the kernel counts them.
 pub(crate) fn socket_memory(fd: RawFd) -> Option<(u64, u64)> {
     // SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF
     let [waiting, holds] = words(fd, libc::SOL_SOCKET, libc::SO_MEMINFO)?;

@@ -1,9 +1,7 @@
 //! Encoding of rtnetlink messages about traffic control.
 //!
-//! A `Message` is built from a `Subject` and attributes, and a `Reply` is decoded from received
-//! octets. Numbers have the byte order of the host. Decoding never panics: an item that does not
-//! fit ends its list. `netlink` sends and receives; the meaning of kinds and attributes is left to
-//! callers.
+//! A `Message` is built from a `Subject` and attributes, and a `Reply` is decoded from received octets. Numbers have
+//! the byte order of the host. Decoding never panics: an item that does not fit ends its list.
 //!
 //! ```text
 //! struct nlmsghdr (16) | struct tcmsg (20) | attribute (4 + value, padded to 4) | ...
@@ -68,7 +66,7 @@ impl Message {
         self
     }
 
-    /// Encodes the message with its length and this sequence number.
+    /// Encodes the message with its length and the sequence number `number`.
     pub fn octets(&self, number: u32) -> Vec<u8> {
         let mut octets = self.octets.clone();
         let len = octets.len() as u32;
@@ -85,7 +83,7 @@ pub struct Reply<'a> {
     pub kind: u16,
     /// Flags of the message.
     pub flags: u16,
-    /// Number of the request that it answers.
+    /// Number of the answered request.
     pub number: u32,
     /// Octets after the header.
     pub body: &'a [u8],
@@ -175,9 +173,11 @@ fn half(octets: &[u8], at: usize) -> Option<u16> {
     octets.try_into().ok().map(u16::from_ne_bytes)
 }
 
-/// Lengths of `struct nlmsghdr`, of `struct tcmsg`, and of the header of an attribute.
+/// Length of `struct nlmsghdr`.
 const HEAD: usize = 16;
+/// Length of `struct tcmsg`.
 const SUBJECT: usize = 20;
+/// Length of the header of an attribute.
 const ATTRIBUTE: usize = 4;
 const NLM_F_REQUEST: u16 = 1;
 
@@ -187,7 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn messages_decode_to_what_was_encoded() {
+    fn messages_round_trip() {
         let subject = Subject {
             index: 1,
             handle: 2,

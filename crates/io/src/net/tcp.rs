@@ -16,7 +16,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use crate::error::Error;
 use crate::net::sockopt;
 
-/// Time that one address has to answer.
+/// Time limit for the answer of one address.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// `TCPI_OPT_TIMESTAMPS`: segments carry timestamps, which shortens them.
 const OPTION_TIMESTAMPS: u8 = 1;
@@ -28,9 +28,11 @@ const ADDRESSES_MAX: usize = 16;
 const BACKLOG: libc::c_int = 4096;
 /// Round-trip time below which a peer counts as near, for example in the same building.
 const NEAR: Duration = Duration::from_millis(1);
-/// Indices of `tcpi_total_retrans`, `tcpi_segs_out` and `tcpi_min_rtt` in `tcp_info`, in words.
+/// Index of `tcpi_total_retrans` in `tcp_info`, in words.
 const SEGMENTS_RESENT: usize = 25;
+/// Index of `tcpi_segs_out` in `tcp_info`, in words.
 const SEGMENTS_SENT: usize = 34;
+/// Index of `tcpi_min_rtt` in `tcp_info`, in words.
 const MIN_RTT: usize = 37;
 /// Names of congestion control algorithms.
 const BBR: &[u8] = b"bbr";
@@ -42,8 +44,7 @@ const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Connects to the address of `host` that answers first on `port` (RFC 8305, "Happy Eyeballs").
 ///
-/// The next address is tried after 250 ms, so that a broken path of one address family costs little
-/// time. An error names `lighthaul serve` as the command to check.
+/// The next address is tried after 250 ms, since one address family may be broken. An error names `lighthaul serve`.
 pub fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
     connect_to(
         &["lighthaul serve", "lighthaul gateway --listen"],
@@ -52,7 +53,7 @@ pub fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
     )
 }
 
-/// Like [`connect`], with other `commands` that an error names as those to check.
+/// Connects like [`connect`]; an error asks if one of `commands` is running on the other host.
 pub fn connect_to(commands: &[&str], host: &str, port: u16) -> Result<TcpStream, Error> {
     let addresses = (host, port)
         .to_socket_addrs()
@@ -86,8 +87,7 @@ fn in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     turns
 }
 
-/// Connects to the addresses in turn, 250 ms apart, and returns the first connection. If all fail,
-/// returns the error of the first address.
+/// Connects to the addresses in turn, 250 ms apart. Returns the first connection, or the error of the first address.
 fn race(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
     let (answered, answers) = channel();
     let mut waiting = addresses.iter();
@@ -135,7 +135,7 @@ fn call(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// Connects to `address` with this congestion control algorithm, which the host must allow.
+/// Connects to `address` with the congestion control algorithm `congestion`, which the host must allow.
 pub fn connect_by(congestion: &str, address: SocketAddr) -> io::Result<TcpStream> {
     let socket = stream(Domain::for_address(address))?;
     socket
@@ -154,8 +154,7 @@ fn stream(domain: Domain) -> io::Result<Socket> {
     Socket::new(domain, Type::STREAM, Some(Protocol::TCP))
 }
 
-/// Returns the shortest round-trip time that `tcp` has measured. Other samples include delays of a
-/// busy peer.
+/// Returns the shortest round-trip time that `tcp` has measured. Other samples include delays of a busy peer.
 pub fn round_trip(tcp: &impl AsFd) -> Option<Duration> {
     let fd = tcp.as_fd().as_raw_fd();
     let info: [u32; MIN_RTT + 1] = sockopt::words(fd, libc::SOL_TCP, libc::TCP_INFO)?;
@@ -163,7 +162,7 @@ pub fn round_trip(tcp: &impl AsFd) -> Option<Duration> {
     Some(Duration::from_micros(micros.into()))
 }
 
-/// Returns the segments that `tcp` has sent, and those of them that it sent again. Both wrap around.
+/// Returns the segments that `tcp` has sent, and the number of them that were retransmitted. Both wrap around.
 pub fn segments(tcp: &impl AsFd) -> Option<(u32, u32)> {
     let fd = tcp.as_fd().as_raw_fd();
     let info: [u32; MIN_RTT + 1] = sockopt::words(fd, libc::SOL_TCP, libc::TCP_INFO)?;
@@ -172,19 +171,16 @@ pub fn segments(tcp: &impl AsFd) -> Option<(u32, u32)> {
 
 /// Starts a connection or listener without pacing if BBR is the host's default.
 ///
-/// A connection that has paced once keeps pacing. [`pace_where_far`] decides when the peer's
-/// distance is known.
+/// A connection that has paced once keeps pacing. [`pace_where_far`] decides when the peer's distance is known.
 pub fn begin_unpaced(tcp: &impl AsFd) {
     if is_sent_by(tcp, BBR) {
         SockRef::from(tcp).set_tcp_congestion(RENO).ok();
     }
 }
 
-/// Selects the congestion control of a connected socket: the host's default, but CUBIC instead of
-/// BBR if the peer is near.
+/// Selects the congestion control of a connected socket: the default, but CUBIC instead of BBR if the peer is near.
 ///
-/// BBR sets a timer for each packet, which costs most of a fast network's throughput. Its
-/// advantage, filling long paths with loss, does not exist near by.
+/// BBR sets a timer for each packet, which costs throughput. Its advantage exists only on long paths with loss.
 pub fn pace_where_far(tcp: &impl AsFd) {
     let is_near = round_trip(tcp).is_some_and(|rtt| rtt < NEAR);
     if is_near && is_sent_by(tcp, BBR) {
@@ -194,8 +190,7 @@ pub fn pace_where_far(tcp: &impl AsFd) {
     }
 }
 
-/// Sets the algorithm of a socket marked by [`begin_unpaced`]. Fails if the host does not allow
-/// CUBIC.
+/// Sets the algorithm of a socket marked by [`begin_unpaced`]. Fails if the host does not allow CUBIC.
 fn settle(tcp: &impl AsFd, is_near: bool) -> io::Result<()> {
     let default = stream(Domain::IPV4)?.tcp_congestion()?;
     if default.starts_with(BBR) {
@@ -210,8 +205,7 @@ fn is_sent_by(tcp: &impl AsFd, congestion: &[u8]) -> bool {
     name.is_ok_and(|name| name.starts_with(congestion))
 }
 
-/// Returns the MTU in bytes of the network device that `tcp` uses. The path behind it may have
-/// less.
+/// Returns the MTU in bytes of the network device that `tcp` uses. The path behind it may have less.
 pub fn device_mtu(tcp: &TcpStream) -> Option<u32> {
     // The advertised MSS is the device's MTU without headers (RFC 9293, section 3.7.1).
     let heads = if tcp.peer_addr().ok()?.is_ipv4() {
@@ -261,8 +255,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Makes `tcp` readable only when `count` octets have arrived (`SO_RCVLOWAT`), or the peer has
-/// ended.
+/// Makes `tcp` readable only when `count` octets have arrived (`SO_RCVLOWAT`), or the peer has ended.
 pub fn await_octets(tcp: &impl AsFd, count: usize) -> io::Result<()> {
     let count = i32::try_from(count).unwrap_or(i32::MAX);
     let fd = tcp.as_fd().as_raw_fd();
@@ -293,7 +286,7 @@ mod tests {
     use crate::host::clock::Clock;
 
     #[test]
-    fn near_peers_are_not_paced_and_other_algorithms_stay() {
+    fn near_peers_are_not_paced_and_other_algorithms_are_kept() {
         let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let near = call(listener.local_addr().unwrap()).unwrap();
         let taken = listener.accept().unwrap().0;
@@ -362,8 +355,7 @@ mod tests {
         );
     }
 
-    /// Creates a listener that answers no call, because its queue is full, and the connections in
-    /// its queue.
+    /// Creates a listener that answers no call, because its queue is full, and the connections in its queue.
     fn mute() -> (TcpListener, Vec<TcpStream>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         // SAFETY: the descriptor is open; a second listen only changes the backlog.
@@ -377,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_address_costs_the_head_start_and_refusing_address_nothing() {
+    fn silent_address_costs_the_head_start_and_refusing_address_no_time() {
         let (mute, _waiting) = mute();
         let alive = TcpListener::bind("127.0.0.1:0").unwrap();
         let refusing = TcpListener::bind("127.0.0.1:0").unwrap();

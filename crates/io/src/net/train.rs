@@ -5,9 +5,8 @@
 //! train:    | datagram | datagram | ... | last datagram, may be shorter |
 //! ```
 //!
-//! `Train` collects datagrams until [`Udp`] sends them. Numbers are lengths in octets. All
-//! datagrams of one train are sealed, or none is. The first 8 octets of the head are the nonce
-//! under the lane's key.
+//! `Train` collects datagrams until [`Udp`] sends them. Numbers are lengths in octets. All datagrams of one train are
+//! sealed, or none is. The first 8 octets of the head are the nonce under the lane's key.
 
 use std::io;
 
@@ -39,7 +38,7 @@ pub(crate) struct Train {
     datagram_len: usize,
     count: usize,
     len: usize,
-    /// True after a datagram shorter than the others, which ends a train.
+    /// True after a datagram shorter than the ones before, which ends a train.
     short: bool,
 }
 
@@ -66,8 +65,7 @@ impl Train {
         self.count == 0 || !self.short && len <= self.datagram_len && room
     }
 
-    /// Adds a datagram, sealed if there is a `key`. Panics if the train is full: check
-    /// [`Train::admits`] first.
+    /// Adds a datagram, sealed if `key` is set. Panics if the train is full: check [`Train::admits`] first.
     pub(crate) fn push(&mut self, connection: u64, head: &Head, body: &[u8], key: Option<&Key>) {
         assert!(self.count < TRAIN_DATAGRAMS_MAX, "the train must have room");
         let len = datagram_len(head.as_slice().len(), body.len(), key.is_some());
@@ -150,7 +148,7 @@ pub const fn datagram_len(head_len: usize, body_len: usize, sealed: bool) -> usi
     CONNECTION_LEN + head_len + body_len + if sealed { TAG_LEN } else { 0 }
 }
 
-/// Prefetches as many octets behind `body` as it has. The next body mostly lies there, in no cache.
+/// Prefetches the memory after `body`, as many octets as `body` has. The next body mostly lies there, in no cache.
 fn fetch_behind(body: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     {

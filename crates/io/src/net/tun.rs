@@ -20,8 +20,7 @@ impl Tun {
     /// Largest result of [`Tun::read`], in bytes: the header and a super-segment.
     pub const READ_BYTES_MAX: usize = VNET_BYTES + 65_535;
 
-    /// Creates the interface `name`, down and without an address, that leaves segmentation to the
-    /// reader. Fails if the name does not have 1 to 15 bytes.
+    /// Creates the interface `name`, down and without an address or segmentation. The name has 1 to 15 bytes.
     pub fn create(name: &str) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -63,8 +62,7 @@ impl Tun {
         Ok(Self { file })
     }
 
-    /// Reads the next packet that the namespace sends: `VNET_BYTES` of header, then an IP packet.
-    /// Returns `None` if none is waiting.
+    /// Reads the next packet of the namespace, `VNET_BYTES` of header and an IP packet, or `None` if none waits.
     pub fn read(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.file).read(into) {
             Ok(len) => Ok(Some(len)),
@@ -86,7 +84,7 @@ pub struct Watchers {
 }
 
 impl Watchers {
-    /// Watches `fds`, which are indexed in this order.
+    /// Watches `fds`; the results use their order.
     pub fn new(fds: impl IntoIterator<Item = RawFd>) -> Self {
         let watch = |fd| libc::pollfd {
             fd,
@@ -138,8 +136,7 @@ impl AsFd for Tun {
     }
 }
 
-/// Gives the calling thread the highest priority (nice -20), so that a link sends packets on time.
-/// Has no effect without root.
+/// Gives this thread the highest priority (nice -20), so that packets leave on time. Has no effect without root.
 pub fn raise_priority() {
     // SAFETY: setpriority takes three numbers; 0 means the calling thread.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };

@@ -1,5 +1,4 @@
-//! UDP sockets that send and receive trains: segmented by the kernel on send (GSO), coalesced on
-//! receive (GRO).
+//! UDP sockets that send and receive trains: segmented by the kernel on send (GSO), coalesced on receive (GRO).
 //!
 //! [`Udp`] hides if the kernel and the network card support both: without them it sends and
 //! receives single datagrams. A datagram that the host or the path refuses counts as lost and is no
@@ -26,8 +25,7 @@ pub const fn header_len(peer: SocketAddr) -> u32 {
     }
 }
 
-/// Size requested for each socket buffer, in bytes. Holds the datagrams of a receiver's pause at
-/// several Gb/s.
+/// Size requested for each socket buffer, in bytes. Holds the datagrams of a receiver's pause at several Gb/s.
 const BUFFER_BYTES: usize = 64 << 20;
 
 /// UDP socket that sends and receives trains.
@@ -43,15 +41,14 @@ pub struct Udp {
 pub struct Received {
     /// Octets received.
     pub len: usize,
-    /// Length of each datagram but the last, in octets.
+    /// Length of each datagram except the last, in octets.
     pub segment_len: usize,
     /// Address of the sender.
     pub from: Option<SocketAddr>,
 }
 
 impl Udp {
-    /// Creates a socket bound to `address`. Other sockets of this user may share the port
-    /// (`SO_REUSEPORT`).
+    /// Creates a socket bound to `address`. Other sockets of this user may share the port (`SO_REUSEPORT`).
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = sockaddr::bind_shared(address)?;
         let fd = socket.as_raw_fd();
@@ -67,7 +64,7 @@ impl Udp {
         Ok(udp)
     }
 
-    /// Connects the socket to `peer`, the only host that it then sends to and receives from.
+    /// Connects the socket to `peer`, so that it sends to and receives from no other host.
     pub fn connect(&self, peer: SocketAddr) -> io::Result<()> {
         self.socket.connect(peer)
     }
@@ -77,7 +74,7 @@ impl Udp {
         self.socket.local_addr()
     }
 
-    /// Requests socket buffers of `bytes`, beyond the system's limit if this user may.
+    /// Requests socket buffers of `bytes`, beyond the system's limit if this process has the privilege.
     pub fn set_buffers(&self, bytes: usize) {
         let fd = self.socket.as_raw_fd();
         let value = i32::try_from(bytes).unwrap_or(i32::MAX);
@@ -145,8 +142,7 @@ impl Udp {
         Ok(())
     }
 
-    /// Sends all `parts` in one call if the kernel can cut them, or if they are a `single`
-    /// datagram. Returns false if they were not sent.
+    /// Sends `parts` in one call if the kernel can cut them, or for a `single` datagram. Returns false if not sent.
     fn send_cut(
         &self,
         parts: &[libc::iovec],
@@ -199,8 +195,7 @@ impl Udp {
             if error.kind() == io::ErrorKind::Interrupted {
                 continue;
             }
-            // The kernel may report the ICMP error of an earlier datagram in place of sending this
-            // one: try once more.
+            // The kernel may report the ICMP error of an earlier datagram in place of sending this one: try once more.
             if is_about_another(&error) && !told {
                 told = true;
                 continue;
@@ -253,8 +248,7 @@ impl Udp {
         }))
     }
 
-    /// Returns the first octets of the next reception without removing it. Returns `None` if none
-    /// is waiting.
+    /// Returns the first octets of the next reception without removing it. Returns `None` if none is waiting.
     pub fn peek<const N: usize>(&self) -> io::Result<Option<[u8; N]>> {
         let mut start = [0; N];
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
@@ -296,8 +290,7 @@ impl AsRawFd for Udp {
 struct Control([u64; 16]);
 
 impl Control {
-    /// Writes the control message that requests segments of `segment_len` octets. Returns its
-    /// length.
+    /// Writes the control message that requests segments of `segment_len` octets. Returns its length.
     fn put_segment(&mut self, segment_len: u16) -> usize {
         let header = size_of::<libc::cmsghdr>();
         let cmsg = libc::cmsghdr {
@@ -314,7 +307,7 @@ impl Control {
     }
 }
 
-/// Returns eight octets that start with those of `value`.
+/// Returns eight octets that start with the two octets of `value`.
 const fn first_two(value: u16) -> [u8; 8] {
     let [a, b] = value.to_ne_bytes();
     [a, b, 0, 0, 0, 0, 0, 0]
@@ -347,7 +340,7 @@ fn read_control(message: &libc::msghdr, mut take: impl FnMut(i32, i32, u32)) {
     }
 }
 
-/// Reports whether `error` means that nothing can be received now.
+/// Reports whether `error` means that no datagram can be received now.
 fn would_block(error: &io::Error) -> bool {
     is_loss(error)
         || matches!(
@@ -356,7 +349,7 @@ fn would_block(error: &io::Error) -> bool {
         )
 }
 
-/// Reports whether `error` means that only this datagram is lost.
+/// Reports whether `error` means that only a single datagram is lost.
 fn is_loss(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -6,8 +6,7 @@ use crate::error::Error;
 
 /// Bytes of an object, for a driver that sends or receives it.
 ///
-/// A sender's store implements `gather`, a receiver's `slot`; [`Memory`](crate::store::memory::Memory)
-/// implements both.
+/// A sender's store implements `gather`, a receiver's `slot`; [`Memory`](crate::store::memory::Memory) implements both.
 pub trait Store {
     /// Reads ahead the spans that `endpoint` will send next.
     fn read_ahead_for<E: Endpoint>(&mut self, _endpoint: &E) -> Result<(), Error> {
@@ -17,14 +16,13 @@ pub trait Store {
     /// Returns the bytes of `span`, which stay valid until [`Store::sent`].
     fn gather(&mut self, span: Span) -> Result<&[u8], Error>;
 
-    /// Releases the bytes gathered so far, which have been sent.
+    /// Releases the gathered bytes, which have been sent.
     fn sent(&mut self) {}
 
-    /// Returns the place for the bytes of `span`, or `None` if they are not kept.
+    /// Returns the place for the bytes of `span`, or `None` if the store does not keep them.
     fn slot(&mut self, span: Span) -> Result<Option<&mut [u8]>, Error>;
 
-    /// Returns one contiguous place for `span`, which has several packets, or `None` if there is
-    /// none.
+    /// Returns one contiguous place for the packets of `span`, or `None` if the store has none.
     fn landing(&mut self, _span: Span) -> Option<&mut [u8]> {
         None
     }

@@ -9,15 +9,14 @@ use std::slice;
 /// Alignment in bytes that direct I/O requires of addresses, offsets and lengths.
 pub const PAGE: usize = 4096;
 
-/// Size in bytes of a huge page. Larger blocks ask for huge pages, which need fewer page-table
-/// walks.
+/// Size in bytes of a huge page. Larger blocks ask for huge pages, which need fewer page-table walks.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// Page-aligned memory, initially zero. Aligned to 2 MiB if it is at least that long.
 pub struct Block {
     start: NonNull<u8>,
     len: usize,
-    /// Allocation with this memory, and its layout.
+    /// Allocation that contains the memory, and its layout.
     whole: (NonNull<u8>, Layout),
 }
 
@@ -29,8 +28,7 @@ unsafe impl Sync for Block {}
 impl Block {
     /// Allocates `len` zero bytes. Panics if `len` is zero.
     ///
-    /// The kernel provides a page when it is first written. The allocator fills aligned memory with zeros by itself,
-    /// which would touch all of it, so that this aligns the start.
+    /// This aligns the start itself, so that unused pages take no memory: an aligned allocation would write zeros.
     pub fn new(len: usize) -> Self {
         assert!(len > 0, "a block has bytes");
         let align = if len < HUGE_PAGE { PAGE } else { HUGE_PAGE };
@@ -103,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn large_block_takes_no_memory_before_it_is_written() {
+    fn large_block_takes_no_memory_before_the_first_write() {
         let block = Block::new(16 * HUGE_PAGE);
         let mut resident = vec![0_u8; block.len() / PAGE];
         let start = block.as_ptr().cast_mut().cast();

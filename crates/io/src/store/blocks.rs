@@ -1,8 +1,6 @@
-//! Receiver's store: collects packets in resequencing blocks, which a writer thread hands to a
-//! [`Sink`].
+//! Receiver's store: collects packets in resequencing blocks, which a writer thread hands to a [`Sink`].
 //!
-//! A block is about 1 MiB of consecutive packets. It is written when it is complete, or with gaps
-//! when too many blocks are open:
+//! A block is about 1 MiB of packets. It is written when it is complete, or with gaps if too many blocks are open:
 //!
 //! ```text
 //! socket --> slot() --> open blocks --> writer thread --> Sink
@@ -34,13 +32,13 @@ pub trait Sink: Send + 'static {
     fn begin(&mut self, object: Self::Object) -> Result<(), Error>;
     /// Writes `bytes` at `offset` of the object. Spans arrive in any order, each byte once.
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error>;
-    /// Ends the object: all its bytes have been written.
+    /// Ends the object, after all its bytes have been written.
     fn end(&mut self) -> Result<(), Error>;
 }
 
 /// Approximate length of a block, in bytes.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Blocks that may be incomplete at a time, where packets are datagrams. Beyond that, the lowest block is written with gaps.
+/// Maximum number of incomplete blocks of datagrams. Beyond that, the lowest block is written with gaps.
 const FILLING_MAX: usize = 24;
 /// Blocks that are filling or written, without which a receiver cannot continue.
 const BLOCKS_MIN: usize = 4;
@@ -55,7 +53,7 @@ struct Filling {
 /// Order to the writer thread.
 enum Job<O> {
     Begin(O),
-    /// Write these byte ranges of the block; the block starts at this offset of the object.
+    /// Write the byte ranges of the block, which starts at an offset of the object.
     Write(Block, u64, Vec<Range<usize>>),
     End,
 }
@@ -81,9 +79,8 @@ pub struct Blocks<K: Sink> {
 impl<K: Sink> Blocks<K> {
     /// Starts the thread that writes to `sink`.
     ///
-    /// Packets have `packet_len` bytes, a multiple of 32; an object's last packet may be shorter.
-    /// Memory is limited to `ring_bytes`, but is at least 28 blocks. Panics if `packet_len` is zero
-    /// or not a multiple of 32.
+    /// Packets have `packet_len` bytes, a multiple of 32; an object's last packet may be shorter. Memory is limited to
+    /// `ring_bytes`, but is at least 28 blocks. Panics if `packet_len` is zero or not a multiple of 32.
     pub fn start(sink: K, packet_len: u32, ring_bytes: usize) -> Result<Self, Error> {
         let packet_len = packet_len as usize;
         assert!(
@@ -140,7 +137,7 @@ impl<K: Sink> Blocks<K> {
         })
     }
 
-    /// Returns the time that its user has waited for the sink.
+    /// Returns the time that the user of the store has waited for the sink.
     pub fn waits(&self) -> Waits {
         self.waits.clone()
     }
@@ -158,8 +155,7 @@ impl<K: Sink> Blocks<K> {
         self.take_back()
     }
 
-    /// Writes all remaining blocks, stops the writer and returns the sink with the first error. The
-    /// sink is `None` if the writer panicked.
+    /// Writes the remaining blocks, stops the writer, and returns the sink (`None` after a panic) and the first error.
     pub fn finish(mut self) -> (Option<K>, Result<(), Error>) {
         let written = self.drain();
         self.jobs = None;
@@ -308,8 +304,7 @@ fn perform<K: Sink>(sink: &mut K, job: Job<K::Object>) -> Result<Option<Block>, 
     }
 }
 
-/// Returns the byte ranges of the packets that are present. `end` is the number of bytes of the
-/// block that belong to the object.
+/// Returns the byte ranges of the packets that are present, in the first `end` bytes of the block.
 fn runs(present: &[u64], packet_len: usize, end: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for packet in 0..end.div_ceil(packet_len) {
@@ -373,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn panic_of_the_sink_is_an_error_even_if_it_was_the_last_job() {
+    fn panic_of_the_sink_is_an_error_even_in_the_last_job() {
         let mut blocks = Blocks::start(NullSink { is_broken: true }, 32, 0).unwrap();
         blocks.begin((), 64).unwrap();
         let ended = blocks.end();

@@ -1,4 +1,4 @@
-//! Object in memory, or one of any length whose bytes repeat.
+//! Object in memory, or object of any length whose bytes repeat.
 
 use lighthaul_base::Span;
 

@@ -31,8 +31,9 @@ pub trait Source: Send + 'static {
 
 const BATCH_BYTES: usize = 1 << 20;
 const BATCH_SPANS_MAX: usize = 256;
-/// Batches with which the machine never waits, and without which it cannot continue.
+/// Number of batches with which the machine never waits.
 const BATCHES_MAX: usize = 24;
+/// Number of batches without which the machine cannot continue.
 const BATCHES_MIN: usize = 4;
 
 /// Order to the reader thread.
@@ -41,7 +42,7 @@ enum Job<O> {
     Fill(Batch),
 }
 
-/// Spans in ascending order, with their bytes in one block once they are read.
+/// Spans in ascending order; one block has their bytes once they are read.
 struct Batch {
     spans: Vec<Span>,
     block: Block,
@@ -50,8 +51,9 @@ struct Batch {
 /// Batch that is being sent.
 struct Front {
     batch: Batch,
-    /// Index of the next span, and its position in the block.
+    /// Index of the next span.
     index: usize,
+    /// Position of the next span in the block.
     start: usize,
     /// Offset of the next byte of the object; earlier bytes of the batch have been sent.
     next: u64,
@@ -77,8 +79,7 @@ pub struct ReadAhead<S: Source> {
 }
 
 impl<S: Source> ReadAhead<S> {
-    /// Starts the thread that reads from `source`, in multiples of `packet_len` bytes, with about `memory` bytes of buffers.
-    /// Packets have at most 1 MiB.
+    /// Starts a thread that reads `source` in packets of `packet_len` bytes (at most 1 MiB), with `memory` for buffers.
     pub fn start(source: S, packet_len: u32, memory: usize) -> Result<Self, Error> {
         let batches = (memory / BATCH_BYTES).clamp(BATCHES_MIN, BATCHES_MAX);
         let (requests, asked) = sync_channel::<Job<S::Object>>(batches + 1);
@@ -127,7 +128,7 @@ impl<S: Source> ReadAhead<S> {
         sent.map_err(|_| self.gone())
     }
 
-    /// Returns the time that its user has waited for the source.
+    /// Returns the time that the user of the store has waited for the source.
     pub fn waits(&self) -> Waits {
         self.waits.clone()
     }
@@ -168,8 +169,7 @@ impl<S: Source> ReadAhead<S> {
         why.unwrap_or_else(gone)
     }
 
-    /// Reads `span` for a retransmission, besides the batches read ahead. Kept until
-    /// [`Store::sent`].
+    /// Reads `span` for a retransmission, besides the batches read ahead. Kept until [`Store::sent`].
     fn read_again(&mut self, span: Span) -> Result<(), Error> {
         let block = Block::new(span.len as usize);
         let spans = vec![span];
@@ -203,8 +203,7 @@ impl<S: Source> ReadAhead<S> {
         self.request(batch)
     }
 
-    /// Reports whether more of the present pass is read or requested. If so, an earlier span is a
-    /// retransmission.
+    /// Reports whether more of the present pass is read or requested. If so, an earlier span is a retransmission.
     fn is_amid(&self) -> bool {
         let rest = |front: &Front| {
             let last = front.batch.spans.last();
@@ -213,8 +212,7 @@ impl<S: Source> ReadAhead<S> {
         self.outstanding > 0 || self.front.as_ref().is_some_and(rest)
     }
 
-    /// Returns to the start of the object for the machine's next pass, which sends what the last
-    /// pass lost.
+    /// Returns to the start of the object for the machine's next pass, which retransmits lost packets.
     fn turn_back<E: Endpoint>(&mut self, endpoint: &E) {
         if !self.is_amid()
             && endpoint.upcoming(self.cursor, 1).is_none()
@@ -226,8 +224,7 @@ impl<S: Source> ReadAhead<S> {
         }
     }
 
-    /// Finds the position of `span` in the front batch. Returns `None` if the batch does not have
-    /// it, or has passed it.
+    /// Finds the position of `span` in the front batch. Returns `None` if the batch does not have it, or has passed it.
     fn find(&mut self, span: Span) -> Option<usize> {
         let front = self
             .front
@@ -330,7 +327,7 @@ const fn batch_len(packet_len: u32) -> usize {
     BATCH_BYTES / packet_len as usize * packet_len as usize
 }
 
-/// Executes orders until there are no more, or no one takes the answers.
+/// Executes orders until no more come, or until the receiver of answers is gone.
 fn read_all<S: Source>(
     source: &mut S,
     asked: &Receiver<Job<S::Object>>,

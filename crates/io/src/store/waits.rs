@@ -24,7 +24,7 @@ impl Default for Waits {
 }
 
 impl Waits {
-    /// Returns the time so far.
+    /// Returns the total waiting time.
     pub fn total(&self) -> Duration {
         Duration::from_nanos(self.nanos.load(Relaxed))
     }

@@ -47,7 +47,7 @@ fn assert_carries(from: &Stream, to: &Stream, rng: &mut Rng) {
 }
 
 #[test]
-fn frames_after_tls_arrive_whichever_side_leaves_first() {
+fn frames_after_tls_arrive_in_either_order_of_leaving() {
     const SEED: u64 = 20_261_122;
     println!("seed {SEED}");
     let mut rng = Rng::new(SEED);

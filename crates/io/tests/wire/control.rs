@@ -82,7 +82,7 @@ fn silent_peer_ends_the_connection() {
 }
 
 #[test]
-fn full_receive_queue_is_no_silence() {
+fn full_receive_queue_does_not_make_the_peer_silent() {
     let [(tcp, tls), (peer_tcp, peer_tls)] = connect();
     let control = Control::start(tcp, tls).unwrap();
     let stream = control.open(0).unwrap();
@@ -250,7 +250,7 @@ fn start_unauthorized() -> (Control, Raw) {
 }
 
 #[test]
-fn more_is_buffered_for_a_peer_once_it_is_authorized_and_once_its_request_is_accepted() {
+fn buffer_grows_after_authorization_and_after_acceptance_of_the_request() {
     // what the sockets hold, with the overhead that the kernel counts
     const SOCKETS: usize = 1 << 20;
     for (limit, least, most) in [
@@ -272,7 +272,7 @@ fn more_is_buffered_for_a_peer_once_it_is_authorized_and_once_its_request_is_acc
 }
 
 #[test]
-fn frame_of_an_unauthorized_peer_is_taken_once_it_is_authorized() {
+fn frame_of_an_unauthorized_peer_is_received_after_authorization() {
     const LEN: usize = 1 << 20;
     let (control, mut peer) = start_unauthorized();
     // and a part that TLS has buffered
@@ -314,7 +314,7 @@ fn frame_as_long_as_the_queue_arrives() {
 
 /// A peer that sends requests and reads no answer must not grow the memory of the side that answers.
 #[test]
-fn peer_that_reads_nothing_ends_the_connection() {
+fn peer_that_does_not_read_ends_the_connection() {
     let (control, _peer) = start();
     control.limit_queues(QueueLimit::Small);
     let stream = control.open(0).unwrap();

@@ -45,25 +45,25 @@ pub enum Variable {
     Disk,
 }
 
-/// Curve of a figure, or the two of SABUL and of TCP beside it.
+/// Curve of a figure, or two curves: of SABUL, and of TCP beside it.
 #[derive(Clone, Debug)]
 // fields: one for each parameter of a curve
 pub struct Series {
-    /// Prefix of its columns.
+    /// Prefix of the columns of the series.
     pub name: String,
     /// Label in the picture.
     pub label: String,
-    /// Title of its panel.
+    /// Title of the series' panel.
     pub panel: String,
     /// Rate of the link.
     pub link: Rate,
-    /// Round-trip time, unless it varies.
+    /// Round-trip time, unless the horizontal axis shows it.
     pub rtt: Duration,
     /// Mode of SABUL.
     pub mode: Mode,
-    /// Congestion control of the TCP flows beside it, and the number of flows of each kind.
+    /// Congestion control of the TCP flows beside SABUL, and the number of flows of each kind.
     pub tcp: Option<(Algorithm, u32)>,
-    /// Largest rate of a SABUL flow, such as that of the source's disk.
+    /// Largest rate of a SABUL flow, such as the rate of the source's disk.
     pub rate_max: Rate,
     /// Receive buffer in front of the disk, in bytes.
     pub socket_bytes_max: u64,
@@ -77,7 +77,7 @@ impl BesidePlan {
     }
 }
 
-/// Plan as written in its file.
+/// Keys of the file of a plan.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {

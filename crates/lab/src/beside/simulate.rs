@@ -10,7 +10,7 @@ use lighthaul_workload::tcp;
 use super::plan::{BesidePlan, Series, Variable};
 use crate::table::{SIMULATION, Table};
 
-/// Machines of the link's ends: those of SABUL, and those of TCP.
+/// Machines at the ends of the link: one of SABUL or of TCP.
 type Left = Mixed<sabul::Sender, tcp::Sender>;
 type Right = Mixed<sabul::Receiver, tcp::Receiver>;
 
@@ -36,8 +36,8 @@ pub fn simulate(plan: &BesidePlan) -> Table {
     }
 }
 
-/// Returns the columns of a series: the mean share of a flow of TCP and of SABUL in percent of the fair one; or the
-/// goodput of SABUL into a disk.
+/// Returns the columns of a series: the mean shares of TCP and SABUL in percent of the fair share, or the goodput into
+/// a disk.
 pub fn columns(series: &Series) -> Vec<String> {
     let tails: &[&str] = if series.tcp.is_some() {
         &["_tcp", "_sabul"]
@@ -118,7 +118,7 @@ fn point(plan: &BesidePlan, series: &Series, value: u64) -> Vec<f64> {
     vec![mean(count) / fair(SEGMENT_LEN), mean(0) / fair(PACKET_LEN)]
 }
 
-/// Creates the machines of a SABUL flow, which begins like a copy: with half of the rate.
+/// Creates the machines of a SABUL flow, which begins at half of the rate, like a copy.
 fn sabul(series: &Series, rtt: Duration, seed: u64) -> (Left, Right) {
     let good = series.link.bytes_in(rtt + sabul::config::SYN) / u64::from(WIRE_LEN);
     let factor = match series.mode {

@@ -19,7 +19,7 @@ pub fn figures(dir: &Path, anew: bool) -> Result<Vec<Figure>> {
     plans(dir)?.into_iter().map(draw).collect()
 }
 
-/// Draws every plan in `dir` from its accepted table, if the directory exists.
+/// Draws every plan in `dir` from its accepted table, if `dir` exists.
 pub fn redrawn(dir: &Path) -> Result<Vec<Figure>> {
     let redraw = |plan: ContestPlan| {
         let drawing = |table: &Table| plot(&plan, table);

@@ -8,9 +8,9 @@ use lighthaul_proto::sabul::Mode;
 /// Protocol of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlowProtocol {
-    /// SABUL's machines in this mode.
+    /// SABUL's machines in the given mode.
     Sabul(Mode),
-    /// The kernel's TCP with this congestion control.
+    /// The kernel's TCP with the given congestion control.
     Tcp(String),
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct HostPair {
 }
 
 impl HostPair {
-    /// Starts two hosts with this link between them.
+    /// Starts two hosts that `link` connects.
     pub(crate) fn new(link: LinkSettings) -> Result<Self> {
         Ok(Self {
             lab: Lab::start(&Description::new(&Settings::pair(link, None))?)?,
@@ -40,6 +40,7 @@ impl HostPair {
     }
 }
 
-/// Names of the sending and the receiving host.
+/// Name of the sending host.
 pub(crate) const SOURCE: &str = "a";
+/// Name of the receiving host.
 pub(crate) const TARGET: &str = "b";

@@ -28,7 +28,7 @@ use super::shared_link::SharedLink;
 use super::tcp::pair;
 use crate::error::{Error, Result};
 
-/// Runs a flow of SABUL, which knows the values that a copy measures before it starts.
+/// Runs a SABUL flow with the parameters that a copy would measure before its start.
 pub(crate) fn sabul(hosts: &HostPair, link: &SharedLink, mode: Mode, meter: &Meter) -> Result<()> {
     let config = config(link, mode);
     let now = hosts.clock.now();
@@ -190,9 +190,9 @@ const SEED: u64 = 1;
 pub(crate) const STREAM: u16 = 1;
 /// Connection number of the flow's datagrams.
 const CONNECTION: u64 = 1;
-/// Length of a packet's part of the object, and of its headers (IP, UDP and connection number), in
-/// bytes.
+/// Bytes of the object in a packet.
 pub(crate) const PACKET_LEN: u32 = 1440;
+/// Bytes of the headers of a packet: IP, UDP and connection number.
 pub(crate) const OVERHEAD_LEN: u32 = 28 + CONNECTION_LEN as u32;
 const RING_PACKETS: usize = 512;
 const WINDOW_MIN: u64 = 1 << 8;

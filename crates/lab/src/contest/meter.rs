@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Bytes that a flow has carried, and its signal to end.
+/// Bytes that a flow has carried, and the signal to end the flow.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     bytes: AtomicU64,

@@ -36,7 +36,7 @@ pub enum Measurement {
     Share(Share),
     /// Goodput of each flow, over time.
     Course(Course),
-    /// Duration of small transfers, over the number of flows beside them.
+    /// Duration of small transfers, over the number of competing flows.
     Mice(Mice),
     /// Goodput and loss of RBUDP transfers, over the send rate.
     Trials(Trials),
@@ -51,7 +51,7 @@ pub struct Share {
     pub from: Duration,
     /// End of the measurement.
     pub till: Duration,
-    /// Curves, each with the link's rate, the TCP flow and the flow beside it.
+    /// Curves, each with the link's rate, the TCP flow and the competing flow.
     pub curves: Vec<(Curve, Rate, [FlowProtocol; 2])>,
     queue_packets_min: u32,
 }
@@ -95,7 +95,7 @@ pub struct Trials {
     pub rates: Vec<Rate>,
     /// Size of the object, in bytes.
     pub bytes: u64,
-    /// Number of repetitions, whose median is drawn.
+    /// Number of repetitions; the figure shows the median.
     pub runs: u32,
     /// Curves.
     pub curves: Vec<(Curve, Trial)>,
@@ -133,7 +133,7 @@ pub enum TrialProtocol {
 pub enum Target {
     /// Memory: the object is copied and discarded.
     Memory,
-    /// File in this directory.
+    /// File in the given directory.
     Folder(PathBuf),
 }
 
@@ -191,7 +191,7 @@ impl Share {
     }
 }
 
-/// Plan as written in its file.
+/// Keys of the file of a plan.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
@@ -422,7 +422,7 @@ fn queue(packets: u32) -> Result<u32, String> {
 const TIME_MAX: Duration = Duration::from_mins(10);
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 const QUEUE_MAX: u32 = 100_000;
-/// Limit of transfers, each of which needs one or two threads.
+/// Maximum number of transfers; each transfer needs one or two threads.
 const MICE_MAX: u32 = 1000;
 const CROWD_MAX: u32 = 20;
 const RUNS_MAX: u32 = 100;

@@ -34,7 +34,7 @@ pub fn plot(plan: &ContestPlan, table: &Table) -> Result<Vec<u8>> {
     sheet.png().map_err(misuse(&plan.name))
 }
 
-/// Splits the label of a curve into the title of its panel and its own label.
+/// Splits the label of a curve into the title of its panel and a shorter label.
 fn place<'a>(measurement: &Measurement, label: &'a str) -> (&'a str, &'a str) {
     let parts = match measurement {
         Measurement::Share(_) => label.split_once(", "),

@@ -13,8 +13,8 @@ pub struct SharedLink {
     pub rate: Rate,
     /// Round-trip time.
     pub rtt: Duration,
-    /// Minimum size of its queue, in packets of 1500 bytes. The queue holds the product of rate and
-    /// RTT if that is more.
+    /// Minimum size of the queue, in packets of 1500 bytes. The queue holds the product of rate and RTT if that is
+    /// more.
     pub queue_packets_min: u32,
 }
 

@@ -14,7 +14,7 @@ use super::plan::Mice;
 use super::together::together;
 use crate::error::{Error, Result};
 
-/// Runs a flow with this congestion control.
+/// Runs a TCP flow with the given congestion control.
 pub(crate) fn run(hosts: &HostPair, congestion: &str, meter: &Meter) -> Result<()> {
     let [near, far] = pair(hosts, Some(congestion))?;
     for end in [&near, &far] {

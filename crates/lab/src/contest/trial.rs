@@ -1,4 +1,4 @@
-//! Single transfer at a fixed rate by RBUDP, RBUDP+ or SABUL, with a load beside the receiver or a disk as its target.
+//! Single transfer at a fixed rate by RBUDP, RBUDP+ or SABUL, with competing load at the receiver or a disk as target.
 //!
 //! `try_once` runs one `Trial` and returns its `Outcome`: seconds, and retransmitted packets in
 //! percent. Sender and receiver have a core each. The load competes for the core of the receiver,
@@ -156,7 +156,7 @@ impl PacketSize {
 
 type Judge<E> = fn(<E as Endpoint>::Event) -> std::result::Result<Next, World>;
 
-/// Machines of a transfer, and what their events mean.
+/// Machines of a transfer, and the functions that judge their events.
 struct Machines<'a, S: Endpoint, R: Endpoint> {
     sender: &'a (dyn Fn(Instant) -> S + Sync),
     receiver: &'a (dyn Fn(Instant) -> R + Sync),
@@ -164,7 +164,7 @@ struct Machines<'a, S: Endpoint, R: Endpoint> {
     judge_receiver: Judge<R>,
     /// Returns the packets that were sent again.
     resent: fn(&S) -> u64,
-    /// True if the receiver predicts competition for its core.
+    /// True if the receiver predicts competition for its processor core.
     competition: bool,
 }
 
@@ -248,7 +248,7 @@ fn send<S: Endpoint>(sender: &mut S, judge: Judge<S>, mut lane: Lane, meter: &Me
     run(sender, &mut lane, &mut object(), &mut owner).map_err(Error::Flow)
 }
 
-/// File that is removed when this value is dropped.
+/// File that is removed on drop.
 struct Scratch {
     file: OutputFile,
     path: PathBuf,
@@ -288,13 +288,15 @@ impl Sink for Scratch {
 }
 
 const SEED: u64 = 1;
-/// Time at the rate that SABUL's flow window holds, and its least packets.
+/// Time at the rate that SABUL's flow window covers.
 const WINDOW_TIME: Duration = Duration::from_millis(100);
+/// Minimum number of packets in the flow window.
 const WINDOW_MIN: u64 = 1 << 10;
 const SENDER_CORE: usize = 0;
 const RECEIVER_CORE: usize = 1;
 const BLOCKS_BYTES: usize = 64 << 20;
-/// Round-trip time and settling time of a copy over such a short path.
+/// Round-trip time of a copy on the short path of the lab.
 const RTT: Duration = Duration::from_micros(100);
+/// Settling time of a copy on the short path of the lab.
 const SETTLE: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_secs(2);

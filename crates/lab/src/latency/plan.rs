@@ -42,18 +42,18 @@ pub struct LatencyPlan {
 /// Curve of a figure.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Prefix of its columns.
+    /// Prefix of the columns of the series.
     pub name: String,
     /// Label in the legend.
     pub label: String,
-    /// Protocol of its messages.
+    /// Protocol of the messages.
     pub carrier: Carrier,
 }
 
 /// Protocol of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// Message stream with this code. A block waits for further messages for this long.
+    /// Message stream with the given code. A block waits for further messages for this long.
     Fec(Code, Duration),
     /// RBUDP. Messages of this time span form one object, planned for this many rounds.
     Rbudp(Duration, u32),

@@ -22,7 +22,7 @@ pub fn figures(dir: &Path, source: Source) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Reads the plans in `dir`, sorted by name, without those of [`measured_plans`].
+/// Reads the plans in `dir`, sorted by name, except [`measured_plans`].
 pub fn plans(dir: &Path) -> Result<Vec<SlabPlan>> {
     let files = file::plans_if_any(dir)?.into_iter();
     let files = files.filter(|file| !is_measured(file));

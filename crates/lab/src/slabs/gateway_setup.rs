@@ -1,5 +1,4 @@
-//! Gateways and their channel in virtual time: the parts that all simulations of slabs have in
-//! common.
+//! Gateways and their channel in virtual time: the common parts of all simulations of slabs.
 //!
 //! [`GatewaySetup`] makes both gateways of a point from its plan, and [`ArrivalLog`] records what
 //! arrives and how old it is. The age of a byte counts from the time at which its program wanted to
@@ -33,7 +32,7 @@ pub struct GatewaySetup {
 /// Record of the bytes that arrive, with their ages.
 #[derive(Debug, Default)]
 pub struct ArrivalLog {
-    /// Programs, keyed by the last octet of their session's name.
+    /// Programs, keyed by the last octet of their sessions' names.
     programs: BTreeMap<u8, Program>,
     reached: BTreeMap<u8, u64>,
     /// Arrivals that arrived, in order.
@@ -45,7 +44,7 @@ pub struct ArrivalLog {
 pub struct Arrival {
     /// Arrival time.
     pub at: Instant,
-    /// Number of their program.
+    /// Number of the program.
     pub number: u8,
     /// Number of bytes.
     pub len: u64,
@@ -56,7 +55,7 @@ pub struct Arrival {
 }
 
 impl GatewaySetup {
-    /// Creates the configuration of a plan with these sizes of slabs and buffer, in bytes.
+    /// Creates the configuration of a plan with the given sizes of slabs and buffer, in bytes.
     pub fn new(plan: &SlabPlan, slab: u64, buffer: u64) -> Self {
         let page = u64::from(plan.packet_len) * PAGE_PACKETS;
         let pages = |bytes: u64| u32::try_from(bytes / page).unwrap_or(u32::MAX);
@@ -133,7 +132,7 @@ impl GatewaySetup {
 }
 
 impl ArrivalLog {
-    /// Creates an empty record for these programs.
+    /// Creates an empty record for `programs`.
     pub fn new(programs: &[Program]) -> Self {
         Self {
             programs: programs
@@ -180,8 +179,7 @@ impl ArrivalLog {
         });
     }
 
-    /// Joins arrivals that arrived less than `apart` after the one before. The record must have one
-    /// program.
+    /// Joins arrivals that are less than `apart` after the previous arrival. The record must have one program.
     pub fn joined_arrivals(&self, apart: Duration) -> Vec<Arrival> {
         let mut merged: Vec<Arrival> = Vec::new();
         for arrival in &self.arrivals {
@@ -230,8 +228,8 @@ impl ArrivalLog {
         Some(all.as_secs_f64() * 1e3 / self.programs.len() as f64)
     }
 
-    /// Returns a percentile of the ages of arrivals that arrived from `from` on, in milliseconds, for
-    /// programs with these numbers.
+    /// Returns a percentile of the ages, in milliseconds, of arrivals since `from` at the programs with the given
+    /// numbers.
     pub fn age_ms(
         &self,
         numbers: RangeInclusive<u8>,

@@ -1,5 +1,4 @@
-//! Figures of slabs (SLaBS): effects of a gateway's buffer, of channels that open late, and of one
-//! channel for several gateways.
+//! Figures of slabs (SLaBS): effects of a gateway's buffer, of late channels, and of a channel that gateways share.
 //!
 //! - [`plan`]: plans of figures; [`simulate`]: their simulation by the protocol machines
 //! - [`gateway_setup`]: gateways in virtual time; [`on_demand_gateway`]: a gateway with a channel on demand;

@@ -21,14 +21,14 @@ pub struct OnDemandGateway {
 #[derive(Clone, Copy, Debug)]
 enum ChannelState {
     Closed,
-    /// The channel opens at this time.
+    /// The channel opens at the given time.
     Opening(Instant),
     /// The channel is open since the first time, and idle since the second.
     Open(Instant, Option<Instant>),
 }
 
 impl OnDemandGateway {
-    /// Creates a gateway whose channel opens `latency` after the first byte waits.
+    /// Creates a gateway whose channel opens `latency` after the first byte starts to wait.
     pub fn new(mut station: Station, rate: Rate, latency: Duration) -> Self {
         station.link.follow(Instant::ZERO, Some(closed(rate)));
         Self {

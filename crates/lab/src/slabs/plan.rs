@@ -3,7 +3,7 @@
 //! A [`SlabPlan`] is one [`Experiment`] with the values of its variable (points) and its series
 //! (curves). The experiment decides the meaning of both: bytes, gateways, nanoseconds or Mb/s.
 //! [`SlabPlan::parse`] reads TOML and refuses values out of range. Lengths are in bytes. The
-//! simulations are in the files beside this one.
+//! simulations are in the other files of this directory.
 
 use std::time::Duration;
 

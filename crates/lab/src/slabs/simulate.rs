@@ -156,8 +156,8 @@ fn mean(plan: &SlabPlan, vectors: &[Trc], spread_nanos: u64) -> [Option<f64>; 3]
     sums.map(|sum| Some(sum / SEEDS as f64))
 }
 
-/// Simulates gateways that follow these vectors. Returns the utilization and the loss of the
-/// channel, and the smallest share relative to the largest, all in percent.
+/// Simulates gateways that follow `vectors`. Returns the utilization and the loss of the channel, and the smallest
+/// share relative to the largest, all in percent.
 fn share(plan: &SlabPlan, vectors: &[Trc], (seed, spread_nanos): (u64, u64)) -> [f64; 3] {
     let mut setup = GatewaySetup::new(plan, plan.slab, plan.slab * 32);
     // Trains that fit in the queue.
@@ -270,9 +270,10 @@ fn keystrokes(plan: &SlabPlan) -> Vec<Program> {
 pub const SIZE: [&str; 3] = ["used_percent", "bulk_p99_ms", "key_p99_ms"];
 /// Columns per latency: utilization of the open channel, and age of a burst's last byte at arrival.
 pub const PROVISIONING: [&str; 2] = ["used_percent", "last_ms"];
-/// Columns of a cluster: utilization, loss, and smallest share relative to the largest, each in
-/// turns, all at once, and all at once in step. The last six are for half of the gateways, in turns
-/// and all at once.
+/// Columns of a cluster: utilization and loss of the channel, and the smallest share relative to the largest.
+///
+/// Gateways send in turns (`token`), or each at its part of the rate; then they start independently (`parts`) or at the
+/// same time (`step`). In columns with `half`, only half of the gateways have data.
 pub const CLUSTER: [&str; 15] = [
     "token_used_percent",
     "token_lost_percent",
@@ -290,8 +291,7 @@ pub const CLUSTER: [&str; 15] = [
     "parts_half_lost_percent",
     "parts_half_least_percent",
 ];
-/// Columns of slabs: times to form and to send one, their interval and throughput, and the paper's
-/// interval.
+/// Columns of slabs: time to form a slab, time to send a slab, interval of slabs, throughput, and the paper's interval.
 pub const LOAD: [&str; 5] = [
     "formation_ms",
     "transfer_ms",

@@ -7,9 +7,8 @@ use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_slabs::token::{Config, Element, ElementMessage, Slot};
 
-/// Computes the vectors of the slots of the first `busy` of `count` elements, on a channel of
-/// `rate`. The other elements have nothing to send. Times start when the cluster has agreed on its
-/// first token.
+/// Computes the vectors of slots for the first `busy` of `count` elements, on a channel of `rate`. The other elements
+/// have nothing to send. Times start when the cluster has agreed on its first token.
 pub fn turns(count: u8, busy: u8, rate: Rate, time: Duration) -> Vec<Trc> {
     let element = |me| {
         let mut element = Element::new(Instant::ZERO, Config::new(count, me), 1);

@@ -92,8 +92,8 @@ fn command_runs_in_its_host_and_returns_its_status() {
 }
 
 #[test]
-fn orphans_of_a_command_are_killed_with_it() {
-    let name = "orphans_of_a_command_are_killed_with_it";
+fn orphans_of_a_command_are_killed_with_the_command() {
+    let name = "orphans_of_a_command_are_killed_with_the_command";
     let Some(alone) = start_beside(name, &pair("")) else {
         return;
     };
@@ -108,8 +108,8 @@ fn orphans_of_a_command_are_killed_with_it() {
 }
 
 #[test]
-fn killed_lab_leaves_no_processes_or_namespaces() {
-    let name = "killed_lab_leaves_no_processes_or_namespaces";
+fn no_processes_or_namespaces_remain_after_a_killed_lab() {
+    let name = "no_processes_or_namespaces_remain_after_a_killed_lab";
     if is_skipped(name) {
         return;
     }

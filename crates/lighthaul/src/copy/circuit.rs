@@ -1,4 +1,4 @@
-//! Copies on reserved circuits: books, waits, follows the reservation and releases the rest.
+//! Copies on reserved circuits: books, waits, follows the reservation and releases its remaining capacity.
 //!
 //! The clock of the scheduler may differ from that of this
 //! host. Steps are therefore narrowed by the possible error, and the copy never sends outside its
@@ -29,7 +29,7 @@ use crate::event::{Booked, Event, Released, ReservationEnd};
 use crate::fault::Fault;
 use crate::request::Booking;
 
-/// Makes the copy on a circuit of its own, whose packets enter it at `interface`, if one is named.
+/// Makes the copy on a reserved circuit, whose packets enter at `interface`, if given.
 pub(super) fn run(
     job: &Job,
     (booking, interface): (&Booking, Option<&str>),
@@ -65,14 +65,15 @@ pub(super) fn run(
     result
 }
 
-/// Answer of the scheduler to a release before the copy has ended, and the time of the request by the clock of this host.
+/// Answer of the scheduler to a release before the copy has ended, and the time of the request by the clock of this
+/// host.
 type EarlyRelease = (Result<Reservation, ClientError>, u64);
 
 /// Reservation, and the difference between the scheduler's clock and this host's.
 struct Circuit {
     client: Client,
     reservation: Reservation,
-    /// Nanoseconds that the scheduler's clock is ahead.
+    /// Nanoseconds that the scheduler's clock is ahead of this host's clock.
     ahead: i64,
     /// Possible error of `ahead`.
     error: Duration,
@@ -126,13 +127,13 @@ impl Circuit {
         })
     }
 
-    /// Returns the time when all files are there, verified and synced, by the scheduler's clock.
+    /// Returns the time, by the scheduler's clock, when all files are in place, verified and synced.
     fn promise(&self) -> Timestamp {
         let epilogue = nanos_of(self.estimate.epilogue());
         Timestamp(self.reservation.promised_end.0.saturating_add(epilogue))
     }
 
-    /// Returns a time of the scheduler by the clock of this host.
+    /// Converts a time of the scheduler to the clock of this host.
     const fn here(&self, at: Timestamp) -> Timestamp {
         here(at, self.ahead)
     }
@@ -181,8 +182,8 @@ impl Circuit {
         })));
     }
 
-    /// Waits until it is time to connect. The scheduler may move a waiting reservation forward, so it is read
-    /// again until shortly before its start.
+    /// Waits until the copy has to connect. The scheduler may move a waiting reservation forward, so it is read again
+    /// until shortly before its start.
     fn wait(&mut self, reporter: &mut Reporter<'_>) -> Result<(), Error> {
         loop {
             let lead = nanos_of(self.estimate.lead());
@@ -223,7 +224,7 @@ impl Circuit {
         }
     }
 
-    /// Releases the rest of the reservation, unless that was done before, and reports how early or late the copy ended.
+    /// Releases the remaining capacity, unless that was done before, and reports how early or late the copy ended.
     fn give_back(
         &self,
         result: &Result<Summary, Error>,
@@ -264,7 +265,7 @@ impl Circuit {
     }
 }
 
-/// Returns a time of a scheduler whose clock is `ahead` nanoseconds ahead by the clock of this host.
+/// Converts a time of a scheduler, whose clock is `ahead` nanoseconds ahead, to the clock of this host.
 const fn here(at: Timestamp, ahead: i64) -> Timestamp {
     Timestamp(at.0.saturating_add_signed(ahead.saturating_neg()))
 }

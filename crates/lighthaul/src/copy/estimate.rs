@@ -30,7 +30,7 @@ use crate::fault::Fault;
 use crate::list::List;
 use crate::request::Booking;
 
-/// Size and duration of a copy before it is made.
+/// Size and duration of a copy, estimated before the copy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Estimate {
     /// Bytes to send.
@@ -44,7 +44,7 @@ pub(super) struct Estimate {
 }
 
 impl Estimate {
-    /// Counts the bytes to send by a dry run, unless the booking has them. For a target behind ssh this host walks
+    /// Counts the bytes to send by a dry run, unless the booking gives them. For a target behind ssh this host walks
     /// the sources. A dry run might ask for a password, which the copy needs again.
     pub(super) fn of(job: &Job, booking: &Booking) -> Result<Self, Error> {
         let found = |(bytes, reach, lost_ppm)| Self {
@@ -69,7 +69,7 @@ impl Estimate {
         }
     }
 
-    /// Returns the bytes that the circuit must carry: those of the files, with the headers of packets.
+    /// Returns the bytes that the circuit must carry: the bytes of the files and of the packet headers.
     pub(super) fn wire_bytes(&self) -> u64 {
         self.bytes.saturating_add(self.bytes / HEADS).max(1)
     }
@@ -84,8 +84,8 @@ impl Estimate {
             .min(MARGIN_MAX)
     }
 
-    /// Returns how long before the start of the vector the copy connects: twice the measured time,
-    /// since the real copy exchanges more messages.
+    /// Returns the time by which the copy connects before the start of the vector. It is twice the measured time, since
+    /// the real copy exchanges more messages.
     pub(super) fn lead(&self) -> Duration {
         (self.reach * 2).clamp(REACH, REACH_MAX)
     }
@@ -99,7 +99,7 @@ impl Estimate {
     }
 }
 
-/// Counts the bytes of the sources if they are here and no list selects them.
+/// Counts the bytes of the sources if they are on this host and no list selects entries.
 pub(super) fn here(job: &Job) -> Result<Option<u64>, Error> {
     let here = |place: &Place| match place {
         Place::Here(path) => Some(path.clone()),
@@ -110,7 +110,8 @@ pub(super) fn here(job: &Job) -> Result<Option<u64>, Error> {
     paths.map(|paths| walked(job, &paths)).transpose()
 }
 
-/// Counts the bytes to send by a dry run, and measures its time. Returns the known loss on the path, too.
+/// Counts the bytes to send by a dry run, and measures the time of the dry run. Returns the known loss on the path,
+/// too.
 fn run_dry(job: &Job) -> Result<(u64, Duration, u32), Error> {
     let clock = Clock::start();
     let mut bytes = 0_u64;
@@ -149,15 +150,17 @@ fn walked(job: &Job, paths: &[PathBuf]) -> Result<u64, Error> {
     Ok(sizes.fold(0, u64::saturating_add))
 }
 
-/// Time to connect where it was not measured, and its maximum.
+/// Time to connect if it was not measured.
 const REACH: Duration = Duration::from_secs(1);
+/// Maximum time to connect.
 const REACH_MAX: Duration = Duration::from_secs(10);
 /// Minimum for the last answers: retransmissions, digests, names.
 const ANSWERS_MIN: Duration = Duration::from_millis(500);
 /// Bytes of a file per byte of packet headers: 1440 in a packet of 1500.
 const HEADS: u64 = 24;
-/// Minimum and maximum margin, in percent.
+/// Minimum margin, in percent.
 const RESERVE: u8 = 2;
+/// Maximum margin, in percent.
 const MARGIN_MAX: u8 = 50;
 /// Size of the largest object; an object is synced when it is complete.
 const OBJECT: u64 = 1 << 30;

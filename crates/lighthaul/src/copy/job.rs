@@ -1,4 +1,4 @@
-//! Request of a copy with the settings of its client, as both sides agree on it.
+//! Request of a copy with the settings of its client, in the form on which both sides agree.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,12 +27,12 @@ use crate::settings::Settings;
 pub(crate) struct Job {
     pub(crate) request: CopyRequest,
     pub(crate) settings: Arc<Settings>,
-    /// Start of the vector in the options, if it does not wait for the data.
+    /// Start of the vector in the options, if the vector does not wait for the data.
     vector_at: Option<Timestamp>,
 }
 
 impl Job {
-    /// Returns the job with a number of its own, the same in each of its attempts.
+    /// Returns the job with a unique number, which is the same in each of its attempts.
     pub(crate) fn new(mut request: CopyRequest, settings: Arc<Settings>) -> Self {
         request.options.copy = Some(random_octets());
         Self {
@@ -122,7 +122,7 @@ impl Job {
         }
     }
 
-    /// Returns the target as the receiver takes it.
+    /// Returns the target in the form that the receiver needs.
     pub(crate) fn target(&self) -> Target {
         let CopyRequest {
             sources,

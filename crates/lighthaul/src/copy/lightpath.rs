@@ -32,7 +32,7 @@ use crate::event::Event;
 use crate::fault::Fault;
 use crate::request::Booking;
 
-/// Makes the copy on a path of its own, from the service at `socket`.
+/// Makes the copy on a path that the service at `socket` reserves for it.
 pub(super) fn run(
     job: &Job,
     (booking, socket): (&Booking, Option<&Path>),
@@ -103,7 +103,7 @@ fn request((job, booking): (&Job, &Booking), ends: &Endpoints, bytes: u64) -> Pa
     }
 }
 
-/// Returns the bytes that a path carries in the first part of its time.
+/// Returns the bytes that a path carries in the first `time` of its reservation.
 fn bytes_before(path: &PathView, time: Duration) -> u64 {
     let start = path.steps.first().map_or(0, |step| step.from);
     let till = start.saturating_add(time.as_nanos() as u64);
@@ -145,7 +145,8 @@ fn guard(path: &PathView) -> Duration {
     Duration::from_nanos(path.guard_ns)
 }
 
-/// Returns the rates that a copy uses: four fifths of each, away from the changes, and an increase after its guard time.
+/// Returns the rates that a copy uses: four fifths of each, away from the changes, and an increase after its guard
+/// time.
 fn rates(path: &PathView) -> Option<Trc> {
     let zero = path.steps.first()?.from;
     let at = |nanos: u64| Instant::from_nanos(nanos - zero);
@@ -169,7 +170,7 @@ fn report(id: PathId, released: Result<PathView, Error>, reporter: &mut Reporter
     }
 }
 
-/// Part of the bytes that is added: the copy uses four fifths of the rates, and resends a few packets.
+/// Divisor of the bytes that are added: the copy uses four fifths of the rates, and resends a few packets.
 const PART: u64 = 3;
 /// Time to connect after the start of a path, and for the last answers and writes at its end. What is left is released.
 const SPARE: Duration = Duration::from_secs(6);

@@ -1,4 +1,4 @@
-//! Events of a copy through all of its attempts, and what later steps need to know of them.
+//! Events of a copy over all of its attempts, and the data that later steps need from them.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::mpsc::Sender;
@@ -70,7 +70,7 @@ impl<'a> Reporter<'a> {
         self.tell(Event::Copy(event));
     }
 
-    /// Reports a route of the data that is not the direct one, and its protocol.
+    /// Reports a route of the data other than the direct route, and its protocol.
     pub(crate) fn route(&mut self, protocol: &str, why: String) {
         let protocol = protocol.to_owned();
         self.tell(Event::Routed { protocol, why });
@@ -97,7 +97,7 @@ impl<'a> Reporter<'a> {
         self.is_connected_by_ssh = by_ssh;
     }
 
-    /// Records what an earlier copy has measured on the path.
+    /// Records the measurements of an earlier copy on the path.
     pub(crate) fn know_path(&mut self, known: Option<KnownPath>) {
         self.lost_ppm = known.map_or(0, |known| known.lost_ppm);
     }

@@ -22,7 +22,7 @@ use crate::list::List;
 /// Longest pause before a retry.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// Copies, and retries after network failures, until it succeeds or the time of the request has come.
+/// Copies, and retries after network failures, until the copy succeeds or the end time of the request is reached.
 pub(crate) fn run(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Error> {
     run_each(job, reporter, |reporter| transfer::copy(job, reporter))
 }
@@ -78,7 +78,7 @@ pub(crate) fn run_each(
     }
 }
 
-/// Stops the work of this thread at a time, unless the returned value is dropped before.
+/// Stops the work of this thread at a time, unless the returned value is dropped earlier.
 fn stop_at(at: Timestamp) -> Result<Sender<()>, Error> {
     let pause = Duration::from_nanos(at.0.saturating_sub(unix_nanos()));
     let work = Cancellation::current();
@@ -98,7 +98,7 @@ fn has_come(stop_at: Option<Timestamp>) -> bool {
     stop_at.is_some_and(|at| at.0 <= unix_nanos())
 }
 
-/// Waits; fails if it is interrupted.
+/// Waits for `pause`; fails if the copy is interrupted.
 pub(crate) fn sleep(pause: Duration) -> Result<(), Error> {
     let clock = Clock::start();
     while clock.now() < Instant::ZERO + pause {

@@ -1,4 +1,4 @@
-//! A copy with all its attempts, on the capacity that it books.
+//! A copy with all its attempts, on booked capacity if any.
 
 use lighthaul_copy::watch::Summary;
 use lighthaul_session::error::Error;
@@ -8,7 +8,7 @@ use crate::copy::reporter::Reporter;
 use crate::copy::{circuit, gateway, lightpath, retry};
 use crate::request::Network;
 
-/// Makes the copy, on a circuit or path of its own if it books one. A dry run books nothing.
+/// Makes the copy, on a circuit or path if the request books one. A dry run books nothing.
 pub(crate) fn run(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Error> {
     gateway::check(&job.request, &job.settings)?;
     let booking = job.request.booking.as_ref();

@@ -1,4 +1,4 @@
-//! Copies at the rates of a vector, whose time may pass before all data have arrived.
+//! Copies at the rates of a vector that may end before all data have arrived.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,8 +16,8 @@ use crate::copy::job::Job;
 use crate::copy::reporter::Reporter;
 use crate::copy::{retry, transfer};
 
-/// Copies at the rates of a vector from `start` on. An attempt after its end uses TCP. As soon as all data have left the
-/// circuit, another thread calls `release`, whose result is returned, too; then further attempts use TCP.
+/// Copies at the rates of a vector from `start` on. An attempt after its end uses TCP. As soon as all data have left
+/// the circuit, another thread calls `release`, whose result is returned, too; then further attempts use TCP.
 pub(super) fn follow<T: Send>(
     (job, reporter): (&Job, &mut Reporter<'_>),
     start: Timestamp,
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attempt_before_the_start_of_a_short_vector_follows_it() {
+    fn attempt_before_the_start_of_a_short_vector_follows_the_vector() {
         let at = |millis: u64| Timestamp(millis * 1_000_000);
         let is_late = |now, end| is_late(at(now).0, at(5000), at(end));
         for (now, end, late) in [

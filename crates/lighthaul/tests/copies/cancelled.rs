@@ -40,7 +40,7 @@ fn has_two_objects(host: &Host) -> bool {
 }
 
 #[test]
-fn cancelled_copy_leaves_the_other_one_alone_and_resumes() {
+fn cancelled_copy_does_not_affect_another_copy_and_resumes() {
     let host = Host::start("cancel", &["a"]);
     let file = host.file("x", LEN);
     let cancelled = slow(&host, &file, "cancelled");
@@ -80,7 +80,7 @@ fn copy_ends_when_its_handle_is_dropped() {
 }
 
 #[test]
-fn stop_time_of_one_copy_is_not_that_of_another() {
+fn stop_time_of_one_copy_does_not_apply_to_another_copy() {
     let host = Host::start("stop", &["a"]);
     let file = host.file("x", LEN);
     let other = slow(&host, &file, "other");

@@ -33,7 +33,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 #[test]
-fn waiting_for_a_limited_time_leaves_the_copy_running() {
+fn waiting_for_a_limited_time_does_not_stop_the_copy() {
     let host = Host::start("limited", &["a"]);
     let mut request = host.push(&host.file("x", 4 << 20), "x");
     request.rate = "40Mb/s".parse().ok();
@@ -59,7 +59,7 @@ fn list_of_paths_selects_the_entries() {
 }
 
 #[test]
-fn copies_are_awaited_one_after_the_other() {
+fn copies_are_awaited_in_sequence() {
     let host = Host::start("await", &["a"]);
     let file = host.file("x", 1 << 20);
     let client = host.client("a");

@@ -16,7 +16,7 @@ fn replies(host: &Host, place: &Place, request: &FileRequest) -> Result<Vec<File
 }
 
 #[test]
-fn directory_is_made_and_removed_here_and_there() {
+fn directory_is_created_and_removed_on_both_hosts() {
     let host = Host::start("files", &["a"]);
     let here = Place::Here(host.folder.join("a/new"));
     for place in [host.place("new"), here] {

@@ -39,7 +39,7 @@ fn file_is_pushed_and_pulled_and_its_progress_reaches_the_total() {
 }
 
 #[test]
-fn clients_of_one_process_have_identities_of_their_own() {
+fn clients_in_the_same_process_have_separate_identities() {
     let host = Host::start("identities", &["a", "b"]);
     let file = host.file("x", 1000);
     // both copies run at the same time
@@ -55,7 +55,7 @@ fn clients_of_one_process_have_identities_of_their_own() {
 }
 
 #[test]
-fn plan_counts_what_a_copy_would_do_and_changes_nothing() {
+fn plan_has_the_number_of_actions_of_a_copy_and_changes_no_files() {
     let host = Host::start("plan", &["a"]);
     let source = host.folder.join("tree");
     fs::create_dir(&source).unwrap();

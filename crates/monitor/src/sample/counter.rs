@@ -20,7 +20,7 @@ pub const fn risen(before: u64, after: u64) -> u64 {
     }
 }
 
-/// Returns the rise of a counter that wraps after 32 bits, or that of a wider one.
+/// Returns the rise of a counter that wraps after 32 bits, or of a wider counter.
 pub const fn risen_32(before: u64, after: u64) -> u64 {
     if after < before && before <= u32::MAX as u64 {
         return after + (1 << 32) - before;
@@ -47,7 +47,7 @@ pub fn fraction(part: f64, whole: f64) -> f64 {
     }
 }
 
-/// Returns the numbers in the words of a line, up to the first word that is none.
+/// Returns the numbers at the beginning of a line, up to the first word that is not a number.
 pub(crate) fn numbers(line: &str) -> Vec<u64> {
     let words = line.split_ascii_whitespace().take(FIELDS_MAX);
     words.map_while(|word| word.parse().ok()).collect()

@@ -12,7 +12,7 @@ use super::counter::{ITEMS_MAX, fraction, numbers};
 /// Ticks of one processor since the host started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// Programs, with those of low priority and of virtual machines.
+    /// Programs, also programs of low priority and virtual machines.
     pub user: u64,
     /// The kernel, with hardware interrupts.
     pub system: u64,
@@ -22,7 +22,7 @@ pub struct CpuTimes {
     pub softirq: u64,
     /// Taken by other virtual machines of the hypervisor.
     pub steal: u64,
-    /// Idle otherwise.
+    /// Idle, without a task that waited for a disk.
     pub idle: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct CpuShares {
     pub softirq: f64,
     /// Taken by other virtual machines.
     pub steal: f64,
-    /// Idle otherwise.
+    /// Idle, without a task that waited for a disk.
     pub idle: f64,
 }
 
@@ -48,7 +48,7 @@ pub struct CpuShares {
 pub struct CoreShares {
     /// Number of the processor.
     pub core: u32,
-    /// Fractions of its time by mode.
+    /// Fractions of the processor's time by mode.
     #[serde(flatten)]
     pub shares: CpuShares,
 }
@@ -80,7 +80,7 @@ impl CpuTimes {
         }
     }
 
-    /// Returns the fractions of these ticks. Without any tick, all are 0.
+    /// Returns the fractions of the ticks. Without any tick, all are 0.
     pub fn shares(&self) -> CpuShares {
         let parts = [
             self.user,

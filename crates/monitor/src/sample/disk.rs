@@ -84,7 +84,7 @@ mod tests {
                          8 0 sda 1 2 3\n8 16 sdb\n";
 
     #[test]
-    fn complete_lines_are_disks() {
+    fn only_complete_lines_are_parsed_as_disks() {
         let disks = parse(DISKS);
         let vda = DiskCounters {
             read_bytes: 611 * 512,

@@ -68,7 +68,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Returns a sampler of this host, whose times are those of `clock`.
+    /// Returns a sampler of this host, with times of `clock`.
     pub fn new(clock: Clock) -> Self {
         Self::below(clock, Path::new("/"))
     }
@@ -103,7 +103,7 @@ impl Sampler {
         }
     }
 
-    /// Returns the text of a file, or an empty one if it cannot be read.
+    /// Returns the text of a file, or an empty text if the file cannot be read.
     fn text(&self, name: &str) -> String {
         text(&self.proc.join(name))
     }
@@ -136,7 +136,7 @@ fn text(path: &Path) -> String {
     String::from_utf8_lossy(&octets.unwrap_or_default()).into_owned()
 }
 
-/// Returns the names in a directory, or none if it cannot be read.
+/// Returns the names in a directory, or no names if the directory cannot be read.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_files_leave_a_sample_empty() {
+    fn missing_files_give_an_empty_sample() {
         let sampler = Sampler::below(Clock::start(), Path::new("/no/such/folder"));
         let sample = sampler.sample();
         assert!(sample.cores.is_empty() && sample.disks.is_empty() && sample.memory.is_none());

@@ -12,7 +12,7 @@ use super::counter::{ITEMS_MAX, NAME_MAX, numbers, per_second, risen};
 pub struct TrafficCounters {
     /// Bytes, with headers of the link.
     pub bytes: u64,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
     /// Packets with errors.
     pub errors: u64,
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn interface_that_was_created_again_counts_from_zero() {
+    fn counters_of_a_recreated_interface_start_at_zero() {
         let mut before = InterfaceCounters::default();
         before.received.bytes = 1 << 50;
         let mut after = before;

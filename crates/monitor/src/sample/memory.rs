@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_bytes() {
+    fn memory_values_are_converted_to_bytes() {
         let text = "MemTotal:        8000 kB\nMemFree: 1 kB\nMemAvailable:    6000 kB\n\
                     Dirty: 12 kB\nSwapTotal: 0 kB\nSwapFree: nothing\n";
         let memory = Memory {

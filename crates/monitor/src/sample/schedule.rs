@@ -11,9 +11,9 @@ use super::counter::{fraction, numbers};
 /// Nanoseconds of one task since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskTimes {
-    /// Time in which it ran.
+    /// Time in which the task ran.
     pub ran: u64,
-    /// Time in which it waited for a processor.
+    /// Time in which the task waited for a processor.
     pub waited: u64,
 }
 
@@ -25,7 +25,7 @@ pub fn parse(text: &str) -> Option<TaskTimes> {
     Some(TaskTimes { ran, waited })
 }
 
-/// Returns the fraction of the time in which tasks could run that they waited for a processor.
+/// Returns the fraction of the time with runnable tasks in which the tasks waited for a processor.
 ///
 /// Only tasks of both times count. Without any, it is `None`.
 pub fn run_delay(
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn run_delay_counts_tasks_of_both_times() {
+    fn run_delay_includes_only_tasks_in_both_samples() {
         let task = |ran, waited| TaskTimes { ran, waited };
         let before = BTreeMap::from([(1, task(100, 50)), (2, task(7, 7))]);
         let after = BTreeMap::from([(1, task(400, 150)), (3, task(9, 9))]);

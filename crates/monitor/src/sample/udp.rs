@@ -1,8 +1,8 @@
 //! Datagrams that the host lost before a program received them.
 //!
-//! `/proc/net/snmp` and, for IPv6, `/proc/net/snmp6` count those that no socket took, for example because its buffer was
-//! full.
-//! `/proc/net/softnet_stat` counts packets that the kernel dropped because the backlog queue of a processor was full.
+//! `/proc/net/snmp` and, for IPv6, `/proc/net/snmp6` count datagrams that no socket took, for example because its
+//! buffer was full. `/proc/net/softnet_stat` counts packets that the kernel dropped because the backlog queue of a
+//! processor was full.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::counter::{ITEMS_MAX, per_second, risen, risen_32};
 pub struct UdpCounters {
     /// Datagrams that arrived and no socket got, for any reason.
     pub in_errors: u64,
-    /// Datagrams among these for which the receive buffer had no space.
+    /// Part of `in_errors` for which the receive buffer had no space.
     pub receive_buffer_errors: u64,
     /// Datagrams for which the send buffer had no space.
     pub send_buffer_errors: u64,
@@ -26,7 +26,7 @@ pub struct UdpCounters {
 pub struct UdpRates {
     /// Datagrams that arrived and no socket got, for any reason.
     pub in_errors_per_s: f64,
-    /// Datagrams among these for which the receive buffer had no space.
+    /// Part of `in_errors_per_s` for which the receive buffer had no space.
     pub receive_buffer_errors_per_s: f64,
     /// Datagrams for which the send buffer had no space.
     pub send_buffer_errors_per_s: f64,
@@ -59,7 +59,7 @@ impl UdpCounters {
 }
 
 impl UdpRates {
-    /// Returns the sums of these rates and others.
+    /// Returns the sums of two sets of rates.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

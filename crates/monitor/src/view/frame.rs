@@ -83,7 +83,7 @@ fn legend(rates: &Rates) -> String {
     line
 }
 
-/// Returns the parts of a bar: the mark of each, and its share.
+/// Returns the parts of a bar: the mark and the share of each part.
 const fn parts(shares: &CpuShares) -> [(char, f64); 5] {
     [
         (MARKS[0].cell, shares.user),
@@ -114,7 +114,7 @@ fn cores(rates: &Rates, width: usize) -> Vec<String> {
     lines.collect()
 }
 
-/// Returns one digit: tenths of the time, rounded down, and 9 also for all of it.
+/// Returns a digit for a fraction: its tenths, rounded down, at most 9.
 #[expect(clippy::cast_sign_loss, reason = "a share is not negative")]
 fn digit(fraction: f64) -> char {
     let tenths = (fraction * 10.0) as u32;
@@ -304,11 +304,13 @@ const MARKS: [Mark; 5] = [
 const PLAIN: &str = "\x1b[0m";
 /// Lines for processors.
 const CORE_LINES: usize = 8;
-/// Columns beside the bar of a processor, and beside the digits of many.
+/// Number of columns beside the bar of a processor.
 const BAR_BESIDE: usize = 15;
+/// Number of columns beside the digits of many processors.
 const DIGITS_BESIDE: usize = 6;
-/// Longest bar of the memory, and columns beside it and its text.
+/// Maximum length of the memory bar, in columns.
 const MEMORY_BAR: usize = 40;
+/// Number of columns beside the memory bar and its text.
 const MEMORY_BESIDE: usize = 8;
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub fn line(sample: &PathSample) -> String {
     line
 }
 
-/// Returns the table of paths, those that cannot be reached first.
+/// Returns the table of paths, unreachable paths first.
 pub fn table(paths: &PathTable) -> Vec<String> {
     if paths.is_empty() {
         return Vec::new();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn line_has_what_the_probe_measured() {
+    fn line_has_the_measurements_of_the_probe() {
         let line = line(&good("far"));
         assert_eq!(
             line,

@@ -25,7 +25,7 @@ pub enum ReservationState {
     Checking,
     /// The capacity is not available.
     Failed,
-    /// The hold is being given up.
+    /// The hold is being cancelled.
     Aborting,
     /// The capacity is held for a limited time.
     Held,
@@ -50,9 +50,9 @@ pub enum ReservationEvent {
     Committed,
     /// The commit was not possible.
     CommitFailed,
-    /// Request to give up the hold.
+    /// Request to cancel the hold.
     Abort,
-    /// The hold was given up.
+    /// The hold was cancelled.
     Aborted,
     /// The hold expired.
     TimedOut,

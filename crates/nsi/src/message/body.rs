@@ -24,7 +24,7 @@ pub enum Message {
     ReserveCommitFailed(Box<Failure>),
     /// Request that names only a connection.
     Request(Operation, String),
-    /// Confirmation of such a request.
+    /// Confirmation of a request that names only a connection.
     Confirmed(Operation, String),
     /// Query of connections.
     Query(QueryKind, Query),
@@ -64,7 +64,7 @@ pub struct Reserve {
 /// Confirmation of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReserveConfirmed {
-    /// Connection.
+    /// ID of the connection.
     pub connection_id: String,
     /// Name that the requester gave.
     pub global_id: Option<String>,
@@ -77,11 +77,11 @@ pub struct ReserveConfirmed {
 /// Failure of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Connection.
+    /// ID of the connection.
     pub connection_id: String,
     /// States of the connection.
     pub states: ConnectionStates,
-    /// Reason.
+    /// Reason of the failure.
     pub exception: ServiceException,
 }
 
@@ -90,9 +90,9 @@ pub struct Failure {
 pub struct ResultEntry {
     /// Number of the result.
     pub id: u64,
-    /// Correlation of its request.
+    /// Correlation ID of the request.
     pub correlation_id: String,
-    /// Time.
+    /// Time of the confirmation.
     pub at: Timestamp,
     /// Confirmation.
     pub message: Message,
@@ -103,7 +103,7 @@ pub struct ResultEntry {
 pub enum Operation {
     /// Promise the held capacity.
     Commit,
-    /// Give up the held capacity.
+    /// Cancel the held capacity.
     Abort,
     /// Make the circuit.
     Provision,
@@ -138,11 +138,11 @@ impl Operation {
 /// Type of a query of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum QueryKind {
-    /// Answered by a message of its own.
+    /// Query that is answered by a separate message.
     Summary,
-    /// Answered in the response.
+    /// Query that is answered in the response.
     SummarySync,
-    /// Answered by a message of its own, with the parts of the connection in other networks.
+    /// Query that is answered by a separate message, with the parts of the connection in other networks.
     Recursive,
 }
 

@@ -23,13 +23,13 @@ pub struct Envelope {
 /// Header of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// Protocol and its version.
+    /// Protocol and protocol version.
     pub protocol: String,
-    /// Correlation of a request, its response and its confirmation.
+    /// Correlation ID of a request, its response and its confirmation.
     pub correlation_id: String,
-    /// Requester.
+    /// Name of the requester.
     pub requester: String,
-    /// Provider.
+    /// Name of the provider.
     pub provider: String,
     /// URL to which confirmations go.
     pub reply_to: Option<String>,

@@ -9,7 +9,7 @@ use crate::xml::writer::Writer;
 /// Code of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ErrorId {
-    /// The message cannot be read, or its parameters make no sense.
+    /// The message cannot be read, or its parameters are invalid.
     Payload,
     /// A parameter is missing.
     MissingParameter,
@@ -27,7 +27,7 @@ pub enum ErrorId {
     ConnectionGone,
     /// The connection cannot be made.
     ConnectionCreate,
-    /// The requester may not do this.
+    /// The requester has no right to this request.
     Unauthorized,
     /// No path connects the two points.
     NoPath,
@@ -37,7 +37,7 @@ pub enum ErrorId {
     ResourceUnavailable,
     /// The point is unknown.
     UnknownStp,
-    /// The point has no such label.
+    /// The point does not have the label.
     StpResolution,
     /// The point or its label is in use.
     StpUnavailable,
@@ -53,7 +53,7 @@ pub enum ErrorId {
 pub struct ServiceException {
     /// Agent in which the error occurred.
     pub nsa_id: String,
-    /// Connection.
+    /// ID of the connection.
     pub connection_id: Option<String>,
     /// Code.
     pub id: ErrorId,

@@ -12,7 +12,7 @@ use crate::xml::writer::Writer;
 /// Report about a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notification {
-    /// Connection.
+    /// ID of the connection.
     pub connection_id: String,
     /// Number of the report, which counts from one for each connection.
     pub id: u64,
@@ -29,20 +29,20 @@ pub enum NotificationKind {
     ErrorEvent {
         /// Name of the event.
         event: ErrorEvent,
-        /// Connection of the agent that noticed it.
+        /// Connection at the agent that detected the event.
         connection_id: String,
-        /// Agent that noticed it.
+        /// Agent that detected the event.
         nsa: String,
-        /// Reason.
+        /// Reason of the failure.
         exception: Option<Box<ServiceException>>,
     },
     /// A hold has expired.
     ReserveTimeout {
         /// Length of the hold in seconds.
         seconds: u32,
-        /// Connection of the agent that noticed it.
+        /// Connection at the agent that detected the event.
         connection_id: String,
-        /// Agent that noticed it.
+        /// Agent that detected the event.
         nsa: String,
     },
     /// The data plane has changed.

@@ -10,29 +10,29 @@ use crate::xml::DecodeError;
 use crate::xml::element::Element;
 use crate::xml::writer::Writer;
 
-/// Selection of connections; all of the requester if it is empty.
+/// Selection of connections; if empty, all connections of the requester.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     /// Connections.
     pub connection_ids: Vec<String>,
-    /// Reservations of the requester, by its own names.
+    /// Reservations of the requester, by the requester's names.
     pub global_ids: Vec<String>,
     /// Only connections that were changed since.
     pub modified_since: Option<Timestamp>,
 }
 
-/// Connection as a query shows it.
+/// Connection in the result of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Connection.
+    /// ID of the connection.
     pub connection_id: String,
-    /// Name that the requester gave it.
+    /// Name that the requester gave the connection.
     pub global_id: Option<String>,
-    /// Description that the requester gave it.
+    /// Description that the requester gave the connection.
     pub description: Option<String>,
     /// Committed criteria.
     pub criteria: Vec<Criteria>,
-    /// Requester.
+    /// Name of the requester.
     pub requester: String,
     /// States.
     pub states: ConnectionStates,
@@ -45,7 +45,7 @@ pub struct Summary {
 /// Range of notifications or results of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Connection.
+    /// ID of the connection.
     pub connection_id: String,
     /// First number.
     pub first: Option<u64>,
@@ -133,7 +133,7 @@ impl Range {
         w.optional(last, self.last.map(|id| id.to_string()));
     }
 
-    /// Returns true if the range has this number.
+    /// Returns true if the range contains the number.
     pub fn has(&self, id: u64) -> bool {
         self.first.is_none_or(|first| id >= first) && self.last.is_none_or(|last| id <= last)
     }

@@ -1,4 +1,4 @@
-//! States of a connection as queries and failures show them.
+//! States of a connection in queries and failures.
 
 use serde::{Deserialize, Serialize};
 

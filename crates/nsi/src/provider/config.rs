@@ -52,7 +52,7 @@ pub struct Config {
 pub struct Requester {
     /// URN of the agent.
     pub nsa: String,
-    /// Name with which it authenticates itself, and that owns its reservations.
+    /// Name that the requester authenticates with, and that owns its reservations.
     pub identity: String,
     /// Beginnings of the URLs to which confirmations may go.
     pub reply_to: Vec<String>,
@@ -61,13 +61,13 @@ pub struct Requester {
 /// Fault of the settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// The text is not TOML of this form.
+    /// The text is not TOML, or has invalid settings.
     #[error("the settings of NSI cannot be read: {0}")]
     Toml(String),
     /// A name is not a URN.
     #[error("{0:?} is not a URN: write it as in urn:ogf:network:example.net:2026:nsa:name")]
     Urn(String),
-    /// Two entries have this name.
+    /// Two entries have the same name.
     #[error("{0} is listed twice in the settings of NSI: remove one of the entries")]
     Twice(String),
     /// The beginning of a URL does not name a server completely.

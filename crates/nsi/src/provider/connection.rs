@@ -1,4 +1,4 @@
-//! One connection as the provider keeps it.
+//! Record of one connection at the provider.
 
 use std::collections::BTreeMap;
 
@@ -56,12 +56,12 @@ pub(super) struct StoredResult {
     pub(super) url: String,
     /// Name of the message.
     pub(super) name: String,
-    /// Envelope.
+    /// Envelope in XML.
     pub(super) document: String,
 }
 
 impl Connection {
-    /// Returns true if its points and labels are not available to others.
+    /// Returns true if the connection keeps its points and labels from other connections.
     pub(super) fn is_holding(&self) -> bool {
         // a hold may have been made just before a crash
         let has_resources = !self.reservations.is_empty() || self.reserve.is_some();
@@ -102,7 +102,7 @@ impl Connection {
             )
     }
 
-    /// Returns true if nothing can happen to it any more, except that its requester ends it.
+    /// Returns true if the connection can only be terminated by its requester.
     pub(super) fn is_finished(&self) -> bool {
         !self.has_work()
             && (self.states.lifecycle != LifecycleState::Created
@@ -135,7 +135,7 @@ impl Connection {
         self.results.push(result);
     }
 
-    /// Returns the connection as a query shows it.
+    /// Returns the connection in the form of a query result.
     pub(super) fn summary(&self) -> Summary {
         Summary {
             connection_id: self.id.clone(),

@@ -6,8 +6,8 @@
 //!            Provider::deliver -> confirmation to replyTo
 //! ```
 //!
-//! - [`state`]: the provider and its connections; `requests`: answers to requests; `work`: what a
-//!   request asked for, and due changes; `queries`: answers to queries; [`delivery`]: queue of messages;
+//! - [`state`]: the provider and its connections; `requests`: answers to requests; `work`:
+//!   requests to execute, and due changes; `queries`: answers to queries; [`delivery`]: queue of messages;
 //!   `outgoing`: one of them
 //! - [`config`]: settings; [`stp`]: service termination points and their labels
 //! - [`resources`]: interface to the network; `connection`: one connection; `store`: table of them

@@ -16,7 +16,7 @@ pub struct Outgoing {
     pub url: String,
     /// Name of the message.
     pub name: String,
-    /// Envelope.
+    /// Envelope in XML.
     pub document: String,
     pub(super) connection_id: String,
     pub(super) correlation_id: String,

@@ -8,7 +8,7 @@ use crate::message::query::Query;
 use crate::message::{Envelope, ErrorId, Header, Message, ServiceException};
 
 impl Provider {
-    /// Answers a query, or queues its answer.
+    /// Answers a query, or queues the answer.
     pub(super) fn query(
         &self,
         requester: &Requester,
@@ -130,5 +130,5 @@ fn is_meant(query: &Query, connection: &Connection) -> bool {
 const ANSWER_MAX: usize = 256 << 10;
 /// Maximum length of the messages that wait for a requester that asks for another, in bytes.
 const OUTBOX_MAX: usize = 8 << 20;
-/// Maximum length of a confirmation of our own.
+/// Maximum length of a confirmation that this provider sends.
 const DOCUMENT_MAX: usize = 1 << 20;

@@ -112,7 +112,7 @@ impl Provider {
         Ok(Answered::Again(document))
     }
 
-    /// Answers a repeated request as before, and sends its confirmation again.
+    /// Answers a repeated request like the first one, and sends its confirmation again.
     fn repeat(&self, state: &mut State, answer: &Answer, digest: &str) -> Checked<Answered> {
         if answer.digest != digest {
             let text = "the correlationId was used for another request: give each a new one";

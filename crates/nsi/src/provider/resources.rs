@@ -1,4 +1,4 @@
-//! Interface to the network: what a provider needs of a scheduler.
+//! Interface of a provider to the network of its scheduler.
 
 use std::fmt;
 
@@ -13,11 +13,11 @@ pub trait Resources: fmt::Debug + Send + Sync {
     fn hold(&self, owner: &str, key: &str, circuit: &Circuit) -> Result<Hold, Refusal>;
     /// Promises a circuit that is held.
     fn commit(&self, owner: &str, reservations: &[u64]) -> Result<(), Refusal>;
-    /// Has the devices make the circuit from its start to its end.
+    /// Makes the devices create the circuit at its start and remove it at its end.
     fn provision(&self, owner: &str, reservations: &[u64]) -> Result<(), Refusal>;
-    /// Has the devices remove the circuit, and keeps its capacity.
+    /// Makes the devices remove the circuit, and keeps its capacity.
     fn release(&self, owner: &str, reservations: &[u64]) -> Result<(), Refusal>;
-    /// Gives up the circuit and its capacity.
+    /// Releases the circuit and its capacity.
     fn end(&self, owner: &str, reservations: &[u64]) -> Result<(), Refusal>;
     /// Returns the status of a circuit.
     fn status(&self, owner: &str, reservations: &[u64]) -> Result<Status, Refusal>;
@@ -36,11 +36,11 @@ pub struct Circuit {
     pub start: Timestamp,
     /// End, exclusive.
     pub end: Timestamp,
-    /// True if it carries packets in both directions.
+    /// True if the circuit carries packets in both directions.
     pub is_bidirectional: bool,
     /// True if both directions must use the same nodes.
     pub is_symmetric: bool,
-    /// Nodes that it crosses in order between its ends; the other direction crosses them in reverse.
+    /// Nodes between the ends of the circuit, in order; the other direction uses them in reverse.
     #[serde(default)]
     pub via: Vec<String>,
 }
@@ -59,7 +59,7 @@ pub struct Port {
 /// Circuit that is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// Reservations of its directions.
+    /// Reservations of the circuit's directions.
     pub reservations: Vec<u64>,
     /// Time at which the hold expires.
     pub till: Timestamp,
@@ -74,11 +74,11 @@ pub enum Status {
     Active,
     /// End as planned.
     Ended,
-    /// Failure, with its reason.
+    /// Failure, with the reason.
     Failed(String),
 }
 
-/// Reason why the network does not do something.
+/// Reason why the network refuses an action.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Refusal {

@@ -29,7 +29,7 @@ pub struct Provider {
     pub(super) resources: Box<dyn Resources>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     state: Mutex<State>,
-    /// True if there is new work.
+    /// True if new work is waiting.
     news: Mutex<bool>,
     changed: Condvar,
 }
@@ -46,7 +46,7 @@ pub(super) struct State {
     pub(super) sending: BTreeSet<u64>,
 }
 
-/// Answer to a request, for its repetition.
+/// Answer to a request, kept in case the request is repeated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Answer {
     pub(super) key: String,
@@ -82,7 +82,7 @@ pub(super) struct Change {
 pub struct Reply {
     /// True if the document is a SOAP fault.
     pub is_fault: bool,
-    /// Envelope.
+    /// Envelope in XML.
     pub document: String,
 }
 
@@ -140,7 +140,7 @@ impl Provider {
         self.changed.notify_all();
     }
 
-    /// Waits for a change, at most this long.
+    /// Waits for a change, up to `longest`.
     pub fn wait(&self, longest: Duration) {
         let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
@@ -279,7 +279,7 @@ fn text(document: &impl Serialize) -> Option<String> {
     serde_json::to_string(document).ok()
 }
 
-/// Returns the connection of a message that is given up, with a note for queries, and that note.
+/// Returns a connection without the message that is given up and with a note about it, and the note.
 pub(super) fn undelivered(
     state: &State,
     outgoing: &Outgoing,

@@ -35,7 +35,7 @@ impl DocumentKind {
 }
 
 impl Store {
-    /// Opens a file, which is created if it does not exist.
+    /// Opens a file, which is created if missing.
     pub(super) fn open(path: &Path) -> rusqlite::Result<Self> {
         let database = Database::open(path)?;
         database.execute_batch(

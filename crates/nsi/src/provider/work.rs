@@ -1,4 +1,4 @@
-//! Work of a provider: what requests asked for, and changes that are due.
+//! Work of a provider: requests to execute, and changes that are due.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::message::{
     ReserveConfirmed, ServiceException,
 };
 
-/// Messages of a step, with the request that they answer, if any.
+/// Messages of a step, each with the request that it answers, if any.
 type Messages = Vec<(Option<Header>, Message)>;
 
 impl Provider {
@@ -60,7 +60,7 @@ impl Provider {
         wait
     }
 
-    /// Makes one step of a connection, and returns true if it has changed.
+    /// Advances a connection by one step, and returns true if the connection has changed.
     fn advance(&self, id: &str) -> Result<bool, String> {
         let Some(before) = self.lock().connections.get(id).cloned() else {
             return Ok(false);
@@ -72,7 +72,7 @@ impl Provider {
         }
         let mut state = self.lock();
         if state.connections.get(id) != Some(&before) {
-            // a request came meanwhile: as after a crash, the next step finds what this one has done
+            // a request came meanwhile: as after a crash, the next step finds the result of this step
             return Ok(true);
         }
         connection.changed = self.now();
@@ -248,7 +248,7 @@ impl Provider {
         Ok(messages)
     }
 
-    /// Gives up the capacity of a connection.
+    /// Releases the capacity of a connection.
     fn end(&self, connection: &mut Connection) -> Result<(), Refusal> {
         (self.resources).end(&connection.identity, &connection.reservations)?;
         connection.hold_till = None;

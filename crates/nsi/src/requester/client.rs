@@ -41,7 +41,7 @@ pub struct RequesterConfig {
     pub provider: String,
     /// URL of the provider.
     pub url: String,
-    /// Bearer token, if the provider wants one.
+    /// Bearer token, if the provider requires one.
     pub token: Option<String>,
     /// URL at which the provider reaches the inbox.
     pub reply_to: String,
@@ -66,7 +66,7 @@ impl Requester {
         })
     }
 
-    /// Returns the inbox, to which a listener must give all messages.
+    /// Returns the inbox, which must receive all messages of the provider.
     pub fn inbox(&self) -> Arc<Inbox> {
         Arc::clone(&self.inbox)
     }
@@ -108,7 +108,7 @@ impl Requester {
         self.operate(Operation::Terminate, connection_id)
     }
 
-    /// Returns the connection as the provider shows it.
+    /// Returns the connection in the provider's words.
     pub fn query(&self, connection_id: &str) -> Result<Summary, LeaseError> {
         let query = Query {
             connection_ids: vec![connection_id.to_owned()],
@@ -194,7 +194,7 @@ impl Requester {
         }
     }
 
-    /// Sends a request until there is a response, and returns its message.
+    /// Sends a request until a response arrives, and returns the message of the response.
     fn send(&self, step: Step, correlation: &str, message: Message) -> Result<Message, LeaseError> {
         let action = format!("\"{}\"", soap_action(message.name()));
         let header = Header {
@@ -278,7 +278,7 @@ pub(super) fn lease(connection_id: &str, criteria: &Criteria) -> Result<Lease, L
     })
 }
 
-/// Checks that a lease has at least what was wanted.
+/// Checks that a lease has at least the capacity and time that were wanted.
 pub(super) fn check(wanted: &Criteria, lease: &Lease) -> Result<(), LeaseError> {
     if let Some(p2p) = &wanted.p2p {
         if lease.capacity_mbps < p2p.capacity_mbps {
@@ -303,7 +303,7 @@ pub(super) fn check(wanted: &Criteria, lease: &Lease) -> Result<(), LeaseError> 
     Ok(())
 }
 
-/// Returns true if a point is the wanted one, with one of the wanted labels if there are some.
+/// Returns true if a point is the wanted point, with one of the wanted labels, if any.
 fn is_point(wanted: &str, point: &str) -> bool {
     if wanted == point {
         return true;
@@ -331,11 +331,11 @@ fn is_done(operation: Operation, summary: &Summary) -> bool {
     }
 }
 
-/// Maximum time by which a provider may start later than asked, in nanoseconds.
+/// Maximum delay of a start after the requested time, in nanoseconds.
 const START_MARGIN: u64 = 30_000_000_000;
 /// Maximum time of a response, which is short, since confirmations come later.
 const RESPONSE_MAX: Duration = Duration::from_secs(20);
-/// Number of times that a request is sent if there is no response.
+/// Number of times that a request is sent without a response.
 const TRIES: u32 = 3;
 /// Maximum length of a response in bytes.
 const ANSWER_MAX: usize = 1 << 20;

@@ -30,13 +30,13 @@ pub struct Earlier {
 pub struct Useless {
     /// Connection at the provider.
     pub connection_id: String,
-    /// Capacity that it promised, if it was committed. A link may still offer it.
+    /// Capacity that the connection promised, if it was committed. A link may still offer it.
     pub lease: Option<Lease>,
 }
 
 impl Requester {
-    /// Returns the connections that earlier runs have made for this request, which must have a global
-    /// reservation ID. Changes none of them.
+    /// Returns the connections that earlier runs made for this request, which must have a global reservation ID.
+    /// Changes none of them.
     pub fn earlier(&self, reserve: &Reserve) -> Result<Earlier, LeaseError> {
         let mut earlier = Earlier::default();
         let Some(global_id) = &reserve.global_id else {
@@ -65,7 +65,7 @@ impl Requester {
         Ok(earlier)
     }
 
-    /// Continues a lease of an earlier run: makes the provider provision it, if it does not yet.
+    /// Continues a lease of an earlier run: makes the provider provision it, unless that is done.
     pub fn resume(&self, lease: &Lease) -> Result<(), LeaseError> {
         self.provision(&self.query(&lease.connection_id)?)
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::message::{Envelope, ErrorId, Header, Message, ServiceException};
 use crate::provider::Reply;
 
-/// Confirmations that arrive, and the requests that wait for them.
+/// Confirmations that have arrived, and the requests that wait for them.
 #[derive(Debug)]
 pub struct Inbox {
     nsa: String,
@@ -83,7 +83,7 @@ impl Inbox {
         self.lock().insert(correlation_id.to_owned(), None);
     }
 
-    /// Returns the confirmation that was expected, if it arrives in time, and stops waiting.
+    /// Returns the expected confirmation, if it arrives in time, and stops waiting.
     pub(super) fn take(&self, correlation_id: &str, longest: Duration) -> Option<Message> {
         let waiting = self.lock();
         let is_empty = |waiting: &mut BTreeMap<String, Option<Message>>| {

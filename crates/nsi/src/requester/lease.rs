@@ -1,4 +1,4 @@
-//! Circuit that is leased, and why there is none.
+//! Leased circuit, and the reasons of a failed lease.
 
 use std::fmt;
 
@@ -17,9 +17,9 @@ pub struct Lease {
     pub start: Timestamp,
     /// End, exclusive.
     pub end: Timestamp,
-    /// Point at which it starts, with its label.
+    /// Point at which the circuit starts, with its label.
     pub source: String,
-    /// Point at which it ends, with its label.
+    /// Point at which the circuit ends, with its label.
     pub dest: String,
 }
 
@@ -54,7 +54,7 @@ pub enum LeaseError {
         step: Step,
         /// URL of the provider.
         url: String,
-        /// Reason.
+        /// Reason of the failure.
         why: String,
     },
     /// The provider does not follow the protocol.
@@ -64,7 +64,7 @@ pub enum LeaseError {
         step: Step,
         /// URL of the provider.
         url: String,
-        /// Answer.
+        /// Description of the wrong answer.
         why: String,
     },
     /// The provider refuses the step.
@@ -72,7 +72,7 @@ pub enum LeaseError {
     Refused {
         /// Step.
         step: Step,
-        /// Reason.
+        /// Reason of the refusal.
         why: Box<ServiceException>,
     },
     /// The provider has not confirmed the step in time.
@@ -86,14 +86,14 @@ pub enum LeaseError {
     /// The provider has confirmed another circuit.
     #[error("the provider has confirmed another circuit: {0}; ask its operator")]
     OtherCircuit(&'static str),
-    /// The lease has failed, and its connection cannot be ended.
+    /// The lease has failed, and its connection could not be terminated.
     #[error("{why}; the connection {connection_id} remains ({left}): terminate it")]
     Left {
         /// Reason of the failure.
         why: Box<Self>,
         /// Connection that remains at the provider.
         connection_id: String,
-        /// Reason why it cannot be ended.
+        /// Reason why the connection could not be terminated.
         left: Box<Self>,
     },
 }

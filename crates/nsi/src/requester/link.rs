@@ -6,12 +6,12 @@ use lighthaul_booking_client::leased_link::{self, LeasedLink};
 
 use super::lease::Lease;
 
-/// Offers the capacity of a link during a lease, and at no other time that has an outage now.
+/// Offers the capacity of a link during a lease, and plans outages for all other times.
 pub fn open_link(scheduler: &Client, link: &str, lease: &Lease) -> Result<(), ClientError> {
     leased_link::open(scheduler, &leased(link, lease))
 }
 
-/// Offers no capacity of a link any more during the rest of a lease.
+/// Withdraws the capacity of a link for the remaining time of a lease.
 pub fn close_link(
     scheduler: &Client,
     now: Timestamp,

@@ -14,7 +14,7 @@ use roxmltree::{Document, Node, ParsingOptions};
 /// Fault of a document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The document has more bytes than this.
+    /// The document exceeds the given maximum of bytes.
     #[error("the document has more than {0} bytes: send a shorter one")]
     TooLong(usize),
     /// The octets are not UTF-8.
@@ -23,13 +23,13 @@ pub enum DecodeError {
     /// The text is not well-formed, has a document type declaration, or has too many nodes.
     #[error("the document is not well-formed XML, or has a document type: {0}")]
     NotXml(String),
-    /// Elements are nested deeper than this.
+    /// Elements exceed the given maximum depth.
     #[error("elements are nested more than {0} levels deep: send a flatter document")]
     TooDeep(usize),
-    /// The document declares more namespaces than this.
+    /// The document exceeds the given maximum of namespaces.
     #[error("the document has more than {0} namespace declarations: declare them at the root")]
     TooManyNamespaces(usize),
-    /// An element has more attributes than this.
+    /// An element exceeds the given maximum of attributes.
     #[error("an element has more than {0} attributes: send fewer")]
     TooManyAttributes(usize),
     /// The root or the body of the envelope is another element.
@@ -46,12 +46,12 @@ pub enum DecodeError {
     /// An element occurs more often than the schema permits.
     #[error("the element {0} occurs more often than the schema permits: send it once")]
     Repeated(&'static str),
-    /// The content of an element does not have its type.
+    /// The content of an element does not have the expected type.
     #[error("the content of {element} is wrong: send {expected}")]
     Value {
         /// Name of the element.
         element: &'static str,
-        /// Description of its type.
+        /// Description of the expected type.
         expected: &'static str,
     },
 }
@@ -136,7 +136,7 @@ impl<'a> Element<'a> {
         self.0.tag_name().name()
     }
 
-    /// Returns true if the element has this name.
+    /// Returns true if the element has the given name.
     pub(crate) fn is(self, space: &str, name: &str) -> bool {
         self.0.has_tag_name((space, name))
     }
@@ -146,7 +146,7 @@ impl<'a> Element<'a> {
         self.0.children().filter(Node::is_element).map(Element)
     }
 
-    /// Returns the children without a namespace that have this name.
+    /// Returns the children named `name` without a namespace.
     pub(crate) fn all(self, name: &'static str) -> impl Iterator<Item = Self> + use<'a> {
         // a default namespace that was taken back is an empty name
         let bare = |of: Self| of.0.tag_name().namespace().unwrap_or_default().is_empty();
@@ -154,7 +154,7 @@ impl<'a> Element<'a> {
             .filter(move |child| bare(*child) && child.name() == name)
     }
 
-    /// Returns the only child with this name in a namespace, if there is one.
+    /// Returns the only child with the given name in a namespace, if any.
     pub(crate) fn qualified(
         self,
         space: &str,
@@ -168,7 +168,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Returns the only child without a namespace that has this name, if there is one.
+    /// Returns the only child named `name` without a namespace, if any.
     pub(crate) fn optional(self, name: &'static str) -> Result<Option<Self>, DecodeError> {
         let mut found = self.all(name);
         let first = found.next();
@@ -178,7 +178,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Returns the only child without a namespace that has this name.
+    /// Returns the only child named `name` without a namespace.
     pub(crate) fn required(self, name: &'static str) -> Result<Self, DecodeError> {
         self.optional(name)?.ok_or(DecodeError::Missing(name))
     }
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_with_entities_or_too_much_of_anything_are_refused() {
+    fn documents_with_entities_or_beyond_any_limit_are_refused() {
         let bomb = "<!DOCTYPE r [<!ENTITY a \"ha\"><!ENTITY b \"&a;&a;\">]><r><a>&b;</a></r>";
         assert!(matches!(read(bomb), Err(DecodeError::NotXml(_))));
         let external = "<!DOCTYPE r SYSTEM \"file:///etc/passwd\"><r><a/></r>";

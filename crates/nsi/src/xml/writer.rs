@@ -38,7 +38,7 @@ impl Writer {
         self.element(name, &[], |w| w.escape(value.as_ref()));
     }
 
-    /// Adds an element with a text, if there is one.
+    /// Adds an element with a text, if the text is present.
     pub(crate) fn optional(&mut self, name: &str, value: Option<impl AsRef<str>>) {
         if let Some(value) = value {
             self.text(name, value);

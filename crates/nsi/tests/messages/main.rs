@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 proptest! {
     #[test]
-    fn every_message_reads_back_as_it_was_written(envelope in generated::envelope()) {
+    fn every_message_round_trips(envelope in generated::envelope()) {
         let text = envelope.encode();
         let read = Envelope::decode(text.as_bytes(), 1 << 20);
         prop_assert_eq!(read, Ok(envelope), "{}", text);

@@ -55,7 +55,7 @@ fn message_that_is_given_up_is_reported_once_the_requester_answers() {
 }
 
 #[test]
-fn message_that_makes_room_for_another_leaves_a_note() {
+fn message_evicted_from_a_full_queue_is_noted() {
     let mut run = Run::new(Path::new(":memory:"));
     let first = run.reserve_from("urn:n:a").unwrap();
     let (correlation_id, _) = run.last.clone().unwrap();
@@ -111,7 +111,7 @@ fn summary() -> Message {
 }
 
 #[test]
-fn message_that_is_being_sent_makes_room_for_no_other() {
+fn message_that_is_being_sent_is_not_evicted() {
     let mut run = Run::new(Path::new(":memory:"));
     let id = run.reserve_from("urn:n:a").unwrap();
     run.provider.work();

@@ -42,7 +42,7 @@ struct Link {
     slow: Arc<Mutex<Option<SlowCall>>>,
 }
 
-/// Ends of two channels: of the begin of a call, and of its end.
+/// Ends of two channels: for the start of a call, and for its end.
 type SlowCall = (Sender<()>, Receiver<()>);
 
 #[derive(Clone, Debug)]
@@ -541,7 +541,7 @@ fn commit_after_the_hold_is_tried_once_a_second() {
 }
 
 #[test]
-fn directions_that_remain_end_with_the_first() {
+fn remaining_directions_end_with_the_first_direction() {
     let mut run = Run::new(Path::new(":memory:"));
     let id = run.reserve_from("urn:n:a").unwrap();
     run.provider.work();

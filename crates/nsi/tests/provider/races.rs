@@ -38,7 +38,7 @@ fn requests_are_answered_while_the_network_works() {
 }
 
 #[test]
-fn connection_that_was_never_committed_passes_its_end_time() {
+fn uncommitted_connection_reaches_the_state_passed_end_time() {
     let mut run = Run::new(Path::new(":memory:"));
     let end = Timestamp(run.link.now() + 100 * SECOND);
     let mut reserve = |mbps| {

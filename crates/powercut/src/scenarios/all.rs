@@ -28,7 +28,7 @@ pub const NAMES: [&str; 13] = [
 /// scheduler.
 pub const BOOKS: &str = "books";
 
-/// Creates the scenario with this name. Returns `None` if there is none.
+/// Creates the scenario named `name`. Returns `None` if there is none.
 pub fn named(name: &str, program: &Program, seed: u64) -> Option<Box<dyn Scenario>> {
     if let Some((commands, files)) = commands(name) {
         return Some(Box::new(Versions::new(program.clone(), commands, files)));
@@ -43,7 +43,7 @@ pub fn named(name: &str, program: &Program, seed: u64) -> Option<Box<dyn Scenari
     Some(Box::new(Copies::new(program.clone(), kind, seed)))
 }
 
-/// Returns the kind of copy with this name.
+/// Returns the kind of copy named `name`.
 fn kind(name: &str) -> Option<CopyKind> {
     let plain = CopyKind {
         large: 1,
@@ -101,7 +101,7 @@ fn kind(name: &str) -> Option<CopyKind> {
     })
 }
 
-/// Returns commands that replace small files, and these files.
+/// Returns commands that replace small files, and the files.
 fn commands(name: &str) -> Option<(Vec<Vec<String>>, Vec<&'static str>)> {
     let key = |nth: usize| format!("sha256:{}", format!("{nth:x}").repeat(64));
     let words = |line: String| line.split(' ').map(ToOwned::to_owned).collect();

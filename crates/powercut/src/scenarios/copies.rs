@@ -1,7 +1,7 @@
 //! Copies to a daemon whose root is on the disk.
 //!
 //! After a cut, each file with its final name is complete: the new version, or the old one if there
-//! was one. Files that a successful command copied exist, and those that it deleted do not.
+//! was one. Files that a successful command copied exist, and files that it deleted do not exist.
 //! Repeating the command completes the copy.
 
 use std::fs;
@@ -57,7 +57,7 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Creates a copy of this kind, with a tree from `seed`.
+    /// Creates a copy of the given kind, with a tree from `seed`.
     pub const fn new(program: Program, kind: CopyKind, seed: u64) -> Self {
         Self {
             program,
@@ -189,8 +189,8 @@ impl Copies {
         Ok(())
     }
 
-    /// Returns true for a file that is written under its final name, and may have a part of its bytes, or none yet. Fails
-    /// if it looks complete, and is not.
+    /// Returns true for a file that is written under its final name, and may still be incomplete or empty. Fails if it
+    /// looks complete, and is not.
     fn grows(&self, path: &Path, look: &tree::EntryState) -> Result<bool, String> {
         let is_file = look.mode & 0o170_000 == 0o100_000;
         let new = self.new.get(path).filter(|new| !new.content.is_empty());

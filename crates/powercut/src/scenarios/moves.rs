@@ -98,7 +98,7 @@ impl Moves {
         tree::read(&target).map_err(|why| format!("cannot read the target: {why}"))
     }
 
-    /// Checks that these files are complete in the target.
+    /// Checks that the moved files are complete in the target.
     fn have_moved(
         &self,
         found: &Tree,

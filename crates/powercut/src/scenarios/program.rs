@@ -21,7 +21,7 @@ impl Program {
         }
     }
 
-    /// Creates a command with these arguments, and with its configuration in `config`.
+    /// Creates a command with the arguments `words`, and with its configuration in `config`.
     pub fn command(&self, config: &Path, words: &[&str]) -> Command {
         let mut command = Command::new(&self.path);
         command.args(words).env("XDG_CONFIG_HOME", config);
@@ -95,7 +95,7 @@ pub fn printed(words: &[&str], output: &Output) -> Result<String, String> {
     Err(format!("lighthaul {first}: {code}: {}", said.trim()))
 }
 
-/// Process that is killed when this value is dropped.
+/// Process that is killed on drop.
 #[derive(Debug)]
 pub struct Server(pub Child);
 

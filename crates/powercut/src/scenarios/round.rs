@@ -42,8 +42,7 @@ pub struct Total {
 }
 
 impl Round<'_> {
-    /// Runs the scenarios with these names while `goes_on` returns true. Passes the results of each
-    /// to `say`.
+    /// Runs the scenarios with the given names while `goes_on` returns true. Passes the results of each to `say`.
     pub fn run(
         &self,
         names: &[&str],
@@ -71,7 +70,7 @@ impl Round<'_> {
         FileSystem::ALL.into_iter().map(make).collect()
     }
 
-    /// Runs the cuts of one scenario on one file system. Returns the number of those that it had no time for.
+    /// Runs the cuts of one scenario on one file system. Returns the number of cuts that were skipped for lack of time.
     fn on(
         &self,
         name: &str,

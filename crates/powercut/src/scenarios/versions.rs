@@ -24,7 +24,7 @@ pub struct Versions {
 type Contents = BTreeMap<&'static str, Option<Vec<u8>>>;
 
 impl Versions {
-    /// Creates the scenario of these commands. `{disk}` stands for the path of the disk.
+    /// Creates the scenario of `commands`. `{disk}` stands for the path of the disk.
     pub fn new(program: Program, commands: Vec<Vec<String>>, files: Vec<&'static str>) -> Self {
         Self {
             program,

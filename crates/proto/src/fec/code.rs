@@ -24,9 +24,9 @@ use reed_solomon_simd::{ReedSolomonEncoder, decode};
 pub enum Code {
     /// No repair symbols.
     None,
-    /// One repair symbol, the XOR of this many source symbols, as in Quanta.
+    /// One repair symbol, the XOR of the given number of source symbols, as in Quanta.
     Xor(u8),
-    /// Reed-Solomon code with these numbers of source symbols and repair symbols.
+    /// Reed-Solomon code with the given numbers of source symbols and repair symbols.
     ReedSolomon(u8, u8),
 }
 
@@ -143,7 +143,7 @@ impl Coder {
         }
     }
 
-    /// Returns the missing source symbols of a block of `count`, each with its number, from those that arrived.
+    /// Returns the missing source symbols of a block of `count`, each with its number, from the symbols that arrived.
     /// Returns `None` if too few arrived, or if their lengths differ.
     pub fn restore(
         &mut self,

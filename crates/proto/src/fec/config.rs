@@ -28,9 +28,9 @@ pub struct Config {
     pub code: Code,
     /// Number of blocks in the ring. It limits the sender's queue, and how far back the receiver restores messages.
     pub blocks: u16,
-    /// Time for which a block waits for more messages after its first one.
+    /// Time for which a block waits for more messages after its first message.
     pub linger: Duration,
-    /// Maximum age of a message, counted from its offer; `None` is unlimited.
+    /// Maximum age of a message since it was offered; `None` is unlimited.
     pub deadline: Option<Duration>,
     /// Treatment of late messages.
     pub late: Late,
@@ -56,7 +56,7 @@ pub enum Late {
 }
 
 impl Config {
-    /// Fails if a stream with these parameters is not possible.
+    /// Fails if the parameters of the stream are invalid.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.message_len == 0
             || self.message_len > MESSAGE_LEN_MAX

@@ -21,7 +21,7 @@ pub struct Receiver {
     /// State of each block of the ring.
     blocks: Vec<Block>,
     end: Option<End>,
-    /// Time until which it waits for reordered datagrams after the end message.
+    /// Time until which the receiver waits for reordered datagrams after the end message.
     settled: Option<Instant>,
     over: bool,
     counts: Counts,
@@ -33,9 +33,9 @@ pub struct Receiver {
 pub struct Counts {
     /// Messages that arrived or were restored.
     pub received: u64,
-    /// Messages among them that were restored.
+    /// Delivered messages that were restored.
     pub repaired: u64,
-    /// Messages among them that were late.
+    /// Delivered messages that were late.
     pub late: u64,
     /// Datagrams received, valid or not.
     pub datagrams: u64,
@@ -58,12 +58,12 @@ pub enum ReceiverEvent {
     Complete,
 }
 
-/// Block with a sufficient number of symbols to restore the missing ones.
+/// Block with a sufficient number of symbols to restore the missing symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepairJob {
     /// Block number.
     pub block: u64,
-    /// Number of its source symbols.
+    /// Number of source symbols in the block.
     pub count: u8,
     /// Length of each symbol in bytes.
     pub symbol_len: u32,
@@ -74,7 +74,7 @@ pub struct RepairJob {
 /// Delivered message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveredMessage {
-    /// Number of its block.
+    /// Number of the message's block.
     pub block: u64,
     /// Symbol number within the block.
     pub symbol: u8,
@@ -116,7 +116,7 @@ struct Block {
     top: u8,
     /// Parameters of the closed block, known from its first repair symbol.
     closed: Option<Closed>,
-    /// True if no symbol is missing, or the missing ones are being restored.
+    /// True if no symbol is missing, or the missing symbols are being restored.
     is_complete: bool,
     /// Number of events that the owner has not taken yet.
     pending: u16,
@@ -200,8 +200,7 @@ impl Receiver {
             && len.is_multiple_of(2)
     }
 
-    /// Returns the place of a block in the ring, which a newer block takes over. Returns `None` if that is not
-    /// possible.
+    /// Returns the place of a block in the ring, which replaces an older block. Returns `None` if that is not possible.
     fn claim_block(&mut self, number: u64) -> Option<usize> {
         let nth = (number % u64::from(self.config.blocks)) as usize;
         let block = &mut self.blocks[nth];
@@ -245,7 +244,7 @@ impl Receiver {
         }
     }
 
-    /// Delivers a message, unless it is late and to be dropped.
+    /// Delivers a message, unless it is late and late messages are dropped.
     fn deliver(&mut self, now: Instant, nth: usize, stamp: u32, found: Found) {
         let age = self.age(now, stamp);
         let late = self.config.deadline.is_some_and(|deadline| age > deadline);

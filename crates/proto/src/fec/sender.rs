@@ -37,7 +37,7 @@ pub struct Sender {
 /// Event for the owner of a [`Sender`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderEvent {
-    /// There is room again after a message was refused.
+    /// Another message fits, after a message was refused.
     Room,
     /// All messages and the end message were sent.
     Complete,
@@ -46,11 +46,11 @@ pub enum SenderEvent {
 /// Block that is not closed yet.
 #[derive(Clone, Copy, Debug)]
 struct Open {
-    /// Time at which its first message was offered.
+    /// Time at which the first message of the block was offered.
     since: Instant,
-    /// Number of its messages.
+    /// Number of messages in the block.
     count: u8,
-    /// Length of its longest message.
+    /// Length of the longest message in the block.
     longest: u32,
 }
 
@@ -127,7 +127,7 @@ impl Sender {
         Some(span)
     }
 
-    /// Ends the stream after the messages offered so far.
+    /// Ends the stream after the messages that were offered.
     pub fn end(&mut self) {
         self.close();
         self.ending = true;
@@ -148,12 +148,12 @@ impl Sender {
         self.repairs
     }
 
-    /// Returns the number of messages from the peer, all of which are ignored as invalid.
+    /// Returns the number of messages from the peer, which are all ignored as invalid.
     pub const fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// Closes the open block, if there is one, and queues its repair symbols.
+    /// Closes the open block, if any, and queues its repair symbols.
     fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
         let code = self.config.code;
@@ -174,7 +174,7 @@ impl Sender {
         );
     }
 
-    /// Returns the first symbol that is not late, and drops those before it.
+    /// Returns the first symbol that is not late, and drops the symbols before it.
     fn front(&mut self, now: Instant) -> Option<Symbol> {
         while let Some(symbol) = self.queue.front().copied() {
             if !self.is_late(now, symbol.since) {

@@ -22,8 +22,8 @@ pub struct Config {
     pub stream: u16,
     /// Time for which the receiver waits for reordered datagrams after a done signal. The sender ignores it.
     pub settle: Duration,
-    /// Blasts after the first that take less time than this are sent twice, since a loss in them would cost a further
-    /// round trip. Zero, as in the paper, disables this. The receiver ignores it.
+    /// Blasts after the first that are shorter than this time are sent twice, since a loss would cost another round
+    /// trip. Zero, as in the paper, disables this. The receiver ignores it.
     pub repeat: Duration,
     /// Pauses while the receiver is descheduled. If set, the protocol is RBUDP+.
     pub feedback: Option<FeedbackConfig>,
@@ -33,7 +33,7 @@ pub struct Config {
 pub type Framing = lighthaul_parts::Framing<HEAD_LEN>;
 
 impl Config {
-    /// Fails if a transfer with these parameters is not possible.
+    /// Fails if the parameters of the transfer are invalid.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.framing
             .check(PACKETS_MAX)
@@ -47,8 +47,8 @@ impl Config {
         Ok(())
     }
 
-    /// True if the sender waits until the receiver runs, which it does if that costs less than 1/100 of the transfer
-    /// time.
+    /// True if the sender waits for the receiver's first message, which it does if that costs under 1/100 of the
+    /// transfer time.
     pub(super) fn awaits_first_message(&self, feedback: FeedbackConfig) -> bool {
         feedback.rtt * 100 < self.rate.time_for(self.framing.object_len)
     }

@@ -84,7 +84,7 @@ impl Feedback {
         self.window.poll_timeout()
     }
 
-    /// Returns a pause for a predicted absence if it is time to request it.
+    /// Returns a pause for a predicted absence, if the request is due.
     fn predict(&mut self, now: Instant, load: Load) -> Option<Pause> {
         self.peak = self.peak.max(load.socket_bytes);
         let absence = self.upcoming(now, load.absence?)?;
@@ -101,8 +101,7 @@ impl Feedback {
         (pause.len >= LEN_MIN).then_some(pause)
     }
 
-    /// Returns the first absence that the sender does not know of and can still react to, if it is time to announce
-    /// it.
+    /// Returns the first absence that the sender does not know and can still react to, if its announcement is due.
     fn upcoming(&self, now: Instant, absence: Absence) -> Option<Absence> {
         let heard = now + self.config.rtt;
         let ends = |from: Instant| from + absence.len > heard && from >= self.announced_till;
@@ -169,7 +168,7 @@ pub struct PauseTracker {
 pub struct GrantedWindow {
     /// Octets on the wire.
     octets: u64,
-    /// Maximum length of the pause after them.
+    /// Maximum length of the pause once the window is used up.
     len: Duration,
 }
 
@@ -200,8 +199,8 @@ impl PauseTracker {
         self.granted
     }
 
-    /// Starts with a window granted by an earlier transfer to the same socket, which is empty now. The sender need
-    /// not wait for the first message.
+    /// Starts with a window that an earlier transfer had from the same socket, which is empty now. The sender need not
+    /// wait for the first message.
     pub const fn remember(&mut self, granted: GrantedWindow) {
         self.till = Instant::ZERO;
         self.window = Some(granted);
@@ -240,7 +239,7 @@ impl PauseTracker {
         true
     }
 
-    /// True if nothing may be sent now.
+    /// True if no datagram may be sent now.
     pub fn is_on(&mut self, now: Instant) -> bool {
         if let Some((from, till)) = self.next
             && from <= now

@@ -7,7 +7,7 @@ use core::time::Duration;
 pub struct FeedbackConfig {
     /// Round-trip time of the path.
     pub rtt: Duration,
-    /// Maximum length of a pause, and of the time ahead that a pause is requested for.
+    /// Maximum length of a pause, and maximum time in advance of a request.
     pub pause_max: Duration,
 }
 
@@ -18,7 +18,7 @@ impl FeedbackConfig {
     }
 }
 
-/// Request to pause, relative to the time at which it is sent.
+/// Request to pause, in times relative to the sending of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
     /// Time for which the receiver still accepts data.

@@ -41,7 +41,8 @@ pub struct Plan {
 /// Reason why no plan exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanError {
-    /// The delay (first) does not exceed the round-trip time (second), or is too short to gather one object.
+    /// The delay (first value) does not exceed the round-trip time (second value), or is too short to gather one
+    /// object.
     Delay(Duration, Duration),
     /// The objects are empty, or their number per second is not in range.
     Objects,

@@ -33,8 +33,9 @@ pub(super) struct ReceiveWindow {
     config: FeedbackConfig,
     rate: Rate,
     load: Load,
-    /// Time of the latest load sample, and octets on the wire read from the socket until then.
+    /// Time of the latest load sample.
     sampled: Instant,
+    /// Number of octets on the wire that were read from the socket until that time.
     taken: u64,
     /// True if the receiver has emptied its socket since it was last descheduled.
     has_emptied: bool,
@@ -75,8 +76,9 @@ struct AbsenceSample {
 struct Advertisement {
     /// Time at which data in flight ends and the sender pauses.
     closes: Instant,
-    /// Time at which the next advertisement is considered (`due`), and sent in any case (`expires`).
+    /// Time at which the next advertisement is considered.
     due: Instant,
+    /// Time at which the next advertisement is sent in any case.
     expires: Instant,
 }
 
@@ -109,7 +111,7 @@ impl ReceiveWindow {
         self.memory = memory;
     }
 
-    /// Returns the knowledge gathered so far.
+    /// Returns the knowledge for the next transfer to the same socket.
     pub(super) const fn memory(&self) -> Memory {
         self.memory
     }
@@ -171,7 +173,7 @@ impl ReceiveWindow {
         self.advertised.map(|last| last.due)
     }
 
-    /// Withdraws the latest advertisement, if there is one, since no task competes any more.
+    /// Withdraws the latest advertisement, if any, since no task competes any more.
     pub(super) fn withdraw(&mut self) -> Option<Pause> {
         self.advertised.take().map(|_| Pause::NONE)
     }
@@ -248,8 +250,9 @@ const ADVERTISE_INTERVAL: Duration = Duration::from_millis(1);
 const COST_ONE: u64 = 1024;
 /// Initial cost: an eighth more in the socket than on the wire, as with coalesced datagrams.
 const COST_FIRST: u64 = COST_ONE + COST_ONE / 8;
-/// Bounds of the cost. A slow sender makes it seem low; small datagrams have a large overhead.
+/// Minimum of the estimated cost. A slow sender makes the cost seem low.
 const COST_MIN: u64 = COST_ONE / 2;
+/// Maximum of the estimated cost. Small datagrams have a large overhead.
 const COST_MAX: u64 = 8 * COST_ONE;
 
 #[cfg(test)]
@@ -422,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn receiver_that_always_empties_its_socket_advertises_it_on_return() {
+    fn receiver_that_always_empties_its_socket_advertises_the_socket_on_return() {
         let mut feedback = Feedback::new(CONFIG, RATE);
         let mut taken = 0;
         let mut turn = |nth: u64, left| {

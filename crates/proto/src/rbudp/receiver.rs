@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
-use lighthaul_parts::{ArrivalCounts, Events, Hold, Tally};
+use lighthaul_parts::{ArrivalCounts, Events, ReceiverPause, Tally};
 
 use super::feedback::Feedback;
 use super::pause::{Pause, PauseMessage};
@@ -26,7 +26,7 @@ pub struct Receiver {
     asked: u64,
     /// Done signal whose answer waits for reordered datagrams.
     settling: Option<Settling>,
-    hold: Hold,
+    hold: ReceiverPause,
     feedback: Option<Feedback>,
     /// Next message about pauses.
     pause_message: Option<PauseMessage>,
@@ -48,7 +48,7 @@ pub enum ReceiverEvent {
         round: u16,
         /// Packets received in total.
         received: u64,
-        /// Packets still missing.
+        /// Number of packets still missing.
         missing: u64,
     },
     /// All packets have arrived, and the final tally was sent.
@@ -76,7 +76,7 @@ impl Receiver {
             round: 0,
             asked: packets,
             settling: None,
-            hold: Hold::default(),
+            hold: ReceiverPause::default(),
             feedback: config
                 .feedback
                 .map(|feedback| Feedback::new(feedback, config.rate)),
@@ -127,7 +127,7 @@ impl Receiver {
         self.pauses
     }
 
-    /// True if the sender was asked to stop because this host is behind.
+    /// True if the sender was asked to stop because this host cannot keep up.
     pub const fn is_holding(&self) -> bool {
         self.hold.is_on()
     }

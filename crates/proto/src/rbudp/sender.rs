@@ -32,7 +32,7 @@ pub struct Sender {
     tally: Tally,
     /// Number of the present blast, from 1.
     round: u16,
-    /// Packets below this number are not sent again in this pass.
+    /// Lower bound of the packets that this pass still has to send.
     cursor: u64,
     held: bool,
     pauses: Option<PauseTracker>,
@@ -187,7 +187,7 @@ impl Sender {
         self.tally.total()
     }
 
-    /// True if the receiver has asked to stop because its host is behind.
+    /// True if the receiver has asked to stop because its host cannot keep up.
     pub const fn is_held(&self) -> bool {
         self.held
     }
@@ -319,7 +319,7 @@ impl Sender {
         self.events.push(SenderEvent::Failed(why));
     }
 
-    /// Returns packet `number` if it may leave now.
+    /// Returns packet `number`, if it may be sent now.
     fn next_packet(&mut self, now: Instant, number: u64) -> Option<Transmit> {
         let span = self.config.framing.layout().span(number);
         if self.is_pausing(now) {
@@ -461,6 +461,5 @@ impl fmt::Display for PeerMisbehaved {
 
 impl core::error::Error for PeerMisbehaved {}
 
-/// Bound of events per call: a barren blast and the next one, the request for a tally, and a pause that begins and
-/// one that ends.
+/// Bound of events per call: a barren blast and the next blast, a tally request, and the start and end of a pause.
 const EVENTS_MAX: usize = 5;

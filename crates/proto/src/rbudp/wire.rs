@@ -56,7 +56,7 @@ pub enum Control<'a> {
     Done {
         /// Number of the blast.
         round: u16,
-        /// Number of packets sent in it.
+        /// Number of packets sent in the blast.
         sent: u64,
     },
     /// Received packets, in the coding of [`Tally::decode`].

@@ -62,8 +62,8 @@ pub struct Memory {
     pub has_lost: bool,
     /// Rate up to which the start-up phase doubles the rate each round trip ([`Mode::Swift`]).
     pub start_max: Rate,
-    /// True if `start_max` is a memory, which the path may exceed by now. The start-up phase then continues beyond it, more
-    /// slowly ([`Mode::Swift`]).
+    /// True if `start_max` is a memory, which the path may exceed by now. The start-up phase then continues beyond it,
+    /// more slowly ([`Mode::Swift`]).
     pub is_remembered: bool,
     /// True if the start-up phase has ended ([`Mode::Swift`]).
     pub has_started: bool,
@@ -81,10 +81,10 @@ pub struct Memory {
     pub longer: Duration,
 }
 
-/// Jump of the delay that may be a longer route and no queue, and the brake after it.
+/// Jump of the delay that may come from a longer route instead of a queue, and the following reduction of the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelayJump {
-    /// Rate before the brake.
+    /// Rate before the reduction.
     pub rate: Rate,
     /// Queueing delay at that time, in microseconds.
     pub micros: u32,
@@ -92,18 +92,18 @@ pub struct DelayJump {
     pub frozen_till: Instant,
 }
 
-/// Number of packets sent, and of those that were lost.
+/// Number of packets sent, and number of packets lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LossCount {
     /// Packets sent.
     pub sent: u64,
-    /// Packets of them that were lost.
+    /// Sent packets that were lost.
     pub lost: u64,
 }
 
 impl Memory {
-    /// Returns the state for a path on which other flows may use a part of the measured `rate`: half of it, which the start-up
-    /// raises to the whole.
+    /// Returns the state for a path that other flows may share: half of the measured `rate`, and the whole after the
+    /// start-up.
     pub fn measured(rate: Rate, rtt: Duration) -> Self {
         Self {
             start_max: rate,
@@ -111,7 +111,7 @@ impl Memory {
         }
     }
 
-    /// Returns the state for a path of which only rate and round-trip time are known.
+    /// Returns the state for a path with known rate and round-trip time, without other knowledge.
     pub const fn new(rate: Rate, rtt: Duration) -> Self {
         Self {
             rate,
@@ -140,7 +140,7 @@ pub(super) fn rate_of(bps: f64) -> Rate {
 pub type Framing = lighthaul_parts::Framing<HEAD_LEN>;
 
 impl Config {
-    /// Fails if a transfer with these parameters is not possible.
+    /// Fails if the parameters of the transfer are invalid.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.framing
             .check(PACKETS_MAX)

@@ -2,7 +2,8 @@
 //!
 //! - [`config`]: parameters on which both sides agree; [`wire`]: message formats
 //! - [`sender`], [`receiver`]: the two state machines, each with a loss list
-//! - [`rate`]: rate control by the paper's rules or by a quicker and fairer set; [`sample`]: what it adapts to; [`flow`]: flow window
+//! - [`rate`]: rate control by the paper's rules or by a quicker and fairer set; [`sample`]: measurements for the
+//!   control; [`flow`]: flow window
 //!
 //! Decisions that the paper leaves open: Packets are numbered from the first of the object to its last, so the 32-bit
 //! number never wraps. The loss of the last packets in flight is detected because the sender reports its progress on

@@ -1,8 +1,8 @@
 //! Rate control as a value, without I/O (section 3.5).
 //!
-//! [`Mode::Paper`] has the paper's rules and constants with one erratum: the increase has one factor SYN less than
-//! its formula, in agreement with its table. The paper leaves the weight of the moving average of the loss open; here
-//! the last interval weighs 1/16. With a larger weight the rate rises sooner after a loss, and a competing TCP flow keeps
+//! [`Mode::Paper`] has the paper's rules and constants with one erratum: the increase has one factor SYN less than its
+//! formula, in agreement with its table. The paper leaves the weight of the moving average of the loss open; here the
+//! last interval weighs 1/16. With a larger weight the rate rises sooner after a loss, and a competing TCP flow keeps
 //! less of its share. [`Mode::Swift`] is in `swift.rs`.
 
 use alloc::boxed::Box;
@@ -116,7 +116,7 @@ impl RateControl {
         self.bps.min(self.bps_max)
     }
 
-    /// Takes the rate after a change of [`Self::limited`]. At the limit, the rate does not rise.
+    /// Sets the rate that the rules computed from [`Self::limited`]. At the limit, the rate does not rise.
     fn set(&mut self, bps: f64) {
         let limited = self.limited();
         let is_raised = bps > limited && limited < self.bps_max;
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_rate_stays_as_it_is() {
+    fn fixed_rate_does_not_change() {
         let mut control = control(Mode::Fixed, 500_000_000);
         for number in 0..100 {
             let lost = loss(number, number + 1);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn new_loss_freezes_and_its_16th_nak_lowers_rate_again() {
+    fn new_loss_freezes_the_sender_and_its_16th_nak_lowers_the_rate_again() {
         let now = Instant::ZERO;
         let mut control = paper(900_000_000);
         assert_eq!(control.handle_loss(now, loss(7, 100)), RTT, "the first");

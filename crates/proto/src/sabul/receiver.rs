@@ -10,7 +10,7 @@ use core::ops::Range;
 use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
-use lighthaul_parts::{ArrivalCounts, Hold, LossList};
+use lighthaul_parts::{ArrivalCounts, LossList, ReceiverPause};
 
 use super::config::{RTT_MAX, SYN};
 use super::wire::{Ack, Clock, Control, NAK_RANGES_MAX, Packet};
@@ -35,7 +35,7 @@ pub struct Receiver {
     newest: Option<NewestPacket>,
     acked_at: Option<Instant>,
     sent_report: Option<SentReport>,
-    hold: Hold,
+    hold: ReceiverPause,
     arrivals: ArrivalCounts,
     over: bool,
     event: Option<ReceiverEvent>,
@@ -50,7 +50,7 @@ pub enum ReceiverEvent {
     Failed(PeerMisbehaved),
 }
 
-/// Reported loss, and the time at which it is reported again if it is still missing.
+/// Reported loss, and the time of the next report if the packets are still missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Report {
     due: Instant,
@@ -63,8 +63,9 @@ struct Report {
 /// Packets received since the last ACK.
 #[derive(Clone, Copy, Debug)]
 struct NewestPacket {
-    /// Arrival time of the newest packet, and its transmission time by the sender's clock.
+    /// Arrival time of the newest packet.
     at: Instant,
+    /// Transmission time of the newest packet, by the sender's clock.
     left: Clock,
     /// Minimum difference of both clocks.
     delay: u32,
@@ -94,7 +95,7 @@ impl Receiver {
             newest: None,
             acked_at: None,
             sent_report: None,
-            hold: Hold::default(),
+            hold: ReceiverPause::default(),
             arrivals: ArrivalCounts::default(),
             over: false,
             event: None,
@@ -121,7 +122,7 @@ impl Receiver {
         self.arrivals
     }
 
-    /// True if the sender was asked to stop because this host is behind.
+    /// True if the sender was asked to stop because this host cannot keep up.
     pub const fn is_holding(&self) -> bool {
         self.hold.is_on()
     }
@@ -226,7 +227,7 @@ impl Receiver {
         self.sent_report = Some(SentReport { till, due });
     }
 
-    /// Returns the time by which datagrams may arrive later than a stream message.
+    /// Returns the time by which a datagram may arrive later than a stream message that was sent after it.
     fn reorder_time(&self) -> Duration {
         SYN.max(self.rtt / 2)
     }

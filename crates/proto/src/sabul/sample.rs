@@ -9,7 +9,7 @@ pub struct Interval {
     pub sent: u64,
     /// Packets newly reported as lost.
     pub lost: u64,
-    /// True if something other than the rate limited the sender, so the path may not sustain a higher rate.
+    /// True if the sender was limited by something other than the rate, so the path may not sustain a higher rate.
     pub is_limited_elsewhere: bool,
     /// Round-trip time.
     pub rtt: Duration,
@@ -20,7 +20,7 @@ pub struct Interval {
 pub struct Loss {
     /// Last packet of the lost range.
     pub number: u64,
-    /// First packet that is unsent so far.
+    /// First packet that was never sent.
     pub next: u64,
     /// Round-trip time.
     pub rtt: Duration,

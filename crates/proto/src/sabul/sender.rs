@@ -28,12 +28,12 @@ pub struct Sender {
     pacer: Pacer,
     control: RateControl,
     window: FlowWindow,
-    /// Time by which the route was longer when the window was fitted to it.
+    /// Lengthening of the route for which the window was sized.
     longer: Duration,
     /// True if neither rate nor window limits the sender.
     is_unlimited: bool,
     losses: LossList,
-    /// First packet that is unsent so far.
+    /// First packet that was never sent.
     next: u64,
     /// All packets below this number have arrived.
     acked: u64,
@@ -45,10 +45,11 @@ pub struct Sender {
     syn: Syn,
     frozen_till: Instant,
     held: bool,
-    /// True if something other than the rate stops the sender.
+    /// True if the sender waits for something other than the rate.
     is_blocked: bool,
-    /// Times of the latest feedback, and of the latest feedback that reported a new packet.
+    /// Time of the latest feedback.
     feedback_at: Instant,
+    /// Time of the latest feedback that reported a new packet.
     progress_at: Instant,
     must_report_sent: bool,
     over: bool,
@@ -161,7 +162,7 @@ impl Sender {
         self.again as u64
     }
 
-    /// Returns the number of packets never sent so far.
+    /// Returns the number of packets that were never sent.
     pub const fn unsent(&self) -> u64 {
         self.total - self.next
     }
@@ -181,7 +182,7 @@ impl Sender {
         &self.losses
     }
 
-    /// True if the receiver has asked to stop because its host is behind.
+    /// True if the receiver has asked to stop because its host cannot keep up.
     pub const fn is_held(&self) -> bool {
         self.held
     }
@@ -341,8 +342,8 @@ impl Sender {
         None
     }
 
-    /// Number of packets that count against the flow window. By the paper's rules, a single missing packet holds up all that
-    /// follow it. Where a lost packet is often lost again, this would leave the path idle.
+    /// Number of packets that count against the flow window. By the paper's rules, a single missing packet holds up all
+    /// that follow it. Where a lost packet is often lost again, this would leave the path idle.
     const fn unacknowledged(&self) -> u64 {
         match self.config.mode {
             Mode::Paper | Mode::Fixed => self.next - self.acked,

@@ -19,10 +19,10 @@
 //!   of 10 ms and more, as much loss as usual at a short queue is random at a longer one, too.
 //! - If braking does not shorten the queue, another flow such as TCP fills it, and the target grows until braking
 //!   helps.
-//! - After seconds without brake, queue or loss, the path is wider than it was. The rate grows by a quarter each round trip
-//!   until one of them appears. Other flows of a full path cause them sooner.
-//! - A delay that jumps farther than any burst of packets could lengthen the queue may be a longer route. If a pause of its
-//!   own length does not shorten it, and it then stays constant, its delay becomes the base, and the rate returns.
+//! - After seconds without brake, queue or loss, the path is wider than it was. The rate grows by a quarter each round
+//!   trip until one of them appears. Other flows of a full path cause them sooner.
+//! - A delay that jumps farther than any burst of packets could lengthen the queue may be a longer route. If a pause of
+//!   its own length does not shorten it, and it then stays constant, its delay becomes the base, and the rate returns.
 
 use core::time::Duration;
 
@@ -40,19 +40,22 @@ pub(super) struct Swift {
     is_starting: bool,
     start_bps_max: f64,
     is_remembered: bool,
-    /// SYN intervals without brake, queue or loss.
+    /// Number of SYN intervals without rate reduction, queue or loss.
     calm: u32,
-    /// Losses lately, and losses of the line.
+    /// Losses of the last SYN intervals.
     recent: RecentLoss,
+    /// Losses of the line itself, counted while the queue is short.
     line: LossCount,
-    /// Time of the latest brake, and first packet that was unsent then.
+    /// Time of the latest rate reduction.
     lowered_at: Option<Instant>,
+    /// First packet that was unsent at the latest reduction because of a loss.
     lowered_next: u64,
     /// Factor by which the target is raised because of competing traffic.
     target_factor: f64,
     rtt: Duration,
-    /// Recent arrival rate, averaged longer (`delivery`) and shorter for the start-up (`arriving`).
+    /// Arrival rate over a long window.
     delivery: Delivery,
+    /// Arrival rate over a short window, for the start-up.
     arriving: Delivery,
     queue: Queue,
     /// Jump of the delay that was not judged yet.
@@ -186,8 +189,8 @@ impl Swift {
         braked
     }
 
-    /// Judges a jump of the delay by the packets that follow the pause. If all of them have the same delay still, it is that of
-    /// the route. Returns the rate, which is then that of before the brake.
+    /// Judges a jump of the delay by the packets that follow the pause. If all of them still have the same delay, it is
+    /// the delay of the route; the rate before the reduction is then restored. Returns the rate.
     fn judge(&mut self, bps: f64, doubt: DelayJump, ack: &Ack) -> f64 {
         let after = ack
             .sent_at()
@@ -297,8 +300,9 @@ fn target(bps: f64) -> Duration {
 /// Arrival rate of packets, averaged over a window.
 #[derive(Clone, Copy, Debug)]
 struct Delivery {
-    /// Minimum length of the window in microseconds, and minimum number of packets in it.
+    /// Minimum length of the window in microseconds.
     micros: u32,
+    /// Minimum number of packets in the window.
     packets: u32,
     since: Option<(Clock, u32)>,
     packets_per_second: Option<f64>,
@@ -339,13 +343,14 @@ impl Delivery {
 #[derive(Clone, Copy, Debug)]
 struct Queue {
     least: Option<u32>,
-    /// Minimum of the present period, and its end. `least` is the minimum of the present and the previous period.
+    /// Minimum of the present period. `least` is the minimum of the present and the previous period.
     present: Option<u32>,
+    /// End of the present period.
     ends: Instant,
     micros: u32,
-    /// Delay of the latest ACK, with the time at which its packets were sent.
+    /// Delay in the latest ACK in microseconds, with the time at which its packets were sent.
     latest: Option<(u32, Clock)>,
-    /// After a jump, the length below which it has ended.
+    /// Queueing delay in microseconds below which a jump of the delay has ended; none without a jump.
     jumped: Option<u32>,
     /// Time by which the route has become longer.
     longer: Duration,
@@ -384,8 +389,8 @@ impl Queue {
         self.look_for_jump(bps, ack);
     }
 
-    /// Notes a delay that rises faster than a queue can grow. Other flows would have to send a burst of more bytes than they
-    /// have in flight, at a multiple of the line's rate.
+    /// Notes a delay that rises faster than a queue can grow. Other flows would have to send a burst at a multiple of
+    /// the line's rate, with more bytes than they have in flight.
     fn look_for_jump(&mut self, bps: f64, ack: &Ack) {
         let sent_at = ack.sent_at();
         if let Some((delay, before)) = self.latest {
@@ -433,63 +438,81 @@ const fn lesser(a: u32, b: u32) -> u32 {
     }
 }
 
-/// Target queueing delay at [`BPS_UNIT`], the exponent of its decrease with the rate, and its maximum.
+/// Target queueing delay at the rate [`BPS_UNIT`].
 const TARGET: Duration = Duration::from_micros(1900);
+/// Exponent by which the target decreases with the rate.
 const TARGET_POWER: f64 = 0.5;
+/// Maximum of the target queueing delay.
 const TARGET_MAX: Duration = Duration::from_millis(250);
-/// Relative increase per second at [`BPS_UNIT`], and the exponent of the increase with the rate.
+/// Relative increase of the rate per second at the rate [`BPS_UNIT`].
 const INCREASE: f64 = 0.17;
+/// Exponent by which the absolute increase grows with the rate.
 const INCREASE_POWER: f64 = 0.75;
+/// Reference rate of [`TARGET`] and [`INCREASE`], in bits per second.
 const BPS_UNIT: f64 = 1e9;
-/// Relative decrease below the arrival rate at a delay of once the target, and its bounds.
+/// Relative decrease below the arrival rate for each multiple of the target in the queueing delay.
 const FALL: f64 = 0.045;
+/// Minimum relative decrease below the arrival rate.
 const FALL_LEAST: f64 = 0.08;
+/// Maximum relative decrease below the arrival rate.
 const FALL_MOST: f64 = 0.16;
-/// Lower bound of the arrival rate as a fraction of the sending rate, later and in the start-up.
+/// Lower bound of the arrival rate after the start-up, as a fraction of the sending rate.
 const ARRIVED_LEAST: f64 = 0.75;
+/// Lower bound of the arrival rate during the start-up, as a fraction of the sending rate.
 const ARRIVED_LEAST_START: f64 = 0.25;
-/// Growth of the target each time that braking does not help, and its limit.
+/// Factor by which the target grows whenever a lower rate does not help.
 const TARGET_FACTOR_STEP: f64 = 1.5;
+/// Maximum factor by which the target is raised in total.
 const TARGET_FACTOR_MAX: f64 = 1000.0;
-/// Minimum time between two brakes.
+/// Minimum time between two rate reductions.
 const HOLD_MIN: Duration = Duration::from_millis(500);
+/// Maximum pause after a rate reduction.
 const FREEZE_MAX: Duration = Duration::from_millis(500);
 /// Growth of the rate each round trip in a search (logarithm of 1.25).
 const SEARCH: f64 = 0.223;
-/// Time without brake, queue or loss before a search, at least and in round trips, and the loss that ends it.
+/// Minimum time without rate reduction, queue or loss before a search.
 const CALM_MIN: Duration = Duration::from_secs(3);
+/// Minimum number of round trips without rate reduction, queue or loss before a search.
 const CALM_RTTS: u32 = 30;
+/// Fraction of lost packets above which a search ends.
 const CALM_LOSS: f64 = 0.001;
-/// Minimum jump of the delay in microseconds, its multiple of the time between the packets, and the bytes that it has
-/// at the own rate.
+/// Minimum jump of the delay, in microseconds.
 const JUMP_MIN: i32 = 10_000;
+/// Minimum ratio of a jump of the delay to the time between its packets.
 const JUMP_SLOPE: i32 = 4;
+/// Minimum number of bytes that this flow sends in the time of a jump.
 const JUMP_BYTES: f64 = 256_000.0;
-/// Time in which the delay of a longer route stays the same after the pause, within this part of the jump.
+/// Time after a pause during which the delay must stay equal, so that it counts as the delay of a longer route.
 const WATCH: Duration = Duration::from_millis(100);
+/// Divisor of the jump: delays that differ by less than this part of the jump count as equal.
 const SAME: u32 = 16;
-/// Bound of the time by which a route becomes longer.
+/// Greatest lengthening of a route.
 const LONGER_MAX: Duration = Duration::from_secs(10);
 /// Minimum time in which the start-up doubles the rate.
 const ROUND_MIN: Duration = Duration::from_millis(50);
-/// Loss that counts as congestion at any queueing delay. Within short round trips, less counts: flows of TCP that share a small buffer
-/// cause losses of a few percent themselves. The queue is short again before its delay is reported.
+/// Loss that counts as congestion at any queueing delay.
 const LOSS_MAX: f64 = 0.05;
+/// Loss that counts as congestion at round-trip times below [`NEAR`]. It is lower than [`LOSS_MAX`], since TCP flows
+/// that share a small buffer cause losses of a few percent themselves. Their queue is short again before its delay is
+/// reported.
 const LOSS_MAX_NEAR: f64 = 0.015;
-/// Loss at which the rate may fall to what arrives at once.
+/// Loss at which the rate may fall to the arrival rate in one step.
 const LOSS_HEAVY: f64 = 0.55;
+/// Round-trip time below which [`LOSS_MAX_NEAR`] applies.
 const NEAR: Duration = Duration::from_millis(10);
+/// Weight of the latest SYN interval in the average loss.
 const LOSS_WEIGHT: f64 = 1.0 / 32.0;
 /// Factor by which the loss of some hundred milliseconds may exceed the mean by chance.
 const LOSS_USUAL: f64 = 2.0;
-/// Packets from which the loss of the line is known.
+/// Number of packets from which the loss of the line is known.
 const LINE_PACKETS: u64 = 1 << 16;
 /// A delay below 1/8 of the target counts as a short queue.
 const SHORT: u32 = 8;
-/// Averaging window of the arrival rate.
+/// Averaging window of the arrival rate, in microseconds.
 const DELIVERY_MICROS: u32 = 95_000;
-/// Averaging window in the start-up: a single ACK interval, if it covers enough packets.
+/// Averaging window in the start-up, in microseconds: a single ACK interval, if it covers enough packets.
 const ARRIVING_MICROS: u32 = 5_000;
+/// Minimum number of packets in the averaging window of the start-up.
 const ARRIVING_PACKETS: u32 = 16;
 /// Period of the minimum delay.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -526,8 +549,8 @@ mod tests {
             }
         }
 
-        /// Continues until a time. `delay` is the delay in microseconds of packets that arrive at a time, of which the second
-        /// argument is the end of the latest pause.
+        /// Continues until a time. `delay` is the delay in microseconds of packets that arrive at a time, of which the
+        /// second argument is the end of the latest pause.
         fn till(&mut self, millis: u64, delay: impl Fn(u64, Instant) -> u32) -> &mut Self {
             while self.millis < millis {
                 self.millis += 10;

@@ -296,7 +296,7 @@ mod tests {
         }
 
         #[test]
-        fn clock_differences_survive_wraparound(at: u64, micros: u32) {
+        fn clock_differences_are_correct_across_a_wraparound(at: u64, micros: u32) {
             let at = Instant::from_nanos(at / 2);
             let later = at + core::time::Duration::from_micros(micros.into());
             prop_assert!(Clock::at(later).since(Clock::at(at)).abs_diff(micros) <= 1);

@@ -22,7 +22,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Fails if a transfer with these parameters is not possible.
+    /// Fails if the parameters of the transfer are invalid.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.layout
             .check(PACKET_LEN_MAX.into(), PACKETS_MAX)

@@ -18,8 +18,9 @@ pub struct Receiver {
     ignored: u64,
     holding: bool,
     is_reported: bool,
-    /// Broken streams as a bit mask, and those that were reported to the sender.
+    /// Broken streams, as a bit mask.
     broken: u64,
+    /// Broken streams that were reported to the sender, as a bit mask.
     broken_reported: u64,
     events: VecDeque<ReceiverEvent>,
 }
@@ -69,7 +70,7 @@ impl Receiver {
         self.ignored
     }
 
-    /// True if this host is behind. The sender is not notified, since the unread streams block it.
+    /// True if this host cannot keep up. The sender is not notified, since the unread streams block it.
     pub const fn is_holding(&self) -> bool {
         self.holding
     }

@@ -23,12 +23,13 @@ pub struct Sender {
     pacer: Pacer,
     width: Width,
     phase: AssignmentPhase,
-    /// Stream that each packet was assigned to, for all packets assigned so far.
+    /// Stream of each assigned packet.
     given: Vec<u8>,
-    /// Packets to be resent, since they were assigned to a stream that broke.
+    /// Packets to be resent, since their stream broke.
     again: LossList,
-    /// Streams with room, and broken streams, as bit masks.
+    /// Streams with room, as a bit mask.
     room: u64,
+    /// Broken streams, as a bit mask.
     broken: u64,
     round: u16,
     sent: u64,
@@ -39,7 +40,7 @@ pub struct Sender {
 /// Event for the owner of a [`Sender`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderEvent {
-    /// Packets are to be assigned: all, or those of a stream that broke.
+    /// Packets are to be assigned: all packets, or the packets of a broken stream.
     Round {
         /// Number of the round, from 1.
         number: u16,
@@ -96,7 +97,7 @@ impl Sender {
         sender
     }
 
-    /// Returns the number of rounds so far. Each stream that breaks may add one.
+    /// Returns the number of rounds. Each stream that breaks may add one.
     pub const fn round(&self) -> u16 {
         self.round
     }
@@ -159,7 +160,7 @@ impl Sender {
         if whole == 0 { 1 } else { chosen }
     }
 
-    /// Returns the next packet for a stream with room, if it may leave now.
+    /// Returns the next packet for a stream with room, if it may be sent now.
     fn next_packet(&mut self, now: Instant) -> Option<Transmit> {
         let stream = (self.room & self.usable()).trailing_zeros();
         if stream == u64::BITS {
@@ -205,7 +206,7 @@ impl Sender {
         }
     }
 
-    /// Reassigns the packets of a broken stream to the others.
+    /// Reassigns the packets of a broken stream to the other streams.
     fn break_off(&mut self, index: u16) {
         let there = (1..=self.config.streams).contains(&index);
         if !there || self.broken >> index & 1 == 1 || self.phase == AssignmentPhase::Over {

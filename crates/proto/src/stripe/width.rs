@@ -1,4 +1,4 @@
-//! Number of streams in use: it starts low and doubles as long as that raises the throughput.
+//! Number of streams in use: it starts low and doubles while that raises the throughput.
 //!
 //! A [`Width`] learns from the bytes that the streams take, and decides at the end of an interval:
 //!
@@ -110,8 +110,9 @@ const FIRST: u16 = 4;
 pub const NEAR: Duration = Duration::from_millis(2);
 /// A doubling must raise the rate by this fraction (1/8).
 const GAIN: u64 = 8;
-/// Length of an interval in round trips, and its minimum. A ramp-up and a measurement take one interval each.
+/// Length of an interval in round trips. A ramp-up and a measurement take one interval each.
 const ROUND_TRIPS: u32 = 4;
+/// Minimum length of an interval.
 const INTERVAL_MIN: Duration = Duration::from_millis(250);
 /// Number of intervals until the next attempt to double.
 const RESTS: u32 = 20;
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn short_path_starts_with_one_stream_and_returns_to_it() {
+    fn short_path_starts_with_and_returns_to_a_single_stream() {
         let mut now = Instant::ZERO;
         let mut width = Width::measured(32, Duration::from_micros(200));
         assert_eq!(width.streams(), 1);

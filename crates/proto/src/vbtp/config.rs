@@ -47,7 +47,7 @@ pub struct Config {
 pub type Framing = lighthaul_parts::Framing<HEAD_LEN>;
 
 impl Config {
-    /// Fails if a transfer with these parameters is not possible.
+    /// Fails if the parameters of the transfer are invalid.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.framing
             .check(PACKETS_MAX)
@@ -92,7 +92,7 @@ impl Config {
 pub enum ConfigError {
     /// The packets are too long, empty or too many.
     Packets(packet_layout::PacketLayoutError),
-    /// The burst is shorter than a datagram, which has this many bytes.
+    /// The burst is shorter than a datagram, whose length in bytes is given.
     Burst(u32),
     /// The share is zero or more than one.
     Share,

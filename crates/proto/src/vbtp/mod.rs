@@ -13,7 +13,7 @@
 //!   own, its turn, and every datagram carries the number of turns so far. So the next datagram also reveals the loss
 //!   of a resend, without a timer.
 //! - When the sender has nothing more to send, it asks on the stream (a question) for the missing packets. This finds
-//!   losses that no later datagram revealed, and those that did not fit in a bounded list.
+//!   losses that no later datagram revealed, and losses that did not fit in a bounded list.
 //! - A packet is written to its place when it arrives. So the receiver's resequencing buffer is only a limit on the
 //!   distance from the first missing packet. ACKs cover whole blocks, the unit of writing.
 //!

@@ -5,13 +5,13 @@ use core::fmt;
 /// Protocol violation by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerMisbehaved {
-    /// A report covers packets up to this number, which were not all sent.
+    /// A report covers packets up to the given number, which were not all sent.
     UnsentPacket(u64),
-    /// A report covers resends up to this turn, which were not all sent.
+    /// A report covers resends up to the given turn, which were not all sent.
     UnsentTurn(u64),
     /// A report acknowledges fewer packets than an earlier one.
     Shrank(u64),
-    /// A report answers a question with this number, which was not asked.
+    /// A report answers a question with the given number, which was not asked.
     Unasked(u32),
     /// A question names more packets than the object has.
     Beyond(u64),

@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
-use lighthaul_parts::{ArrivalCounts, Events, Hold, LossList, Tally};
+use lighthaul_parts::{ArrivalCounts, Events, LossList, ReceiverPause, Tally};
 
 use super::wire::{self, Control, Packet, RANGES_MAX, Sent};
 use super::{Config, PeerMisbehaved};
@@ -22,8 +22,9 @@ pub struct Receiver {
     below: u64,
     /// Number of packets and resends sent, as derived from the datagrams that arrived.
     sent: Sent,
-    /// Missing packets and resends among these that were not reported yet.
+    /// Missing packets that were not reported yet.
     lost: LossList,
+    /// Turns of missing retransmissions that were not reported yet.
     lost_turns: LossList,
     /// Time at which `lost` and `lost_turns` are reported, unless the packets arrive before.
     nak_at: Option<Instant>,
@@ -33,7 +34,7 @@ pub struct Receiver {
     reported: Sent,
     question: Option<Question>,
     answered: u32,
-    hold: Hold,
+    hold: ReceiverPause,
     arrivals: ArrivalCounts,
     over: bool,
     events: Events<ReceiverEvent, EVENTS_MAX>,
@@ -59,8 +60,9 @@ pub enum ReceiverEvent {
 #[derive(Clone, Copy, Debug)]
 struct Question {
     sent: Sent,
-    /// Time of the answer if no more datagrams arrive, and latest time of the answer.
+    /// Time of the answer if no more datagrams arrive.
     at: Instant,
+    /// Latest time of the answer.
     latest: Instant,
 }
 
@@ -82,7 +84,7 @@ impl Receiver {
             reported: Sent::default(),
             question: None,
             answered: 0,
-            hold: Hold::default(),
+            hold: ReceiverPause::default(),
             arrivals: ArrivalCounts::default(),
             over: false,
             events: Events::default(),
@@ -109,7 +111,7 @@ impl Receiver {
         self.arrivals
     }
 
-    /// True if the sender was asked to stop because this host is behind.
+    /// True if the sender was asked to stop because this host cannot keep up.
     pub const fn is_holding(&self) -> bool {
         self.hold.is_on()
     }
@@ -276,7 +278,7 @@ impl Receiver {
         }
     }
 
-    /// Returns the answer to a question: all packets missing among those asked about.
+    /// Returns the answer to a question: all missing packets in the range that the question names.
     fn answer(&mut self) -> Option<Transmit> {
         let Sent { packets, turns } = self.question.take()?.sent;
         self.answered = self.answered.wrapping_add(1);

@@ -28,7 +28,7 @@ pub struct Sender {
     profile: Profile,
     phase: TransferPhase,
     packets: u64,
-    /// First packet that is unsent so far.
+    /// First packet that was never sent.
     next: u64,
     /// All packets below this number have arrived.
     below: u64,
@@ -50,7 +50,7 @@ pub struct Sender {
 /// Event for the owner of a [`Sender`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderEvent {
-    /// Nothing can be sent at present, so the receiver was asked for missing packets.
+    /// No datagram can be sent at present, so the receiver was asked for missing packets.
     Asked,
     /// The circuit is no longer used and may be given to another transfer.
     Released {
@@ -127,7 +127,7 @@ impl Sender {
         self.asked
     }
 
-    /// Returns the number of packets from the first unacknowledged one on, even if some of them have arrived.
+    /// Returns the number of packets from the first unacknowledged packet on, even if some of them have arrived.
     pub const fn missing(&self) -> u64 {
         self.packets - self.below
     }
@@ -152,7 +152,7 @@ impl Sender {
         self.phase == TransferPhase::Circuit
     }
 
-    /// True if the receiver has asked to stop because its host is behind.
+    /// True if the receiver has asked to stop because its host cannot keep up.
     pub const fn is_held(&self) -> bool {
         self.held
     }
@@ -162,8 +162,8 @@ impl Sender {
         self.ignored
     }
 
-    /// Releases the circuit once everything was sent. What the receiver reports missing later is sent on the stream, as
-    /// the circuit would be idle until that report (section 4.2).
+    /// Releases the circuit once all packets were sent. What the receiver reports missing later is sent on the stream,
+    /// as the circuit would be idle until that report (section 4.2).
     fn release_if_sent(&mut self, now: Instant) {
         let is_sent = self.next == self.packets && self.lost.is_empty();
         if is_sent && self.phase == TransferPhase::Circuit {
@@ -171,7 +171,7 @@ impl Sender {
         }
     }
 
-    /// Releases the circuit at its end, or if the last packets would have to wait for it through a long gap.
+    /// Releases the circuit at its end, or if the last packets would have to wait through a long gap.
     fn check_release(&mut self, now: Instant) {
         if self.phase != TransferPhase::Circuit {
             return;
@@ -204,7 +204,7 @@ impl Sender {
         None
     }
 
-    /// Returns the next datagram if it may leave now.
+    /// Returns the next datagram, if it may be sent now.
     fn datagram(&mut self, now: Instant, next: Next) -> Option<Transmit> {
         if self.turns.count() + 1 >= TURNS_MAX {
             // no two resends may have the same turn, so the rest is sent on the stream
@@ -300,7 +300,7 @@ impl Sender {
         }
     }
 
-    /// Fails if no conforming receiver could have sent this report.
+    /// Fails if no conforming receiver could have sent the report.
     fn check(&self, report: &Report<'_>) -> Result<(), PeerMisbehaved> {
         let sent = self.progress();
         let packets = report.below.max(report.packets.end());
@@ -423,6 +423,5 @@ impl Endpoint for Sender {
     }
 }
 
-/// Bound of events per call: a question with the release of the circuit, those of the call before, and the
-/// completion.
+/// Bound of events per call: a question and the release of the circuit, events of the call before, and the completion.
 const EVENTS_MAX: usize = 6;

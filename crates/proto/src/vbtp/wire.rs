@@ -47,7 +47,7 @@ impl Packet {
 /// Decoded message of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control<'a> {
-    /// Request for a report of all packets missing among those sent.
+    /// Request for a report of all sent packets that are missing.
     Question(Sent),
     /// Report of received and missing packets.
     Report(Report<'a>),
@@ -75,8 +75,7 @@ pub struct Sent {
 /// Report of a receiver. Without losses it is the paper's ACK, and with losses its NACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report<'a> {
-    /// Number of questions answered so far. In an answer, `packets` lists all packets missing among those asked
-    /// about.
+    /// Number of answered questions. In an answer, `packets` lists all packets missing among those asked about.
     pub answered: u32,
     /// All packets below this number have arrived.
     pub below: u64,
@@ -98,12 +97,12 @@ pub struct Ranges<'a> {
 }
 
 impl<'a> Ranges<'a> {
-    /// True if there is no range.
+    /// True if the list contains no range.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Returns the end of the last range, or zero if there is none.
+    /// Returns the end of the last range, or zero without a range.
     pub const fn end(&self) -> u64 {
         self.end
     }

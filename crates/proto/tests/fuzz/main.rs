@@ -40,7 +40,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn arbitrary_octets_are_harmless(
+    fn arbitrary_octets_never_panic(
         few in prop::collection::vec(any::<u8>(), 0..40),
         many in prop::collection::vec(any::<u8>(), 0..400),
     ) {
@@ -51,32 +51,32 @@ proptest! {
     }
 
     #[test]
-    fn plausible_fec_calls_are_harmless(octets in likely::fec::calls()) {
+    fn plausible_fec_calls_never_panic(octets in likely::fec::calls()) {
         assert_harmless(fec::machines, &octets);
     }
 
     #[test]
-    fn plausible_rbudp_calls_are_harmless(octets in likely::rbudp::calls()) {
+    fn plausible_rbudp_calls_never_panic(octets in likely::rbudp::calls()) {
         assert_harmless(rbudp::machines, &octets);
     }
 
     #[test]
-    fn plausible_sabul_calls_are_harmless(octets in likely::sabul::calls()) {
+    fn plausible_sabul_calls_never_panic(octets in likely::sabul::calls()) {
         assert_harmless(sabul::machines, &octets);
     }
 
     #[test]
-    fn plausible_stripe_calls_are_harmless(octets in likely::stripe::calls()) {
+    fn plausible_stripe_calls_never_panic(octets in likely::stripe::calls()) {
         assert_harmless(stripe::machines, &octets);
     }
 
     #[test]
-    fn plausible_vbtp_calls_are_harmless(octets in likely::vbtp::calls()) {
+    fn plausible_vbtp_calls_never_panic(octets in likely::vbtp::calls()) {
         assert_harmless(vbtp::machines, &octets);
     }
 
     #[test]
-    fn plausible_vectors_are_harmless(
+    fn plausible_vectors_never_panic(
         text in "([0-9]{1,4}(s|ms|h|)-[0-9.]{1,5}(s|us|) [0-9]{1,4} ?(Mb/s|G|),? ?){1,4}",
     ) {
         assert_harmless(vbtp::trc, text.as_bytes());
@@ -84,7 +84,7 @@ proptest! {
 }
 
 #[test]
-fn fuzzer_corpus_stays_harmless() {
+fn fuzzer_corpus_never_panics() {
     for (target, body) in TARGETS {
         assert_seeds_harmless(target, body);
     }

@@ -95,7 +95,7 @@ fn same_seed_gives_same_events() {
 }
 
 #[test]
-fn slow_host_receives_everything() {
+fn slow_host_receives_the_whole_object() {
     let mut world = gigabit(Duration::from_millis(5));
     world.host = HostConfig {
         absorb: Some(Rate::from_mbps(300)),
@@ -108,7 +108,7 @@ fn slow_host_receives_everything() {
 }
 
 #[test]
-fn dead_path_reports_barren_blasts() {
+fn broken_path_reports_barren_blasts() {
     let mut world = gigabit(Duration::from_millis(5));
     world.there.loss_ppb = 1_000_000_000;
     let config = config(100_000);
@@ -123,7 +123,7 @@ fn dead_path_reports_barren_blasts() {
 }
 
 #[test]
-fn full_backlog_stops_sender_and_empty_one_resumes_it() {
+fn full_backlog_stops_and_empty_backlog_resumes_the_sender() {
     let config = config(5_000_000);
     let sender = Sender::new(Instant::ZERO, config, 1);
     let receiver = Receiver::new(Instant::ZERO, config, 1);

@@ -22,7 +22,7 @@ fn repair_symbols_follow_their_definition() {
 }
 
 #[test]
-fn test_vector_of_the_page_is_right() {
+fn test_vector_of_the_documentation_is_correct() {
     let sources: [&[u8]; 3] = [&[1, 2, 3, 4], &[5, 6, 7, 8], &[9, 10, 11, 12]];
     let made = Coder::new(Code::ReedSolomon(3, 2)).repair(&sources);
     let hex =

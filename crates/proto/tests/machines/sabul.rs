@@ -105,7 +105,7 @@ fn same_seed_gives_same_events() {
 }
 
 #[test]
-fn dead_path_is_barren_until_traffic_is_diverted() {
+fn broken_path_is_barren_until_traffic_is_diverted() {
     let delay = Duration::from_millis(5);
     let mut path = gigabit(delay);
     path.there.loss_ppb = 1_000_000_000;
@@ -133,7 +133,7 @@ fn unlimited_rate_ignores_pacing_and_loss() {
 }
 
 #[test]
-fn full_backlog_stops_sender_and_empty_one_resumes_it() {
+fn full_backlog_stops_and_empty_backlog_resumes_the_sender() {
     let delay = Duration::from_millis(5);
     let config = config(5_000_000, delay);
     let sender = Sender::new(Instant::ZERO, config, 1);
@@ -195,7 +195,7 @@ fn as_in_a_copy(object_len: u64, delay: Duration) -> Config {
 }
 
 #[test]
-fn second_mode_uses_a_path_of_its_own_despite_random_loss() {
+fn second_mode_fills_a_dedicated_path_despite_random_loss() {
     let delay = Duration::from_millis(50);
     let mut path = gigabit(delay);
     path.there.rate = Some(Rate::from_mbps(500));

@@ -115,7 +115,7 @@ fn protocol_violation_fails_the_transfer() {
 }
 
 #[test]
-fn nak_of_unsent_packet_sends_nothing() {
+fn nak_of_unsent_packet_causes_no_retransmission() {
     let slow = Config {
         memory: Memory::new(Rate::from_mbps(1), RTT),
         ..CONFIG

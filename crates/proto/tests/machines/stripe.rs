@@ -201,7 +201,7 @@ fn slow_stream_does_not_delay_the_transfer() {
 }
 
 #[test]
-fn packets_of_a_broken_stream_are_resent_on_others() {
+fn packets_of_a_broken_stream_are_resent_on_other_streams() {
     let mut lines = [line(100), line(100), line(100)];
     lines[1].breaks = Some(Instant::ZERO + Duration::from_secs(1));
     let world = TestNetwork::new(600_000, &lines, fixed(&lines)).run();
@@ -211,7 +211,7 @@ fn packets_of_a_broken_stream_are_resent_on_others() {
 }
 
 #[test]
-fn first_stream_takes_over_when_all_others_break() {
+fn first_stream_takes_over_when_all_other_streams_break() {
     let breaks = Some(Instant::ZERO + Duration::from_millis(300));
     let lines = [100, 50].map(|rate| Line {
         breaks,

@@ -87,7 +87,7 @@ fn gigabit_circuit_with_loss_needs_a_margin_of_3_percent() {
 }
 
 #[test]
-fn rest_is_sent_on_the_stream_after_the_circuit_ends() {
+fn remaining_packets_are_sent_on_the_stream_after_the_circuit() {
     for (loss_ppb, seed) in [(0, 1), (10_000_000, 2), (100_000_000, 3)] {
         let trc = steps("0s-1s 1Gb/s");
         let config = filling(&trc, 0);
@@ -206,7 +206,7 @@ fn last_packets_do_not_wait_through_a_long_gap() {
 }
 
 #[test]
-fn expired_vector_sends_everything_on_the_stream() {
+fn expired_vector_sends_all_packets_on_the_stream() {
     let config = config(1_000_000);
     let trc = steps("0s-1s 1Gb/s");
     assert!(trc.check_ahead(millis(1000)).is_err());
@@ -284,7 +284,7 @@ fn small_window_limits_data_in_flight() {
 }
 
 #[test]
-fn full_backlog_stops_sender_and_empty_one_resumes_it() {
+fn full_backlog_stops_and_empty_backlog_resumes_the_sender() {
     let config = config(20_000_000);
     let sender = Watched::new(Sender::new(
         Instant::ZERO,
@@ -312,7 +312,7 @@ fn full_backlog_stops_sender_and_empty_one_resumes_it() {
 }
 
 #[test]
-fn driver_without_circuit_gets_everything_on_the_stream() {
+fn driver_without_circuit_gets_all_packets_on_the_stream() {
     let config = config(1_000_000);
     let sender = Watched::new(Sender::new(Instant::ZERO, config, steps("1h-2h 1Gb/s"), 1));
     let receiver = Watched::new(Receiver::new(Instant::ZERO, config, 1));

@@ -168,7 +168,7 @@ class CopyOptions(TypedDict, total=False):
     sparse: bool
     """Write no zeros, in any file."""
     copy_links: bool
-    """Copy what symbolic links point to."""
+    """Copy the targets of symbolic links."""
     one_file_system: bool
     """Stay on the file system of each source."""
     remove_source_files: bool

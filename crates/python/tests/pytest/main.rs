@@ -138,8 +138,8 @@ fn package_passes_its_tests() {
 }
 
 #[test]
-fn types_are_complete_and_those_of_the_module() {
-    let Some(package) = Package::prepare("types_are_complete_and_those_of_the_module") else {
+fn types_are_complete_and_match_the_module() {
+    let Some(package) = Package::prepare("types_are_complete_and_match_the_module") else {
         return;
     };
     let cache = package.folder.join("mypy").display().to_string();

@@ -61,7 +61,7 @@ impl CheckedList {
         (path, failure.code, &failure.why)
     }
 
-    /// Returns the number of entries in place, and of those that were in place before.
+    /// Returns the number of entries in place, and of entries that were in place before.
     pub(super) fn settled(&self) -> (u64, u64) {
         let counts = self.table.counts();
         (counts.entries, counts.unchanged)

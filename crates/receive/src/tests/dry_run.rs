@@ -75,7 +75,7 @@ fn dry_run_rejects_files_that_do_not_fit() {
 
 /// A dry run changes nothing, and reports each entry once.
 #[test]
-fn dry_run_changes_nothing() {
+fn dry_run_changes_no_files() {
     let (bench, _ordinary) = Bench::ordinary("dry");
     bench.leave("same", "abc");
     age(&bench.target("same"));
@@ -247,7 +247,7 @@ fn dry_run_reports_the_reason_of_each_action() {
 }
 
 #[test]
-fn dry_run_reports_newer_entries_and_those_of_another_kind() {
+fn dry_run_reports_newer_entries_and_entries_of_another_kind() {
     let (replace, keep, change) = (Action::Replace, Action::Keep, Action::Change);
     let bench = compared("dry-newer");
     // a newer file is kept with all of its metadata; a directory has no newer content
@@ -283,7 +283,7 @@ fn dry_run_reports_newer_entries_and_those_of_another_kind() {
 
 /// A dry run reports the target directory only if the copy would change it.
 #[test]
-fn dry_run_reports_the_target_folder_if_a_copy_changes_it() {
+fn dry_run_reports_a_target_folder_that_a_copy_would_change() {
     let owner = Options {
         keep: Keep {
             owner: true,

@@ -42,7 +42,7 @@ pub(super) fn sparse() -> Options {
 /// The target directory gets the metadata of the source if the copy creates it, or if owners are
 /// preserved.
 #[test]
-fn target_folder_gets_the_metadata_of_the_source_only_if_it_is_new() {
+fn only_a_new_target_folder_gets_the_metadata_of_the_source() {
     let owner = Options {
         keep: Keep {
             owner: true,
@@ -151,7 +151,7 @@ fn folder_that_cannot_be_created_fails_once() {
 }
 
 #[test]
-fn failed_file_does_not_affect_others() {
+fn failed_file_does_not_affect_other_files() {
     let bench = Bench::new("not-barred");
     bench.leave("a/in", "x");
     let list = [file("a", 1), file("b", 1)];
@@ -225,7 +225,7 @@ fn empty_entries_are_created_at_once_with_the_metadata_of_the_source() {
 /// A kill between two system calls leaves no incomplete file under a final name: only a rename
 /// creates one.
 #[test]
-fn empty_files_get_their_names_when_they_are_complete() {
+fn empty_files_get_their_names_after_completion() {
     let bench = Bench::new("empty-names");
     let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
     let flags = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
@@ -374,7 +374,7 @@ fn newer_file_is_kept() {
 
 /// Hard links wait for their first name if they are preserved, and are separate files otherwise.
 #[test]
-fn hard_links_are_requested_only_if_they_are_not_preserved() {
+fn hard_links_are_requested_as_files_unless_links_are_preserved() {
     let list = [
         Entry {
             linked: Linked::First(1),
@@ -442,7 +442,7 @@ fn devices_are_replaced_only_on_request_and_with_permission() {
 
 /// A directory of the target may give its group to new files. A peer that may not set such bits may not remove them.
 #[test]
-fn folder_keeps_its_special_bits_if_the_peer_may_not_set_any() {
+fn folder_keeps_its_special_bits_if_the_peer_may_not_set_special_bits() {
     for special in [false, true] {
         let mut bench = Bench::new("special-bits");
         bench.permit = Permit {
@@ -465,7 +465,7 @@ fn folder_keeps_its_special_bits_if_the_peer_may_not_set_any() {
 }
 
 #[test]
-fn path_whose_metadata_cannot_be_read_fails_alone() {
+fn path_with_unreadable_metadata_does_not_affect_other_paths() {
     let bench = Bench::new("look");
     bench.leave("f", "x");
     let long = "n".repeat(256);

@@ -47,7 +47,7 @@ fn assert_same(bench: &Bench, what: &str) {
 }
 
 #[test]
-fn two_names_of_one_file_do_not_overwrite_each_other() {
+fn hard_links_of_a_file_do_not_overwrite_each_other() {
     for len in LENS {
         for old in [octets(len, 7), octets(50, 7)] {
             let bench = two_names("two-names", len, &old);

@@ -46,7 +46,7 @@ fn are_same(bench: &Bench, one: &str, other: &str) -> bool {
 }
 
 #[test]
-fn unchanged_file_becomes_a_link_to_the_first_directory_that_has_it() {
+fn unchanged_file_becomes_a_link_into_the_first_directory_with_that_file() {
     let bench = Bench::new("link-dest");
     refer(&bench, "one/sub/a", "ab");
     refer(&bench, "two/sub/a", "abc");
@@ -167,7 +167,7 @@ fn existing_file_and_file_with_an_expected_hash_are_not_linked() {
 }
 
 #[test]
-fn further_name_of_a_file_follows_its_first_name_only_if_links_are_preserved() {
+fn further_name_is_linked_to_the_first_only_if_links_are_preserved() {
     for hard_links in [false, true] {
         let bench = Bench::new("link-dest-names");
         refer(&bench, "other/first", "abc");
@@ -195,7 +195,7 @@ fn further_name_of_a_file_follows_its_first_name_only_if_links_are_preserved() {
 }
 
 #[test]
-fn dry_run_tells_which_files_would_be_linked() {
+fn dry_run_reports_files_that_would_be_linked() {
     let bench = Bench::new("link-dest-dry");
     refer(&bench, "other/a", "abc");
     let options = Options {
@@ -210,7 +210,7 @@ fn dry_run_tells_which_files_would_be_linked() {
 }
 
 #[test]
-fn missing_directory_is_reported_and_files_fail_if_it_cannot_be_opened() {
+fn missing_directory_is_reported_and_files_of_an_unreadable_directory_fail() {
     let bench = Bench::new("link-dest-missing");
     refer(&bench, "other/a", "abc");
     let options = linking(&["../gone", "../other"]);

@@ -10,7 +10,7 @@
 //! - `publish`: received files, published or rejected by the publisher in `stage`
 //! - `resume`: large files that an earlier run has left unfinished
 //! - `sink`: bytes that arrive for files; `special_link`: links to devices as targets
-//! - `temp_files`: temporary files, and comparison of held ranges; `written`: files that change before
+//! - `temp_files`: temporary files, and comparison of held ranges; `modification_check`: files that change before
 //!   they are published
 mod bench;
 mod checked_list;

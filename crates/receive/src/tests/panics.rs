@@ -91,7 +91,7 @@ fn panic_of_the_watcher_ends_the_copy_on_both_sides() {
 }
 
 #[test]
-fn panic_of_the_walk_does_not_look_like_the_end_of_the_list() {
+fn panic_in_the_walk_does_not_end_the_list_normally() {
     let bench = bench("walk");
     let copy = move || {
         let found = iter::repeat_with(|| panic!("broken on purpose"));

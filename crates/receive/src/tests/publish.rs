@@ -53,7 +53,7 @@ fn verified_files_are_published_even_if_the_copy_fails() {
 }
 
 #[test]
-fn object_is_published_when_it_and_all_its_reports_have_arrived() {
+fn object_is_published_after_all_its_data_and_reports() {
     for order in [[0, 1, 2], [1, 0, 2], [1, 2, 0]] {
         let stage = Stage::new("order", Options::default());
         let files = [stage.expect(0, "a", "x"), stage.expect(1, "b", "yy")];
@@ -122,7 +122,7 @@ fn data_that_differ_from_the_source_are_not_published() {
 }
 
 #[test]
-fn file_that_the_sender_cannot_read_fails_alone() {
+fn file_that_the_sender_cannot_read_does_not_affect_other_files() {
     let stage = Stage::new("unread", Options::default());
     let files = [stage.expect(0, "a", "x"), stage.expect(1, "b", "y")];
     let pieces = [(&files[0], (0, 1)), (&files[1], (0, 1))];
@@ -335,7 +335,7 @@ fn file_with_other_bytes_on_the_disk_is_not_published() {
 
 /// After an interrupted check, a later run can resume the file.
 #[test]
-fn interrupted_check_leaves_the_file_for_a_later_run() {
+fn interrupted_check_keeps_the_file_for_a_later_run() {
     let disk = Options {
         verify_disk: true,
         ..Options::default()

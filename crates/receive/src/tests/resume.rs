@@ -173,7 +173,7 @@ fn held_ranges_of_several_files_are_compared_with_each_file() {
 /// A dry run reports what the copy would keep, and changes nothing, even while another copy writes
 /// the file.
 #[test]
-fn dry_run_reports_what_an_earlier_copy_left() {
+fn dry_run_reports_bytes_of_an_earlier_copy() {
     let resumed = Resumed::new("held-dry");
     let dry = Options {
         dry_run: Some(Detail::Brief),
@@ -403,7 +403,7 @@ fn in_place_copy_resumes_and_keeps_the_inode() {
 
 /// Holes of the source are holes of the target, for any old contents.
 #[test]
-fn resumed_copy_with_holes_has_zeros_in_them() {
+fn resumed_copy_with_holes_has_zeros_in_the_holes() {
     let mut resumed = Resumed::new("holes");
     let hole = (2 << 20) as usize..(4 << 20) as usize;
     resumed.bytes[hole.clone()].fill(0);

@@ -75,8 +75,8 @@ fn parts_of_a_file_may_come_over_several_lanes() {
     }
 }
 
-/// A small in-place file that comes as a whole needs no lock when it is written. A large one keeps it, since several lanes
-/// may write it.
+/// A small in-place file that comes as a whole needs no lock when it is written. A large one keeps it, since several
+/// lanes may write it.
 #[test]
 fn only_a_large_in_place_file_stays_locked() {
     for resumable in [false, true] {
@@ -95,7 +95,7 @@ fn only_a_large_in_place_file_stays_locked() {
 
 /// BLAKE3 needs the bytes in order, so bytes out of order are read back.
 #[test]
-fn digest_of_bytes_out_of_order_is_that_of_the_range() {
+fn digest_of_bytes_out_of_order_equals_the_digest_of_the_range() {
     const LEN: usize = (1 << 20) + 20;
     for kind in [DigestKind::Crc128, DigestKind::Blake3] {
         for offset in [0, 7] {

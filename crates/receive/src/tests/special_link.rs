@@ -11,7 +11,7 @@ use super::bench::{Bench, make_fifo};
 use super::checked_list::{CONTENTS, NOTHING, file};
 
 #[test]
-fn link_to_a_special_file_is_refused_only_if_the_user_named_it() {
+fn link_to_a_special_file_is_refused_only_if_the_user_named_the_link() {
     let bench = Bench::new("special-link");
     make_fifo(&bench.target("pipe"));
     fs::write(bench.target("plain"), "old").unwrap();

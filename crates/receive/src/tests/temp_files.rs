@@ -65,7 +65,7 @@ fn subject(file: &PendingFile) -> Subject {
 }
 
 #[test]
-fn temporary_file_is_created_once_with_its_space() {
+fn temporary_file_is_created_once_with_allocated_space() {
     const LEN: u64 = 2 << 20;
     let holes = Entry {
         data: Some(vec![(0, 4096)]),
@@ -209,7 +209,8 @@ fn resumed_in_place_file_has_one_writer_at_a_time() {
     assert_eq!(bench.read("a"), b"0123456789");
 }
 
-/// The journal of a large file and the lock of an in-place file stay open, so that each takes a slot. Other files need none.
+/// The journal of a large file and the lock of an in-place file stay open, so that each takes a slot. Other files need
+/// none.
 #[test]
 fn only_files_that_stay_open_take_a_slot() {
     for (in_place, resumable, share, takes_slot) in [
@@ -247,7 +248,7 @@ fn only_files_that_stay_open_take_a_slot() {
 
 /// A lane may close an incomplete file for a while, without its lock.
 #[test]
-fn in_place_file_that_was_changed_while_it_was_closed_fails() {
+fn in_place_file_that_was_changed_while_closed_fails() {
     for is_changed in [false, true] {
         let bench = Bench::new("closed");
         let mut files = files(&bench, false);
@@ -390,7 +391,7 @@ fn compare(
 }
 
 #[test]
-fn held_range_counts_only_if_it_is_equal() {
+fn only_equal_held_ranges_are_used() {
     let noted = [Record {
         span: (2, 6),
         protection: PROTECTION,

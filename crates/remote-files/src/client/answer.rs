@@ -29,7 +29,7 @@ pub(super) struct Parts {
 }
 
 impl Answer {
-    /// Returns an empty answer with room for `len` bytes.
+    /// Returns an empty answer with a buffer for `len` bytes.
     pub(super) fn with_room(len: usize) -> Self {
         let answer = Self::default();
         answer.parts().data.reserve_exact(len);

@@ -21,7 +21,7 @@ use crate::message::{Message, STREAM};
 
 /// Longest wait for room in the outgoing queue, and longest sleep of the receiving thread.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-/// Most octets of the parts of an answer without data, for example of a list of a million names.
+/// Maximum total length, in octets, of an answer without data, such as a list of a million names.
 const PARTS_MAX: u64 = 256 << 20;
 
 /// One connection of a session.
@@ -47,11 +47,11 @@ struct State {
     lost: Option<Failure>,
 }
 
-/// Request without its complete answer.
+/// Request with an incomplete answer.
 #[derive(Debug)]
 struct Waiting {
     answer: Arc<Answer>,
-    /// Bytes that it counts for in [`Channel::awaited`].
+    /// Bytes that the request counts for in [`Channel::awaited`].
     bytes: u64,
     /// Octets of messages that may still come.
     parts: u64,

@@ -1,4 +1,4 @@
-//! Way to the server.
+//! Connector to the server.
 
 use std::any::Any;
 use std::fmt::{self, Debug, Formatter};
@@ -8,9 +8,9 @@ use lighthaul_session::session::Session;
 
 use crate::message::Request;
 
-/// Way to the server, also for a new session after a loss.
+/// Connector to the server, also for a new session after a loss.
 pub trait Connector: Debug + Send + Sync {
-    /// Opens a session with this request.
+    /// Opens a session with `request`.
     fn connect(&self, request: &Request) -> Result<Connected, Error>;
 }
 

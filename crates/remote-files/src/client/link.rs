@@ -97,7 +97,7 @@ impl Link {
         channels.unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Returns the connection with the fewest bytes on their way.
+    /// Returns the connection with the fewest bytes in transit.
     pub(super) fn idlest(&self) -> Arc<Channel> {
         let channels = self.shared.channels.read();
         let channels = channels.unwrap_or_else(PoisonError::into_inner);
@@ -164,7 +164,7 @@ fn attend(shared: &Shared) -> Result<(), Error> {
     }
 }
 
-/// Loses further connections whose answers do not come. The server sends keepalives on the first one only.
+/// Gives up further connections whose answers do not arrive. The server sends keepalives on the first one only.
 fn lose_silent(shared: &Shared, now: Instant, moved: &mut BTreeMap<u64, (u64, Instant)>) {
     for channel in shared.channels() {
         let Some(progress) = channel.progress() else {
@@ -181,7 +181,7 @@ fn lose_silent(shared: &Shared, now: Instant, moved: &mut BTreeMap<u64, (u64, In
     }
 }
 
-/// Opens further connections. Requests use those that the server accepts, and continue without the others.
+/// Opens further connections. Requests use the accepted connections, and continue without the others.
 fn open_further(shared: &Shared) -> Result<(), Error> {
     let dialog = shared.session.path_dialog(Arc::default())?;
     let joined = join(&dialog, &Role::Client(false), JOINS, false);

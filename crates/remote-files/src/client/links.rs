@@ -56,7 +56,7 @@ impl Links {
         })))
     }
 
-    /// Repeats a request that changes nothing until it succeeds, or fails for another reason than the connection.
+    /// Repeats a read-only request until it succeeds, or fails for a reason other than the connection.
     pub(super) fn repeat<T>(
         &self,
         attempt: impl Fn(&Link) -> Result<T, Failure>,

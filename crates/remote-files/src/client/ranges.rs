@@ -11,10 +11,10 @@ use crate::failure::{Failure, FailureKind};
 
 /// Longest range of one request, so that long ranges use all connections.
 pub(super) const PIECE_MAX: u64 = 128 << 10;
-/// Most bytes that are requested and have not arrived, of all connections and of each. A new session has one connection
-/// first, which should not get what further ones carry sooner.
+/// Maximum number of bytes that are requested and have not arrived, of all connections and of each. A new session has
+/// one connection first, which should not get what further ones carry sooner.
 const WINDOWS: [u64; 2] = [64 << 20, 6 << 20];
-/// Most pieces that are requested and have not arrived.
+/// Maximum number of pieces that are requested and have not arrived.
 const PIECES_MAX: usize = 4096;
 
 /// Range of a file.
@@ -65,7 +65,7 @@ pub(super) fn cat(files: &Links, wanted: &[ByteRange]) -> Vec<Result<Vec<u8>, Fa
 struct Cat<'a> {
     files: &'a Links,
     found: Vec<Result<Vec<u8>, Failure>>,
-    /// True for a range that reaches past the end of its file, once that is known.
+    /// True for a range that exceeds the size of its file, once known.
     ended: Vec<bool>,
     /// Requested pieces, in the order of their requests.
     pieces: VecDeque<Piece>,

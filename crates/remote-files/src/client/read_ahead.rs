@@ -1,4 +1,4 @@
-//! Read-ahead of one open file: which blocks are requested, and how far ahead.
+//! Read-ahead of one open file: blocks that are requested, and the distance ahead of the reader.
 //!
 //! Reads that follow each other make the window grow, to four times the bytes that the reader takes in a round trip. It
 //! grows only while the reader has to wait. Other reads fetch their own bytes only.
@@ -16,9 +16,9 @@ use crate::client::answer::Answer;
 pub(super) const BLOCK: u64 = 128 << 10;
 /// First and longest window, in bytes.
 const WINDOWS: [u64; 2] = [2 << 20, 64 << 20];
-/// Bytes behind the last read that are kept, since the reads of several threads overtake each other.
+/// Bytes before the last read that are kept, since reads of several threads may be out of order.
 const BEHIND: u64 = 2 << 20;
-/// Most bytes that all readers hold in advance.
+/// Maximum number of bytes that all readers hold in advance.
 const AHEAD_MAX: u64 = 256 << 20;
 /// Time added to the round trip, for the server and its disk.
 const SLACK: Duration = Duration::from_millis(10);
@@ -30,8 +30,9 @@ pub(super) struct ReadAhead {
     /// Offset after the last read.
     next: u64,
     window: u64,
-    /// Bytes that were taken since the window was adapted, and when that was.
+    /// Number of bytes that were taken since the window was adapted.
     taken: u64,
+    /// Time at which the window was adapted.
     adapted: Instant,
 }
 
@@ -48,13 +49,13 @@ impl ReadAhead {
         }
     }
 
-    /// Returns true if a read from `offset` continues earlier ones.
+    /// Returns true if a read from `offset` continues an earlier read.
     pub(super) fn continues(&self, offset: u64) -> bool {
         let from = self.next.saturating_sub(BEHIND);
         from <= offset && offset <= self.next + self.window
     }
 
-    /// Notes a read that does not continue earlier ones.
+    /// Notes a read that does not continue an earlier read.
     pub(super) fn jump(&mut self, end: u64, total: &AtomicU64) {
         let [window, _] = WINDOWS;
         self.window = window;
@@ -62,8 +63,8 @@ impl ReadAhead {
         self.forget_others(total);
     }
 
-    /// Requests the blocks from `offset` to `end`, and those ahead of them. `request` gets the offset of a block and its
-    /// length. Returns the needed blocks.
+    /// Requests the blocks from `offset` to `end`, and blocks ahead of `end`. `request` gets the offset of a block and
+    /// its length. Returns the needed blocks.
     pub(super) fn take(
         &mut self,
         (offset, end, size): (u64, u64, u64),
@@ -94,7 +95,7 @@ impl ReadAhead {
             .collect()
     }
 
-    /// Adapts the window, since the reader has to wait.
+    /// Enlarges the window, since the reader has to wait.
     pub(super) fn adapt(&mut self, now: Instant, rtt: Duration) {
         let rtt = rtt + SLACK;
         let elapsed = now.since(self.adapted);

@@ -1,4 +1,4 @@
-//! File that is read, open on each connection that reads it.
+//! File that is read, open on each connection that reads from it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -12,8 +12,8 @@ use crate::client::link::Link;
 use crate::failure::{Failure, FailureKind};
 use crate::message::{FileVersion, Message};
 
-/// Bytes on their way on a connection from which reads of a file use one more connection. A new connection carries few
-/// bytes in its first round trips; but each has the file open.
+/// Bytes in transit on a connection above which reads of a file use an additional connection. A new connection carries
+/// few bytes in its first round trips; but each has the file open.
 const BUSY_BYTES: u64 = 64 << 10;
 
 /// File that is read. A connection opens it before its first read.
@@ -29,7 +29,7 @@ struct State {
     version: Option<FileVersion>,
     /// Handles by numbers of connections.
     handles: BTreeMap<u64, Handle>,
-    /// Answers to openings whose version was not compared.
+    /// Answers to open requests whose version was not compared yet.
     openings: Vec<Arc<Answer>>,
     /// True once the server had too many files open.
     is_crowded: bool,
@@ -77,7 +77,7 @@ impl RemoteFile {
         channel.ask_for(len, &[], read).1
     }
 
-    /// Returns the connection for the next read: one that has the file open, unless much is on its way there.
+    /// Returns the connection for the next read: a connection with the open file, unless it has many bytes in transit.
     pub(super) fn channel(&self, link: &Link) -> Arc<Channel> {
         let mut state = self.state();
         let State {
@@ -100,16 +100,17 @@ impl RemoteFile {
         open.map_or_else(|| link.idlest(), |open| Arc::clone(&open.channel))
     }
 
-    /// Returns true if a connection has the file open, so that a read succeeds although another opening was refused.
+    /// Returns true if a connection has the file open, so that a read succeeds although another open request was
+    /// refused.
     pub(super) fn is_open(&self, link: &Link) -> bool {
-        // forgets those that were refused
+        // forgets refused openings
         self.channel(link);
         let state = self.state();
         let mut openings = state.handles.values().map(|handle| &handle.opening);
         openings.any(|opening| opening.has_ended() && opening.failure().is_none())
     }
 
-    /// Opens the file on `channel`, if it is not open there. Returns its handle.
+    /// Opens the file on `channel`, unless it is open on that connection. Returns its handle.
     fn handle(&self, channel: &Arc<Channel>) -> u64 {
         let mut state = self.state();
         if let Some(handle) = state.handles.get(&channel.number) {
@@ -165,7 +166,7 @@ impl RemoteFile {
         self.state().version.is_some()
     }
 
-    /// Keeps the first version that is found, and returns it.
+    /// Stores the first version that is found, and returns it.
     fn learn(&self, found: Option<FileVersion>) -> Option<FileVersion> {
         let mut state = self.state();
         state.version = state.version.or(found);

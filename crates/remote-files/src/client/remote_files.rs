@@ -41,8 +41,8 @@ impl RemoteFiles {
         RemoteReader::open(&self.0, path)
     }
 
-    /// Creates the file at `path`, which gets its name when it is committed. Without `mode`, a replaced file passes on
-    /// its permission bits. Fails if `is_new` and the path exists.
+    /// Creates the file at `path`, which gets its name at the commit. Without `mode`, a replaced file passes on its
+    /// permission bits. Fails if `is_new` and the path exists.
     pub fn create(
         &self,
         path: &[u8],
@@ -52,7 +52,7 @@ impl RemoteFiles {
         RemoteWriter::create(&self.0, path, mode, is_new)
     }
 
-    /// Opens the file at `path` to write at its end, where it must have this size if one is given.
+    /// Opens the file at `path` to write at its end; if `size` is given, the file must have that size.
     pub fn append(&self, path: &[u8], size: Option<u64>) -> Result<RemoteWriter, Failure> {
         RemoteWriter::append(&self.0, path, size)
     }
@@ -82,7 +82,7 @@ impl RemoteFiles {
         Ok(items)
     }
 
-    /// Returns the hashes of the file at `path`, and the version that they belong to.
+    /// Returns the hashes of the file at `path`, and the hashed version.
     pub fn hash(
         &self,
         path: &[u8],

@@ -15,7 +15,7 @@ use crate::client::links::Links;
 use crate::failure::{Failure, FailureKind};
 use crate::message::{FileVersion, Message, PIECE_MAX};
 
-/// Most bytes that are sent and not acknowledged.
+/// Maximum number of bytes that are sent and not acknowledged.
 const UNACKNOWLEDGED_MAX: usize = 16 << 20;
 
 /// File that is open for writing. Without a commit, a new file leaves nothing.
@@ -33,7 +33,7 @@ pub struct RemoteWriter {
 #[derive(Debug, Default)]
 struct State {
     size: u64,
-    /// Writes without an answer, and their bytes.
+    /// Writes without an answer, with their lengths in bytes.
     unacknowledged: VecDeque<(Arc<Answer>, usize)>,
     bytes: usize,
     failed: Option<Failure>,
@@ -89,7 +89,7 @@ impl RemoteWriter {
         })
     }
 
-    /// Returns the version that the file had when it was opened.
+    /// Returns the version of the file at the time of opening.
     pub const fn version(&self) -> FileVersion {
         self.version
     }

@@ -1,4 +1,4 @@
-//! Answers of one connection, which several threads send, and its requests.
+//! Answers of one connection, which several threads send, and requests in progress.
 
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
@@ -37,12 +37,12 @@ impl Answers {
         Self { stream, clock }
     }
 
-    /// Sends an answer, once the client has read enough of the earlier ones.
+    /// Sends an answer, once the client has read enough of the earlier answers.
     pub(super) fn say(&self, shared: &Shared<'_>, message: &Message) -> Result<(), Error> {
         self.send(shared, &Frame::message(message.encode()))
     }
 
-    /// Sends a frame, once the client has read enough of the earlier ones.
+    /// Sends a frame, once the client has read enough of the earlier frames.
     pub(super) fn send(&self, shared: &Shared<'_>, frame: &Frame) -> Result<(), Error> {
         let deadline = self.clock.now() + ROOM_TIMEOUT;
         while !self.stream.wait_for_room(CHECK_INTERVAL) {

@@ -21,7 +21,7 @@ use crate::server::jobs::{Job, Work};
 use crate::server::shared::{FILES_MAX, Shared};
 use crate::server::writer::{NewFile, Writer};
 
-/// Open handle, or the failure of its opening.
+/// Open handle, or the failure to open it.
 type Opened = Result<Handle, Failure>;
 
 /// Open file of a handle.
@@ -251,7 +251,7 @@ impl<'a> Connection<'a> {
         self.end(request, done.map(|()| None))
     }
 
-    /// Sends what was found about a path, and ends the request.
+    /// Sends the attributes of a path, and ends the request.
     fn end_stat(
         &self,
         request: u64,
@@ -350,7 +350,7 @@ impl<'a> Connection<'a> {
         })
     }
 
-    /// Keeps what was opened, or its failure, under the number of the request, and answers.
+    /// Keeps an opened file, or its failure, under the number of the request, and answers.
     fn hold(
         &mut self,
         request: u64,
@@ -431,5 +431,8 @@ impl<'a> Connection<'a> {
 }
 
 fn no_handle() -> Failure {
-    Failure::new(FailureKind::Invalid, "the file is not open for this")
+    Failure::new(
+        FailureKind::Invalid,
+        "the file is not open for this operation",
+    )
 }

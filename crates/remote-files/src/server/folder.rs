@@ -141,8 +141,8 @@ pub(super) fn remove(scope: &Scope, path: &Path, is_folder: bool) -> Result<(), 
     removed().map_err(|error| Failure::of(FileAction::Remove, path, &error))
 }
 
-/// Removes an empty directory, and first the temporary files in it that no program uses. They may be of a daemon that was
-/// killed, and no list shows them.
+/// Removes an empty directory, after the removal of temporary files that no program uses. They may be of a daemon that
+/// was killed, and no list shows them.
 fn remove_folder(scope: &Scope, path: &Path, (root, name): (&mut Root, &Path)) -> io::Result<()> {
     match root.remove_folder(name) {
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
@@ -243,7 +243,7 @@ fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or_else(|| Path::new("."))
 }
 
-/// Fails if a device, FIFO or socket is at `path`, and the client has no right to change those.
+/// Fails if a device, FIFO or socket is at `path`, and the client has no right to replace it.
 pub(super) fn check_replaced(scope: &Scope, path: &Path) -> Result<(), Failure> {
     if scope.special {
         return Ok(());

@@ -16,7 +16,7 @@ use crate::server::writer::{NewFile, Writer};
 /// Bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Request for another thread than that of its connection.
+/// Request that a worker thread executes instead of the thread of its connection.
 #[derive(Debug)]
 pub(super) struct Job {
     /// Number of the request.
@@ -30,9 +30,9 @@ pub(super) struct Job {
 /// Work of a job.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Commits a file with this size and digest.
+    /// Commits a file with the given size and digest.
     Commit(Arc<Mutex<Writer>>, u64, Option<[u8; 32]>),
-    /// Copies a file. Replaces another one if the last field is true.
+    /// Copies a file. Replaces an existing file if the last field is true.
     Copy(Vec<u8>, Vec<u8>, bool),
     /// Computes hashes of a file.
     Hash(Vec<u8>, Vec<HashKind>),
@@ -65,7 +65,7 @@ pub(super) fn work(shared: &Shared<'_>, job: Job) -> Result<(), Error> {
     answers.end(shared, request, result)
 }
 
-/// Copies a file under a temporary name, and gives it its name.
+/// Copies a file to a temporary name, and renames the copy.
 fn copy(
     shared: &Shared<'_>,
     from: &Path,

@@ -1,6 +1,6 @@
-//! Side with the files.
+//! Server of remote files: executes the requests of a client in a directory.
 //!
-//! - [`serve`]: a session with its threads; [`shared`]: what they share, with the rights of the client
+//! - [`serve`]: a session with its threads; [`shared`]: state of all threads, with the rights of the client
 //! - `connection`: requests of one connection; `answers`: its stream; `jobs`: requests that take longer
 //! - `folder`: listing, renaming, removing; `writer`: files that are written
 

@@ -22,7 +22,7 @@ use crate::server::shared::{Scope, Shared};
 
 /// Threads of a session for requests that take longer.
 pub const WORKERS: usize = 4;
-/// Most requests that wait for these threads.
+/// Maximum number of requests that wait for the worker threads.
 const JOBS_MAX: usize = 64;
 /// Interval of keepalives.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ pub fn serve(
         scope.spawn(move || connection(shared, &session.control, first));
         scope.spawn(move || {
             let joined = caught("further connections", || further(shared, &role, request));
-            // the client continues with those that it has
+            // the client continues with its present connections
             for control in joined.unwrap_or_default() {
                 let jobs = jobs.clone();
                 scope.spawn(move || connection(shared, &control, jobs));

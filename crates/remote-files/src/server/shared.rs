@@ -15,7 +15,7 @@ use rustix::fs::{FileType, fstat};
 use crate::failure::{Failure, FailureKind};
 use crate::message::FileVersion;
 
-/// Most files that a session has open at a time.
+/// Maximum number of files that a session has open at a time.
 pub const FILES_MAX: usize = 512;
 /// Permission bits that a client can set.
 pub(super) const MODE_MAX: u32 = 0o777;

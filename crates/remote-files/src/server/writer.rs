@@ -1,4 +1,4 @@
-//! Files that are written: new ones under a temporary name, existing ones at their end.
+//! Files that are written: new files under a temporary name, existing files at their end.
 //!
 //! ```text
 //! create: temporary file --- write, truncate ---> commit: check, sync, rename, sync directory
@@ -24,7 +24,7 @@ use crate::message::FileVersion;
 use crate::server::folder::{check_replaced, parent};
 use crate::server::shared::{MODE_MAX, Scope, Shared};
 
-/// Permission bits of a new file if the client names none.
+/// Permission bits of a new file if the client gives none.
 const MODE: u32 = 0o644;
 /// Bytes that are read at a time to compute a digest.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -32,7 +32,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// Properties of a new file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewFile {
-    /// Permission bits, if the client names them.
+    /// Permission bits, if the client gives them.
     pub(super) mode: Option<u32>,
     /// True if the path must not exist.
     pub(super) is_new: bool,
@@ -44,7 +44,7 @@ pub(super) struct Writer {
     root: Root,
     path: PathBuf,
     name: PathBuf,
-    /// Properties of a file without its name.
+    /// Properties of a file that has no name yet.
     unnamed: Option<NewFile>,
     output: OutputFile,
     /// Size in bytes.

@@ -1,7 +1,7 @@
 //! Checks of the path and of both hosts over a session.
 //!
 //! `examine` asks the peer for a [`Checkup`], and reports one line for each step: version, clock,
-//! UDP, MTU, round-trip time, socket buffers and offload. A step is fine, or a warning with the
+//! UDP, MTU, round-trip time, socket buffers, offload and network interfaces. A step is fine, or a warning with the
 //! command that helps; only a failed checkup is an error. Over ssh or a gateway no datagram passes,
 //! so only version, clock and round-trip time are examined. It changes nothing on either host.
 
@@ -12,6 +12,7 @@ use lighthaul_session::checkup::message::HostFacts;
 use lighthaul_session::offer::SmallBuffer;
 use lighthaul_session::session::Session;
 
+use super::interface;
 use super::report::Report;
 use super::settings::Doctor;
 
@@ -67,6 +68,11 @@ pub(super) fn examine(
         }
     }
     offload(&checkup, report);
+    for (side, facts) in [("here", &checkup.here), ("there", &checkup.there)] {
+        if let Some(facts) = &facts.interface {
+            interface::judge(side, facts, report);
+        }
+    }
 }
 
 fn version(checkup: &Checkup, report: &mut Report<'_>) {

@@ -11,7 +11,7 @@ pub struct Check<'a> {
     pub outcome: &'static str,
     /// Finding.
     pub text: &'a str,
-    /// Remedy; empty if there is nothing to do.
+    /// Remedy; empty if nothing has to be done.
     pub advice: &'a str,
 }
 

@@ -6,22 +6,22 @@ use lighthaul_gateway::proxy_address::ProxyAddress;
 use crate::daemon::Daemon;
 use crate::ssh::install::Install;
 
-/// Host to check, and the path to it.
+/// Host to check, and options of the connection.
 #[derive(Clone, Debug)]
 pub struct Doctor {
     /// Host, as HOST, HOST:PORT or an `lh://` URL; for ssh as HOST:, USER@HOST or an alias.
     pub host: String,
     /// ssh command and its options.
     pub ssh: String,
-    /// Program that ssh starts there.
+    /// Program that ssh starts on the host.
     pub program: String,
-    /// Permission to install a copy of this program, if there is none.
+    /// Permission to install a copy of this program, if the host has none.
     pub install: Install,
     /// Ports for that program.
     pub ports: Option<PortRange>,
-    /// Rate of the copies to come, in place of the rate that the path is measured at.
+    /// Rate that later copies should reach, instead of the measured rate of the path.
     pub rate: Option<Rate>,
-    /// Gateway on the way.
+    /// Gateway on the path.
     pub gateway: Option<ProxyAddress>,
     /// Identity of the daemon, and credentials for it.
     pub daemon: Daemon,

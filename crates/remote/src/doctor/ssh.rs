@@ -1,4 +1,4 @@
-//! Checks of a host that ssh logs in to: its configuration, the login, and the way of the data.
+//! Checks of a host that ssh logs in to: its configuration, the login, and the route of the data.
 
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::net::dial::resolve;

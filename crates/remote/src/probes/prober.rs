@@ -1,6 +1,6 @@
 //! Threads that probe paths, and their results.
 //!
-//! [`PathProber::poll`] starts the probes that are due, and returns the results of those that have ended. It never waits:
+//! [`PathProber::poll`] starts the probes that are due, and returns the results of ended probes. It never waits:
 //! each probe has a thread, and at most [`RUNNING_MAX`] run. All waits of a probe have limits, so a host that does not
 //! answer only keeps its thread for a while.
 
@@ -59,7 +59,7 @@ struct Ended {
 }
 
 impl PathProber {
-    /// Creates the prober of these paths. It starts no probe yet.
+    /// Creates the prober of the paths in `settings`. It starts no probe yet.
     pub fn new(settings: ProbeSettings, clock: Clock) -> Self {
         let (sender, ended) = sync_channel(RUNNING_MAX);
         let now = clock.now();

@@ -1,11 +1,12 @@
-//! Schedule of probes: which path is due, within a budget of bytes for all of them together.
+//! Schedule of probes: the next path to probe, within a common budget of bytes.
 //!
 //! ```text
 //! budget --(half of the bytes per second each)--> allowance of brief and of full probes --(Depth::bytes)--> probe
 //! ```
 //!
-//! Each path has a brief probe per interval, and every tenth is a full one. A probe takes the most that it may cost from
-//! its allowance when it starts, so all probes together stay below the budget. Bursts are one full and a few brief probes. With many paths the intervals become longer. A path that fails is probed less often.
+//! Each path has a brief probe per interval, and every tenth is a full one. A probe takes the most that it may cost
+//! from its allowance when it starts, so all probes together stay below the budget. Bursts are one full and a few brief
+//! probes. With many paths the intervals become longer. A path that fails is probed less often.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -57,7 +58,7 @@ impl Schedule {
         }
     }
 
-    /// Probes these paths from now on, and no others. New ones are due at once.
+    /// Probes the named paths from now on, and no other paths. New ones are due at once.
     pub fn watch(&mut self, names: &BTreeSet<&str>, now: Instant) {
         let mut old = std::mem::take(&mut self.paths);
         for name in names.iter().take(PATHS_MAX) {
@@ -85,7 +86,7 @@ impl Schedule {
         full.or_else(|| self.take(Depth::Brief, now))
     }
 
-    /// Returns the path whose probe of this depth is due first, if the allowance suffices.
+    /// Returns the path that is due first for a probe of the given depth, if the allowance suffices.
     fn take(&mut self, depth: Depth, now: Instant) -> Option<(String, Depth)> {
         let at = |plan: &Plan| match depth {
             Depth::Brief => plan.brief_at,
@@ -123,8 +124,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the time between two probes of a path: the given one, or longer if the probes of all paths would use more
-    /// than half of the budget.
+    /// Returns the time between two probes of a path, longer than configured if all probes would exceed half of the
+    /// budget.
     fn interval(&self, depth: Depth) -> Duration {
         let wanted = match depth {
             Depth::Brief => self.limits.interval,
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn path_has_a_full_probe_first_and_then_a_brief_one_per_interval() {
+    fn path_has_a_full_probe_first_and_then_a_brief_probe_per_interval() {
         let mut schedule = watching(&["far"]);
         let mut seen = Vec::new();
         for second in 0..=700 {

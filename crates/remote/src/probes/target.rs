@@ -1,7 +1,7 @@
-//! Daemons to probe: those of known paths, and those that the user names.
+//! Daemons to probe: ends of known paths, and daemons that the user names.
 //!
-//! A known path has the key and the address of a host; the list of known hosts has the name and the port of a daemon with
-//! that key. Hosts that only ssh reaches are not in that list, and are not probed.
+//! A known path has the key and the address of a host; the list of known hosts has the name and the port of a daemon
+//! with that key. Hosts that only ssh reaches are not in that list, and are not probed.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -48,7 +48,7 @@ impl ProbeTarget {
     }
 }
 
-/// Returns the daemons of this user's paths that a copy has used in the last day. Lists that cannot be read are empty.
+/// Returns the daemons on paths that this user's copies have used in the last day. Lists that cannot be read are empty.
 pub fn known() -> Vec<ProbeTarget> {
     let hosts = known_hosts::listed(&paths::known_hosts()).unwrap_or_default();
     join(&hosts, &KnownPaths::of_user().all(), unix_seconds())

@@ -1,4 +1,4 @@
-//! Hosts of which only the port of ssh is open, in a file below the cache directory.
+//! Hosts with only the port of ssh open, in a file below the cache directory.
 //!
 //! Data to such a host goes through several logins. A copy that finds the host here begins those logins together with
 //! its first one, instead of two logins later. Each line has the host as the user wrote it, its name or address, and
@@ -15,21 +15,21 @@ use crate::ssh::command::Ssh;
 use crate::ssh::far_program::{DEFAULT, FarProgram};
 use crate::ssh::program_copy::ProgramCopy;
 
-/// Age from which a line does not count: firewalls change.
+/// Age at which a line no longer counts: firewalls change.
 const AGE_MAX: u64 = 7 * 86_400;
 /// Maximum number of hosts that are kept.
 const HOSTS_MAX: usize = 200;
 
-/// File with hosts of which only the port of ssh is open, and to which further logins work.
+/// File with hosts that have only the port of ssh open, and allow further logins.
 #[derive(Clone, Debug)]
 pub(crate) struct ClosedHosts(PathBuf);
 
 /// One line of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ClosedHost {
-    /// Host as the user wrote it, its name or address, and its port, as one text.
+    /// Host as the user wrote it, resolved name or address, and port, as one text.
     name: String,
-    /// True if a copy of this program runs there.
+    /// True if the host runs a copy of this program.
     is_copy: bool,
     /// Time in seconds since 1970.
     at: u64,
@@ -41,8 +41,8 @@ impl ClosedHosts {
         Self(paths::closed_hosts())
     }
 
-    /// Returns the program to run on the host of `ssh` if only its port of ssh was open lately. `wanted` is the program
-    /// that the user wants there.
+    /// Returns the program to run on the host of `ssh`, if only the port of ssh was open on it lately. `wanted` is the
+    /// program that the user wants there.
     pub(crate) fn program(&self, ssh: &Ssh, wanted: &str) -> Option<FarProgram> {
         let (name, now) = (name(ssh), unix_seconds());
         let hosts = self.hosts();
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn host_is_known_until_it_is_removed_or_old() {
+    fn host_is_known_until_its_removal_or_expiry() {
         let folder = std::env::temp_dir().join(format!("closed-hosts-{}", std::process::id()));
         let hosts = ClosedHosts(folder.join("new/hosts"));
         // no such program is there to ask for a configuration

@@ -21,16 +21,16 @@ pub struct Ssh {
     pub config: SshConfig,
 }
 
-/// Configuration of a host, as `ssh -G` prints it.
+/// Configuration of a host, in the output of `ssh -G`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SshConfig {
     /// Name or address to connect to.
     pub hostname: Option<String>,
     /// Port of the ssh server.
     pub port: Option<u16>,
-    /// Host or command on the way, if ssh does not connect directly.
+    /// Host or command in between, if ssh does not connect directly.
     pub via: Option<String>,
-    /// True if ssh is OpenSSH, whose further options are known.
+    /// True if ssh is OpenSSH, so that its other options are known.
     pub is_openssh: bool,
     /// True if the user has ssh share connections.
     pub is_shared: bool,
@@ -94,7 +94,7 @@ impl Ssh {
         command
     }
 
-    /// Returns the name or address of the host, as ssh resolves it.
+    /// Returns the name or address of the host, as resolved by ssh.
     pub fn address(&self) -> String {
         let bare = self
             .host
@@ -127,8 +127,8 @@ impl SshConfig {
         }
     }
 
-    /// Returns the ciphers with AES-128-GCM first, if `ChaCha20` is first only because that suits
-    /// hosts without instructions for AES. AES-128-GCM takes three quarters of its processor time.
+    /// Returns the ciphers with AES-128-GCM first, if `ChaCha20` is first only for hosts without AES instructions.
+    /// AES-128-GCM takes three quarters of its processor time.
     fn fast_ciphers(&self) -> Option<String> {
         let list = self.ciphers.as_deref()?;
         let rest = list.strip_prefix("chacha20-poly1305@openssh.com,")?;

@@ -1,4 +1,4 @@
-//! Socket by which further channels share the login of the first ssh process (`ControlMaster` of OpenSSH).
+//! Socket through which further channels use the login of the first ssh process (`ControlMaster` of OpenSSH).
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use lighthaul_base::to_hex;
 use lighthaul_io::crypto::identity::random_octets;
 
-/// Folder of such a socket, which only this user can enter. It is removed with this value.
+/// Directory of the control socket, which only this user can enter. It is removed with this value.
 #[derive(Debug)]
 pub(crate) struct ControlSocket(PathBuf);
 
@@ -36,7 +36,7 @@ impl ControlSocket {
         self.options("no")
     }
 
-    /// Returns true if the process that logs in has done so: it creates the socket then.
+    /// Returns true if the ssh process has logged in, which creates the socket.
     pub(crate) fn is_open(&self) -> bool {
         self.0.join("s").exists()
     }
@@ -57,8 +57,7 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Returns true if ssh takes `path` as it is, and has room for it: an address of a socket has 108 octets, and ssh
-/// appends some to the path.
+/// Returns true if ssh can use `path` unchanged: a socket address has 108 octets, and ssh appends some to the path.
 fn is_plain(path: &Path) -> bool {
     let octets = path.as_os_str().as_encoded_bytes();
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/-_.".contains(b);

@@ -18,7 +18,7 @@ pub(crate) enum SshError {
     /// The ssh program cannot be started.
     #[error("cannot start {program}: {error}")]
     NotStarted {
-        /// Program.
+        /// Name of the program.
         program: String,
         /// Error of the system.
         error: io::Error,
@@ -28,17 +28,17 @@ pub(crate) enum SshError {
         "{remote} is not installed on {host}; install it there, or name its path there with --remote"
     )]
     NotInstalled {
-        /// Program.
+        /// Name of the program.
         remote: String,
-        /// Host.
+        /// Name of the host.
         host: String,
     },
-    /// There is neither the program nor a copy of it.
+    /// The host has neither the program nor a copy of it.
     #[error(
         "lighthaul is not installed on {host}; add --install to put a copy of this program there, or name its path there with --remote"
     )]
     NothingInstalled {
-        /// Host.
+        /// Name of the host.
         host: String,
     },
     /// The installed program has another version of the protocol.
@@ -48,9 +48,9 @@ pub(crate) enum SshError {
         env!("CARGO_PKG_VERSION")
     )]
     OtherVersion {
-        /// Host.
+        /// Name of the host.
         host: String,
-        /// Name and version of the program there.
+        /// Name and version of the installed program.
         theirs: String,
     },
     /// The host cannot run this program.
@@ -60,7 +60,7 @@ pub(crate) enum SshError {
         std::env::consts::ARCH
     )]
     OtherSystem {
-        /// Host.
+        /// Name of the host.
         host: String,
         /// Kernel of the host.
         kernel: String,
@@ -75,18 +75,18 @@ pub(crate) enum SshError {
         "cannot put a copy of lighthaul into the cache directory on {host}: {why}; correct that, or set XDG_CACHE_HOME there to another directory"
     )]
     CopyNotWritten {
-        /// Host.
+        /// Name of the host.
         host: String,
         /// Error of the host.
         why: String,
     },
-    /// The copy of this program is on a file system that executes nothing.
+    /// The copy of this program is on a file system that does not allow execution.
     #[error(
         "the cache directory on {host} executes no programs (is its file system mounted with noexec?); set XDG_CACHE_HOME there to another one, or \
          install lighthaul there"
     )]
     CopyNotExecutable {
-        /// Host.
+        /// Name of the host.
         host: String,
     },
     /// The copy of this program does not run, or is damaged.
@@ -94,7 +94,7 @@ pub(crate) enum SshError {
         "the copy of lighthaul does not run on {host}: {why}; install lighthaul there, or use the static program of a package here"
     )]
     CopyNotUsable {
-        /// Host.
+        /// Name of the host.
         host: String,
         /// Output of the copy.
         why: String,
@@ -102,7 +102,7 @@ pub(crate) enum SshError {
     /// ssh cannot connect or log in.
     #[error("ssh could not reach {host} or log in there; see what `{command}` says")]
     NoLogin {
-        /// Host.
+        /// Name of the host.
         host: String,
         /// ssh command with its options and the host.
         command: String,
@@ -112,9 +112,9 @@ pub(crate) enum SshError {
         "{remote} on {host} did not answer; see what `{command} {remote} --version` prints, and name its path there with --remote"
     )]
     NoGreeting {
-        /// Program.
+        /// Name of the program.
         remote: String,
-        /// Host.
+        /// Name of the host.
         host: String,
         /// ssh command with its options and the host.
         command: String,
@@ -124,9 +124,9 @@ pub(crate) enum SshError {
         "{remote} on {host} did not answer within {seconds} s; see whether `{command} {remote} --version` ends there"
     )]
     Silent {
-        /// Program.
+        /// Name of the program.
         remote: String,
-        /// Host.
+        /// Name of the host.
         host: String,
         /// ssh command with its options and the host.
         command: String,
@@ -136,7 +136,7 @@ pub(crate) enum SshError {
     /// The ssh process ended before the copy began.
     #[error("the ssh connection to {host} was lost: {why}")]
     Lost {
-        /// Host.
+        /// Name of the host.
         host: String,
         /// Error of the session.
         why: String,
@@ -144,7 +144,7 @@ pub(crate) enum SshError {
     /// ssh opens no further connection.
     #[error("ssh opens no connection to the daemon on {host}")]
     NoChannel {
-        /// Host.
+        /// Name of the host.
         host: String,
     },
 }

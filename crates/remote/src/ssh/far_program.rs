@@ -10,9 +10,9 @@ use crate::ssh::program_copy::ProgramCopy;
 /// Program on another host that ssh starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FarProgram {
-    /// Program by its name or path there.
+    /// Program by its name or path on the host.
     Named(String),
-    /// Installed program, or else a copy of this one: it is not known yet which of them is there. Each gets this time
+    /// Installed program, or else a copy of this program: it is not known yet which of them exists. Each gets this time
     /// to answer.
     Sought(ProgramCopy, Duration),
     /// Copy of this program.
@@ -20,8 +20,8 @@ pub(crate) enum FarProgram {
 }
 
 impl FarProgram {
-    /// Returns the program that the user names as `name`. The default is also sought among copies of this program, which
-    /// get the time `patience` to answer.
+    /// Returns the program that the user names as `name`. The default is also sought among copies of this program,
+    /// which get the time `patience` to answer.
     pub(crate) fn new(name: &str, patience: Duration) -> std::io::Result<Self> {
         if name == DEFAULT {
             let copy = ProgramCopy::of_this_program()?;
@@ -50,5 +50,5 @@ impl fmt::Display for FarProgram {
     }
 }
 
-/// Name of the program unless the user gives another.
+/// Default name of the program.
 pub(super) const DEFAULT: &str = "lighthaul";

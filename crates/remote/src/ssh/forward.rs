@@ -1,4 +1,4 @@
-//! Far end of a connection through ssh: standard input and output lead to a port of this host.
+//! Remote end of a connection through ssh: standard input and output lead to a port of this host.
 
 use std::io::{self, Write, stdin, stdout};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
@@ -150,6 +150,6 @@ fn wait(fd: BorrowedFd<'_>, flags: PollFlags) -> Result<(), Errno> {
     }
 }
 
-/// Bytes on the way from one descriptor to the other.
+/// Buffer of a pipe, in bytes, between the two descriptors of one direction.
 const PIPE_BYTES: usize = 256 << 10;
 const BUFFER_BYTES: usize = 64 << 10;

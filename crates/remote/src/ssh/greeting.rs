@@ -58,7 +58,7 @@ pub fn read_line<'a>(
     Ok(None)
 }
 
-/// Time until which a line is awaited, if there is one.
+/// Deadline for a line, if any.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit(pub Option<(Clock, Instant)>);
 
@@ -105,8 +105,9 @@ fn is_passing(error: &io::Error) -> bool {
 
 /// Longest wait of one read.
 const READ_INTERVAL: Duration = Duration::from_millis(200);
-/// Bounds of what a login shell may print before the line.
+/// Maximum number of lines that a login shell may print before the greeting.
 const LINES_MAX: usize = 1000;
+/// Maximum number of bytes that a login shell may print before the greeting.
 const BYTES_MAX: usize = 64 << 10;
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ impl Search<'_> {
         error.into()
     }
 
-    /// Returns an error if no copy may be installed, or if it cannot run there.
+    /// Returns an error if no copy may be installed, or if the copy cannot run on the host.
     fn permit(&self, system: &System, other: Option<String>) -> Result<(), Error> {
         let host = self.ssh.host.clone();
         if !system.runs_this_program() {

@@ -1,4 +1,4 @@
-//! Hosts that ssh logs in to: a daemon that it starts there, and the data's way to that daemon.
+//! Hosts that ssh logs in to: a daemon that ssh starts, and the route of the data to that daemon.
 //!
 //! ```text
 //! session --> loopback pair --> ssh ==> sshd --> lighthaul forward --> loopback --> daemon

@@ -1,4 +1,4 @@
-//! Pair of connected TCP sockets on this host, one of which a child process uses.
+//! Pair of connected TCP sockets on this host; a child process uses one of them.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -23,7 +23,7 @@ pub(crate) fn connected_pair() -> io::Result<(TcpStream, OwnedFd)> {
     ))
 }
 
-/// Limits what waits in the kernel, so that no connection falls far behind the others of a transfer.
+/// Limits the buffers in the kernel, so that no connection falls far behind the other connections of a transfer.
 pub(crate) fn keep_short(tcp: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(tcp);
     tcp.set_nodelay(true)?;
@@ -33,7 +33,7 @@ pub(crate) fn keep_short(tcp: &TcpStream) -> io::Result<()> {
 
 /// Connections of other programs that are ignored.
 const STRANGERS_MAX: usize = 16;
-/// Bytes that the kernel may keep in one direction; it doubles this number.
+/// Requested socket buffer in one direction, in bytes; the kernel doubles it.
 const BUFFER_BYTES: usize = 128 << 10;
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! A copy of this program on another host, below the user's cache directory there.
+//! A copy of this program on another host, below the user's cache directory.
 //!
 //! ```text
 //! $XDG_CACHE_HOME/lighthaul/VERSION-DIGEST/lighthaul
 //! ```
 //!
 //! The directory is named for the version and the BLAKE3 digest of the program, so two builds never take each other's
-//! place. A copy gets its name when its length and the digest that it computes of itself are right: this finds damage, and
-//! the login protects the bytes on their way. A copy is started only from directories that belong to the user and that
-//! no other user can write. Copies that were not started for a month are removed by the next installation.
+//! place. A copy gets its name when its length and the digest that it computes of itself are right: this finds damage,
+//! and the login protects the bytes on their way. A copy is started only from directories that belong to the user and
+//! that no other user can write. Copies that were not started for a month are removed by the next installation.
 
 use std::fs::File;
 use std::io;
@@ -68,7 +68,7 @@ impl ProgramCopy {
         ))
     }
 
-    /// Returns the part of the script that reads the program from standard input, verifies it, and gives it its name.
+    /// Returns the part of the script that reads the program from standard input, verifies it, and renames it.
     fn install(&self) -> String {
         let Self { len, digest } = self;
         format!(
@@ -95,13 +95,13 @@ impl ProgramCopy {
     }
 }
 
-/// Opens the file of this program, even if another one has taken its name.
+/// Opens the file of this program, even if another file has taken its name.
 pub(crate) fn open_this_program() -> io::Result<File> {
     File::open("/proc/self/exe")
 }
 
-/// Shell function `own`. It succeeds if a file, the directory of the copy and the one above belong to the user and are no
-/// links. Other users cannot write them. The cache directory itself may be shared if it is sticky.
+/// Shell function `own`. It succeeds if a file, the directory of the copy and the one above belong to the user and are
+/// no links. Other users cannot write them. The cache directory itself may be shared if it is sticky.
 const OWN: &str = "u=$(id -u); mine() { set -- $(ls -ldn \"$1\" 2>/dev/null); \
      case $1 in (l*|?????w*|????????w*) return 1;; esac; test \"$3\" = $u; }; \
      own() { case $(ls -ldn \"${d%/lighthaul/*}/\" 2>/dev/null) in (????????w[-x]*) return 1;; esac; \
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn copy_is_started_only_if_it_is_verified() {
+    fn only_a_verified_copy_is_started() {
         let home = Home::new("copy-verified");
         let (copy, program) = program(&home);
         let (status, text) = home.search(&copy, b"key\n");

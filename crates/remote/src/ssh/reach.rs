@@ -38,8 +38,8 @@ enum Attempt {
     Through(Result<Session, Error>),
 }
 
-/// Connects to `started`, whose port is in `ports`: directly, or by `route` through ssh if that does not succeed soon. If
-/// the session `is_bulk`, further connections are prepared.
+/// Connects to `started`, whose port is in `ports`: directly, or by `route` through ssh if that fails or takes too
+/// long. If the session `is_bulk`, further connections are prepared.
 pub fn connect(
     started: &Started,
     route: SshRoute,
@@ -92,7 +92,7 @@ pub fn connect(
     }
 }
 
-/// Connects to the port of `started` in a thread, which may outlive the caller and then ends without effect.
+/// Connects to the port of `started` in a thread, which may continue after the caller returns.
 fn begin_direct(started: &Started, identity: &Identity, told: Sender<Attempt>) {
     let (host, port, key) = (started.host.clone(), started.port, started.key);
     let (ours, work) = (identity.clone(), Cancellation::current());
@@ -119,7 +119,7 @@ fn begin_through(
     });
 }
 
-/// Returns `session` if its peer has this key.
+/// Returns `session` if its peer has the key `key`.
 fn checked(session: Session, key: Fingerprint) -> Result<Session, Error> {
     if session.peer == key {
         Ok(session)
@@ -177,8 +177,9 @@ fn head_start(login_time: Duration) -> Duration {
     (login_time / 4).clamp(HEAD_START_MIN, HEAD_START_MAX)
 }
 
-/// Bounds of the time for which the direct attempt runs alone.
+/// Minimum time for which the direct attempt runs alone.
 const HEAD_START_MIN: Duration = Duration::from_millis(200);
+/// Maximum time for which the direct attempt runs alone.
 const HEAD_START_MAX: Duration = Duration::from_secs(1);
 /// Interval at which a stop request is checked for.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! Lines of a far program, or of the script that seeks it, before the greeting.
+//! Lines of a remote program, or of the script that searches for the program, before the greeting.
 
 /// Step of the search for the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,15 +11,16 @@ pub enum Report {
     Copied,
     /// The installed program does not answer, and was ended.
     Silent,
-    /// There is neither. The line names kernel and architecture, and the installed program of another protocol.
+    /// The host has neither the program nor a copy. The line names kernel and architecture, and the installed program
+    /// of another protocol.
     Missing(System, Option<String>),
     /// The copy could not be written.
     Unwritten(String),
-    /// The copy did not run, or is not what was sent: status and output of the attempt.
+    /// The copy did not run, or differs from the sent file: status and output of the attempt.
     Unusable(i32, String),
 }
 
-/// Kernel and architecture of a host, as `uname` prints them.
+/// Kernel and architecture of a host, in the output of `uname`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct System {
     /// Name of the kernel, as in `Linux`.

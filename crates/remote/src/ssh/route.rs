@@ -39,7 +39,7 @@ pub struct SshRoute(Arc<Shared>);
 struct Shared {
     ssh: Ssh,
     hosts: ClosedHosts,
-    /// Program that an earlier copy has started there, if the logins began early.
+    /// Program that an earlier copy started on the host, if the logins began early.
     early: Option<FarProgram>,
     state: Mutex<RouteState>,
     changed: Condvar,
@@ -52,13 +52,13 @@ struct Shared {
 struct Far {
     program: FarProgram,
     port: u16,
-    /// Options for a channel in the login that started it, if there can be one.
+    /// Options for a channel in the login that started the daemon, if channels are possible.
     share: Option<Vec<String>>,
 }
 
 #[derive(Debug, Default)]
 struct RouteState {
-    /// Daemon, once it is known.
+    /// Daemon, once known.
     far: Option<Far>,
     /// True once the route has ended.
     has_ended: bool,
@@ -68,8 +68,9 @@ struct RouteState {
     opened: u32,
     /// Connections besides the first that pay at most.
     most: u32,
-    /// Connections besides the first that were begun, and those that are under way.
+    /// Number of connections that were begun after the first.
     begun: u32,
+    /// Number of these connections that are in progress.
     pending: u32,
     /// True from the first call.
     is_called: bool,
@@ -114,7 +115,7 @@ impl SshRoute {
         route
     }
 
-    /// Leads the route to `started`, which must outlive it.
+    /// Connects the route to `started`, which must outlive the route.
     pub(crate) fn lead_to(&self, started: &Started) {
         self.0.lock().far = Some(Far {
             program: started.program.clone(),
@@ -124,12 +125,12 @@ impl SshRoute {
         self.0.changed.notify_all();
     }
 
-    /// Returns true if logins have begun before the daemon was started.
+    /// Returns true if logins began before the daemon was started.
     pub(crate) fn is_early(&self) -> bool {
         self.0.early.is_some()
     }
 
-    /// Ends a route that nothing needs, since the host is reached directly. The next copy begins no login early.
+    /// Ends a route that is not needed, since the host is reached directly. The next copy begins no login early.
     pub(crate) fn abandon(&self) {
         self.0.end();
         if self.is_early() {
@@ -142,7 +143,7 @@ impl SshRoute {
         self.0.lock().opened.saturating_sub(1)
     }
 
-    /// Begins a login for further connections, since they will be wanted. If it works, it begins those.
+    /// Begins a login for further connections that will be needed. If it works, it begins those.
     pub fn prepare(&self) {
         let mut state = self.0.lock();
         state.is_prepared = true;
@@ -224,7 +225,7 @@ impl Shared {
         }
     }
 
-    /// Begins as many connections as may be under way at a time.
+    /// Begins as many connections as may be in progress at a time.
     fn widen(self: &Arc<Self>, state: &mut RouteState) {
         let most = match state.logins {
             Logins::Work => state.most.max(CONNECTIONS_MIN.into()),
@@ -236,7 +237,7 @@ impl Shared {
         }
     }
 
-    /// Begins a connection in a thread of its own, which also tells whether further logins work.
+    /// Begins a connection in a thread of its own, which also finds out if further logins work.
     fn begin(self: &Arc<Self>, state: &mut RouteState, logins: Logins) {
         state.logins = logins;
         state.begun += 1;
@@ -273,7 +274,7 @@ impl Shared {
         }
     }
 
-    /// Returns whether further logins work, after the first of them has ended. The next copy will know.
+    /// Returns true if further logins work, after the first login has ended. The next copy will know.
     fn judge(&self, works: bool, state: &RouteState) -> Logins {
         if !works {
             self.hosts.remove(&self.ssh);
@@ -298,7 +299,7 @@ impl Shared {
         SshError::NoChannel { host }.into()
     }
 
-    /// Returns the options for a login and a TCP connection of its own, which must not ask for anything.
+    /// Returns the options for a separate login and TCP connection, which must not ask for input.
     fn options_to_log_in(&self) -> Vec<String> {
         if !self.ssh.config.is_openssh {
             return Vec::new();
@@ -307,8 +308,8 @@ impl Shared {
         [&own[..], &self.quiet()].concat()
     }
 
-    /// Returns the options for a process that asks for nothing, prints no banner, and opens no forwardings of the user's
-    /// configuration again.
+    /// Returns the options for a process that asks for no input, prints no banner, and repeats no port forwardings of
+    /// the user.
     fn quiet(&self) -> Vec<String> {
         if !self.ssh.config.is_openssh {
             return Vec::new();
@@ -377,7 +378,7 @@ impl Shared {
     }
 }
 
-/// Returns the number of connections besides the first that fill a fast path of round-trip time `rtt`.
+/// Returns the number of additional connections that fill a fast path with the round-trip time `rtt`.
 fn connections(rtt: Duration) -> u8 {
     let full = FULL.bytes_in(rtt) / WINDOW;
     u8::try_from(full).map_or(CONNECTIONS_MAX, |full| {
@@ -389,13 +390,14 @@ fn connections(rtt: Duration) -> u8 {
 const FULL: Rate = Rate::from_mbps(1000);
 /// Bytes that a channel carries in a round trip.
 const WINDOW: u64 = 2 << 20;
-/// Fewest and most connections besides the first, if logins work.
+/// Minimum number of connections besides the first, if logins work.
 const CONNECTIONS_MIN: u8 = 7;
+/// Maximum number of connections besides the first, if logins work.
 const CONNECTIONS_MAX: u8 = 16;
 /// Connections that are opened at a time. From ten on, an OpenSSH server refuses some logins at random (`MaxStartups`).
 const PENDING_MAX: u32 = 8;
-/// Logins that begin before the daemon is started. With that of the daemon they are as many as may be under way. On most
-/// paths the copy waits for no others.
+/// Logins that begin before the daemon is started. With that of the daemon they are as many as may be under way. On
+/// most paths the copy waits for no others.
 const EARLY_LOGINS: u32 = CONNECTIONS_MIN as u32;
 /// Further channels in one login. With the first and that of the daemon, an OpenSSH server allows ten (`MaxSessions`).
 const CHANNELS_MAX: u32 = 8;
@@ -403,5 +405,5 @@ const CHANNELS_MAX: u32 = 8;
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest wait for further connections. Later ones are not used.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(4);
-/// Interval at which a login that is under way checks for a stop request.
+/// Interval at which a login in progress checks for a stop request.
 const READ_INTERVAL: Duration = Duration::from_millis(200);

@@ -33,15 +33,15 @@ use crate::ssh::greeting::{Limit, PolledOutput, read_words};
 use crate::ssh::install::{Found, Install, Search, silent};
 use crate::user::User;
 
-/// Daemon that ssh started; it ends when this is dropped.
+/// Daemon that ssh started; the daemon ends on drop.
 #[derive(Debug)]
 pub struct Started {
     child: Child,
-    /// ssh command for its host.
+    /// ssh command for the host.
     pub ssh: Ssh,
-    /// Program on its host.
+    /// Program on the host.
     pub(crate) program: FarProgram,
-    /// Way to open channels in the login that started it.
+    /// Method to open channels in the login that started the daemon.
     pub(crate) sharing: Sharing,
     /// Host to connect to.
     pub host: String,
@@ -53,10 +53,10 @@ pub struct Started {
     pub(crate) login_time: Duration,
 }
 
-/// Way to open channels in a login that exists.
+/// Method to open channels in an existing login.
 #[derive(Debug)]
 pub(crate) enum Sharing {
-    /// There is none.
+    /// No channels are possible.
     None,
     /// The user's own configuration shares connections.
     Configured,
@@ -197,7 +197,7 @@ fn converse(
     Ok(Some(words))
 }
 
-/// Waits until ssh has logged in, as far as that can be known: the user may have to type a password.
+/// Waits until ssh has logged in, if that can be detected: the user may have to type a password.
 fn await_login(ssh: &Ssh, sharing: &Sharing, output: &PolledOutput) -> Result<(), Error> {
     let is_in = || match sharing {
         Sharing::Private(socket) => socket.is_open(),
@@ -234,7 +234,7 @@ fn end(child: &mut Child, patience: Duration) -> Option<i32> {
 }
 
 impl Sharing {
-    /// Returns the way for the host of `ssh`.
+    /// Returns the method for the host of `ssh`.
     fn of(ssh: &Ssh) -> Self {
         if !ssh.config.is_openssh {
             return Self::None;
@@ -252,7 +252,7 @@ impl Sharing {
         }
     }
 
-    /// Returns the options of a process that opens a channel, if there can be one.
+    /// Returns the options of a process that opens a channel, if channels are possible.
     pub(crate) fn options_to_share(&self) -> Option<Vec<String>> {
         match self {
             Self::None => None,
@@ -262,7 +262,7 @@ impl Sharing {
     }
 }
 
-/// Returns true if a process of the user holds a login to the host that others share.
+/// Returns true if a process of the user holds a login to the host that other processes can use.
 pub(crate) fn is_shared_now(ssh: &Ssh) -> bool {
     let mut check = ssh.command(&["-O", "check"]);
     check.arg(&ssh.host).stdin(Stdio::null());
@@ -270,12 +270,13 @@ pub(crate) fn is_shared_now(ssh: &Ssh) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// Longest silence of a program after the login, unless the user gives another.
+/// Default of the longest silence of a program after the login.
 pub const PATIENCE: Duration = Duration::from_secs(20);
-/// Time in which an ssh process ends after a connection through it was lost.
+/// Time limit for an ssh process to end after the loss of a connection through it.
 const LOSS_TIME: Duration = Duration::from_millis(500);
-/// Longest wait for a daemon that was told to end, and for ssh after a failure.
+/// Longest wait for the end of a daemon that was asked to stop.
 const END_TIMEOUT: Duration = Duration::from_secs(12);
+/// Longest wait for the end of ssh after a failure.
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which a process is checked for its end.
 const END_INTERVAL: Duration = Duration::from_millis(2);

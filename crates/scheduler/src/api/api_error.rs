@@ -30,7 +30,7 @@ pub(crate) struct ApiError {
     elsewhere: Option<String>,
 }
 
-/// Marks a problem that the instance at this URL can solve.
+/// Marks a problem that the instance at a URL can solve.
 #[derive(Clone, Debug)]
 pub(crate) struct OtherWriter(pub(crate) String);
 
@@ -46,7 +46,7 @@ pub(crate) enum InvalidInput {
     /// The header is empty, too long or not ASCII.
     #[error("Idempotency-Key must have 1 to 255 ASCII characters")]
     IdempotencyKey,
-    /// The parameter is zero or exceeds this maximum.
+    /// The parameter is zero or exceeds the given maximum.
     #[error("limit must be between 1 and {0}")]
     Limit(usize),
     /// A part of the path, or a parameter, is not a number.
@@ -134,14 +134,14 @@ impl ApiError {
         )
     }
 
-    /// Response for which there is no memory.
+    /// Response that does not fit into the memory for responses.
     pub(crate) fn overloaded() -> Self {
         Self::crowded(
             "the memory for responses is full: try again in a few seconds, or request less at once",
         )
     }
 
-    /// Request body for which there is no memory.
+    /// Request body that does not fit into the memory for bodies.
     pub(crate) fn no_room_for_body() -> Self {
         Self::crowded("the memory for requests is full: try again in a few seconds")
     }

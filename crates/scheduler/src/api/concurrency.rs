@@ -1,5 +1,4 @@
-//! Limit on concurrent requests of each address and each identity, so that none of them occupies
-//! all threads.
+//! Limit on concurrent requests of each address and each identity, so that no client occupies all threads.
 //!
 //! ```text
 //! request -> permit of its address -> authentication -> permit of its identity -> answer -> memory
@@ -49,7 +48,7 @@ struct Inner {
 struct Held {
     site: Option<OwnedSemaphorePermit>,
     name: Option<OwnedSemaphorePermit>,
-    /// Memory of the body, until the identity is known and its own limit applies.
+    /// Memory of the body, until the identity is known and the limit of the identity applies.
     body: Option<RequestSlot>,
 }
 
@@ -168,7 +167,7 @@ pub(crate) fn hold_body(slot: RequestSlot) {
     }
 }
 
-/// Runs `work` on a thread, which keeps the permits of the current request until it has ended.
+/// Runs `work` in a thread that keeps the permits of the current request until `work` has ended.
 pub(crate) async fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
@@ -181,10 +180,11 @@ pub(crate) async fn on_thread<T: Send + 'static>(
     threaded.await
 }
 
-/// Maximum concurrent requests of an address and of an identity; 32 threads serve them.
+/// Maximum concurrent requests of an address, out of the 32 threads that serve requests.
 const SITE_MAX: usize = 16;
+/// Maximum concurrent requests of an identity.
 const NAME_MAX: usize = 8;
-/// Number of semaphores above which unused ones are deleted.
+/// Number of semaphores above which unused semaphores are deleted.
 const GROUPS_MAX: usize = 1024;
 
 #[cfg(test)]
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_of_one_address_or_identity_does_not_affect_others() {
+    fn limit_of_an_address_or_identity_does_not_affect_other_clients() {
         let limits = ConcurrencyLimits::default();
         let take = |group: &Group| limits.of(group.clone()).try_acquire_owned().ok();
         let ada = Group::Name("ada".to_owned());

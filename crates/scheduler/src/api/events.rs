@@ -1,7 +1,7 @@
 //! Changes of reservations as server-sent events (HTML Living Standard, section 9.2).
 //!
 //! A `Listener` is one client of `/v1/events`. It waits for a change of the books and reads the
-//! events after the last one that it has examined. It sends those that the client may see. The
+//! events after the last one that it has examined. It sends the events that the client may see. The
 //! number of an event is its id, so a client resumes with `Last-Event-ID` and misses none that the
 //! books still have. The credential is checked each second. A stream lasts an hour at most; clients
 //! reconnect then.
@@ -105,7 +105,7 @@ impl Listener {
                 .with_books(move |books| books.events_since(&principal, after, EVENTS_MAX));
             let happened = self.limited(happened).await.ok()?;
             if happened.seq == after {
-                // another instance may write without notifying this one
+                // another instance may write without notifying this instance
                 timeout(LOOK, self.changes.changed()).await.ok();
             }
             self.after = happened.seq;
@@ -114,7 +114,7 @@ impl Listener {
         None
     }
 
-    /// Runs `work` within the limit of concurrent requests of this identity.
+    /// Runs `work` within the limit of concurrent requests of the identity.
     async fn limited<T>(&self, work: impl Future<Output = T>) -> T {
         let limits = self.state.concurrency();
         limits.with_name(&self.principal.name, work).await

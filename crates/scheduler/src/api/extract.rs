@@ -121,7 +121,7 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<JsonBody<T>, ApiError> {
     read.map_err(|why| ApiError::unreadable(&why))
 }
 
-/// Returns true if a media type is that of JSON, which is always UTF-8 (RFC 8259, section 8.1).
+/// Returns true for a media type of JSON, which is always UTF-8 (RFC 8259, section 8.1).
 fn is_json(kind: &HeaderValue) -> bool {
     let kind = kind.to_str().unwrap_or_default().to_ascii_lowercase();
     let mut parts = kind.split(';').map(str::trim);

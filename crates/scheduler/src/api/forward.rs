@@ -19,7 +19,7 @@ use super::concurrency::{hold_body, on_thread};
 use super::peer::Peer;
 use super::request_memory::{RequestMemory, RequestSlot};
 
-/// HTTP client for other instances; `None` if there is only one instance.
+/// HTTP client for other instances; `None` for a single instance.
 pub(crate) type Forwarder = Option<HttpsClient>;
 
 /// Returns a client for instances that are `known`.
@@ -80,7 +80,7 @@ pub(crate) async fn answer(
     asked.unwrap_or_else(|_| Err(ApiError::fault()))
 }
 
-/// Reads a body of limited length, unless its memory is taken for another.
+/// Reads a body of limited length, unless another body gets its memory.
 async fn read_within(slot: &RequestSlot, body: Body) -> Result<Bytes, ApiError> {
     match select(pin!(slot.ended()), pin!(read(slot, body))).await {
         Either::Left(((), _)) => Err(ApiError::no_room_for_body()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Free slots, and the names that hold the others.
+/// Number of free slots, and of slots that each name holds.
 #[derive(Clone, Debug)]
 pub(crate) struct ListenerSlots(Arc<Mutex<Slots>>);
 
@@ -14,7 +14,7 @@ struct Slots {
     by: BTreeMap<String, usize>,
 }
 
-/// Slot that is free again when this is dropped.
+/// Slot that is freed on drop.
 #[derive(Debug)]
 pub(crate) struct ListenerSlot {
     slots: ListenerSlots,
@@ -27,13 +27,13 @@ pub(crate) enum NoSlot {
     /// Limit of all identities together.
     #[error("all event streams are in use: try again later")]
     Total,
-    /// Limit of this identity.
+    /// The identity has reached its limit.
     #[error("all event streams of this identity are in use: close one first")]
     Identity,
 }
 
 impl ListenerSlots {
-    /// Returns `all` slots, of which each name may hold `each`.
+    /// Returns `all` slots; each name may hold `each` of them.
     pub(crate) fn new(all: usize, each: usize) -> Self {
         Self(Arc::new(Mutex::new(Slots {
             left: all,

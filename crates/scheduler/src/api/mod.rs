@@ -1,7 +1,8 @@
 //! REST interface.
 //!
 //! - [`router`]: all routes and their description; `state`: state that they share
-//! - `extract`: extractors of requests; `authenticated`, `peer`: authentication and origin; `api_error`: errors as HTTP responses
+//! - `extract`: extractors of requests; `authenticated`, `peer`: authentication and origin; `api_error`: errors as HTTP
+//!   responses
 //! - `reservations`, `links`, `outages`, `events`: resources; `health`: status and metrics
 //! - `request_memory`, `response_memory`, `concurrency`, `listener_slots`: limits of memory, concurrent requests and
 //!   event streams; `metrics`: counters

@@ -30,7 +30,7 @@ struct Held {
     ends: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// Memory of one body, which is free again when this is dropped.
+/// Memory of one body, which is freed on drop.
 #[derive(Debug)]
 pub(crate) struct RequestSlot {
     memory: RequestMemory,
@@ -47,7 +47,7 @@ impl Drop for RequestSlot {
 }
 
 impl RequestMemory {
-    /// Returns a limit of this many bytes.
+    /// Returns a limit of `bytes` bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         let all = (bytes as u64 >> 10).max(2);
         let limits = Limits {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn slowest_incomplete_body_of_a_stranger_ends_for_another() {
+    fn slowest_incomplete_body_of_an_unknown_client_ends_for_another_body() {
         let connections = Connections::new(CallerLimits::default());
         let memory = RequestMemory::new(4 * LONG as usize);
         let take = |name, site, length| {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn body_is_refused_where_all_others_are_complete() {
+    fn body_is_refused_if_all_other_bodies_are_complete() {
         let connections = Connections::new(CallerLimits::default());
         let memory = RequestMemory::new(4 * LONG as usize);
         let take = |site| memory.take(Some(&peer(&connections, None, site)), LONG);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn one_host_cannot_end_the_bodies_of_others() {
+    fn one_host_cannot_end_the_bodies_of_other_hosts() {
         let connections = Connections::new(CallerLimits::default());
         let memory = RequestMemory::new(4 * LONG as usize);
         let take = |site| memory.take(Some(&peer(&connections, None, site)), LONG);

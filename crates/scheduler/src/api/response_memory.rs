@@ -41,7 +41,7 @@ struct Shares {
     open: BTreeMap<u64, Arc<Connection>>,
 }
 
-/// Memory of one response, which is free again when this is dropped.
+/// Memory of one response, which is freed on drop.
 #[derive(Debug)]
 struct ResponseSlot {
     memory: ResponseMemory,
@@ -71,7 +71,7 @@ impl Drop for ResponseSlot {
 }
 
 impl ResponseMemory {
-    /// Returns a limit of this many bytes.
+    /// Returns a limit of `bytes` bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         let limits = Limits::parts_of((bytes as u64 >> 10).max(2));
         Self(Arc::new(Inner {
@@ -111,7 +111,7 @@ impl ResponseMemory {
         })
     }
 
-    /// Waits for memory, but not longer than a response may take.
+    /// Waits for memory, for at most the time limit of a response.
     async fn wait(&self, peer: Option<&Peer>, length: u64) -> Option<ResponseSlot> {
         let slot = async {
             loop {
@@ -131,8 +131,7 @@ impl ResponseMemory {
     }
 }
 
-/// Sends a response when there is memory for it. Small responses and those of unknown length are
-/// not limited.
+/// Sends a response when memory is available. Small responses and those of unknown length are not limited.
 pub(crate) async fn bound(
     State(memory): State<ResponseMemory>,
     request: Request,
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn identity_that_reads_nothing_takes_at_most_half_of_the_memory() {
+    fn identity_that_does_not_read_takes_at_most_half_of_the_memory() {
         let connections = Connections::new(CallerLimits::default());
         let memory = ResponseMemory::new(64 << 20);
         let greedy: Vec<_> = (0..40).map(|nth| peer(&connections, "ada", nth)).collect();
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn newest_response_of_the_identity_with_most_ends_for_another() {
+    fn newest_response_of_the_largest_identity_ends_for_another_identity() {
         let connections = Connections::new(CallerLimits::default());
         let memory = ResponseMemory::new(64 << 20);
         let mut held = Vec::new();

@@ -1,4 +1,4 @@
-//! Routes of the REST interface, and their description.
+//! Routes of the REST interface, with their descriptions.
 
 use std::sync::Arc;
 use std::time::Duration;

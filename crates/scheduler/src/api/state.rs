@@ -31,7 +31,7 @@ struct Inner {
     books: Arc<Books>,
     authenticator: Authenticator,
     limits: RateLimiter,
-    /// Limits of unauthenticated addresses, apart from those of names.
+    /// Rate limits of unauthenticated addresses, separate from the limits of names.
     failures: RateLimiter,
     clock: Clock,
     metrics: Metrics,
@@ -42,7 +42,7 @@ struct Inner {
 }
 
 impl ApiState {
-    /// Returns the state of a service that answers each name this many requests a second.
+    /// Returns the state of a service that answers a limited number of requests per second and name.
     pub(crate) fn new(books: Arc<Books>, authenticator: Authenticator, per_second: u32) -> Self {
         let (sender, changes) = watch::channel(0_u64);
         books.listen(move || sender.send_modify(|count| *count = count.wrapping_add(1)));
@@ -180,6 +180,7 @@ impl Changed for OutageView {
 
 /// Target of audit log lines.
 const AUDIT: &str = "lighthaul_audit";
-/// Maximum number of event streams, in all and for each name.
+/// Maximum number of event streams in total.
 const LISTENERS_MAX: usize = 128;
+/// Maximum number of event streams of each name.
 const LISTENERS_EACH: usize = 16;

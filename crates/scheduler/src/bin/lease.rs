@@ -113,7 +113,7 @@ fn warn(line: impl fmt::Display) {
     writeln!(stderr(), "lighthaul-lease: {line}").ok();
 }
 
-/// Requester, and the link that has the capacity of its lease.
+/// Requester, and the link that offers the leased capacity.
 struct Lessee {
     requester: Requester,
     link: Option<Link>,
@@ -199,8 +199,8 @@ impl Lessee {
         Ok(())
     }
 
-    /// Closes the link, and then ends the lease. If the link cannot be closed, the lease stays, and the next start continues
-    /// it: the link must not offer a circuit that is not there.
+    /// Closes the link, and then ends the lease. If the link cannot be closed, the lease stays, and the next start
+    /// continues it: the link must not offer a circuit that is not there.
     fn end(&self, lease: &Lease) -> Result<(), Box<dyn Error>> {
         self.close(lease)?;
         let id = &lease.connection_id;
@@ -275,7 +275,7 @@ fn wanted(settings: &Settings) -> Result<Reserve, Box<dyn Error>> {
     })
 }
 
-/// Gives messages to the inbox. Anyone may connect, so connections are few and short.
+/// Passes messages to the inbox. Anyone may connect, so connections are few and short.
 fn listen(listener: &TcpListener, inbox: &Arc<Inbox>) {
     let clock = Clock::start();
     let mut reported: Option<Instant> = None;

@@ -39,8 +39,8 @@ pub enum AuthError {
 }
 
 impl Authenticator {
-    /// Returns the client that sent this `Authorization` header, at `now` in seconds since 1970.
-    /// Blocks while the keys of the issuer are fetched.
+    /// Returns the client of an `Authorization` header, at `now` in seconds since 1970. Blocks while the keys of the
+    /// issuer are fetched.
     pub fn authenticate(
         &self,
         authorization: Option<&str>,

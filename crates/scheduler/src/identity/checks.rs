@@ -1,4 +1,4 @@
-//! Checks of tokens, in the order in which they are made.
+//! Checks of tokens, in the order of execution.
 //!
 //! No other file accepts a token: the parsers of `tokens`, `jwk` and `jwt` only read, and `jwks`
 //! only fetches.
@@ -38,8 +38,8 @@ pub(super) fn bearer(tokens: &Tokens, token: &str, now: u64) -> Option<Principal
     principal.filter(|_| !is_denied)
 }
 
-/// Returns the client of a token that one of `keys` has signed, and that is valid at `now`, in
-/// seconds since 1970. The claims are not read before the signature is checked.
+/// Returns the client of a token that one of `keys` has signed, and that is valid at `now`, in seconds since 1970. The
+/// claims are not read before the signature is checked.
 pub(super) fn client(
     token: &SignedToken<'_>,
     issuer: &Issuer,
@@ -81,8 +81,8 @@ fn check_signature(token: &SignedToken<'_>, keys: &[Jwk]) -> Result<(), TokenErr
     is_signed.then_some(()).ok_or(TokenError::Signature)
 }
 
-/// Returns the one algorithm of the key type, so that a token cannot select its verification.
-/// Returns `None` if the type is unsupported or the key is for another use.
+/// Returns the only algorithm for the key type, so that a token cannot select its verification. Returns `None` if the
+/// type is unsupported or the key is for another use.
 pub(super) fn algorithm(key: &Jwk) -> Option<&'static str> {
     let algorithm = match (key.kty.as_str(), key.crv.as_deref()) {
         ("RSA", _) => RS256,

@@ -23,7 +23,7 @@ use super::jwk::Jwk;
 /// unknown key.
 #[derive(Debug)]
 pub struct Keys {
-    /// HTTP client and URL to fetch them with; `None` if they are fixed.
+    /// HTTP client and URL to fetch the keys; `None` if the keys are fixed.
     from: Option<(Agent, String)>,
     kept: Mutex<KeyCache>,
 }
@@ -63,8 +63,7 @@ impl Keys {
         self.at(now, None).is_some_and(|keys| !keys.is_empty())
     }
 
-    /// Returns the keys at `now`, in seconds since 1970, including the one named `kid` if the
-    /// issuer has it.
+    /// Returns the keys at `now`, in seconds since 1970, with the key named `kid` if the issuer has it.
     ///
     /// Blocks one caller at a time while the issuer answers. If it does not answer, known keys stay
     /// valid for a day. Returns `None` if there are no valid keys.
@@ -140,7 +139,7 @@ const FRESH: u64 = 600;
 const STALE: u64 = 86_400;
 /// Minimum time in seconds between two attempts to fetch keys.
 const PAUSE: u64 = 10;
-/// Minimum time in seconds between two attempts while there are no keys.
+/// Minimum time in seconds between two attempts while no keys are known.
 const PAUSE_WITHOUT: u64 = 3;
 const BYTES_MAX: u64 = 1 << 20;
 const KEYS_MAX: usize = 64;
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_fetched_when_due_and_not_too_often() {
+    fn keys_are_fetched_when_due_and_at_a_limited_rate() {
         let day = 1000 + STALE;
         // times of the last success, the last attempt and the request, and the key that the token names
         for (fetched, tried, now, kid, asks) in [

@@ -14,7 +14,7 @@ pub(crate) struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// Returns a limit of this many requests a second for each name, with bursts of twice as many.
+    /// Returns a limit of `per_second` requests a second for each name, with bursts of twice that number.
     pub(crate) fn new(per_second: u32) -> Self {
         Self {
             per_second: per_second.max(1),
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_buckets_is_bounded_and_full_ones_are_deleted() {
+    fn number_of_buckets_is_bounded_and_full_buckets_are_deleted() {
         let limits = RateLimiter::new(10);
         let now = Instant::ZERO;
         let taken = (0..NAMES_MAX + 5).filter(|nth| limits.take(&nth.to_string(), now).is_ok());

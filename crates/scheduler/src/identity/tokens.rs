@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn line_that_is_not_utf_8_does_not_affect_others() {
+    fn line_that_is_not_utf_8_does_not_affect_other_lines() {
         let folder = folder("octets");
         let path = folder.join("tokens");
         let mut octets = b"# caf\xe9\n".to_vec();

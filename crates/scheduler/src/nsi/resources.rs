@@ -22,7 +22,7 @@ use lighthaul_nsi::provider::{Circuit, Hold, Port, Refusal, Resources, Status};
 pub struct BookResources(Arc<Books>);
 
 impl BookResources {
-    /// Returns the circuits of these books.
+    /// Returns the circuits of `books`.
     pub const fn new(books: Arc<Books>) -> Self {
         Self(books)
     }
@@ -54,7 +54,7 @@ impl BookResources {
         Err(refused(ErrorId::CapacityUnavailable, text))
     }
 
-    /// Returns the cheapest links that lead from each of these nodes to the next one.
+    /// Returns the cheapest links that lead from each node of `nodes` to the next node.
     fn along(&self, nodes: &[&String]) -> Result<Vec<String>, Refusal> {
         let links = self.0.topology().map_err(refusal)?.links;
         let parts = nodes
@@ -226,7 +226,8 @@ impl Resources for BookResources {
     }
 }
 
-/// Returns the links of the cheapest path between two nodes (Dijkstra 1959); of equally cheap ones that with fewer links.
+/// Returns the links of the cheapest path between two nodes (Dijkstra 1959); among equal costs, the path with
+/// the fewest links.
 fn cheapest(links: &[LinkView], from: &str, to: &str) -> Option<Vec<String>> {
     let mut reached: BTreeMap<&str, Vec<&LinkView>> = BTreeMap::new();
     let mut open = BTreeSet::from([(0_u64, 0_usize, from)]);

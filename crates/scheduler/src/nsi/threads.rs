@@ -1,5 +1,5 @@
-//! Threads of a provider: one for its work, and one for the deliveries to each requester, so that a
-//! requester that does not answer delays no other.
+//! Threads of a provider: one for its work, and one for deliveries to each requester, so that a silent requester delays
+//! no other.
 
 use std::io;
 use std::sync::Arc;

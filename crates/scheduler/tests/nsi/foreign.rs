@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::instance::{Folder, Instance};
 
 #[test]
-fn requester_written_from_the_schemas_gets_what_the_standard_says() {
+fn requester_written_from_the_schemas_gets_standard_answers() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nsi/requester.py");
     let mut requester = Command::new("python3")
         .arg(script)

@@ -183,8 +183,8 @@ fn serves() {
     server.run().unwrap();
 }
 
-/// Returns the hosts a, b and c in a row with links of 1 Gb/s in both directions. A more expensive way of 100 Mb/s leads
-/// over e, and d only sends.
+/// Returns the hosts a, b and c in a row with links of 1 Gb/s in both directions. A more expensive way of 100 Mb/s
+/// leads over e, and d only sends.
 fn topology() -> Topology {
     let row = [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b"), ("d", "a")];
     let around = [("a", "e"), ("e", "a"), ("e", "c"), ("c", "e")];

@@ -110,7 +110,7 @@ fn wanted(capacity_mbps: u64) -> Reserve {
 }
 
 #[test]
-fn lease_carries_packets_survives_a_restart_and_ends() {
+fn lease_carries_packets_until_its_end_despite_a_restart() {
     let mut setting = Setting::make("lease");
     let lease = setting.requester(LONG).lease(wanted(400)).unwrap();
     assert_eq!(
@@ -219,7 +219,7 @@ fn explicit_route_is_followed_in_both_directions() {
 }
 
 #[test]
-fn refused_lease_names_the_reason_and_leaves_nothing_behind() {
+fn refused_lease_names_the_reason_and_leaves_no_connection() {
     let setting = Setting::make("refused");
     let requester = setting.requester(LONG);
     let why = requester.lease(wanted(2000)).unwrap_err();
@@ -256,7 +256,7 @@ fn lost_confirmations_end_the_lease_or_are_replaced_by_a_query() {
 }
 
 #[test]
-fn scheduler_that_is_not_the_writer_acknowledges_nothing() {
+fn scheduler_that_is_not_the_writer_acknowledges_no_message() {
     let mut setting = Setting::make("follower");
     setting.instance.kill();
     let writer = "http://127.0.0.1:1";
@@ -268,7 +268,7 @@ fn scheduler_that_is_not_the_writer_acknowledges_nothing() {
 }
 
 #[test]
-fn forged_confirmation_is_not_believed() {
+fn forged_confirmation_is_ignored() {
     let setting = Setting::make("forged");
     let requester = setting.requester(LONG);
     let forged = "<e:Envelope xmlns:e='http://schemas.xmlsoap.org/soap/envelope/'><e:Header>\

@@ -249,7 +249,7 @@ fn link_closes_when_the_provider_ends_the_lease() {
 }
 
 #[test]
-fn restart_closes_the_link_of_a_lease_that_it_cannot_continue() {
+fn restart_closes_the_link_of_a_lease_that_cannot_continue() {
     let mut world = World::start();
     let mut lessee = world.lease();
     lessee.says("offers the lease as link b-c");

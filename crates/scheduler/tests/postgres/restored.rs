@@ -21,7 +21,7 @@ enum Backup {
 }
 
 #[test]
-fn restored_database_is_refused_until_it_is_accepted() {
+fn restored_database_is_refused_until_accepted() {
     for backup in [Backup::Dump, Backup::Template] {
         let Some(server) = Server::start() else {
             return;

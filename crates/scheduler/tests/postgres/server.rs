@@ -196,7 +196,7 @@ fn succeeds(command: &mut Command) -> bool {
     out.success()
 }
 
-/// Most free ports that are tried.
+/// Maximum number of free ports that are tried.
 pub(crate) const PORTS_MAX: usize = 10;
 
 /// Number of servers that this process has started.

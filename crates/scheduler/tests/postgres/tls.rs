@@ -9,7 +9,7 @@ use crate::server::Server;
 use crate::world::{BEGIN, ada, all_for, link};
 
 #[test]
-fn trusted_certificate_is_accepted_and_others_are_refused() {
+fn only_a_trusted_certificate_is_accepted() {
     let Some(server) = Server::start() else {
         return;
     };

@@ -317,7 +317,7 @@ fn body_of_another_media_type_is_refused() {
 }
 
 #[test]
-fn rate_limit_of_one_identity_does_not_affect_others() {
+fn rate_limit_of_an_identity_does_not_affect_other_identities() {
     let test_server = TestServer::of(Setup {
         requests_per_second: 2,
         ..Setup::default()
@@ -345,7 +345,7 @@ fn rate_limit_of_one_identity_does_not_affect_others() {
 }
 
 #[test]
-fn silent_connections_do_not_block_others() {
+fn silent_connections_do_not_block_other_clients() {
     let test_server = TestServer::new();
     let mut silent = Vec::new();
     silent.resize_with(200, || {

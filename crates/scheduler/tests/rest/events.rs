@@ -158,7 +158,7 @@ fn stream_ends_when_its_token_is_removed_renamed_or_expires() {
 }
 
 #[test]
-fn operator_demoted_to_user_receives_no_events_of_others() {
+fn operator_demoted_to_user_receives_no_events_of_other_owners() {
     for role in ["operator", "admin"] {
         let test_server = TestServer::new();
         relist(&test_server, "mia", Some(&format!("mia {role}")));

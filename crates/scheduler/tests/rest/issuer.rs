@@ -175,7 +175,7 @@ fn only_valid_tokens_of_the_issuer_may_book() {
 }
 
 #[test]
-fn unreachable_issuer_blocks_its_tokens_but_not_others() {
+fn unreachable_issuer_blocks_only_its_own_tokens() {
     let issuer_server = FakeIssuer::new();
     let pair = issuer_server.key("one");
     // port 1 has no listener

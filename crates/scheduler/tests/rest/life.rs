@@ -95,7 +95,7 @@ fn uncommitted_reservation_expires() {
 }
 
 #[test]
-fn quote_equals_the_later_grant_and_books_nothing() {
+fn quote_equals_the_later_grant_and_books_no_capacity() {
     let test_server = TestServer::new();
     let ada = test_server.client("ada");
     let request = NewReservation {

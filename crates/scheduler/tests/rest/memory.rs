@@ -17,7 +17,7 @@ use crate::test_server::{Setup, TestServer, ahead, bytes, connect_from};
 /// is refused. Few of them have a page meanwhile, because a request keeps its permit until its response
 /// is counted.
 #[test]
-fn few_responses_of_an_identity_exist_before_they_are_counted() {
+fn few_responses_of_an_identity_exist_before_memory_accounting() {
     let test_server = TestServer::of(Setup {
         limits: Limits {
             answers_bytes: 64 << 10,

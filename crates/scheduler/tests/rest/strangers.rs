@@ -67,7 +67,7 @@ fn part_of_a_body(test_server: &TestServer, host: u8) -> TcpStream {
 }
 
 #[test]
-fn bodies_of_unauthenticated_clients_take_bounded_memory_and_delay_no_other() {
+fn bodies_of_unauthenticated_clients_take_bounded_memory_and_delay_no_other_body() {
     let test_server = TestServer::new();
     let hosts = 2..=21_u8;
     let parts = hosts.flat_map(|host| [host; 16]);

@@ -81,7 +81,7 @@ fn incomplete_body_is_refused_in_time() {
 }
 
 #[test]
-fn client_that_reads_nothing_is_disconnected_in_time() {
+fn client_that_does_not_read_is_disconnected_in_time() {
     let test_server = test_server();
     let mut tcp = connect_from(1, test_server.address, Some(4096));
     tcp.set_nonblocking(true).unwrap();

@@ -1,7 +1,7 @@
 //! Reservations for the link of a gateway.
 //!
-//! A thread reserves capacity for the backlog, limits the link to the granted windows of time, and releases what the link
-//! does not need.
+//! A thread reserves capacity for the backlog, limits the link to the granted windows of time, and releases what the
+//! link does not need.
 
 use std::thread;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub(super) fn start(booked: &Booked, line: LinkHandle) -> Result<(), Error> {
 /// State of the booking thread.
 struct Booker {
     client: Client,
-    /// Nanoseconds by which the scheduler's clock is ahead of this host's.
+    /// Nanoseconds by which the scheduler's clock is ahead of this host's clock.
     ahead: i64,
     /// Time of the next comparison of both clocks.
     compare_at: Instant,
@@ -60,8 +60,9 @@ struct Booker {
     request: NewReservation,
     line: LinkHandle,
     windows: Vec<Window>,
-    /// Bytes that programs had sent at the last check, and their rate in bytes per second.
+    /// Number of bytes that programs had sent at the last check.
     read: u64,
+    /// Rate at the last check, in bytes per second.
     speed: u64,
     idle_since: Option<Instant>,
     retry_at: Instant,
@@ -126,7 +127,7 @@ impl Booker {
         bytes.sum()
     }
 
-    /// Reserves capacity for the backlog, and for the data expected until it is sent.
+    /// Reserves capacity for the backlog, and for the data expected until the backlog is sent.
     fn book(&mut self, start: Instant, backlog: u64) {
         self.compare_clocks();
         let bytes = backlog.max(self.speed.saturating_mul(WINDOW.as_secs()));
@@ -143,7 +144,7 @@ impl Booker {
                     steps: self.here(&reservation),
                 };
                 info!(
-                    "reservation {} for {size} bytes is booked, in {}",
+                    "reservation {} for {size} bytes is booked with {}",
                     window.id,
                     counted(window.steps.len() as u64, "step", "steps")
                 );
@@ -162,7 +163,7 @@ impl Booker {
         }
     }
 
-    /// Measures at intervals how far the scheduler's clock is ahead, since clocks drift and are set.
+    /// Measures at intervals how far the scheduler's clock is ahead, since clocks drift and may be adjusted.
     fn compare_clocks(&mut self) {
         let now = self.line.clock().now();
         if now < self.compare_at {
@@ -175,7 +176,7 @@ impl Booker {
         }
     }
 
-    /// Releases the rest of the windows.
+    /// Releases the remaining capacity of the windows.
     fn give_back(&mut self, why: &str) {
         for window in std::mem::take(&mut self.windows) {
             let id = window.id;
@@ -189,7 +190,7 @@ impl Booker {
         self.follow();
     }
 
-    /// Sets the rates of the link: those of the windows, and zero before, between and after them.
+    /// Sets the rates of the link: the rates of the windows, and zero before, between and after them.
     fn follow(&self) {
         let mut steps: Vec<Step> = Vec::new();
         for step in self.windows.iter().flat_map(|window| &window.steps) {

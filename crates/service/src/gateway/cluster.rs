@@ -7,7 +7,7 @@ use lighthaul_session::error::Error;
 use super::settings::Peer;
 use crate::error::Fault;
 
-/// Joins the configured cluster, if any. Its elements take turns to send; `line` sends in the turns of this one.
+/// Joins the configured cluster, if any. Its elements take turns to send; `line` sends in the turns of this element.
 pub(super) fn join(peer: &Peer, line: &LinkHandle) -> Result<Option<Cluster>, Error> {
     let Some(settings) = &peer.cluster else {
         return Ok(None);

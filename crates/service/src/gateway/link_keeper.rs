@@ -54,7 +54,7 @@ struct PeerPath {
 }
 
 impl LinkKeeper {
-    /// Keeps the link in a thread of its own, until the process stops.
+    /// Keeps the link connected, in a thread of its own, until the process stops.
     pub(super) fn start(
         peer: Peer,
         outgoing: Arc<OutgoingLink>,
@@ -153,7 +153,8 @@ impl LinkKeeper {
 }
 
 impl PathFailures {
-    /// Records a failure. Returns true if it differs from the last one. `carried` is true if a connection came before it.
+    /// Records a failure. Returns true if it differs from the last one. `carried` is true if a connection came before
+    /// it.
     fn is_news(&mut self, error: &Error, carried: bool) -> bool {
         let text = error.to_string();
         let is_news = text != self.text;
@@ -200,7 +201,7 @@ impl PeerPath {
     }
 }
 
-/// Returns all paths, the direct ones first.
+/// Returns all paths to the peer, direct paths first.
 fn ways(peers: &[String], via: &[ProxyAddress]) -> Result<Vec<PeerPath>, Error> {
     let from_here = std::iter::once(None);
     let through = via.iter().cloned().map(Some);
@@ -230,11 +231,13 @@ fn address(text: &str) -> Result<(String, u16), Error> {
 
 /// Time until the first attempt after a connection has ended.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// Longest time between attempts to reach a gateway that does not answer, and one that refuses this gateway.
+/// Longest time between attempts to reach a gateway that does not answer.
 const LOST_PAUSE: Duration = Duration::from_millis(800);
+/// Longest time between attempts to reach a gateway that refuses the link.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// Interval at which a detour checks its end, and number of checks between attempts on the direct way.
+/// Interval at which a detour checks for its end.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Number of these checks between two attempts on the direct path.
 const LOOKS: u32 = 10;
 
 #[cfg(test)]

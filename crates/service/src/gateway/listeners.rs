@@ -1,4 +1,4 @@
-//! Listeners for programs, and the rules of the kernel that redirect connections to them.
+//! Listeners for programs, and the kernel rules that redirect connections to the listeners.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -16,7 +16,8 @@ use super::settings::{Listeners, Peer};
 
 use crate::error::Fault;
 
-/// Listeners for programs, and the rules that redirect to them. [`ProgramListeners::close`] closes them.
+/// Listeners for programs, and the kernel rules that redirect connections to the listeners. [`ProgramListeners::close`]
+/// closes them.
 #[derive(Debug)]
 pub(super) struct ProgramListeners {
     rules: Option<Rules>,
@@ -24,8 +25,8 @@ pub(super) struct ProgramListeners {
 }
 
 impl ProgramListeners {
-    /// Opens all configured listeners; sessions use one of `ways`. A gateway without a server for others needs at least one
-    /// listener.
+    /// Opens all configured listeners; sessions use one of `ways`. A gateway without a server for others needs at least
+    /// one listener.
     pub(super) fn open(peer: &Peer, ways: Routes, is_served: bool) -> Result<Self, Error> {
         let settings = &peer.listeners;
         let mut listeners = open(settings, peer.shared_address())?;

@@ -19,7 +19,7 @@ use lighthaul_remote::scheduler::Scheduler;
 pub struct Settings {
     /// Sessions and links.
     pub links: gateway::Settings,
-    /// Other gateway to call, and the programs whose sessions go there.
+    /// Other gateway to call, and the programs whose sessions use it.
     pub peer: Option<Peer>,
     /// Server for other gateways that call.
     pub server: Option<daemon::Settings>,
@@ -34,9 +34,9 @@ pub struct Settings {
 pub struct Peer {
     /// Addresses of that gateway, each HOST or HOST:PORT.
     pub addresses: Vec<String>,
-    /// Neighbor gateways, through which it can also be reached.
+    /// Neighbor gateways, which offer alternative paths to the other gateway.
     pub via: Vec<ProxyAddress>,
-    /// Identity of that gateway, and credentials for it.
+    /// Identity of the other gateway, and credentials for it.
     pub daemon: Daemon,
     /// True if datagrams of the link may be unencrypted.
     pub plain: bool,
@@ -57,7 +57,7 @@ pub struct Listeners {
     pub socks: Vec<SocketAddr>,
     /// Addresses of HTTP CONNECT.
     pub connect: Vec<SocketAddr>,
-    /// Addresses whose connections go to one target each.
+    /// Addresses to listen on, each with the target of its connections.
     pub forward: Vec<(SocketAddr, Target)>,
     /// Credentials of programs, for SOCKS5 and HTTP CONNECT.
     pub credentials: Option<Credentials>,

@@ -108,6 +108,7 @@ fn link(seen: &LinkStatus) -> Value {
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Pause after a failure, since the next may come at once.
 const BREATH: Duration = Duration::from_millis(20);
-/// Time for the previous gateway to release the socket, and interval of attempts.
+/// Time for the previous gateway to release the socket.
 const HANDOVER: Duration = Duration::from_secs(2);
+/// Interval of attempts to take the socket.
 const LOOK: Duration = Duration::from_millis(50);

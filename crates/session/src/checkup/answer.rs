@@ -13,8 +13,8 @@ use crate::path::{LISTEN_TIMEOUT, explore};
 use crate::role::Role;
 use crate::session::Session;
 
-/// Answers clock requests, counts datagrams, explores the path, and reports the facts of this host, as far as the client
-/// asks.
+/// Answers clock requests, counts datagrams, explores the path, and reports the facts of this host, as the client
+/// requests.
 pub fn answer(session: &Session, role: &Role) -> Result<(), Error> {
     if !answer_clocks(session, role)? {
         return end(session);
@@ -66,7 +66,7 @@ fn answer_clocks(session: &Session, role: &Role) -> Result<bool, Error> {
     Err(PeerFault::Invalid("more requests for the time than the limit").into())
 }
 
-/// Most clock requests.
+/// Maximum number of clock requests.
 const ROUND_TRIPS_MAX: usize = 16;
 /// Longest time for all clock requests.
 const CLOCKS_TIMEOUT: Duration = Duration::from_secs(30);

@@ -26,7 +26,7 @@ pub struct Checkup {
     pub rtt: Duration,
     /// Nanoseconds by which the peer's clock is ahead, accurate to half a round trip.
     pub ahead_nanos: i64,
-    /// Rate at which datagrams arrive at the peer, or none if none arrive.
+    /// Rate at which datagrams arrive at the peer, or none if no datagram arrives.
     pub rate: Option<Rate>,
     /// Octets of the IP and UDP headers of each datagram.
     pub header_len: u32,
@@ -77,7 +77,7 @@ fn clocks(session: &Session) -> Result<(Duration, i64), Error> {
     Ok(best)
 }
 
-/// Returns one round-trip time, and the clock offset that it gives. Waits at most `patience`.
+/// Returns one round-trip time, and the clock offset derived from it. Waits at most `patience`.
 pub(super) fn clock(session: &Session, patience: Duration) -> Result<(Duration, i64), Error> {
     let before = session.clock.now();
     let ours = unix_nanos();

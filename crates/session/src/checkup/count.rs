@@ -28,7 +28,7 @@ use crate::session::Session;
 
 /// Datagrams of one count.
 pub const DATAGRAMS: u16 = 100;
-/// Time between two of them.
+/// Time between two datagrams.
 const PACE: Duration = Duration::from_millis(10);
 /// Wait for the last one, besides the round-trip time.
 const LAST_WAIT: Duration = Duration::from_millis(100);
@@ -36,7 +36,7 @@ const LAST_WAIT: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval at which a counting side looks for a message.
 const TICK: Duration = Duration::from_millis(20);
-/// Most datagrams that are counted.
+/// Maximum number of datagrams that are counted.
 const COUNTED_MAX: usize = 1000;
 
 /// Sends [`DATAGRAMS`], and returns how many of them arrived.
@@ -88,7 +88,7 @@ pub(super) fn answer(session: &Session, role: &Role, until: Instant) -> Result<(
             Some(Message::Counted { .. }) => true,
             Some(_) => return Err(unexpected()),
         };
-        // those that arrived before the message wait in the channel
+        // datagrams that arrived before the message wait in the channel
         let mut patience = if is_over { Duration::ZERO } else { TICK };
         for _ in 0..COUNTED_MAX {
             match arrivals.recv_timeout(patience) {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use lighthaul_io::net::grants::Grants;
 use serde::{Deserialize, Serialize};
 
+use crate::checkup::interface::InterfaceFacts;
 use crate::error::Error;
 use crate::fault::PeerFault;
 use crate::peer_text;
@@ -31,7 +32,7 @@ pub enum Message {
     End,
     /// Request to count the short datagrams that follow, and the answer of a peer that is ready.
     Count,
-    /// End of those datagrams, and the answer with the number of them that arrived.
+    /// End of the counted datagrams, and the answer with the number that arrived.
     Counted {
         /// Different datagrams that arrived; zero from the sender.
         datagrams: u16,
@@ -49,11 +50,11 @@ pub struct HostFacts {
     /// Version of the program.
     #[serde(deserialize_with = "peer_text::read")]
     pub version: String,
-    /// Longest datagram from this host that arrived at the other; zero if none did.
+    /// Longest datagram from this host that arrived at the other host; zero if no datagram arrived.
     pub datagram_len: u16,
     /// Receive buffer that the kernel granted to a UDP socket, in bytes.
     pub receive_bytes: u64,
-    /// Send buffer that the kernel granted to it, in bytes.
+    /// Send buffer that the kernel granted to a UDP socket, in bytes.
     pub send_bytes: u64,
     /// Upper bound of TCP's receive buffer, in bytes.
     pub tcp_receive_bytes: u64,
@@ -63,6 +64,8 @@ pub struct HostFacts {
     pub segments: bool,
     /// True if the kernel coalesces datagrams (UDP GRO).
     pub coalesces: bool,
+    /// Interface that carries the session, if it is known.
+    pub interface: Option<InterfaceFacts>,
 }
 
 impl HostFacts {
@@ -78,11 +81,12 @@ impl HostFacts {
             tcp_send_bytes: grants.tcp_send_bytes,
             segments: grants.segments,
             coalesces: grants.coalesces,
+            interface: InterfaceFacts::of(address),
         }
     }
 }
 
-/// Returns the error of a peer whose message does not belong to a checkup at this point.
+/// Returns the error of a peer whose message does not belong to a checkup, or not to this step.
 pub(super) fn unexpected() -> Error {
     PeerFault::Unexpected("the next message of a checkup").into()
 }

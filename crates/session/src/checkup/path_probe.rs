@@ -45,7 +45,7 @@ impl Depth {
 /// Result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathProbe {
-    /// Round-trip times in their order.
+    /// Round-trip times in the order of measurement.
     pub rtts: Vec<Duration>,
     /// Shortest round-trip time.
     pub rtt_min: Duration,
@@ -57,7 +57,7 @@ pub struct PathProbe {
     pub jitter: Duration,
     /// Datagrams that were sent to the peer.
     pub sent: u16,
-    /// Those of them that did not arrive.
+    /// Datagrams that did not arrive.
     pub lost: u16,
     /// Result of a full probe.
     pub capacity: Option<PathCapacity>,
@@ -66,9 +66,9 @@ pub struct PathProbe {
 /// Packet size and rate of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathCapacity {
-    /// Length of the longest packet that passes, with its IP header; zero if no datagram does.
+    /// Length of the longest packet that passes, with its IP header; zero if no datagram passes.
     pub mtu: u32,
-    /// Rate at which a train arrived, if it did.
+    /// Rate at which a train of datagrams arrived, if it arrived.
     pub rate: Option<Rate>,
 }
 
@@ -148,9 +148,9 @@ impl RoundTrips {
 
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Most octets of the headers of a datagram: IPv6, UDP and the link.
+/// Maximum number of octets of the headers of a datagram: IPv6, UDP and the link.
 const HEADERS_MAX: u64 = 40 + 8 + 18;
-/// Most octets of the handshake and all messages, with their headers.
+/// Maximum number of octets of the handshake and all messages, with their headers.
 const MESSAGES_MAX: u64 = 20 << 10;
 const BRIEF_BYTES: u64 = MESSAGES_MAX + DATAGRAMS as u64 * (COUNTED_LEN as u64 + HEADERS_MAX);
 /// Octets of all lengths that are explored once, twice each.
@@ -162,7 +162,7 @@ const PINGS_BYTES: u64 = {
     }
     sum
 };
-/// Repetitions of the pings of both sides where nothing answers for the longest wait.
+/// Maximum number of repetitions of the pings of both sides, if no answer comes during the longest wait.
 const PINGS_MAX: u64 = 20;
 /// Octets of a train of the longest datagrams.
 const TRAIN_BYTES: u64 = 96 * (LENGTHS[LENGTHS.len() - 1] as u64 + HEADERS_MAX);
@@ -183,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn no_or_one_round_trip_has_no_jitter() {
+    fn jitter_needs_two_round_trip_times() {
         assert_eq!(RoundTrips::of(&[]), RoundTrips::default());
         let one = RoundTrips::of(&[Duration::from_millis(3)]);
         assert_eq!((one.mean, one.jitter), (one.shortest, Duration::ZERO));
     }
 
     #[test]
-    fn probes_stay_cheap() {
+    fn probes_have_a_bounded_size() {
         assert!(Depth::Brief.bytes() <= 34_000, "{}", Depth::Brief.bytes());
         assert!(Depth::Full.bytes() <= 2_000_000, "{}", Depth::Full.bytes());
     }

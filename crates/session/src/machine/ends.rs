@@ -128,8 +128,7 @@ impl SendMachine {
         }
     }
 
-    /// Returns true if this pass ends within `ahead` at its rate, with packets of `packet_len`
-    /// bytes.
+    /// Returns true if the present pass ends within `ahead` at its rate, with packets of `packet_len` bytes.
     pub fn is_ending(&self, ahead: Duration, packet_len: u32) -> bool {
         let (left, rate) = match self {
             Self::Rbudp(machine) => {

@@ -9,10 +9,9 @@ use lighthaul_proto::{rbudp, sabul, stripe, vbtp};
 pub enum MachineEvent {
     /// A pass over the missing packets begins: its number, from 1, and its packets.
     Round(u16, u64),
-    /// The sender has sent this pass and asked for the missing packets, or the receiver has
-    /// answered it.
+    /// The sender has sent the given pass and asked for missing packets, or the receiver has answered the pass.
     Asked(u16),
-    /// There is nothing to send for the moment.
+    /// The sender has no datagram to send for the moment.
     Idle,
     /// The sender has left the circuit, which another object may use.
     Released,
@@ -22,12 +21,12 @@ pub enum MachineEvent {
     Barren,
     /// The object is complete.
     Complete,
-    /// The peer broke the protocol, for this reason.
+    /// The peer violated the protocol, for the given reason.
     Failed(String),
 }
 
 impl MachineEvent {
-    /// Returns what the driver of a transfer does next, if its owner has no rule of its own for the event.
+    /// Returns the driver's next step, if the owner of the transfer has no rule of its own for the event.
     pub fn next(self) -> Result<Next, World> {
         match self {
             Self::Round(..) | Self::Asked(_) | Self::Idle | Self::Released | Self::Paused(_) => {

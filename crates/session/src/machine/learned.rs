@@ -8,7 +8,7 @@ use lighthaul_proto::{rbudp, sabul, stripe};
 /// same lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Learned {
-    /// Nothing that outlives the object.
+    /// No measurements that outlive the object.
     #[default]
     Nothing,
     /// Number of streams that pays.
@@ -17,7 +17,7 @@ pub enum Learned {
     Path(sabul::Memory),
     /// State of the receiver's socket buffer, measured by the receiver.
     Socket(rbudp::Memory),
-    /// Window that the receiver granted, as the sender received it.
+    /// Window that the receiver granted, as known to the sender.
     Room(rbudp::GrantedWindow),
 }
 

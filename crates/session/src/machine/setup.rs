@@ -13,7 +13,7 @@ use lighthaul_proto::{rbudp, sabul, stripe, vbtp};
 use super::learned::Learned;
 use crate::protocol::Protocol;
 
-/// Parameters of a machine of any protocol; each protocol takes those that it needs.
+/// Parameters of a machine of any protocol; each protocol uses some of them.
 // fields: each protocol has parameters of its own
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -29,18 +29,18 @@ pub struct Setup {
     pub overhead_len: u32,
     /// Limit of the rate on the wire.
     pub rate: Rate,
-    /// Rate of the path, or the one to use.
+    /// Rate of the path, or a rate to use instead.
     pub path_rate: Rate,
     /// True if the sender remembers `path_rate` of an earlier copy.
     pub is_remembered: bool,
     /// Stream of the messages that must arrive.
     pub stream: u16,
-    /// Number of streams after it that share the load.
+    /// Number of streams, after the stream of the lane, that share the load.
     pub streams: u16,
     /// Longest wait of the receiver for late datagrams.
     pub settle: Duration,
-    /// Passes after the first that take less time than this are sent twice, so that a loss in them
-    /// costs no further round trip.
+    /// Passes after the first that are shorter than this time are sent twice, so that a loss costs no further round
+    /// trip.
     pub repeat: Duration,
     /// Round-trip time.
     pub rtt: Duration,
@@ -50,7 +50,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Fails with the reason if no machine can have these parameters.
+    /// Fails with the reason if the parameters suit no machine.
     pub fn check(&self) -> Result<(), String> {
         match self.protocol {
             Protocol::Rbudp | Protocol::RbudpPlus => {
@@ -95,8 +95,8 @@ impl Setup {
                 }
             }
         };
-        // enough for the published rules; the swift rules watch the queue, which has room. A limit far above the rate must not
-        // make the window so long that it fills a long queue.
+        // enough for the published rules; the swift rules watch the queue, which has room. A limit far above the rate
+        // must not make the window so long that it fills a long queue.
         let used = memory.rate.max(self.path_rate).scaled(2, 1);
         let time = (SYN + self.rtt + memory.longer.min(sabul::config::RTT_MAX)) * 2;
         let window = self.rate.min(used).bytes_in(time) / u64::from(self.packet_len.max(1));
@@ -156,13 +156,17 @@ impl Setup {
     }
 }
 
-/// SABUL's control period, and the bounds of its flow window in packets.
+/// Control period of SABUL.
 const SYN: Duration = Duration::from_millis(10);
+/// Minimum of SABUL's flow window, in packets.
 const WINDOW_MIN: u64 = 1 << 8;
+/// Maximum of SABUL's flow window, in packets.
 const WINDOW_MAX: u64 = 1 << 20;
-/// VBTP receiver: interval of its reports, packets of its blocks, and the most gaps it remembers.
+/// Interval of the reports of a VBTP receiver.
 const ACK_EVERY: Duration = Duration::from_millis(10);
+/// Number of packets in a block of a VBTP receiver.
 const BLOCK_PACKETS: u32 = 128;
+/// Maximum number of gaps that a VBTP receiver remembers.
 const LOSSES_MAX: u32 = 1 << 14;
 /// Longest pause that a receiver of RBUDP+ may ask for.
 const PAUSE_MAX: Duration = Duration::from_secs(2);

@@ -10,7 +10,7 @@ pub struct Config {
     pub members: u8,
     /// Number of this element, from 0. Local to this element.
     pub me: u8,
-    /// Maximum time for which an element has the channel while others want it.
+    /// Maximum time for which an element has the channel while other elements want it.
     pub slot: Duration,
     /// Time before the end of its slot at which an element passes the token on.
     pub guard: Duration,
@@ -33,7 +33,7 @@ impl Config {
         }
     }
 
-    /// Fails if a cluster with these parameters is not possible.
+    /// Fails if the parameters of the cluster are invalid.
     pub fn check(&self) -> Result<(), ConfigError> {
         if !(1..=MEMBERS_MAX).contains(&self.members) {
             return Err(ConfigError::Members(self.members));
@@ -50,8 +50,7 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the time for which an element can hold a token after it was last heard of: the time to take it, and a
-    /// slot.
+    /// Returns the time for which an element may hold a token after its last message: the time to take it, and a slot.
     pub fn life(&self) -> Duration {
         self.fresh + self.slot + self.guard
     }
@@ -68,7 +67,7 @@ impl Config {
 pub enum ConfigError {
     /// The number of elements is out of range.
     Members(u8),
-    /// The cluster has no element with this number.
+    /// The cluster has no element with the given number.
     Me(u8),
     /// The guard time exceeds half a slot.
     Guard(Duration),

@@ -15,17 +15,18 @@ use super::Config;
 use super::peers::Peers;
 use super::wire::{ElementMessage, Generation, Mark, MessageBody};
 
-/// State machine of an element that takes turns with others.
+/// State machine of an element that takes turns with other elements.
 #[derive(Clone, Debug)]
 // fields: state of one machine, which each event reads and changes
 pub struct Element {
     config: Config,
     peers: Peers,
     seen: Instant,
-    /// Lowest generation of a token that this element takes.
+    /// Lowest generation of a token that this element accepts.
     generation_min: Generation,
-    /// Newest mark that was received, and the time of the latest report of it.
+    /// Newest mark that was received.
     best: Mark,
+    /// Time of the latest report of the mark.
     news_at: Instant,
     wants: bool,
     serves: bool,
@@ -57,7 +58,7 @@ pub struct Slot {
 struct Hold {
     mark: Mark,
     slot: Slot,
-    /// Time of the latest announcement to the others.
+    /// Time of the latest announcement to the other elements.
     announced_at: Instant,
     passed: bool,
 }
@@ -330,7 +331,7 @@ impl Element {
         }
     }
 
-    /// Raises the lowest generation taken here to that of another element. Our own token moves to a higher
+    /// Raises the lowest accepted generation to the value of another element. Our own token moves to a higher
     /// generation.
     fn raise_minimum(&mut self, now: Instant, generation_min: Generation) {
         if generation_min <= self.generation_min {

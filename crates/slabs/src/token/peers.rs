@@ -1,4 +1,4 @@
-//! Knowledge of an element about the others.
+//! Knowledge of an element about the other elements of its cluster.
 
 use alloc::vec::Vec;
 
@@ -36,7 +36,7 @@ impl Peers {
         Self { config, peers }
     }
 
-    /// Returns the numbers of all elements except this one.
+    /// Returns the numbers of all other elements.
     pub fn others(&self) -> impl Iterator<Item = u8> + use<> {
         let me = self.config.me;
         (0..self.config.members).filter(move |nth| *nth != me)

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use lighthaul_base::{Malformed, Reader};
 
-/// Generation of a token: a counter, and in the low octet the element that created it, so that no two are equal.
+/// Generation of a token: a counter, and in the low octet the element that created it, so that generations are unique.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Generation(pub u64);
 
@@ -70,7 +70,7 @@ pub enum MessageBody {
     Token {
         /// New mark of the token.
         mark: Mark,
-        /// Number of the receiver's latest beat that the sender has heard.
+        /// Number of the receiver's latest beat that has reached the sender.
         beat: u64,
     },
     /// Proposal of a new token, since the old one seems to be lost.

@@ -25,7 +25,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn arbitrary_octets_are_harmless(
+    fn arbitrary_octets_never_panic(
         few in prop::collection::vec(any::<u8>(), 0..40),
         many in prop::collection::vec(any::<u8>(), 0..400),
     ) {
@@ -36,18 +36,18 @@ proptest! {
     }
 
     #[test]
-    fn plausible_slabs_calls_are_harmless(octets in likely::slabs::calls()) {
+    fn plausible_slabs_calls_never_panic(octets in likely::slabs::calls()) {
         assert_harmless(slabs::machines, &octets);
     }
 
     #[test]
-    fn plausible_token_calls_are_harmless(octets in likely::token::calls()) {
+    fn plausible_token_calls_never_panic(octets in likely::token::calls()) {
         assert_harmless(token::machine, &octets);
     }
 }
 
 #[test]
-fn fuzzer_corpus_stays_harmless() {
+fn fuzzer_corpus_never_panics() {
     for (target, body) in TARGETS {
         assert_seeds_harmless(target, body);
     }

@@ -127,5 +127,5 @@ impl<R: Resources> Domain<R> {
     }
 }
 
-/// Reservations of a neighbor that are remembered, those that were given up included, for each one that it may have.
+/// Remembered reservations of a neighbor, also given-up ones, for each reservation that it may have.
 const REMEMBERED: usize = 4;

@@ -1,4 +1,4 @@
-//! Source side of a request: query all candidates, reserve the best one, and try the next if it is refused.
+//! Source side of a request: query all candidates, reserve the best, and try the next if it is refused.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -26,7 +26,7 @@ impl<R: Resources> Domain<R> {
         self.search(now, request, false);
     }
 
-    /// Searches the path of a request of the local caller, and reserves nothing. The outcome is the best offer.
+    /// Searches the path of a request of the local caller, without a reservation. The outcome is the best offer.
     pub fn preview(&mut self, now: Instant, request: Request) {
         self.search(now, request, true);
     }
@@ -157,7 +157,7 @@ impl<R: Resources> Domain<R> {
         search.retry_at = now + search.retry_every;
     }
 
-    /// Handles the answer to a query of this domain, or passes it on.
+    /// Handles the answer to a query of this domain, or forwards it.
     pub(crate) fn handle_offer(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! End of a reservation before its time: abort, release, failure, and the timers that lead there.
+//! Early end of a reservation: abort, release, failure, and the timers that cause it.
 
 use alloc::vec::Vec;
 
@@ -34,7 +34,7 @@ impl<R: Resources> Domain<R> {
         }
     }
 
-    /// Gives a reservation up since a device of this domain failed at one of its segments. Its neighbors are notified.
+    /// Gives up a reservation, since a device of this domain failed at one of its segments. Its neighbors are notified.
     /// A protected path keeps its other leg.
     pub fn fail(&mut self, now: Instant, (key, nth): (Key, u8)) {
         let refusal = Refusal::DeviceFailed;
@@ -100,7 +100,7 @@ impl<R: Resources> Domain<R> {
         self.send(now, from, answer);
     }
 
-    /// Gives a reservation up and says so to the parent or the local caller.
+    /// Gives up a reservation, and informs the parent or the local caller.
     pub(crate) fn close(&mut self, now: Instant, reservation: &mut Reservation, refusal: Refusal) {
         let was = reservation.stage;
         self.give_up(now, reservation, refusal);

@@ -63,7 +63,7 @@ impl<R: Resources> Domain<R> {
         }
     }
 
-    /// Gives the whole vector to the devices.
+    /// Passes the whole vector to the devices.
     pub(crate) fn program(&mut self, reservation: &Reservation) {
         let stored = &reservation.stored;
         for (nth, segment) in stored.kept() {
@@ -115,7 +115,8 @@ impl<R: Resources> Domain<R> {
         }
     }
 
-    /// Compares a committed reservation with the neighbors, reports ended ranges, and forgets it after its end.
+    /// Handles a timer of a committed reservation: reports ranges that have ended, asks the neighbors if they still
+    /// have the reservation, and forgets it some time after its end.
     pub(crate) fn committed_timeout(&mut self, now: Instant, reservation: &mut Reservation) {
         let key = reservation.key();
         let upstream = reservation.stored.upstream;

@@ -15,8 +15,8 @@ use crate::refusal::Refusal;
 use crate::resources::Resources;
 
 impl<R: Resources> Domain<R> {
-    /// Starts a reservation as source domain with vector, guard time and legs that were found before. Returns the reason
-    /// if the local calendar refuses.
+    /// Starts a reservation as source domain with vector, guard time and legs that were found before. Returns the
+    /// reason if the local calendar refuses.
     ///
     /// Each leg is a chain of hops that begins at a neighbor. `segments` are the parts of the paths in this domain.
     pub fn reserve(
@@ -30,7 +30,7 @@ impl<R: Resources> Domain<R> {
         self.begin(now, stored)
     }
 
-    /// Returns the reservation of a source domain before it is held.
+    /// Returns the reservation of a source domain, before its hold.
     pub(crate) fn planned(
         &self,
         now: Instant,

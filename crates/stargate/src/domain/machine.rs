@@ -1,4 +1,4 @@
-//! The machine of one domain: source of its own requests, and participant in those of others.
+//! Machine of one domain: source of its own requests, and participant in requests of other domains.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +19,9 @@ use crate::topology::Topology;
 
 /// Signaling of one domain.
 ///
-/// After each `handle_*` call, and after [`Domain::request`], [`Domain::preview`], [`Domain::release`] and [`Domain::fail`], the driver calls
-/// [`Domain::poll_output`] until it returns `None`. It calls [`Domain::handle_persisted`] as soon as a record is durable.
+/// After each `handle_*` call, and after [`Domain::request`], [`Domain::preview`], [`Domain::release`] and
+/// [`Domain::fail`], the driver calls [`Domain::poll_output`] until it returns `None`. It calls
+/// [`Domain::handle_persisted`] as soon as a record is durable.
 #[derive(Clone, Debug)]
 pub struct Domain<R> {
     pub(crate) config: Config,
@@ -131,7 +132,7 @@ impl<R: Resources> Domain<R> {
         }
     }
 
-    /// Notes that all records up to this sequence number are durable.
+    /// Notes that all records up to the given sequence number are durable.
     pub fn handle_persisted(&mut self, sequence: u64) {
         self.outbox.confirm(sequence);
     }
@@ -147,7 +148,7 @@ impl<R: Resources> Domain<R> {
         first.filter(|at| *at < Instant::NEVER)
     }
 
-    /// Returns all reservations, those that were given up included.
+    /// Returns all reservations, also reservations that were given up.
     pub fn reservations(&self) -> impl Iterator<Item = &Reservation> {
         self.reservations.values()
     }

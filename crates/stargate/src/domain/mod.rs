@@ -1,4 +1,4 @@
-//! Machine of one domain: source of its own requests, participant in those of others.
+//! Machine of one domain: source of its own requests, participant in requests of other domains.
 //!
 //! ```text
 //!            Held from all            Commit               Committed from all

@@ -1,4 +1,4 @@
-//! Queries of neighbors: answered with the own capacity, intersected with that of the rest of the path.
+//! Queries of neighbors, answered with the capacity of this domain and of all domains after it on the path.
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate};
@@ -123,7 +123,7 @@ impl<R: Resources> Domain<R> {
         open.count() >= most
     }
 
-    /// Intersects the answer of the next domain with the own capacity, and passes it back.
+    /// Intersects the answer of the next domain with this domain's capacity, and passes it back.
     pub(crate) fn relay_offer(
         &mut self,
         now: Instant,

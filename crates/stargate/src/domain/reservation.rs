@@ -14,17 +14,17 @@ use crate::refusal::Refusal;
 /// Stage of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// Held here; waits for `Held` of the children.
+    /// Held in this domain; waits for `Held` of the children.
     Holding,
-    /// Held here and by all domains below; waits for `Commit` until `hold_till`.
+    /// Held in this domain and all domains below; waits for `Commit` until `hold_till`.
     Held,
     /// Waits for `Committed` of the children until `decide_till`.
     Committing,
-    /// Committed here and by all domains below, until the vector ends.
+    /// Committed in this domain and all domains below, until the vector ends.
     Committed,
-    /// Given up here; waits for the children to acknowledge.
+    /// Given up in this domain; waits for the children to acknowledge.
     Closing,
-    /// Given up everywhere below; remembered until `hold_till`.
+    /// Given up in all domains below; remembered until `hold_till`.
     Closed,
 }
 
@@ -33,11 +33,11 @@ pub enum Stage {
 pub struct Reservation {
     pub(crate) stored: StoredReservation,
     pub(crate) stage: Stage,
-    /// Children that have answered in this stage.
+    /// For each child, true if it has answered in the present stage.
     pub(crate) answered: Vec<bool>,
     /// True if a child may have committed.
     pub(crate) may_be_committed: bool,
-    /// Reason for which it was given up.
+    /// Reason for which the reservation was given up.
     pub(crate) refusal: Refusal,
     /// Number of ranges that have ended.
     pub(crate) ranges_done: usize,
@@ -45,7 +45,7 @@ pub struct Reservation {
     pub(crate) retry_every: Duration,
     /// Time of the timer that is set.
     pub(crate) wake: Instant,
-    /// True if it is removed when its step is complete.
+    /// True if the reservation is removed when its step is complete.
     pub(crate) is_forgotten: bool,
 }
 
@@ -75,12 +75,12 @@ impl Reservation {
         self.stage
     }
 
-    /// Returns the contents of its record.
+    /// Returns the contents of the reservation's record.
     pub const fn stored(&self) -> &StoredReservation {
         &self.stored
     }
 
-    /// Returns true if it takes capacity.
+    /// Returns true if the reservation takes capacity.
     pub const fn is_held(&self) -> bool {
         match self.stage {
             Stage::Holding | Stage::Held | Stage::Committing | Stage::Committed => true,
@@ -117,7 +117,7 @@ impl Reservation {
         self.answered.iter().all(|answered| *answered)
     }
 
-    /// Returns the time after which the children hold nothing, with or without a message.
+    /// Returns the time after which the children hold no capacity, with or without a message.
     pub(crate) fn close_till(&self, linger: Duration) -> Instant {
         let till = if self.may_be_committed {
             self.stored.vector.end()

@@ -16,7 +16,7 @@ use crate::resources::Resources;
 use crate::topology::Topology;
 
 impl<R: Resources> Domain<R> {
-    /// Returns the domain as its records describe it. `resources` must not contain its bookings yet.
+    /// Returns the domain in the state of its records. `resources` must not contain its bookings yet.
     ///
     /// Requests that were not decided are aborted. Committed ones are programmed again.
     pub fn restore(
@@ -107,7 +107,7 @@ impl<R: Resources> Domain<R> {
         self.committed_timeout(now, reservation);
     }
 
-    /// Holds one leg of a protected path again, and releases the other one, which has no capacity any more. Returns
+    /// Holds one leg of a protected path again, and releases the other leg, which has no capacity any more. Returns
     /// false if neither has.
     fn hold_one_leg(
         &mut self,
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn source_without_room_for_both_legs_keeps_one() {
+    fn source_without_capacity_for_both_legs_keeps_a_single_leg() {
         let legs = |rates: [&str; 2]| {
             let record = |id: u128, segments: usize, vector: &str| {
                 let child = |leg| Child {

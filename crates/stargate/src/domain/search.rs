@@ -1,4 +1,4 @@
-//! Search of a path by the source domain: candidate paths, their offers, and the best one.
+//! Search of a path by the source domain: candidate paths, their offers, and the best candidate.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -19,7 +19,7 @@ use crate::routes::is_disjoint;
 pub(crate) struct Search {
     pub(crate) request: Request,
     pub(crate) candidates: Vec<Candidate>,
-    /// True if nothing is reserved.
+    /// True if the search reserves nothing.
     pub(crate) is_preview: bool,
     /// Candidates of the present attempt.
     pub(crate) used: Vec<usize>,
@@ -54,11 +54,11 @@ pub(crate) enum Phase {
 pub(crate) struct Candidate {
     pub(crate) hops: Vec<Hop>,
     pub(crate) legs: Vec<Leg>,
-    /// False once a domain has refused it.
+    /// False once a domain has refused the candidate.
     pub(crate) is_open: bool,
 }
 
-/// Part of a candidate path that one neighbor is asked for.
+/// Part of a candidate path that the domain asks one neighbor for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Leg {
     pub(crate) hops: Vec<Hop>,
@@ -73,7 +73,7 @@ pub(crate) struct Choice {
     pub(crate) segments: Vec<Segment>,
     pub(crate) legs: Vec<Vec<Hop>>,
     pub(crate) vector: Trc,
-    /// Longest guard time of its devices.
+    /// Longest guard time of the candidates' devices.
     pub(crate) guard: Duration,
 }
 
@@ -140,7 +140,7 @@ impl Search {
         }
     }
 
-    /// Returns the choice with the earliest end; of equal ones, that with the fewest hops.
+    /// Returns the choice with the earliest end; among equal ends, the choice with the fewest hops.
     pub(crate) fn best(&mut self, resources: &mut impl Resources) -> Option<Choice> {
         let open =
             |nth: &usize| self.candidates[*nth].is_open && self.candidates[*nth].is_complete();

@@ -1,4 +1,4 @@
-//! Numbers and rates of the reservations of each neighbor, so that a check of its quota looks at none of them.
+//! Numbers and rates of the reservations of each neighbor, so that quota checks need not read all reservations.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -21,9 +21,9 @@ pub(crate) struct Usage {
 struct Account {
     /// All that are remembered.
     all: usize,
-    /// Those that take capacity.
+    /// Reservations that take capacity.
     held: usize,
-    /// Changes of the sum of their rates, in bits per second.
+    /// Changes of the total rate of the held reservations, in bits per second.
     changes: BTreeMap<Instant, i128>,
 }
 
@@ -57,13 +57,13 @@ impl Usage {
         }
     }
 
-    /// Returns the number of reservations of a neighbor that are remembered, and of those that take capacity.
+    /// Returns the number of remembered reservations of a neighbor, and the number that take capacity.
     pub(crate) fn of(&self, neighbor: DomainId) -> (usize, usize) {
         let account = self.accounts.get(&neighbor);
         account.map_or((0, 0), |account| (account.all, account.held))
     }
 
-    /// Returns what the reservations of a neighbor leave of a total rate in `from..till`.
+    /// Returns the unused rate in `from..till`: `total` without the reservations of a neighbor.
     pub(crate) fn left(
         &self,
         neighbor: DomainId,
@@ -94,7 +94,7 @@ impl Usage {
         steps
     }
 
-    /// Returns true if a vector is within what is left of a total rate.
+    /// Returns true if a vector fits into the unused part of a total rate.
     pub(crate) fn has_left(&self, neighbor: DomainId, total: Rate, vector: &Trc) -> bool {
         vector.steps().iter().all(|step| {
             let left = self.left(neighbor, total, (step.from, step.till));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn reservations_are_counted_for_the_neighbor_that_asked() {
+    fn reservations_are_charged_to_the_requesting_neighbor() {
         let mut usage = Usage::default();
         let mut held = reservation(1, Some(2), Stage::Held);
         let closed = reservation(2, Some(2), Stage::Closed);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_those_of_a_sum_over_all_held_reservations() {
+    fn rates_match_the_sum_over_all_held_reservations() {
         let seed = 11;
         let mut rng = lighthaul_base::Rng::new(seed);
         let at = |tick: u64| Instant::from_nanos(tick);

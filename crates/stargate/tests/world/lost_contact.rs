@@ -70,7 +70,7 @@ fn reservation_that_an_old_database_brings_back_is_released() {
 }
 
 #[test]
-fn domain_that_leaves_for_good_leaves_nothing_open_after_the_vector() {
+fn no_state_remains_after_the_vector_if_a_domain_never_returns() {
     for leaver in [A, B, C] {
         let mut world = committed(100);
         world.nodes.get_mut(&leaver).unwrap().has_left = true;
@@ -87,7 +87,7 @@ fn domain_that_leaves_for_good_leaves_nothing_open_after_the_vector() {
 }
 
 #[test]
-fn partition_during_commit_that_heals_after_an_hour_leaves_no_half_committed_path() {
+fn partition_of_an_hour_during_commit_causes_no_half_committed_path() {
     let heal = Duration::from_hours(1);
     let mut stages = [0; 3];
     for millis in (0..1500).step_by(20) {
@@ -141,7 +141,7 @@ fn chain_and_tree_reserve_the_same_path() {
 }
 
 #[test]
-fn released_request_has_one_outcome_and_tries_no_further_path() {
+fn released_request_has_a_single_outcome_and_tries_no_further_path() {
     for millis in (0..1500).step_by(20) {
         let mut world = World::empty(plan(4, true), Rng::new(millis));
         world.at(BEGIN, Event::Request(request(C, 60), A));

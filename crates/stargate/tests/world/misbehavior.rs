@@ -441,7 +441,7 @@ fn loops_and_requests_beyond_the_policy_are_refused() {
 }
 
 #[test]
-fn hold_enters_and_leaves_a_domain_only_over_links_of_its_path() {
+fn hold_crosses_a_domain_only_over_links_of_its_path() {
     let plan = plan(3, false);
     let port = |from, to| port_of(&plan, from, to);
     let with = |ingress: PortId, egress: PortId| {
@@ -497,7 +497,7 @@ fn tree_hold_enters_and_crosses_a_domain_only_over_published_links() {
 }
 
 #[test]
-fn quota_horizon_rate_and_transit_of_a_neighbor_are_limits() {
+fn quota_horizon_rate_and_transit_of_a_neighbor_are_enforced() {
     let plan = plan(3, false);
     let with = |change: &dyn Fn(&mut lighthaul_stargate::Policy)| {
         let mut config = plan.config(B);
@@ -532,7 +532,7 @@ fn quota_horizon_rate_and_transit_of_a_neighbor_are_limits() {
 }
 
 #[test]
-fn strangers_and_other_neighbors_cannot_touch_a_reservation() {
+fn unknown_hosts_and_other_neighbors_cannot_change_a_reservation() {
     let plan = plan(3, false);
     let mut player = Player::new(&plan, B);
     let body = hold(&plan, player.now, B);

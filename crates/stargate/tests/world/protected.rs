@@ -53,7 +53,7 @@ fn counts(world: &World, domain: DomainId) -> [usize; 3] {
     [node.rates.len(), bookings, held]
 }
 
-/// Checks what carries data after the leg with this index has failed.
+/// Checks the state of both legs after leg `leg` has failed.
 fn check_lost(world: &World, leg: u8, case: &str) {
     world.check_agreement().unwrap();
     let lost = outcomes(world).last();
@@ -72,7 +72,7 @@ fn check_lost(world: &World, leg: u8, case: &str) {
 }
 
 #[test]
-fn leg_that_fails_is_released_and_the_other_carries_on() {
+fn leg_that_fails_is_released_and_the_other_leg_continues() {
     for signaling in [Signaling::Chain, Signaling::Tree] {
         // domain, number of its device, leg, failure of the other leg
         for (domain, nth, leg, next) in [
@@ -118,7 +118,7 @@ fn leg_that_fails_is_released_and_the_other_carries_on() {
 }
 
 #[test]
-fn domain_that_loses_its_records_costs_one_leg() {
+fn protected_path_loses_a_single_leg_if_a_domain_loses_records() {
     for (domain, leg) in [(B, 0), (E, 1)] {
         let mut world = committed(ring(Signaling::Chain), protected(Signaling::Chain), 1);
         world.nodes.get_mut(&domain).unwrap().store.clear();
@@ -136,7 +136,7 @@ fn domain_that_loses_its_records_costs_one_leg() {
 }
 
 #[test]
-fn shared_access_port_has_room_for_both_legs() {
+fn shared_access_port_has_capacity_for_both_legs() {
     // channels of the access ports and of the others, and the rate of each leg
     for (from, to, others, rate) in [
         (4, 8, 8, Some(2)),

@@ -220,7 +220,7 @@ impl Bbr {
     }
 }
 
-/// Returns the packets that one train has at a pace: those of a millisecond, within bounds.
+/// Returns the packets of one train at a pace: the packets of a millisecond, within bounds.
 pub(super) fn quantum(pace: f64) -> f64 {
     (pace / 1000.0).clamp(2.0, TRAIN_MAX)
 }
@@ -321,6 +321,7 @@ const TRAIN_MAX: f64 = 44.0;
 const RATE_ROUNDS: u64 = 10;
 const RTT_TIME: Duration = Duration::from_secs(10);
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
-/// Growth of a round below which it counts as none, and such rounds until the pipe is full.
+/// Minimum growth of the rate in a round that counts as growth.
 const FULL_GROWTH: f64 = 1.25;
+/// Number of rounds without such growth after which the pipe counts as full.
 const FULL_ROUNDS: u32 = 3;

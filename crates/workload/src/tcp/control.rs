@@ -40,7 +40,7 @@ impl Control {
         }
     }
 
-    /// Starts again after a timeout, in which nothing arrived.
+    /// Starts again after a timeout without any arrival.
     pub(super) fn handle_timeout(&mut self) {
         match self {
             Self::Reno(reno) => reno.handle_timeout(),
@@ -58,7 +58,7 @@ impl Control {
         }
     }
 
-    /// Returns the packets a second at which the sender paces, if it does.
+    /// Returns the pace of the sender in packets a second, if it paces.
     pub(super) fn pace(&self) -> Option<f64> {
         match self {
             Self::Reno(_) | Self::Cubic(_) => None,

@@ -14,7 +14,7 @@ pub(super) struct Cubic {
     threshold: f64,
     /// Window before the latest reduction.
     before: f64,
-    /// Begin of the growth after a reduction, with the time and the window of its plateau.
+    /// Start of the growth after a reduction, with the time and the window of its plateau.
     epoch: Option<Epoch>,
     start: SlowStart,
     rtt_min: Duration,
@@ -131,15 +131,18 @@ impl SlowStart {
     }
 }
 
-/// Scale of the cubic function, and the factor of a reduction (RFC 9438, section 5).
+/// Scale of the cubic function (RFC 9438, section 5).
 const SCALE: f64 = 0.4;
+/// Factor of a reduction of the window (RFC 9438, section 5).
 const REDUCTION: f64 = 0.7;
 /// Growth of Reno with that reduction, in packets for each window.
 const RENO_STEP: f64 = 3.0 * (1.0 - REDUCTION) / (1.0 + REDUCTION);
 /// Largest growth within a round trip.
 const GROWTH_MAX: f64 = 1.5;
 const WINDOW_MIN: f64 = 2.0;
-/// Samples of a round, and bounds of the growth of the delay that ends slow start.
+/// Number of samples in a round.
 const SAMPLES: u32 = 8;
+/// Minimum of the growth of the delay that ends slow start.
 const GROWTH_LEAST: Duration = Duration::from_millis(4);
+/// Maximum of the growth of the delay that ends slow start.
 const GROWTH_MOST: Duration = Duration::from_millis(16);

@@ -1,4 +1,4 @@
-//! Packets in flight: which arrived, which are lost, and the rate at which they arrive.
+//! Packets in flight: arrived packets, lost packets, and the arrival rate.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -15,12 +15,13 @@ const DUPLICATES: u32 = 3;
 #[derive(Debug, Default)]
 pub(super) struct Flight {
     sent: VecDeque<Sent>,
-    /// Number of the first of them.
+    /// Number of the first transmission.
     first: u32,
     /// Transmissions that are neither acknowledged nor lost.
     pending: u32,
-    /// Packets acknowledged in total, and the time of the latest acknowledgment.
+    /// Number of packets acknowledged in total.
     delivered: u64,
+    /// Time of the latest acknowledgment.
     delivered_at: Instant,
     /// Time at which the latest acknowledged packet was sent.
     first_sent_at: Instant,

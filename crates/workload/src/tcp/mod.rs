@@ -7,7 +7,7 @@
 //! packets (RFC 6675) or after a timeout (RFC 6298).
 //!
 //! - `sender`, `receiver`: the machines; `messages`: theirs; `flight`: packets in flight
-//! - `control`: the congestion control; `reno`, `cubic`, `bbr`: its kinds; `sample`: what they see
+//! - `control`: the congestion control; `reno`, `cubic`, `bbr`: its kinds; `sample`: their measurements
 
 mod bbr;
 mod control;

@@ -11,7 +11,7 @@ use super::messages::{Ack, Data};
 
 /// Longest delay of an acknowledgment.
 const DELAY_MAX: Duration = Duration::from_millis(5);
-/// Packets that one acknowledgment covers, at most.
+/// Maximum number of packets that one acknowledgment covers.
 const ACK_PACKETS: u32 = 2;
 
 /// Receiver that acknowledges packets and accepts each of them once.

@@ -1,4 +1,4 @@
-//! Observation from which congestion controls learn.
+//! Measurement that congestion controls use.
 
 use core::time::Duration;
 
@@ -8,14 +8,16 @@ use lighthaul_base::Instant;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) now: Instant,
-    /// Packets acknowledged now, and those found lost.
+    /// Number of packets acknowledged now.
     pub(super) acked: u32,
+    /// Number of packets found lost.
     pub(super) lost: u32,
     pub(super) rtt: Duration,
     /// Packets a second over the last round trip.
     pub(super) packets_per_second: f64,
-    /// Packets acknowledged in total, and before the latest one was sent.
+    /// Number of packets acknowledged in total.
     pub(super) delivered: u64,
+    /// Number of packets acknowledged before the latest one was sent.
     pub(super) delivered_before: u64,
     pub(super) in_flight: u32,
     pub(super) is_recovering: bool,

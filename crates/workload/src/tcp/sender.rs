@@ -43,7 +43,7 @@ pub struct Sender {
     flight: Flight,
     lost: VecDeque<u32>,
     next_packet: u32,
-    /// First transmission after the beginning of the recovery, while there is one.
+    /// First transmission after the beginning of the recovery; none outside a recovery.
     recovery: Option<u32>,
     rtt: RttEstimate,
     /// Time from which the pace allows the next packet.
@@ -86,12 +86,12 @@ impl Sender {
         }
     }
 
-    /// Lets the sender send new packets, or only those that were lost.
+    /// Lets the sender send new packets, or only lost packets.
     pub const fn allow_new(&mut self, allowed: bool) {
         self.may_send_new = allowed;
     }
 
-    /// Returns the packets sent, and those of them sent again.
+    /// Returns the number of packets sent, and the number of them sent again.
     pub fn sent(&self) -> (u64, u64) {
         (self.sent, self.sent - u64::from(self.next_packet))
     }
@@ -258,7 +258,8 @@ impl RttEstimate {
     }
 }
 
-/// Timeouts of Linux: the first, and the least beyond the round-trip time.
+/// First retransmission timeout of Linux.
 const TIMEOUT_INITIAL: Duration = Duration::from_secs(1);
+/// Minimum time of Linux by which the timeout exceeds the round-trip time.
 const TIMEOUT_MIN: Duration = Duration::from_millis(200);
 const BACKOFF_MAX: u32 = 64;

@@ -123,7 +123,7 @@ fn repair_symbol_follows_lone_message_after_linger() {
 }
 
 #[test]
-fn reed_solomon_survives_loss_that_xor_does_not() {
+fn reed_solomon_repairs_loss_that_xor_cannot_repair() {
     let delay = Duration::from_millis(50);
     let mut bad = path(delay, 0);
     bad.there.burst = Some(BurstLoss {
@@ -168,7 +168,7 @@ fn late_messages_are_marked_or_dropped_as_configured() {
 }
 
 #[test]
-fn sender_drops_late_messages_and_refuses_beyond_its_ring() {
+fn sender_drops_late_messages_and_refuses_messages_beyond_its_ring() {
     let config = Config {
         blocks: 8,
         deadline: Some(Duration::from_millis(50)),

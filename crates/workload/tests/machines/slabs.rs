@@ -155,7 +155,7 @@ fn interactive_session_does_not_wait_for_slabs() {
 }
 
 #[test]
-fn unread_session_blocks_no_other_and_uses_one_window() {
+fn unread_session_blocks_no_other_session_and_uses_a_single_window() {
     let config = Config {
         window: 1 << 20,
         ..CONFIG
@@ -239,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn sessions_survive_broken_connections(
+    fn sessions_continue_after_broken_connections(
         breaks in prop::collection::vec(1_u64..400_000, 0..12),
         sizes in prop::collection::vec(0_u64..3_000_000, 1..4),
         delay_us in 0_u64..20_000,

@@ -56,7 +56,7 @@ fn run(algorithms: &[Algorithm], loss_ppb: u64, queue_percent: u64) -> Vec<f64> 
 }
 
 #[test]
-fn flow_alone_fills_a_path_without_loss() {
+fn single_flow_fills_a_path_without_loss() {
     for (algorithm, queue, least) in [
         (Algorithm::Reno, 100, 90.0),
         (Algorithm::Reno, 25, 70.0),

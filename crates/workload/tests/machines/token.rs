@@ -36,7 +36,7 @@ fn busy_elements_get_equal_shares_of_the_whole_channel() {
 }
 
 #[test]
-fn idle_element_costs_the_others_nothing() {
+fn idle_element_takes_no_time_from_other_elements() {
     let mut cluster = Cluster::new(4, Faults::default(), 1);
     cluster.want(1, false);
     cluster.want(3, false);
@@ -66,7 +66,7 @@ fn idle_token_rests_and_moves_on_demand() {
 }
 
 #[test]
-fn cluster_survives_death_and_return_of_the_holder() {
+fn cluster_survives_failure_and_return_of_the_holder() {
     for count in 2..=8 {
         let mut cluster = Cluster::new(count, Faults::default(), u64::from(count));
         cluster.run(ms(703));

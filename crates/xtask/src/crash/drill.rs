@@ -86,7 +86,7 @@ fn kill(words: &[OsString], seed: u64, folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Copies the program to test, so that a build meanwhile has no effect.
+/// Copies the program to test, so that a build in the meantime has no effect.
 fn program(args: &Args, folder: &Path) -> Result<PathBuf, String> {
     let from = match &args.program {
         Some(program) => program.clone(),
@@ -182,7 +182,7 @@ struct Drill<'a> {
 }
 
 impl Drill<'_> {
-    /// Returns the bytes that the path has delivered to host b so far.
+    /// Returns the number of bytes that the path has delivered to host b.
     fn delivered(&self) -> u64 {
         let counters = self.lab.counters();
         counters
@@ -261,7 +261,7 @@ impl Drill<'_> {
             (u128::from(more) * u128::from(self.bytes) / u128::from(self.undisturbed)) as u64;
         trial.check(
             trial.again <= self.again_max,
-            "too many bytes crossed twice",
+            "too many bytes were sent twice",
         );
         self.look(&mut trial);
         Ok(trial)

@@ -9,7 +9,7 @@ use lighthaul_base::Size;
 pub(crate) struct Trial {
     /// Number of the trial.
     pub(crate) number: u64,
-    /// Process that was killed, and the time in seconds; `None` if the copy had ended before.
+    /// Process that was killed, and the time in seconds; `None` if the copy had already ended.
     pub(crate) killed: Option<(&'static str, f64)>,
     /// Bytes that crossed the path more than once.
     pub(crate) again: u64,
@@ -70,7 +70,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Number of trials that were made, that were not for lack of time, and that found faults.
+/// Number of trials that were made, that were skipped for lack of time, and that found faults.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Done {
     made: u64,
@@ -85,7 +85,7 @@ impl Done {
         self.faults += faults;
     }
 
-    /// Refuses faults, and a part of the trials as the whole; `limit` is the option that bounds their time.
+    /// Fails after faults, and if trials are missing; `limit` is the option that bounds their time.
     pub(crate) fn verdict(self, what: &str, limit: &str) -> Result<(), String> {
         let Self {
             made,
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trials_without_enough_time_fail_with_their_count() {
+    fn trials_without_enough_time_fail_and_their_number_is_reported() {
         let mut done = Done::default();
         done.add(12, 0, 0);
         assert_eq!(done.verdict("copies", "--minutes"), Ok(()));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_fail_whether_or_not_time_was_left() {
+    fn faults_fail_with_and_without_remaining_time() {
         for skipped in [0, 3] {
             let mut done = Done::default();
             done.add(10, skipped, 2);

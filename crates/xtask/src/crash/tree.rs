@@ -1,5 +1,5 @@
-//! Tree to copy: a few files with most of the bytes, and many small ones, some with hard links,
-//! symbolic links and attributes. Modes and times vary.
+//! Tree to copy: a few files with most of the bytes, and many small files, with hard links, symbolic links and
+//! attributes. Modes and times vary.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};

@@ -1,4 +1,4 @@
-//! Four simultaneous copies over one link: each on a circuit that it books, and all over TCP.
+//! Four simultaneous copies over one link: each on its own booked circuit, or all over TCP.
 //!
 //! `compare` starts a scheduler for the link, and copies four files of 300 MiB in each way. The
 //! table shows the seconds of each copy in order of their ends, and for circuits also the times
@@ -16,13 +16,13 @@ use serde_json::Value;
 use super::daemon::{Daemon, run, start};
 use super::tree::noise;
 
-/// Results of the copies by one way.
+/// Results of the copies with one method.
 struct WayResult {
     name: &'static str,
     copies: Vec<Copy>,
 }
 
-/// Duration of a copy, and the seconds by which it ended before its promised time, if it had one.
+/// Duration of a copy, and the seconds by which it ended before its promised time, if any.
 struct Copy {
     seconds: f64,
     early: Option<f64>,
@@ -89,7 +89,7 @@ pub(crate) fn compare(
     Ok(table(&lines))
 }
 
-/// Returns the seconds by which a copy ended before its promised time, if it had one.
+/// Returns the seconds by which a copy ended before its promised time, if any.
 fn early(events: &str) -> Option<f64> {
     let events = events
         .lines()
@@ -98,7 +98,7 @@ fn early(events: &str) -> Option<f64> {
     released.next()?["early_s"].as_f64()
 }
 
-/// Formats a line for each way, and whether the promises were kept.
+/// Formats a line for each method, and a line about the promises.
 fn table(lines: &[WayResult]) -> String {
     let mut text = format!("{:<18}{:>30}{:>9}\n", "", "seconds of each copy", "mean");
     for done in lines {
@@ -126,7 +126,7 @@ fn table(lines: &[WayResult]) -> String {
     text
 }
 
-/// Adds a line of durations and their mean, unless there are none.
+/// Adds a line with the durations and their mean, if there are any.
 fn line(text: &mut String, name: &str, seconds: &[f64]) {
     if seconds.is_empty() {
         return;
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_has_a_line_per_way_with_the_mean() {
+    fn table_has_a_line_per_method_with_the_mean() {
         let copy = |seconds, early| Copy { seconds, early };
         let done = |name, copies| WayResult { name, copies };
         let text = table(&[

@@ -56,7 +56,7 @@ pub(crate) fn copy(
         estimated: false,
         verified: format!("{} by digests, {} by diff -r", text(verified), text(same)),
         remark: format!(
-            "encrypted; {:.1} s of them before the first datagram; {} of {} datagrams retransmitted",
+            "encrypted; first datagram after {:.1} s; {} of {} datagrams retransmitted",
             summary["elapsed_s"].as_f64().unwrap_or(0.0)
                 - summary["moving_s"].as_f64().unwrap_or(0.0),
             summary["packets_resent"],

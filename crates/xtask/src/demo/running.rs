@@ -2,7 +2,7 @@
 
 use std::process::Child;
 
-/// Process that is killed when this value is dropped.
+/// Process that is killed on drop.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {

@@ -83,7 +83,7 @@ pub(crate) fn release() -> Result<PathBuf, String> {
     }
 }
 
-/// Directory that is removed when this value is dropped.
+/// Directory that is removed on drop.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {

@@ -1,4 +1,4 @@
-//! Bytes that a server receives over time, as figures 3a and 3b need them.
+//! Bytes that a server receives over time, for figures 3a and 3b.
 //!
 //! `GoodputCurve` runs iperf3 or `GridFTP` once, and reads the counter of the server in `/proc`
 //! every 20 ms. Times are in seconds since the first byte left the client, half a round trip before
@@ -126,8 +126,8 @@ impl Program {
         }
     }
 
-    /// Returns the octets received by the server: those that iperf3 has read, or that `GridFTP` has
-    /// written to `/dev/null`.
+    /// Returns the octets received by the server: octets that iperf3 has read, or that `GridFTP` has written to
+    /// `/dev/null`.
     fn octets(self, server: &Running) -> u64 {
         let counter = match self {
             Self::Iperf => "rchar:",

@@ -38,8 +38,8 @@ pub(super) fn serve(site: &Site) -> Result<Running, String> {
     Err(failed(&"the server did not start listening"))
 }
 
-/// Creates a client that sends zeros until it is ended. Through gateways, it runs under `lighthaul
-/// wrap`, which captures its control and data connections.
+/// Creates a client that sends zeros until it is stopped. Through gateways, it runs under `lighthaul wrap`, which
+/// captures its control and data connections.
 pub(super) fn client(site: &Site, route: Route) -> Result<Command, String> {
     let mut client = match route {
         Route::Direct(_) => site.lab.command("c", TOOL).map_err(|e| failed(&e))?,

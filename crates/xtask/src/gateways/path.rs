@@ -19,8 +19,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// Creates a path of 1 Gb/s between the gateways, with this loss, and edges with round-trip
-    /// times of 10 ms.
+    /// Creates a path of 1 Gb/s between the gateways, with the given loss, and edges with round-trip times of 10 ms.
     pub(super) fn wan(rtt_ms: u32, loss: &str) -> Self {
         Self {
             name: format!("1 Gb/s {rtt_ms} ms {loss}"),
@@ -29,7 +28,7 @@ impl Path {
         }
     }
 
-    /// Creates a path of 1 Gb/s with this loss on each edge, in both directions.
+    /// Creates a path of 1 Gb/s with the given loss on each edge, in both directions.
     pub(super) fn edges(rtt_ms: u32, loss: &str) -> Self {
         Self {
             name: format!("1 Gb/s {rtt_ms} ms, edges {loss}"),

@@ -1,7 +1,6 @@
 //! Route of measured streams.
 
-/// Route of streams to the server, with their congestion control: of the whole path for direct
-/// streams, of the edges for those through gateways.
+/// Route of streams to the server, with their congestion control on the whole path (direct) or on the edges (gateways).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     /// Streams through the gateways.

@@ -146,8 +146,7 @@ pub(super) fn settle() {
     pause(Duration::from_secs(1));
 }
 
-/// Returns the pages that TCP sockets hold, and the number below which the kernel does not limit
-/// them.
+/// Returns the number of pages that TCP sockets hold, and the number below which the kernel does not limit them.
 fn socket_pages() -> Option<(u64, u64)> {
     let held = fs::read_to_string("/proc/net/sockstat").ok()?;
     let held = held.lines().find(|line| line.starts_with("TCP:"))?;
@@ -207,7 +206,7 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Directory that is removed when this value is dropped.
+/// Directory that is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -75,7 +75,7 @@ fn config(scene: &Scene, rng: &mut Rng) -> Config {
     }
 }
 
-/// Events so far, and the first fault in them.
+/// Events of the run, and the first fault in them.
 struct EventCheck {
     config: Config,
     delay: Duration,

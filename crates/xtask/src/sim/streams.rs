@@ -55,9 +55,9 @@ pub(super) fn run_stripe(scene: &Scene) -> Result<u64, String> {
 struct SimulatedStream {
     rate: Rate,
     delay: Duration,
-    /// Time at which it breaks. True if the sender notices it, false if only the receiver does.
+    /// Time at which the stream breaks. True if the sender notices it, false if only the receiver does.
     breaks: Option<(Instant, bool)>,
-    /// Time at which all given packets have been sent.
+    /// Time at which all accepted packets have been sent.
     free: Instant,
     is_broken: bool,
 }
@@ -92,7 +92,7 @@ struct Streams {
     sender: Sender,
     receiver: Receiver,
     ledger: Ledger,
-    /// Start of the present interval, and the bytes given out in it.
+    /// Start of the present interval, and the bytes that were passed to streams in it.
     given: (Instant, u64),
     complete: (bool, bool),
 }
@@ -209,7 +209,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Counts bytes given out, and checks the rate.
+    /// Counts the bytes that were passed to streams, and checks the rate.
     fn count(&mut self, len: u32) -> Result<(), String> {
         if self.now.since(self.given.0) > SPELL {
             self.given = (self.now, 0);

@@ -18,7 +18,7 @@ pub(super) struct Scene {
     pub(super) world: PathConfig,
     /// Probability that the receiving host stalls at a check, in parts per thousand.
     pub(super) stalls: u64,
-    /// Time at which both hosts crash, if they do. New machines then transfer the missing bytes.
+    /// Time at which both hosts crash, if any. New machines then transfer the missing bytes.
     pub(super) crash_at: Option<Instant>,
     /// Seed of random events during the transfer.
     pub(super) seed: u64,

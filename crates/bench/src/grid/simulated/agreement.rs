@@ -33,8 +33,9 @@ pub(crate) struct Agreement {
     pub(crate) courses: Vec<Instant>,
     /// Times and values of all rates that were set.
     pub(crate) rates: Vec<(Instant, Rate)>,
-    /// Packets sent, and those sent again.
+    /// Number of packets sent.
     pub(crate) sent: u64,
+    /// Number of packets sent again.
     pub(crate) resent: u64,
 }
 
@@ -43,7 +44,7 @@ pub(crate) struct Agreement {
 pub(crate) struct TransferConfig {
     /// Protocol that the user asks for; none for a choice by measurements.
     pub(crate) asked: Option<Protocol>,
-    /// True if the user says that nothing else uses the path.
+    /// True if the user says that no other traffic uses the path.
     pub(crate) dedicated: bool,
     pub(crate) rtt: Duration,
     /// Longest packet, IP header included.
@@ -77,7 +78,7 @@ impl TransferConfig {
     }
 }
 
-/// Tag in front of each datagram, which says what machine it is for.
+/// Tag in front of each datagram, which selects the machine that receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
     /// Sender or receiver of an object: lane, and number of the object.

@@ -1,4 +1,4 @@
-//! Bad days of a simulated transfer: a path, a memory or a receiver that is not what it was.
+//! Transfers in bad conditions, simulated: the path, the memory or the receiver differs from the expected one.
 //!
 //! Each test says what the transfer must still carry. All of them check that the controller does
 //! not oscillate: it changes the rate at most once in ten round trips, by its own count and by the
@@ -12,7 +12,7 @@ use lighthaul_sim::{HostConfig, LinkConfig, Policer, Reorder};
 use lighthaul_workload::tcp::Algorithm;
 
 use super::super::point::{Choice, Condition, Point};
-use super::course::{Change, Changed};
+use super::scheduled_changes::{Change, Changed};
 use super::transfer::{Outcome, Simulation};
 
 const MS: Duration = Duration::from_millis(1);
@@ -65,7 +65,7 @@ fn assert_steady(what: &str, outcome: &Outcome, rtt: Duration) {
     }
 }
 
-/// Returns the times at which rates begin to rise after they fell, by a tenth each.
+/// Returns the times at which the rate rises by a tenth or more after a fall.
 fn rises(rates: &[(Instant, Rate)]) -> Vec<Instant> {
     let mut begun = Vec::new();
     let mut falls = true;
@@ -115,7 +115,7 @@ fn remembering(simulation: Simulation, mbps: u64) -> Simulation {
 }
 
 #[test]
-fn remembered_rate_that_is_too_high_falls_to_that_of_the_path() {
+fn high_remembered_rate_falls_to_the_rate_of_the_path() {
     for simulation in both() {
         let least = of(&simulation, 180.0, 150.0);
         assert_carries("too high", &remembering(simulation, 2000), least);
@@ -123,15 +123,15 @@ fn remembered_rate_that_is_too_high_falls_to_that_of_the_path() {
 }
 
 #[test]
-fn remembered_rate_that_is_too_low_rises_to_that_of_the_path() {
+fn low_remembered_rate_rises_to_the_rate_of_the_path() {
     for simulation in both() {
         let least = of(&simulation, 170.0, 160.0);
         assert_carries("too low", &remembering(simulation, 20), least);
     }
 }
 
-/// Returns the bound for a dedicated path, or the one for rules that react to delay. Transfers use the latter unless
-/// they know that the path is dedicated.
+/// Returns the bound `own` for a dedicated path, or `watching` for protocols that react to delay. Transfers use the
+/// latter unless they know that the path is dedicated.
 fn of(simulation: &Simulation, own: f64, watching: f64) -> f64 {
     let is_own = simulation
         .transfer
@@ -139,7 +139,7 @@ fn of(simulation: &Simulation, own: f64, watching: f64) -> f64 {
     if is_own { own } else { watching }
 }
 
-/// A copy of a second over a far path must not be held at half of its rate, which it remembers.
+/// A short copy over a far path must exceed half of the remembered rate.
 #[test]
 fn short_copy_rises_above_half_of_the_rate() {
     let rate = Rate::from_mbps(1000);
@@ -180,7 +180,7 @@ fn rate_follows_a_receiver_that_becomes_ten_times_slower() {
 }
 
 #[test]
-fn receiver_that_becomes_ten_times_faster_gets_more_within_two_seconds() {
+fn rate_follows_a_receiver_that_becomes_ten_times_faster_within_two_seconds() {
     for simulation in both() {
         let simulation = Simulation {
             host: host(RATE.scaled(1, 10)),
@@ -249,8 +249,8 @@ fn reordering_of_a_twentieth_does_not_slow_a_transfer() {
     }
 }
 
-/// A flow that starts again each second meets a transfer that has the whole path by then. It keeps
-/// at least a quarter of what a flow like itself would leave it.
+/// A flow that starts again each second competes with a transfer that uses the whole path in between. It keeps at least
+/// a quarter of what a flow like itself would leave it.
 #[test]
 fn neighbor_that_comes_and_goes_is_not_starved() {
     for algorithm in [Algorithm::Cubic, Algorithm::Bbr] {
@@ -268,7 +268,7 @@ fn neighbor_that_comes_and_goes_is_not_starved() {
     }
 }
 
-/// Goodput of a transfer beside a flow of TCP, and of that flow, as parts of the fair share.
+/// Goodput of a transfer and of a TCP flow beside it, as parts of the fair share.
 fn shares(simulation: &Simulation) -> (f64, f64) {
     let outcome = simulation.run();
     let fair = RATE.as_mbps_f64() * 0.96 / 2.0;
@@ -279,7 +279,7 @@ fn shares(simulation: &Simulation) -> (f64, f64) {
 /// A remembered rate that is too low is searched for beside other flows, too. These keep what they
 /// keep beside a transfer that has measured the path, or at least 0.8 of their fair share.
 #[test]
-fn search_beside_other_flows_leaves_them_their_share() {
+fn search_for_a_rate_does_not_displace_other_flows() {
     for algorithm in [Algorithm::Cubic, Algorithm::Reno, Algorithm::Bbr] {
         let measured = Simulation {
             neighbor: Some(algorithm),
@@ -295,10 +295,10 @@ fn search_beside_other_flows_leaves_them_their_share() {
     }
 }
 
-/// A route that becomes longer for both flows is not a reason to push the other one aside. Both keep
-/// at least half of their fair share, and the fairness index is at least 0.8.
+/// A route that becomes longer for both flows must not let the transfer displace the TCP flow. Both keep at least half
+/// of their fair share, and the fairness index is at least 0.8.
 #[test]
-fn longer_route_beside_other_flows_leaves_them_their_share() {
+fn longer_route_does_not_let_a_transfer_displace_other_flows() {
     for algorithm in [Algorithm::Cubic, Algorithm::Bbr] {
         let shared = Simulation {
             neighbor: Some(algorithm),
@@ -315,7 +315,9 @@ fn longer_route_beside_other_flows_leaves_them_their_share() {
         };
         let (own, kept) = shares(&changing);
         let fairness = (own + kept).powi(2) / 2.0 / (own * own + kept * kept);
-        println!("longer: {algorithm:?} keeps {kept:.2}, own {own:.2}, fairness {fairness:.2}");
+        println!(
+            "longer route: TCP {algorithm:?} {kept:.2}, transfer {own:.2}, fairness {fairness:.2}"
+        );
         assert!(own.min(kept) >= 0.5 && fairness >= 0.8, "{algorithm:?}");
     }
 }

@@ -16,8 +16,9 @@ use super::rate::LaneRate;
 
 /// Time before the end of a pass at which the next lane may start.
 const AHEAD: Duration = Duration::from_millis(20);
-/// Bounds of the wait for late datagrams.
+/// Minimum wait for late datagrams.
 const SETTLE_MIN: Duration = Duration::from_millis(2);
+/// Maximum wait for late datagrams.
 const SETTLE_MAX: Duration = Duration::from_millis(25);
 
 /// Sending lanes.
@@ -26,14 +27,14 @@ pub(crate) struct Lanes {
     config: TransferConfig,
     shared: Shared,
     protocol: Protocol,
-    /// Rate of the path, as it was offered.
+    /// Offered rate of the path.
     offered: Rate,
     pub(super) rate: LaneRate,
     learned: Learned,
     each: Vec<Lane>,
     /// Announcements of objects. Only those of RBUDP+ are of use, whose sender may wait for the receiver.
     announced: Vec<u16>,
-    /// Share of the rate that each machine was given.
+    /// Share of the rate that each machine has.
     told: Rate,
 }
 
@@ -43,10 +44,10 @@ struct Lane {
     number: u8,
     object: u8,
     machine: Option<SendMachine>,
-    /// True while it has the turn to send new packets.
+    /// True while the lane may send new packets.
     has_turn: bool,
     pass: Option<PassBegin>,
-    /// Packets sent in earlier objects, and those sent again.
+    /// Packets sent in earlier objects, and packets sent again.
     before: (u64, u64),
 }
 
@@ -82,7 +83,7 @@ impl Lanes {
         }
     }
 
-    /// Starts objects on idle lanes whose turn it is. Returns true if any has started.
+    /// Starts objects on idle lanes that may send. Returns true if any has started.
     pub(crate) fn start(&mut self, now: Instant) -> bool {
         let turns = self.protocol.turns(self.config.lanes);
         let mut has_started = false;
@@ -174,7 +175,7 @@ impl Lanes {
         (lane.object == object).then_some((lane, message))
     }
 
-    /// Advances the machines whose time has come.
+    /// Advances the machines whose deadline has passed.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         for machine in self
             .each
@@ -277,7 +278,7 @@ impl Lanes {
         }
     }
 
-    /// Lets another lane send new packets, with the measurements of this one.
+    /// Passes the measurements of lane `nth` to another lane, which may then send new packets.
     fn pass_turn(&mut self, nth: usize) {
         let lane = &mut self.each[nth];
         if std::mem::replace(&mut lane.has_turn, false)
@@ -287,7 +288,7 @@ impl Lanes {
         }
     }
 
-    /// Sets the machines' part of the rate, if it has changed.
+    /// Divides the present rate among the machines, if it has changed.
     fn set_rates(&mut self, now: Instant) -> bool {
         let mut shared = self.shared.borrow_mut();
         let counted = self.each.iter().map(Lane::packets);
@@ -324,7 +325,7 @@ impl Lanes {
 }
 
 impl Lane {
-    /// Returns the packets sent, and those sent again.
+    /// Returns the number of packets sent, and of packets sent again.
     fn packets(&self) -> (u64, u64) {
         let (sent, resent) = self.before;
         self.machine.as_ref().map_or(self.before, |machine| {

@@ -9,7 +9,7 @@ use lighthaul_workload::tcp::{Algorithm, Config, Sender};
 #[derive(Debug)]
 pub(crate) struct Neighbor {
     sender: Sender,
-    /// Duration of each turn, and the end of the present one.
+    /// Duration of a sending or silent period, and the end of the present period.
     turns: Option<(Duration, Instant)>,
     is_resting: bool,
 }

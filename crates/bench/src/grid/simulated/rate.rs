@@ -14,7 +14,7 @@ use super::agreement::{AROUND, TransferConfig};
 pub(crate) struct LaneRate {
     rate: TransferRate,
     senders: u32,
-    /// Arrivals that are on their way in reports: the time at which each is there.
+    /// Reports in transit: arrival time of each report, and its count of packets.
     reports: VecDeque<(Instant, u64)>,
     arrived: u64,
     way: Duration,
@@ -74,7 +74,7 @@ impl LaneRate {
         self.senders = self.senders.saturating_sub(1);
     }
 
-    /// Returns the begin of a pass of `packets`.
+    /// Returns the state at the start of a pass of `packets` packets.
     pub(crate) fn begin_pass(&self, packets: u64) -> PassBegin {
         self.rate.begin_pass(packets)
     }
@@ -84,7 +84,7 @@ impl LaneRate {
         self.rate.end_pass(now, begin, lost);
     }
 
-    /// Adapts to whether the protocol uses the whole rate by its own rules.
+    /// Adapts to a protocol with its own rate control; true if it uses the whole rate.
     pub(crate) fn handle_use(&mut self, now: Instant, is_whole: bool) {
         self.rate.handle_use(now, is_whole);
     }
@@ -94,7 +94,7 @@ impl LaneRate {
         self.rate.handle_drops(now, dropped);
     }
 
-    /// Adapts to the packets that have been sent and have arrived by now, once that is reported.
+    /// Adapts to the packets that were sent and have arrived, once a report of them is there.
     pub(crate) fn handle_arrivals(&mut self, now: Instant, sent: u64, arrived: u64) {
         self.reports.push_back((now + self.way, arrived));
         while let Some((_, arrived)) = self.reports.pop_front_if(|(at, _)| *at <= now) {

@@ -19,8 +19,9 @@ use super::train::{Report, TrainSender};
 
 /// Maximum number of connections of parallel TCP.
 const CONNECTIONS_MAX: u8 = 32;
-/// Interval of the receiver's reports about arrivals, as in a copy, and of those about drops of its host.
+/// Interval of the receiver's reports about arrivals, as in a copy.
 const REPORT_INTERVAL: Duration = Duration::from_millis(50);
+/// Interval of the receiver's reports about drops on its host, as in a copy.
 const DROPS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Sending side.
@@ -60,7 +61,7 @@ impl TransferSender {
         sender
     }
 
-    /// Chooses a protocol for the measured path, and starts it.
+    /// Chooses a protocol for the measured path, and starts the transfer.
     fn decide(&mut self, now: Instant, (rate, lost_ppm): (Rate, u32)) {
         self.shared.borrow_mut().measured = Some(rate);
         let config = &self.config;

@@ -6,9 +6,11 @@ use lighthaul_base::{Instant, Rate};
 
 /// Datagrams of the first, short train.
 const FIRST_LEN: u32 = 96;
-/// Duration of the second, and bounds of its bytes.
+/// Duration of the second train.
 const TIME: Duration = Duration::from_millis(25);
+/// Minimum number of bytes of the second train.
 const BYTES_MIN: u64 = 256 << 10;
+/// Maximum number of bytes of the second train.
 const BYTES_MAX: u64 = 16 << 20;
 /// Rate at which a host's network card sends a train.
 const CARD_RATE: Rate = Rate::from_mbps(10_000);
@@ -23,9 +25,11 @@ const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 #[derive(Debug)]
 pub(crate) struct TrainSender {
     datagram_len: u32,
-    /// Number of the train, from 1, its datagrams, and those sent.
+    /// Number of the train, from 1.
     number: u32,
+    /// Number of its datagrams.
     count: u32,
+    /// Number of datagrams that were sent.
     sent: u32,
     /// Time of the next datagram.
     at: Instant,
@@ -98,7 +102,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Length of its head.
+    /// Length of the head of a probe.
     pub(crate) const LEN: usize = 9;
 
     pub(crate) fn encode(self) -> [u8; Self::LEN] {
@@ -135,8 +139,9 @@ struct Arrivals {
     train: u8,
     first: Instant,
     last: Instant,
-    /// Bytes after the first datagram, and all datagrams.
+    /// Number of bytes after the first datagram.
     bytes: u64,
+    /// Number of all datagrams.
     datagrams: u64,
     /// Minimum and maximum index.
     indexes: (u32, u32),
@@ -197,7 +202,7 @@ impl TrainMeter {
         })
     }
 
-    /// Returns the time at which a train without its end counts as ended.
+    /// Returns the time at which a train without its last datagram counts as ended.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.present.map(|arrivals| arrivals.last + QUIET)
     }

@@ -9,12 +9,12 @@ use lighthaul_workload::tcp::{self, Algorithm};
 
 use super::super::point::{Choice, Condition, Point};
 use super::agreement::{OVERHEAD_LEN, Shared, TransferConfig};
-use super::course::{Change, Changed};
 use super::neighbor::Neighbor;
 use super::receiver::TransferReceiver;
+use super::scheduled_changes::{Change, Changed};
 use super::sender::TransferSender;
 
-/// Machines of the network's ends: those of the transfer, and those of its neighbors.
+/// Machines at the ends of the network: one of the transfer or of a neighboring flow.
 type Left = Mixed<TransferSender, Neighbor>;
 type Right = Mixed<TransferReceiver, tcp::Receiver>;
 
@@ -23,10 +23,10 @@ type Right = Mixed<TransferReceiver, tcp::Receiver>;
 pub(crate) struct Simulation {
     pub(crate) link: LinkConfig,
     pub(crate) host: HostConfig,
-    /// Parameters of the transfer; none for a flow of TCP like the neighbor in its place.
+    /// Parameters of the transfer; none to measure a TCP flow instead of the transfer.
     pub(crate) transfer: Option<TransferConfig>,
     pub(crate) neighbor: Option<Algorithm>,
-    /// Duration of the turns in which the neighbor sends and rests; none if it always sends.
+    /// Duration of the periods in which the neighbor sends and rests; none if it always sends.
     pub(crate) turn: Option<Duration>,
     /// Time that the neighbor runs before the transfer.
     pub(crate) warm_up: Duration,
@@ -41,14 +41,14 @@ pub(crate) struct Simulation {
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) goodput: Rate,
-    /// Goodput of the neighbor beside it.
+    /// Goodput of the neighbor during the transfer.
     pub(crate) neighbor: Option<Rate>,
     pub(crate) protocol: Option<Protocol>,
     /// Rate that was measured before the data.
     pub(crate) measured: Option<Rate>,
     /// Time before the first data.
     pub(crate) before_data: Duration,
-    /// Packets sent again, in percent of those sent.
+    /// Packets sent again, in percent of the packets sent.
     pub(crate) resent_percent: f64,
     /// Times at which rate changes began.
     #[cfg_attr(not(test), expect(dead_code, reason = "for tests of the controller"))]
@@ -111,7 +111,7 @@ impl Simulation {
         }
     }
 
-    /// Returns the same with a flow of TCP like the neighbor instead of the transfer.
+    /// Returns the simulation with a TCP flow, like the neighbor, instead of the transfer.
     pub(crate) fn of_equals(self) -> Self {
         Self {
             transfer: None,
@@ -248,8 +248,9 @@ fn host(point: &Point, uses_tcp: bool) -> HostConfig {
 /// Lanes of a copy between hosts of two to five cores.
 const LANES: u8 = 2;
 const SOCKET_BYTES: u64 = 4 << 20;
-/// Tasks beside a loaded receiver, and the time that processes then wait, in percent.
+/// Number of tasks beside a loaded receiver.
 const LOADED_TASKS: u32 = 2;
+/// Time that processes wait for a processor on a loaded receiver, in percent.
 const LOADED_WAIT: u8 = 90;
 /// Bytes that IP and TCP add to a segment, less the simulated head.
 const TCP_OVERHEAD_LEN: u32 = 52 - tcp::HEAD_LEN as u32;

@@ -15,8 +15,8 @@ use crate::stage::Stage;
 /// Long, so that the time of the programs does not count.
 const RTT: Duration = Duration::from_millis(500);
 
-/// Runs a copy or a list, which must take `trips` whole round trips. A busy machine may need longer, but never less: what
-/// takes longer is undone, and tried again.
+/// Runs a copy or a list, which must take `trips` whole round trips. A busy machine may need longer, but never less:
+/// what takes longer is undone, and tried again.
 fn assert_trips(far: &Far, trips: u128, command: impl Fn() -> Command, undo: impl Fn()) -> Outcome {
     let mut last = None;
     for _ in 0..3 {
@@ -83,7 +83,7 @@ fn small_copies_and_lists_take_three_round_trips() {
 }
 
 #[test]
-fn little_data_need_no_datagrams() {
+fn small_copies_need_no_datagrams() {
     let _turn = Turn::quiet();
     let far = Far::start("little", &[]);
     let tree = far.near.folder("tree");

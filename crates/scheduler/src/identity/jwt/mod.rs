@@ -1,4 +1,4 @@
-//! JSON Web Tokens (RFC 7519) in compact form (RFC 7515), as OIDC and WLCG use them.
+//! JSON Web Tokens (RFC 7519) in compact form (RFC 7515), for OIDC and WLCG.
 //!
 //! Three algorithms are supported, and each key is used with one of them. The checks of tokens are
 //! in `identity::checks`.

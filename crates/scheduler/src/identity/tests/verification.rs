@@ -172,7 +172,7 @@ fn key_of_an_odd_type_is_not_looked_up() {
 }
 
 #[test]
-fn token_of_16_kib_is_checked_and_a_longer_one_is_not() {
+fn token_of_16_kib_is_checked_and_longer_tokens_are_refused() {
     let signer = Signer::new();
     let set = json!({"keys": [signer.jwk("k")]});
     let padded = |len: usize| signer.sign(&head(), &with("pad", json!("x".repeat(len))));

@@ -13,14 +13,14 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use lighthaul_copy::thread_group::{CHECK_INTERVAL, ThreadGroup};
 use lighthaul_session::error::Error;
 
-/// Turn on the circuit, which lanes take one after the other.
+/// Turn on the circuit, which one lane has at a time.
 #[derive(Debug, Default)]
-pub(super) struct CircuitTurn {
+pub(super) struct CircuitLock {
     is_taken: Mutex<bool>,
     left: Condvar,
 }
 
-impl CircuitTurn {
+impl CircuitLock {
     /// Waits until no other lane has the circuit, and takes it.
     pub(super) fn take(&self, threads: &ThreadGroup) -> Result<CircuitUse<'_>, Error> {
         let mut is_taken = self.is_taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,9 +34,9 @@ impl CircuitTurn {
     }
 }
 
-/// Use of the circuit by one lane, which ends when this value is dropped.
+/// Use of the circuit by one lane, which ends on drop.
 #[derive(Debug)]
-pub(super) struct CircuitUse<'a>(&'a CircuitTurn);
+pub(super) struct CircuitUse<'a>(&'a CircuitLock);
 
 impl Drop for CircuitUse<'_> {
     fn drop(&mut self) {
@@ -61,8 +61,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_lane_at_a_time_has_the_circuit() {
-        let (turn, threads) = (CircuitTurn::default(), ThreadGroup::default());
+    fn only_one_lane_at_a_time_uses_the_circuit() {
+        let (turn, threads) = (CircuitLock::default(), ThreadGroup::default());
         let (now, most, sum) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
         thread::scope(|scope| {
             for _ in 0..4 {
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn failed_copy_ends_the_wait() {
-        let (turn, threads) = (CircuitTurn::default(), ThreadGroup::default());
+        let (turn, threads) = (CircuitLock::default(), ThreadGroup::default());
         let _taken = turn.take(&threads).unwrap();
         threads.fail(Fault::Stopped.into());
         assert!(turn.take(&threads).is_err());

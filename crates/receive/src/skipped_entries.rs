@@ -1,4 +1,4 @@
-//! Entries that options leave as they are at the target, and backups of entries that change.
+//! Entries that options leave unchanged at the target, and backups of entries that change.
 
 use std::path::Path;
 
@@ -13,8 +13,7 @@ use rustix::fs::FileType;
 use super::entry_checker::{EntryChecker, Place};
 
 impl EntryChecker<'_> {
-    /// Handles an entry, unless it is left out or becomes a hard link. Returns the file if it must
-    /// be sent.
+    /// Handles an entry, unless an option leaves it out or it becomes a hard link. Returns the file if it must be sent.
     pub(super) fn check(
         &self,
         place: &mut Place,
@@ -27,7 +26,7 @@ impl EntryChecker<'_> {
         self.check_entry(place, number, entry)
     }
 
-    /// Returns true if an option leaves the entry as it is at the target.
+    /// Returns true if an option leaves the entry unchanged at the target.
     fn leaves_out(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<bool, Error> {
         let skip = &self.transfer.options().skip;
         if *skip == Skip::default() || entry.kind == EntryKind::FolderEnd {

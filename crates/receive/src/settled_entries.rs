@@ -1,4 +1,4 @@
-//! Entries that are in place, for a sender that then removes its files.
+//! Entries that are in place, for a sender that then removes its source files.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,7 +9,7 @@ const BATCH: usize = 1 << 12;
 
 /// Numbers of settled entries: true if this copy put the entry in place.
 #[derive(Debug, Default)]
-pub(crate) struct Placed {
+pub(crate) struct SettledEntries {
     wanted: AtomicBool,
     state: Mutex<PlacedState>,
 }
@@ -22,7 +22,7 @@ struct PlacedState {
     durable: Vec<(u64, bool)>,
 }
 
-impl Placed {
+impl SettledEntries {
     fn lock(&self) -> MutexGuard<'_, PlacedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -34,8 +34,8 @@ impl Placed {
 
     /// Records the result of entry `number`; none if it failed or was left out.
     ///
-    /// An entry that was there before may be the sender's own file, reached by another path. Only an entry that came into
-    /// place now is a second copy.
+    /// An entry that was there before may be the sender's own file, reached by another path. Only an entry that came
+    /// into place now is a second copy.
     pub(crate) fn record(&self, number: u64, settled: Option<&Settled>) {
         if self.wanted.load(Relaxed) {
             let placed = matches!(settled, Some(Settled::Now));
@@ -80,8 +80,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_reported_only_after_they_are_synced() {
-        let placed = Placed::default();
+    fn entries_are_reported_only_after_a_sync() {
+        let placed = SettledEntries::default();
         placed.record(0, Some(&Settled::Now));
         placed.start();
         for (number, settled) in [
@@ -102,7 +102,7 @@ mod tests {
     }
     #[test]
     fn entries_are_synced_in_batches_of_4096() {
-        let placed = Placed::default();
+        let placed = SettledEntries::default();
         placed.start();
         for number in 0..4096 {
             assert!(!placed.is_full(), "{number}");

@@ -8,7 +8,7 @@ use std::thread::available_parallelism;
 ///
 /// Without that file, returns 100 if the load average exceeds twice the number of processors, else
 /// 0.
-pub fn processor_wait() -> u8 {
+pub(crate) fn processor_wait() -> u8 {
     let counted = fs::read_to_string("/proc/pressure/cpu").ok();
     if let Some(percent) = counted.as_deref().and_then(waited) {
         return percent;

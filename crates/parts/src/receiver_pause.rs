@@ -1,17 +1,17 @@
-//! Pause requests of a receiver whose host falls behind.
+//! Pause requests of a receiver whose host cannot keep up.
 
 use lighthaul_base::Load;
 
 /// Requests a pause when the host's backlog exceeds half of its maximum, and ends the pause below a quarter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hold {
+pub struct ReceiverPause {
     /// True if the sender should pause.
     on: bool,
     /// Value of `on` that the sender was last sent.
     told: bool,
 }
 
-impl Hold {
+impl ReceiverPause {
     /// True if the sender should pause.
     #[inline]
     pub const fn is_on(self) -> bool {
@@ -28,7 +28,7 @@ impl Hold {
         }
     }
 
-    /// Returns the new value of [`Hold::is_on`] if the sender has not been sent it yet. The caller must send it.
+    /// Returns the new value of [`ReceiverPause::is_on`], if the sender does not have it yet. The caller must send it.
     #[inline]
     pub fn poll(&mut self) -> Option<bool> {
         let is_new = self.on != self.told;
@@ -42,8 +42,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn backlog_between_thresholds_changes_nothing() {
-        let mut hold = Hold::default();
+    fn backlog_between_thresholds_keeps_the_state() {
+        let mut hold = ReceiverPause::default();
         for (backlog_bytes, said) in [
             (50, None),
             (51, Some(true)),
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn host_without_backlog_requests_no_pause() {
-        let mut hold = Hold::default();
+        let mut hold = ReceiverPause::default();
         hold.handle_load(&Load::default());
         assert!(!hold.is_on());
     }

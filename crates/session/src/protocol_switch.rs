@@ -1,11 +1,11 @@
-//! Course of a transfer: the protocol of its next objects, where the user selected none.
+//! Switch of a transfer to another protocol for its next objects, if the user selected none.
 //!
 //! ```text
 //! reports of the receiver, counters of TCP -> facts of a second -> choose() -> same in two seconds: change
 //! ```
 //!
-//! Only protocols change that the peer allows ([`Protocol::alternatives`]), and only with the next object. None has a way back,
-//! so the course does not swing.
+//! Only protocols that the peer allows ([`Protocol::alternatives`]) replace each other, with the next object. The copy
+//! never returns to an earlier protocol, so the protocol does not oscillate.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::protocol::Protocol;
 pub struct Evidence {
     /// Bytes of objects that have arrived.
     pub bytes: u64,
-    /// Segments that TCP has sent, and those of them that it sent again. Both wrap around.
+    /// Segments that TCP has sent, and the number of them that were retransmitted. Both wrap around.
     pub segments: (u32, u32),
     /// Rate that the transfer may use.
     pub limit: Rate,
@@ -27,16 +27,16 @@ pub struct Evidence {
 
 /// Protocol in use, with the facts for the choice of another.
 #[derive(Clone, Copy, Debug)]
-pub struct Course {
+pub struct ProtocolSwitch {
     facts: PathFacts,
     protocol: Protocol,
-    /// Begin of the present second, and the evidence by then, once there is any.
+    /// Start of the present second, with the evidence at that time; none before the first evidence.
     begun: Option<(Instant, Evidence)>,
     /// Protocol that the last second called for.
     wanted: Protocol,
 }
 
-impl Course {
+impl ProtocolSwitch {
     /// Starts with `protocol`, which was chosen by `facts`.
     pub const fn new(protocol: Protocol, facts: PathFacts) -> Self {
         Self {
@@ -87,8 +87,9 @@ impl Course {
     }
 }
 
-/// Time in which facts are collected, at least and in round trips.
+/// Minimum time in which facts are collected.
 const WINDOW: Duration = Duration::from_secs(1);
+/// Minimum number of round trips in which facts are collected.
 const WINDOW_RTTS: u32 = 5;
 
 #[cfg(test)]
@@ -112,7 +113,7 @@ mod tests {
 
     /// Transfer whose evidence comes 20 times a second.
     struct Transfer {
-        course: Course,
+        course: ProtocolSwitch,
         now: Instant,
         evidence: Evidence,
         changes: Vec<(Instant, Choice)>,
@@ -121,7 +122,7 @@ mod tests {
     impl Transfer {
         fn new(protocol: Protocol, facts: PathFacts) -> Self {
             Self {
-                course: Course::new(protocol, facts),
+                course: ProtocolSwitch::new(protocol, facts),
                 now: Instant::ZERO,
                 // the counters of TCP wrap around
                 evidence: Evidence {
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_that_loses_its_rate_is_replaced_once() {
+    fn tcp_with_a_reduced_rate_is_replaced_once() {
         let mut transfer = Transfer::new(Protocol::Tcp, FACTS);
         transfer.run(10_000, 700, 10_000);
         transfer.run(10_000, 100, 100);
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn moment_of_loss_changes_nothing() {
+    fn moment_of_loss_does_not_change_the_protocol() {
         let mut transfer = Transfer::new(Protocol::Tcp, FACTS);
         for _ in 0..20 {
             transfer.run(950, 100, 10_000);
@@ -206,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_numbers_of_a_peer_change_the_course_once(
+        fn any_counters_of_a_peer_change_the_protocol_at_most_once(
             parts in proptest::collection::vec((0_u64..20_000, 0_u64..1000, 0_u32..200_000), 1..20),
             bytes: u64,
         ) {

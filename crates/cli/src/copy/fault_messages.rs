@@ -1,4 +1,4 @@
-//! Faults of the library in the words of the command line, which has options where a request has fields.
+//! Faults of the library in terms of the command line, which has options instead of request fields.
 
 use lighthaul::Fault;
 use lighthaul_session::error::Error;

@@ -1,4 +1,4 @@
-//! Control of the protocol of the next objects, by the rules of a [`Course`].
+//! Control of the protocol of the next objects, by the decisions of a [`ProtocolSwitch`].
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,28 +6,28 @@ use lighthaul_base::Instant;
 use lighthaul_copy::message::Progress;
 use lighthaul_io::control::Control;
 use lighthaul_session::choose::PathFacts;
-use lighthaul_session::course::{Course, Evidence};
 use lighthaul_session::offer::Offer;
+use lighthaul_session::protocol_switch::{Evidence, ProtocolSwitch};
 
 use super::rate_control::RateControl;
 use super::transfer::Transfer;
 
-/// Protocol of the next objects, which is known once the path is set up.
+/// Protocol of the next objects, known after the set-up of the path.
 #[derive(Debug, Default)]
-pub(super) struct CourseControl(Mutex<Option<Running>>);
+pub(super) struct SwitchControl(Mutex<Option<Running>>);
 
 #[derive(Debug)]
 struct Running {
-    course: Course,
+    course: ProtocolSwitch,
     /// Parameters that both sides agreed on.
     offer: Offer,
     /// True if the rate was not measured now, and must be checked.
     is_remembered: bool,
-    /// Connections whose TCP carries objects.
+    /// Connections on which TCP carries objects.
     connections: Vec<Control>,
 }
 
-impl CourseControl {
+impl SwitchControl {
     /// Starts with the protocol of `offer`, which was chosen by `facts`.
     pub(super) fn start(
         &self,
@@ -36,7 +36,7 @@ impl CourseControl {
         connections: Vec<Control>,
     ) {
         *self.lock() = Some(Running {
-            course: Course::new(offer.protocol, facts),
+            course: ProtocolSwitch::new(offer.protocol, facts),
             offer,
             is_remembered,
             connections,
@@ -50,8 +50,8 @@ impl CourseControl {
         Some(running.offer.with(running.course.protocol()))
     }
 
-    /// Adapts to a report of the receiver. If the protocol changes, the rate follows other rules, and both sides get the
-    /// reason.
+    /// Adapts to a report of the receiver. If the protocol changes, the rate follows other rules, and both sides get
+    /// the reason.
     pub(super) fn update(
         &self,
         now: Instant,

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fault_is_one_sentence_with_its_place() {
+    fn fault_is_a_single_sentence_with_a_position() {
         let text = "a = 1\n\u{e9} = b\n";
         assert_eq!(fault_in(text, Some(0..1), "no"), "line 1, column 1: no");
         assert_eq!(fault_in(text, Some(11..12), "no"), "line 2, column 5: no");

@@ -14,9 +14,9 @@ pub(crate) struct Change {
 /// Changed part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Changed {
-    /// The link has these parameters from now on.
+    /// The link has the given parameters from this time on.
     Link(LinkConfig),
-    /// The receiving host has these parameters from now on.
+    /// The receiving host has the given parameters from this time on.
     #[cfg_attr(not(test), expect(dead_code, reason = "bad days are tests"))]
     Host(HostConfig),
 }

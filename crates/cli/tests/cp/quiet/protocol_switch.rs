@@ -10,7 +10,8 @@ use crate::stage::Stage;
 /// Attempts to find the path clean and near, which a busy host may prevent.
 const ATTEMPTS: u32 = 12;
 
-/// Begins a push or a pull of 100 MB with the default protocol, until TCP is chosen. Returns none if no lab is possible here.
+/// Begins a push or a pull of 100 MB with the default protocol, until TCP is chosen. Returns none if no lab is possible
+/// here.
 fn by_tcp(pull: bool) -> Option<(Far, Running)> {
     for nth in 0..ATTEMPTS {
         let name = format!("course-{pull}-{nth}");
@@ -43,7 +44,7 @@ fn by_tcp(pull: bool) -> Option<(Far, Running)> {
 }
 
 #[test]
-fn tcp_that_begins_to_lose_packets_is_replaced() {
+fn tcp_with_new_packet_loss_is_replaced_by_another_protocol() {
     for pull in [false, true] {
         let Some((far, mut copy)) = by_tcp(pull) else {
             return;

@@ -1,0 +1,97 @@
+//! Jobs and their logs until their end.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use lighthaul_base::Size;
+use lighthaul_base::escape::escape_json;
+use lighthaul_grammar::jobs::{Logs, Watch};
+use lighthaul_queue::{Job, JobId, JobState};
+use lighthaul_session::error::{Code, Error};
+
+use super::queue_file::{existing, failed};
+use super::show;
+use crate::output::print::{print, print_json, say};
+
+/// Shows a job whenever it changes, until it ends, and returns the exit status of its copy.
+pub(super) fn watch(args: &Watch) -> Result<u8, Error> {
+    let mut queue = existing(&args.queue)?;
+    let mut before = None;
+    loop {
+        let job = queue.job(JobId(args.id)).map_err(failed)?;
+        let is_end = job.state.is_end();
+        if before.as_ref() != Some(&job) {
+            if args.output.json {
+                print_json(&show::event(&job, None));
+            } else if is_end || before.as_ref().map(head) != Some(head(&job)) {
+                print(&head(&job));
+            } else if before.as_ref().and_then(tenths) != tenths(&job) {
+                print(&progress(&job));
+            }
+        }
+        if is_end {
+            return Ok(status(job.state, job.exit));
+        }
+        before = Some(job);
+        sleep(INTERVAL);
+    }
+}
+
+/// Prints the log of a job, with `--follow` until it ends.
+pub(super) fn logs(args: &Logs) -> Result<(), Error> {
+    let mut queue = existing(&args.queue)?;
+    let mut after = (0, 0);
+    loop {
+        let is_end = queue.job(JobId(args.id)).map_err(failed)?.state.is_end();
+        for piece in queue.log(JobId(args.id), after).map_err(failed)? {
+            if piece.attempt != after.0 && piece.attempt > 1 {
+                say(&format!("attempt {}:", piece.attempt));
+            }
+            after = (piece.attempt, piece.seq);
+            for line in piece.text.lines() {
+                print(&escape_json(line));
+            }
+        }
+        if is_end || !args.follow {
+            return Ok(());
+        }
+        sleep(INTERVAL);
+    }
+}
+
+fn head(job: &Job) -> String {
+    let why = match job.state {
+        JobState::Running => job.worker.as_ref().map(|worker| format!(" by {worker}")),
+        JobState::Waiting
+        | JobState::Queued
+        | JobState::Done
+        | JobState::Failed
+        | JobState::Canceled => (!job.text.is_empty()).then(|| format!(": {}", job.text)),
+    };
+    format!("job {} is {}{}", job.id, job.state, why.unwrap_or_default())
+}
+
+fn progress(job: &Job) -> String {
+    let (done, total) = job.progress.unwrap_or_default();
+    format!("job {}: {} of {}", job.id, Size(done), Size(total))
+}
+
+/// Returns the whole tenths of the bytes that are done.
+fn tenths(job: &Job) -> Option<u64> {
+    let (done, total) = job.progress?;
+    Some(done.saturating_mul(10) / total.max(1))
+}
+
+/// Returns the exit status for the end of a job.
+fn status(state: JobState, exit: Option<u8>) -> u8 {
+    match state {
+        JobState::Done => 0,
+        JobState::Canceled => Code::Interrupted as u8,
+        JobState::Failed | JobState::Waiting | JobState::Queued | JobState::Running => {
+            exit.filter(|exit| *exit != 0).unwrap_or(Code::Usage as u8)
+        }
+    }
+}
+
+/// Interval between two looks at the queue.
+const INTERVAL: Duration = Duration::from_millis(500);

@@ -1,0 +1,58 @@
+//! `lighthaul jobs work`: the worker.
+
+use std::env;
+
+use lighthaul_grammar::jobs::Work;
+use lighthaul_io::host::interrupt;
+use lighthaul_queue::Queue;
+use lighthaul_queue::worker::{Activity, WorkerSettings, work};
+use lighthaul_service::log;
+use lighthaul_session::error::Error;
+use tracing::{info, warn};
+
+use super::queue_file::{failed, file};
+use crate::error::Fault;
+use crate::shared_options;
+
+/// Runs jobs until a signal arrives, or none is left.
+pub(super) fn run(args: &Work) -> Result<(), Error> {
+    let _log = log::start(shared_options::log_format(args.log))?;
+    let path = file(&args.queue);
+    let mut queue = Queue::open(&path).map_err(failed)?;
+    let program = env::current_exe().map_err(Fault::Directory)?;
+    let settings = WorkerSettings {
+        name: args.name.clone().unwrap_or_else(name),
+        program,
+        slots: usize::from(args.slots),
+        lease: args.lease,
+        until_empty: args.until_empty,
+        keep: args.keep,
+    };
+    info!(
+        "{} runs up to {} jobs of {} at a time",
+        settings.name,
+        args.slots,
+        path.display()
+    );
+    sd_notify::notify(&[sd_notify::NotifyState::Ready]).ok();
+    let done = work(&mut queue, &settings, &interrupt::is_requested, &mut report);
+    done.map_err(failed)
+}
+
+fn report(activity: Activity<'_>) {
+    match activity {
+        Activity::Starts(job) => info!("job {} starts, attempt {}", job.id, job.attempt),
+        Activity::Ended(job, end) if end.exit == Some(0) => {
+            info!("job {} is done: {}", job.id, end.text);
+        }
+        Activity::Ended(job, end) => warn!("job {} has not succeeded: {}", job.id, end.text),
+        Activity::Lost(job) => warn!("job {} was given to another worker meanwhile", job.id),
+    }
+}
+
+/// Returns the name of this host and the number of this process.
+fn name() -> String {
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    format!("{host}:{}", std::process::id())
+}

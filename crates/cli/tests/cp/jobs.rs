@@ -1,0 +1,200 @@
+//! Queued copies: clients submit them, and workers run them.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::far::{Far, Near};
+use crate::running::{Outcome, Running, becomes_true};
+use crate::schema::assert_valid;
+
+/// Returns `lighthaul jobs` with `words`, for the queue of this test.
+fn command(near: &Near, words: &[&str]) -> Command {
+    let mut command = near.lighthaul(&["jobs"]);
+    command
+        .args(words)
+        .env("LIGHTHAUL_QUEUE", near.at("jobs.db"));
+    command
+}
+
+fn jobs(near: &Near, words: &[&str]) -> Outcome {
+    near.run(command(near, words))
+}
+
+/// Submits a copy to the daemon, and returns its number.
+fn submit(far: &Far, options: &[&str], source: &str, name: &str) -> String {
+    let (key, place) = (far.near.key(), far.place(name));
+    let copy = ["cp", "--retries", "0", "--pin", &far.pin, "--key"];
+    let mut words = vec!["submit"];
+    words.extend(options.iter().copied().chain(copy));
+    words.extend([key.to_str().unwrap(), source, &place]);
+    let outcome = jobs(&far.near, &words).assert_succeeded();
+    outcome.out.concat()
+}
+
+/// Returns the event of a job.
+fn shown(near: &Near, id: &str) -> Value {
+    let outcome = jobs(near, &["show", "--json", id]).assert_succeeded();
+    assert_valid(&outcome).remove(0)
+}
+
+fn state(near: &Near, id: &str) -> String {
+    shown(near, id)["state"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn submitted_copies_run_without_their_client() {
+    let far = Far::start("jobs", &[]);
+    let near = &far.near;
+    let source = near.folder("source");
+    fs::write(source.join("x"), "content").unwrap();
+    let source = source.to_str().unwrap();
+    let first = submit(&far, &["--name", "nightly"], source, "first");
+    let second = submit(
+        &far,
+        &["--after", &first, "--priority", "9"],
+        source,
+        "second",
+    );
+    assert_eq!((first.as_str(), second.as_str()), ("1", "2"));
+    assert_eq!(state(near, &second), "waiting");
+    let list = jobs(near, &[]).assert_succeeded();
+    assert!(list.said("1 queued"), "{list:?}");
+    jobs(near, &["work", "--until-empty"]).assert_succeeded();
+    for name in ["first", "second"] {
+        let file = far.target.join(name).join("source/x");
+        assert_eq!(fs::read_to_string(file).unwrap(), "content");
+    }
+    let job = shown(near, &first);
+    assert_eq!((&job["state"], &job["exit"]), (&"done".into(), &0.into()));
+    assert_eq!(job["bytes"], 7);
+    assert_eq!(job["history"].as_array().unwrap().len(), 3);
+    jobs(near, &["watch", &first]).assert_succeeded();
+    let logs = jobs(near, &["logs", &first]).assert_succeeded();
+    assert!(logs.said("\"type\":\"summary\""), "{logs:?}");
+    // ended jobs are listed only on demand
+    let list = jobs(near, &["--json"]).assert_succeeded();
+    assert!(list.out.is_empty(), "{list:?}");
+    let list = jobs(near, &["--json", "--all"]).assert_succeeded();
+    assert_eq!(assert_valid(&list).len(), 2);
+}
+
+#[test]
+fn copy_that_fails_is_retried_or_fails_with_its_exit_status() {
+    let far = Far::start("jobs-fail", &[]);
+    let near = &far.near;
+    let missing = near.at("missing");
+    let id = submit(&far, &[], missing.to_str().unwrap(), "x");
+    jobs(near, &["work", "--until-empty"]).assert_succeeded();
+    let outcome = jobs(near, &["watch", &id]);
+    assert_eq!(outcome.code, Some(3), "{outcome:?}");
+    assert!(outcome.said("No such file"), "{outcome:?}");
+    // its user mends the cause, and retries it
+    fs::write(&missing, "found").unwrap();
+    jobs(near, &["retry", &id]).assert_succeeded();
+    jobs(near, &["work", "--until-empty"]).assert_succeeded();
+    assert_eq!(state(near, &id), "done");
+    // a failure of the network waits for its retry
+    let closed = crate::far::ClosedPort::new();
+    let place = format!("lh://127.0.0.1:{}/x", closed.number());
+    let words = [
+        "submit",
+        "cp",
+        "--retries",
+        "0",
+        missing.to_str().unwrap(),
+        &place,
+    ];
+    let id = jobs(near, &words).assert_succeeded().out.concat();
+    let mut worker = Running::start(command(near, &["work"]));
+    worker.says("has not succeeded");
+    becomes_true("the job waits", || state(near, &id) == "waiting");
+    let job = shown(near, &id);
+    assert_eq!((&job["failures"], &job["exit"]), (&1.into(), &10.into()));
+    worker.signal("TERM");
+    worker.finish().assert_succeeded();
+    jobs(near, &["cancel", &id]).assert_succeeded();
+    assert_eq!(jobs(near, &["watch", &id]).code, Some(20));
+}
+
+#[test]
+fn killed_worker_loses_no_job_and_the_copy_resumes() {
+    let far = Far::start("jobs-kill", &[]);
+    let near = &far.near;
+    let file = near.at("file");
+    fs::write(&file, vec![7; 16 << 20]).unwrap();
+    let (key, place) = (near.key(), far.place("copy"));
+    let words = [
+        "submit", "cp", "--rate", "40Mb/s", "-T", "--pin", &far.pin, "--key",
+    ];
+    let mut words = words.to_vec();
+    words.extend([key.to_str().unwrap(), file.to_str().unwrap(), &place]);
+    let id = jobs(near, &words).assert_succeeded().out.concat();
+    let work = ["work", "--lease", "2s", "--until-empty"];
+    let mut worker = Running::start(command(near, &work));
+    becomes_true("bytes arrive", || {
+        shown(near, &id)["bytes"].as_u64() > Some(0)
+    });
+    worker.kill();
+    assert_eq!(state(near, &id), "running");
+    jobs(near, &work).assert_succeeded();
+    let job = shown(near, &id);
+    assert_eq!(
+        (&job["state"], &job["attempt"]),
+        (&"done".into(), &2.into())
+    );
+    assert!(fs::read(far.target.join("copy")).unwrap() == fs::read(file).unwrap());
+}
+
+#[test]
+fn canceled_job_stops_its_copy_and_keeps_what_arrived() {
+    let far = Far::start("jobs-cancel", &[]);
+    let near = &far.near;
+    let file = near.at("file");
+    fs::write(&file, vec![7; 64 << 20]).unwrap();
+    let (key, place) = (near.key(), far.place("copy"));
+    let words = [
+        "submit", "cp", "--rate", "20Mb/s", "-T", "--pin", &far.pin, "--key",
+    ];
+    let mut words = words.to_vec();
+    words.extend([key.to_str().unwrap(), file.to_str().unwrap(), &place]);
+    let id = jobs(near, &words).assert_succeeded().out.concat();
+    let worker = Running::start(command(near, &["work", "--until-empty"]));
+    becomes_true("bytes arrive", || {
+        shown(near, &id)["bytes"].as_u64() > Some(0)
+    });
+    let outcome = jobs(near, &["cancel", &id]).assert_succeeded();
+    assert!(outcome.said("its copy is being stopped"), "{outcome:?}");
+    worker.finish().assert_succeeded();
+    assert_eq!(state(near, &id), "canceled");
+    assert!(!far.target.join("copy").exists());
+}
+
+#[test]
+fn wrong_jobs_are_refused_with_one_sentence() {
+    let near = Near::new("jobs-wrong", None);
+    let outcome = jobs(&near, &[]);
+    outcome.assert_failed(3, "no job was submitted yet");
+    for (words, text) in [
+        (&["submit", "rm", "x"][..], "a job is a copy"),
+        (
+            &["submit", "cp", "--no-such", "a", "b"],
+            "unexpected argument '--no-such'",
+        ),
+        (&["submit", "cp", "a"], "the command of the job is wrong"),
+        (
+            &["submit", "--after", "7", "cp", "a", "b"],
+            "no job has the number 7",
+        ),
+    ] {
+        jobs(&near, words).assert_failed(1, text);
+    }
+    let id = jobs(&near, &["submit", "cp", "a", "b"])
+        .assert_succeeded()
+        .out
+        .concat();
+    jobs(&near, &["retry", &id]).assert_failed(1, "only a failed or canceled job can be retried");
+    jobs(&near, &["cancel", &id, "99"]).assert_failed(1, "no job has the number 99");
+    jobs(&near, &["cancel", &id, "99"]).assert_failed(1, "2 of 2 jobs were not changed");
+}

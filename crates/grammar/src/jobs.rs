@@ -1,0 +1,248 @@
+//! The grammar of `lighthaul jobs`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum, value_parser};
+
+use crate::output::{LogArgs, OutputArgs};
+use crate::time::{Time, positive};
+
+/// Queue copies, which run without this terminal, and show them
+///
+/// Without an action, it lists the jobs that have not ended. `lighthaul jobs work` is the worker that runs them: as a
+/// service, or in another terminal. Jobs, their history and their output are in a file. They outlive clients and
+/// workers.
+#[derive(Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_long_help = "Examples:
+  lighthaul jobs submit cp results lh://far/archive
+  lighthaul jobs submit --after 12 --priority 5 cp more lh://far/archive
+  lighthaul jobs submit --every 1d cp --delete results lh://far/mirror
+  lighthaul jobs watch 13
+  lighthaul jobs retry 12
+  lighthaul jobs work --slots 4"
+)]
+pub struct Jobs {
+    /// Action on jobs
+    #[command(subcommand)]
+    pub action: Option<JobsAction>,
+    /// List ended jobs, too
+    #[arg(long, help_heading = "Selection")]
+    pub all: bool,
+    /// List jobs in these states only
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "STATE",
+        help_heading = "Selection"
+    )]
+    pub state: Vec<State>,
+    /// List at most this many jobs, the newest first
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1000,
+        help_heading = "Selection"
+    )]
+    pub limit: usize,
+    #[command(flatten)]
+    pub queue: QueueArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// State of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum State {
+    /// Waits for its time, for a retry, or for other jobs
+    Waiting,
+    /// Waits for a worker
+    Queued,
+    /// Runs
+    Running,
+    /// Ended with success
+    Done,
+    /// Ended with a failure
+    Failed,
+    /// Ended by its user
+    Canceled,
+}
+
+/// Action on jobs.
+#[derive(Subcommand, Debug)]
+pub enum JobsAction {
+    Submit(Submit),
+    /// Show jobs in full, with their history
+    Show(ShowJobs),
+    Watch(Watch),
+    Logs(Logs),
+    /// Queue failed or canceled jobs again
+    Retry(ChangeJobs),
+    /// Cancel jobs; a running copy stops, and keeps what has arrived
+    Cancel(ChangeJobs),
+    Work(Work),
+}
+
+/// Queue of jobs.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Advanced")]
+pub struct QueueArgs {
+    /// File of the queue [default: jobs.db]
+    ///
+    /// It is `$XDG_STATE_HOME/lighthaul/jobs.db` or `~/.local/state/lighthaul/jobs.db`, and
+    /// `/var/lib/lighthaul/jobs.db` for root.
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_QUEUE")]
+    pub queue: Option<PathBuf>,
+}
+
+/// Queue a copy and print its number
+///
+/// The words after the options are a `lighthaul cp` command. It runs in this directory, with the environment of the
+/// worker. A failure of the network, a full disk and other failures that may pass are retried later; the copy then
+/// resumes.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul jobs submit cp results lh://far/archive
+  lighthaul jobs submit --at 22:00 --start-by 06:00 cp results lh://far/archive
+  lighthaul jobs submit cp --book --by 18:30 results lh://far/archive")]
+pub struct Submit {
+    /// Name, shown in lists
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Selection"
+    )]
+    pub name: String,
+    /// Priority; higher first
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true,
+        help_heading = "Selection"
+    )]
+    pub priority: i32,
+    /// Start once these jobs are done; fail if one of them fails
+    #[arg(
+        long,
+        value_name = "JOB",
+        value_delimiter = ',',
+        help_heading = "Selection"
+    )]
+    pub after: Vec<u64>,
+    /// Earliest start, as in 22:00 or 2031-05-01T06:00 [default: now]
+    #[arg(long, value_name = "TIME", help_heading = "Selection")]
+    pub at: Option<Time>,
+    /// Latest start, after which the job fails
+    #[arg(long, value_name = "TIME", help_heading = "Selection")]
+    pub start_by: Option<Time>,
+    /// Repeat the job at this interval, as in 1d
+    #[arg(long, value_name = "DURATION", value_parser = positive, conflicts_with = "start_by", help_heading = "Selection")]
+    pub every: Option<Duration>,
+    /// Most retries after failures that may pass
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10,
+        help_heading = "Selection"
+    )]
+    pub retries: u32,
+    /// `cp` with its options and paths
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    pub command: Vec<String>,
+    #[command(flatten)]
+    pub queue: QueueArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct ShowJobs {
+    /// Numbers of jobs
+    #[arg(required = true, value_name = "JOB")]
+    pub ids: Vec<u64>,
+    #[command(flatten)]
+    pub queue: QueueArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Show a job until it ends
+///
+/// The exit status is that of its copy: 0 if it is done.
+#[derive(Args, Debug)]
+pub struct Watch {
+    /// Number of the job
+    #[arg(value_name = "JOB")]
+    pub id: u64,
+    #[command(flatten)]
+    pub queue: QueueArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Print the output of a job's copies
+#[derive(Args, Debug)]
+pub struct Logs {
+    /// Number of the job
+    #[arg(value_name = "JOB")]
+    pub id: u64,
+    /// Print further output until the job ends
+    #[arg(short, long, help_heading = "Output")]
+    pub follow: bool,
+    #[command(flatten)]
+    pub queue: QueueArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct ChangeJobs {
+    /// Numbers of jobs
+    #[arg(required = true, value_name = "JOB")]
+    pub ids: Vec<u64>,
+    #[command(flatten)]
+    pub queue: QueueArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Run queued jobs until a signal arrives
+///
+/// Several workers may share a queue. After the first signal, the copies stop and their jobs are queued again. If a
+/// worker is killed, another one resumes its jobs after --lease.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul jobs work
+  lighthaul jobs work --slots 4 --until-empty
+  systemctl enable --now lighthaul-jobs")]
+pub struct Work {
+    /// Copies at a time
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u16).range(1..=256), help_heading = "Selection")]
+    pub slots: u16,
+    /// End once no job is queued, runs or waits for a time
+    #[arg(long, help_heading = "Selection")]
+    pub until_empty: bool,
+    /// Name of the worker [default: HOST:PID]
+    #[arg(long, value_name = "NAME", help_heading = "Advanced")]
+    pub name: Option<String>,
+    /// Queue a job again after this long without news of its worker
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = positive, help_heading = "Advanced")]
+    pub lease: Duration,
+    /// Delete ended jobs after this long
+    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = positive, help_heading = "Advanced")]
+    pub keep: Duration,
+    #[command(flatten)]
+    pub queue: QueueArgs,
+    #[command(flatten)]
+    pub log: LogArgs,
+}

@@ -1,0 +1,69 @@
+//! Rates of a queue: submits jobs, claims some and ends them, and prints the rates and the memory of this process.
+//!
+//! `cargo run --release -p lighthaul-queue --example rates -- FILE [JOBS] [CLAIMS]`
+#![expect(clippy::unwrap_used, reason = "an example")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use lighthaul_queue::job::{AttemptEnd, JobEnd};
+use lighthaul_queue::worker::now;
+use lighthaul_queue::{JobSpec, Queue};
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let file = PathBuf::from(words.next().unwrap());
+    let jobs: u64 = words.next().map_or(1_000_000, |word| word.parse().unwrap());
+    let claims: u64 = words.next().map_or(20_000, |word| word.parse().unwrap());
+    let mut queue = Queue::open(&file).unwrap();
+    let spec = |number: u64| JobSpec {
+        owner: format!("user {}", number % 10),
+        command: ["cp", "results", "lh://far.example.org/archive"]
+            .map(str::to_owned)
+            .to_vec(),
+        directory: "/home/user".into(),
+        priority: i32::try_from(number % 3).unwrap(),
+        retries: 10,
+        ..JobSpec::default()
+    };
+    let begin = Instant::now();
+    for first in (0..jobs).step_by(BATCH) {
+        let last = jobs.min(first + BATCH as u64);
+        let batch: Vec<JobSpec> = (first..last).map(spec).collect();
+        queue.submit(now(), &batch).unwrap();
+    }
+    let submitted = jobs as f64 / begin.elapsed().as_secs_f64();
+    println!("submit: {submitted:.0} jobs a second, {BATCH} in a transaction");
+    let begin = Instant::now();
+    let mut claimed = Vec::new();
+    for _ in 0..claims {
+        claimed.extend(queue.claim(now(), "worker", 60_000, 1).unwrap());
+    }
+    let rate = claimed.len() as f64 / begin.elapsed().as_secs_f64();
+    println!("claim: {rate:.0} jobs a second, one in a transaction");
+    let begin = Instant::now();
+    let end = AttemptEnd {
+        end: JobEnd::Done,
+        exit: Some(0),
+        text: "100000 bytes in 2 entries".to_owned(),
+    };
+    for job in &claimed {
+        assert!(queue.finish(now(), job.attempt(), &end, "").unwrap());
+    }
+    let rate = claimed.len() as f64 / begin.elapsed().as_secs_f64();
+    println!("end: {rate:.0} jobs a second, each on the disk");
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find(|line| line.starts_with("VmHWM"));
+    println!(
+        "memory: {}",
+        peak.unwrap().trim_start_matches("VmHWM:").trim()
+    );
+    println!(
+        "file: {} MB",
+        fs::metadata(&file).unwrap().len() / 1_000_000
+    );
+}
+
+/// Jobs in a transaction.
+const BATCH: usize = 1000;

@@ -1,0 +1,49 @@
+//! A queue in a file: its rules, against a reference, with processes that are killed.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod kill;
+mod reference;
+mod rules;
+mod workers;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lighthaul_queue::{JobSpec, Queue};
+
+/// Directory of a test, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("{name}-{}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("queue.sqlite")
+    }
+
+    fn queue(&self) -> Queue {
+        Queue::open(&self.file()).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// Job of `ada` that runs a command without meaning.
+fn spec() -> JobSpec {
+    JobSpec {
+        owner: "ada".to_owned(),
+        command: vec!["cp".to_owned(), "a".to_owned(), "b".to_owned()],
+        directory: "/".into(),
+        retries: 2,
+        ..JobSpec::default()
+    }
+}

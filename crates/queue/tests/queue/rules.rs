@@ -1,0 +1,419 @@
+//! Rules of a queue, one by one.
+
+use std::fs;
+
+use lighthaul_queue::claims::{Order, Report, backoff};
+use lighthaul_queue::job::{Attempt, AttemptEnd, JobEnd};
+use lighthaul_queue::list::Selection;
+use lighthaul_queue::{Error, JobId, JobSpec, JobState, Queue};
+
+use crate::{Folder, spec};
+
+fn ended(end: JobEnd) -> AttemptEnd {
+    AttemptEnd {
+        end,
+        exit: Some(u8::from(end != JobEnd::Done)),
+        text: "text".to_owned(),
+    }
+}
+
+fn submit(queue: &mut Queue, now: u64, spec: JobSpec) -> JobId {
+    queue.submit(now, &[spec]).unwrap()[0]
+}
+
+fn claim(queue: &mut Queue, now: u64) -> Option<Attempt> {
+    let claimed = queue.claim(now, "worker", 1000, 1).unwrap();
+    claimed.first().map(lighthaul_queue::Job::attempt)
+}
+
+fn state(queue: &mut Queue, id: JobId) -> JobState {
+    queue.job(id).unwrap().state
+}
+
+#[test]
+fn higher_priority_starts_first_and_equal_priority_in_order() {
+    let folder = Folder::new("priority");
+    let mut queue = folder.queue();
+    let with = |priority| JobSpec { priority, ..spec() };
+    let ids = queue
+        .submit(1, &[with(0), with(5), with(-3), with(5)])
+        .unwrap();
+    let mut order = Vec::new();
+    while let Some(attempt) = claim(&mut queue, 2) {
+        order.push(attempt.job);
+    }
+    assert_eq!(order, [ids[1], ids[3], ids[0], ids[2]]);
+}
+
+#[test]
+fn owners_share_workers_by_their_shares() {
+    let folder = Folder::new("shares");
+    let mut queue = folder.queue();
+    let of = |owner: &str| JobSpec {
+        owner: owner.to_owned(),
+        ..spec()
+    };
+    // a thousand jobs of one owner do not delay the other owners
+    queue.submit(1, &vec![of("ada"); 1000]).unwrap();
+    queue.submit(1, &vec![of("bob"); 20]).unwrap();
+    queue.submit(1, &vec![of("eve"); 20]).unwrap();
+    queue.set_share("eve", 2).unwrap();
+    let claimed = queue.claim(2, "worker", 1000, 16).unwrap();
+    let count = |owner: &str| claimed.iter().filter(|job| job.owner == owner).count();
+    assert_eq!((count("ada"), count("bob"), count("eve")), (4, 4, 8));
+    assert!(queue.set_share("eve", 0).is_err());
+}
+
+#[test]
+fn job_waits_for_its_time_and_for_other_jobs() {
+    let folder = Folder::new("waits");
+    let mut queue = folder.queue();
+    let first = submit(&mut queue, 1, spec());
+    let second = submit(
+        &mut queue,
+        1,
+        JobSpec {
+            after: vec![first],
+            not_before: 50,
+            ..spec()
+        },
+    );
+    assert_eq!(state(&mut queue, second), JobState::Waiting);
+    let attempt = claim(&mut queue, 2).unwrap();
+    assert!(queue.finish(10, attempt, &ended(JobEnd::Done), "").unwrap());
+    assert_eq!(queue.advance(49).unwrap(), 0);
+    assert_eq!(queue.advance(50).unwrap(), 1);
+    assert_eq!(claim(&mut queue, 51).unwrap().job, second);
+    // a job after one that is done does not wait
+    let third = submit(
+        &mut queue,
+        60,
+        JobSpec {
+            after: vec![first],
+            ..spec()
+        },
+    );
+    assert_eq!(state(&mut queue, third), JobState::Queued);
+}
+
+#[test]
+fn failed_job_fails_all_jobs_after_it() {
+    let folder = Folder::new("dead");
+    let mut queue = folder.queue();
+    let mut ids = vec![submit(&mut queue, 1, spec())];
+    for _ in 0..5 {
+        let after = vec![*ids.last().unwrap()];
+        ids.push(submit(&mut queue, 1, JobSpec { after, ..spec() }));
+    }
+    let attempt = claim(&mut queue, 2).unwrap();
+    assert!(
+        queue
+            .finish(3, attempt, &ended(JobEnd::Failed), "")
+            .unwrap()
+    );
+    for pair in ids.windows(2) {
+        let job = queue.job(pair[1]).unwrap();
+        assert_eq!(job.state, JobState::Failed);
+        let why = format!("job {}, which must be done first, is failed", pair[0]);
+        assert_eq!(job.text, why);
+    }
+    let error = queue
+        .submit(
+            4,
+            &[JobSpec {
+                after: vec![ids[0]],
+                ..spec()
+            }],
+        )
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "job 7 cannot wait for job 1, which is failed"
+    );
+    let unknown = queue.submit(
+        4,
+        &[JobSpec {
+            after: vec![JobId(99)],
+            ..spec()
+        }],
+    );
+    assert!(matches!(unknown, Err(Error::Unknown(JobId(99)))));
+}
+
+#[test]
+fn failures_are_retried_later_and_later_until_the_last_retry() {
+    let folder = Folder::new("retries");
+    let mut queue = folder.queue();
+    let id = submit(&mut queue, 0, spec());
+    let mut now = 1;
+    for failures in 0..2 {
+        let attempt = claim(&mut queue, now).unwrap();
+        assert_eq!(attempt.number, failures + 1);
+        queue
+            .finish(now, attempt, &ended(JobEnd::Retry), "")
+            .unwrap();
+        assert_eq!(queue.advance(now + backoff(failures) - 1).unwrap(), 0);
+        now += backoff(failures);
+        assert_eq!(queue.advance(now).unwrap(), 1);
+    }
+    let attempt = claim(&mut queue, now).unwrap();
+    queue
+        .finish(now, attempt, &ended(JobEnd::Retry), "")
+        .unwrap();
+    let job = queue.job(id).unwrap();
+    assert_eq!((job.state, job.exit), (JobState::Failed, Some(1)));
+    // its user can retry it, with all retries
+    queue.retry(now, id).unwrap();
+    assert!(matches!(
+        queue.retry(now, id),
+        Err(Error::NotFailed(_, JobState::Queued))
+    ));
+    let attempt = claim(&mut queue, now).unwrap();
+    queue
+        .finish(now, attempt, &ended(JobEnd::Retry), "")
+        .unwrap();
+    assert_eq!(state(&mut queue, id), JobState::Waiting);
+    assert_eq!(backoff(0), 10_000);
+    assert_eq!(backoff(u32::MAX), 600_000);
+}
+
+#[test]
+fn only_the_newest_attempt_ends_a_job() {
+    let folder = Folder::new("fence");
+    let mut queue = folder.queue();
+    let id = submit(&mut queue, 0, spec());
+    let lost = claim(&mut queue, 1).unwrap();
+    // its lease ends without news
+    assert_eq!(queue.advance(1002).unwrap(), 1);
+    let newest = claim(&mut queue, 1003).unwrap();
+    let report = Report::default();
+    assert_eq!(
+        queue.renew(1004, lost, 1000, &report).unwrap(),
+        Order::Abandon
+    );
+    assert!(
+        !queue
+            .finish(1004, lost, &ended(JobEnd::Failed), "")
+            .unwrap()
+    );
+    assert_eq!(
+        queue.renew(1004, newest, 1000, &report).unwrap(),
+        Order::Continue
+    );
+    assert!(
+        queue
+            .finish(1005, newest, &ended(JobEnd::Done), "")
+            .unwrap()
+    );
+    assert!(
+        !queue
+            .finish(1006, newest, &ended(JobEnd::Failed), "")
+            .unwrap()
+    );
+    assert_eq!(state(&mut queue, id), JobState::Done);
+    let events = queue.events(id).unwrap();
+    let ends = events.iter().filter(|event| event.state.is_end()).count();
+    assert_eq!(ends, 1);
+}
+
+#[test]
+fn job_that_ends_its_workers_fails_in_the_end() {
+    let folder = Folder::new("poison");
+    let mut queue = folder.queue();
+    let id = submit(&mut queue, 0, spec());
+    let mut now = 1;
+    while claim(&mut queue, now).is_some() {
+        now += 1001;
+        queue.advance(now).unwrap();
+    }
+    let job = queue.job(id).unwrap();
+    assert_eq!(job.state, JobState::Failed);
+    assert_eq!(
+        job.text,
+        "11 workers ended during it, the last of them worker"
+    );
+}
+
+#[test]
+fn cancellation_reaches_the_worker_and_is_final() {
+    let folder = Folder::new("cancel");
+    let mut queue = folder.queue();
+    let (running, queued) = (submit(&mut queue, 0, spec()), submit(&mut queue, 0, spec()));
+    let attempt = claim(&mut queue, 1).unwrap();
+    assert_eq!(queue.cancel(2, queued).unwrap(), JobState::Canceled);
+    assert_eq!(queue.cancel(2, running).unwrap(), JobState::Running);
+    let order = queue.renew(3, attempt, 1000, &Report::default()).unwrap();
+    assert_eq!(order, Order::Cancel);
+    queue
+        .finish(4, attempt, &ended(JobEnd::Canceled), "")
+        .unwrap();
+    assert_eq!(state(&mut queue, running), JobState::Canceled);
+    assert!(matches!(
+        queue.cancel(5, running),
+        Err(Error::Ended(_, JobState::Canceled))
+    ));
+    // a worker that dies before it hears of it does not start the job again
+    let dying = submit(&mut queue, 6, spec());
+    claim(&mut queue, 6).unwrap();
+    queue.cancel(7, dying).unwrap();
+    queue.advance(2000).unwrap();
+    assert_eq!(state(&mut queue, dying), JobState::Canceled);
+}
+
+#[test]
+fn recurring_job_runs_at_its_times_and_misses_are_not_repeated() {
+    let folder = Folder::new("every");
+    let mut queue = folder.queue();
+    let every = JobSpec {
+        every: Some(60_000),
+        not_before: 1000,
+        retries: 0,
+        ..spec()
+    };
+    let first = submit(&mut queue, 0, every);
+    queue.advance(1000).unwrap();
+    let attempt = claim(&mut queue, 1000).unwrap();
+    // a run that takes two periods and a half
+    queue
+        .finish(151_000, attempt, &ended(JobEnd::Failed), "")
+        .unwrap();
+    let next = queue
+        .jobs(&Selection::default(), None, 1)
+        .unwrap()
+        .remove(0);
+    assert_ne!(next.id, first);
+    assert_eq!((next.not_before, next.every), (181_000, Some(60_000)));
+    // a retry of the run that failed starts no second series
+    queue.retry(151_001, first).unwrap();
+    let attempt = claim(&mut queue, 151_002).unwrap();
+    queue
+        .finish(151_003, attempt, &ended(JobEnd::Done), "")
+        .unwrap();
+    assert_eq!(queue.jobs(&Selection::default(), None, 9).unwrap().len(), 2);
+    // cancellation ends the series
+    queue.cancel(151_004, next.id).unwrap();
+    assert_eq!(queue.jobs(&Selection::default(), None, 9).unwrap().len(), 2);
+}
+
+#[test]
+fn job_that_starts_too_late_fails() {
+    let folder = Folder::new("late");
+    let mut queue = folder.queue();
+    let late = || JobSpec {
+        start_by: Some(10),
+        ..spec()
+    };
+    let (first, second) = (submit(&mut queue, 1, late()), submit(&mut queue, 1, late()));
+    let attempt = claim(&mut queue, 10).unwrap();
+    assert_eq!(attempt.job, first);
+    assert!(claim(&mut queue, 11).is_none());
+    assert_eq!(state(&mut queue, second), JobState::Failed);
+    // a retry of a job that did start in time is not too late
+    queue
+        .finish(12, attempt, &ended(JobEnd::Retry), "")
+        .unwrap();
+    queue.advance(12 + backoff(0)).unwrap();
+    assert_eq!(state(&mut queue, first), JobState::Queued);
+}
+
+#[test]
+fn progress_and_log_of_a_running_job_can_be_read() {
+    let folder = Folder::new("log");
+    let mut queue = folder.queue();
+    let id = submit(&mut queue, 0, spec());
+    let attempt = claim(&mut queue, 1).unwrap();
+    let report = Report {
+        progress: Some((5, 9)),
+        log: "first\n".to_owned(),
+    };
+    queue.renew(2, attempt, 1000, &report).unwrap();
+    assert_eq!(queue.job(id).unwrap().progress, Some((5, 9)));
+    queue
+        .finish(3, attempt, &ended(JobEnd::Done), "last\n")
+        .unwrap();
+    let all = queue.log(id, (0, 0)).unwrap();
+    let text: String = all.iter().map(|piece| piece.text.as_str()).collect();
+    assert_eq!(text, "first\nlast\n");
+    assert_eq!(queue.log(id, (1, 1)).unwrap()[0].text, "last\n");
+    assert!(queue.log(JobId(77), (0, 0)).is_err());
+}
+
+#[test]
+fn old_jobs_are_forgotten_with_their_history() {
+    let folder = Folder::new("forget");
+    let mut queue = folder.queue();
+    let (old, new) = (submit(&mut queue, 0, spec()), submit(&mut queue, 0, spec()));
+    let attempt = claim(&mut queue, 1).unwrap();
+    queue
+        .finish(100, attempt, &ended(JobEnd::Done), "log")
+        .unwrap();
+    assert_eq!(queue.forget(100, 10).unwrap(), 0);
+    assert_eq!(queue.forget(101, 10).unwrap(), 1);
+    assert!(matches!(queue.job(old), Err(Error::Unknown(_))));
+    assert_eq!(state(&mut queue, new), JobState::Queued);
+}
+
+#[test]
+fn files_of_other_programs_and_versions_are_refused() {
+    let folder = Folder::new("foreign");
+    assert!(matches!(
+        Queue::existing(&folder.file()),
+        Err(Error::Missing(_))
+    ));
+    fs::write(
+        folder.file(),
+        "not a database, but long enough to be read as one",
+    )
+    .unwrap();
+    assert!(matches!(
+        Queue::open(&folder.file()),
+        Err(Error::Damaged { .. })
+    ));
+    for (sql, is_newer) in [
+        ("CREATE TABLE job (x)", false),
+        (
+            "PRAGMA application_id = 1818784117; PRAGMA user_version = 2; CREATE TABLE x (y)",
+            true,
+        ),
+    ] {
+        fs::remove_file(folder.file()).unwrap();
+        let other = rusqlite::Connection::open(folder.file()).unwrap();
+        other.execute_batch(sql).unwrap();
+        drop(other);
+        let error = Queue::open(&folder.file()).unwrap_err();
+        assert_eq!(matches!(error, Error::Newer { found: 2, .. }), is_newer);
+        assert_eq!(matches!(error, Error::Foreign(_)), !is_newer);
+    }
+}
+
+#[test]
+fn specifications_beyond_the_limits_are_refused() {
+    let folder = Folder::new("limits");
+    let mut queue = folder.queue();
+    for bad in [
+        JobSpec {
+            command: Vec::new(),
+            ..spec()
+        },
+        JobSpec {
+            command: vec!["x".repeat(70_000)],
+            ..spec()
+        },
+        JobSpec {
+            name: "x".repeat(201),
+            ..spec()
+        },
+        JobSpec {
+            after: vec![JobId(1); 1001],
+            ..spec()
+        },
+        JobSpec {
+            every: Some(999),
+            ..spec()
+        },
+    ] {
+        // all or nothing
+        assert!(queue.submit(0, &[spec(), bad]).is_err());
+    }
+    assert!(queue.counts().unwrap().is_empty());
+}
