@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::pause;
 
@@ -27,15 +27,26 @@ pub struct LeasedLink<'a> {
     pub why: &'a str,
 }
 
-/// Offers the capacity of a link during a lease, and plans outages for all other times.
+/// Offers the capacity of a link during a lease, and plans outages for all other times. It can be repeated after a lost
+/// answer.
 pub fn open(scheduler: &Client, link: &LeasedLink<'_>) -> Result<(), ClientError> {
     let (start, end) = (link.start, link.end);
     let outages = scheduler.outages()?;
-    let hit = outages.iter().filter(|outage| outage.link == link.name);
-    for outage in hit.filter(|outage| outage.from < end && start < outage.till) {
+    let here = outages.iter().filter(|outage| outage.link == link.name);
+    let (hit, others): (Vec<_>, Vec<_>) =
+        here.partition(|outage| outage.from < end && start < outage.till);
+    for outage in hit {
         // the remaining parts come first, so that nothing is offered without a lease
         for (from, till) in [(outage.from, start), (end, outage.till)] {
-            if from < till {
+            // an earlier call may have planned this part, and its answer was lost
+            let later = others.iter().filter(|other| till <= other.till);
+            let planned = later.map(|other| other.from).min();
+            let is_planned = match planned {
+                // outages begin no earlier than they were planned
+                Some(planned) => planned <= from || planned <= now(scheduler)?,
+                None => false,
+            };
+            if from < till && !is_planned {
                 plan(scheduler, link, (from, till))?;
             }
         }
@@ -69,6 +80,13 @@ pub fn patiently(act: impl Fn() -> Result<(), ClientError>) -> Result<(), Client
             done => return done,
         }
     }
+}
+
+/// Returns the earliest time that it may be at the scheduler.
+fn now(scheduler: &Client) -> Result<Timestamp, ClientError> {
+    let (ahead, error) = scheduler.clock_offset()?;
+    let now = unix_nanos().saturating_add_signed(ahead);
+    Ok(Timestamp(now.saturating_sub(error)))
 }
 
 fn plan(

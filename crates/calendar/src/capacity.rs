@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "exceeds the free one")]
+    #[should_panic(expected = "exceeds the free capacity")]
     fn taking_more_than_the_free_capacity_panics() {
         let mut capacity = Capacity::new(10);
         capacity.take(at(5), at(9), 4);

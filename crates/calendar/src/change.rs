@@ -287,6 +287,7 @@ impl Calendar {
                 } else {
                     0
                 };
+                search.is_counted = true;
                 search.goal = match search.goal {
                     Goal::Carry(work) => Goal::Carry(booking.grant.left(work)),
                     Goal::Fixed(work) => Goal::Fixed(booking.grant.left(work)),

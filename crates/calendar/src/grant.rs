@@ -102,19 +102,10 @@ impl Grant {
         Trc::new(steps)
     }
 
-    /// Returns the work carried before a time, in the unit of [`crate::Need::work`].
-    pub fn work_before(&self, at: Instant) -> u128 {
-        let carrying = self.carrying_steps();
-        let before = carrying.iter().take_while(|step| step.from < at);
-        before
-            .map(|step| work(step.rate.as_bps(), step.from, step.till.min(at)))
-            .sum()
-    }
-
-    /// Returns the part of `work_in_all` that the grant does not carry. Each increase costs its
+    /// Returns what devices count for the part of `work_in_all` that the grant does not carry. Each increase costs its
     /// guard time.
     pub(crate) fn left(&self, work_in_all: u128) -> u128 {
-        let mut left = work_in_all;
+        let mut left = self.path.counted(work_in_all);
         let mut before: Option<&Step> = None;
         for step in &self.steps {
             left = left.saturating_add(self.guard_cost(before, step));
@@ -127,9 +118,10 @@ impl Grant {
         left.saturating_sub(held.sum())
     }
 
-    /// Returns the time at which the grant has carried an amount of work, in the unit of [`crate::Need::work`]. Returns
-    /// the end if the grant carries less.
-    pub fn end_of(&self, mut left: u128) -> Instant {
+    /// Returns the time at which this much work has been carried, in the unit of
+    /// [`crate::Need::work`]. Returns the end if the grant carries less.
+    pub fn end_of(&self, work_in_all: u128) -> Instant {
+        let mut left = self.path.counted(work_in_all);
         let mut before: Option<&Step> = None;
         for step in &self.steps {
             left = left.saturating_add(self.guard_cost(before, step));

@@ -7,9 +7,8 @@
 //! - [`booking`]: one granted request; `booking_index`: index of all bookings; [`calendar`]: books and lists them
 //! - [`change`]: release, extend, shrink and repack bookings; [`rate_limit`]: rates that a move may not exceed
 //! - [`outage`], [`displaced`]: planned outages, and the bookings that they displace
-//! - [`restore`]: bookings read back from a store; [`config`]: limits of a calendar
+//! - [`restore`]: bookings read back from a store; [`config`]: limits; [`counted`]: counted bytes; [`packet`]: packet-switched reference models
 //! - `plan`: searches a grant for a request; `vbls`, [`fbls`]: its disciplines; `counter_offer`: counter-offers
-//! - [`packet`]: packet-switched reference models, for comparison with circuits
 #![no_std]
 extern crate alloc;
 #[cfg(test)]
@@ -22,6 +21,7 @@ pub mod calendar;
 pub mod capacity;
 pub mod change;
 pub mod config;
+pub mod counted;
 mod counter_offer;
 mod cursor;
 pub mod displaced;

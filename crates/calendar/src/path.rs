@@ -12,6 +12,7 @@ use core::time::Duration;
 
 use lighthaul_base::Rate;
 
+use crate::counted;
 use crate::topology::{LinkId, NodeId, Topology};
 
 /// Consecutive links, and the limits of the whole path.
@@ -141,6 +142,11 @@ impl Path {
     /// Returns the bytes that a device counts for each packet in addition to the IP packet.
     pub const fn packet_bytes(&self) -> u16 {
         self.packet_bytes
+    }
+
+    /// Returns the work that its devices count for a request of this much work.
+    pub(crate) fn counted(&self, work: u128) -> u128 {
+        counted::work(work, self.packet_bytes)
     }
 
     /// Returns the unit of rates on the path.

@@ -32,6 +32,8 @@ pub(crate) struct Search {
     /// True if the rate is fixed at the highest one.
     pub(crate) is_fixed: bool,
     pub(crate) goal: Goal,
+    /// True if the work of the goal is what devices count, and not that of the request.
+    pub(crate) is_counted: bool,
     pub(crate) joined: bool,
     /// Rate that the transfer already has at its start, in bits a second.
     pub(crate) rate_before: u64,
@@ -79,12 +81,14 @@ impl Search {
             most: request.rate_max.as_bps(),
             is_fixed: request.shape == Shape::Fixed,
             goal,
+            is_counted: false,
             joined: request.detail == Detail::Joined,
             rate_before: 0,
         })
     }
 
-    /// Returns the search adapted to a path: rates rounded to its channels and within its capacity.
+    /// Returns the search adapted to a path: rates rounded to its channels and within its capacity, and the work that
+    /// its devices count.
     pub(crate) fn on(&self, path: &Path) -> Result<Self, Refusal> {
         let most = if self.is_fixed {
             self.most
@@ -112,9 +116,23 @@ impl Search {
         if least > most {
             return Err(Refusal::RateRange(rate(least), rate(most)));
         }
+        let counted = |work| {
+            if self.is_counted {
+                work
+            } else {
+                path.counted(work)
+            }
+        };
+        let goal = match self.goal {
+            Goal::Carry(work) => Goal::Carry(counted(work)),
+            Goal::Fixed(work) => Goal::Fixed(counted(work)),
+            Goal::Hold(time) => Goal::Hold(time),
+        };
         Ok(Self {
             least,
             most,
+            goal,
+            is_counted: true,
             ..*self
         })
     }

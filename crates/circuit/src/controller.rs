@@ -21,13 +21,13 @@ use crate::flow::Flow;
 pub struct Controller {
     capabilities: Capabilities,
     entries: BTreeMap<CircuitId, Entry>,
-    /// Circuits at the device that are not wanted.
-    stale: Vec<CircuitId>,
+    /// Circuits at the device that are not wanted. They use capacity until they are removed.
+    stale: Vec<InstalledCircuit>,
     /// True after the first inspection of the device.
     was_inspected: bool,
     inspect_at: Instant,
-    /// Capacity of decreases whose guard times have not ended.
-    freed: FreedCapacity<Flow>,
+    /// Capacity of decreases whose guard times have not ended. No flow stands for circuits with damaged configurations.
+    freed: FreedCapacity<Option<Flow>>,
     /// Time of the last call of [`Controller::poll_work`].
     asked_at: Instant,
     events: VecDeque<Event>,
@@ -210,7 +210,7 @@ impl Controller {
         }
         let till = self.next_change(now).min(guard_end);
         let leaving = self.first(|entry| matches!(entry.stage, Stage::Ending(_)));
-        if let Some(id) = leaving.or_else(|| self.stale.first().copied()) {
+        if let Some(id) = leaving.or_else(|| self.stale.first().map(|one| one.id)) {
             return Work::Remove(id);
         }
         let is_unmade =
@@ -247,7 +247,7 @@ impl Controller {
                 if let Installed::Rate(before) = before {
                     let (rates, flow) = ([before, rate].map(bps_of), entry.circuit.flow);
                     self.freed
-                        .change(now, flow, rates, self.capabilities.guard());
+                        .change(now, Some(flow), rates, self.capabilities.guard());
                     let (due, at) = (entry.due, now);
                     entry.due = entry.next_change(self.asked_at);
                     Event::Changed { id, rate, due, at }
@@ -268,7 +268,11 @@ impl Controller {
     pub fn handle_removed(&mut self, now: Instant, id: CircuitId, answer: Result<()>) {
         let Some(entry) = self.entries.get_mut(&id) else {
             // the next inspection finds the circuit again if it was not removed
-            self.stale.retain(|circuit| *circuit != id);
+            for one in self.stale.extract_if(.., |one| one.id == id) {
+                let rates = [bps_of(one.rate), 0];
+                self.freed
+                    .change(now, one.flow, rates, self.capabilities.guard());
+            }
             if answer.is_ok() {
                 self.push_event(Event::StaleRemoved(id));
             }
@@ -278,7 +282,7 @@ impl Controller {
             (Ok(()), stage) => {
                 let (rates, flow) = ([entry.installed_bps(), 0], entry.circuit.flow);
                 self.freed
-                    .change(now, flow, rates, self.capabilities.guard());
+                    .change(now, Some(flow), rates, self.capabilities.guard());
                 self.entries.remove(&id);
                 if let Stage::Ending(ending) = stage {
                     self.push_event(Event::Ended(id, ending));
@@ -324,7 +328,7 @@ impl Controller {
                 entry.installed = truth;
             }
         }
-        self.stale = found.into_keys().collect();
+        self.stale = found.into_values().cloned().collect();
         for id in repaired {
             self.push_event(Event::Repaired(id));
         }
@@ -436,17 +440,19 @@ impl Controller {
         mut up: Vec<(CircuitId, Option<Rate>)>,
     ) -> (Vec<(CircuitId, Option<Rate>)>, Instant) {
         let mut freed = self.freed.in_use(now);
-        if freed == 0 {
+        if freed == 0 && self.stale.is_empty() {
             return (up, Instant::NEVER);
         }
         let most = self.capabilities.rate_max.as_bps();
-        let mut used: u64 = self.entries.values().map(Entry::installed_bps).sum();
+        let wanted = self.entries.values().map(Entry::installed_bps);
+        let stale = self.stale.iter().map(|one| bps_of(one.rate));
+        let mut used = wanted.chain(stale).fold(0, u64::saturating_add);
         let count = up.len();
         up.retain(|(id, wanted)| {
             let entry = &self.entries[id];
             let more = bps_of(*wanted).saturating_sub(entry.installed_bps());
             // a circuit may use at once what it has freed itself
-            let own = self.freed.in_use_by(&entry.circuit.flow).min(more);
+            let own = self.freed.in_use_by(&Some(entry.circuit.flow)).min(more);
             let sums = (used.saturating_add(more), freed - own);
             let has_room = sums.0.saturating_add(sums.1) <= most;
             if has_room {

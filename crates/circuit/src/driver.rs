@@ -168,13 +168,6 @@ impl Capabilities {
         }
     }
 
-    /// Returns the payload rate at `rate`, in packets of `payload` bytes with `headers` bytes of IP and transport.
-    pub fn payload_rate(&self, rate: Rate, payload: u32, headers: u32) -> Option<Rate> {
-        let counted = u128::from(self.counted.of_packet(payload, headers));
-        let bits = (u128::from(rate.as_bps()) * u128::from(payload)).checked_div(counted)?;
-        Rate::from_bps(u64::try_from(bits).ok()?)
-    }
-
     /// Returns the rate that the device uses for `rate`: the next lower multiple of the granularity. Returns nothing if
     /// the rate is out of range, or if this is at least a kilobit a second less.
     pub fn fit(&self, rate: Rate) -> Option<Rate> {
@@ -204,6 +197,7 @@ mod bits {
 
 /// Limit of the class numbers of a kernel.
 const ENTRIES_MAX: usize = 65_000;
-const GUARD_MAX: Duration = Duration::from_mins(10);
+/// Longest guard time of a device.
+pub const GUARD_MAX: Duration = Duration::from_mins(10);
 /// Header of an Ethernet frame.
 const ETHERNET_BYTES: u64 = 14;

@@ -62,24 +62,6 @@ proptest! {
         let expected = multiple.filter(|_| is_near && (min..=max).contains(&asked));
         prop_assert_eq!(can.fit(Rate::from_bps(asked).unwrap()).map(Rate::as_bps), expected);
     }
-
-    /// Payload of whole packets that fill a rate exactly.
-    #[test]
-    fn payload_never_needs_more_than_the_rate(
-        layer in prop::sample::select(vec![Layer::Payload, Layer::Ip, Layer::Link]),
-        overhead_bytes in 0_u16..100, payload in 1_u32..9000, headers in 20_u32..70, packets in 1_u64..10_000,
-    ) {
-        let mut can = capabilities(1, u64::MAX, 1);
-        can.counted = CountedBytes { layer, overhead_bytes };
-        // one packet after the other: all that counts, and the payload alone
-        let (mut counted, mut carried) = (0, 0);
-        for _ in 0..packets {
-            counted += 8 * can.counted.of_packet(payload, headers);
-            carried += 8 * u64::from(payload);
-        }
-        let found = can.payload_rate(Rate::from_bps(counted).unwrap(), payload, headers);
-        prop_assert_eq!(found, Rate::from_bps(carried));
-    }
 }
 
 #[test]

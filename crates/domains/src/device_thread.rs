@@ -55,15 +55,15 @@ struct Pending {
 /// Change of the vectors.
 #[derive(Debug)]
 enum Order {
-    Program((Key, u8), Segment, Trc),
+    Program((Key, u8), (Segment, u8), Trc),
     Unprogram((Key, u8)),
     KeepOnly(Vec<(Key, u8)>),
 }
 
 impl DeviceOrders {
-    /// Adds a circuit, or replaces its vector.
-    pub(crate) fn program(&self, circuit: (Key, u8), segment: Segment, vector: Trc) {
-        self.push(Order::Program(circuit, segment, vector));
+    /// Adds a circuit on a route between two ports, or replaces its vector.
+    pub(crate) fn program(&self, circuit: (Key, u8), route: (Segment, u8), vector: Trc) {
+        self.push(Order::Program(circuit, route, vector));
     }
 
     /// Ends a circuit.
@@ -151,8 +151,8 @@ fn run(shared: &Shared, mut devices: Box<dyn Devices>, report: &Report, mut cloc
     while let Some(orders) = shared.orders(patience) {
         for order in orders {
             match order {
-                Order::Program(circuit, segment, vector) => {
-                    agent.program(circuit, segment, vector);
+                Order::Program(circuit, route, vector) => {
+                    agent.program(circuit, route, vector);
                 }
                 Order::Unprogram(circuit) => agent.unprogram(circuit),
                 Order::KeepOnly(circuits) => agent.keep_only(&circuits),
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn devices_are_queried_again_without_changes() {
         let orders = DeviceOrders::default();
-        orders.program(circuit(), SEGMENT, vector());
+        orders.program(circuit(), (SEGMENT, 0), vector());
         let (sender, calls) = channel();
         let devices = Box::new(Counting(sender));
         let clock = WallClock::start(LOOK);

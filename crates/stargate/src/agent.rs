@@ -19,6 +19,8 @@ pub struct RateChange {
     pub circuit: (Key, u8),
     /// Part of the path inside the domain.
     pub segment: Segment,
+    /// Number of its route among those between its border points.
+    pub route: u8,
     /// New rate; `None` ends the circuit.
     pub rate: Option<Rate>,
 }
@@ -36,6 +38,7 @@ pub struct Agent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Circuit {
     segment: Segment,
+    route: u8,
     vector: Option<Trc>,
     rate: Option<Rate>,
     /// Time of the next change.
@@ -43,8 +46,8 @@ struct Circuit {
 }
 
 impl Agent {
-    /// Adds a circuit, or replaces its vector.
-    pub fn program(&mut self, id: (Key, u8), segment: Segment, vector: Trc) {
+    /// Adds a circuit on a route between the border points of its segment, or replaces its vector.
+    pub fn program(&mut self, id: (Key, u8), (segment, route): (Segment, u8), vector: Trc) {
         let known = self.circuits.remove(&id);
         let rate = known.and_then(|known| {
             self.due.remove(&(known.due, id));
@@ -54,6 +57,7 @@ impl Agent {
         let due = Instant::ZERO;
         let circuit = Circuit {
             segment,
+            route,
             vector,
             rate,
             due,
@@ -104,6 +108,7 @@ impl Agent {
                 let change = RateChange {
                     circuit: id,
                     segment: circuit.segment,
+                    route: circuit.route,
                     rate,
                 };
                 changes.push((rate > circuit.rate, change));
@@ -164,12 +169,12 @@ mod tests {
         let at = |secs: u64| Instant::from_nanos(secs * 1_000_000_000);
         agent.program(
             circuit(1),
-            SEGMENT,
+            (SEGMENT, 0),
             "0s-2s 100kb/s, 2s-4s 900kb/s".parse().unwrap(),
         );
         agent.program(
             circuit(2),
-            SEGMENT,
+            (SEGMENT, 0),
             "0s-2s 900kb/s, 2s-5s 100kb/s".parse().unwrap(),
         );
         assert_eq!(
@@ -193,7 +198,7 @@ mod tests {
         let mut agent = Agent::default();
         let at = |secs: u64| Instant::from_nanos(secs * 1_000_000_000);
         let vector = "1s-2s 100kb/s, 3s-5s 900kb/s".parse().unwrap();
-        agent.program(circuit(1), SEGMENT, vector);
+        agent.program(circuit(1), (SEGMENT, 0), vector);
         assert_eq!(rates(&agent.changes(at(0))), vec![]);
         assert_eq!(agent.poll_timeout(at(0)), Some(at(1)));
         assert_eq!(rates(&agent.changes(at(3))), vec![(1, 900_000)]);
@@ -235,7 +240,7 @@ mod tests {
                         step
                     });
                     let vector = Trc::new(steps.collect()).unwrap();
-                    agent.program(id, SEGMENT, vector.clone());
+                    agent.program(id, (SEGMENT, 0), vector.clone());
                     vectors.insert(id, vector);
                 }
                 2 => {

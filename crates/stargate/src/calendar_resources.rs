@@ -31,6 +31,8 @@ pub struct CalendarResources {
     next: u64,
     /// Start of the history that the calendar has.
     since: Instant,
+    /// Time of the restart, until which nothing is known about paths that were released.
+    restarted: Option<Instant>,
 }
 
 /// Bookings of a reservation.
@@ -71,6 +73,7 @@ impl CalendarResources {
             routes: BTreeMap::new(),
             next: first_id,
             since: Instant::ZERO,
+            restarted: None,
         }
     }
 
@@ -83,6 +86,12 @@ impl CalendarResources {
     pub fn forget(&mut self, before: Instant) {
         self.since = self.since.max(before);
         self.calendar.forget(before);
+    }
+
+    /// Returns the time from which new vectors may use a path: a guard time after a restart.
+    fn usable_from(&self, path: &Path) -> Instant {
+        let restarted = self.restarted.map(|at| at + path.guard());
+        restarted.unwrap_or(Instant::ZERO).max(self.since)
     }
 
     /// Returns the bookings of a reservation, one for each segment.
@@ -286,7 +295,8 @@ impl CalendarResources {
         shared: Option<PortId>,
     ) -> Result<Offer, Refusal> {
         let paths = self.paths(segment)?;
-        let from = from.max(self.since);
+        let usable = paths.iter().map(|path| self.usable_from(path));
+        let from = usable.fold(from, Instant::max);
         if from >= till {
             return Err(Refusal::NoCapacity);
         }
@@ -331,9 +341,13 @@ impl Resources for CalendarResources {
         if self.bookings.contains_key(&key) {
             return Ok(());
         }
-        if vector.start() < self.since {
-            // nothing is known about that time
-            return Err(Refusal::NoCapacity);
+        for segment in segments {
+            let paths = self.paths(*segment)?;
+            let from = paths.iter().map(|path| self.usable_from(path)).max();
+            if from.is_some_and(|from| vector.start() < from) {
+                // nothing is known about that time
+                return Err(Refusal::NoCapacity);
+            }
         }
         let booked = self.book_all(now, (segments, vector), None, true)?;
         self.bookings.insert(key, booked);
@@ -355,6 +369,10 @@ impl Resources for CalendarResources {
 
     fn add_guards(&mut self) {
         self.add_all_guards();
+    }
+
+    fn note_restart(&mut self, now: Instant) {
+        self.restarted = Some(now);
     }
 
     fn commit(&mut self, _now: Instant, _key: Key) {}

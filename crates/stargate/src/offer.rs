@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use lighthaul_base::trc::{RATE_MAX, RATE_MIN, Step, Trc};
 use lighthaul_base::{Instant, Rate};
+use lighthaul_calendar::counted;
 
 use crate::refusal::Refusal;
 
@@ -206,12 +207,9 @@ impl Losses {
         }
     }
 
-    /// Returns the work of IP packets for a number of bytes, in bits times nanoseconds per second. Packets have
-    /// [`PACKET_BYTES`] bytes.
+    /// Returns the work of packets of IP with this many bytes, in bits times nanoseconds per second.
     fn work(self, bytes: u64) -> u128 {
-        let work = u128::from(bytes) * WORK_PER_BYTE;
-        let more = work * u128::from(self.packet_bytes);
-        work + more.div_ceil(u128::from(PACKET_BYTES))
+        counted::work(u128::from(bytes) * WORK_PER_BYTE, self.packet_bytes)
     }
 }
 
@@ -241,8 +239,6 @@ fn common_multiple(one: Rate, two: Rate) -> Option<Rate> {
 pub const RANGES_MAX: usize = 1024;
 /// Longest guard time.
 pub const GUARD_MAX: Duration = Duration::from_hours(1);
-/// Length of the packets of a transfer in bytes, as used on most paths.
-pub const PACKET_BYTES: u16 = 1500;
 /// Work of one byte, in bits times nanoseconds per second.
 const WORK_PER_BYTE: u128 = 8_000_000_000;
 

@@ -11,6 +11,7 @@ use core::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_base::trc::Trc;
+use lighthaul_calendar::LinkId;
 use lighthaul_calendar::guard::trail_of;
 
 use crate::calendar_resources::{Booked, BookedSegment, CalendarResources};
@@ -23,6 +24,13 @@ impl CalendarResources {
         let booked = self.bookings.get(&key).into_iter();
         let segments = booked.flat_map(|booked| &booked.segments);
         segments.map(|one| one.route).collect()
+    }
+
+    /// Returns the links of the route of a segment, if the reservation holds it.
+    pub fn links_of(&self, key: Key, segment: Segment) -> Option<&[LinkId]> {
+        let segments = &self.bookings.get(&key)?.segments;
+        let booked = segments.iter().find(|one| one.segment == segment)?;
+        Some(booked.path.links())
     }
 
     /// Sets the routes of an earlier run, so that each vector is booked on the same route again.

@@ -47,6 +47,9 @@ pub trait Resources {
     /// Adds guard times to the vectors that were booked again, as far as they fit.
     fn add_guards(&mut self) {}
 
+    /// Notes a restart, after which devices may use the rates of released paths for a guard time.
+    fn note_restart(&mut self, _now: Instant) {}
+
     /// Notes that the booking is committed. Held and committed bookings take the same capacity.
     fn commit(&mut self, now: Instant, key: Key);
 

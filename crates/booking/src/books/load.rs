@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use lighthaul_booking_client::json::{OutageView, Timestamp};
 use lighthaul_calendar::{Calendar, Id, Outage, SavedBooking};
+use lighthaul_circuit::driver::GUARD_MAX;
 use lighthaul_circuit::reservation::Verb;
 use tracing::warn;
 
@@ -62,23 +63,32 @@ impl Ledger {
                 }
             }
         }
+        let guard_begin = Timestamp(now.0.saturating_sub(GUARD_MAX.as_nanos() as u64));
         // removes all changed reservations first, because one may now use what another had
-        for record in &records {
+        let mut ended = Vec::new();
+        for (nth, record) in records.iter().enumerate() {
             let id = Id(record.reservation.id);
-            let _ = if record.is_live() {
+            let removed = if record.is_live() {
                 self.calendar.remove(at, id)
             } else {
                 self.calendar.release(at, id).map(drop)
             };
+            if removed.is_err() && record.had_circuit_after(guard_begin) {
+                ended.push(nth);
+            }
         }
         for outage in outages {
             self.load_outage(now, outage)?;
         }
         let mut unplaced = Unplaced::default();
+        let is_live = |record: &&Record| record.is_live();
+        for record in records.iter().filter(is_live) {
+            self.keep(now, record, &mut unplaced);
+        }
+        for record in ended.into_iter().map(|nth| &records[nth]) {
+            self.keep_guard_time(now, record);
+        }
         for record in records {
-            if record.is_live() {
-                self.keep(now, &record, &mut unplaced);
-            }
             self.insert(record);
         }
         self.seq = batch.seq;
@@ -97,6 +107,16 @@ impl Ledger {
         } else if !record.is_over(now) {
             unplaced.gone.push(id);
             unplaced.lacks.extend(lacks);
+        }
+    }
+
+    /// Books what the devices of a reservation may still use after its end. Promises were booked before, so that they come
+    /// first.
+    fn keep_guard_time(&mut self, now: Timestamp, record: &Record) {
+        let id = Id(record.reservation.id);
+        // without room, or on links that are gone, there is nothing to wait for
+        if restore(&mut self.calendar, &self.config, now, record).is_ok() {
+            let _ = self.calendar.release(now.instant(), id);
         }
     }
 

@@ -158,6 +158,13 @@ impl Record {
                 .is_some_and(|(at, verb)| is_end(verb) && at <= now)
     }
 
+    /// Returns true if it has ended, and its circuit was in use at some time after `at`.
+    pub(crate) fn had_circuit_after(&self, at: Timestamp) -> bool {
+        let has_circuit = self.reservation.request.flow.is_some();
+        let last = self.reservation.steps.last();
+        has_circuit && !self.is_live() && last.is_some_and(|step| at < step.till)
+    }
+
     /// Returns the start of the first step.
     pub(crate) fn start(&self) -> Timestamp {
         let first = self.reservation.steps.first();

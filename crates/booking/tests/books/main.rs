@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod freed_capacity;
+mod guard_times;
 mod instances;
 mod lifecycle;
 mod moves;

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod changes;
+mod counted;
 mod grants;
 mod properties;
 mod refusals;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_circuit::circuit::CircuitId;
-use lighthaul_circuit::driver::Capabilities;
+use lighthaul_circuit::driver::{Capabilities, InstalledCircuit};
 use lighthaul_circuit::sim_device::FaultModel;
 
-use super::{World, at, capabilities, circuit};
+use super::{World, at, capabilities, circuit, failures};
 
 /// Returns a fast device with a guard time of this many seconds.
 fn with_guard(seconds: u64) -> World {
@@ -60,5 +60,28 @@ fn circuit_reuses_its_freed_capacity_within_the_guard_time() {
     let reached = |id, millis| world.rate_at(CircuitId(id), at(millis));
     let half = Some(Rate::from_mbps(500));
     assert_eq!([2499, 2500].map(|at| reached(1, at)), [None, half]);
+    assert_eq!([1999, 2000].map(|at| reached(2, at)), [None, half]);
+}
+
+/// A circuit of an earlier run, whose reservation ended while nothing ran.
+#[test]
+fn increase_waits_until_a_stale_circuit_was_removed_and_its_guard_time_has_ended() {
+    let mut world = with_guard(2);
+    for (id, rate) in [(7, Some(Rate::from_mbps(900))), (2, None)] {
+        world.device.install(InstalledCircuit {
+            id: CircuitId(id),
+            flow: Some(format!("udp {}", 1000 + id).parse().unwrap()),
+            rate,
+        });
+    }
+    // the first one fits beside the stale circuit, and the second one does not
+    world.put(circuit(1, "0s-9s 100M"));
+    world.put(circuit(2, "0s-9s 500M"));
+    world.run(at(5000));
+    assert_eq!(failures(&world.events), Vec::<&str>::new());
+    let reached = |id, millis| world.rate_at(CircuitId(id), at(millis));
+    assert_eq!(reached(1, 0), Some(Rate::from_mbps(100)));
+    assert_eq!(reached(7, 0), None);
+    let half = Some(Rate::from_mbps(500));
     assert_eq!([1999, 2000].map(|at| reached(2, at)), [None, half]);
 }

@@ -33,6 +33,21 @@ fn capabilities() -> Capabilities {
     }
 }
 
+/// Returns the reasons of the circuits that failed.
+fn failures(events: &[Event]) -> Vec<&str> {
+    let failed = events.iter().filter_map(|event| match event {
+        Event::Failed(_, why) => Some(why.as_str()),
+        Event::Created(_)
+        | Event::Changed { .. }
+        | Event::Ended(..)
+        | Event::Repaired(_)
+        | Event::StaleRemoved(_)
+        | Event::InspectFailed(_)
+        | Event::Overflow(_) => None,
+    });
+    failed.collect()
+}
+
 fn circuit(id: u64, trc: &str) -> Circuit {
     Circuit {
         id: CircuitId(id),

@@ -14,6 +14,7 @@ mod emulator;
 #[path = "../cp/far.rs"]
 mod far;
 mod lab;
+mod link_scheduler;
 mod offers;
 #[expect(dead_code, reason = "tests of the driver use the rest")]
 #[path = "../../../circuit/tests/tl1/replies.rs"]

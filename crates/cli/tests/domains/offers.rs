@@ -1,104 +1,38 @@
 //! Paths whose capacity a scheduler books.
 
-use std::fs;
 use std::process::Command;
 
-use lighthaul_booking_client::client::{Client, ClientError};
-use lighthaul_booking_client::https::ServerTrust;
-use lighthaul_booking_client::json::{Bytes, NewOutage, NewReservation, Reservation, Timestamp};
-use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_booking_client::json::{Step, Timestamp};
 
-use crate::commands::{LIGHTHAUL, Pair, in_an_hour, run};
+use crate::commands::{LIGHTHAUL, Pair, in_an_hour};
+use crate::link_scheduler::{LinkScheduler, Relay};
 use crate::running::{Running, becomes_true};
 
-/// Two domains, and a scheduler whose link `lambda` has no capacity of its own.
+/// Two domains, and a scheduler whose link has no capacity of its own.
 struct Site {
     pair: Pair,
-    url: String,
-    operator: Client,
-    user: Client,
-    _scheduler: Running,
+    scheduler: LinkScheduler,
 }
 
 impl Site {
     fn start(name: &str) -> Self {
         let pair = Pair::start(name, || Command::new(LIGHTHAUL));
-        let at = |file: &str| pair.scratch.at(file);
-        let link =
-            "[[link]]\nname = \"lambda\"\nfrom = \"a\"\nto = \"b\"\ncapacity = \"300Mb/s\"\n";
-        fs::write(at("network.toml"), link).unwrap();
-        let token = |name: &str, role: &str| {
-            let mut token = Command::new(LIGHTHAUL);
-            token.args(["token", name, "--role", role, "--tokens"]);
-            token.arg(at("tokens"));
-            run(token).assert_succeeded().out.concat()
-        };
-        let (operator, user) = (token("olga", "operator"), token("ada", "user"));
-        fs::write(at("token"), &operator).unwrap();
-        let mut serve = Command::new(LIGHTHAUL);
-        serve.args(["scheduler", "--no-tls", "--listen", "127.0.0.1:0"]);
-        for (flag, file) in [
-            ("--topology", "network.toml"),
-            ("--store", "books"),
-            ("--key", "scheduler-key"),
-            ("--tokens", "tokens"),
-        ] {
-            serve.arg(flag).arg(at(file));
-        }
-        let mut scheduler = Running::start(serve);
-        let line = scheduler.says("booking at ");
-        let url = line.split("booking at ").nth(1).unwrap();
-        let url = url.split([' ', ',']).next().unwrap().to_owned();
-        let client = |token| Client::new(&url, ServerTrust::certificate(), Some(token)).unwrap();
-        Self {
-            operator: client(operator),
-            user: client(user),
-            url,
-            pair,
-            _scheduler: scheduler,
-        }
+        let scheduler = LinkScheduler::start(&pair.scratch, "300Mb/s");
+        Self { pair, scheduler }
     }
 
-    /// Plans an outage of the link for all times.
-    fn close_link(&self) {
-        let never = NewOutage {
-            link: "lambda".to_owned(),
-            from: None,
-            till: "2100-01-01T00:00:00Z".parse().unwrap(),
-            why: String::new(),
-        };
-        self.operator.outage(&never).unwrap();
+    /// Starts to offer a path of this rate for a minute, which begins in an hour, to the scheduler at a URL.
+    fn offer_to(&self, url: &str, rate: &str, link: &str) -> Running {
+        let start = in_an_hour();
+        let path = [
+            "1:101", "2:102", "--hold", "60s", "--start", &start, "--rate", rate,
+        ];
+        let socket = self.pair.scratch.at("1.sock");
+        self.scheduler.offer(&path, (url, link), &socket)
     }
 
-    /// Starts to offer a path of this rate for a minute, which begins in an hour.
     fn offer(&self, rate: &str, link: &str) -> Running {
-        let mut offer = Command::new(LIGHTHAUL);
-        offer.args([
-            "path",
-            "1:101",
-            "2:102",
-            "--hold",
-            "60s",
-            "--start",
-            &in_an_hour(),
-        ]);
-        offer.args(["--rate", rate, "--offer-to", &self.url, "--link", link]);
-        let token = self.pair.scratch.at("token");
-        offer.arg("--scheduler-token").arg(token).arg("--socket");
-        offer.arg(self.pair.scratch.at("1.sock"));
-        Running::start(offer)
-    }
-
-    /// Books this many bytes from `a` to `b`, which must end within two hours.
-    fn book(&self, bytes: u64) -> Result<Reservation, ClientError> {
-        let by = unix_nanos() + 7_200_000_000_000;
-        self.user.reserve(&NewReservation {
-            from: Some("a".to_owned()),
-            to: Some("b".to_owned()),
-            size: Some(Bytes(bytes)),
-            by: Some(Timestamp(by)),
-            ..NewReservation::default()
-        })
+        self.offer_to(&self.scheduler.url, rate, link)
     }
 
     fn assert_no_path(&self) {
@@ -114,13 +48,16 @@ impl Site {
 #[test]
 fn scheduler_books_inside_a_path_until_the_path_is_canceled() {
     let site = Site::start("offer-inside");
-    site.close_link();
-    assert!(site.book(1_000_000).is_err(), "there is no path");
+    site.scheduler.close_link();
+    assert!(site.scheduler.book(1_000_000).is_err(), "there is no path");
     let mut offer = site.offer("300Mb/s", "lambda");
     let made = offer.prints("path ");
     let id = made.split_whitespace().nth(1).unwrap().to_owned();
     offer.prints("link lambda has the capacity of the path");
-    let (first, last) = (site.book(375_000_000), site.book(375_000_000));
+    let (first, last) = (
+        site.scheduler.book(375_000_000),
+        site.scheduler.book(375_000_000),
+    );
     let (first, last) = (first.unwrap(), last.unwrap());
     let shown = site.pair.ask(1, &["path", "show", &id, "--json"]);
     let path = crate::running::event(&shown.assert_succeeded().out[0]);
@@ -140,28 +77,68 @@ fn scheduler_books_inside_a_path_until_the_path_is_canceled() {
         "{steps:?}"
     );
     assert!(first.promised_end <= last.steps[0].from);
-    assert!(site.book(3_000_000_000).is_err(), "the path carries less");
+    assert!(
+        site.scheduler.book(3_000_000_000).is_err(),
+        "the path carries less"
+    );
     offer.signal("INT");
     let done = offer.finish().assert_succeeded();
     let lines = done.out.concat();
     assert!(lines.contains("link lambda is closed"), "{lines}");
     assert!(lines.contains(&format!("path {id} is released")), "{lines}");
-    assert!(site.book(1_000_000).is_err(), "the path has ended");
+    assert!(
+        site.scheduler.book(1_000_000).is_err(),
+        "the path has ended"
+    );
     site.assert_no_path();
 }
 
 #[test]
 fn link_closes_when_the_path_is_canceled_by_another_command() {
     let site = Site::start("offer-lost");
-    site.close_link();
+    site.scheduler.close_link();
     let mut offer = site.offer("300Mb/s", "lambda");
     let made = offer.prints("path ");
     let id = made.split_whitespace().nth(1).unwrap();
     offer.prints("link lambda has the capacity of the path");
-    site.book(1_000_000).unwrap();
+    site.scheduler.book(1_000_000).unwrap();
     site.pair.ask(1, &["path", "cancel", id]).assert_succeeded();
     offer.finish().assert_failed(40, "the path has ended early");
-    assert!(site.book(1_000_000).is_err(), "the path has ended");
+    assert!(
+        site.scheduler.book(1_000_000).is_err(),
+        "the path has ended"
+    );
+    site.assert_no_path();
+}
+
+/// The scheduler makes a change, and its answer is lost with the connection.
+#[test]
+fn link_opens_once_although_an_answer_of_the_scheduler_is_lost() {
+    let site = Site::start("offer-cut");
+    site.scheduler.close_link();
+    // the outage is divided around the path: a part before, a part after, and then it is lifted
+    for (method, nth) in [("POST", 1), ("POST", 2), ("DELETE", 1)] {
+        let relay = Relay::start(&site.scheduler.url, (method, nth));
+        let mut offer = site.offer_to(&relay.url, "300Mb/s", "lambda");
+        offer.prints("link lambda has the capacity of the path");
+        assert!(relay.has_cut(), "answer {nth} to {method}");
+        let outages = site.scheduler.outages();
+        assert_eq!(outages.len(), 2, "answer {nth} to {method}: {outages:?}");
+        let booked = site.scheduler.book(375_000_000).unwrap();
+        let (begin, end) = (outages[0].1, outages[1].0);
+        let inside = |step: &Step| begin <= step.from && step.till <= end;
+        assert!(booked.steps.iter().all(inside), "{booked:?} {outages:?}");
+        offer.signal("INT");
+        let done = offer.finish().assert_succeeded();
+        let lines = done.out.concat();
+        assert!(lines.contains("link lambda is closed"), "{lines}");
+        assert!(
+            site.scheduler.book(1_000_000).is_err(),
+            "the path has ended"
+        );
+        site.scheduler.lift_all();
+        site.scheduler.close_link();
+    }
     site.assert_no_path();
 }
 
@@ -170,13 +147,13 @@ fn path_that_cannot_be_offered_is_released() {
     let site = Site::start("offer-refused");
     let offer = |rate, link| site.offer(rate, link).finish();
     offer("300Mb/s", "lambda").assert_failed(1, "plan an outage for all times first");
-    site.close_link();
+    site.scheduler.close_link();
     offer("200Mb/s", "lambda").assert_failed(
         1,
         "link lambda has 300.000 Mb/s, and the path carries 200.000 Mb/s",
     );
     offer("300Mb/s", "other").assert_failed(1, "has no link other");
-    assert!(site.book(1_000_000).is_err());
+    assert!(site.scheduler.book(1_000_000).is_err());
     site.assert_no_path();
     let words = [
         "path",

@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 
+use lighthaul_booking_client::json::Timestamp;
 use lighthaul_domains::RecordStore;
 use lighthaul_stargate::DomainId;
 
 use crate::lab::{self, DOMAINS, Domains};
+use crate::link_scheduler::LinkScheduler;
 use crate::running::{Running, becomes_true, event};
 
 const BYTES: u64 = 32_000_000;
@@ -55,6 +57,45 @@ fn copy_across_three_domains_survives_a_killed_domain() {
         .ask("one", &["path", "cancel", &id[..8]])
         .assert_succeeded();
     assert_freed(&domains);
+    stop(domains);
+}
+
+#[test]
+fn copy_crosses_an_offered_path() {
+    let name = "copy_crosses_an_offered_path";
+    let Some(domains) = Domains::start(name) else {
+        return;
+    };
+    let scheduler = LinkScheduler::start(&domains.far.near, "40Mb/s");
+    scheduler.close_link();
+    let path = ["a", "b", "--rate", "40Mb/s", "--hold", "60s"];
+    let to = (scheduler.url.as_str(), "lambda");
+    let mut offer = scheduler.offer(&path, to, &domains.socket("one"));
+    offer.prints("link lambda has the capacity of the path");
+    let booked = scheduler.book(BYTES).unwrap();
+    let path = domains.status("one")["paths"][0].clone();
+    let time =
+        |name: &str| -> Timestamp { path["steps"][0][name].as_str().unwrap().parse().unwrap() };
+    for step in &booked.steps {
+        let is_inside = time("from") <= step.from && step.till <= time("till");
+        assert!(is_inside && step.rate_bps <= 40_000_000, "{step:?} {path}");
+    }
+    becomes_true("the path is open", || domains.is_open());
+    let is_carried = |domains: &Domains| {
+        domains.program_rates() == [40_000_000]
+            && domains.switch.patches().len() == 2
+            && has_class(domains, 40_000_000)
+    };
+    assert!(is_carried(&domains), "a device has another rate");
+    start_copy(&domains).finish().assert_succeeded();
+    let bytes = class_bytes(&domains);
+    assert!(bytes > BYTES / 10 * 9, "{bytes} of {BYTES}");
+    assert!(is_carried(&domains), "a device has another rate");
+    offer.signal("INT");
+    let done = offer.finish().assert_succeeded().out.concat();
+    assert!(done.contains("link lambda is closed"), "{done}");
+    assert_freed(&domains);
+    assert!(scheduler.book(1_000_000).is_err(), "the path has ended");
     stop(domains);
 }
 

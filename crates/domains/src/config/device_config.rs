@@ -29,6 +29,8 @@ pub struct DeviceConfig {
     pub circuits: BTreeMap<Segment, SegmentCircuit>,
     /// Links that circuits of several interfaces share.
     pub links: Vec<SharedLink>,
+    /// Links of each route between the ports of a circuit.
+    routes: BTreeMap<Segment, Vec<Vec<LinkId>>>,
 }
 
 /// Driver of one interface.
@@ -59,21 +61,33 @@ impl DeviceConfig {
         for table in circuits {
             config.add(table, network)?;
         }
+        let segments = config.circuits.keys();
+        let routes = segments.map(|segment| (*segment, network.routes_of(*segment)));
+        config.routes = routes.collect();
         config.links = config.shared_links(network);
         Ok(config)
     }
 
-    /// Returns the links that circuits of several interfaces share, for all routes that their paths may have.
+    /// Returns the number of a route between the ports of a circuit. Circuits without a device have none.
+    pub(crate) fn route_of(&self, segment: Segment, links: &[LinkId]) -> u8 {
+        let mut routes = (0..).zip(self.routes.get(&segment).into_iter().flatten());
+        let found = routes.find(|(_, route)| *route == links);
+        found.map_or(0, |(number, _)| number)
+    }
+
+    /// Returns the links that circuits of several interfaces share.
     fn shared_links(&self, network: &Network) -> Vec<SharedLink> {
-        let mut users: BTreeMap<LinkId, BTreeSet<Segment>> = BTreeMap::new();
-        for segment in self.circuits.keys() {
-            for link in network.links_of(*segment) {
-                users.entry(link).or_default().insert(*segment);
+        let mut users: BTreeMap<LinkId, BTreeSet<(Segment, u8)>> = BTreeMap::new();
+        for (segment, routes) in &self.routes {
+            for (number, links) in (0..).zip(routes) {
+                for link in links {
+                    users.entry(*link).or_default().insert((*segment, number));
+                }
             }
         }
-        let interface = |segment: &Segment| &self.circuits[segment].interface;
-        users.retain(|_, segments| {
-            let interfaces: BTreeSet<_> = segments.iter().map(interface).collect();
+        let interface = |(segment, _): &(Segment, u8)| &self.circuits[segment].interface;
+        users.retain(|_, routes| {
+            let interfaces: BTreeSet<_> = routes.iter().map(interface).collect();
             interfaces.len() > 1
         });
         let links = network.topology.links();
@@ -81,7 +95,7 @@ impl DeviceConfig {
             Some(SharedLink {
                 name: link.name.clone(),
                 capacity: link.capacity,
-                segments: users.remove(&id)?,
+                routes: users.remove(&id)?,
             })
         });
         shared.collect()

@@ -83,6 +83,7 @@ mod tests {
 
     use super::*;
     use crate::config::DomainConfig;
+    use crate::devices::example;
 
     /// Domain with four ports at one node, and circuits at two interfaces.
     fn config(circuits: &[(u32, u32, &str)]) -> DomainConfig {
@@ -144,13 +145,60 @@ mod tests {
     fn links_that_circuits_of_several_interfaces_share_are_found() {
         let shared = |circuits: &[(u32, u32, &str)]| {
             let links = config(circuits).devices.links.into_iter();
-            let links = links.map(|link| (link.name, link.segments.len()));
+            let links = links.map(|link| (link.name, link.routes.len()));
             links.collect::<Vec<_>>()
         };
         let expected = [("port 1 in".to_owned(), 2)];
         assert_eq!(shared(&[(1, 3, "eth1"), (1, 4, "eth2")]), expected);
         assert_eq!(shared(&[(1, 3, "eth1"), (1, 4, "eth1")]), []);
         assert_eq!(shared(&[(1, 3, "eth1"), (2, 4, "eth2")]), []);
+    }
+
+    /// Two nodes with two links between them: each pair of ports has two routes.
+    #[test]
+    fn links_that_only_some_routes_cross_are_shared_by_those_routes() {
+        let mut text = String::from(
+            "domain = 1\nname = \"one\"\nlisten = \"127.0.0.1:0\"\nkey = \"key\"\nstore = \"store\"\n",
+        );
+        let ports = [(1, "west"), (2, "west"), (3, "east"), (4, "east")].map(|(number, node)| {
+            format!("[[port]]\nnumber = {number}\nnode = \"{node}\"\ncapacity = \"1Gb/s\"\n")
+        });
+        let links = [("upper", 1), ("lower", 2)].map(|(name, cost)| {
+            format!(
+                "[[link]]\nname = \"{name}\"\nfrom = \"west\"\nto = \"east\"\ncapacity = \"1Gb/s\"\ncost = {cost}\n"
+            )
+        });
+        let circuits = [(1, 3), (2, 4)].map(|(ingress, egress)| {
+            format!(
+                "[[device]]\ninterface = \"eth{ingress}\"\ncapacity = \"1Gb/s\"\n\
+                 [[circuit]]\ningress = {ingress}\negress = {egress}\ninterface = \"eth{ingress}\"\nflow = \"10.0.0.{egress}\"\n"
+            )
+        });
+        text.extend(ports.into_iter().chain(links).chain(circuits));
+        let config = DomainConfig::parse(&text, Path::new("/")).unwrap();
+        let segment = |ingress, egress| Segment {
+            ingress: PortId(ingress),
+            egress: PortId(egress),
+        };
+        let (one, two) = (segment(1, 3), segment(2, 4));
+        let shared = config.devices.links.iter();
+        let shared = shared.map(|link| (link.name.as_str(), link.routes.clone()));
+        let expected = [
+            ("upper", [(one, 0), (two, 0)].into()),
+            ("lower", [(one, 1), (two, 1)].into()),
+        ];
+        assert_eq!(shared.collect::<Vec<_>>(), expected);
+        // the first path takes the whole cheap link, and the second one the other link
+        let mut resources = config.resources();
+        let routes = [one, two].map(|segment| {
+            let key = example::key(u128::from(segment.ingress.0));
+            let vector = "1s-2s 1Gb/s".parse().unwrap();
+            let held = resources.hold(Instant::ZERO, key, &[segment], &vector);
+            assert_eq!(held, Ok(()));
+            let links = resources.links_of(key, segment).unwrap();
+            config.devices.route_of(segment, links)
+        });
+        assert_eq!(routes, [0, 1]);
     }
 
     #[test]

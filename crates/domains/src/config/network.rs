@@ -63,19 +63,14 @@ impl Network {
         Ok(Self { topology, ports })
     }
 
-    /// Returns the links that all routes between two ports have.
-    pub(super) fn links_of(&self, segment: Segment) -> BTreeSet<LinkId> {
+    /// Returns the links of each route between two ports.
+    pub(super) fn routes_of(&self, segment: Segment) -> Vec<Vec<LinkId>> {
         let node = |port| self.ports.get(&port).copied();
         let (Some(from), Some(to)) = (node(segment.ingress), node(segment.egress)) else {
-            return BTreeSet::new();
+            return Vec::new();
         };
         let routes = path::shortest(&self.topology, from, to, ROUTES_MAX);
-        let routes = routes
-            .iter()
-            .map(|path| path.links().iter().copied().collect());
-        let common =
-            routes.reduce(|one: BTreeSet<LinkId>, two| one.intersection(&two).copied().collect());
-        common.unwrap_or_default()
+        routes.iter().map(|path| path.links().to_vec()).collect()
     }
 
     /// Returns the link of a port in a direction: `in` or `out`.

@@ -30,7 +30,7 @@ use tracing::warn;
 
 use super::contract::{DeviceFault, Devices};
 use super::guard_times::GuardTimes;
-use super::link_book::LinkBook;
+use super::link_book::{LinkBook, RouteRates};
 
 /// Circuit of a pair of ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub struct SegmentCircuit {
 pub(super) struct DrivenDevices {
     drivers: BTreeMap<String, Box<dyn Driver>>,
     circuits: BTreeMap<Segment, Circuit>,
-    /// Rates of the reservations.
-    wanted: BTreeMap<(Key, u8), (Segment, Rate)>,
+    /// Pairs of ports of the reservations, with the numbers of their routes, and their rates.
+    wanted: BTreeMap<(Key, u8), (Segment, u8, Rate)>,
     /// Rates of the circuits at the devices.
     present: BTreeMap<Segment, Rate>,
     /// Circuits whose last change failed, and the reasons.
@@ -130,18 +130,23 @@ impl DrivenDevices {
         for change in changes {
             touched.insert(change.segment);
             match change.rate {
-                Some(rate) => self.wanted.insert(change.circuit, (change.segment, rate)),
+                Some(rate) => {
+                    let wanted = (change.segment, change.route, rate);
+                    self.wanted.insert(change.circuit, wanted)
+                }
                 None => self.wanted.remove(&change.circuit),
             };
         }
         touched
     }
 
-    /// Returns the sum of the rates of all reservations of each circuit in `touched`.
-    fn sums(&self, touched: &BTreeSet<Segment>) -> BTreeMap<Segment, u64> {
-        let mut sums: BTreeMap<Segment, u64> = touched.iter().map(|one| (*one, 0)).collect();
-        for (segment, rate) in self.wanted.values() {
-            if let Some(sum) = sums.get_mut(segment) {
+    /// Returns the sums of the rates of the reservations of these circuits, by their routes.
+    fn sums(&self, touched: &BTreeSet<Segment>) -> BTreeMap<Segment, RouteRates> {
+        let nothing = |one: &Segment| (*one, RouteRates::new());
+        let mut sums: BTreeMap<Segment, RouteRates> = touched.iter().map(nothing).collect();
+        for (segment, route, rate) in self.wanted.values() {
+            if let Some(rates) = sums.get_mut(segment) {
+                let sum = rates.entry(*route).or_default();
                 *sum = sum.saturating_add(rate.as_bps());
             }
         }
@@ -182,7 +187,7 @@ impl DrivenDevices {
     fn set_all(
         &mut self,
         now: Time<'_>,
-        sums: &BTreeMap<Segment, u64>,
+        sums: &BTreeMap<Segment, RouteRates>,
     ) -> BTreeMap<Segment, String> {
         let mut faults = BTreeMap::new();
         let since = std::mem::take(&mut self.waiting);
@@ -191,34 +196,40 @@ impl DrivenDevices {
             |devices: &Self, segment| devices.present.get(segment).map_or(0, |rate| rate.as_bps());
         // after a lost answer the device may have another rate than the present one here
         let failed: BTreeSet<Segment> = self.failed.keys().copied().collect();
-        let (lower, higher): (Vec<_>, Vec<_>) = sums
-            .iter()
-            .filter(|(segment, bps)| {
-                present(self, *segment) != **bps || **bps == 0 || failed.contains(*segment)
-            })
-            .partition(|(segment, bps)| present(self, *segment) >= **bps);
-        for (segment, bps) in lower {
+        let (equal, others): (Vec<_>, Vec<_>) = sums.iter().partition(|(segment, rates)| {
+            let bps = sum_of(rates);
+            present(self, segment) == bps && bps > 0 && !failed.contains(*segment)
+        });
+        for (segment, rates) in equal {
+            // the same rate may have moved to other routes
+            let guard = self.guard_of(*segment);
+            self.links.set(now(), *segment, rates, guard);
+        }
+        let (lower, higher): (Vec<_>, Vec<_>) = others
+            .into_iter()
+            .partition(|(segment, rates)| present(self, segment) >= sum_of(rates));
+        for (segment, rates) in lower {
             if self.is_stopping() {
                 return faults;
             }
             // it counts as present until it has succeeded
-            if let Err(why) = self.change(now, *segment, *bps) {
+            if let Err(why) = self.change(now, *segment, rates) {
                 faults.insert(*segment, why);
             }
         }
         let mut used = self.used(&higher);
-        for (segment, bps) in higher {
+        for (segment, rates) in higher {
             if self.is_stopping() {
                 return faults;
             }
-            let more = bps - present(self, segment);
+            let more = sum_of(rates) - present(self, segment);
             let begun = since.get(segment).copied().unwrap_or_else(now);
             if !self.has_room(now, *segment, more, &mut used) {
                 self.waiting.insert(*segment, begun);
-            } else if !self.links.take(now(), *segment, *bps) {
+            } else if !self.links.take(now(), *segment, rates) {
                 let was_logged = logged.get(segment) == Some(&true);
-                self.wait_for_link(now(), *segment, begun, was_logged);
-            } else if let Err(why) = self.change(now, *segment, *bps) {
+                self.wait_for_link(now(), (*segment, rates), begun, was_logged);
+            } else if let Err(why) = self.change(now, *segment, rates) {
                 faults.insert(*segment, why);
             }
         }
@@ -226,11 +237,17 @@ impl DrivenDevices {
     }
 
     /// Lets an increase wait until another interface has freed capacity of a link. A long wait is logged once.
-    fn wait_for_link(&mut self, now: Instant, segment: Segment, since: Instant, was_logged: bool) {
+    fn wait_for_link(
+        &mut self,
+        now: Instant,
+        (segment, rates): (Segment, &RouteRates),
+        since: Instant,
+        was_logged: bool,
+    ) {
         let is_long = now.since(since) >= LONG_WAIT;
         if is_long && !was_logged {
             let (ingress, egress) = (segment.ingress.0, segment.egress.0);
-            let link = self.links.full(now, segment).unwrap_or_default();
+            let link = self.links.full(now, segment, rates).unwrap_or_default();
             warn!(
                 ingress,
                 egress,
@@ -247,22 +264,28 @@ impl DrivenDevices {
         !self.waiting_for_link.is_empty()
     }
 
-    /// Sets the rate of a circuit, and starts a guard time for the capacity that is freed.
-    fn change(&mut self, now: Time<'_>, segment: Segment, bps: u64) -> Result<(), String> {
+    /// Sets the rate of a circuit, and starts a guard time for the capacity that this frees.
+    fn change(
+        &mut self,
+        now: Time<'_>,
+        segment: Segment,
+        rates: &RouteRates,
+    ) -> Result<(), String> {
+        let bps = sum_of(rates);
         let present = self.present.get(&segment).map_or(0, |rate| rate.as_bps());
         let uncertain = self.uncertain.remove(&segment).unwrap_or(0);
         let highest = present.max(uncertain);
         let changed = self.set(segment, bps);
         if changed.is_ok() {
-            let (rates, guard) = ([highest, bps], self.guard_of(segment));
+            let guard = self.guard_of(segment);
             if let Some(circuit) = self.circuits.get(&segment) {
                 let freed = self.guards.of(&circuit.interface);
-                freed.change(now(), Some(segment), rates, guard);
+                freed.change(now(), Some(segment), [highest, bps], guard);
             }
             self.links.set(now(), segment, rates, guard);
         } else {
             self.uncertain.insert(segment, highest.max(bps));
-            self.links.raise(segment, bps);
+            self.links.raise(segment, rates);
         }
         changed
     }
@@ -275,7 +298,7 @@ impl DrivenDevices {
     }
 
     /// Returns the capacity in use at the interfaces of the circuits in `increases`.
-    fn used(&self, increases: &[(&Segment, &u64)]) -> BTreeMap<String, u64> {
+    fn used(&self, increases: &[(&Segment, &RouteRates)]) -> BTreeMap<String, u64> {
         let interface = |segment: &Segment| Some(&self.circuits.get(segment)?.interface);
         let asked = increases
             .iter()
@@ -324,7 +347,11 @@ impl DrivenDevices {
     fn clean(&mut self, now: Time<'_>) -> BTreeSet<Segment> {
         let mut kept_all = BTreeSet::new();
         let unclean = std::mem::take(&mut self.unclean);
-        let wanted: BTreeSet<Segment> = self.wanted.values().map(|(one, _)| *one).collect();
+        if unclean.is_empty() {
+            return kept_all;
+        }
+        let wanted: BTreeSet<Segment> = self.wanted.values().map(|(one, ..)| *one).collect();
+        let sums = self.sums(&wanted);
         for (interface, before) in unclean {
             let Some(driver) = self.drivers.get_mut(&interface) else {
                 continue;
@@ -337,7 +364,12 @@ impl DrivenDevices {
             kept_all.extend(kept.values().map(|(segment, _)| *segment));
             let (rates, has_removed, fault) = clean_one(driver.as_mut(), &kept, &self.is_stopping);
             for (segment, rate) in rates {
-                self.links.raise(segment, rate.as_bps());
+                // the part of each route is unknown
+                let mut highest = sums.get(&segment).cloned().unwrap_or_default();
+                for bps in highest.values_mut() {
+                    *bps = rate.as_bps();
+                }
+                self.links.raise(segment, &highest);
                 self.present.insert(segment, rate);
             }
             if has_removed {
@@ -473,6 +505,11 @@ const LONG_WAIT: Duration = Duration::from_secs(5);
 
 /// Clock of the guard times.
 pub(super) type Time<'a> = &'a dyn Fn() -> Instant;
+
+/// Returns the rate of a circuit, the sum of those of its routes.
+fn sum_of(rates: &RouteRates) -> u64 {
+    rates.values().fold(0, |sum, bps| bps.saturating_add(sum))
+}
 
 /// Returns the identifier of a circuit, which stays the same after a restart.
 fn id_of(segment: Segment) -> CircuitId {
@@ -720,7 +757,7 @@ mod tests {
         let link = SharedLink {
             name: "a-b".to_owned(),
             capacity: Rate::from_mbps(1000),
-            segments: [IN, OUT].into(),
+            routes: [(IN, 0), (OUT, 0)].into(),
         };
         let mut devices = devices.with_links(LinkBook::new(&[link]), Clock::start());
         let mut apply = |millis: u64, changes: &[RateChange]| {
@@ -737,6 +774,44 @@ mod tests {
         assert_eq!(apply(300, &[change(1, IN, 500)]).0, again);
         assert_eq!(apply(9099, &[]), (again, Some(at(9100))));
         assert_eq!(apply(9100, &[]), (vec![(one, 500), (two, 500)], None));
+    }
+
+    #[test]
+    fn long_wait_for_a_link_is_logged_once_with_its_name() {
+        let (devices, _device) = devices();
+        let link = SharedLink {
+            name: "a-b".to_owned(),
+            capacity: Rate::from_mbps(100),
+            routes: [(IN, 0), (OUT, 0)].into(),
+        };
+        // another interface has the whole link
+        let links = LinkBook::new(&[link]);
+        assert!(links.take(at(0), IN, &[(0, 100_000_000)].into()));
+        let mut devices = devices.with_links(links, Clock::start());
+        let folder = std::env::temp_dir().join(format!("lighthaul-wait-{}", std::process::id()));
+        let file = Arc::new(std::fs::File::create(&folder).unwrap());
+        let logs = tracing_subscriber::fmt().with_writer(file).finish();
+        let logged = || {
+            let log = std::fs::read_to_string(&folder).unwrap();
+            let lines = log
+                .lines()
+                .filter(|line| line.contains("an increase waits"));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        tracing::subscriber::with_default(logs, || {
+            // another thread without a subscriber may have turned the message off
+            tracing::callsite::rebuild_interest_cache();
+            assert_eq!(devices.apply_at(&|| at(10), &[change(1, OUT, 50)]), []);
+            devices.apply_at(&|| at(5009), &[]);
+            assert_eq!(logged().len(), 0);
+            for millis in [5010, 6000, 60_000] {
+                devices.apply_at(&|| at(millis), &[]);
+            }
+        });
+        let lines = logged();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains("link=\"a-b\""), "{lines:?}");
+        std::fs::remove_file(&folder).unwrap();
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use lighthaul_base::Rate;
 use lighthaul_stargate::{CorrelationId, DomainId, Key, PortId, RateChange, Segment};
 
-pub(super) const fn key(id: u128) -> Key {
+pub(crate) const fn key(id: u128) -> Key {
     Key {
         source: DomainId(1),
         id: CorrelationId(id),
@@ -24,6 +24,7 @@ pub(super) fn change(id: u128, segment: Segment, mbps: u64) -> RateChange {
     RateChange {
         circuit: (key(id), 0),
         segment,
+        route: 0,
         rate: Rate::from_bps(mbps * 1_000_000),
     }
 }

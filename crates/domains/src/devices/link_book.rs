@@ -26,9 +26,12 @@ pub struct SharedLink {
     pub name: String,
     /// Capacity.
     pub capacity: Rate,
-    /// Pairs of ports whose data all cross the link.
-    pub segments: BTreeSet<Segment>,
+    /// Pairs of ports, and numbers of the routes between them that cross it.
+    pub routes: BTreeSet<(Segment, u8)>,
 }
+
+/// Rates of a circuit in b/s, by the routes of its reservations.
+pub(super) type RouteRates = BTreeMap<u8, u64>;
 
 /// Use of the shared links. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +54,7 @@ pub(super) trait Listener: fmt::Debug + Send + Sync {
 struct Content {
     links: Vec<SharedLink>,
     /// Highest rates in b/s that devices may have set.
-    rates: BTreeMap<Segment, u64>,
+    rates: BTreeMap<Segment, RouteRates>,
     guards: GuardTimes,
 }
 
@@ -79,69 +82,77 @@ impl LinkBook {
         listeners.push(listener);
     }
 
-    /// Takes the capacity of an increase to `bps` on all links of a circuit. Returns false if one has too little.
-    pub(super) fn take(&self, now: Instant, segment: Segment, bps: u64) -> bool {
+    /// Takes the capacity of an increase to these rates on all links of a circuit. Returns false if one has too little.
+    pub(super) fn take(&self, now: Instant, segment: Segment, rates: &RouteRates) -> bool {
         let mut content = self.lock();
         let Content {
             links,
-            rates,
+            rates: present,
             guards,
         } = &mut *content;
-        let mut here = links.iter().filter(|link| link.segments.contains(&segment));
-        let has_room = here.all(|link| {
-            let rate = |one: &Segment| {
-                let rate = rates.get(one).copied().unwrap_or(0);
-                if *one == segment { rate.max(bps) } else { rate }
-            };
-            let more = bps.saturating_sub(rates.get(&segment).copied().unwrap_or(0));
+        let nothing = RouteRates::new();
+        let before = present.get(&segment).unwrap_or(&nothing);
+        let mut crossed = links.iter().filter(|link| link.rate(segment, rates) > 0);
+        let has_room = crossed.all(|link| {
+            let (old, new) = (link.rate(segment, before), link.rate(segment, rates));
+            let more = new.saturating_sub(old);
+            let others = present.iter().filter(|(one, _)| **one != segment);
+            let others = others.map(|(one, rates)| link.rate(*one, rates));
             let in_use = guards.in_use_beside(now, &link.name, (segment, more));
-            let sum = link.segments.iter().map(rate);
-            sum.fold(in_use, u64::saturating_add) <= link.capacity.as_bps()
+            let used = others.fold(in_use, u64::saturating_add);
+            used.saturating_add(old.max(new)) <= link.capacity.as_bps()
         });
         if has_room {
-            content.raise(segment, bps);
+            content.raise(segment, rates);
         }
         has_room
     }
 
-    /// Returns the name of the link of a circuit with the least free capacity.
-    pub(super) fn full(&self, now: Instant, segment: Segment) -> Option<String> {
+    /// Returns the name of the link with the least free capacity among those that these rates of a circuit cross.
+    pub(super) fn full(
+        &self,
+        now: Instant,
+        segment: Segment,
+        rates: &RouteRates,
+    ) -> Option<String> {
         let mut content = self.lock();
         let Content {
             links,
-            rates,
+            rates: present,
             guards,
         } = &mut *content;
-        let here = links.iter().filter(|link| link.segments.contains(&segment));
-        let fullest = here.min_by_key(|link| {
-            let used = link.segments.iter().filter_map(|one| rates.get(one));
-            let used: u64 = used
-                .sum::<u64>()
-                .saturating_add(guards.in_use(now, &link.name));
+        let crossed = links.iter().filter(|link| link.rate(segment, rates) > 0);
+        let fullest = crossed.min_by_key(|link| {
+            let used = present.iter().map(|(one, rates)| link.rate(*one, rates));
+            let in_use = guards.in_use(now, &link.name);
+            let used = used.fold(in_use, u64::saturating_add);
             link.capacity.as_bps().saturating_sub(used)
         });
         fullest.map(|link| link.name.clone())
     }
 
-    /// Notes that a device may have a rate.
-    pub(super) fn raise(&self, segment: Segment, bps: u64) {
-        self.lock().raise(segment, bps);
+    /// Notes that a device may have these rates.
+    pub(super) fn raise(&self, segment: Segment, rates: &RouteRates) {
+        self.lock().raise(segment, rates);
     }
 
-    /// Notes that a device has changed a rate from the first to the second value, with the given guard time.
-    pub(super) fn set(&self, now: Instant, segment: Segment, rates: [u64; 2], guard: Duration) {
-        let [before, after] = rates;
+    /// Notes that a device with this guard time has these rates of a circuit.
+    pub(super) fn set(&self, now: Instant, segment: Segment, rates: &RouteRates, guard: Duration) {
         let mut content = self.lock();
-        content.rates.insert(segment, after);
+        let before = content.rates.insert(segment, rates.clone());
+        let before = before.unwrap_or_default();
         let Content { links, guards, .. } = &mut *content;
-        let mut is_shared = false;
-        for link in links.iter().filter(|link| link.segments.contains(&segment)) {
-            let freed = guards.of(&link.name);
-            freed.change(now, Some(segment), rates, guard);
-            is_shared = true;
+        let mut is_freed = false;
+        for link in links.iter() {
+            let change = [link.rate(segment, &before), link.rate(segment, rates)];
+            if change[0] != change[1] {
+                let freed = guards.of(&link.name);
+                freed.change(now, Some(segment), change, guard);
+                is_freed |= change[1] < change[0];
+            }
         }
         drop(content);
-        if is_shared && after < before {
+        if is_freed {
             let listeners = self.0.listeners.lock();
             let listeners = listeners.unwrap_or_else(PoisonError::into_inner);
             let all = listeners.iter().filter_map(Weak::upgrade);
@@ -153,15 +164,65 @@ impl LinkBook {
     pub(super) fn next_end(&self, segment: Segment) -> Option<Instant> {
         let content = self.lock();
         let links = content.links.iter();
-        let here = links.filter(|link| link.segments.contains(&segment));
+        let here = links.filter(|link| link.routes.iter().any(|(one, _)| *one == segment));
         here.filter_map(|link| content.guards.next_end(&link.name))
             .min()
     }
 }
 
+impl SharedLink {
+    /// Returns the part of the rates of a circuit that crosses the link.
+    fn rate(&self, segment: Segment, rates: &RouteRates) -> u64 {
+        let crossing = rates.iter();
+        let crossing = crossing.filter(|(route, _)| self.routes.contains(&(segment, **route)));
+        crossing.fold(0, |sum, (_, bps)| bps.saturating_add(sum))
+    }
+}
+
 impl Content {
-    fn raise(&mut self, segment: Segment, bps: u64) {
-        let rate = self.rates.entry(segment).or_default();
-        *rate = bps.max(*rate);
+    fn raise(&mut self, segment: Segment, rates: &RouteRates) {
+        let present = self.rates.entry(segment).or_default();
+        for (route, bps) in rates {
+            let rate = present.entry(*route).or_default();
+            *rate = (*bps).max(*rate);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::devices::example::segment;
+
+    #[test]
+    fn only_the_links_of_a_route_are_taken_and_freed() {
+        let (one, two) = (segment(1, 3), segment(2, 4));
+        let link = |name: &str, route| SharedLink {
+            name: name.to_owned(),
+            capacity: Rate::from_mbps(100),
+            routes: [(one, route), (two, route)].into(),
+        };
+        let book = LinkBook::new(&[link("upper", 0), link("lower", 1)]);
+        let rates = |mbps: [u64; 2]| -> RouteRates {
+            let all = (0..).zip(mbps.map(|mbps| mbps * 1_000_000));
+            all.filter(|(_, bps)| *bps > 0).collect()
+        };
+        let (now, guard) = (Instant::ZERO, Duration::from_secs(1));
+        assert!(book.take(now, one, &rates([80, 0])));
+        let more = rates([30, 0]);
+        assert!(!book.take(now, two, &more));
+        assert_eq!(book.full(now, two, &more).as_deref(), Some("upper"));
+        assert!(book.take(now, two, &rates([20, 100])));
+        assert!(!book.take(now, one, &rates([80, 1])));
+        // a path between the first two ports has ended, and another one begins on the other route
+        book.set(now, one, &rates([10, 0]), guard);
+        book.set(now, two, &rates([20, 30]), guard);
+        assert!(!book.take(now, one, &rates([10, 1])));
+        assert!(!book.take(now, two, &rates([21, 30])));
+        assert_eq!(book.next_end(two), Some(now + guard));
+        let later = now + guard;
+        assert!(book.take(later, one, &rates([10, 70])));
+        assert!(book.take(later, two, &rates([90, 30])));
+        assert!(!book.take(later, two, &rates([91, 30])));
     }
 }

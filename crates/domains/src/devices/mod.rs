@@ -19,6 +19,6 @@ pub use parallel::ParallelDevices;
 pub use recording::{Recorded, RecordingDevices};
 
 #[cfg(test)]
-mod example;
+pub(crate) mod example;
 #[cfg(test)]
 mod tests;

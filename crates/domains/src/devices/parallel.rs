@@ -83,6 +83,16 @@ impl ParallelDevices {
         circuits: &BTreeMap<Segment, SegmentCircuit>,
         links: &[SharedLink],
     ) -> Result<Self, Error> {
+        Self::start_looking(LOOK, drivers, circuits, links)
+    }
+
+    /// Does the same with a longest wait between two looks at a device.
+    fn start_looking(
+        look: Duration,
+        drivers: BTreeMap<String, Box<dyn Driver>>,
+        circuits: &BTreeMap<Segment, SegmentCircuit>,
+        links: &[SharedLink],
+    ) -> Result<Self, Error> {
         let (links, clock) = (LinkBook::new(links), Clock::start());
         let mut capabilities = BTreeMap::new();
         let mut workers = BTreeMap::new();
@@ -94,13 +104,13 @@ impl ParallelDevices {
             let here = here.map(|(segment, one)| (*segment, one.clone())).collect();
             let driver = [(interface.clone(), driver)].into();
             let devices = DrivenDevices::new(driver, here).with_links(links.clone(), clock);
-            let worker = Worker::start(devices)?;
+            let worker = Worker::start(devices, look)?;
             let listener: Weak<Queue> = Arc::downgrade(&worker.queue);
             links.tell(listener);
             workers.insert(interface, worker);
         }
         let nothing = DrivenDevices::new(BTreeMap::new(), BTreeMap::new());
-        workers.insert(NO_INTERFACE.to_owned(), Worker::start(nothing)?);
+        workers.insert(NO_INTERFACE.to_owned(), Worker::start(nothing, look)?);
         let interfaces = circuits.iter();
         let interfaces = interfaces.map(|(segment, one)| (*segment, one.interface.clone()));
         Ok(Self {
@@ -165,11 +175,11 @@ impl Devices for ParallelDevices {
 }
 
 impl Worker {
-    fn start(devices: DrivenDevices) -> Result<Self, Error> {
+    fn start(devices: DrivenDevices, look: Duration) -> Result<Self, Error> {
         let (queue, stop) = (Arc::new(Queue::default()), devices.stop_flag());
         let thread = thread::Builder::new().name("interface".into()).spawn({
             let queue = Arc::clone(&queue);
-            move || run(&queue, devices)
+            move || run(&queue, devices, look)
         });
         let thread = thread.map_err(|why| Error::Resources(why.to_string()))?;
         let thread = Some(thread);
@@ -268,14 +278,14 @@ impl Content {
     }
 }
 
-fn run(queue: &Queue, mut devices: DrivenDevices) {
+fn run(queue: &Queue, mut devices: DrivenDevices, look: Duration) {
     let Some(first) = queue.changes(Duration::MAX, |content| content.stage == Stage::New) else {
         return;
     };
     queue.finish(devices.reset(Instant::ZERO, &first));
     loop {
         // without changes, this repeats what failed before
-        let patience = devices.next_call().map_or(LOOK, |wait| wait.min(LOOK));
+        let patience = devices.next_call().map_or(look, |wait| wait.min(look));
         let waits = devices.waits_for_link();
         let is_idle = |content: &mut Content| {
             let is_freed = waits && content.has_freed_link;
@@ -357,8 +367,8 @@ mod tests {
     /// Ends of the channels of a device: begins of its changes, and permissions to end them.
     type Ends = (Receiver<Option<Rate>>, Sender<()>);
 
-    /// Returns two devices, whose circuits share a link of this capacity. The ends must be dropped first: a thread that
-    /// waits for a permission ends then.
+    /// Returns two devices, whose circuits share a link of this capacity. Nothing but a message wakes their threads within
+    /// an hour. The ends must be dropped first: a thread that waits for a permission ends then.
     fn two_devices(mbps: u64) -> (ParallelDevices, Vec<Ends>) {
         let (mut drivers, mut circuits) = (BTreeMap::new(), BTreeMap::new());
         let mut ends = Vec::new();
@@ -377,10 +387,11 @@ mod tests {
         let link = SharedLink {
             name: "port 1 in".to_owned(),
             capacity: Rate::from_mbps(mbps),
-            segments: [segment(2), segment(3)].into(),
+            routes: [(segment(2), 0), (segment(3), 0)].into(),
         };
-        let devices = ParallelDevices::start(drivers, &circuits, &[link]).unwrap();
-        (devices, ends)
+        let look = Duration::from_hours(1);
+        let devices = ParallelDevices::start_looking(look, drivers, &circuits, &[link]);
+        (devices.unwrap(), ends)
     }
 
     #[test]

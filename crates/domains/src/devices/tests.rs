@@ -139,7 +139,8 @@ impl World {
         self.next += 1;
         let held = self.resources.hold(self.now, key(id), &[segment], &vector);
         assert_eq!(held, Ok(()), "seed {}: {vector}", self.seed);
-        self.agent.program((key(id), 0), segment, vector.clone());
+        self.agent
+            .program((key(id), 0), (segment, 0), vector.clone());
         let till = None;
         let one = Held {
             segment,

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::crypto::identity::Fingerprint;
-use lighthaul_stargate::{CalendarResources, Domain, Outcome, Output, Record, Reservation};
+use lighthaul_stargate::{
+    CalendarResources, Domain, Key, Outcome, Output, Record, Reservation, Segment,
+};
 use tracing::{debug, warn};
 
 use super::callers::Callers;
@@ -125,7 +127,10 @@ impl Driver {
                         nth,
                         segment,
                         vector,
-                    } => self.devices.program((key, nth), segment, vector),
+                    } => {
+                        let route = self.route_of(key, segment);
+                        self.devices.program((key, nth), (segment, route), vector);
+                    }
                     Output::KeepOnly { circuits } => self.devices.keep_only(circuits),
                     Output::Unprogram { key, nth } => self.devices.unprogram((key, nth)),
                     Output::Outcome { id, outcome } => {
@@ -153,6 +158,12 @@ impl Driver {
             self.store.append(&records, &routes)?;
             self.domain.handle_persisted(last);
         }
+    }
+
+    /// Returns the number of the route that a path has between two ports.
+    fn route_of(&self, key: Key, segment: Segment) -> u8 {
+        let links = self.domain.resources().links_of(key, segment);
+        links.map_or(0, |links| self.config.devices.route_of(segment, links))
     }
 
     /// Deletes the history of the calendar from time to time. No step of the wall clock deletes more.

@@ -1,9 +1,11 @@
 //! Domains that are stopped and started again from their files.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lighthaul_base::Rng;
+use lighthaul_base::{Rate, Rng};
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_io::host::wait::pause;
 use lighthaul_stargate::{Body, CorrelationId, Outcome, Record, Stage, StoredStage};
@@ -129,7 +131,7 @@ fn service_without_its_store_ends_and_its_devices_finish_their_vectors() {
         !devices.recorded().rates.is_empty()
     });
     let store = chain.folder.store(2);
-    std::fs::rename(&store, chain.folder.0.join("elsewhere.db")).unwrap();
+    fs::rename(&store, chain.folder.0.join("elsewhere.db")).unwrap();
     let service = chain.services.remove(&2).unwrap();
     let outcome = chain.request(4, |request| {
         request.till = request.from + Duration::from_secs(20);
@@ -141,6 +143,103 @@ fn service_without_its_store_ends_and_its_devices_finish_their_vectors() {
     });
     let why = service.stop().unwrap_err().to_string();
     assert!(why.contains("put the original files back"), "{why}");
+}
+
+/// Returns a copy of the store of a domain, which has this many records. The domain is stopped meanwhile.
+fn back_up(chain: &mut Chain, me: u32, count: usize) -> Vec<(PathBuf, Vec<u8>)> {
+    chain.stop(me);
+    assert_eq!(records(&chain.folder.store(me), me).len(), count);
+    let files = store_files(&chain.folder.store(me)).into_iter();
+    let files = files.map(|path| {
+        let content = fs::read(&path).unwrap();
+        (path, content)
+    });
+    let files = files.collect();
+    chain.restart(me);
+    files
+}
+
+/// Returns the files of a store that exist.
+fn store_files(store: &Path) -> Vec<PathBuf> {
+    let paths = ["", "-wal", "-shm"].map(|end| PathBuf::from(format!("{}{end}", store.display())));
+    paths.into_iter().filter(|path| path.exists()).collect()
+}
+
+/// Restores a backup of the store of a domain.
+fn bring_back(chain: &mut Chain, me: u32, backup: &[(PathBuf, Vec<u8>)]) {
+    chain.stop(me);
+    for path in store_files(&chain.folder.store(me)) {
+        fs::remove_file(path).unwrap();
+    }
+    for (path, content) in backup {
+        fs::write(path, content).unwrap();
+    }
+    chain.restart(me);
+}
+
+/// Waits until the domains are neighbors again.
+fn wait_for_links(chain: &Chain) {
+    chain.wait_until("all links are up again", |statuses| {
+        let mut links = statuses.values().flat_map(|status| status.links.values());
+        links.all(|link| link.is_connected)
+    });
+}
+
+#[test]
+fn path_that_a_restored_backup_does_not_have_is_released_everywhere() {
+    for me in [1, 2, 3] {
+        let mut chain = Chain::start(&format!("lost-{me}"), 3, |text| text);
+        let empty = back_up(&mut chain, me, 0);
+        wait_for_links(&chain);
+        let outcome = chain.request(9, |request| {
+            request.from += Duration::from_mins(20);
+        });
+        assert!(matches!(outcome, Outcome::Committed { .. }), "{outcome:?}");
+        let ticket = chain.services[&1].handle().watch(CorrelationId(9)).unwrap();
+        bring_back(&mut chain, me, &empty);
+        if me != 1 {
+            let failed = ticket.wait(PATIENCE).unwrap();
+            assert!(matches!(failed, Some(Outcome::Failed(_))), "{failed:?}");
+        }
+        chain.assert_released();
+    }
+}
+
+#[test]
+fn path_that_a_restored_backup_brings_back_is_released_everywhere() {
+    for me in [1, 2, 3] {
+        let mut chain = Chain::start(&format!("stale-{me}"), 3, |text| text);
+        let outcome = chain.request(9, |request| {
+            request.from += Duration::from_mins(20);
+        });
+        assert!(matches!(outcome, Outcome::Committed { .. }), "{outcome:?}");
+        let old = back_up(&mut chain, me, 1);
+        wait_for_links(&chain);
+        let handle = chain.services[&1].handle();
+        let ticket = handle.watch(CorrelationId(9)).unwrap();
+        handle.release(CorrelationId(9)).unwrap();
+        assert_eq!(ticket.wait(PATIENCE).unwrap(), Some(Outcome::Released));
+        chain.wait_until("all reservations are forgotten", |statuses| {
+            statuses.values().all(|one| one.reservations.is_empty())
+        });
+        bring_back(&mut chain, me, &old);
+        // its capacity can be booked again, also where the backup had brought it back
+        wait_for_links(&chain);
+        chain.wait_until("what was brought back is forgotten", |statuses| {
+            statuses.values().all(|one| one.reservations.is_empty())
+        });
+        let whole = chain.request(10, |request| {
+            request.from += Duration::from_mins(20);
+            request.demand.rate_max = Rate::from_mbps(10_000);
+            request.demand.rate_min = Rate::from_mbps(10_000);
+        });
+        assert!(matches!(whole, Outcome::Committed { .. }), "{whole:?}");
+        chain.services[&1]
+            .handle()
+            .release(CorrelationId(10))
+            .unwrap();
+        chain.assert_released();
+    }
 }
 
 /// Requests 120 paths, while domains stop and start at random moments. Returns those that were reported as committed.

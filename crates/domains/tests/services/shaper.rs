@@ -33,6 +33,7 @@ fn change(id: u128, mbps: u64) -> RateChange {
             ingress: PortId(1),
             egress: PortId(102),
         },
+        route: 0,
         rate: Rate::from_bps(mbps * 1_000_000),
     }
 }

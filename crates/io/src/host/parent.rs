@@ -1,7 +1,7 @@
 //! Processes that end with their parent.
 
 use std::io;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, parent_id};
 use std::process::{self, Command};
 
 /// Configures `command` to be killed when the thread that starts it ends, also if a signal kills the whole process.
@@ -12,7 +12,7 @@ pub fn end_with_parent(command: &mut Command) {
         command.pre_exec(move || {
             kill_with_parent();
             // the parent may have ended before that call
-            if libc::getppid().cast_unsigned() == parent {
+            if parent_id() == parent {
                 Ok(())
             } else {
                 Err(io::ErrorKind::BrokenPipe.into())

@@ -39,6 +39,7 @@ impl<R: Resources> Domain<R> {
             domain.restore_one(now, stored);
         }
         domain.resources.add_guards();
+        domain.resources.note_restart(now);
         domain
     }
 
@@ -238,6 +239,23 @@ mod tests {
         let offer = offer.unwrap();
         let free: Vec<_> = offer.steps().iter().map(|one| one.from).collect();
         assert_eq!(free, [at(22)]);
+    }
+
+    /// Of a path that was released shortly before the restart, no record is left.
+    #[test]
+    fn new_paths_leave_a_guard_time_after_the_restart() {
+        let mut domain = restarted(&["2s-10s 40Mb/s"]);
+        let resources = domain.resources_mut();
+        let offer = resources.free(SEGMENT, at(5), at(9)).unwrap();
+        let first = offer.steps().first().map(|one| (one.from, one.rate));
+        assert_eq!(first, Some((at(7), Rate::from_mbps(60))));
+        let hold = |resources: &mut CalendarResources, vector: &str| {
+            let vector = vector.parse().unwrap();
+            resources.hold(at(5), key(9), &[SEGMENT], &vector)
+        };
+        let early = hold(resources, "6999ms-8s 1Mb/s");
+        assert_eq!(early, Err(Refusal::NoCapacity));
+        assert_eq!(hold(resources, "7s-8s 1Mb/s"), Ok(()));
     }
 
     #[test]

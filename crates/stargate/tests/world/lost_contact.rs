@@ -50,7 +50,7 @@ fn neighbor_that_restarts_with_an_old_database_releases_the_path() {
 
 #[test]
 fn reservation_that_an_old_database_brings_back_is_released() {
-    for stale in [B, C] {
+    for stale in [A, B, C] {
         let mut world = committed(600);
         let old = world.nodes[&stale].store.clone();
         let now = world.now;

@@ -369,7 +369,7 @@ impl World {
                     nth,
                     segment,
                     vector,
-                } => node.agent.program((key, nth), segment, vector),
+                } => node.agent.program((key, nth), (segment, 0), vector),
                 Output::KeepOnly { circuits } => {
                     self.nodes.get_mut(&me).unwrap().agent.keep_only(&circuits);
                 }
