@@ -17,7 +17,6 @@ help: ## print this
 
 setup: ## install the tools that lab and demo use, where they are missing
 	@scripts/setup $(NEEDS)
-	@scripts/setup-tools $(TARGET)/tools
 build: ## build the command lighthaul, in target/release
 	$(CARGO) build --release --locked --package lighthaul-cli --package lighthaul-wrap
 install: build ## put the command, its completions, man pages and units for systemd below PREFIX, /usr/local
@@ -44,6 +43,7 @@ quick: ## run the unit, property and simulated tests, which need neither root no
 	@scripts/setup jq:jq
 	@scripts/test --workspace --features lighthaul-cli/full --lib --bins --test machines --test calendar --test reference --test world --test simulation --test books --test granted --test filter --test fuzz
 test: setup ## run every test, then list those that were skipped, with the reason
+	@scripts/setup-tools $(TARGET)/tools
 	@scripts/test
 mutants: ## mutation tests: change critical code, and list changes that no test finds; ROOMS="journal rights --shard 0/8" for a part
 	@scripts/mutants $(ROOMS)
