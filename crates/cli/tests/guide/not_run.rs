@@ -73,7 +73,8 @@ fn check(text: &str) -> Result<(), String> {
             let (_, program) = program.ok_or("a device has no program of ours")?;
             require(project().join(program).exists(), "no such driver program")
         }
-        ["systemctl", "enable", "--now", unit] => {
+        ["systemctl", "enable", "--now", unit]
+        | ["systemctl", "--user", "enable", "--now", unit] => {
             let unit = project().join("dist").join(format!("{unit}.service"));
             require(unit.exists(), "no such unit in dist")
         }

@@ -75,7 +75,7 @@ pub(crate) fn follow(path: &str) {
     }
 }
 
-/// Returns the S3 server that `make setup` builds.
+/// Returns the S3 server that `make test` builds.
 fn s3_server() -> PathBuf {
     let target = Path::new(PROGRAM).ancestors().nth(2).unwrap();
     target.join("tools/versitygw")
@@ -86,7 +86,7 @@ fn stores() -> Result<(), String> {
     if !cfg!(feature = "objects") {
         return Err("needs the feature objects".to_owned());
     }
-    let missing = || format!("needs {}: run make setup", s3_server().display());
+    let missing = || format!("needs {}: run make test", s3_server().display());
     s3_server().exists().then_some(()).ok_or_else(missing)
 }
 

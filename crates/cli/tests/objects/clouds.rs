@@ -16,7 +16,7 @@ use crate::server::{free_address, tool};
 #[test]
 fn tree_goes_to_azure_and_comes_back() {
     let program = tool("azurite/node_modules/.bin/azurite-blob");
-    let missing = || format!("needs {}: run make setup", program.display());
+    let missing = || format!("needs {}: run make test", program.display());
     if lacks("azure", program.exists().then_some(()).ok_or_else(missing))
         || lacks_tool("azure", "node")
     {

@@ -26,7 +26,7 @@ impl Server {
     /// Starts a server for the test `name`, or skips the test if there is none.
     pub(crate) fn start(name: &str) -> Option<Self> {
         let program = tool("versitygw");
-        let missing = || format!("needs {}: run make setup", program.display());
+        let missing = || format!("needs {}: run make test", program.display());
         if lacks(name, program.exists().then_some(()).ok_or_else(missing)) {
             return None;
         }
@@ -118,7 +118,7 @@ impl Server {
     }
 }
 
-/// Returns the path of a program that `make setup` builds.
+/// Returns the path of a program that `make test` builds.
 pub(crate) fn tool(name: &str) -> PathBuf {
     let target = Path::new(env!("CARGO_BIN_EXE_lighthaul"))
         .ancestors()
