@@ -397,7 +397,7 @@ mod tests {
             ("[config]\nall = true", "unknown section config"),
             (
                 "[lsx]\nlong = true",
-                "unknown section lsx; the sections are cp, stream, ls, du, stat, cat, ",
+                "unknown section lsx; the sections are cp, jobs, stream, ls, du, stat, ",
             ),
             ("[cp]\nhelp = true", "has no key help"),
             ("[serve]\nonce = true", "has no key once"),

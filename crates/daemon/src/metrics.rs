@@ -80,7 +80,7 @@ impl Metrics {
         registry.register_with_unit(
             "transferred",
             "Received bytes of objects: by the daemon (in, and expect from another host), by a client (out), \
-             in streams (stream); sessions for probes, files and gateways are not counted",
+             in streams (stream); the directions probe, files and gateway have no bytes",
             Unit::Bytes,
             metrics.bytes.clone(),
         );

@@ -47,7 +47,7 @@ pub struct FileArgs {
     pub yes: bool,
     #[command(flatten)]
     pub change: ChangeArgs,
-    /// Show the actions of a copy, and copy nothing (=all, =explain)
+    /// Show the actions, copy nothing (=all, =explain)
     #[arg(short = 'n', long, value_enum, value_name = "DETAIL", num_args = 0..=1,
           require_equals = true, default_missing_value = "brief", help_heading = "Selection")]
     pub dry_run: Option<DryRun>,

@@ -77,12 +77,19 @@ pub enum State {
 pub enum JobsAction {
     Submit(Submit),
     /// Show jobs in full, with their history
+    #[command(after_long_help = "Examples:
+  lighthaul jobs show 12
+  lighthaul jobs show --json 12 | jq .history")]
     Show(ShowJobs),
     Watch(Watch),
     Logs(Logs),
     /// Queue failed or canceled jobs again
+    #[command(after_long_help = "Examples:
+  lighthaul jobs retry 12 13")]
     Retry(ChangeJobs),
     /// Cancel jobs; a running copy stops, and keeps what has arrived
+    #[command(after_long_help = "Examples:
+  lighthaul jobs cancel 12 13")]
     Cancel(ChangeJobs),
     Work(Work),
 }
@@ -182,6 +189,8 @@ pub struct ShowJobs {
 ///
 /// The exit status is that of its copy: 0 if it is done.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul jobs watch 12 && echo done")]
 pub struct Watch {
     /// Number of the job
     #[arg(value_name = "JOB")]
@@ -194,6 +203,8 @@ pub struct Watch {
 
 /// Print the output of a job's copies
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul jobs logs --follow 12")]
 pub struct Logs {
     /// Number of the job
     #[arg(value_name = "JOB")]

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use lighthaul_queue::claims::Report;
 use lighthaul_queue::job::{AttemptEnd, JobEnd};
 use lighthaul_queue::worker::now;
 use lighthaul_queue::{JobSpec, Queue};
@@ -49,7 +50,11 @@ fn main() {
         text: "100000 bytes in 2 entries".to_owned(),
     };
     for job in &claimed {
-        assert!(queue.finish(now(), job.attempt(), &end, "").unwrap());
+        assert!(
+            queue
+                .finish(now(), job.attempt(), &end, &Report::default())
+                .unwrap()
+        );
     }
     let rate = claimed.len() as f64 / begin.elapsed().as_secs_f64();
     println!("end: {rate:.0} jobs a second, each on the disk");

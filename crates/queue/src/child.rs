@@ -93,8 +93,8 @@ impl Running {
         self.stopped.is_some()
     }
 
-    /// Returns the end of the attempt and the rest of its log, once the process has ended.
-    pub(crate) fn ended(&mut self) -> Option<(AttemptEnd, String)> {
+    /// Returns the end of the attempt and its last report, once the process has ended.
+    pub(crate) fn ended(&mut self) -> Option<(AttemptEnd, Report)> {
         let status = match self.child.try_wait() {
             Ok(None) => return None,
             Ok(Some(status)) => Some(status),
@@ -103,11 +103,11 @@ impl Running {
         for reader in self.readers.drain(..) {
             reader.join().ok();
         }
-        let log = self.report().log;
+        let report = self.report();
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let end = end_of(status, self.stopped, &output.text);
         drop(output);
-        Some((end, log))
+        Some((end, report))
     }
 }
 

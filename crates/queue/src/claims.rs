@@ -68,17 +68,12 @@ impl Queue {
             if !is_newest(transaction, attempt)? {
                 return Ok(Order::Abandon);
             }
-            let sql = "UPDATE job SET lease = ?2, bytes = COALESCE(?3, bytes), bytes_total = COALESCE(?4, bytes_total) \
-                       WHERE id = ?1 RETURNING cancel";
-            let (done, total) = report.progress.unzip();
-            let (done, total) = (done.map(u64::cast_signed), total.map(u64::cast_signed));
+            let sql = "UPDATE job SET lease = ?2 WHERE id = ?1 RETURNING cancel";
             let lease = now.saturating_add(lease).cast_signed();
             let canceled: bool = transaction
                 .prepare_cached(sql)?
-                .query_row(params![number(attempt.job), lease, done, total], |row| {
-                    row.get(0)
-                })?;
-            append_log(transaction, attempt, &report.log)?;
+                .query_row(params![number(attempt.job), lease], |row| row.get(0))?;
+            store(transaction, attempt, report)?;
             Ok(if canceled {
                 Order::Cancel
             } else {
@@ -89,19 +84,19 @@ impl Queue {
         order
     }
 
-    /// Ends an attempt. Returns false if it is not the newest attempt of a running job: then nothing changes.
+    /// Ends an attempt, and stores the rest of its report. Returns false if it is not the newest attempt of a running job: then nothing changes.
     pub fn finish(
         &mut self,
         now: u64,
         attempt: Attempt,
         how: &AttemptEnd,
-        log: &str,
+        report: &Report,
     ) -> Result<bool> {
         self.write("write", |transaction| {
             if !is_newest(transaction, attempt)? {
                 return Ok(false);
             }
-            append_log(transaction, attempt, log)?;
+            store(transaction, attempt, report)?;
             settle(transaction, now, attempt.job, how)?;
             Ok(true)
         })
@@ -273,15 +268,25 @@ fn requeue(transaction: &Transaction<'_>, now: u64, id: JobId, why: &str) -> Ste
     enter(transaction, now, id, JobState::Queued, why)
 }
 
-fn append_log(transaction: &Transaction<'_>, attempt: Attempt, text: &str) -> Step<()> {
-    if text.is_empty() {
-        return Ok(());
+/// Stores what is new of an attempt.
+fn store(transaction: &Transaction<'_>, attempt: Attempt, report: &Report) -> Step<()> {
+    if let Some((done, total)) = report.progress {
+        let sql = "UPDATE job SET bytes = ?2, bytes_total = ?3 WHERE id = ?1";
+        transaction.prepare_cached(sql)?.execute(params![
+            number(attempt.job),
+            done.cast_signed(),
+            total.cast_signed()
+        ])?;
     }
-    let sql = "INSERT INTO log (job, attempt, seq, text) SELECT ?1, ?2, \
-               (SELECT COALESCE(MAX(seq), 0) + 1 FROM log WHERE job = ?1 AND attempt = ?2), ?3";
-    transaction
-        .prepare_cached(sql)?
-        .execute(params![number(attempt.job), attempt.number, text])?;
+    if !report.log.is_empty() {
+        let sql = "INSERT INTO log (job, attempt, seq, text) SELECT ?1, ?2, \
+                   (SELECT COALESCE(MAX(seq), 0) + 1 FROM log WHERE job = ?1 AND attempt = ?2), ?3";
+        transaction.prepare_cached(sql)?.execute(params![
+            number(attempt.job),
+            attempt.number,
+            report.log
+        ])?;
+    }
     Ok(())
 }
 

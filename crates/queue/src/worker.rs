@@ -98,12 +98,12 @@ impl Worker<'_> {
     fn reap(&mut self) -> Result<()> {
         let mut at = 0;
         while let Some((_, running, _)) = self.running.get_mut(at) {
-            let Some((end, log)) = running.ended() else {
+            let Some((end, report)) = running.ended() else {
                 at += 1;
                 continue;
             };
             let attempt = running.attempt;
-            let is_ours = self.queue.finish(now(), attempt, &end, &log)?;
+            let is_ours = self.queue.finish(now(), attempt, &end, &report)?;
             let (job, ..) = self.running.swap_remove(at);
             (self.tell)(if is_ours {
                 Activity::Ended(&job, &end)
@@ -138,7 +138,8 @@ impl Worker<'_> {
             exit: None,
             text: why.to_owned(),
         };
-        self.queue.finish(now(), job.attempt(), &end, "")?;
+        self.queue
+            .finish(now(), job.attempt(), &end, &Report::default())?;
         (self.tell)(Activity::Ended(job, &end));
         Ok(())
     }

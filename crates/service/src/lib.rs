@@ -2,7 +2,7 @@
 //!
 //! - [`gateway`]: a gateway with its links and listeners; [`scheduler`]: a scheduler with its store and circuits
 //! - [`domain`]: a domain of paths across networks; [`path_offer`]: a path as the capacity of a scheduler
-//! - [`metrics`]: where metrics are; [`log`]: the log of services; `traces`: its OpenTelemetry traces
+//! - [`metrics`]: where metrics are; [`log`]: the log of services; `traces`: its OpenTelemetry traces; `telemetry`: their client
 //! - [`monitor`]: metrics of a monitor; `measurements`: the same for OpenTelemetry
 //! - `error`: faults
 #![expect(clippy::disallowed_methods, reason = "commands read variables")]
@@ -18,5 +18,7 @@ pub mod scheduler;
 mod error;
 #[cfg(feature = "otel")]
 mod measurements;
+#[cfg(feature = "otel")]
+mod telemetry;
 #[cfg(feature = "otel")]
 mod traces;

@@ -15,6 +15,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 
 use crate::error::Fault;
+use crate::telemetry;
 use crate::traces::ENDPOINT;
 
 /// Exporter of measurements. Dropping it sends pending ones.
@@ -27,6 +28,7 @@ impl Measurements {
         if env::var_os(ENDPOINT).is_none() {
             return Ok(None);
         }
+        telemetry::prepare();
         let exporter = MetricExporter::builder().with_http().build();
         let exporter = exporter.map_err(|e| Fault::Telemetry {
             endpoint: ENDPOINT,

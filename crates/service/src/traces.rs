@@ -16,6 +16,7 @@ use opentelemetry_sdk::trace::{self, SdkTracerProvider, SpanData, Tracer};
 use tracing_opentelemetry::OpenTelemetryLayer;
 
 use crate::error::Fault;
+use crate::telemetry;
 
 /// Environment variable of the OpenTelemetry standard. If it is unset, nothing is sent.
 pub(crate) const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -30,6 +31,7 @@ impl Traces {
         if env::var_os(ENDPOINT).is_none() {
             return Ok(None);
         }
+        telemetry::prepare();
         let exporter =
             SpanExporter::builder()
                 .with_http()

@@ -46,6 +46,21 @@ fn check(text: &str) -> Result<(), String> {
             let manifest = format!("crates/{folder}/Cargo.toml");
             contains_line(&manifest, &format!("name = \"{bin}\""))
         }
+        [
+            "cargo",
+            "run",
+            "--release",
+            "-p",
+            package,
+            "--example",
+            example,
+            ..,
+        ] => {
+            let folder = package.trim_start_matches("lighthaul-");
+            let examples = project().join("crates").join(folder).join("examples");
+            let is_there = examples.join(example).with_extension("rs").exists();
+            require(is_there, "no such example")
+        }
         ["lighthaul", "monitor", ref words @ ..] => {
             contains_line("docs/src/SUMMARY.md", "- [Monitoring a host]")?;
             has_options("crates/grammar/src/monitor.rs", words)
@@ -112,6 +127,7 @@ fn unknown_names_in_commands_are_found() {
         "make nothing",
         "cargo test -p lighthaul-cli --test nothing",
         "cargo run -p lighthaul-circuit --bin nothing",
+        "cargo run --release -p lighthaul-domains --example nothing",
         "systemctl enable --now nothing",
         "sysctl -w net.core.rmem_max=1",
         "apt install lighthaul",

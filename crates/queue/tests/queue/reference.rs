@@ -350,7 +350,9 @@ fn run(actions: Vec<Action>, queue: &mut Queue) {
                     exit: None,
                     text: String::new(),
                 };
-                let done = queue.finish(now, attempt, &how, "").unwrap();
+                let done = queue
+                    .finish(now, attempt, &how, &Report::default())
+                    .unwrap();
                 assert_eq!(done, reference.finish(attempt, end));
             }
             Action::Renew(_) | Action::Finish(..) => {}

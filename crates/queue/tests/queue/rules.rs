@@ -17,6 +17,13 @@ fn ended(end: JobEnd) -> AttemptEnd {
     }
 }
 
+fn log(text: &str) -> Report {
+    Report {
+        progress: None,
+        log: text.to_owned(),
+    }
+}
+
 fn submit(queue: &mut Queue, now: u64, spec: JobSpec) -> JobId {
     queue.submit(now, &[spec]).unwrap()[0]
 }
@@ -80,7 +87,11 @@ fn job_waits_for_its_time_and_for_other_jobs() {
     );
     assert_eq!(state(&mut queue, second), JobState::Waiting);
     let attempt = claim(&mut queue, 2).unwrap();
-    assert!(queue.finish(10, attempt, &ended(JobEnd::Done), "").unwrap());
+    assert!(
+        queue
+            .finish(10, attempt, &ended(JobEnd::Done), &Report::default())
+            .unwrap()
+    );
     assert_eq!(queue.advance(49).unwrap(), 0);
     assert_eq!(queue.advance(50).unwrap(), 1);
     assert_eq!(claim(&mut queue, 51).unwrap().job, second);
@@ -108,7 +119,7 @@ fn failed_job_fails_all_jobs_after_it() {
     let attempt = claim(&mut queue, 2).unwrap();
     assert!(
         queue
-            .finish(3, attempt, &ended(JobEnd::Failed), "")
+            .finish(3, attempt, &ended(JobEnd::Failed), &Report::default())
             .unwrap()
     );
     for pair in ids.windows(2) {
@@ -150,7 +161,7 @@ fn failures_are_retried_later_and_later_until_the_last_retry() {
         let attempt = claim(&mut queue, now).unwrap();
         assert_eq!(attempt.number, failures + 1);
         queue
-            .finish(now, attempt, &ended(JobEnd::Retry), "")
+            .finish(now, attempt, &ended(JobEnd::Retry), &Report::default())
             .unwrap();
         assert_eq!(queue.advance(now + backoff(failures) - 1).unwrap(), 0);
         now += backoff(failures);
@@ -158,7 +169,7 @@ fn failures_are_retried_later_and_later_until_the_last_retry() {
     }
     let attempt = claim(&mut queue, now).unwrap();
     queue
-        .finish(now, attempt, &ended(JobEnd::Retry), "")
+        .finish(now, attempt, &ended(JobEnd::Retry), &Report::default())
         .unwrap();
     let job = queue.job(id).unwrap();
     assert_eq!((job.state, job.exit), (JobState::Failed, Some(1)));
@@ -170,7 +181,7 @@ fn failures_are_retried_later_and_later_until_the_last_retry() {
     ));
     let attempt = claim(&mut queue, now).unwrap();
     queue
-        .finish(now, attempt, &ended(JobEnd::Retry), "")
+        .finish(now, attempt, &ended(JobEnd::Retry), &Report::default())
         .unwrap();
     assert_eq!(state(&mut queue, id), JobState::Waiting);
     assert_eq!(backoff(0), 10_000);
@@ -193,7 +204,7 @@ fn only_the_newest_attempt_ends_a_job() {
     );
     assert!(
         !queue
-            .finish(1004, lost, &ended(JobEnd::Failed), "")
+            .finish(1004, lost, &ended(JobEnd::Failed), &Report::default())
             .unwrap()
     );
     assert_eq!(
@@ -202,12 +213,12 @@ fn only_the_newest_attempt_ends_a_job() {
     );
     assert!(
         queue
-            .finish(1005, newest, &ended(JobEnd::Done), "")
+            .finish(1005, newest, &ended(JobEnd::Done), &Report::default())
             .unwrap()
     );
     assert!(
         !queue
-            .finish(1006, newest, &ended(JobEnd::Failed), "")
+            .finish(1006, newest, &ended(JobEnd::Failed), &Report::default())
             .unwrap()
     );
     assert_eq!(state(&mut queue, id), JobState::Done);
@@ -245,7 +256,7 @@ fn cancellation_reaches_the_worker_and_is_final() {
     let order = queue.renew(3, attempt, 1000, &Report::default()).unwrap();
     assert_eq!(order, Order::Cancel);
     queue
-        .finish(4, attempt, &ended(JobEnd::Canceled), "")
+        .finish(4, attempt, &ended(JobEnd::Canceled), &Report::default())
         .unwrap();
     assert_eq!(state(&mut queue, running), JobState::Canceled);
     assert!(matches!(
@@ -275,7 +286,7 @@ fn recurring_job_runs_at_its_times_and_misses_are_not_repeated() {
     let attempt = claim(&mut queue, 1000).unwrap();
     // a run that takes two periods and a half
     queue
-        .finish(151_000, attempt, &ended(JobEnd::Failed), "")
+        .finish(151_000, attempt, &ended(JobEnd::Failed), &Report::default())
         .unwrap();
     let next = queue
         .jobs(&Selection::default(), None, 1)
@@ -287,7 +298,7 @@ fn recurring_job_runs_at_its_times_and_misses_are_not_repeated() {
     queue.retry(151_001, first).unwrap();
     let attempt = claim(&mut queue, 151_002).unwrap();
     queue
-        .finish(151_003, attempt, &ended(JobEnd::Done), "")
+        .finish(151_003, attempt, &ended(JobEnd::Done), &Report::default())
         .unwrap();
     assert_eq!(queue.jobs(&Selection::default(), None, 9).unwrap().len(), 2);
     // cancellation ends the series
@@ -310,7 +321,7 @@ fn job_that_starts_too_late_fails() {
     assert_eq!(state(&mut queue, second), JobState::Failed);
     // a retry of a job that did start in time is not too late
     queue
-        .finish(12, attempt, &ended(JobEnd::Retry), "")
+        .finish(12, attempt, &ended(JobEnd::Retry), &Report::default())
         .unwrap();
     queue.advance(12 + backoff(0)).unwrap();
     assert_eq!(state(&mut queue, first), JobState::Queued);
@@ -329,7 +340,7 @@ fn progress_and_log_of_a_running_job_can_be_read() {
     queue.renew(2, attempt, 1000, &report).unwrap();
     assert_eq!(queue.job(id).unwrap().progress, Some((5, 9)));
     queue
-        .finish(3, attempt, &ended(JobEnd::Done), "last\n")
+        .finish(3, attempt, &ended(JobEnd::Done), &log("last\n"))
         .unwrap();
     let all = queue.log(id, (0, 0)).unwrap();
     let text: String = all.iter().map(|piece| piece.text.as_str()).collect();
@@ -345,7 +356,7 @@ fn old_jobs_are_forgotten_with_their_history() {
     let (old, new) = (submit(&mut queue, 0, spec()), submit(&mut queue, 0, spec()));
     let attempt = claim(&mut queue, 1).unwrap();
     queue
-        .finish(100, attempt, &ended(JobEnd::Done), "log")
+        .finish(100, attempt, &ended(JobEnd::Done), &log("log"))
         .unwrap();
     assert_eq!(queue.forget(100, 10).unwrap(), 0);
     assert_eq!(queue.forget(101, 10).unwrap(), 1);
