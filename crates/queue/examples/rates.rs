@@ -2,11 +2,12 @@
 //!
 //! `cargo run --release -p lighthaul-queue --example rates -- FILE [JOBS] [CLAIMS]`
 #![expect(clippy::unwrap_used, reason = "an example")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Instant;
 
+use lighthaul_io::host::clock::Clock;
 use lighthaul_queue::claims::Report;
 use lighthaul_queue::job::{AttemptEnd, JobEnd};
 use lighthaul_queue::worker::now;
@@ -28,22 +29,23 @@ fn main() {
         retries: 10,
         ..JobSpec::default()
     };
-    let begin = Instant::now();
+    let clock = Clock::start();
+    let begin = clock.now();
     for first in (0..jobs).step_by(BATCH) {
         let last = jobs.min(first + BATCH as u64);
         let batch: Vec<JobSpec> = (first..last).map(spec).collect();
         queue.submit(now(), &batch).unwrap();
     }
-    let submitted = jobs as f64 / begin.elapsed().as_secs_f64();
+    let submitted = jobs as f64 / clock.now().since(begin).as_secs_f64();
     println!("submit: {submitted:.0} jobs a second, {BATCH} in a transaction");
-    let begin = Instant::now();
+    let begin = clock.now();
     let mut claimed = Vec::new();
     for _ in 0..claims {
         claimed.extend(queue.claim(now(), "worker", 60_000, 1).unwrap());
     }
-    let rate = claimed.len() as f64 / begin.elapsed().as_secs_f64();
+    let rate = claimed.len() as f64 / clock.now().since(begin).as_secs_f64();
     println!("claim: {rate:.0} jobs a second, one in a transaction");
-    let begin = Instant::now();
+    let begin = clock.now();
     let end = AttemptEnd {
         end: JobEnd::Done,
         exit: Some(0),
@@ -56,7 +58,7 @@ fn main() {
                 .unwrap()
         );
     }
-    let rate = claimed.len() as f64 / begin.elapsed().as_secs_f64();
+    let rate = claimed.len() as f64 / clock.now().since(begin).as_secs_f64();
     println!("end: {rate:.0} jobs a second, each on the disk");
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find(|line| line.starts_with("VmHWM"));

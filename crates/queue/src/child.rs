@@ -172,7 +172,10 @@ impl Output {
                 self.take_line(line);
             }
             Some("error") => {
-                self.text = event["text"].as_str().unwrap_or_default().to_owned();
+                event["text"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .clone_into(&mut self.text);
                 self.take_line(line);
             }
             _ => self.take_line(line),

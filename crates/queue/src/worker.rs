@@ -8,10 +8,11 @@
 //! copies. When it is killed, the kernel kills its commands, and their leases end.
 
 use std::path::PathBuf;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_base::Instant;
+use lighthaul_io::host::clock::{Clock, unix_nanos};
+use lighthaul_io::host::wait::pause;
 
 use crate::child::Running;
 use crate::claims::{Order, Report};
@@ -60,14 +61,16 @@ pub fn work(
         queue,
         settings,
         running: Vec::new(),
+        clock: Clock::start(),
         tell,
     };
     let mut stop_begin = None;
     loop {
         worker.reap()?;
         if is_stopped() {
-            let begin = *stop_begin.get_or_insert_with(Instant::now);
-            worker.stop_all(begin.elapsed() > STOP_PATIENCE);
+            let now = worker.clock.now();
+            let begin = *stop_begin.get_or_insert(now);
+            worker.stop_all(now.since(begin) > STOP_PATIENCE);
             if worker.running.is_empty() {
                 return Ok(());
             }
@@ -82,14 +85,16 @@ pub fn work(
         worker
             .queue
             .forget(now().saturating_sub(millis(settings.keep)), FORGOTTEN)?;
-        sleep(TURN);
+        pause(TURN);
     }
 }
 
 struct Worker<'a> {
     queue: &'a mut Queue,
     settings: &'a WorkerSettings,
+    /// Jobs with their processes, and the time of the last renewal of their leases.
     running: Vec<(Job, Running, Instant)>,
+    clock: Clock,
     tell: &'a mut dyn FnMut(Activity<'_>),
 }
 
@@ -124,7 +129,7 @@ impl Worker<'_> {
         for job in self.queue.claim(now(), &self.settings.name, lease, free)? {
             (self.tell)(Activity::Starts(&job));
             match Running::start(&self.settings.program, &job) {
-                Ok(running) => self.running.push((job, running, Instant::now())),
+                Ok(running) => self.running.push((job, running, self.clock.now())),
                 Err(why) => self.refuse(&job, &why.to_string())?,
             }
         }
@@ -149,10 +154,11 @@ impl Worker<'_> {
         let lease = self.settings.lease;
         for (_, running, renewed) in &mut self.running {
             let report = running.report();
-            if report == Report::default() && renewed.elapsed() < lease.min(LOOK * 5) / 5 {
+            let age = self.clock.now().since(*renewed);
+            if report == Report::default() && age < lease.min(LOOK * 5) / 5 {
                 continue;
             }
-            *renewed = Instant::now();
+            *renewed = self.clock.now();
             let order = self
                 .queue
                 .renew(now(), running.attempt, millis(lease), &report)?;

@@ -341,6 +341,10 @@ mod tests {
         ] {
             assert_eq!(Place::parse(text), Ok(place), "{text}");
         }
+    }
+
+    #[test]
+    fn wrong_places_are_usage_faults() {
         for text in [
             "lh://",
             "lh://h",

@@ -296,7 +296,9 @@ impl Printer {
             Proof::All | Proof::Moved if start.is_some_and(|start| start.digest == "none") => {
                 Proof::Lengths
             }
-            proof => proof,
+            Proof::All | Proof::Moved | Proof::Lengths | Proof::None | Proof::DryRun => {
+                self.settings.proof
+            }
         };
         let after = Sampler::new(self.clock).sample();
         let rates = Rates::between(self.sampled.as_ref().unwrap_or(&after), &after);

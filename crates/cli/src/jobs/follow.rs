@@ -1,11 +1,11 @@
 //! Jobs and their logs until their end.
 
-use std::thread::sleep;
 use std::time::Duration;
 
 use lighthaul_base::Size;
 use lighthaul_base::escape::escape_json;
 use lighthaul_grammar::jobs::{Logs, Watch};
+use lighthaul_io::host::wait::pause;
 use lighthaul_queue::{Job, JobId, JobState};
 use lighthaul_session::error::{Code, Error};
 
@@ -33,7 +33,7 @@ pub(super) fn watch(args: &Watch) -> Result<u8, Error> {
             return Ok(status(job.state, job.exit));
         }
         before = Some(job);
-        sleep(INTERVAL);
+        pause(INTERVAL);
     }
 }
 
@@ -55,7 +55,7 @@ pub(super) fn logs(args: &Logs) -> Result<(), Error> {
         if is_end || !args.follow {
             return Ok(());
         }
-        sleep(INTERVAL);
+        pause(INTERVAL);
     }
 }
 

@@ -35,12 +35,17 @@ pub(super) fn run(args: &Work) -> Result<(), Error> {
         path.display()
     );
     sd_notify::notify(&[sd_notify::NotifyState::Ready]).ok();
-    let done = work(&mut queue, &settings, &interrupt::is_requested, &mut report);
+    let done = work(
+        &mut queue,
+        &settings,
+        &interrupt::is_requested,
+        &mut |activity| report(&activity),
+    );
     done.map_err(failed)
 }
 
-fn report(activity: Activity<'_>) {
-    match activity {
+fn report(activity: &Activity<'_>) {
+    match *activity {
         Activity::Starts(job) => info!("job {} starts, attempt {}", job.id, job.attempt),
         Activity::Ended(job, end) if end.exit == Some(0) => {
             info!("job {} is done: {}", job.id, end.text);

@@ -149,7 +149,7 @@ fn progress_and_changes_are_reported() {
     let dry = server
         .run(&["cp", "-n", "t/", "s3://data/"])
         .assert_succeeded();
-    let mut planned = dry.out.clone();
+    let mut planned = dry.out;
     planned.sort();
     assert_eq!(planned, ["create   a", "create   b"]);
     assert!(server.keys().is_empty());

@@ -13,7 +13,7 @@ use crate::scratch::Scratch;
 /// An S3 server with the bucket `data`, and a scratch directory.
 #[derive(Debug)]
 pub(crate) struct Server {
-    _server: Running,
+    _process: Running,
     pub(crate) scratch: Scratch,
     /// Address, as in `127.0.0.1:7070`.
     pub(crate) address: String,
@@ -46,7 +46,7 @@ impl Server {
             std::net::TcpStream::connect(&address).is_ok()
         });
         Some(Self {
-            _server: server,
+            _process: server,
             scratch,
             address,
         })

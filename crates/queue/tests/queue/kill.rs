@@ -5,10 +5,10 @@ use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_io::host::clock::{Clock, unix_nanos};
+use lighthaul_io::host::wait::pause;
 use lighthaul_queue::worker::{WorkerSettings, now, work};
 use lighthaul_queue::{JobSpec, JobState, Queue};
 use lighthaul_testkit::allowance;
@@ -51,7 +51,7 @@ fn child_works_until_it_is_killed() {
         slots: 4,
         lease: Duration::from_millis(lease.parse().unwrap()),
         until_empty: false,
-        keep: Duration::from_secs(3600),
+        keep: Duration::from_hours(1),
     };
     let mut queue = Queue::open(Path::new(&file)).unwrap();
     work(&mut queue, &settings, &|| false, &mut |_| {}).unwrap();
@@ -96,14 +96,15 @@ fn every_job_ends_once_although_workers_are_killed() {
             })
             .collect();
         queue.submit(now(), &jobs).unwrap();
-        sleep(Duration::from_millis(below(60)));
+        pause(Duration::from_millis(below(60)));
         let victim = usize::try_from(below(WORKERS as u64)).unwrap();
         workers[victim].kill().unwrap();
         workers[victim].wait().unwrap();
         workers[victim] = start(&folder, &program, LEASE_MS);
         assert!(kill < KILLS);
     }
-    let begin = Instant::now();
+    let clock = Clock::start();
+    let begin = clock.now();
     loop {
         let counts = queue.counts().unwrap();
         let ended: u64 = counts
@@ -115,10 +116,10 @@ fn every_job_ends_once_although_workers_are_killed() {
             break;
         }
         assert!(
-            begin.elapsed() < allowance(120),
+            clock.now().since(begin) < allowance(120),
             "seed {seed}: {counts:?} of {submitted}"
         );
-        sleep(Duration::from_millis(100));
+        pause(Duration::from_millis(100));
     }
     for mut worker in workers {
         worker.kill().unwrap();

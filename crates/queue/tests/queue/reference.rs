@@ -13,13 +13,8 @@ use crate::{Folder, spec};
 /// Step of the random work.
 #[derive(Clone, Debug)]
 enum Action {
-    Submit {
-        owner: u8,
-        priority: i32,
-        after: Option<u64>,
-        delay: u64,
-        every: bool,
-    },
+    /// Job, and its delay.
+    Submit(JobSpec, u64),
     Claim(usize),
     Renew(usize),
     Finish(usize, JobEnd),
@@ -38,7 +33,17 @@ fn action() -> impl Strategy<Value = Action> {
     ]);
     prop_oneof![
         4 => (0_u8..3, -1..2, prop::option::of(1_u64..12), prop_oneof![Just(0), 0_u64..5000], prop::bool::weighted(0.1)).prop_map(
-            |(owner, priority, after, delay, every)| Action::Submit { owner, priority, after, delay, every }
+            |(owner, priority, after, delay, every)| {
+                let spec = JobSpec {
+                    owner: format!("owner {owner}"),
+                    priority,
+                    after: after.map(JobId).into_iter().collect(),
+                    every: every.then_some(2000),
+                    retries: RETRIES,
+                    ..spec()
+                };
+                Action::Submit(spec, delay)
+            }
         ),
         4 => (1_usize..4).prop_map(Action::Claim),
         1 => (0_usize..9).prop_map(Action::Renew),
@@ -138,7 +143,7 @@ impl Reference {
         self.turn += 1;
         self.served.insert(owner, self.turn);
         let now = self.now;
-        let job = self.jobs.get_mut(&id).unwrap();
+        let job = self.jobs.get_mut(&id)?;
         job.state = JobState::Running;
         job.attempt += 1;
         job.lease = now + LEASE;
@@ -188,6 +193,19 @@ impl Reference {
             }
         }
         BTreeSet::new()
+    }
+
+    fn renew(&mut self, attempt: Attempt) -> Order {
+        let job = self.jobs.get_mut(&attempt.job.0).unwrap();
+        if job.state != JobState::Running || job.attempt != attempt.number {
+            return Order::Abandon;
+        }
+        job.lease = self.now + LEASE;
+        if job.cancel {
+            Order::Cancel
+        } else {
+            Order::Continue
+        }
     }
 
     fn finish(&mut self, attempt: Attempt, end: JobEnd) -> bool {
@@ -300,22 +318,9 @@ fn run(actions: Vec<Action>, queue: &mut Queue) {
     for action in actions {
         let now = reference.now;
         match action {
-            Action::Submit {
-                owner,
-                priority,
-                after,
-                delay,
-                every,
-            } => {
-                let spec = JobSpec {
-                    owner: format!("owner {owner}"),
-                    priority,
-                    after: after.map(JobId).into_iter().collect(),
-                    not_before: if delay == 0 { 0 } else { now + delay },
-                    every: every.then_some(2000),
-                    retries: RETRIES,
-                    ..spec()
-                };
+            Action::Submit(spec, delay) => {
+                let not_before = if delay == 0 { 0 } else { now + delay };
+                let spec = JobSpec { not_before, ..spec };
                 let id = queue.submit(now, std::slice::from_ref(&spec)).ok();
                 assert_eq!(id.map(|ids| ids[0].0), reference.submit(&spec));
             }
@@ -328,20 +333,9 @@ fn run(actions: Vec<Action>, queue: &mut Queue) {
             }
             Action::Renew(which) if !attempts.is_empty() => {
                 let attempt = attempts[which % attempts.len()];
-                let order = queue
-                    .renew(now, attempt, LEASE, &Report::default())
-                    .unwrap();
-                let job = reference.jobs.get_mut(&attempt.job.0).unwrap();
-                let is_newest = job.state == JobState::Running && job.attempt == attempt.number;
-                if is_newest {
-                    job.lease = now + LEASE;
-                }
-                let expected = match (is_newest, job.cancel) {
-                    (false, _) => Order::Abandon,
-                    (true, true) => Order::Cancel,
-                    (true, false) => Order::Continue,
-                };
-                assert_eq!(order, expected);
+                let report = Report::default();
+                let order = queue.renew(now, attempt, LEASE, &report).unwrap();
+                assert_eq!(order, reference.renew(attempt));
             }
             Action::Finish(which, end) if !attempts.is_empty() => {
                 let attempt = attempts[which % attempts.len()];

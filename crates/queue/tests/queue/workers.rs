@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use lighthaul_queue::worker::{Activity, WorkerSettings, now, work};
 use lighthaul_queue::{JobSpec, JobState};
 use lighthaul_testkit::allowance;
@@ -25,9 +27,9 @@ pub(crate) fn settings(program: PathBuf) -> WorkerSettings {
         name: "tester".to_owned(),
         program,
         slots: 3,
-        lease: Duration::from_secs(60),
+        lease: Duration::from_mins(1),
         until_empty: true,
-        keep: Duration::from_secs(3600),
+        keep: Duration::from_hours(1),
     }
 }
 
@@ -146,14 +148,15 @@ fn command_of_a_killed_worker_ends_with_it() {
     let script = format!("while :; do date +%N >{}; sleep 0.02; done", mark.display());
     let program = program(&folder, &script);
     folder.queue().submit(now(), &[job(&["cp"])]).unwrap();
+    let clock = Clock::start();
     let mut worker = crate::kill::start(&folder, &program, 60_000);
-    let patience = std::time::Instant::now();
+    let begin = clock.now();
     while !mark.exists() {
         assert!(
-            patience.elapsed() < allowance(30),
+            clock.now().since(begin) < allowance(30),
             "the command did not start"
         );
-        std::thread::sleep(Duration::from_millis(20));
+        pause(Duration::from_millis(20));
     }
     worker.kill().unwrap();
     worker.wait().unwrap();
@@ -161,11 +164,14 @@ fn command_of_a_killed_worker_ends_with_it() {
     let read = || fs::read(&mark).unwrap();
     let still = || {
         let before = read();
-        std::thread::sleep(Duration::from_millis(300));
+        pause(Duration::from_millis(300));
         read() == before
     };
-    let patience = std::time::Instant::now();
+    let begin = clock.now();
     while !still() {
-        assert!(patience.elapsed() < allowance(10), "the command still runs");
+        assert!(
+            clock.now().since(begin) < allowance(10),
+            "the command still runs"
+        );
     }
 }

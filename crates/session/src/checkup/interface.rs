@@ -97,10 +97,8 @@ fn interface_with(address: SocketAddr) -> Option<String> {
             .or_else(|| found.as_sockaddr_in6().map(|v6| v6.ip().into()));
         found == Some(ip)
     };
-    let all = getifaddrs().ok()?;
-    let one = all
-        .filter(|one| one.address.as_ref().is_some_and(matches))
-        .next()?;
+    let mut all = getifaddrs().ok()?;
+    let one = all.find(|one| one.address.as_ref().is_some_and(matches))?;
     // further addresses of an interface can have a label of their own, as in eth0:1
     Some(one.interface_name.split(':').next()?.to_owned())
 }
@@ -148,14 +146,11 @@ impl<'a> Host<'a> {
         if folder.join("device").exists() {
             return Some(interface.to_owned());
         }
-        let lower = names(&folder).into_iter().filter_map(|name| {
-            let lower = name.strip_prefix("lower_")?;
-            Some(lower.to_owned())
-        });
         let levels = levels.checked_sub(1)?;
-        lower
-            .filter_map(|name| self.hardware_below(&name, levels))
-            .next()
+        names(&folder).into_iter().find_map(|name| {
+            let lower = name.strip_prefix("lower_")?;
+            self.hardware_below(lower, levels)
+        })
     }
 
     fn hardware(&self, interface: &str) -> HardwareFacts {
