@@ -75,7 +75,7 @@ fn changed_alike(accept_restored: bool) -> (Books, Reservation) {
 
 /// Each writer begins an epoch, so that histories differ even if their numbers are alike.
 #[test]
-fn lost_change_is_not_noticed_if_another_change_has_its_number() {
+fn lost_change_is_noticed_although_another_change_has_its_number() {
     let (reader, other) = changed_alike(false);
     says_backwards(reader.get(&ben(), other.id));
 }
