@@ -26,5 +26,6 @@ pub(super) fn change(id: u128, segment: Segment, mbps: u64) -> RateChange {
         segment,
         route: 0,
         rate: Rate::from_bps(mbps * 1_000_000),
+        left: Duration::from_hours(1),
     }
 }
