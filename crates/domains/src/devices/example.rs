@@ -1,5 +1,7 @@
 //! Reservations and changes for the tests of devices.
 
+use std::time::Duration;
+
 use lighthaul_base::Rate;
 use lighthaul_stargate::{CorrelationId, DomainId, Key, PortId, RateChange, Segment};
 
