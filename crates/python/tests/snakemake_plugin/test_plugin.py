@@ -113,7 +113,7 @@ rule count:
     shell: "wc -c < {{input}} > {{output}}"
 
 rule sum:
-    input: expand(storage.lh("{place}out/{{sample}}.count"), sample=samples)
+    input: storage.lh(expand("{place}out/{{sample}}.count", sample=samples))
     output: storage.lh("{place}out/sum.txt")
     shell: "awk '{{{{sum += $1}}}} END {{{{print sum}}}}' {{input}} > {{output}}"
 """
