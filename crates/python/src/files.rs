@@ -168,7 +168,7 @@ impl Files {
                     };
                     take.call1(py, (range, found)).map(drop)
                 });
-                failed = failed.take().or(passed.err());
+                failed = failed.take().or_else(|| passed.err());
             });
             Ok(failed)
         })?;
@@ -244,10 +244,10 @@ impl Files {
 
     /// Sets the modification time of an item, in nanoseconds since 1970.
     fn set_time(&self, py: Python<'_>, path: Vec<u8>, time: i128) -> PyResult<()> {
-        let [seconds, nanos] = [time.div_euclid(SECOND), time.rem_euclid(SECOND)];
-        let seconds = i64::try_from(seconds)?;
+        let seconds = i64::try_from(time.div_euclid(SECOND))?;
+        let nanos = u32::try_from(time.rem_euclid(SECOND))?;
         self.with(py, vec![path], move |files, paths| {
-            files.set(&paths[0], None, Some((seconds, nanos as u32)))
+            files.set(&paths[0], None, Some((seconds, nanos)))
         })
     }
 

@@ -43,23 +43,22 @@ POOL = Pool()
 class RangeBatch:
     """Ranges that are asked for in the present turn of an event loop."""
 
-    def __init__(self, files: Callable[[bool], _lighthaul.Files]) -> None:
-        self._files = files
+    def __init__(self) -> None:
         self._wanted: list[Range] = []
         self._waiting: list[asyncio.Future[bytes]] = []
 
-    async def read(self, wanted: Range) -> bytes:
-        """Return the bytes of a range."""
+    async def read(self, wanted: Range, files: Callable[[], _lighthaul.Files]) -> bytes:
+        """Return the bytes of a range of these files, which all readers share."""
         loop = asyncio.get_running_loop()
         if not self._wanted:
             # coroutines that are ready run before this, and add their ranges
-            loop.call_soon(self._send, loop)
+            loop.call_soon(self._send, loop, files)
         waiting: asyncio.Future[bytes] = loop.create_future()
         self._wanted.append(wanted)
         self._waiting.append(waiting)
         return await waiting
 
-    def _send(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _send(self, loop: asyncio.AbstractEventLoop, files: Callable[[], _lighthaul.Files]) -> None:
         wanted, waiting = self._wanted, self._waiting
         self._wanted, self._waiting = [], []
 
@@ -73,7 +72,7 @@ class RangeBatch:
                 for one in waiting:
                     loop.call_soon_threadsafe(_settle, one, error)
 
-        POOL.get().submit(lambda: self._files(False).cat_each(wanted, take)).add_done_callback(end)
+        POOL.get().submit(lambda: files().cat_each(wanted, take)).add_done_callback(end)
 
 
 def _settle(waiting: asyncio.Future[bytes], found: bytes | BaseException) -> None:

@@ -48,7 +48,7 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
     def __init__(self, host: str, port: int | None = None, **options: Any) -> None:
         inherited = ("asynchronous", "loop", "batch_size", "use_listings_cache", "skip_instance_cache")
         super().__init__(host=host, port=port, **{name: options.pop(name) for name in inherited if name in options})
-        self._client = Client(**options)
+        self._client = _client(options)
         self._batches: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, RangeBatch] = weakref.WeakKeyDictionary()
         name = f"[{host}]" if ":" in host else host
         self._host = f"lh://{name}/" if port is None else f"lh://{name}:{port}/"
@@ -97,8 +97,8 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
         loop = asyncio.get_running_loop()
         batch = self._batches.get(loop)
         if batch is None:
-            batch = self._batches[loop] = RangeBatch(self._files)
-        return await batch.read(wanted)
+            batch = self._batches[loop] = RangeBatch()
+        return await batch.read(wanted, lambda: self._files(False))
 
     def _entry(self, record: ItemRecord, name: str) -> dict[str, Any]:
         return {
@@ -423,6 +423,17 @@ class StreamedFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
             # without a commit, nothing is left of the file
             self.closed, self._writer = True, None
         await self.close()
+
+
+_CLIENTS: weakref.WeakValueDictionary[tuple[tuple[str, Any], ...], Client] = weakref.WeakValueDictionary()
+"""Clients by their settings."""
+
+
+def _client(settings: dict[str, Any]) -> Client:
+    """Return a client that all file systems with these settings share. fsspec makes one of them for each thread."""
+    name = tuple(sorted(settings.items()))
+    # two threads may both make one, and one is kept
+    return _CLIENTS.get(name) or _CLIENTS.setdefault(name, Client(**settings))
 
 
 def _umask() -> int:
