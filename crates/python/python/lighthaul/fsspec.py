@@ -430,7 +430,7 @@ _CLIENTS: weakref.WeakValueDictionary[tuple[tuple[str, Any], ...], Client] = wea
 
 
 def _client(settings: dict[str, Any]) -> Client:
-    """Return a client that all file systems with these settings share. fsspec makes one of them for each thread."""
+    """Return a client that all file systems with these settings share, and with it their sessions."""
     name = tuple(sorted(settings.items()))
     # two threads may both make one, and one is kept
     return _CLIENTS.get(name) or _CLIENTS.setdefault(name, Client(**settings))

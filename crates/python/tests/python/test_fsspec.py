@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -165,12 +164,12 @@ async def test_cancelled_read_does_not_disturb_others(options: dict[str, Any]) -
     assert await tasks[0] == await tasks[2] == b"abc"
 
 
-def test_file_systems_of_all_threads_share_a_session(lh: LighthaulFileSystem, options: dict[str, Any]) -> None:
-    found: list[LighthaulFileSystem] = []
-    thread = threading.Thread(target=lambda: found.append(LighthaulFileSystem(**options)))
-    thread.start()
-    thread.join()
-    assert found[0] is not lh and found[0]._files(False) is lh._files(False)
+def test_file_systems_with_the_same_settings_share_a_session(
+    lh: LighthaulFileSystem, options: dict[str, Any]
+) -> None:
+    other = LighthaulFileSystem(skip_instance_cache=True, **options)
+    assert other is not lh and other._files(False) is lh._files(False)
+    assert LighthaulFileSystem(**options | {"strict": True})._client is not lh._client
 
 
 def test_touch_creates_empties_or_sets_the_time(lh: LighthaulFileSystem) -> None:
