@@ -7,9 +7,9 @@
 mod site;
 mod suite;
 
-use lighthaul_testkit::lacks;
+use lighthaul_testkit::{lacks, lacks_root};
 
-use crate::suite::{Suite, is_root, slurm};
+use crate::suite::{Suite, slurm};
 
 #[test]
 fn package_passes_its_tests() {
@@ -72,7 +72,7 @@ fn airflow_finds_the_provider() {
 #[test]
 fn slurm_stages_data_of_jobs() {
     let test = "slurm_stages_data_of_jobs";
-    if lacks(test, is_root()) {
+    if lacks_root(test) {
         return;
     }
     let Some(package) = Suite::prepare(test, "slurm") else {

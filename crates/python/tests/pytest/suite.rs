@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -174,14 +173,6 @@ fn project() -> &'static Path {
 fn integrations() -> PathBuf {
     let ancestors = project().ancestors();
     ancestors.into_iter().nth(2).unwrap().join("integrations")
-}
-
-/// Fails unless root runs this.
-pub(crate) fn is_root() -> Result<(), String> {
-    let owner = fs::metadata("/proc/self").map_err(|error| error.to_string())?;
-    (owner.uid() == 0)
-        .then_some(())
-        .ok_or_else(|| "needs root, to run jobs as another user".to_owned())
 }
 
 /// Returns the directory with Slurm, which `make test` unpacks beside the directory of this build.
