@@ -17,6 +17,9 @@ local PROGRAM = "lighthaul"
 local SCONTROL = "scontrol"
 -- Seconds before the estimated start within which a deadline is useless.
 local SHORTEST = 30
+-- Most seconds to wait for the next evaluation of a job: the first estimate may be the present time, also for a job that
+-- has to wait for others.
+local EVALUATION = 60
 -- Exit status of `lighthaul cp` if the scheduler refuses the reservation.
 local REFUSED = 40
 
@@ -100,7 +103,7 @@ local function describe(job_id)
     if status ~= 0 or not uid then
         return nil, text
     end
-    local job = { uid = uid, gid = gid }
+    local job = { uid = uid, gid = gid, evaluated = text:match(" LastSchedEval=(%S+)") }
     local year, month, day, hour, min, sec = text:match(" StartTime=(%d+)-(%d+)-(%d+)T(%d+):(%d+):(%d+)")
     if year then
         job.start = os.time({ year = year, month = month, day = day, hour = hour, min = min, sec = sec })
@@ -120,9 +123,19 @@ local function as_user(job)
     return "sudo -n -H -u '#" .. job.uid .. "' -g '#" .. job.gid .. "' -- "
 end
 
+local function is_later(job)
+    return job.start ~= nil and job.start - os.time() >= SHORTEST
+end
+
 -- Returns the options that book capacity, until the estimated start unless that is too near.
-local function booking(job)
-    if job.start and job.start - os.time() >= SHORTEST then
+local function booking(job_id, job)
+    local first, waited = job.evaluated, 0
+    while not is_later(job) and job.evaluated == first and waited < EVALUATION do
+        run("sleep 1")
+        waited = waited + 1
+        job = describe(job_id) or job
+    end
+    if is_later(job) then
         return " --book --by " .. quote(os.date("%Y-%m-%d %H:%M:%S", job.start))
     end
     return " --book"
@@ -146,7 +159,7 @@ local function stage(direction, job_id, job_script)
             local options = ""
             if copy.book then
                 -- results have no deadline
-                options = direction == "in" and booking(job) or " --book"
+                options = direction == "in" and booking(job_id, job) or " --book"
             end
             local status, output = run(command .. options .. places)
             if status == REFUSED and options:find("--by", 1, true) then
