@@ -33,6 +33,7 @@ fn check(text: &str) -> Result<(), String> {
     let words: Vec<&str> = command.split_whitespace().collect();
     match words[..] {
         ["pip", "install", "target/wheels/*.whl"] => contains_line("Makefile", "wheel:"),
+        ["ldconfig"] => Ok(()),
         ["make", target, ..] => contains_line("Makefile", &format!("{target}:")),
         ["cargo", "test", "-p", package, "--test", test, ..] => {
             let folder = package.trim_start_matches("lighthaul-");
