@@ -53,7 +53,7 @@
 // The work was cancelled.
 #define LH_INTERRUPTED 20
 
-// Some entries of a copy failed; see lh_transfer_failures().
+// Some entries of a copy failed; see `lh_transfer_failures()`.
 #define LH_PARTIAL 23
 
 // Source files changed while they were sent.
@@ -95,7 +95,7 @@
 // Framing: all messages have `message_bytes`; the last may be shorter.
 #define LH_FIXED 2
 
-// Result of a function: LH_OK, LH_END, LH_PENDING, or the exit status of the command for this kind of failure.
+// Result of a function: `LH_OK`, `LH_END`, `LH_PENDING`, or the exit status of the command for this kind of failure.
 typedef int32_t lh_code;
 
 // Function that gets notes, as about the key of a new host. It is called in any thread.
@@ -119,7 +119,7 @@ typedef struct {
   const char *ssh;
   // Program on hosts without a daemon [default: lighthaul].
   const char *remote;
-  // Gateway on the path, as in socks5://HOST:PORT.
+  // Gateway on the path, as in `socks5://HOST:PORT`.
   const char *gateway;
   // File with rates that earlier copies have measured.
   const char *known_paths;
@@ -153,7 +153,7 @@ typedef struct {
 // is cancelled. A small copy may end without a call.
 typedef int32_t (*lh_progress_function)(void *data, const lh_progress *progress);
 
-// Copy to make. Places are written as on the command line: PATH, lh://HOST/PATH or HOST:PATH.
+// Copy to make. Places are written as on the command line: PATH, `lh://HOST/PATH` or HOST:PATH.
 typedef struct {
   // Size of this structure in bytes.
   size_t size;
@@ -224,7 +224,7 @@ typedef struct {
 
 // Item of a file system.
 typedef struct {
-  // Name in the listed directory; null from lh_files_stat().
+  // Name in the listed directory; null from `lh_files_stat()`.
   const char *name;
   // Size of a file in bytes.
   uint64_t bytes;
@@ -238,12 +238,12 @@ typedef struct {
   uint32_t user;
   // Group ID.
   uint32_t group;
-  // LH_FILE, LH_DIRECTORY, LH_LINK or LH_OTHER.
+  // `LH_FILE`, `LH_DIRECTORY`, `LH_LINK` or `LH_OTHER`.
   int32_t kind;
 } lh_item;
 
 // Function that gets an item of a list, in the thread of the call. If it returns another number than 0, the list ends
-// with LH_INTERRUPTED.
+// with `LH_INTERRUPTED`.
 typedef int32_t (*lh_item_function)(void *data, const lh_item *item);
 
 // File that is open for reading.
@@ -252,7 +252,7 @@ typedef struct {
   uint64_t id;
 } lh_reader;
 
-// File that is open for writing. A new file has its name after lh_writer_commit(); without it, nothing is left.
+// File that is open for writing. A new file has its name after `lh_writer_commit()`; without it, nothing is left.
 typedef struct {
   // Number of the handle; zero for none.
   uint64_t id;
@@ -262,7 +262,7 @@ typedef struct {
 typedef struct {
   // Size of this structure in bytes.
   size_t size;
-  // Place to which this program sends, as in lh://HOST/PIPE.
+  // Place to which this program sends, as in `lh://HOST/PIPE`.
   const char *to;
   // Place from which this program receives.
   const char *from;
@@ -280,9 +280,9 @@ typedef struct {
   double objects_per_second;
   // Time in which objects are collected, and again in which they cross, in microseconds [default: 500000].
   uint64_t delay_us;
-  // Length of each message, for LH_FIXED.
+  // Length of each message, for `LH_FIXED`.
   uint32_t message_bytes;
-  // LH_PREFIXED, LH_LINES or LH_FIXED: form of the messages in the pipe.
+  // `LH_PREFIXED`, `LH_LINES` or `LH_FIXED`: form of the messages in the pipe.
   int32_t frames;
   // 1 to drop late messages.
   int32_t drop_late;
@@ -326,7 +326,7 @@ typedef struct {
 extern "C" {
 #endif // __cplusplus
 
-// Returns the code of the latest failure in this thread, or LH_OK if there was none.
+// Returns the code of the latest failure in this thread, or `LH_OK` if there was none.
 lh_code lh_error_code(void);
 
 // Returns one sentence about the latest failure in this thread. It is valid until the next failure in this thread.
@@ -348,14 +348,14 @@ lh_code lh_client_close(lh_client client);
 // Starts a copy.
 lh_code lh_copy_start(lh_client client, const lh_copy_request *request, lh_transfer *transfer);
 
-// Copies, and waits for the end. `summary` may be null. LH_PARTIAL means that some entries failed: start the copy by
-// lh_copy_start() to get their names.
+// Copies, and waits for the end. `summary` may be null. `LH_PARTIAL` means that some entries failed: start the copy by
+// `lh_copy_start()` to get their names.
 lh_code lh_copy(lh_client client,
                 const lh_copy_request *request,
                 lh_summary *summary);
 
-// Waits for the end of a copy, for at most `timeout_ms` milliseconds; forever if that is negative. Returns LH_PENDING
-// if the copy has not ended then. `summary` may be null.
+// Waits for the end of a copy, for at most `timeout_ms` milliseconds; forever if that is negative. Returns
+// `LH_PENDING` if the copy has not ended then. `summary` may be null.
 lh_code lh_transfer_wait(lh_transfer transfer,
                          int64_t timeout_ms,
                          lh_summary *summary);
@@ -373,7 +373,7 @@ lh_code lh_transfer_cancel(lh_transfer transfer);
 // callback of a copy, it does not wait.
 lh_code lh_transfer_close(lh_transfer transfer);
 
-// Connects to the files of the host of `place`, as in lh://HOST/. `writable` is 1 to ask for the right to write.
+// Connects to the files of the host of `place`, as in `lh://HOST/`. `writable` is 1 to ask for the right to write.
 lh_code lh_files_open(lh_client client,
                       const char *place,
                       int32_t writable,
@@ -400,7 +400,7 @@ lh_code lh_files_remove_directory(lh_files files, const char *path);
 // Renames `from` to `to`. If that exists, it is replaced if `replace` is 1.
 lh_code lh_files_rename(lh_files files, const char *from, const char *to, int32_t replace);
 
-// Opens a file for reading. Reads fail with LH_CHANGED if another program changes the file.
+// Opens a file for reading. Reads fail with `LH_CHANGED` if another program changes the file.
 lh_code lh_reader_open(lh_files files, const char *path, lh_reader *reader);
 
 // Stores the size of the file in bytes.
@@ -450,8 +450,8 @@ lh_code lh_stream_open(lh_client client,
 // Sends a message. Waits while the stream has no room for it.
 lh_code lh_stream_send(lh_stream stream, const void *message, size_t len);
 
-// Waits for the next message, copies it into `buffer`, and stores its length. Returns LH_END at the end of the stream.
-// If the buffer is too small, returns LH_USAGE and stores the length; the message is kept for the next call.
+// Waits for the next message, copies it into `buffer`, and stores its length. Returns `LH_END` at the end of the
+// stream. If the buffer is too small, returns `LH_USAGE` and stores the length; the message is kept for the next call.
 lh_code lh_stream_receive(lh_stream stream,
                           void *buffer,
                           size_t capacity,
@@ -462,7 +462,7 @@ lh_code lh_stream_receive(lh_stream stream,
 lh_code lh_stream_finish(lh_stream stream,
                          lh_report *report);
 
-// Cancels a stream, also while another thread waits for it. It ends with LH_INTERRUPTED.
+// Cancels a stream, also while another thread waits for it. It ends with `LH_INTERRUPTED`.
 lh_code lh_stream_cancel(lh_stream stream);
 
 // Closes a stream, which is cancelled unless it has ended.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use lighthaul_booking_client::client::{Client as Connection, ClientError, Filter};
 use lighthaul_booking_client::json::{NewReservation, Quote, Reservation as Record};
-use lighthaul_circuit::reservation::ReservationState;
+use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::Error;
