@@ -47,6 +47,7 @@ fn check(text: &str) -> Result<(), String> {
                 "no such file",
             )
         }
+        ["ldconfig"] => Ok(()),
         ["make", target, ..] => contains_line("Makefile", &format!("{target}:")),
         ["cargo", "test", "-p", package, "--test", test, ..] => {
             let folder = package.trim_start_matches("lighthaul-");
