@@ -172,7 +172,7 @@ def measure(options: argparse.Namespace, root: Path, folder: Path, settings: dic
     print_row(f"{small}, read from begin to end", lambda: scan(f"{lh}small.bin"), lambda: scan(f"{sftp}small.bin"))
 
     large = f"{options.large >> 20} MiB"
-    print(f"\n{large + ' from begin to end':42} {'lh://':>9} {'copy':>9} {'ratio':>7}")
+    print(f"\n{large + ' from begin to end':42} {'lh://':>9} {'copy':>9} {'ratio':>7} {'local':>9}")
     works: dict[str, tuple[Callable[[str], None], str]] = {
         "file object": (scan, "large.bin"),
         "pandas + pyarrow": (read_table, "large.parquet"),
@@ -183,7 +183,8 @@ def measure(options: argparse.Namespace, root: Path, folder: Path, settings: dic
         copied = timed(lambda: client.copy(f"{lh}{path}", str(target), exact=True))
         shutil.rmtree(target) if target.is_dir() else os.unlink(target)
         read = timed(lambda: work(lh + path))
-        print(f"{name:42} {read:7.2f} s {copied:7.2f} s {read / copied:7.2f}", flush=True)
+        local = timed(lambda: work(f"file://{root / path}"))
+        print(f"{name:42} {read:7.2f} s {copied:7.2f} s {read / copied:7.2f} {local:7.2f} s", flush=True)
 
 
 def print_row(name: str, ours: Callable[[], object], theirs: Callable[[], object] | None = None) -> None:

@@ -25,6 +25,7 @@ class RawReader(io.RawIOBase):
         super().__init__()
         self._native = native
         self._at = 0
+        self._end = 0
         self.name = name
         self.mode = "rb"
         self.size = native.size
@@ -50,10 +51,18 @@ class RawReader(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         self._check()
         view = memoryview(buffer).cast("B")
-        data = self._native.read_at(self._at, len(view))
-        view[: len(data)] = data
-        self._at += len(data)
-        return len(data)
+        # a read that continues the last one is made of pieces, so that the library keeps reading ahead
+        piece = BUFFER if self._at == self._end else len(view)
+        filled = 0
+        while filled < len(view):
+            data = self._native.read_at(self._at, min(piece, len(view) - filled))
+            if not data:
+                break
+            view[filled : filled + len(data)] = data
+            filled += len(data)
+            self._at += len(data)
+        self._end = self._at
+        return filled
 
     def readall(self) -> bytes:
         self._check()

@@ -7,6 +7,7 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -175,6 +176,19 @@ def slurm(far: Far, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]
         for process in reversed(started):
             process.kill()
             process.wait()
+        # jobs outlive the daemons
+        end_jobs(folder)
+
+
+def end_jobs(folder: Path) -> None:
+    """Kill the process groups of jobs, and what supervises them."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.fsencode(folder / "slurm.conf") in (process / "environ").read_bytes():
+                os.killpg(os.getpgid(int(process.name)), signal.SIGKILL)
+        except OSError:
+            # it has ended meanwhile, or is not ours
+            continue
 
 
 def trust(folder: Path, host: str, key: str) -> None:
