@@ -40,6 +40,7 @@ use lighthaul_grammar::cli::{Cli, Command};
 use lighthaul_grammar::domains::{Domains, DomainsAction};
 use lighthaul_grammar::gateway::Gateway;
 use lighthaul_grammar::help;
+use lighthaul_grammar::jobs::{Jobs, JobsAction};
 use lighthaul_io::host::{heap, interrupt};
 use lighthaul_mount::run::run as mount;
 use lighthaul_remote::{files::cat, ssh::forward::forward};
@@ -105,7 +106,10 @@ fn catch(command: &Command) -> std::io::Result<()> {
     let is_work = matches!(
         command,
         Command::Cp(_)
-            | Command::Jobs(_)
+            | Command::Jobs(Jobs {
+                action: Some(JobsAction::Work(_)),
+                ..
+            })
             | Command::Stream(_)
             | Command::Serve(_)
             | Command::Monitor(_)

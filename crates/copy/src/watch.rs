@@ -165,6 +165,9 @@ pub struct Summary {
     pub moving: Duration,
     /// Progress at the end.
     pub motion: CopyProgress,
+    /// Files of which no checksums were compared. Only copies with object stores have some, and no daemon makes these.
+    #[serde(skip)]
+    pub unproven: u64,
     /// Entries that failed.
     #[serde(deserialize_with = "bounded::list::<ITEMS_MAX, _, _>")]
     pub failures: Vec<Failed>,

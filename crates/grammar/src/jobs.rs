@@ -20,7 +20,7 @@ use crate::time::{Time, positive};
     after_long_help = "Examples:
   lighthaul jobs submit cp results lh://far/archive
   lighthaul jobs submit --after 12 --priority 5 cp more lh://far/archive
-  lighthaul jobs submit --every 1d cp --delete results lh://far/mirror
+  lighthaul jobs submit --every 1d cp --delete --yes results lh://far/mirror
   lighthaul jobs watch 13
   lighthaul jobs retry 12
   lighthaul jobs work --slots 4"
@@ -187,7 +187,7 @@ pub struct ShowJobs {
 
 /// Show a job until it ends
 ///
-/// The exit status is that of its copy: 0 if it is done.
+/// The exit status is that of its copy: 0 if it is done, 20 if it was canceled, and 40 if it was not started.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul jobs watch 12 && echo done")]
@@ -235,7 +235,7 @@ pub struct ChangeJobs {
 #[command(after_long_help = "Examples:
   lighthaul jobs work
   lighthaul jobs work --slots 4 --until-empty
-  systemctl enable --now lighthaul-jobs")]
+  systemctl --user enable --now lighthaul-jobs")]
 pub struct Work {
     /// Copies at a time
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u16).range(1..=256), help_heading = "Selection")]

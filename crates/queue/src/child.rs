@@ -2,16 +2,19 @@
 //!
 //! The command prints events as JSON lines on standard output. `progress` becomes the progress of the job, and the text
 //! of `summary` and `error` its result. Other events and all lines of standard error go to the log. A process ends with
-//! its worker.
+//! its worker. It is in a process group of its own, so that a signal to the group of the worker does not reach it.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
+use lighthaul_base::Instant;
 use lighthaul_io::host::parent::end_with_parent;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
 use crate::claims::Report;
@@ -25,8 +28,10 @@ pub(crate) struct Running {
     child: Child,
     output: Arc<Mutex<Output>>,
     readers: Vec<JoinHandle<()>>,
-    /// Reason why the worker has stopped it, if it has.
-    stopped: Option<JobEnd>,
+    /// Reason why the worker has stopped it, and the time of that.
+    stopped: Option<(JobEnd, Instant)>,
+    /// Time at which the process was found to have ended.
+    ended_at: Option<Instant>,
 }
 
 /// Output that is not stored yet.
@@ -35,18 +40,17 @@ struct Output {
     report: Report,
     /// Octets of the log so far.
     logged: usize,
-    /// Last result, or failure.
+    /// First failure, or else the result.
     text: String,
+    /// True if the text is a failure.
+    has_failed: bool,
 }
 
 impl Running {
     /// Starts the command of `job` by `program`.
     pub(crate) fn start(program: &Path, job: &Job) -> Result<Self> {
         let mut command = Command::new(program);
-        command.args(&job.command);
-        if !job.command.iter().any(|word| word == "--json") {
-            command.arg("--json");
-        }
+        command.args(words(&job.command)).process_group(0);
         command.current_dir(&job.directory).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         end_with_parent(&mut command);
@@ -68,6 +72,7 @@ impl Running {
             output,
             readers,
             stopped: None,
+            ended_at: None,
         })
     }
 
@@ -77,15 +82,25 @@ impl Running {
         std::mem::take(&mut output.report)
     }
 
-    /// Stops the process, for the reason `why`. A second call kills it.
-    pub(crate) fn stop(&mut self, why: JobEnd) {
-        if self.stopped.replace(why).is_some() {
-            self.child.kill().ok();
-            return;
+    /// Interrupts the process at the time `now`, for the reason `why`.
+    pub(crate) fn stop(&mut self, why: JobEnd, now: Instant) {
+        self.stopped = Some((why, now));
+        self.signal(|id| kill_process(id, Signal::INT).ok());
+    }
+
+    /// Kills the process and its group, if it was stopped longer ago than `patience`.
+    pub(crate) fn kill_overdue(&mut self, patience: Duration, now: Instant) {
+        if self.stopped.is_some_and(|(_, at)| now.since(at) > patience) {
+            self.signal(|id| kill_process_group(id, Signal::KILL).ok());
         }
+    }
+
+    /// Sends a signal to the process, unless it has ended.
+    fn signal(&self, send: impl FnOnce(Pid) -> Option<()>) {
         // not waited for yet, so no other process can have its number
-        let id = Pid::from_raw(self.child.id().cast_signed());
-        id.map(|id| kill_process(id, Signal::INT).ok());
+        if self.ended_at.is_none() {
+            Pid::from_raw(self.child.id().cast_signed()).and_then(send);
+        }
     }
 
     /// Returns true if the worker has stopped the process.
@@ -94,21 +109,36 @@ impl Running {
     }
 
     /// Returns the end of the attempt and its last report, once the process has ended.
-    pub(crate) fn ended(&mut self) -> Option<(AttemptEnd, Report)> {
+    ///
+    /// A process that it has left behind may hold its output open. What comes from there later is left out.
+    pub(crate) fn ended(&mut self, now: Instant) -> Option<(AttemptEnd, Report)> {
         let status = match self.child.try_wait() {
             Ok(None) => return None,
             Ok(Some(status)) => Some(status),
             Err(_) => None,
         };
-        for reader in self.readers.drain(..) {
-            reader.join().ok();
+        let ended_at = *self.ended_at.get_or_insert(now);
+        let is_read = self.readers.iter().all(JoinHandle::is_finished);
+        if !is_read && now.since(ended_at) < OUTPUT_PATIENCE {
+            return None;
         }
         let report = self.report();
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = end_of(status, self.stopped, &output.text);
+        let stopped = self.stopped.map(|(why, _)| why);
+        let end = end_of(status, stopped, &output.text);
         drop(output);
         Some((end, report))
     }
+}
+
+/// Returns the words of a command with the option for events, which stands before all paths.
+fn words(command: &[String]) -> Vec<&str> {
+    let mut words: Vec<&str> = command.iter().map(String::as_str).collect();
+    let mut options = words.iter().take_while(|word| **word != "--");
+    if !options.any(|word| *word == "--json") {
+        words.insert(words.len().min(1), "--json");
+    }
+    words
 }
 
 /// Returns the end of an attempt by the status of its process.
@@ -118,7 +148,7 @@ fn end_of(status: Option<ExitStatus>, stopped: Option<JobEnd>, text: &str) -> At
     let end = match (exit, stopped) {
         (Some(0), _) => JobEnd::Done,
         (_, Some(why)) => why,
-        (Some(code), None) if !RETRIED.contains(&code) => JobEnd::Failed,
+        (Some(code), None) if code <= SIGNALED && !RETRIED.contains(&code) => JobEnd::Failed,
         (_, None) => JobEnd::Retry,
     };
     let text = match (text.is_empty(), exit) {
@@ -168,14 +198,16 @@ impl Output {
                 let bytes = number("bytes").unwrap_or(0);
                 self.report.progress = Some((bytes, bytes));
                 let entries = number("entries").unwrap_or(0);
-                self.text = format!("{bytes} bytes in {entries} entries");
+                if !self.has_failed {
+                    self.text = format!("{bytes} bytes in {entries} entries");
+                }
                 self.take_line(line);
             }
             Some("error") => {
-                event["text"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .clone_into(&mut self.text);
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    let text = event["text"].as_str().unwrap_or_default();
+                    text.clone_into(&mut self.text);
+                }
                 self.take_line(line);
             }
             _ => self.take_line(line),
@@ -200,7 +232,11 @@ impl Output {
 
 /// Exit statuses of failures that a retry may mend: network, file, integrity, interrupted by others, partial, changed,
 /// timeout, refused reservation, panic, and a daemon that is being stopped.
-const RETRIED: [u8; 9] = [10, 11, 12, 23, 24, 30, 40, 70, 75];
+const RETRIED: [u8; 10] = [10, 11, 12, 20, 23, 24, 30, 40, 70, 75];
+/// Greater exit statuses are those of signals.
+const SIGNALED: u8 = 128;
+/// Time for the output of a process that has ended.
+const OUTPUT_PATIENCE: Duration = Duration::from_secs(1);
 /// Most octets of a line.
 const LINE_MAX: usize = 64 << 10;
 /// Most octets of the log of an attempt.
@@ -221,6 +257,10 @@ mod tests {
         assert_eq!(end(0, None), JobEnd::Done);
         assert_eq!(end(10, None), JobEnd::Retry);
         assert_eq!(end(13, None), JobEnd::Failed);
+        assert_eq!(
+            (end(20, None), end(130, None)),
+            (JobEnd::Retry, JobEnd::Retry)
+        );
         assert_eq!(end(20, Some(JobEnd::Canceled)), JobEnd::Canceled);
         assert_eq!(
             end(0, Some(JobEnd::Canceled)),
@@ -244,6 +284,11 @@ mod tests {
         assert!(output.report.log.ends_with("no JSON\n"));
         output.take_event(r#"{"type":"error","code":10,"text":"cannot reach far"}"#);
         assert_eq!(output.text, "cannot reach far");
+        // the summary of a copy of which some entries failed
+        output.take_event(r#"{"type":"error","code":3,"text":"cannot read b"}"#);
+        output.take_event(r#"{"type":"summary","bytes":9,"entries":2}"#);
+        assert_eq!(output.text, "cannot reach far");
+        assert_eq!(output.report.progress, Some((9, 9)));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use crate::error::{Result, failed};
 use crate::job::{Attempt, AttemptEnd, Job, JobEnd, JobId, JobState};
 use crate::list::job;
-use crate::queue::{End, Queue, Step, end, enter, number};
+use crate::queue::{End, Queue, Step, end, enter, number, sql_number};
 
 /// Order for a worker about its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Queue {
                 return Ok(Order::Abandon);
             }
             let sql = "UPDATE job SET lease = ?2 WHERE id = ?1 RETURNING cancel";
-            let lease = now.saturating_add(lease).cast_signed();
+            let lease = sql_number(now.saturating_add(lease));
             let canceled: bool = transaction
                 .prepare_cached(sql)?
                 .query_row(params![number(attempt.job), lease], |row| row.get(0))?;
@@ -105,31 +105,43 @@ impl Queue {
     /// Moves jobs whose time has come: leases that ended, waiting jobs that are due, and jobs that start too late. Each
     /// call moves a limited number. Returns the number of moved jobs.
     pub fn advance(&mut self, now: u64) -> Result<usize> {
-        let due = "SELECT id FROM job WHERE state = 0 AND waits = 0 AND not_before <= ?1 ORDER BY not_before LIMIT ?2";
-        let late = "SELECT id FROM job WHERE state <= 1 AND start_by IS NOT NULL AND start_by < ?1 ORDER BY start_by LIMIT ?2";
-        let lost = "SELECT id FROM job WHERE state = 2 AND lease < ?1 ORDER BY lease LIMIT ?2";
+        self.advance_beside(now, &[])
+    }
+
+    /// Does the same for a worker that runs the attempts `own`. These have news, even if their leases ended meanwhile.
+    pub fn advance_beside(&mut self, now: u64, own: &[Attempt]) -> Result<usize> {
+        let due = "SELECT id, attempt FROM job WHERE state = 0 AND waits = 0 AND not_before <= ?1 \
+                   ORDER BY not_before LIMIT ?2";
+        let late = "SELECT id, attempt FROM job WHERE state <= 1 AND start_by IS NOT NULL AND start_by < ?1 \
+                    ORDER BY start_by LIMIT ?2";
+        let lost =
+            "SELECT id, attempt FROM job WHERE state = 2 AND lease < ?1 ORDER BY lease LIMIT ?2";
         let found = |queue: &Self, sql: &str| {
             let mut statement = queue.connection.prepare_cached(sql)?;
-            let ids =
-                statement.query_map(params![now.cast_signed(), ADVANCE_MAX], |row| row.get(0))?;
-            ids.map(|id| id.map(JobId))
-                .collect::<rusqlite::Result<Vec<_>>>()
+            let attempts = statement.query_map(params![sql_number(now), ADVANCE_MAX], |row| {
+                Ok(Attempt {
+                    job: JobId(row.get(0)?),
+                    number: row.get(1)?,
+                })
+            })?;
+            attempts.collect::<rusqlite::Result<Vec<_>>>()
         };
-        let all: rusqlite::Result<[Vec<JobId>; 3]> =
+        let all: rusqlite::Result<[Vec<Attempt>; 3]> =
             (|| Ok([found(self, late)?, found(self, due)?, found(self, lost)?]))();
-        let [late, due, lost] = all.map_err(|why| failed("read", &self.path, &why))?;
+        let [late, due, mut lost] = all.map_err(|why| failed("read", &self.path, &why))?;
+        lost.retain(|attempt| !own.contains(attempt));
         let count = late.len() + due.len() + lost.len();
         if count == 0 {
             return Ok(0);
         }
         self.write("write", |transaction| {
             // another worker may have moved some of them meanwhile
-            for id in late {
+            for Attempt { job: id, .. } in late {
                 if is_still(transaction, id, "state <= 1 AND start_by < ?2", now)? {
                     end(transaction, now, id, &End::failed(LATE))?;
                 }
             }
-            for id in due {
+            for Attempt { job: id, .. } in due {
                 if is_still(
                     transaction,
                     id,
@@ -139,7 +151,7 @@ impl Queue {
                     enter(transaction, now, id, JobState::Queued, "")?;
                 }
             }
-            for id in lost {
+            for Attempt { job: id, .. } in lost {
                 if is_still(transaction, id, "state = 2 AND lease < ?2", now)? {
                     lose(transaction, now, id)?;
                 }
@@ -198,8 +210,8 @@ fn start(
         params![
             number(id),
             worker,
-            now.saturating_add(lease).cast_signed(),
-            now.cast_signed()
+            sql_number(now.saturating_add(lease)),
+            sql_number(now)
         ],
         |row| row.get(0),
     )?;
@@ -235,7 +247,7 @@ fn settle(transaction: &Transaction<'_>, now: u64, id: JobId, how: &AttemptEnd) 
             let due = now.saturating_add(delay);
             transaction.prepare_cached(sql)?.execute(params![
                 number(id),
-                due.cast_signed(),
+                sql_number(due),
                 how.exit,
                 how.text
             ])?;
@@ -251,7 +263,7 @@ fn lose(transaction: &Transaction<'_>, now: u64, id: JobId) -> Step<()> {
     let (losses, worker): (u32, String) = transaction
         .prepare_cached(sql)?
         .query_row([number(id)], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    if losses > LOSSES_MAX {
+    if losses > LOSSES_MAX && !job(transaction, id)?.is_cancel_requested {
         let why = format!("{losses} workers ended during it, the last of them {worker}");
         return end(transaction, now, id, &End::failed(why));
     }
@@ -274,8 +286,8 @@ fn store(transaction: &Transaction<'_>, attempt: Attempt, report: &Report) -> St
         let sql = "UPDATE job SET bytes = ?2, bytes_total = ?3 WHERE id = ?1";
         transaction.prepare_cached(sql)?.execute(params![
             number(attempt.job),
-            done.cast_signed(),
-            total.cast_signed()
+            sql_number(done),
+            sql_number(total)
         ])?;
     }
     if !report.log.is_empty() {
@@ -301,7 +313,7 @@ fn is_newest(transaction: &Transaction<'_>, attempt: Attempt) -> Step<bool> {
 fn is_still(transaction: &Transaction<'_>, id: JobId, condition: &str, now: u64) -> Step<bool> {
     let sql = format!("SELECT 1 FROM job WHERE id = ?1 AND {condition}");
     let mut statement = transaction.prepare_cached(&sql)?;
-    Ok(statement.exists(params![number(id), now.cast_signed()])?)
+    Ok(statement.exists(params![number(id), sql_number(now)])?)
 }
 
 /// Returns the delay of a retry in milliseconds after this number of earlier failures.

@@ -102,7 +102,8 @@ impl Queue {
             if !matches!(state, JobState::Failed | JobState::Canceled) {
                 return Err(Error::NotFailed(id, state).into());
             }
-            let sql = "UPDATE job SET failures = 0, losses = 0, cancel = 0, start_by = NULL, ended = NULL, exit = NULL, \
+            // jobs that had to be done first count no more
+            let sql = "UPDATE job SET failures = 0, losses = 0, waits = 0, cancel = 0, start_by = NULL, ended = NULL, exit = NULL, \
                        text = '' WHERE id = ?";
             transaction.prepare_cached(sql)?.execute([number(id)])?;
             enter(transaction, now, id, JobState::Queued, "retried by its user")?;
@@ -136,7 +137,7 @@ impl Queue {
             let most = i64::try_from(most).unwrap_or(i64::MAX);
             let rows = transaction
                 .prepare_cached(sql)?
-                .query_map(params![before.cast_signed(), most], |row| row.get(0))?
+                .query_map(params![sql_number(before), most], |row| row.get(0))?
                 .collect::<rusqlite::Result<Vec<i64>>>()?;
             for id in &rows {
                 for sql in [
@@ -156,7 +157,7 @@ impl Queue {
         let found = self
             .connection
             .prepare_cached(sql)
-            .and_then(|mut query| query.exists([number.cast_signed()]));
+            .and_then(|mut query| query.exists([sql_number(number)]));
         found.map_err(|why| failed("read", &self.path, &why))
     }
 
@@ -224,11 +225,14 @@ fn end_one(
     if state(transaction, id)?.is_end() {
         return Ok(BTreeSet::new());
     }
+    let is_cancel_requested: bool = transaction
+        .prepare_cached("SELECT cancel FROM job WHERE id = ?")?
+        .query_row([number(id)], |row| row.get(0))?;
     let sql =
         "UPDATE job SET ended = ?2, exit = ?3, text = ?4, lease = NULL, cancel = 0 WHERE id = ?1";
     transaction.prepare_cached(sql)?.execute(params![
         number(id),
-        now.cast_signed(),
+        sql_number(now),
         how.exit,
         how.text
     ])?;
@@ -236,7 +240,8 @@ fn end_one(
     let dependents = dependents(transaction, id)?;
     let sql = "DELETE FROM dependency WHERE after = ?1 OR job = ?1";
     transaction.prepare_cached(sql)?.execute([number(id)])?;
-    if how.state != JobState::Canceled {
+    // its user may have canceled it while it ended
+    if how.state != JobState::Canceled && !is_cancel_requested {
         repeat(transaction, now, id)?;
     }
     if how.state != JobState::Done {
@@ -251,7 +256,7 @@ fn end_one(
         let (waits, not_before): (u64, i64) = transaction
             .prepare_cached(sql)?
             .query_row([number(dependent)], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        if waits == 0 && not_before <= now.cast_signed() {
+        if waits == 0 && not_before <= sql_number(now) {
             enter(transaction, now, dependent, JobState::Queued, "")?;
         }
     }
@@ -269,7 +274,9 @@ fn dependents(transaction: &Transaction<'_>, id: JobId) -> Step<Vec<JobId>> {
 
 /// Submits the next run of a recurring job, at the next time of its period that is not over.
 fn repeat(transaction: &Transaction<'_>, now: u64, id: JobId) -> Step<()> {
-    let sql = "SELECT every, not_before FROM job WHERE id = ? AND every IS NOT NULL";
+    // a retry starts later than its run
+    let sql =
+        "SELECT every, COALESCE(series, not_before) FROM job WHERE id = ? AND every IS NOT NULL";
     let found = transaction
         .prepare_cached(sql)?
         .query_row([number(id)], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -281,12 +288,13 @@ fn repeat(transaction: &Transaction<'_>, now: u64, id: JobId) -> Step<()> {
     let every = every.max(1);
     let periods = now.saturating_sub(due) / every + 1;
     let next = due.saturating_add(periods.saturating_mul(every));
-    let sql = "INSERT INTO job (owner, name, command, directory, priority, state, retries, not_before, every, submitted) \
-               SELECT owner, name, command, directory, priority, 0, retries, ?2, every, ?3 FROM job WHERE id = ?1";
+    let sql = "INSERT INTO job (owner, name, command, directory, priority, state, retries, not_before, series, every, \
+               submitted) \
+               SELECT owner, name, command, directory, priority, 0, retries, ?2, ?2, every, ?3 FROM job WHERE id = ?1";
     transaction.prepare_cached(sql)?.execute(params![
         number(id),
-        next.cast_signed(),
-        now.cast_signed()
+        sql_number(next),
+        sql_number(now)
     ])?;
     let next = JobId(transaction.last_insert_rowid().cast_unsigned());
     record(transaction, now, next, &format!("next run of job {id}"))?;
@@ -318,7 +326,7 @@ pub(crate) fn record(transaction: &Transaction<'_>, now: u64, id: JobId, text: &
                FROM job WHERE id = ?1";
     transaction
         .prepare_cached(sql)?
-        .execute(params![number(id), now.cast_signed(), text])?;
+        .execute(params![number(id), sql_number(now), text])?;
     Ok(())
 }
 
@@ -336,8 +344,8 @@ pub(crate) fn state(transaction: &Transaction<'_>, id: JobId) -> Step<JobState> 
 fn insert(transaction: &Transaction<'_>, now: u64, spec: &JobSpec) -> Step<JobId> {
     let after: BTreeSet<JobId> = spec.after.iter().copied().collect();
     let mut open = Vec::new();
-    let sql = "INSERT INTO job (owner, name, command, directory, priority, state, retries, waits, not_before, start_by, \
-               every, submitted) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    let sql = "INSERT INTO job (owner, name, command, directory, priority, state, retries, waits, not_before, series, \
+               start_by, every, submitted) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12)";
     // the number of this job is not known yet, for the message of a dead dependency
     let next = "SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'job'), 0) + 1";
     if !after.is_empty() {
@@ -373,10 +381,10 @@ fn insert(transaction: &Transaction<'_>, now: u64, spec: &JobSpec) -> Step<JobId
         state.number(),
         spec.retries,
         open.len(),
-        not_before.cast_signed(),
-        spec.start_by.map(u64::cast_signed),
-        spec.every.map(u64::cast_signed),
-        now.cast_signed(),
+        sql_number(not_before),
+        spec.start_by.map(sql_number),
+        spec.every.map(sql_number),
+        sql_number(now),
     ])?;
     let id = JobId(transaction.last_insert_rowid().cast_unsigned());
     for other in open {
@@ -413,8 +421,13 @@ fn check(spec: &JobSpec) -> Result<()> {
 }
 
 /// Returns the number of a job for SQL.
-pub(crate) const fn number(id: JobId) -> i64 {
-    id.0.cast_signed()
+pub(crate) fn number(id: JobId) -> i64 {
+    sql_number(id.0)
+}
+
+/// Returns a number for SQL, whose greatest is 2^63 - 1.
+pub(crate) fn sql_number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 /// Most octets of a command.

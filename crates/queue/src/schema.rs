@@ -30,11 +30,11 @@ pub(crate) fn open(path: &Path, create: bool) -> Result<Connection> {
         Ok(connection)
     });
     let mut connection = opened.map_err(|why| failed("open", path, &why))?;
-    let is_empty = check(&mut connection, path)?;
-    if is_empty && !create {
+    let found = check(&mut connection, path)?;
+    if found.is_none() && !create {
         return Err(Error::Missing(path.to_owned()));
     }
-    let made = lay_out(&mut connection, is_empty);
+    let made = lay_out(&mut connection, found);
     made.map_err(|why| failed("create", path, &why))?;
     Ok(connection)
 }
@@ -49,8 +49,8 @@ fn make(path: &Path) -> std::io::Result<()> {
     options.open(path).map(drop)
 }
 
-/// Refuses a database of another format or program. Returns true if it is empty.
-fn check(connection: &mut Connection, path: &Path) -> Result<bool> {
+/// Refuses a database of a newer format or another program. Returns the format, or none if it is empty.
+fn check(connection: &mut Connection, path: &Path) -> Result<Option<i32>> {
     let found = (|| {
         let transaction = connection.transaction()?;
         let number = |sql| transaction.query_row(sql, [], |row| row.get::<_, i32>(0));
@@ -62,8 +62,8 @@ fn check(connection: &mut Connection, path: &Path) -> Result<bool> {
     })();
     let path = path.to_owned();
     match found.map_err(|why| failed("read", &path, &why))? {
-        (0, 0, 0) => Ok(true),
-        (APPLICATION, FORMAT, _) => Ok(false),
+        (0, 0, 0) => Ok(None),
+        (APPLICATION, found @ 1..=FORMAT, _) => Ok(Some(found)),
         (APPLICATION, found, _) => Err(Error::Newer {
             path,
             found,
@@ -73,11 +73,15 @@ fn check(connection: &mut Connection, path: &Path) -> Result<bool> {
     }
 }
 
-fn lay_out(connection: &mut Connection, is_empty: bool) -> rusqlite::Result<()> {
-    if is_empty {
-        // two programs may create the file at once: the second finds the tables
+fn lay_out(connection: &mut Connection, found: Option<i32>) -> rusqlite::Result<()> {
+    if found != Some(FORMAT) {
+        // two programs may create or change the file at once: the second finds the tables
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         transaction.execute_batch(TABLES)?;
+        let series = "SELECT COUNT(*) FROM pragma_table_info('job') WHERE name = 'series'";
+        if transaction.query_row(series, [], |row| row.get::<_, i32>(0))? == 0 {
+            transaction.execute_batch(SERIES)?;
+        }
         transaction.pragma_update(None, "application_id", APPLICATION)?;
         transaction.pragma_update(None, "user_version", FORMAT)?;
         transaction.commit()?;
@@ -91,7 +95,10 @@ fn lay_out(connection: &mut Connection, is_empty: bool) -> rusqlite::Result<()> 
 /// Mark of a file that this program has created, `lhqu`.
 const APPLICATION: i32 = 0x6c68_7175;
 /// Version of the tables.
-const FORMAT: i32 = 1;
+const FORMAT: i32 = 2;
+/// Addition of the column that the first version did not have.
+const SERIES: &str =
+    "ALTER TABLE job ADD COLUMN series INTEGER; UPDATE job SET series = not_before;";
 /// Longest wait for another process that writes.
 const BUSY: Duration = Duration::from_secs(30);
 /// Prepared statements that a connection keeps.
@@ -112,6 +119,7 @@ CREATE TABLE IF NOT EXISTS job (
     retries INTEGER NOT NULL,
     waits INTEGER NOT NULL DEFAULT 0,
     not_before INTEGER NOT NULL,
+    series INTEGER,
     start_by INTEGER,
     every INTEGER,
     worker TEXT,

@@ -1,7 +1,7 @@
 //! A process that runs jobs of a queue, some at a time.
 //!
 //! ```text
-//! each turn: ended commands -> finish; leases -> renew; due jobs -> advance; free slots -> claim, start
+//! each turn: ended commands -> finish; leases -> renew; due jobs -> advance; free slots -> claim, start; hung commands -> kill
 //! ```
 //!
 //! When the worker is stopped, it interrupts its commands and puts their jobs back; the next attempt resumes the
@@ -10,14 +10,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lighthaul_base::Instant;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::wait::pause;
 
 use crate::child::Running;
 use crate::claims::{Order, Report};
 use crate::error::Result;
-use crate::job::{AttemptEnd, Job, JobEnd};
+use crate::job::{Attempt, AttemptEnd, Job, JobEnd};
 use crate::queue::Queue;
 
 /// Settings of a worker.
@@ -35,6 +34,8 @@ pub struct WorkerSettings {
     pub until_empty: bool,
     /// Age at which ended jobs are deleted.
     pub keep: Duration,
+    /// Time for interrupted commands to end, before they are killed.
+    pub patience: Duration,
 }
 
 /// Activity of a worker, for its log.
@@ -64,24 +65,29 @@ pub fn work(
         clock: Clock::start(),
         tell,
     };
-    let mut stop_begin = None;
     loop {
         worker.reap()?;
         if is_stopped() {
-            let now = worker.clock.now();
-            let begin = *stop_begin.get_or_insert(now);
-            worker.stop_all(now.since(begin) > STOP_PATIENCE);
+            worker.stop_all();
             if worker.running.is_empty() {
                 return Ok(());
             }
+            worker.renew()?;
         } else {
-            let moved = worker.queue.advance(now())?;
+            // after a suspension of this host, its own leases come first
+            worker.renew()?;
+            let own: Vec<Attempt> = worker
+                .running
+                .iter()
+                .map(|one| one.process.attempt)
+                .collect();
+            let moved = worker.queue.advance_beside(now(), &own)?;
             worker.fill()?;
             if moved == 0 && worker.is_over()? {
                 return Ok(());
             }
         }
-        worker.renew()?;
+        worker.kill_overdue();
         worker
             .queue
             .forget(now().saturating_sub(millis(settings.keep)), FORGOTTEN)?;
@@ -92,24 +98,31 @@ pub fn work(
 struct Worker<'a> {
     queue: &'a mut Queue,
     settings: &'a WorkerSettings,
-    /// Jobs with their processes, and the time of the last renewal of their leases.
-    running: Vec<(Job, Running, Instant)>,
+    running: Vec<Slot>,
     clock: Clock,
     tell: &'a mut dyn FnMut(Activity<'_>),
+}
+
+/// Job with its process.
+struct Slot {
+    job: Job,
+    process: Running,
+    /// Last renewal of its lease, in milliseconds since 1970. Other clocks stop while the host is suspended.
+    renewed: u64,
 }
 
 impl Worker<'_> {
     /// Stores the end of each attempt whose command has ended.
     fn reap(&mut self) -> Result<()> {
         let mut at = 0;
-        while let Some((_, running, _)) = self.running.get_mut(at) {
-            let Some((end, report)) = running.ended() else {
+        while let Some(slot) = self.running.get_mut(at) {
+            let Some((end, report)) = slot.process.ended(self.clock.now()) else {
                 at += 1;
                 continue;
             };
-            let attempt = running.attempt;
+            let attempt = slot.process.attempt;
             let is_ours = self.queue.finish(now(), attempt, &end, &report)?;
-            let (job, ..) = self.running.swap_remove(at);
+            let job = self.running.swap_remove(at).job;
             (self.tell)(if is_ours {
                 Activity::Ended(&job, &end)
             } else {
@@ -125,11 +138,18 @@ impl Worker<'_> {
         if free == 0 {
             return Ok(());
         }
-        let lease = millis(self.settings.lease);
-        for job in self.queue.claim(now(), &self.settings.name, lease, free)? {
+        let (lease, renewed) = (millis(self.settings.lease), now());
+        for job in self
+            .queue
+            .claim(renewed, &self.settings.name, lease, free)?
+        {
             (self.tell)(Activity::Starts(&job));
             match Running::start(&self.settings.program, &job) {
-                Ok(running) => self.running.push((job, running, self.clock.now())),
+                Ok(process) => self.running.push(Slot {
+                    job,
+                    process,
+                    renewed,
+                }),
                 Err(why) => self.refuse(&job, &why.to_string())?,
             }
         }
@@ -152,31 +172,46 @@ impl Worker<'_> {
     /// Renews leases, a few times during each, and obeys the orders of the queue.
     fn renew(&mut self) -> Result<()> {
         let lease = self.settings.lease;
-        for (_, running, renewed) in &mut self.running {
-            let report = running.report();
-            let age = self.clock.now().since(*renewed);
-            if report == Report::default() && age < lease.min(LOOK * 5) / 5 {
+        let interval = millis(lease.min(LOOK * 5) / 5);
+        for Slot {
+            process, renewed, ..
+        } in &mut self.running
+        {
+            let report = process.report();
+            // the clock may be set back, too
+            if report == Report::default() && now().abs_diff(*renewed) < interval {
                 continue;
             }
-            *renewed = self.clock.now();
+            *renewed = now();
+            let attempt = process.attempt;
             let order = self
                 .queue
-                .renew(now(), running.attempt, millis(lease), &report)?;
-            match order {
-                Order::Cancel if !running.is_stopped() => running.stop(JobEnd::Canceled),
-                Order::Abandon if !running.is_stopped() => running.stop(JobEnd::Released),
-                Order::Continue | Order::Cancel | Order::Abandon => {}
+                .renew(*renewed, attempt, millis(lease), &report)?;
+            let why = match order {
+                Order::Continue => continue,
+                Order::Cancel => JobEnd::Canceled,
+                Order::Abandon => JobEnd::Released,
+            };
+            if !process.is_stopped() {
+                process.stop(why, self.clock.now());
             }
         }
         Ok(())
     }
 
-    /// Interrupts all commands, and kills them if they take too long to end.
-    fn stop_all(&mut self, kill: bool) {
-        for (_, running, _) in &mut self.running {
-            if kill || !running.is_stopped() {
-                running.stop(JobEnd::Released);
-            }
+    /// Interrupts all commands.
+    fn stop_all(&mut self) {
+        let running = self.running.iter_mut();
+        for slot in running.filter(|slot| !slot.process.is_stopped()) {
+            slot.process.stop(JobEnd::Released, self.clock.now());
+        }
+    }
+
+    /// Kills interrupted commands that take too long to end.
+    fn kill_overdue(&mut self) {
+        for slot in &mut self.running {
+            let patience = self.settings.patience;
+            slot.process.kill_overdue(patience, self.clock.now());
         }
     }
 
@@ -199,7 +234,5 @@ fn millis(duration: Duration) -> u64 {
 const TURN: Duration = Duration::from_millis(100);
 /// Interval at which a worker asks for canceled jobs.
 const LOOK: Duration = Duration::from_secs(1);
-/// Time for interrupted commands to end, before they are killed.
-const STOP_PATIENCE: Duration = Duration::from_secs(20);
 /// Most ended jobs that are deleted in a turn.
 const FORGOTTEN: usize = 1000;

@@ -142,6 +142,14 @@ impl Place {
         }
     }
 
+    /// Returns true if this is the URL of a web server with a query, which may be a signature that admits its bearer.
+    pub fn has_query(&self) -> bool {
+        match self {
+            Self::Object { scheme, path, .. } => scheme.starts_with("http") && path.contains(&b'?'),
+            Self::Here(_) | Self::Ssh { .. } | Self::Daemon { .. } => false,
+        }
+    }
+
     /// Returns `path` on the host of this place, in the notation of the command line.
     pub fn with_host(&self, path: &str) -> String {
         match self {

@@ -292,8 +292,10 @@ impl Printer {
         let cpu = cpu_seconds();
         let start = self.start.as_ref();
         let proof = match self.settings.proof {
-            // a store that compares no digests
-            Proof::All | Proof::Moved if start.is_some_and(|start| start.digest == "none") => {
+            // a store that compares no digests, or not those of all objects
+            Proof::All | Proof::Moved
+                if summary.unproven > 0 || start.is_some_and(|start| start.digest == "none") =>
+            {
                 Proof::Lengths
             }
             Proof::All | Proof::Moved | Proof::Lengths | Proof::None | Proof::DryRun => {

@@ -90,7 +90,11 @@ fn shown_progress(args: &Cp) -> Progress {
 /// Returns the error, with the command that resumes an interrupted copy.
 fn with_command(args: &Cp, error: Error) -> Error {
     let gateway = args.via.through.gateway.as_ref();
-    let tells_password = gateway.is_some_and(|gateway| gateway.credentials.is_some());
+    let tells_password = gateway.is_some_and(|gateway| gateway.credentials.is_some())
+        || args
+            .paths
+            .iter()
+            .any(|path| Place::parse(path).is_ok_and(|place| place.has_query()));
     if error.code() != Code::Interrupted || args.choice.dry_run.is_some() {
         return error;
     }

@@ -55,7 +55,8 @@ pub(crate) fn du(args: &Du) -> Result<u8, Error> {
         if let Err(error) = fetch(&place, via, &request, &mut take) {
             printer.fail(&continued(error)?);
         }
-        printer.end(text);
+        let shown = text.split('?').next().filter(|_| place.has_query());
+        printer.end(shown.unwrap_or(text));
     }
     Ok(printer.finish())
 }

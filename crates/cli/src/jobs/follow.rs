@@ -10,7 +10,7 @@ use lighthaul_queue::{Job, JobId, JobState};
 use lighthaul_session::error::{Code, Error};
 
 use super::queue_file::{existing, failed};
-use super::show;
+use super::show::{self, plain};
 use crate::output::print::{print, print_json, say};
 
 /// Shows a job whenever it changes, until it ends, and returns the exit status of its copy.
@@ -61,12 +61,15 @@ pub(super) fn logs(args: &Logs) -> Result<(), Error> {
 
 fn head(job: &Job) -> String {
     let why = match job.state {
-        JobState::Running => job.worker.as_ref().map(|worker| format!(" by {worker}")),
+        JobState::Running => job
+            .worker
+            .as_ref()
+            .map(|worker| format!(" by {}", plain(worker))),
         JobState::Waiting
         | JobState::Queued
         | JobState::Done
         | JobState::Failed
-        | JobState::Canceled => (!job.text.is_empty()).then(|| format!(": {}", job.text)),
+        | JobState::Canceled => (!job.text.is_empty()).then(|| format!(": {}", plain(&job.text))),
     };
     format!("job {} is {}{}", job.id, job.state, why.unwrap_or_default())
 }
@@ -88,7 +91,9 @@ fn status(state: JobState, exit: Option<u8>) -> u8 {
         JobState::Done => 0,
         JobState::Canceled => Code::Interrupted as u8,
         JobState::Failed | JobState::Waiting | JobState::Queued | JobState::Running => {
-            exit.filter(|exit| *exit != 0).unwrap_or(Code::Usage as u8)
+            // the copy did not start, as its time was over or a job before it has failed
+            exit.filter(|exit| *exit != 0)
+                .unwrap_or(Code::Refused as u8)
         }
     }
 }

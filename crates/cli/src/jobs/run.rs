@@ -2,6 +2,8 @@
 
 use std::env;
 
+use clap::FromArgMatches;
+use lighthaul_grammar::cli::{Cli, Command};
 use lighthaul_grammar::help;
 use lighthaul_grammar::jobs::{ChangeJobs, Jobs, JobsAction, State, Submit};
 use lighthaul_grammar::time::Time;
@@ -73,14 +75,21 @@ fn check(command: &[String]) -> Result<(), Error> {
     let words = ["lighthaul"]
         .into_iter()
         .chain(command.iter().map(String::as_str));
-    match help::command().try_get_matches_from(words) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let text = error.to_string();
-            let text = text.trim().trim_start_matches("error: ").to_owned();
-            Err(usage(format!("the command of the job is wrong: {text}")))
-        }
+    let parsed = help::command().try_get_matches_from(words);
+    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+    let wrong = |text: &str| usage(format!("the command of the job is wrong: {text}"));
+    let cli = parsed.map_err(|error| {
+        let text = error.to_string();
+        wrong(text.trim().trim_start_matches("error: "))
+    })?;
+    let Some(Command::Cp(args)) = cli.command else {
+        return Ok(());
+    };
+    let choice = &args.choice;
+    if choice.delete && !choice.yes && choice.dry_run.is_none() {
+        return Err(wrong("--delete asks before it removes files: add --yes"));
     }
+    Ok(())
 }
 
 fn list(args: &Jobs) -> Result<(), Error> {

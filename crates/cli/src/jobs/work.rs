@@ -1,6 +1,7 @@
 //! `lighthaul jobs work`: the worker.
 
 use std::env;
+use std::time::Duration;
 
 use lighthaul_grammar::jobs::Work;
 use lighthaul_io::host::interrupt;
@@ -27,6 +28,7 @@ pub(super) fn run(args: &Work) -> Result<(), Error> {
         lease: args.lease,
         until_empty: args.until_empty,
         keep: args.keep,
+        patience: PATIENCE,
     };
     info!(
         "{} runs up to {} jobs of {} at a time",
@@ -61,3 +63,6 @@ fn name() -> String {
     let host = host.nodename().to_string_lossy();
     format!("{host}:{}", std::process::id())
 }
+
+/// Time for interrupted copies to end, before they are killed.
+const PATIENCE: Duration = Duration::from_secs(20);

@@ -180,6 +180,36 @@ fn canceled_job_stops_its_copy_and_keeps_what_arrived() {
 }
 
 #[test]
+fn watch_ends_at_the_first_signal_and_names_jobs_that_did_not_start() {
+    let near = Near::new("jobs-watch", None);
+    let submit = |words: &[&str]| {
+        let words = [&["submit"], words].concat();
+        jobs(&near, &words).assert_succeeded().out.concat()
+    };
+    let first = submit(&["cp", "a", "b"]);
+    let second = submit(&["--after", &first, "cp", "--delete", "--yes", "a", "b"]);
+    for words in [&["watch", &first][..], &["logs", "--follow", &first]] {
+        let mut running = Running::start(command(&near, words));
+        if words[0] == "watch" {
+            running.prints("is queued");
+        } else {
+            // a program that catches signals has a handler for SIGINT, the second one
+            let status = format!("/proc/{}/status", running.id());
+            becomes_true("the program runs", || {
+                let status = fs::read_to_string(&status).unwrap_or_default();
+                status.contains("Name:\tlighthaul") && status.contains("State:\tS")
+            });
+        }
+        running.signal("INT");
+        assert_eq!(running.finish().code, None, "{words:?}");
+    }
+    jobs(&near, &["cancel", &first]).assert_succeeded();
+    assert_eq!(jobs(&near, &["watch", &first]).code, Some(20));
+    let outcome = jobs(&near, &["watch", &second]);
+    assert_eq!(outcome.code, Some(40), "{outcome:?}");
+}
+
+#[test]
 fn wrong_jobs_are_refused_with_one_sentence() {
     let near = Near::new("jobs-wrong", None);
     let outcome = jobs(&near, &[]);
@@ -191,6 +221,7 @@ fn wrong_jobs_are_refused_with_one_sentence() {
             "unexpected argument '--no-such'",
         ),
         (&["submit", "cp", "a"], "the command of the job is wrong"),
+        (&["submit", "cp", "--delete", "a", "b"], "add --yes"),
         (
             &["submit", "--after", "7", "cp", "a", "b"],
             "no job has the number 7",

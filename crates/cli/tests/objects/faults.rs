@@ -136,6 +136,31 @@ fn object_that_changes_is_never_mixed() {
 }
 
 #[test]
+fn server_that_ignores_the_condition_of_a_read_is_found_out() {
+    let Some(server) = with_large("ignored-condition") else {
+        return;
+    };
+    // each range comes from another version, with status 206
+    let proxy = Proxy::start(&server.address, |head, _| {
+        if head.contains("bytes=8388608-") {
+            return Fault::Change(|answer| {
+                let mut answer = answer;
+                let at = answer
+                    .windows(7)
+                    .position(|part| part.eq_ignore_ascii_case(b"etag: \""))
+                    .unwrap();
+                answer[at + 7] ^= 1;
+                answer
+            });
+        }
+        Fault::Pass
+    });
+    let outcome = run(&server, &proxy, &["cp", "s3://data/large", "x"]);
+    outcome.assert_failed(24, "changed meanwhile");
+    assert!(!server.scratch.at("x").exists());
+}
+
+#[test]
 fn answers_with_other_bytes_are_not_published() {
     let Some(server) = with_large("other-bytes") else {
         return;
@@ -220,6 +245,48 @@ fn list_without_an_end_is_refused() {
         Fault::Pass
     });
     run(&server, &broken, &["cp", "s3://data/", "d"]).assert_failed(2, "is it an S3 server?");
+}
+
+#[test]
+fn list_in_a_circle_of_several_pages_is_refused() {
+    let Some(server) = Server::start("circle") else {
+        return;
+    };
+    let page = |key: &str, next: &str| {
+        let text = format!(
+            "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{next}</NextContinuationToken>\
+             <Contents><Key>{key}</Key><Size>1</Size></Contents></ListBucketResult>"
+        );
+        Fault::Answer(200, text)
+    };
+    let proxy = Proxy::start(&server.address, move |head, _| match head {
+        head if head.contains("continuation-token=c") => page("c", "d"),
+        head if head.contains("continuation-token=d") => page("d", "e"),
+        head if head.contains("continuation-token=e") => page("e", "c"),
+        head if head.contains("list-type=2") => page("b", "c"),
+        _ => Fault::Pass,
+    });
+    let outcome = run(&server, &proxy, &["du", "s3://data/"]);
+    assert_ne!(outcome.code, Some(0));
+    assert!(outcome.said("without an end"), "{outcome:?}");
+}
+
+#[test]
+fn authorities_that_cannot_be_read_are_an_error() {
+    let Some(server) = Server::start("authorities") else {
+        return;
+    };
+    server.write("f", "x");
+    server.write("wrong.pem", "no certificate");
+    for name in ["missing.pem", "wrong.pem"] {
+        for place in ["s3://data/x", "az://data/x"] {
+            let mut command = server.command_at(&server.address, &["cp", "f", place]);
+            command.env("AWS_CA_BUNDLE", name);
+            command.env("AZURE_STORAGE_USE_EMULATOR", "true");
+            let outcome = Running::start(command).finish();
+            outcome.assert_failed(1, &format!("AWS_CA_BUNDLE {name}"));
+        }
+    }
 }
 
 #[test]

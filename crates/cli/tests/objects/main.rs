@@ -5,6 +5,7 @@
 mod clouds;
 mod copies;
 mod credentials;
+mod deletion;
 mod faults;
 mod keys;
 mod options;
@@ -17,4 +18,5 @@ mod running;
 #[path = "../cp/scratch.rs"]
 mod scratch;
 mod server;
+mod verified;
 mod web;

@@ -1,7 +1,10 @@
 //! Options of copies with a bucket: selection, deletion, and those that are refused.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
+use crate::proxy::{Fault, Proxy};
+use crate::running::Running;
 use crate::scratch::{dress, names};
 use crate::server::Server;
 
@@ -123,6 +126,133 @@ fn newer_and_existing_targets_stay() {
     assert!(kept(&["s3://data/f", "back"]));
     assert!(!kept(&["--checksum", "s3://data/f", "back"]));
     assert_eq!(server.read("back"), "NEW AND LONGER");
+}
+
+#[test]
+fn existing_link_stays() {
+    let Some(server) = Server::start("existing-link") else {
+        return;
+    };
+    server.write("f", "from the store");
+    server.copy(&["f", "s3://data/"]);
+    server.write("d/other", "other");
+    std::os::unix::fs::symlink("other", server.scratch.at("d/f")).unwrap();
+    server.copy(&["--ignore-existing", "s3://data/f", "d/"]);
+    assert!(server.scratch.at("d/f").is_symlink());
+    server.copy(&["--existing", "s3://data/f", "d/"]);
+    assert!(!server.scratch.at("d/f").is_symlink());
+    assert_eq!(
+        server.read("d/f") + &server.read("d/other"),
+        "from the storeother"
+    );
+}
+
+#[test]
+fn replaced_file_loses_its_set_id_bits() {
+    let Some(server) = Server::start("set-id") else {
+        return;
+    };
+    server.write("f", "new content");
+    server.scratch.file("large", 9 << 20);
+    server.copy(&["f", "large", "s3://data/"]);
+    for name in ["f", "large"] {
+        server.write(&format!("d/{name}"), "old");
+        dress(
+            &server.scratch.at(&format!("d/{name}")),
+            0o6751,
+            1_700_000_000,
+        );
+        server.copy(&[&format!("s3://data/{name}"), "d/"]);
+        let meta = fs::metadata(server.scratch.at(&format!("d/{name}"))).unwrap();
+        assert_eq!((meta.mode() & 0o7777, meta.len() > 3), (0o751, true));
+    }
+}
+
+#[test]
+fn object_without_a_time_is_downloaded_once() {
+    let Some(server) = Server::start("no-time") else {
+        return;
+    };
+    // another program has written it
+    fs::create_dir_all(server.object("p")).unwrap();
+    fs::write(server.object("p/f"), "x").unwrap();
+    let proxy = Proxy::start(&server.address, |head, _| {
+        if head.contains("list-type=2") && head.contains("max-keys=1000") {
+            return Fault::Change(|answer| {
+                // lists of other servers have fractions of seconds, and headers have none
+                let text = String::from_utf8(answer).unwrap();
+                let (head, body) = text.split_once("\r\n\r\n").unwrap();
+                assert!(!body.contains(".000Z"), "{body}");
+                let body = body.replace("Z</LastModified>", ".250Z</LastModified>");
+                let lines = head
+                    .lines()
+                    .filter(|line| !line.to_lowercase().starts_with("content-length:"));
+                let head: Vec<&str> = lines.collect();
+                let (head, len) = (head.join("\r\n"), body.len());
+                format!("{head}\r\nContent-Length: {len}\r\n\r\n{body}").into_bytes()
+            });
+        }
+        Fault::Pass
+    });
+    let copy = || {
+        let args = ["cp", "--json", "s3://data/p/", "d"];
+        let outcome = Running::start(server.command_at(&proxy.address, &args)).finish();
+        outcome.assert_succeeded().event("summary")["bytes_moved"].clone()
+    };
+    assert_eq!((copy(), copy()), (1.into(), 0.into()));
+}
+
+#[test]
+fn few_files_do_not_list_a_whole_bucket() {
+    let Some(server) = Server::start("few") else {
+        return;
+    };
+    for name in ["a", "b", "dir/c"] {
+        server.write(name, name);
+    }
+    server.copy(&["a", "s3://data/from/"]);
+    server.copy(&["dir", "s3://data/from/"]);
+    let proxy = Proxy::start(&server.address, |_, _| Fault::Pass);
+    let copy = |args: &[&str]| {
+        let args = [&["cp", "--json"], args].concat();
+        let outcome = Running::start(server.command_at(&proxy.address, &args)).finish();
+        outcome.assert_succeeded().event("summary")["bytes_moved"].clone()
+    };
+    assert_eq!(copy(&["a", "b", "dir", "s3://data/"]), 7);
+    assert_eq!(copy(&["a", "b", "dir", "s3://data/"]), 0);
+    assert_eq!(
+        copy(&["--ignore-existing", "a", "b", "dir", "s3://data/"]),
+        0
+    );
+    let from = ["s3://data/from/a", "s3://data/from/dir", "s3://data/"];
+    assert_eq!(copy(&from), 0);
+    assert_eq!(proxy.count("&prefix= "), 0);
+    assert!(proxy.count("&prefix=dir%2F ") >= 3);
+}
+
+#[test]
+fn update_between_buckets_keeps_what_changes_meanwhile() {
+    let Some(server) = Server::start("update-between") else {
+        return;
+    };
+    server.scratch.folder("store/other");
+    for (name, text, time) in [
+        ("old", "old", 1_500_000_000),
+        ("new", "newer", 1_600_000_000),
+    ] {
+        server.write(name, text);
+        dress(&server.scratch.at(name), 0o644, time);
+    }
+    server.copy(&["old", "s3://other/x"]);
+    server.copy(&["new", "s3://data/x"]);
+    let proxy = Proxy::start(&server.address, |_, _| Fault::Pass);
+    let args = ["cp", "--update", "s3://data/x", "s3://other/x"];
+    Running::start(server.command_at(&proxy.address, &args))
+        .finish()
+        .assert_succeeded();
+    assert_eq!(proxy.count("\r\nif-match: "), 1);
+    server.copy(&["s3://other/x", "x"]);
+    assert_eq!(server.read("x"), "newer");
 }
 
 #[test]

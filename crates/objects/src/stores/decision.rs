@@ -5,7 +5,7 @@
 
 use lighthaul_files::options::{Action, Options};
 
-use crate::stores::bucket::attributes::Stamp;
+use crate::stores::bucket::attributes::{Condition, Listed, Stamp};
 
 /// Decision about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +32,51 @@ impl Decision {
     }
 }
 
-/// Decides by what lists tell: if the target has an entry of this size. Returns none if more has to be known.
-pub(crate) fn first(options: &Options, size: u64, there: Option<u64>) -> Option<Decision> {
+/// Entry of the target, as far as lists tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum There {
+    /// There is none.
+    Nothing,
+    /// A file or object of this size.
+    File(u64),
+    /// Another entry, such as a symbolic link.
+    Other,
+}
+
+impl There {
+    /// Returns the entry of an object, if there is one.
+    pub(crate) fn object(listed: Option<&Listed>) -> Self {
+        listed.map_or(Self::Nothing, |listed| Self::File(listed.size))
+    }
+}
+
+/// Returns the condition under which an object is written, if the list of the target has this one.
+pub(crate) fn condition(options: &Options, listed: Option<&Listed>) -> Condition {
+    match listed {
+        None if options.skip.existing || options.update => Condition::Absent,
+        Some(Listed {
+            etag: Some(etag), ..
+        }) if options.update => Condition::Unchanged(etag.clone()),
+        _ => Condition::Always,
+    }
+}
+
+/// Returns the decision about an object whose condition does not hold any more.
+pub(crate) const fn overtaken(options: &Options) -> Decision {
+    if options.skip.existing {
+        Decision::new(Action::Skip, EXISTS)
+    } else {
+        Decision::new(Action::Keep, NEWER)
+    }
+}
+
+/// Decides by what lists tell. Returns none if more has to be known.
+pub(crate) fn first(options: &Options, size: u64, there: There) -> Option<Decision> {
     let skip = &options.skip;
-    let skipped = if skip.missing && there.is_none() {
+    let skipped = if skip.missing && there == There::Nothing {
         Some("the target does not have it (--existing)")
-    } else if skip.existing && there.is_some() {
-        Some("the target has it (--ignore-existing)")
+    } else if skip.existing && there != There::Nothing {
+        Some(EXISTS)
     } else if skip.size_max.is_some_and(|max| size > max) {
         Some("it is larger than --max-size")
     } else if skip.size_min.is_some_and(|min| size < min) {
@@ -50,11 +88,12 @@ pub(crate) fn first(options: &Options, size: u64, there: Option<u64>) -> Option<
         return Some(Decision::new(Action::Skip, why));
     }
     match there {
-        None => Some(Decision::new(Action::Create, "it does not exist")),
-        Some(there) if there != size && !options.update => {
+        There::Nothing => Some(Decision::new(Action::Create, "it does not exist")),
+        There::Other => Some(Decision::new(Action::Replace, "it is not a file")),
+        There::File(there) if there != size && !options.update => {
             Some(Decision::new(Action::Replace, DIFFERENT_SIZE))
         }
-        Some(_) => None,
+        There::File(_) => None,
     }
 }
 
@@ -62,7 +101,7 @@ pub(crate) fn first(options: &Options, size: u64, there: Option<u64>) -> Option<
 pub(crate) fn second(options: &Options, source: &Version, target: &Version) -> Decision {
     let time = |version: &Version| version.time.or(version.stored);
     if options.update && time(target) > time(source) {
-        return Decision::new(Action::Keep, "the target is newer");
+        return Decision::new(Action::Keep, NEWER);
     }
     if source.size != target.size {
         return Decision::new(Action::Replace, DIFFERENT_SIZE);
@@ -76,7 +115,10 @@ pub(crate) fn second(options: &Options, source: &Version, target: &Version) -> D
     let is_same = match (source.time, target.time) {
         (Some(source), Some(target)) => source == target,
         (Some(source), None) => target.stored.is_some_and(|stored| stored >= source),
-        (None, Some(target)) => source.stored == Some(target),
+        // some answers of a store have fractions of seconds, and others have none
+        (None, Some(target)) => source
+            .stored
+            .is_some_and(|stored| stored.seconds == target.seconds),
         (None, None) => target.stored >= source.stored,
     };
     if is_same {
@@ -86,6 +128,8 @@ pub(crate) fn second(options: &Options, source: &Version, target: &Version) -> D
     }
 }
 
+const EXISTS: &str = "the target has it (--ignore-existing)";
+const NEWER: &str = "the target is newer";
 pub(crate) const DIFFERENT_DIGEST: &str = "different digest";
 pub(crate) const DIFFERENT_SIZE: &str = "different size";
 pub(crate) const DIFFERENT_TIME: &str = "different time";
@@ -155,7 +199,7 @@ mod tests {
             update: true,
             ..Options::default()
         };
-        assert_eq!(first(&update, 7, Some(8)), None);
+        assert_eq!(first(&update, 7, There::File(8)), None);
         let newer = Version {
             size: 8,
             ..version(at(6), None, None)
@@ -195,18 +239,24 @@ mod tests {
             first(&options, size, there).map(|decision| decision.action)
         };
         let none = Skip::default();
-        assert_eq!(skip(none.clone(), 7, None), Some(Action::Create));
-        assert_eq!(skip(none.clone(), 7, Some(8)), Some(Action::Replace));
-        assert_eq!(skip(none, 7, Some(7)), None);
+        let nothing = There::Nothing;
+        assert_eq!(skip(none.clone(), 7, nothing), Some(Action::Create));
+        assert_eq!(skip(none.clone(), 7, There::File(8)), Some(Action::Replace));
+        assert_eq!(skip(none.clone(), 7, There::Other), Some(Action::Replace));
+        assert_eq!(skip(none, 7, There::File(7)), None);
         let existing = Skip {
             existing: true,
             ..Skip::default()
         };
-        assert_eq!(skip(existing, 7, Some(8)), Some(Action::Skip));
+        assert_eq!(
+            skip(existing.clone(), 7, There::File(8)),
+            Some(Action::Skip)
+        );
+        assert_eq!(skip(existing, 7, There::Other), Some(Action::Skip));
         let large = Skip {
             size_min: Some(8),
             ..Skip::default()
         };
-        assert_eq!(skip(large, 7, None), Some(Action::Skip));
+        assert_eq!(skip(large, 7, nothing), Some(Action::Skip));
     }
 }

@@ -1,7 +1,6 @@
 //! Removal of what the source does not have, after everything else is in place.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,30 +8,26 @@ use std::sync::Arc;
 use lighthaul_base::counted;
 use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::filter::{Decision as Ruled, Rules};
-use lighthaul_files::manifest::EntryKind;
 use lighthaul_files::options::Action;
-use lighthaul_files::walk::{Found, Walk};
-use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::{Code, Error, FileAction};
 use tokio::task::JoinSet;
 
 use crate::fault::Fault;
-use crate::stores::bucket::store::Bucket;
 use crate::stores::decision::Decision;
 use crate::stores::job::{Job, blocking, join};
 use crate::stores::landing::Landing;
+use crate::stores::object_names::ObjectNames;
 
-/// Removes objects that the source does not have. Their paths are below `prefix`.
-pub(crate) async fn of_objects(
-    job: &Arc<Job>,
-    (bucket, prefix): (&Bucket, &str),
-    keys: Vec<String>,
-) {
-    let name = |key: &str| key.strip_prefix(prefix).unwrap_or(key).to_owned();
-    let paths = keys.into_iter().map(|key| (name(&key), key));
+/// Removes objects that the source does not have.
+pub(crate) async fn of_objects(job: &Arc<Job>, names: &ObjectNames, keys: Vec<String>) {
+    let bucket = &names.bucket;
     let rules = &job.options.rules;
-    // marks of directories belong to no file of the source
-    let paths = paths.filter(|(path, _)| !path.ends_with('/') && !is_protected(rules, path));
+    let paths = keys.into_iter().filter_map(|key| {
+        let (path, source) = names.paths(&key);
+        // marks of directories belong to no file of the source
+        let stays = path.ends_with('/') || is_protected(rules, &source);
+        (!stays).then_some((path, key))
+    });
     let paths: Vec<(String, String)> = paths.collect();
     let mut tasks = JoinSet::new();
     for (path, key) in allowed(job, paths) {
@@ -52,33 +47,26 @@ pub(crate) async fn of_objects(
     join(&mut tasks).await;
 }
 
-/// Removes files below the directory `top` that are not in `seen`.
+/// Removes files below the directory `top` that are not in `seen`. `source` is the path of the directory among the
+/// entries of the source.
 pub(crate) async fn of_files(
     job: &Arc<Job>,
     landing: &Arc<Landing>,
-    top: PathBuf,
+    (top, source): (PathBuf, PathBuf),
     seen: BTreeSet<PathBuf>,
 ) -> Result<(), Error> {
-    let (at, rules) = (landing.place(&top), job.options.rules.clone());
+    let (own, inside) = (Arc::clone(job), Arc::clone(landing));
     let found = blocking(move || {
-        let walk = Walk::at(
-            Arc::new(FileAccess::anywhere()),
-            at,
-            Vec::new(),
-            Rules::default(),
-        );
         let mut files = Vec::new();
-        for found in walk {
-            let Found::Entry(entry, ..) = found else {
-                continue;
-            };
-            let is_file = matches!(entry.kind, EntryKind::File(_) | EntryKind::Link(_));
-            let place = top.join(OsStr::from_bytes(&entry.path));
-            let path = place.to_string_lossy().into_owned();
-            if is_file && !seen.contains(&place) && !is_protected(&rules, &path) {
-                files.push((path, place));
+        inside.files(&top, &mut |place| {
+            let rest = place.strip_prefix(&top).unwrap_or(place);
+            let at_source = source.join(rest);
+            if !seen.contains(place)
+                && !is_protected(&own.options.rules, &at_source.to_string_lossy())
+            {
+                files.push((place.to_string_lossy().into_owned(), place.to_owned()));
             }
-        }
+        })?;
         Ok(files)
     });
     let files = allowed(job, found.await?);

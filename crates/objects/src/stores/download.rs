@@ -7,27 +7,28 @@ use std::sync::Arc;
 use lighthaul_files::filter::Decision as Ruled;
 use lighthaul_files::options::{Action, Detail};
 use lighthaul_fs::meta::Meta;
-use lighthaul_session::error::{Code, Error, FileAction};
+use lighthaul_session::error::{Code, Error};
 use tokio::task::JoinSet;
 
 use crate::fault::Fault;
 use crate::stores::bucket::attributes::{Attributes, Listed, Stamp};
 use crate::stores::bucket::call_error::CallError;
-use crate::stores::decision::{self, Decision, Version};
+use crate::stores::decision::{self, Decision, There, Version};
 use crate::stores::deletion;
 use crate::stores::download_item::{Item, Shared};
 use crate::stores::fetch;
 use crate::stores::job::{Job, blocking, join};
 use crate::stores::keys::{self, KeyPath};
 use crate::stores::landing::Landing;
-use crate::stores::object_names::unusable;
-use crate::stores::object_sources::{self, Kind, Source};
+use crate::stores::object_names::{OBJECTS_MAX, unusable};
+use crate::stores::object_sources::{self, Kind, Source, StreamSize};
 use crate::stores::publisher::Publisher;
 use crate::stores::source_file::SourceFile;
 
 /// Downloads all sources.
 pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
     let (sources, naming) = object_sources::find(job).await?;
+    job.check_deletion(naming)?;
     let landing = Arc::new(Landing::open(job, naming)?);
     let publisher = Publisher::start(job, &landing)?;
     let shared = Shared {
@@ -44,11 +45,16 @@ pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
             top: landing.at(&source.name),
             seen: BTreeSet::new(),
         };
+        let is_folder = matches!(source.kind, Kind::Folder);
+        let name = PathBuf::from(&source.name);
         result = download.source(source, &mut tasks).await;
         if result.is_err() {
             break;
         }
-        deletions.push((download.top, download.seen));
+        // a single object says nothing about those beside it
+        if job.options.delete && is_folder {
+            deletions.push(((download.top, name), download.seen));
+        }
     }
     join(&mut tasks).await;
     drop(shared);
@@ -58,9 +64,10 @@ pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
     })
     .await?;
     result?;
-    for (top, seen) in deletions {
-        if job.options.delete && !seen.contains(&top) {
-            deletion::of_files(job, &landing, top, seen).await?;
+    for (tops, seen) in deletions {
+        let name = tops.0.to_string_lossy().into_owned();
+        if let Err(error) = deletion::of_files(job, &landing, tops, seen).await {
+            job.report.fail(&name, &error);
         }
     }
     Ok(())
@@ -77,17 +84,17 @@ struct Download {
 
 impl Download {
     async fn source(&mut self, source: Source, tasks: &mut JoinSet<()>) -> Result<(), Error> {
-        let (known, is_stream) = match source.kind {
+        let (known, stream) = match source.kind {
             Kind::Folder => return self.folder(&source, tasks).await,
-            Kind::Object(known) => (known, false),
-            Kind::Stream(known) => (known, true),
+            Kind::Object(known) => (known, None),
+            Kind::Stream(known, size) => (known, Some(size)),
         };
         let item = Item {
             bucket: source.bucket,
             key: source.key,
             known,
             is_known: true,
-            is_stream,
+            stream,
             path: self.top.clone(),
             name: source.name,
         };
@@ -105,6 +112,14 @@ impl Download {
             for object in page.objects {
                 if let Some(item) = self.item(source, object) {
                     self.start(item, tasks).await;
+                }
+                if self.seen.len() > OBJECTS_MAX {
+                    let why = format!(
+                        "it has more than {OBJECTS_MAX} objects: copy parts of the tree at a time"
+                    );
+                    let what = format!("cannot compare {}", source.bucket.url(&source.key));
+                    let code = Code::Usage;
+                    return Err(Fault::Failed { what, why, code }.into());
                 }
             }
         }
@@ -159,7 +174,7 @@ impl Download {
                 ..Attributes::default()
             },
             is_known: false,
-            is_stream: false,
+            stream: None,
             path,
             name,
         })
@@ -196,15 +211,18 @@ impl Download {
 async fn download(shared: &Shared, item: &Item) -> Result<(), Error> {
     let (job, landing) = (&shared.job, &shared.landing);
     let place = landing.place(&item.path);
-    let there = landing.look(&item.path);
-    let there = there.map_err(|error| Error::file(FileAction::ReadMetadata, &place, &error))?;
+    let there = landing.look(&item.path)?;
     if let Some(there) = &there {
         check_kind(there, &place)?;
     }
-    let size = there
-        .filter(|there| there.kind.is_file())
-        .map(|there| there.size);
-    let decision = match (decision::first(&job.options, item.known.size, size), there) {
+    let has = there.map_or(There::Nothing, |there| {
+        if there.kind.is_file() {
+            There::File(there.size)
+        } else {
+            There::Other
+        }
+    });
+    let decision = match (decision::first(&job.options, item.known.size, has), there) {
         (None, Some(there)) => compare(shared, item, &there).await?,
         (decision, _) => decision.unwrap_or(Decision::new(Action::Create, "it does not exist")),
     };
@@ -250,12 +268,17 @@ async fn compare(shared: &Shared, item: &Item, there: &Meta) -> Result<Decision,
         crc: None,
     };
     let mut source = Version {
-        size: item.known.size,
+        // a size that is not known equals no other
+        size: match item.stream {
+            Some(StreamSize::Unknown) => !there.size,
+            Some(StreamSize::Known) | None => item.known.size,
+        },
         time: item.known.stamp,
         stored: Some(item.known.modified),
         crc: item.known.crc,
     };
-    let is_same = source.stored == target.time && source.size == target.size;
+    let seconds = |time: Option<Stamp>| time.map(|time| time.seconds);
+    let is_same = seconds(source.stored) == seconds(target.time) && source.size == target.size;
     if !item.is_known && (options.update || options.checksum || !is_same) {
         let url = item.bucket.url(&item.key);
         let found = item.bucket.attributes(&item.key).await;
@@ -263,6 +286,7 @@ async fn compare(shared: &Shared, item: &Item, there: &Meta) -> Result<Decision,
             found.map_err(|error| error.during(format!("cannot read the attributes of {url}")))?;
         let found = found.unwrap_or_default();
         (source.time, source.crc) = (found.stamp, found.crc);
+        source.stored = Some(found.modified);
     }
     if options.checksum && source.crc.is_some() && source.size == target.size {
         let access = Arc::new(lighthaul_fs::file_access::FileAccess::anywhere());

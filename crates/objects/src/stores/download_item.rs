@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 
 use crate::stores::bucket::attributes::Attributes;
 use crate::stores::bucket::store::Bucket;
 use crate::stores::job::Job;
 use crate::stores::landing::Landing;
+use crate::stores::object_sources::StreamSize;
 use crate::stores::publisher::Complete;
 
 /// Object to download.
@@ -19,8 +20,8 @@ pub(crate) struct Item {
     pub(crate) known: Attributes,
     /// True if `known` has all attributes.
     pub(crate) is_known: bool,
-    /// True if the server sends no ranges.
-    pub(crate) is_stream: bool,
+    /// Set if it is read as it comes.
+    pub(crate) stream: Option<StreamSize>,
     /// Path below the target.
     pub(crate) path: PathBuf,
     /// The same for messages.
@@ -32,5 +33,5 @@ pub(crate) struct Item {
 pub(crate) struct Shared {
     pub(crate) job: Arc<Job>,
     pub(crate) landing: Arc<Landing>,
-    pub(crate) files: Sender<Complete>,
+    pub(crate) files: SyncSender<Complete>,
 }

@@ -11,10 +11,13 @@ use tokio::task::JoinSet;
 use crate::stores::bucket::attributes::Attributes;
 use crate::stores::bucket::call_error::{CallError, Reason};
 use crate::stores::bucket::checksum;
+use crate::stores::bucket::client::Client;
 use crate::stores::bucket::store::Store;
+use crate::stores::bucket::web::Web;
 use crate::stores::decision::Decision;
 use crate::stores::download_item::{Item, Shared};
 use crate::stores::job::{PART, blocking};
+use crate::stores::object_sources::StreamSize;
 use crate::stores::partial::Partial;
 use crate::stores::publisher::Complete;
 
@@ -26,7 +29,7 @@ pub(crate) async fn run(
 ) -> Result<(), Error> {
     let report = &shared.job.report;
     report.want(item.known.size);
-    let fetched = if item.is_stream {
+    let fetched = if item.stream.is_some() {
         stream(shared, item).await
     } else if item.known.size > PART {
         ranges(shared, item).await
@@ -47,7 +50,10 @@ pub(crate) async fn run(
     blocking(move || {
         let (size, place) = (attributes.size, shared.landing.place(&path));
         let finished = partial.finish(size, attributes.time(), mode);
-        finished.map_err(|error| Error::file(FileAction::SetMetadata, &place, &error))?;
+        finished.map_err(|error| {
+            partial.discard(&mut shared.landing.root());
+            Error::file(FileAction::SetMetadata, &place, &error)
+        })?;
         shared
             .files
             .send(Complete {
@@ -209,55 +215,79 @@ impl Range {
     }
 }
 
-/// Fetches a file of a web server that sends no ranges. It cannot be resumed.
+/// Fetches a file of a web server as it comes. It cannot be resumed, and begins again after a failure of the network.
 async fn stream(shared: &Shared, item: &Item) -> Result<(Partial, Attributes), Error> {
     let Store::Web(web) = &*item.bucket.store else {
         return whole(shared, item).await;
     };
-    let mut chunks = web
-        .stream(&item.key)
-        .await
-        .map_err(|error| failed(item, error))?;
     let (own, path) = (shared.clone(), item.path.clone());
     let partial = Arc::new(blocking(move || open(&own, &path, None)).await?);
+    let fetched = async {
+        let mut pauses = web.pauses();
+        loop {
+            let error = match once(shared, (item, web), &partial).await? {
+                Ok(attributes) => return Ok(attributes),
+                Err(error) => error,
+            };
+            let waited = Client::retry(error, &mut pauses).await;
+            waited.map_err(|error| failed(item, error))?;
+        }
+    };
+    let fetched: Result<Attributes, Error> = fetched.await;
+    if fetched.is_err() {
+        partial.discard(&mut shared.landing.root());
+    }
+    let partial = Arc::into_inner(partial).ok_or_else(|| differs(item))?;
+    Ok((partial, fetched?))
+}
+
+/// Fetches a file in one answer. The inner error is that of the server.
+async fn once(
+    shared: &Shared,
+    (item, web): (&Item, &Web),
+    partial: &Arc<Partial>,
+) -> Result<Result<Attributes, CallError>, Error> {
+    let mut file = match web.stream(&item.key).await {
+        Ok(file) => file,
+        Err(error) => return Ok(Err(error)),
+    };
     let mut offset = 0;
     loop {
-        let chunk = web.next(&mut chunks).await;
-        let chunk = match chunk {
+        let chunk = match web.next(&mut file).await {
             Ok(Some(chunk)) => chunk,
             Ok(None) => break,
             Err(error) => {
-                partial.discard(&mut shared.landing.root());
-                return Err(failed(item, error));
+                // these bytes come again
+                shared.job.report.want(offset);
+                return Ok(Err(error));
             }
         };
         let len = chunk.len() as u64;
-        let (own, path, file) = (shared.clone(), item.path.clone(), Arc::clone(&partial));
+        let (own, path, file) = (shared.clone(), item.path.clone(), Arc::clone(partial));
         let written = blocking(move || {
             let written = file.write(0, &chunk, offset);
-            written.map_err(|error| {
-                file.discard(&mut own.landing.root());
-                Error::file(FileAction::Write, &own.landing.place(&path), &error)
-            })
+            written
+                .map_err(|error| Error::file(FileAction::Write, &own.landing.place(&path), &error))
         });
         written.await?;
         shared.job.report.moved(len);
         offset += len;
     }
-    let partial = Arc::into_inner(partial).ok_or_else(|| differs(item))?;
-    if item.known.size > 0 && item.known.size != offset {
-        partial.discard(&mut shared.landing.root());
-        let text = format!("the server sends {offset} of {} bytes", item.known.size);
-        return Err(failed(item, CallError::new(Reason::Network, text)));
-    }
-    if item.known.size == 0 {
-        shared.job.report.want(offset);
-    }
-    let attributes = Attributes {
-        size: offset,
-        ..item.known.clone()
+    let known = match item.stream {
+        Some(StreamSize::Known) | None => Some(item.known.size),
+        Some(StreamSize::Unknown) => {
+            shared.job.report.want(offset);
+            None
+        }
     };
-    Ok((partial, attributes))
+    if let Some(size) = known.or(file.size).filter(|size| *size != offset) {
+        let text = format!("the server sends {offset} of {size} bytes; the file may have changed");
+        return Ok(Err(CallError::new(Reason::Condition, text)));
+    }
+    Ok(Ok(Attributes {
+        size: offset,
+        ..file.attributes
+    }))
 }
 
 fn open(shared: &Shared, path: &std::path::Path, subject: Option<&str>) -> Result<Partial, Error> {

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Options;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, spawn_blocking};
 
+use crate::fault::Fault;
 use crate::stores::bucket::call_error::{CallError, Reason};
 use crate::stores::bucket::client::Patience;
 use crate::stores::report::Report;
@@ -62,6 +64,16 @@ impl Job {
             passed_on(ended);
         }
         turn
+    }
+
+    /// Refuses to delete what several sources do not have.
+    pub(crate) fn check_deletion(&self, naming: Naming) -> Result<(), Error> {
+        if self.options.delete && naming == Naming::Several {
+            let text =
+                "--delete needs one source, whose contents the target then has: give one directory";
+            return Err(Fault::Request(text.to_owned()).into());
+        }
+        Ok(())
     }
 
     /// Returns true if the target is a directory by its notation.

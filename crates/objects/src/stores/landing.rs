@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lighthaul_files::naming::Naming;
+use lighthaul_files::temp_names::is_hidden;
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_fs::meta::Meta;
-use lighthaul_session::error::{Error, FileAction};
+use lighthaul_session::error::{Code, Error, FileAction};
 
+use crate::fault::Fault;
 use crate::stores::job::Job;
 
 /// Local directory of a download.
@@ -84,32 +86,75 @@ impl Landing {
     }
 
     /// Returns the attributes of what is at a path.
-    pub(crate) fn look(&self, path: &Path) -> io::Result<Option<Meta>> {
-        match self.root().look(path) {
-            // a directory above does not exist
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            looked => looked,
+    pub(crate) fn look(&self, path: &Path) -> Result<Option<Meta>, Error> {
+        let mut root = self.root();
+        for folder in above(path) {
+            if !self.is_folder(&mut root, folder)? {
+                return Ok(None);
+            }
         }
+        let failed = |error| Error::file(FileAction::ReadMetadata, &self.place(path), &error);
+        looked(&mut root, path).map_err(failed)
+    }
+
+    /// Returns true if there is a directory at a path. Fails if it is something else, such as a link, which could lead
+    /// to another place of the same copy.
+    fn is_folder(&self, root: &mut Root, path: &Path) -> Result<bool, Error> {
+        let failed = |error| Error::file(FileAction::ReadMetadata, &self.place(path), &error);
+        let Some(there) = looked(root, path).map_err(failed)? else {
+            return Ok(false);
+        };
+        if there.kind.is_dir() {
+            return Ok(true);
+        }
+        let what = if there.kind.is_symlink() {
+            "a symbolic link"
+        } else {
+            "a file"
+        };
+        let fault = Fault::Failed {
+            what: format!("cannot write below {}", self.place(path).display()),
+            why: format!("it is {what}, not a directory; remove it, or copy to another place"),
+            code: Code::Open,
+        };
+        Err(fault.into())
+    }
+
+    /// Passes each file and link below the directory `top` to `take`. Directories behind links are left out.
+    pub(crate) fn files(&self, top: &Path, take: &mut dyn FnMut(&Path)) -> Result<(), Error> {
+        let mut root = self.root();
+        let mut folders = Vec::new();
+        if top.as_os_str().is_empty() || matches!(self.is_folder(&mut root, top), Ok(true)) {
+            folders.push(top.to_owned());
+        }
+        while let Some(folder) = folders.pop() {
+            let failed = |error| Error::file(FileAction::Open, &self.place(&folder), &error);
+            for name in root.names(&folder, b"").map_err(failed)? {
+                let path = folder.join(&name);
+                let failed =
+                    |error| Error::file(FileAction::ReadMetadata, &self.place(&path), &error);
+                match looked(&mut root, &path).map_err(failed)? {
+                    Some(there) if there.kind.is_dir() => folders.push(path),
+                    Some(there) if is_hidden(&name) || is_special(&there) => {}
+                    Some(_) => take(&path),
+                    None => {}
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Creates the directory at `path`, and those above it.
     pub(crate) fn make_folder(&self, path: &Path) -> Result<(), Error> {
         let mut root = self.root();
-        let mut above: Vec<&Path> = path
-            .ancestors()
-            .filter(|path| !path.as_os_str().is_empty())
-            .collect();
-        above.reverse();
-        for folder in above {
-            let failed =
-                |error| Error::file(FileAction::CreateFolder, &self.folder.join(folder), &error);
+        for folder in above(path).into_iter().chain([path]) {
+            if folder.as_os_str().is_empty() {
+                continue;
+            }
+            let failed = |error| Error::file(FileAction::CreateFolder, &self.place(folder), &error);
             root.make_folder(folder).map_err(failed)?;
-            let is_folder = root
-                .look(folder)
-                .map_err(failed)?
-                .is_some_and(|meta| !meta.kind.is_file());
-            if !is_folder {
-                return Err(failed(io::ErrorKind::NotADirectory.into()));
+            if !self.is_folder(&mut root, folder)? {
+                return Err(failed(io::ErrorKind::NotFound.into()));
             }
         }
         Ok(())
@@ -118,4 +163,25 @@ impl Landing {
     pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
         self.root().remove(path)
     }
+}
+
+/// Returns the directories above a path, the topmost first.
+fn above(path: &Path) -> Vec<&Path> {
+    let above = path.ancestors().skip(1);
+    let mut above: Vec<&Path> = above.filter(|path| !path.as_os_str().is_empty()).collect();
+    above.reverse();
+    above
+}
+
+/// Returns the attributes of what is at a path, if there is something.
+fn looked(root: &mut Root, path: &Path) -> io::Result<Option<Meta>> {
+    match root.look(path) {
+        // a directory above does not exist
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        looked => looked,
+    }
+}
+
+fn is_special(meta: &Meta) -> bool {
+    !meta.kind.is_file() && !meta.kind.is_symlink()
 }

@@ -22,13 +22,13 @@ use crate::stores::upload_record::UploadRecord;
 /// Parts that the store has, by number.
 type Held = BTreeMap<u32, HeldPart>;
 
-/// Uploads a file. Returns false if the condition does not hold.
+/// Uploads a file. Returns true if the store has told an equal checksum, and none if the condition does not hold.
 pub(crate) async fn send(
     job: &Arc<Job>,
     item: &Item,
     source: &SourceFile,
     condition: &Condition,
-) -> Result<bool, Error> {
+) -> Result<Option<bool>, Error> {
     let url = item.bucket.url(&item.key);
     let failed = |error: CallError| error.during(format!("cannot write {url}"));
     let len = part_len(source.size);
@@ -52,14 +52,14 @@ pub(crate) async fn send(
     let done = done.and_then(|parts| source.check().map(|()| parts));
     let result = match done {
         Ok(parts) => {
-            let proof = (whole(&parts), condition);
+            let how = (whole(&parts), condition);
             let made = item
                 .bucket
-                .complete((&item.key, &mut upload), &parts, proof)
+                .complete((&item.key, &mut upload), &parts, how)
                 .await;
             match made {
-                Ok(()) => Ok(true),
-                Err(error) if error.reason == Reason::Condition => Ok(false),
+                Ok(is_proven) => Ok(Some(is_proven)),
+                Err(error) if error.reason == Reason::Condition => Ok(None),
                 Err(error) => Err(failed(error)),
             }
         }
@@ -67,7 +67,7 @@ pub(crate) async fn send(
     };
     let stays = result.is_err() && record.is_some();
     if !stays {
-        if !matches!(result, Ok(true)) {
+        if !matches!(result, Ok(Some(_))) {
             item.bucket.abort(&item.key, &mut upload).await.ok();
         }
         if let Some(record) = record {

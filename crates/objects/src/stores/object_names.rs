@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use futures_util::stream::{self, StreamExt};
 use lighthaul_files::naming::Naming;
+use lighthaul_files::options::Options;
 use lighthaul_session::error::{Code, Error};
 
 use crate::fault::Fault;
@@ -16,14 +18,21 @@ use crate::stores::keys;
 /// Objects of the target by key.
 pub(crate) type Objects = BTreeMap<String, Listed>;
 
+/// One of several sources.
+#[derive(Clone, Debug)]
+pub(crate) struct Top {
+    pub(crate) name: String,
+    pub(crate) is_folder: bool,
+}
+
 /// Target of a copy in a store.
 #[derive(Debug)]
 pub(crate) struct ObjectNames {
     pub(crate) bucket: Bucket,
     /// Prefix of all objects.
     pub(crate) prefix: String,
-    /// True if the first name of each path is left out.
-    renames: bool,
+    /// First name of each path, if it is left out.
+    left_out: Option<String>,
     /// Key of the only object.
     only: Option<String>,
     /// Prefix below which all objects belong to the copy.
@@ -35,11 +44,7 @@ impl ObjectNames {
     pub(crate) async fn new(job: &Job, naming: Naming, first: &str) -> Result<Self, Error> {
         let (bucket, key) = Bucket::open(&job.target, job.patience)?;
         let prefix = keys::folder(&key);
-        if job.options.delete && naming == Naming::Several {
-            let text =
-                "--delete needs one source, whose contents the target then has: give one directory";
-            return Err(Fault::Request(text.to_owned()).into());
-        }
+        job.check_deletion(naming)?;
         let is_inside = match naming {
             Naming::File if job.exact => false,
             Naming::File if job.is_inside() => true,
@@ -69,7 +74,7 @@ impl ObjectNames {
         Ok(Self {
             bucket,
             prefix,
-            renames,
+            left_out: renames.then(|| first.to_owned()),
             only,
             scope,
         })
@@ -80,33 +85,78 @@ impl ObjectNames {
         if let Some(key) = &self.only {
             return Ok(key.clone());
         }
-        if !self.renames {
+        if self.left_out.is_none() {
             return keys::key_of(&self.prefix, path);
         }
         let rest: PathBuf = path.components().skip(1).collect();
         keys::key_of(&self.prefix, &rest)
     }
 
-    /// Returns the objects of the target that the copy may meet.
-    pub(crate) async fn objects(&self) -> Result<Objects, Error> {
-        let place = self.only.as_ref().unwrap_or(&self.scope);
-        let failed =
-            |error: CallError| error.during(format!("cannot list {}", self.bucket.url(place)));
+    /// Returns the path of a key below the prefix, and its path among the entries of the source.
+    pub(crate) fn paths(&self, key: &str) -> (String, String) {
+        let path = key.strip_prefix(&self.prefix).unwrap_or(key).to_owned();
+        let source = match &self.left_out {
+            Some(first) => format!("{first}/{path}"),
+            None => path.clone(),
+        };
+        (path, source)
+    }
+
+    /// Returns the objects of the target that the copy may meet. `tops` has the names of several sources.
+    pub(crate) async fn objects(&self, job: &Job, tops: &[Top]) -> Result<Objects, Error> {
         let mut objects = Objects::new();
         if let Some(key) = &self.only {
-            let found = or_unknown(self.bucket.attributes(key).await).map_err(failed)?;
-            objects.extend(found.map(|found| {
-                let listed = Listed {
-                    key: key.clone(),
-                    size: found.size,
-                    modified: found.modified,
-                    etag: found.etag,
-                };
-                (key.clone(), listed)
-            }));
+            self.look(job, vec![key.clone()], &mut objects).await?;
             return Ok(objects);
         }
-        let mut list = self.bucket.list(&self.scope);
+        if tops.is_empty() {
+            self.list(&self.scope, &mut objects).await?;
+            return Ok(objects);
+        }
+        // a few files do not need the list of a large bucket
+        let key = |top: &Top| format!("{}{}", self.prefix, top.name);
+        let files = tops.iter().filter(|top| !top.is_folder).map(key);
+        self.look(job, files.collect(), &mut objects).await?;
+        for folder in tops.iter().filter(|top| top.is_folder).map(key) {
+            self.list(&keys::folder(&folder), &mut objects).await?;
+        }
+        Ok(objects)
+    }
+
+    /// Looks at single objects.
+    async fn look(&self, job: &Job, keys: Vec<String>, objects: &mut Objects) -> Result<(), Error> {
+        let looks = keys.into_iter().map(|key| async {
+            let found = self.bucket.attributes(&key).await;
+            // without knowledge, an option that asks for it would do harm
+            let found = if needs_knowledge(&job.options) {
+                found
+            } else {
+                or_unknown(found)
+            };
+            let url = self.bucket.url(&key);
+            let failed =
+                |error: CallError| error.during(format!("cannot read the attributes of {url}"));
+            let found = found.map_err(failed)?;
+            Ok(found.map(|found| Listed {
+                key,
+                size: found.size,
+                modified: found.modified,
+                etag: found.etag,
+            }))
+        });
+        let mut looks = stream::iter(looks).buffer_unordered(LOOKS_MAX);
+        while let Some(found) = looks.next().await {
+            let found: Result<Option<Listed>, Error> = found;
+            objects.extend(found?.map(|found| (found.key.clone(), found)));
+        }
+        Ok(())
+    }
+
+    /// Lists all objects below a prefix.
+    async fn list(&self, prefix: &str, objects: &mut Objects) -> Result<(), Error> {
+        let failed =
+            |error: CallError| error.during(format!("cannot list {}", self.bucket.url(prefix)));
+        let mut list = self.bucket.list(prefix);
         while let Some(page) = list.next().await.map_err(failed)? {
             let found = page.objects.into_iter();
             objects.extend(found.map(|object| (object.key.clone(), object)));
@@ -114,13 +164,18 @@ impl ObjectNames {
                 let why = format!(
                     "it has more than {OBJECTS_MAX} objects: copy parts of the tree at a time"
                 );
-                let what = format!("cannot compare {}", self.bucket.url(&self.scope));
+                let what = format!("cannot compare {}", self.bucket.url(prefix));
                 let code = Code::Usage;
                 return Err(Fault::Failed { what, why, code }.into());
             }
         }
-        Ok(objects)
+        Ok(())
     }
+}
+
+/// Returns true if the options ask what the target has.
+const fn needs_knowledge(options: &Options) -> bool {
+    options.update || options.skip.existing || options.skip.missing
 }
 
 /// Returns nothing in place of an answer that the store refuses: some keys may write a bucket, but not read it.
@@ -145,4 +200,6 @@ pub(crate) fn unusable(url: &str, why: &str) -> Error {
 }
 
 /// Maximum number of objects of a target that are compared, about 1 GiB of memory.
-const OBJECTS_MAX: usize = 5_000_000;
+pub(crate) const OBJECTS_MAX: usize = 5_000_000;
+/// Objects that are looked at at a time.
+const LOOKS_MAX: usize = 16;

@@ -27,10 +27,17 @@ pub(crate) struct Source {
 pub(crate) enum Kind {
     /// One object.
     Object(Attributes),
-    /// A file whose server does not send ranges.
-    Stream(Attributes),
+    /// A file of a web server whose ranges could be of several versions. Its size is zero if the server does not tell it.
+    Stream(Attributes, StreamSize),
     /// All objects below a prefix.
     Folder,
+}
+
+/// Knowledge about the size of a file of a web server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamSize {
+    Known,
+    Unknown,
 }
 
 /// Looks at all sources. A key with a slash at its end stands for what is below it.
@@ -72,7 +79,12 @@ async fn look(place: &Place, job: &Job) -> Result<Source, Error> {
         let kind = if file.has_ranges {
             Kind::Object(file.attributes)
         } else {
-            Kind::Stream(file.attributes)
+            let size = if file.has_size {
+                StreamSize::Known
+            } else {
+                StreamSize::Unknown
+            };
+            Kind::Stream(file.attributes, size)
         };
         let name = web_name(&key).ok_or_else(|| nameless(&url))?;
         return Ok(Source {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -48,12 +48,17 @@ impl Partial {
         let mut journal = root.lock(&opened.journal_name)?;
         let mut text = Vec::new();
         (&journal).take(JOURNAL_MAX).read_to_end(&mut text)?;
-        let text = String::from_utf8_lossy(&text);
+        let text = String::from_utf8(text).unwrap_or_default();
         let records = text
             .strip_prefix(subject)
             .and_then(|rest| rest.strip_prefix('\n'));
         if let Some(records) = records {
-            opened.held = read(records);
+            let len;
+            (opened.held, len) = read(records);
+            // a record that was cut off would spoil the next one
+            let len = (subject.len() + 1 + len) as u64;
+            journal.set_len(len)?;
+            journal.seek(SeekFrom::Start(len))?;
         } else {
             opened.file.set_len(0)?;
             journal.rewind()?;
@@ -97,7 +102,9 @@ impl Partial {
     /// Sets size, time and mode of the complete file.
     pub(crate) fn finish(&self, size: u64, time: Stamp, mode: u32) -> io::Result<()> {
         self.file.set_len(size)?;
-        rustix::fs::fchmod(&self.file, rustix::fs::Mode::from_bits_truncate(mode))?;
+        // bytes from outside never run with the rights of the owner
+        let mode = rustix::fs::Mode::from_bits_truncate(mode & 0o777);
+        rustix::fs::fchmod(&self.file, mode)?;
         let times = Timestamps {
             last_access: Timespec {
                 tv_sec: 0,
@@ -134,19 +141,18 @@ impl Partial {
     }
 }
 
-/// Reads the records of a journal. The last one may be cut off.
-fn read(records: &str) -> BTreeMap<u64, u64> {
-    let lines = records
-        .split_inclusive('\n')
-        .filter_map(|line| line.strip_suffix('\n'));
+/// Reads the records of a journal, and their length. The last one may be cut off.
+fn read(records: &str) -> (BTreeMap<u64, u64>, usize) {
+    let mut len = 0;
+    let lines = records.split_inclusive('\n');
     let records = lines.map_while(|line| {
-        let (number, crc) = line.split_once(' ')?;
-        let crc = u64::from_str_radix(crc, 16)
-            .ok()
-            .filter(|_| crc.len() == 16);
-        Some((number.parse().ok()?, crc?))
+        let (number, crc) = line.strip_suffix('\n')?.split_once(' ')?;
+        let value = u64::from_str_radix(crc, 16).ok();
+        let record = (number.parse().ok()?, value.filter(|_| crc.len() == 16)?);
+        len += line.len();
+        Some(record)
     });
-    records.collect()
+    (records.collect(), len)
 }
 
 /// Maximum number of bytes of a journal.
@@ -184,8 +190,29 @@ mod tests {
     fn record_that_was_cut_off_does_not_count() {
         assert_eq!(
             read("0 00000000000000aa\n1 00000000000000"),
-            BTreeMap::from([(0, 0xaa)])
+            (BTreeMap::from([(0, 0xaa)]), 19)
         );
-        assert_eq!(read("0 aa\n1 00000000000000aa\n"), BTreeMap::new());
+        assert_eq!(read("0 aa\n1 00000000000000aa\n"), (BTreeMap::new(), 0));
+    }
+
+    #[test]
+    fn record_after_one_that_was_cut_off_counts() {
+        let folder = std::env::temp_dir().join(format!("objects-torn-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut root = Root::open(&folder).unwrap();
+        let path = Path::new("x");
+        let first = Partial::open(&mut root, path, Some("one")).unwrap();
+        let crc = first.write(3, b"bytes", 7).unwrap();
+        drop(first);
+        let at = folder.join(journal(path));
+        let mut torn = std::fs::OpenOptions::new().append(true).open(at).unwrap();
+        torn.write_all(b"4 00000").unwrap();
+        let second = Partial::open(&mut root, path, Some("one")).unwrap();
+        second.write(5, b"bytes", 20).unwrap();
+        drop(second);
+        let third = Partial::open(&mut root, path, Some("one")).unwrap();
+        assert_eq!(third.held, BTreeMap::from([(3, crc), (5, crc)]));
+        drop(third);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use lighthaul_fs::disk::Root;
@@ -28,13 +28,14 @@ pub(crate) struct Complete {
 /// Thread that publishes files.
 #[derive(Debug)]
 pub(crate) struct Publisher {
-    pub(crate) files: Sender<Complete>,
+    pub(crate) files: SyncSender<Complete>,
     thread: JoinHandle<()>,
 }
 
 impl Publisher {
     pub(crate) fn start(job: &Arc<Job>, landing: &Arc<Landing>) -> Result<Self, Error> {
-        let (files, complete) = channel();
+        // complete files are open, too
+        let (files, complete) = sync_channel(AHEAD);
         let root = landing.another()?;
         let (job, landing) = (Arc::clone(job), Arc::clone(landing));
         let thread = thread::Builder::new().name("publisher".into());
@@ -102,7 +103,10 @@ fn sync(root: &Root, files: &[Complete]) -> std::io::Result<()> {
     files.iter().try_for_each(|file| file.partial.sync())
 }
 
+/// Maximum number of complete files that wait. With those that are published and copied, each with its journal, they are
+/// fewer than the usual limit of 1024 descriptors.
+const AHEAD: usize = 64;
 /// Maximum number of files that are published together.
-const TOGETHER: usize = 512;
+const TOGETHER: usize = 128;
 /// Maximum number of files that are synced one after the other.
 const SINGLE_MAX: usize = 4;

@@ -9,16 +9,18 @@ use lighthaul_files::naming::Naming;
 use lighthaul_session::error::Error;
 use tokio::task::JoinSet;
 
+use crate::fault::Fault;
 use crate::stores::bucket::attributes::{Attributes, Condition, HeldPart, Listed};
 use crate::stores::bucket::call_error::{CallError, Reason};
 use crate::stores::bucket::checksum;
-use crate::stores::bucket::store::{Bucket, Upload};
-use crate::stores::decision::{self, Decision, Version};
+use crate::stores::bucket::store::{Bucket, Store, Upload};
+use crate::stores::bucket::web::{Download, Web};
+use crate::stores::decision::{self, Decision, There, Version};
 use crate::stores::deletion;
 use crate::stores::job::{Job, PART, join, part_len};
 use crate::stores::keys::{self, KeyPath};
-use crate::stores::object_names::{ObjectNames, Objects, unusable};
-use crate::stores::object_sources::{self, Kind, Source};
+use crate::stores::object_names::{ObjectNames, Objects, Top, unusable};
+use crate::stores::object_sources::{self, Kind, Source, StreamSize};
 
 /// Object to copy.
 struct Item {
@@ -26,6 +28,8 @@ struct Item {
     key: String,
     known: Attributes,
     is_known: bool,
+    /// Set if it is read as it comes.
+    stream: Option<StreamSize>,
     to: Bucket,
     target: String,
     /// Path for messages.
@@ -41,7 +45,19 @@ pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
         .map(|source| source.name.clone())
         .unwrap_or_default();
     let names = ObjectNames::new(job, naming, &first).await?;
-    let mut objects = names.objects().await?;
+    for source in &sources {
+        check_prefixes(job, (&names, naming), source)?;
+    }
+    let top = |source: &Source| Top {
+        name: source.name.clone(),
+        is_folder: matches!(source.kind, Kind::Folder),
+    };
+    let tops = if naming == Naming::Several {
+        sources.iter().map(top).collect()
+    } else {
+        Vec::new()
+    };
+    let mut objects = names.objects(job, &tops).await?;
     let mut tasks = JoinSet::new();
     let mut result = Ok(());
     for source in sources {
@@ -56,9 +72,36 @@ pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
         let rest = objects
             .into_keys()
             .filter(|key| key.starts_with(&names.scope));
-        deletion::of_objects(job, (&names.bucket, &names.prefix), rest.collect()).await;
+        deletion::of_objects(job, &names, rest.collect()).await;
     }
     Ok(())
+}
+
+/// Refuses a copy of a prefix into itself, which would copy its own objects again, and a deletion around the source.
+fn check_prefixes(
+    job: &Job,
+    (names, naming): (&ObjectNames, Naming),
+    source: &Source,
+) -> Result<(), Error> {
+    let is_folder = matches!(source.kind, Kind::Folder);
+    if !is_folder || source.bucket.name != names.bucket.name {
+        return Ok(());
+    }
+    let target = match naming {
+        Naming::Several => keys::folder(&format!("{}{}", names.prefix, source.name)),
+        Naming::Contents | Naming::Folder | Naming::File => names.scope.clone(),
+    };
+    let (from, to) = (source.bucket.url(&source.key), names.bucket.url(&target));
+    let text = if target.starts_with(&source.key) {
+        format!(
+            "cannot copy {from} to {to}: the source contains the target; copy to another prefix"
+        )
+    } else if job.options.delete && source.key.starts_with(&target) {
+        format!("cannot copy {from} to {to}: the target contains the source; omit --delete")
+    } else {
+        return Ok(());
+    };
+    Err(Fault::Request(text).into())
 }
 
 /// Copies one source.
@@ -68,7 +111,12 @@ async fn each(
     source: Source,
     tasks: &mut JoinSet<()>,
 ) -> Result<(), Error> {
-    if let Kind::Object(known) | Kind::Stream(known) = &source.kind {
+    let single = match &source.kind {
+        Kind::Folder => None,
+        Kind::Object(known) => Some((known, None)),
+        Kind::Stream(known, size) => Some((known, Some(*size))),
+    };
+    if let Some((known, stream)) = single {
         let listed = Listed {
             key: source.key.clone(),
             size: known.size,
@@ -78,7 +126,7 @@ async fn each(
         let name = source.name.clone();
         if let Some(mut item) = item(job, (names, objects), &source, (listed, name)) {
             item.known.clone_from(known);
-            item.is_known = true;
+            (item.is_known, item.stream) = (true, stream);
             start(job, item, tasks).await;
         }
         return Ok(());
@@ -154,6 +202,7 @@ fn item(
             ..Attributes::default()
         },
         is_known: false,
+        stream: None,
         to: names.bucket.clone(),
         there: objects.remove(&target),
         target,
@@ -175,7 +224,7 @@ async fn start(job: &Arc<Job>, item: Item, tasks: &mut JoinSet<()>) {
 /// Copies one object, if the target differs.
 async fn copy(job: &Arc<Job>, item: &Item) -> Result<(), Error> {
     let size = item.known.size;
-    let there = item.there.as_ref().map(|there| there.size);
+    let there = There::object(item.there.as_ref());
     let decision = match decision::first(&job.options, size, there) {
         Some(decision) => decision,
         None => compare(job, item).await?,
@@ -184,30 +233,52 @@ async fn copy(job: &Arc<Job>, item: &Item) -> Result<(), Error> {
         return Ok(());
     }
     job.report.want(size);
-    let condition = match &item.there {
-        None if job.options.skip.existing => Condition::Absent,
-        _ => Condition::Always,
+    let condition = decision::condition(&job.options, item.there.as_ref());
+    let error = match copied(job, item, &condition).await {
+        Ok(is_proven) => {
+            if !is_proven {
+                job.report.unproven(unproving(item));
+            }
+            job.report.placed(&item.name, size, &decision);
+            return Ok(());
+        }
+        Err(error) => error,
     };
-    let failed = |error: CallError| {
-        let (from, to) = (item.from.url(&item.key), item.to.url(&item.target));
-        error.during(format!("cannot copy {from} to {to}"))
-    };
-    let copied = if item.to.copies_from(&item.from, size) {
-        let etag = item.known.etag.as_deref();
-        let copied = item
-            .to
-            .copy((&item.from, &item.key, etag), (&item.target, &condition))
-            .await;
-        copied.map(|()| job.report.moved(size))
-    } else {
-        through(job, item, &condition).await
-    };
-    if let Err(error) = copied {
-        job.report.gave_up(size);
-        return Err(failed(error));
+    job.report.gave_up(size);
+    // the condition may be that of the source
+    if error.reason == Reason::Condition
+        && matches!(item.to.holds(&item.target, &condition).await, Ok(false))
+    {
+        let decision = decision::overtaken(&job.options);
+        job.report.decided(&item.name, size, &decision);
+        return Ok(());
     }
-    job.report.placed(&item.name, size, &decision);
-    Ok(())
+    let (from, to) = (item.from.url(&item.key), item.to.url(&item.target));
+    Err(error.during(format!("cannot copy {from} to {to}")))
+}
+
+/// Copies one object. Returns true if both stores tell equal checksums.
+async fn copied(job: &Arc<Job>, item: &Item, condition: &Condition) -> Result<bool, CallError> {
+    let known = if item.is_known {
+        item.known.clone()
+    } else {
+        let found = item.from.attributes(&item.key).await?;
+        found.ok_or_else(|| CallError::new(Reason::Missing, "it was removed meanwhile"))?
+    };
+    if item.to.copies_from(&item.from, known.size, condition) {
+        within(job, (item, &known), condition).await
+    } else {
+        through(job, (item, &known), condition).await
+    }
+}
+
+/// Returns the store that tells no checksums.
+fn unproving(item: &Item) -> &str {
+    if item.to.has_checksums() {
+        &item.from.name
+    } else {
+        &item.to.name
+    }
 }
 
 /// Decides by the attributes of both objects.
@@ -238,40 +309,62 @@ async fn compare(job: &Job, item: &Item) -> Result<Decision, Error> {
     ))
 }
 
-/// Copies an object through this host.
-async fn through(job: &Arc<Job>, item: &Item, condition: &Condition) -> Result<(), CallError> {
-    let known = if item.is_known {
-        item.known.clone()
-    } else {
-        let found = item.from.attributes(&item.key).await?;
-        found.ok_or_else(|| CallError::new(Reason::Missing, "it was removed meanwhile"))?
+/// Has the store copy an object, and compares the copy.
+async fn within(
+    job: &Job,
+    (item, known): (&Item, &Attributes),
+    condition: &Condition,
+) -> Result<bool, CallError> {
+    let etag = known.etag.as_deref();
+    let from = (&item.from, item.key.as_str(), etag);
+    item.to.copy(from, (&item.target, condition)).await?;
+    job.report.moved(known.size);
+    let made = match item.to.attributes(&item.target).await {
+        // some keys may write, but not read
+        Err(error) if error.reason == Reason::Denied => return Ok(false),
+        made => made?,
     };
+    let made = made.ok_or_else(|| CallError::new(Reason::Missing, "the copy was removed"))?;
+    if made.size != known.size {
+        let (made, known) = (made.size, known.size);
+        let text = format!("the copy has {made} bytes instead of {known}");
+        return Err(CallError::new(Reason::Integrity, text));
+    }
+    if let Some(crc) = made.crc {
+        check(known.crc, crc)?;
+    }
+    Ok(known.crc.is_some() && made.crc.is_some())
+}
+
+/// Copies an object through this host.
+async fn through(
+    job: &Arc<Job>,
+    (item, known): (&Item, &Attributes),
+    condition: &Condition,
+) -> Result<bool, CallError> {
+    if item.stream == Some(StreamSize::Unknown) {
+        let text = "the server does not tell its size; copy it here first";
+        return Err(CallError::new(Reason::Unsupported, text));
+    }
     let stamp = Some(known.time());
     if known.size <= PART {
         let _room = job.room(known.size).await?;
-        let piece = item.from.read(&item.key, None, &known).await?;
-        check(
-            known.crc.or(piece.attributes.crc),
-            checksum::of(&piece.bytes),
-        )?;
-        item.to
-            .write(&item.target, piece.bytes.into(), (stamp, condition))
-            .await?;
+        let piece = item.from.read(&item.key, None, known).await?;
+        let theirs = known.crc.or(piece.attributes.crc);
+        check(theirs, checksum::of(&piece.bytes))?;
+        let how = (stamp, condition);
+        let is_proven = item.to.write(&item.target, piece.bytes.into(), how).await?;
         job.report.moved(known.size);
-        return Ok(());
+        return Ok(is_proven && theirs.is_some());
     }
     let mut upload = item.to.begin(&item.target, stamp).await?;
     let done = async {
-        let parts = parts(job, (item, &known), &mut upload).await?;
-        let crc = parts.iter().try_fold(checksum::of(&[]), |crc, part| {
-            Some(checksum::combined(crc, part.crc?, part.size))
-        });
-        if let Some(crc) = crc {
-            check(known.crc, crc)?;
-        }
-        item.to
-            .complete((&item.target, &mut upload), &parts, (crc, condition))
-            .await
+        let (parts, ours) = parts(job, (item, known), &mut upload).await?;
+        check(known.crc, ours)?;
+        let crc = parts.iter().all(|part| part.crc.is_some()).then_some(ours);
+        let made = (item.target.as_str(), &mut upload);
+        let is_proven = item.to.complete(made, &parts, (crc, condition)).await?;
+        Ok(is_proven && known.crc.is_some())
     };
     let done = done.await;
     if done.is_err() {
@@ -280,13 +373,50 @@ async fn through(job: &Arc<Job>, item: &Item, condition: &Condition) -> Result<(
     done
 }
 
-/// Reads ranges of an object and sends them as parts.
+/// Object that is read: in ranges, or as it comes.
+struct Reader<'a> {
+    item: &'a Item,
+    known: &'a Attributes,
+    stream: Option<(&'a Web, Download)>,
+}
+
+impl<'a> Reader<'a> {
+    async fn open(item: &'a Item, known: &'a Attributes) -> Result<Self, CallError> {
+        let stream = match &*item.from.store {
+            Store::Web(web) if item.stream.is_some() => Some((web, web.stream(&item.key).await?)),
+            Store::Web(_) | Store::S3(_) | Store::Cloud(_) => None,
+        };
+        Ok(Self {
+            item,
+            known,
+            stream,
+        })
+    }
+
+    /// Reads the bytes from `from`, where the last call ended, to `till`.
+    async fn read(&mut self, from: u64, till: u64) -> Result<Vec<u8>, CallError> {
+        let Some((web, download)) = &mut self.stream else {
+            let (bucket, range) = (&self.item.from, Some((from, till)));
+            return Ok(bucket.read(&self.item.key, range, self.known).await?.bytes);
+        };
+        let bytes = web.take(download, till - from).await?;
+        if till == self.known.size && web.next(download).await?.is_some() {
+            let text = "the file is longer than its server told";
+            return Err(CallError::new(Reason::Condition, text));
+        }
+        Ok(bytes)
+    }
+}
+
+/// Reads an object and sends it as parts. Returns them, and the checksum of all bytes that were read.
 async fn parts(
     job: &Arc<Job>,
     (item, known): (&Item, &Attributes),
     upload: &mut Upload,
-) -> Result<Vec<HeldPart>, CallError> {
+) -> Result<(Vec<HeldPart>, u64), CallError> {
     let len = part_len(known.size);
+    let mut reader = Reader::open(item, known).await?;
+    let mut crc = checksum::of(&[]);
     let mut tasks: JoinSet<Result<HeldPart, CallError>> = JoinSet::new();
     let mut parts = std::collections::BTreeMap::new();
     for number in 1.. {
@@ -296,10 +426,9 @@ async fn parts(
         }
         let till = (from + len).min(known.size);
         let room = job.room(till - from).await?;
-        let piece = item.from.read(&item.key, Some((from, till)), known).await?;
-        let sent = item
-            .to
-            .send_part(&item.target, upload, (number, Bytes::from(piece.bytes)));
+        let bytes = Bytes::from(reader.read(from, till).await?);
+        crc = checksum::combined(crc, checksum::of(&bytes), till - from);
+        let sent = item.to.send_part(&item.target, upload, (number, bytes));
         let job = Arc::clone(job);
         tasks.spawn(async move {
             let part = sent.await?;
@@ -316,7 +445,7 @@ async fn parts(
         let part = ended.map_err(|_| interrupted())??;
         parts.insert(part.number, part);
     }
-    Ok(parts.into_values().collect())
+    Ok((parts.into_values().collect(), crc))
 }
 
 fn interrupted() -> CallError {

@@ -1,6 +1,6 @@
 //! Counters and events of a copy, which its tasks share.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 
@@ -32,8 +32,10 @@ pub(crate) struct Report {
     pub(crate) failures: Mutex<Vec<Failed>>,
     /// Failures that the list has no room for.
     more: AtomicU64,
-    /// Objects without a checksum.
+    /// Objects of which no checksums were compared.
     unproven: AtomicU64,
+    /// True if a warning has told that.
+    has_warned: AtomicBool,
 }
 
 impl Report {
@@ -52,6 +54,7 @@ impl Report {
             failures: Mutex::new(Vec::new()),
             more: AtomicU64::new(0),
             unproven: AtomicU64::new(0),
+            has_warned: AtomicBool::new(false),
         }
     }
 
@@ -64,13 +67,24 @@ impl Report {
         self.tell(CopyEvent::Warning(text.into()));
     }
 
-    /// Warns once that a store does not tell the checksums of all objects.
+    /// Counts an object of which no checksums were compared, since the store `name` has none.
     pub(crate) fn unproven(&self, name: &str) {
-        if self.unproven.fetch_add(1, Relaxed) == 0 {
+        self.unproven.fetch_add(1, Relaxed);
+        self.warn_unproven(name);
+    }
+
+    /// Warns once that a store does not compare or tell the checksums of all objects.
+    pub(crate) fn warn_unproven(&self, name: &str) {
+        if !self.has_warned.swap(true, Relaxed) {
             self.warn(format!(
-                "{name} does not tell the checksums of all objects; of those, only lengths are compared"
+                "{name} does not compare or tell the checksums of all objects; of those, only lengths are compared"
             ));
         }
+    }
+
+    /// Returns the number of objects of which no checksums were compared.
+    pub(crate) fn count_unproven(&self) -> u64 {
+        self.unproven.load(Relaxed)
     }
 
     /// Counts bytes that will move.

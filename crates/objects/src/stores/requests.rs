@@ -106,7 +106,8 @@ impl Executor<'_> {
         let prefix = keys::folder(key);
         let is_object = !key.is_empty() && !key.ends_with('/');
         if is_object && let Some(found) = self.bucket.attributes(key).await.map_err(&failed)? {
-            return self.items(vec![file(key, found.size, found.time())]);
+            let name = self.bucket.shown(key);
+            return self.items(vec![file(name, found.size, found.time())]);
         }
         let is_shown = |name: &str| hidden || !name.split('/').any(|part| part.starts_with('.'));
         let mut is_there = key.is_empty();

@@ -107,6 +107,7 @@ fn summary(report: &Report, clock: Clock) -> Summary {
         elapsed,
         moving: elapsed,
         motion: report.progress(),
+        unproven: report.count_unproven(),
         failures: report.take_failures(),
     }
 }
@@ -179,17 +180,19 @@ fn check(options: &Options) -> Result<(), Error> {
 
 /// Returns the event of the start.
 fn start(copy: &ObjectCopy<'_>) -> Start {
-    let mut places = copy.sources.iter().chain([copy.target]);
-    let scheme = places.find_map(|place| match place {
+    let places = copy.sources.iter().chain([copy.target]);
+    let schemes = places.filter_map(|place| match place {
         Place::Object { scheme, .. } => Some(scheme.as_str()),
         Place::Here(_) | Place::Ssh { .. } | Place::Daemon { .. } => None,
     });
-    let digest = match (scheme, copy.options.digest) {
-        (Some("s3"), DigestKind::Crc128 | DigestKind::Blake3) => "crc64nvme",
+    let schemes: Vec<&str> = schemes.collect();
+    let has_checksums = schemes.iter().all(|scheme| *scheme == "s3");
+    let digest = match (has_checksums, copy.options.digest) {
+        (true, DigestKind::Crc128 | DigestKind::Blake3) => "crc64nvme",
         _ => "none",
     };
     Start {
-        protocol: scheme.unwrap_or_default().to_owned(),
+        protocol: schemes.first().copied().unwrap_or_default().to_owned(),
         rate_bps: None,
         packet_len: 0,
         cipher: "HTTP".to_owned(),

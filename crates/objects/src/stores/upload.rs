@@ -15,13 +15,14 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::fault::Fault;
-use crate::stores::bucket::attributes::{Condition, Listed, Stamp};
+use crate::stores::bucket::attributes::{Condition, Stamp};
 use crate::stores::bucket::call_error::Reason;
-use crate::stores::decision::{self, Decision, Version};
+use crate::stores::decision::{self, Decision, There, Version};
 use crate::stores::deletion;
 use crate::stores::job::{Job, PART, join};
+use crate::stores::keys;
 use crate::stores::large_upload;
-use crate::stores::object_names::{ObjectNames, Objects, unusable};
+use crate::stores::object_names::{ObjectNames, Objects, Top, unusable};
 use crate::stores::source_file::SourceFile;
 use crate::stores::upload_item::Item;
 
@@ -41,37 +42,56 @@ pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
         .unwrap_or_default();
     let names = ObjectNames::new(job, naming, &first.to_string_lossy()).await?;
     if !names.bucket.has_checksums() && job.options.dry_run.is_none() {
-        let name = &names.bucket.name;
-        job.report.warn(format!(
-            "{name} does not compare what it takes with checksums"
-        ));
+        job.report.warn_unproven(&names.bucket.name);
     }
-    let mut objects = names.objects().await?;
+    let tops = if naming == Naming::Several {
+        paths.iter().map(|path| top(&access, path)).collect()
+    } else {
+        Vec::new()
+    };
+    let mut objects = names.objects(job, &tops).await?;
     let (say, found) = channel(FOUND_MAX);
     let walking = spawn_blocking(move || {
         // ends early if the copy does
         walk.all(|found| say.blocking_send(found).is_ok())
     });
-    each(job, (&names, &access), &mut objects, found).await;
+    let mounts = each(job, (&names, &access), &mut objects, found).await;
     walking.await.ok();
     if job.options.delete && naming != Naming::File {
+        let is_below = |key: &str| mounts.iter().any(|mount| key.starts_with(mount));
         let rest = objects
             .into_keys()
-            .filter(|key| key.starts_with(&names.scope));
-        deletion::of_objects(job, (&names.bucket, &names.prefix), rest.collect()).await;
+            .filter(|key| key.starts_with(&names.scope) && !is_below(key));
+        deletion::of_objects(job, &names, rest.collect()).await;
     }
     Ok(())
 }
 
-/// Uploads what the walk finds. What is left of `objects` are those that the source does not have.
+/// Returns the name of one of several sources, and if it is a directory.
+fn top(access: &FileAccess, path: &Path) -> Top {
+    let name = access.name(path).unwrap_or_default();
+    Top {
+        name: name.to_string_lossy().into_owned(),
+        is_folder: access.folder(path).is_ok(),
+    }
+}
+
+/// Uploads what the walk finds. What is left of `objects` are those that the source does not have. Returns the prefixes of
+/// directories on other file systems, whose contents are not known.
 async fn each(
     job: &Arc<Job>,
     (names, access): (&ObjectNames, &Arc<FileAccess>),
     objects: &mut Objects,
     mut found: Receiver<Found>,
-) {
+) -> Vec<String> {
     let mut tasks = JoinSet::new();
+    let mut mounts = Vec::new();
     while let Some(found) = found.recv().await {
+        if let Found::Mount(entry, _) = &found {
+            let key = names.key(entry.path());
+            mounts.extend(key.map(|key| keys::folder(&key)));
+            continue;
+        }
         let Some((entry, place)) = file(job, found) else {
             continue;
         };
@@ -109,6 +129,7 @@ async fn each(
         });
     }
     join(&mut tasks).await;
+    mounts
 }
 
 /// Returns the entry and place of a file. Reports what is no file.
@@ -152,7 +173,7 @@ fn link(place: &Path) -> Error {
 /// Uploads one file, if it differs from the object.
 async fn upload(job: &Arc<Job>, access: Arc<FileAccess>, item: &Item) -> Result<(), Error> {
     let there = item.there.as_ref();
-    let decision = match decision::first(&job.options, item.size, there.map(|there| there.size)) {
+    let decision = match decision::first(&job.options, item.size, There::object(there)) {
         Some(decision) => decision,
         None => compare(job, &access, item).await?,
     };
@@ -160,36 +181,32 @@ async fn upload(job: &Arc<Job>, access: Arc<FileAccess>, item: &Item) -> Result<
         return Ok(());
     }
     let source = SourceFile::open(access, item.place.clone()).await?;
-    let condition = match there {
-        None if job.options.skip.existing => Condition::Absent,
-        Some(Listed {
-            etag: Some(etag), ..
-        }) if job.options.update => Condition::Unchanged(etag.clone()),
-        _ => Condition::Always,
-    };
+    let condition = decision::condition(&job.options, there);
     job.report.want(source.size);
     let written = if source.size > PART {
         large_upload::send(job, item, &source, &condition).await
     } else {
         small(job, item, &source, &condition).await
     };
-    let decision = match written {
-        Ok(true) => {
+    match written {
+        Ok(Some(is_proven)) => {
+            if !is_proven {
+                job.report.unproven(&item.bucket.name);
+            }
             job.report.placed(&item.path, source.size, &decision);
-            return Ok(());
+            Ok(())
         }
-        Ok(false) if condition == Condition::Absent => {
-            Decision::new(Action::Skip, "the target has it (--ignore-existing)")
+        Ok(None) => {
+            let decision = decision::overtaken(&job.options);
+            job.report.gave_up(source.size);
+            job.report.decided(&item.path, source.size, &decision);
+            Ok(())
         }
-        Ok(false) => Decision::new(Action::Keep, "the target is newer"),
         Err(error) => {
             job.report.gave_up(source.size);
-            return Err(error);
+            Err(error)
         }
-    };
-    job.report.gave_up(source.size);
-    job.report.decided(&item.path, source.size, &decision);
-    Ok(())
+    }
 }
 
 /// Decides by the attributes of the object.
@@ -220,13 +237,14 @@ async fn compare(job: &Job, access: &Arc<FileAccess>, item: &Item) -> Result<Dec
     Ok(decision::second(&job.options, &source, &target))
 }
 
-/// Uploads a file in one request. Returns false if the condition does not hold.
+/// Uploads a file in one request. Returns true if the store has told an equal checksum, and none if the condition does not
+/// hold.
 async fn small(
     job: &Job,
     item: &Item,
     source: &SourceFile,
     condition: &Condition,
-) -> Result<bool, Error> {
+) -> Result<Option<bool>, Error> {
     let failed = |error: crate::stores::bucket::call_error::CallError| {
         error.during(format!("cannot write {}", item.bucket.url(&item.key)))
     };
@@ -238,11 +256,11 @@ async fn small(
         .write(&item.key, bytes, (Some(source.time), condition))
         .await
     {
-        Ok(()) => {
+        Ok(is_proven) => {
             job.report.moved(source.size);
-            Ok(true)
+            Ok(Some(is_proven))
         }
-        Err(error) if error.reason == Reason::Condition => Ok(false),
+        Err(error) if error.reason == Reason::Condition => Ok(None),
         Err(error) => Err(failed(error)),
     }
 }

@@ -4,6 +4,7 @@
 mod kill;
 mod reference;
 mod rules;
+mod series;
 mod workers;
 
 use std::fs;

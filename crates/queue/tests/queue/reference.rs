@@ -62,6 +62,8 @@ struct Known {
     state: JobState,
     open: Vec<u64>,
     not_before: u64,
+    /// Time of the run in its series.
+    series: u64,
     every: Option<u64>,
     attempt: u32,
     failures: u32,
@@ -108,6 +110,7 @@ impl Reference {
                 },
                 open,
                 not_before,
+                series: not_before,
                 every: spec.every,
                 attempt: 0,
                 failures: 0,
@@ -164,16 +167,17 @@ impl Reference {
             return BTreeSet::new();
         }
         job.state = state;
-        job.cancel = false;
+        let is_canceled = std::mem::take(&mut job.cancel) || state == JobState::Canceled;
         job.open.clear();
-        let again = job.every.filter(|_| state != JobState::Canceled);
+        let again = job.every.filter(|_| !is_canceled);
         if let Some(every) = again {
             job.every = None;
             let mut next = job.clone();
-            next.not_before += every;
-            while next.not_before <= self.now {
-                next.not_before += every;
+            next.series += every;
+            while next.series <= self.now {
+                next.series += every;
             }
+            next.not_before = next.series;
             next.state = JobState::Waiting;
             next.every = Some(every);
             (next.attempt, next.failures, next.losses) = (0, 0, 0);
@@ -252,10 +256,10 @@ impl Reference {
         for id in lost {
             let job = self.jobs.get_mut(&id).unwrap();
             job.losses += 1;
-            if job.losses > 10 {
-                self.end(id, JobState::Failed);
-            } else if job.cancel {
+            if job.cancel {
                 self.end(id, JobState::Canceled);
+            } else if job.losses > 10 {
+                self.end(id, JobState::Failed);
             } else {
                 job.state = JobState::Queued;
             }

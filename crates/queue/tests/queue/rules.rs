@@ -9,7 +9,7 @@ use lighthaul_queue::{Error, JobId, JobSpec, JobState, Queue};
 
 use crate::{Folder, spec};
 
-fn ended(end: JobEnd) -> AttemptEnd {
+pub(crate) fn ended(end: JobEnd) -> AttemptEnd {
     AttemptEnd {
         end,
         exit: Some(u8::from(end != JobEnd::Done)),
@@ -24,16 +24,16 @@ fn log(text: &str) -> Report {
     }
 }
 
-fn submit(queue: &mut Queue, now: u64, spec: JobSpec) -> JobId {
+pub(crate) fn submit(queue: &mut Queue, now: u64, spec: JobSpec) -> JobId {
     queue.submit(now, &[spec]).unwrap()[0]
 }
 
-fn claim(queue: &mut Queue, now: u64) -> Option<Attempt> {
+pub(crate) fn claim(queue: &mut Queue, now: u64) -> Option<Attempt> {
     let claimed = queue.claim(now, "worker", 1000, 1).unwrap();
     claimed.first().map(lighthaul_queue::Job::attempt)
 }
 
-fn state(queue: &mut Queue, id: JobId) -> JobState {
+pub(crate) fn state(queue: &mut Queue, id: JobId) -> JobState {
     queue.job(id).unwrap().state
 }
 
@@ -272,38 +272,74 @@ fn cancellation_reaches_the_worker_and_is_final() {
 }
 
 #[test]
-fn recurring_job_runs_at_its_times_and_misses_are_not_repeated() {
-    let folder = Folder::new("every");
+fn retried_dependent_is_retried_after_its_own_failure() {
+    let folder = Folder::new("retried-dependent");
     let mut queue = folder.queue();
-    let every = JobSpec {
-        every: Some(60_000),
-        not_before: 1000,
-        retries: 0,
+    let first = submit(&mut queue, 0, spec());
+    let after = vec![first];
+    let second = submit(&mut queue, 0, JobSpec { after, ..spec() });
+    queue.cancel(1, first).unwrap();
+    assert_eq!(state(&mut queue, second), JobState::Failed);
+    queue.retry(2, second).unwrap();
+    let attempt = claim(&mut queue, 3).unwrap();
+    queue
+        .finish(4, attempt, &ended(JobEnd::Retry), &Report::default())
+        .unwrap();
+    assert!(!queue.is_idle().unwrap());
+    assert_eq!(queue.advance(4 + backoff(0)).unwrap(), 1);
+    assert_eq!(claim(&mut queue, 5 + backoff(0)).unwrap().job, second);
+}
+
+#[test]
+fn worker_does_not_take_its_own_attempts_away() {
+    let folder = Folder::new("own");
+    let mut queue = folder.queue();
+    let (own, other) = (submit(&mut queue, 0, spec()), submit(&mut queue, 0, spec()));
+    let attempt = claim(&mut queue, 1).unwrap();
+    claim(&mut queue, 1).unwrap();
+    assert_eq!(queue.advance_beside(5000, &[attempt]).unwrap(), 1);
+    assert_eq!(state(&mut queue, own), JobState::Running);
+    assert_eq!(state(&mut queue, other), JobState::Queued);
+    // an older attempt is not the worker's any more
+    assert_eq!(queue.advance(5000).unwrap(), 1);
+    claim(&mut queue, 5001).unwrap();
+    assert_eq!(queue.advance_beside(9000, &[attempt]).unwrap(), 1);
+}
+
+#[test]
+fn numbers_beyond_those_of_the_database_are_cut() {
+    let folder = Folder::new("numbers");
+    let mut queue = folder.queue();
+    let large = JobSpec {
+        every: Some(u64::MAX),
+        not_before: u64::MAX,
+        start_by: Some(u64::MAX),
         ..spec()
     };
-    let first = submit(&mut queue, 0, every);
-    queue.advance(1000).unwrap();
-    let attempt = claim(&mut queue, 1000).unwrap();
-    // a run that takes two periods and a half
-    queue
-        .finish(151_000, attempt, &ended(JobEnd::Failed), &Report::default())
-        .unwrap();
-    let next = queue
-        .jobs(&Selection::default(), None, 1)
-        .unwrap()
-        .remove(0);
-    assert_ne!(next.id, first);
-    assert_eq!((next.not_before, next.every), (181_000, Some(60_000)));
-    // a retry of the run that failed starts no second series
-    queue.retry(151_001, first).unwrap();
-    let attempt = claim(&mut queue, 151_002).unwrap();
-    queue
-        .finish(151_003, attempt, &ended(JobEnd::Done), &Report::default())
-        .unwrap();
-    assert_eq!(queue.jobs(&Selection::default(), None, 9).unwrap().len(), 2);
-    // cancellation ends the series
-    queue.cancel(151_004, next.id).unwrap();
-    assert_eq!(queue.jobs(&Selection::default(), None, 9).unwrap().len(), 2);
+    let waiting = submit(&mut queue, 1, large);
+    let id = submit(&mut queue, 1, spec());
+    assert_eq!(queue.advance(2).unwrap(), 0);
+    assert_eq!(queue.job(waiting).unwrap().not_before, i64::MAX as u64);
+    let claimed = queue.claim(2, "worker", u64::MAX, 9).unwrap();
+    assert_eq!(claimed.len(), 1);
+    assert_eq!(queue.advance(3).unwrap(), 0, "its lease does not end");
+    let report = Report {
+        progress: Some((u64::MAX, u64::MAX)),
+        log: String::new(),
+    };
+    let attempt = claimed[0].attempt();
+    queue.renew(4, attempt, u64::MAX, &report).unwrap();
+    let most = i64::MAX as u64;
+    assert_eq!(queue.job(id).unwrap().progress, Some((most, most)));
+    assert_eq!(queue.advance(5).unwrap(), 0);
+    assert!(
+        queue
+            .finish(6, attempt, &ended(JobEnd::Done), &report)
+            .unwrap()
+    );
+    assert!(matches!(queue.job(JobId(u64::MAX)), Err(Error::Unknown(_))));
+    queue.forget(u64::MAX, 9).unwrap();
+    assert_eq!(queue.jobs(&Selection::default(), None, 9).unwrap().len(), 1);
 }
 
 #[test]
@@ -383,7 +419,7 @@ fn files_of_other_programs_and_versions_are_refused() {
     for (sql, is_newer) in [
         ("CREATE TABLE job (x)", false),
         (
-            "PRAGMA application_id = 1818784117; PRAGMA user_version = 2; CREATE TABLE x (y)",
+            "PRAGMA application_id = 1818784117; PRAGMA user_version = 3; CREATE TABLE x (y)",
             true,
         ),
     ] {
@@ -392,7 +428,7 @@ fn files_of_other_programs_and_versions_are_refused() {
         other.execute_batch(sql).unwrap();
         drop(other);
         let error = Queue::open(&folder.file()).unwrap_err();
-        assert_eq!(matches!(error, Error::Newer { found: 2, .. }), is_newer);
+        assert_eq!(matches!(error, Error::Newer { found: 3, .. }), is_newer);
         assert_eq!(matches!(error, Error::Foreign(_)), !is_newer);
     }
 }

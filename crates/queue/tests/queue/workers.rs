@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
+use lighthaul_queue::job::JobEnd;
 use lighthaul_queue::worker::{Activity, WorkerSettings, now, work};
 use lighthaul_queue::{JobSpec, JobState};
 use lighthaul_testkit::allowance;
@@ -30,6 +31,7 @@ pub(crate) fn settings(program: PathBuf) -> WorkerSettings {
         lease: Duration::from_mins(1),
         until_empty: true,
         keep: Duration::from_hours(1),
+        patience: Duration::from_secs(20),
     }
 }
 
@@ -47,7 +49,7 @@ fn commands_run_in_their_directory_with_progress_result_and_log() {
     let program = program(
         &folder,
         r#"echo "$1 $2 $3 in $(pwd)" >&2
-        [ "$2" != fail ] || { echo '{"type":"error","code":13,"text":"not allowed"}'; exit 13; }
+        [ "$3" != fail ] || { echo '{"type":"error","code":13,"text":"not allowed"}'; exit 13; }
         echo '{"type":"progress","bytes":1,"bytes_total":7}'
         echo '{"type":"summary","bytes":7,"entries":1}'"#,
     );
@@ -73,7 +75,7 @@ fn commands_run_in_their_directory_with_progress_result_and_log() {
     assert_eq!(done.text, "7 bytes in 1 entries");
     let log = queue.log(ids[0], (0, 0)).unwrap();
     let log: String = log.into_iter().map(|piece| piece.text).collect();
-    let line = format!("cp well --json in {}\n", directory.display());
+    let line = format!("cp --json well in {}\n", directory.display());
     assert!(log.contains(&line), "{log}");
     let refused = queue.job(ids[1]).unwrap();
     assert_eq!((refused.state, refused.exit), (JobState::Failed, Some(13)));
@@ -85,6 +87,165 @@ fn commands_run_in_their_directory_with_progress_result_and_log() {
         "{}",
         missing.text
     );
+}
+
+#[test]
+fn option_for_events_is_no_path() {
+    let folder = Folder::new("words");
+    let program = program(&folder, r#"echo "$*" >&2"#);
+    let mut queue = folder.queue();
+    let words = [
+        (&["cp", "--", "a", "b"][..], "cp --json -- a b\n"),
+        (&["cp", "--", "--json", "b"], "cp --json -- --json b\n"),
+        (&["cp", "a", "--json", "b"], "cp a --json b\n"),
+    ];
+    let jobs: Vec<JobSpec> = words.iter().map(|(words, _)| job(words)).collect();
+    let ids = queue.submit(now(), &jobs).unwrap();
+    work(&mut queue, &settings(program), &|| false, &mut |_| {}).unwrap();
+    for (id, (_, line)) in ids.into_iter().zip(words) {
+        let log = queue.log(id, (0, 0)).unwrap();
+        assert_eq!(
+            log.into_iter().map(|piece| piece.text).collect::<String>(),
+            line
+        );
+    }
+}
+
+#[test]
+fn command_that_a_signal_stops_is_retried() {
+    let folder = Folder::new("signals");
+    let program = program(
+        &folder,
+        r#"echo "$3" >&2; [ "$3" = KILL ] && kill -s KILL $$; exit "$3""#,
+    );
+    let mut queue = folder.queue();
+    for word in ["20", "130", "143", "KILL"] {
+        let spec = JobSpec {
+            retries: 1,
+            ..job(&["cp", word])
+        };
+        let id = queue.submit(now(), &[spec]).unwrap()[0];
+        let is_over = AtomicBool::new(false);
+        let worker = settings(program.clone());
+        work(
+            &mut queue,
+            &worker,
+            &|| is_over.load(Relaxed),
+            &mut |activity| {
+                if let Activity::Ended(..) = activity {
+                    is_over.store(true, Relaxed);
+                }
+            },
+        )
+        .unwrap();
+        let job = queue.job(id).unwrap();
+        assert_eq!((job.state, job.failures), (JobState::Waiting, 1), "{word}");
+        queue.cancel(now(), id).unwrap();
+    }
+}
+
+#[test]
+fn command_has_a_process_group_of_its_own() {
+    let folder = Folder::new("group");
+    // fields 1 and 5 of stat: process and group
+    let program = program(
+        &folder,
+        r#"set -- $(cat /proc/$$/stat); echo "$(($1 == $5))" >&2"#,
+    );
+    let mut queue = folder.queue();
+    let id = queue.submit(now(), &[job(&["cp"])]).unwrap()[0];
+    work(&mut queue, &settings(program), &|| false, &mut |_| {}).unwrap();
+    let log = queue.log(id, (0, 0)).unwrap();
+    assert_eq!(log[0].text, "1\n");
+}
+
+#[test]
+fn worker_keeps_its_own_jobs_after_a_stall() {
+    let folder = Folder::new("stall");
+    let program = program(&folder, "sleep 1");
+    let mut queue = folder.queue();
+    let id = queue.submit(now(), &[job(&["cp"])]).unwrap()[0];
+    let worker = WorkerSettings {
+        lease: Duration::from_millis(50),
+        ..settings(program)
+    };
+    let mut lost = 0;
+    work(
+        &mut queue,
+        &worker,
+        &|| false,
+        &mut |activity| match activity {
+            // longer than the lease
+            Activity::Starts(_) => pause(Duration::from_millis(200)),
+            Activity::Ended(..) => {}
+            Activity::Lost(_) => lost += 1,
+        },
+    )
+    .unwrap();
+    let job = queue.job(id).unwrap();
+    assert_eq!((lost, job.state, job.attempt), (0, JobState::Done, 1));
+}
+
+#[test]
+fn canceled_command_that_hangs_is_killed() {
+    let folder = Folder::new("hangs");
+    // it takes no signal, and ends by itself in the end, so that a failure of this test ends, too
+    let script = "trap '' INT; n=0; while [ $n -lt 600 ]; do sleep 0.05; n=$((n+1)); done";
+    let program = program(&folder, script);
+    let mut queue = folder.queue();
+    let id = queue.submit(now(), &[job(&["cp"])]).unwrap()[0];
+    let file = folder.file();
+    let worker = WorkerSettings {
+        patience: Duration::from_millis(100),
+        ..settings(program)
+    };
+    let mut ends = Vec::new();
+    work(
+        &mut queue,
+        &worker,
+        &|| false,
+        &mut |activity| match activity {
+            Activity::Starts(_) => {
+                let mut client = lighthaul_queue::Queue::existing(&file).unwrap();
+                client.cancel(now(), id).unwrap();
+            }
+            Activity::Ended(_, end) => ends.push((end.end, end.exit)),
+            Activity::Lost(_) => panic!("no other worker runs"),
+        },
+    )
+    .unwrap();
+    assert_eq!(ends, [(JobEnd::Canceled, None)]);
+    assert_eq!(queue.job(id).unwrap().state, JobState::Canceled);
+}
+
+#[test]
+fn descendant_that_keeps_the_output_open_does_not_delay_the_end() {
+    let folder = Folder::new("descendant");
+    let (hold, late) = (folder.0.join("hold"), folder.0.join("late"));
+    fs::write(&hold, "").unwrap();
+    // it ends by itself in the end, so that a failure of this test ends, too
+    let script = format!(
+        r#"( n=0; while [ -e {hold} ] && [ $n -lt 600 ]; do sleep 0.05; n=$((n+1)); done; : >{late} ) &
+        echo '{{"type":"summary","bytes":7,"entries":1}}'"#,
+        hold = hold.display(),
+        late = late.display()
+    );
+    let program = program(&folder, &script);
+    let mut queue = folder.queue();
+    let id = queue.submit(now(), &[job(&["cp"])]).unwrap()[0];
+    work(&mut queue, &settings(program), &|| false, &mut |_| {}).unwrap();
+    assert!(!late.exists(), "the worker has waited for the descendant");
+    let job = queue.job(id).unwrap();
+    assert_eq!(
+        (job.state, job.text.as_str()),
+        (JobState::Done, "7 bytes in 1 entries")
+    );
+    fs::remove_file(hold).unwrap();
+    let clock = Clock::start();
+    let begin = clock.now();
+    while !late.exists() && clock.now().since(begin) < allowance(30) {
+        pause(Duration::from_millis(20));
+    }
 }
 
 #[test]

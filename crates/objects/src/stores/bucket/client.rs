@@ -58,7 +58,7 @@ impl Client {
         rustls::crypto::ring::default_provider()
             .install_default()
             .ok();
-        let options = patience.options();
+        let options = patience.options()?;
         let http = ReqwestConnector::default().connect(&options);
         let failed = |error| CallError::of_store(&error).during("cannot use HTTP");
         Ok(Self {
@@ -108,7 +108,7 @@ impl Client {
     ) -> Result<Answer, CallError> {
         let (status, headers, mut chunks) = self.open(request, failure).await?;
         let body = self
-            .collect(&mut chunks, (expected(&headers), limit))
+            .collect(&mut chunks, (length(&headers).unwrap_or(0), limit))
             .await?;
         Ok(Answer {
             status,
@@ -163,21 +163,37 @@ impl Client {
 
 impl Patience {
     /// Returns the options of clients. A request may take long as long as bytes move.
-    pub(crate) fn options(self) -> ClientOptions {
+    pub(crate) fn options(self) -> Result<ClientOptions, Error> {
         let mut options = ClientOptions::new();
-        let bundle = environment::text("AWS_CA_BUNDLE").and_then(|path| std::fs::read(path).ok());
-        let authorities = bundle.and_then(|pem| Certificate::from_pem_bundle(&pem).ok());
-        for authority in authorities.unwrap_or_default() {
+        for authority in authorities()? {
             options = options.with_root_certificate(authority);
         }
-        options
+        Ok(options
             .with_allow_http(true)
             .with_http1_only()
             .with_timeout_disabled()
             .with_connect_timeout(CONNECT_TIMEOUT.min(self.stall))
             .with_read_timeout(self.stall * 2)
-            .with_pool_max_idle_per_host(CONNECTIONS_MAX)
+            .with_pool_max_idle_per_host(CONNECTIONS_MAX))
     }
+}
+
+/// Returns further authorities for TLS.
+fn authorities() -> Result<Vec<Certificate>, Error> {
+    let Some(path) = environment::text("AWS_CA_BUNDLE") else {
+        return Ok(Vec::new());
+    };
+    let unusable = |why: &str| {
+        let why = why.split(" (os error").next().unwrap_or(why).to_lowercase();
+        CallError::new(Reason::Unsupported, why).during(format!("cannot use AWS_CA_BUNDLE {path}"))
+    };
+    let pem = std::fs::read(&path).map_err(|error| unusable(&error.to_string()))?;
+    let found = Certificate::from_pem_bundle(&pem);
+    let found = found.map_err(|error| unusable(&error.to_string()))?;
+    if found.is_empty() {
+        return Err(unusable("it has no certificate in PEM"));
+    }
+    Ok(found)
 }
 
 impl Call {
@@ -216,12 +232,12 @@ fn chunks(body: HttpResponseBody) -> Chunks {
     chunks.boxed()
 }
 
-/// Returns the length that the headers promise.
-pub(crate) fn expected(headers: &HeaderMap) -> u64 {
+/// Returns the length that the headers promise, if they do.
+pub(crate) fn length(headers: &HeaderMap) -> Option<u64> {
     let length = headers
         .get("content-length")
         .and_then(|value| value.to_str().ok());
-    length.and_then(|length| length.parse().ok()).unwrap_or(0)
+    length.and_then(|length| length.parse().ok())
 }
 
 /// Maximum number of bytes of an answer that is no object.

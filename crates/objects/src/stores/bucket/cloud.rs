@@ -11,9 +11,9 @@ use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder};
 use object_store::path::Path;
 use object_store::{
-    Attribute, AttributeValue, BackoffConfig, GetOptions, GetRange, GetResult, MultipartUpload,
-    ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, RetryConfig,
-    StaticCredentialProvider, UpdateVersion,
+    Attribute, AttributeValue, BackoffConfig, CopyMode, CopyOptions, GetOptions, GetRange,
+    GetResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode,
+    PutMultipartOptions, PutOptions, RetryConfig, StaticCredentialProvider, UpdateVersion,
 };
 
 use crate::stores::bucket::attributes::{Attributes, Condition, Listed, Page, Piece, Stamp};
@@ -28,7 +28,11 @@ pub(crate) struct Cloud {
 }
 
 /// The rest of a list.
-pub(crate) type Rest = BoxStream<'static, object_store::Result<ObjectMeta>>;
+pub(crate) struct Rest {
+    objects: BoxStream<'static, object_store::Result<ObjectMeta>>,
+    /// Object after those that were taken.
+    ahead: Option<ObjectMeta>,
+}
 
 impl Cloud {
     /// Opens the bucket of Google Cloud Storage or the container of Azure that the scheme names.
@@ -45,7 +49,7 @@ impl Cloud {
             max_retries: patience.retries as usize,
             retry_timeout: RETRIES_TIMEOUT,
         };
-        let options = patience.options();
+        let options = patience.options()?;
         let opened: object_store::Result<Box<dyn ObjectStore>> = if scheme == "az" {
             let builder = MicrosoftAzureBuilder::from_env().with_container_name(bucket);
             let builder = builder.with_client_options(options).with_retry(retry);
@@ -81,7 +85,11 @@ impl Cloud {
         let prefix = prefix.trim_end_matches('/');
         let place = (!prefix.is_empty()).then(|| path(prefix)).transpose()?;
         // it is asked again after its end
-        Ok(self.store.list(place.as_ref()).fuse().boxed())
+        let objects = self.store.list(place.as_ref()).fuse().boxed();
+        Ok(Rest {
+            objects,
+            ahead: None,
+        })
     }
 
     /// Returns the keys and common prefixes directly below a prefix.
@@ -132,6 +140,12 @@ impl Cloud {
             return Err(CallError::new(Reason::Broken, text));
         }
         let attributes = attributes(&found);
+        if let (Some(known), Some(now)) = (etag, attributes.etag.as_deref())
+            && !is_same_tag(known, now)
+        {
+            let text = "the object has changed meanwhile";
+            return Err(CallError::new(Reason::Condition, text));
+        }
         let bytes = found
             .bytes()
             .await
@@ -160,10 +174,7 @@ impl Cloud {
             mode: match condition {
                 Condition::Always => PutMode::Overwrite,
                 Condition::Absent => PutMode::Create,
-                Condition::Unchanged(etag) => PutMode::Update(UpdateVersion {
-                    e_tag: Some(etag.clone()),
-                    version: None,
-                }),
+                Condition::Unchanged(etag) => self.update(key, etag).await?,
             },
             attributes: stamped(stamp),
             ..PutOptions::default()
@@ -173,6 +184,28 @@ impl Cloud {
             .put_opts(&path(key)?, bytes.into(), options)
             .await;
         put.map(|_| ()).map_err(|error| CallError::of_store(&error))
+    }
+
+    /// Returns the mode that replaces the object with this `ETag`. Google wants its generation, which lists do not tell.
+    async fn update(&self, key: &str, etag: &str) -> Result<PutMode, CallError> {
+        let options = GetOptions {
+            head: true,
+            ..GetOptions::default()
+        };
+        let found = self.store.get_opts(&path(key)?, options).await;
+        let meta = found.map_err(|error| CallError::of_store(&error))?.meta;
+        if !meta
+            .e_tag
+            .as_deref()
+            .is_some_and(|now| is_same_tag(etag, now))
+        {
+            let text = "the object has changed meanwhile";
+            return Err(CallError::new(Reason::Condition, text));
+        }
+        Ok(PutMode::Update(UpdateVersion {
+            e_tag: meta.e_tag,
+            version: meta.version,
+        }))
     }
 
     /// Begins an upload in parts.
@@ -189,8 +222,22 @@ impl Cloud {
         begun.map_err(|error| CallError::of_store(&error))
     }
 
-    pub(crate) async fn copy(&self, from: &str, to: &str) -> Result<(), CallError> {
-        let copied = self.store.copy(&path(from)?, &path(to)?).await;
+    /// Copies an object within the bucket, or only if there is none at `to`.
+    pub(crate) async fn copy(
+        &self,
+        from: &str,
+        (to, only_new): (&str, bool),
+    ) -> Result<(), CallError> {
+        let mode = if only_new {
+            CopyMode::Create
+        } else {
+            CopyMode::Overwrite
+        };
+        let options = CopyOptions::new().with_mode(mode);
+        let copied = self
+            .store
+            .copy_opts(&path(from)?, &path(to)?, options)
+            .await;
         copied.map_err(|error| CallError::of_store(&error))
     }
 
@@ -206,13 +253,32 @@ impl Cloud {
 pub(crate) async fn page(rest: &mut Rest) -> Result<Option<Page>, CallError> {
     let mut page = Page::default();
     while page.objects.len() < PAGE_MAX {
-        match rest.next().await {
-            Some(Ok(meta)) => page.objects.push(listed(&meta)),
-            Some(Err(error)) => return Err(CallError::of_store(&error)),
-            None => break,
+        let next = rest.objects.next().await.transpose();
+        let next = next.map_err(|error| CallError::of_store(&error))?;
+        let is_over = next.is_none();
+        let meta = std::mem::replace(&mut rest.ahead, next);
+        let meta = meta.filter(|meta| !is_mark(meta, rest.ahead.as_ref()));
+        page.objects.extend(meta.as_ref().map(listed));
+        if is_over {
+            break;
         }
     }
     Ok((!page.objects.is_empty()).then_some(page))
+}
+
+/// Returns true if an empty object is the mark of the directory of the next one. The client does not tell the slash at the
+/// end of its key.
+fn is_mark(meta: &ObjectMeta, next: Option<&ObjectMeta>) -> bool {
+    let is_above = |next: &ObjectMeta| {
+        let rest = next.location.as_ref().strip_prefix(meta.location.as_ref());
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    };
+    meta.size == 0 && next.is_some_and(is_above)
+}
+
+/// Returns true if two spellings of an `ETag` are equal: lists of Azure leave the quotes out.
+pub(crate) fn is_same_tag(one: &str, other: &str) -> bool {
+    one.trim_matches('"') == other.trim_matches('"')
 }
 
 /// Returns the key as `object_store` takes it, which has no empty parts.
@@ -272,3 +338,46 @@ const MTIME: &str = "mtime";
 const PAGE_MAX: usize = 1000;
 /// Longest time for all attempts of one request.
 const RETRIES_TIMEOUT: Duration = Duration::from_mins(5);
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+
+    use super::*;
+
+    #[test]
+    fn marks_of_directories_are_no_objects() {
+        let meta = |(key, size): (&str, u64)| {
+            Ok(ObjectMeta {
+                location: Path::parse(key).unwrap(),
+                last_modified: std::time::SystemTime::UNIX_EPOCH.into(),
+                size,
+                e_tag: None,
+                version: None,
+            })
+        };
+        let objects = [
+            ("a", 0),
+            ("a-b", 0),
+            ("dir", 0),
+            ("dir/sub", 0),
+            ("dir/sub/x", 1),
+            ("dir2", 0),
+            ("full", 2),
+            ("full/x", 1),
+        ];
+        let objects: Vec<object_store::Result<ObjectMeta>> =
+            objects.into_iter().map(meta).collect();
+        let mut rest = Rest {
+            objects: stream::iter(objects).fuse().boxed(),
+            ahead: None,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let taken = runtime.block_on(page(&mut rest)).unwrap().unwrap();
+        let keys: Vec<String> = taken.objects.into_iter().map(|object| object.key).collect();
+        assert_eq!(keys, ["a", "a-b", "dir/sub/x", "dir2", "full", "full/x"]);
+        assert!(runtime.block_on(page(&mut rest)).unwrap().is_none());
+    }
+}

@@ -4,12 +4,13 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
+use roxmltree::Document;
 
 use crate::stores::bucket::answer::{Named, document, failure};
 use crate::stores::bucket::attributes::{Condition, HeldPart, Stamp};
 use crate::stores::bucket::call_error::{CallError, Reason};
 use crate::stores::bucket::checksum;
-use crate::stores::bucket::s3::{S3, check_echo, text, with_condition, with_stamp};
+use crate::stores::bucket::s3::{S3, check_echo, compare, text, with_condition, with_stamp};
 
 impl S3 {
     /// Begins an upload. Returns its name in the store.
@@ -109,13 +110,14 @@ impl S3 {
         }
     }
 
-    /// Makes the object of its parts, in order. `crc` is that of the whole object.
+    /// Makes the object of its parts, in order. `crc` is that of the whole object. Returns true if the store tells an equal
+    /// one.
     pub(crate) async fn complete(
         &self,
         (key, id): (&str, &str),
         parts: &[HeldPart],
         (crc, condition): (Option<u64>, &Condition),
-    ) -> Result<(), CallError> {
+    ) -> Result<bool, CallError> {
         let mut body = String::from("<CompleteMultipartUpload>");
         for part in parts {
             let etag = part.etag.replace('"', "&quot;");
@@ -149,11 +151,12 @@ impl S3 {
                     &body,
                 ));
             }
-            Ok(())
+            Ok(body)
         };
         let error = match done.await {
+            Ok(answer) => return self.check_whole(key, &answer, crc).await,
             Err(error) if error.reason == Reason::Missing => error,
-            done => return done,
+            Err(error) => return Err(error),
         };
         // an earlier attempt, whose answer was lost, may have made the object
         let size: u64 = parts.iter().map(|part| part.size).sum();
@@ -161,7 +164,31 @@ impl S3 {
         let is_ours = |there: &crate::stores::bucket::attributes::Attributes| {
             there.size == size && crc.is_some() && there.crc == crc
         };
-        there.filter(is_ours).map(|_| ()).ok_or(error)
+        there.filter(is_ours).map(|_| true).ok_or(error)
+    }
+
+    /// Compares the checksum of an object that was made of parts, by the answer or by a further request. Returns true if
+    /// the store tells an equal one.
+    async fn check_whole(
+        &self,
+        key: &str,
+        answer: &str,
+        crc: Option<u64>,
+    ) -> Result<bool, CallError> {
+        let parsed = document(answer, "CompleteMultipartUploadResult").ok();
+        let root = parsed.as_ref().map(Document::root_element);
+        let word = |name| root.and_then(|root| root.text_of(name).map(str::to_owned));
+        let theirs = word("ChecksumCRC64NVME").and_then(|text| checksum::decode(&text));
+        if crc.is_none() || theirs.is_some() {
+            return compare(crc, theirs);
+        }
+        let etag = word("ETag");
+        match self.attributes(key).await {
+            // another program may have written one meanwhile
+            Ok(Some(there)) if etag.is_some() && there.etag == etag => compare(crc, there.crc),
+            Err(error) if error.reason != Reason::Denied => Err(error),
+            Ok(_) | Err(_) => Ok(false),
+        }
     }
 
     /// Gives up an upload, whose parts the store removes.

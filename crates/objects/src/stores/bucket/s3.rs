@@ -13,7 +13,7 @@ use crate::stores::bucket::answer::{attributes, failure, page};
 use crate::stores::bucket::attributes::{Attributes, Condition, Page, Piece, Stamp};
 use crate::stores::bucket::call_error::{CallError, Reason};
 use crate::stores::bucket::checksum;
-use crate::stores::bucket::client::{Answer, Call, Client, Patience, expected};
+use crate::stores::bucket::client::{Answer, Call, Client, Patience, length};
 use crate::stores::bucket::credentials::Credentials;
 use crate::stores::bucket::profile::Profile;
 use crate::stores::bucket::ranges;
@@ -107,7 +107,12 @@ impl S3 {
         let answer = self
             .send(&call.with("x-amz-checksum-mode", "ENABLED")?)
             .await?;
-        let size = expected(&answer.headers);
+        let size = length(&answer.headers).ok_or_else(|| {
+            CallError::new(
+                Reason::Broken,
+                "the store does not tell the size of an object",
+            )
+        })?;
         Ok(attributes(&answer.headers, size))
     }
 
@@ -129,7 +134,10 @@ impl S3 {
             call = call.with("if-match", etag)?;
         }
         let answer = self
-            .send_checked(&call, |answer| ranges::check(answer, range, size))
+            .send_checked(&call, |answer| {
+                ranges::check(answer, range, size)?;
+                check_version(&answer.headers, etag)
+            })
             .await?;
         Ok(Piece {
             attributes: attributes(&answer.headers, size),
@@ -137,13 +145,13 @@ impl S3 {
         })
     }
 
-    /// Writes an object. The store compares the bytes with their checksum.
+    /// Writes an object. The store compares the bytes with their checksum. Returns true if it tells an equal one.
     pub(crate) async fn write(
         &self,
         key: &str,
         bytes: Bytes,
         (stamp, condition): (Option<Stamp>, &Condition),
-    ) -> Result<(), CallError> {
+    ) -> Result<bool, CallError> {
         let crc = self.has_checksums.then(|| checksum::of(&bytes));
         let mut call = self.call(Method::PUT, key, &[])?;
         call = with_condition(with_stamp(call, stamp)?, condition)?;
@@ -263,16 +271,32 @@ pub(crate) fn with_condition(call: Call, condition: &Condition) -> Result<Call, 
     }
 }
 
-/// Compares the checksum that the store has computed, if it tells it.
-pub(crate) fn check_echo(headers: &HeaderMap, crc: Option<u64>) -> Result<(), CallError> {
-    let theirs = attributes(headers, 0).crc;
-    if let (Some(ours), Some(theirs)) = (crc, theirs)
-        && ours != theirs
+/// Fails if an answer is of another version than that with this `ETag`: some servers ignore the condition.
+fn check_version(headers: &HeaderMap, etag: Option<&str>) -> Result<(), CallError> {
+    let now = attributes(headers, 0).etag;
+    if let (Some(known), Some(now)) = (etag, now)
+        && known != now
     {
-        let text = "the store has other bytes than were sent";
-        return Err(CallError::new(Reason::Integrity, text));
+        let text = "the object has changed meanwhile";
+        return Err(CallError::new(Reason::Condition, text));
     }
     Ok(())
+}
+
+/// Compares the checksum that the store has computed. Returns true if it tells an equal one.
+pub(crate) fn check_echo(headers: &HeaderMap, crc: Option<u64>) -> Result<bool, CallError> {
+    compare(crc, attributes(headers, 0).crc)
+}
+
+/// Compares the checksum of a store with that of the bytes that were sent. Returns true if both are known, and equal.
+pub(crate) fn compare(ours: Option<u64>, theirs: Option<u64>) -> Result<bool, CallError> {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) if ours != theirs => {
+            let text = "the store has other bytes than were sent";
+            Err(CallError::new(Reason::Integrity, text))
+        }
+        (ours, theirs) => Ok(ours.is_some() && theirs.is_some()),
+    }
 }
 
 /// Returns a body as text.

@@ -1,5 +1,6 @@
 //! A bucket, container or web server, whichever the place names.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,10 +11,9 @@ use lighthaul_session::error::Error;
 use object_store::MultipartUpload;
 
 use crate::fault::Fault;
-use crate::stores::bucket::attributes::{
-    Attributes, Condition, HeldPart, Listed, Page, Piece, Stamp,
-};
+use crate::stores::bucket::attributes::{Attributes, Condition, HeldPart, Page, Piece, Stamp};
 use crate::stores::bucket::call_error::{CallError, Reason};
+use crate::stores::bucket::checksum;
 use crate::stores::bucket::client::Patience;
 use crate::stores::bucket::cloud::{self, Cloud};
 use crate::stores::bucket::s3::S3;
@@ -67,9 +67,17 @@ impl Bucket {
         Ok((bucket, String::from_utf8_lossy(path).into_owned()))
     }
 
-    /// Returns the URL of an object.
+    /// Returns the URL of an object for messages and records.
     pub(crate) fn url(&self, key: &str) -> String {
-        format!("{}/{key}", self.name)
+        format!("{}/{}", self.name, self.shown(key))
+    }
+
+    /// Returns a key for messages and records: without the query of a web server, which may be a signature.
+    pub(crate) fn shown<'a>(&self, key: &'a str) -> &'a str {
+        match &*self.store {
+            Store::Web(_) => key.split(['?', '#']).next().unwrap_or(key),
+            Store::S3(_) | Store::Cloud(_) => key,
+        }
     }
 
     /// Returns true if the store compares what it takes with checksums.
@@ -89,8 +97,7 @@ impl Bucket {
             prefix: prefix.to_owned(),
             token: None,
             rest: None,
-            first: None,
-            last: None,
+            firsts: BTreeSet::new(),
             empty: 0,
             is_over: false,
         }
@@ -146,16 +153,16 @@ impl Bucket {
         }
     }
 
-    /// Writes an object with the modification time of its file.
+    /// Writes an object with the modification time of its file. Returns true if the store tells an equal checksum.
     pub(crate) async fn write(
         &self,
         key: &str,
         bytes: Bytes,
         how: (Option<Stamp>, &Condition),
-    ) -> Result<(), CallError> {
+    ) -> Result<bool, CallError> {
         match &*self.store {
             Store::S3(s3) => s3.write(key, bytes, how).await,
-            Store::Cloud(cloud) => cloud.write(key, bytes, how).await,
+            Store::Cloud(cloud) => cloud.write(key, bytes, how).await.map(|()| false),
             Store::Web(_) => Err(unsupported(READ_ONLY)),
         }
     }
@@ -217,18 +224,25 @@ impl Bucket {
         }
     }
 
-    /// Makes the object of the parts of its upload, in order.
+    /// Makes the object of the parts of its upload, in order. Returns true if the store tells an equal checksum.
     pub(crate) async fn complete(
         &self,
         (key, upload): (&str, &mut Upload),
         parts: &[HeldPart],
-        proof: (Option<u64>, &Condition),
-    ) -> Result<(), CallError> {
+        (crc, condition): (Option<u64>, &Condition),
+    ) -> Result<bool, CallError> {
         match (&*self.store, upload) {
-            (Store::S3(s3), Upload::S3(id)) => s3.complete((key, id), parts, proof).await,
+            (Store::S3(s3), Upload::S3(id)) => {
+                s3.complete((key, id), parts, (crc, condition)).await
+            }
             (_, Upload::Cloud(upload)) => {
+                // the client sends no condition with this request
+                if !self.holds(key, condition).await? {
+                    let text = "the object has changed meanwhile";
+                    return Err(CallError::new(Reason::Condition, text));
+                }
                 let done = upload.complete().await;
-                done.map(|_| ())
+                done.map(|_| false)
                     .map_err(|error| CallError::of_store(&error))
             }
             (_, Upload::S3(_)) => Err(unsupported(READ_ONLY)),
@@ -247,11 +261,29 @@ impl Bucket {
         }
     }
 
-    /// Returns true if the store can copy objects of this size from the other bucket by itself.
-    pub(crate) fn copies_from(&self, other: &Self, size: u64) -> bool {
+    /// Returns true if a condition holds now.
+    pub(crate) async fn holds(&self, key: &str, condition: &Condition) -> Result<bool, CallError> {
+        if *condition == Condition::Always {
+            return Ok(true);
+        }
+        let now = self.attributes(key).await?;
+        Ok(match condition {
+            Condition::Always => true,
+            Condition::Absent => now.is_none(),
+            Condition::Unchanged(etag) => {
+                let now = now.and_then(|now| now.etag);
+                now.is_some_and(|now| cloud::is_same_tag(etag, &now))
+            }
+        })
+    }
+
+    /// Returns true if the store can copy objects of this size from the other bucket by itself, under a condition.
+    pub(crate) fn copies_from(&self, other: &Self, size: u64, condition: &Condition) -> bool {
         match (&*self.store, &*other.store) {
             (Store::S3(to), Store::S3(from)) => to.is_with(from) && size <= COPY_MAX,
-            (Store::Cloud(_), Store::Cloud(_)) => self.name == other.name,
+            (Store::Cloud(_), Store::Cloud(_)) => {
+                self.name == other.name && !matches!(condition, Condition::Unchanged(_))
+            }
             _ => false,
         }
     }
@@ -264,7 +296,9 @@ impl Bucket {
     ) -> Result<(), CallError> {
         match (&*self.store, &*from.store) {
             (Store::S3(s3), Store::S3(from)) => s3.copy((from, key), etag, to).await,
-            (Store::Cloud(cloud), Store::Cloud(_)) => cloud.copy(key, to.0).await,
+            (Store::Cloud(cloud), Store::Cloud(_)) => {
+                cloud.copy(key, (to.0, *to.1 == Condition::Absent)).await
+            }
             _ => Err(unsupported("the stores are not the same")),
         }
     }
@@ -285,9 +319,8 @@ pub(crate) struct Lister {
     prefix: String,
     token: Option<String>,
     rest: Option<cloud::Rest>,
-    /// First key of the list, and last key of the page before.
-    first: Option<String>,
-    last: Option<String>,
+    /// Checksums of the first key of each page.
+    firsts: BTreeSet<u64>,
     /// Pages without a key.
     empty: u32,
     is_over: bool,
@@ -320,18 +353,15 @@ impl Lister {
         self.check(&page)?;
         self.token = page.next.take();
         self.is_over = self.token.is_none();
-        let key = |object: Option<&Listed>| object.map(|object| object.key.clone());
-        self.first = self.first.take().or_else(|| key(page.objects.first()));
-        self.last = key(page.objects.last()).or_else(|| self.last.take());
         self.empty += u32::from(page.objects.is_empty());
         Ok(Some(page))
     }
 
     /// Fails if the list goes in a circle, so that it would have no end.
-    fn check(&self, page: &Page) -> Result<(), CallError> {
-        let first = page.objects.first().map(|object| &object.key);
-        let seen = [self.first.as_ref(), self.last.as_ref()];
-        let is_old = first.is_some_and(|first| seen.contains(&Some(first)));
+    fn check(&mut self, page: &Page) -> Result<(), CallError> {
+        let first = page.objects.first();
+        let first = first.map(|object| checksum::of(object.key.as_bytes()));
+        let is_old = first.is_some_and(|first| !self.firsts.insert(first));
         let is_stuck = page.next.is_some() && page.next == self.token;
         if is_old || is_stuck || self.empty > EMPTY_MAX {
             let text = "the store repeats its list without an end";

@@ -1,12 +1,16 @@
 //! Files of web servers, as sources only.
+//!
+//! Ranges are of one version only if the server gives it a strong validator (RFC 9110, section 8.8.1). Other files are read
+//! in one answer.
 
+use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use lighthaul_session::error::Error;
 
 use crate::stores::bucket::answer::attributes;
 use crate::stores::bucket::attributes::{Attributes, Piece};
 use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::client::{Call, Chunks, Client, Patience, expected};
+use crate::stores::bucket::client::{Call, Chunks, Client, Patience, length};
 use crate::stores::bucket::ranges;
 
 /// A web server.
@@ -21,8 +25,20 @@ pub(crate) struct Web {
 #[derive(Debug)]
 pub(crate) struct WebFile {
     pub(crate) attributes: Attributes,
-    /// True if ranges of the file can be read.
+    /// True if the server tells the size.
+    pub(crate) has_size: bool,
+    /// True if ranges of one version of the file can be read.
     pub(crate) has_ranges: bool,
+}
+
+/// File of a web server that is read as it comes.
+pub(crate) struct Download {
+    pub(crate) attributes: Attributes,
+    /// Size, unless the server sends chunks.
+    pub(crate) size: Option<u64>,
+    chunks: Chunks,
+    /// Bytes that were not taken yet.
+    rest: Bytes,
 }
 
 impl Web {
@@ -60,7 +76,7 @@ impl Web {
     ) -> Result<Piece, CallError> {
         let mut call = self.call(path).with("range", &ranges::header(range))?;
         call.limit = range.1 - range.0;
-        if let Some(etag) = known.etag.as_deref().filter(|etag| !etag.starts_with("W/")) {
+        if let Some(etag) = known.etag.as_deref().filter(|etag| is_strong(etag)) {
             call = call.with("if-match", etag)?;
         }
         let mut pauses = self.client.pauses();
@@ -87,21 +103,53 @@ impl Web {
         }
     }
 
-    /// Reads a file as it comes, for servers that know no ranges.
-    pub(crate) async fn stream(&self, path: &str) -> Result<Chunks, CallError> {
-        let (_, _, chunks) = self
-            .client
-            .open(self.call(path).request()?, failure)
-            .await?;
-        Ok(chunks)
+    /// Begins to read a file as it comes, once.
+    pub(crate) async fn stream(&self, path: &str) -> Result<Download, CallError> {
+        let request = self.call(path).request()?;
+        let (status, headers, chunks) = self.client.open(request, failure).await?;
+        let coding = headers.get("transfer-encoding");
+        let coding = coding.and_then(|value| value.to_str().ok());
+        let is_chunked = coding.is_some_and(|coding| coding.to_lowercase().contains("chunked"));
+        let size = length(&headers);
+        if status != StatusCode::OK || size.is_none() && !is_chunked {
+            let text = "the server tells neither its length nor its end, so a lost connection would go unnoticed";
+            return Err(CallError::new(Reason::Broken, text));
+        }
+        Ok(Download {
+            attributes: attributes(&headers, size.unwrap_or(0)),
+            size,
+            chunks,
+            rest: Bytes::new(),
+        })
     }
 
     /// Takes the next bytes of a file that is read as it comes.
-    pub(crate) async fn next(
-        &self,
-        chunks: &mut Chunks,
-    ) -> Result<Option<bytes::Bytes>, CallError> {
-        self.client.next(chunks).await
+    pub(crate) async fn next(&self, file: &mut Download) -> Result<Option<Bytes>, CallError> {
+        if !file.rest.is_empty() {
+            return Ok(Some(std::mem::take(&mut file.rest)));
+        }
+        self.client.next(&mut file.chunks).await
+    }
+
+    /// Takes the next `len` bytes of a file that is read as it comes.
+    pub(crate) async fn take(&self, file: &mut Download, len: u64) -> Result<Vec<u8>, CallError> {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let mut bytes = Vec::new();
+        while bytes.len() < len {
+            let Some(mut chunk) = self.next(file).await? else {
+                let text = "the file ends before its end; it may have changed meanwhile";
+                return Err(CallError::new(Reason::Condition, text));
+            };
+            let wanted = chunk.len().min(len - bytes.len());
+            bytes.extend_from_slice(&chunk.split_to(wanted));
+            file.rest = chunk;
+        }
+        Ok(bytes)
+    }
+
+    /// Returns the pauses between attempts.
+    pub(crate) fn pauses(&self) -> impl Iterator<Item = std::time::Duration> + Send + use<> {
+        self.client.pauses()
     }
 
     fn call(&self, path: &str) -> Call {
@@ -113,13 +161,25 @@ fn file(status: StatusCode, headers: &HeaderMap) -> WebFile {
     let range = headers
         .get("content-range")
         .and_then(|value| value.to_str().ok());
-    let total = range.and_then(ranges::parse).map(|(_, size)| size);
-    let has_ranges = status == StatusCode::PARTIAL_CONTENT && total.is_some();
-    let size = total.unwrap_or_else(|| expected(headers));
+    // the length of such an answer is that of the range
+    let is_range = status == StatusCode::PARTIAL_CONTENT;
+    let size = if is_range {
+        range.and_then(ranges::parse).map(|(_, size)| size)
+    } else {
+        length(headers)
+    };
+    let attributes = attributes(headers, size.unwrap_or(0));
+    let tag = attributes.etag.as_deref();
     WebFile {
-        attributes: attributes(headers, size),
-        has_ranges,
+        has_size: size.is_some(),
+        has_ranges: is_range && size.is_some() && tag.is_some_and(is_strong),
+        attributes,
     }
+}
+
+/// Returns true if all bytes of two versions with this `ETag` are equal.
+fn is_strong(etag: &str) -> bool {
+    etag.starts_with('"')
 }
 
 fn failure(status: StatusCode, _: &HeaderMap, _: &str) -> CallError {

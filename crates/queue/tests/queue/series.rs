@@ -1,0 +1,147 @@
+//! Recurring jobs: each run is at a time of its period, until the series is canceled.
+
+use lighthaul_queue::claims::{Report, backoff};
+use lighthaul_queue::job::JobEnd;
+use lighthaul_queue::list::Selection;
+use lighthaul_queue::{JobSpec, JobState};
+
+use crate::rules::{claim, ended, state, submit};
+use crate::{Folder, spec};
+
+#[test]
+fn recurring_job_runs_at_its_times_and_misses_are_not_repeated() {
+    let folder = Folder::new("every");
+    let mut queue = folder.queue();
+    let every = JobSpec {
+        every: Some(60_000),
+        not_before: 1000,
+        retries: 0,
+        ..spec()
+    };
+    let first = submit(&mut queue, 0, every);
+    queue.advance(1000).unwrap();
+    let attempt = claim(&mut queue, 1000).unwrap();
+    // a run that takes two periods and a half
+    queue
+        .finish(151_000, attempt, &ended(JobEnd::Failed), &Report::default())
+        .unwrap();
+    let next = queue
+        .jobs(&Selection::default(), None, 1)
+        .unwrap()
+        .remove(0);
+    assert_ne!(next.id, first);
+    assert_eq!((next.not_before, next.every), (181_000, Some(60_000)));
+    // a retry of the run that failed starts no second series
+    queue.retry(151_001, first).unwrap();
+    let attempt = claim(&mut queue, 151_002).unwrap();
+    queue
+        .finish(151_003, attempt, &ended(JobEnd::Done), &Report::default())
+        .unwrap();
+    assert_eq!(queue.jobs(&Selection::default(), None, 9).unwrap().len(), 2);
+    // cancellation ends the series
+    queue.cancel(151_004, next.id).unwrap();
+    assert_eq!(queue.jobs(&Selection::default(), None, 9).unwrap().len(), 2);
+}
+
+#[test]
+fn cancellation_of_a_running_job_ends_its_series() {
+    for end in [
+        JobEnd::Done,
+        JobEnd::Failed,
+        JobEnd::Retry,
+        JobEnd::Released,
+    ] {
+        let folder = Folder::new("cancel-series");
+        let mut queue = folder.queue();
+        let every = Some(60_000);
+        let id = submit(
+            &mut queue,
+            1000,
+            JobSpec {
+                every,
+                retries: 0,
+                ..spec()
+            },
+        );
+        let attempt = claim(&mut queue, 1000).unwrap();
+        queue.cancel(1001, id).unwrap();
+        // the copy was faster than the cancellation
+        queue
+            .finish(1002, attempt, &ended(end), &Report::default())
+            .unwrap();
+        let all = queue.jobs(&Selection::default(), None, 9).unwrap();
+        assert_eq!(all.len(), 1, "{end:?}");
+    }
+    // also if it takes its last worker with it
+    let folder = Folder::new("cancel-lost");
+    let mut queue = folder.queue();
+    let every = Some(60_000);
+    let id = submit(&mut queue, 0, JobSpec { every, ..spec() });
+    let mut now = 1;
+    for _ in 0..10 {
+        claim(&mut queue, now).unwrap();
+        now += 1001;
+        queue.advance(now).unwrap();
+    }
+    claim(&mut queue, now).unwrap();
+    queue.cancel(now, id).unwrap();
+    queue.advance(now + 1001).unwrap();
+    assert_eq!(state(&mut queue, id), JobState::Canceled);
+    assert_eq!(queue.jobs(&Selection::default(), None, 9).unwrap().len(), 1);
+}
+
+#[test]
+fn retry_does_not_shift_the_series() {
+    let folder = Folder::new("series");
+    let mut queue = folder.queue();
+    let every = JobSpec {
+        every: Some(60_000),
+        not_before: 1000,
+        ..spec()
+    };
+    submit(&mut queue, 0, every);
+    queue.advance(1000).unwrap();
+    let attempt = claim(&mut queue, 1000).unwrap();
+    queue
+        .finish(1500, attempt, &ended(JobEnd::Retry), &Report::default())
+        .unwrap();
+    queue.advance(1500 + backoff(0)).unwrap();
+    let attempt = claim(&mut queue, 1500 + backoff(0)).unwrap();
+    queue
+        .finish(20_000, attempt, &ended(JobEnd::Done), &Report::default())
+        .unwrap();
+    let next = queue
+        .jobs(&Selection::default(), None, 1)
+        .unwrap()
+        .remove(0);
+    assert_eq!((next.not_before, next.every), (61_000, Some(60_000)));
+}
+
+#[test]
+fn queue_of_an_earlier_version_is_used() {
+    let folder = Folder::new("earlier");
+    let mut queue = folder.queue();
+    let every = Some(60_000);
+    let id = submit(&mut queue, 1000, JobSpec { every, ..spec() });
+    drop(queue);
+    let old = rusqlite::Connection::open(folder.file()).unwrap();
+    old.execute_batch("ALTER TABLE job DROP COLUMN series; PRAGMA user_version = 1")
+        .unwrap();
+    drop(old);
+    let mut queue = folder.queue();
+    let attempt = claim(&mut queue, 1000).unwrap();
+    queue
+        .finish(1500, attempt, &ended(JobEnd::Retry), &Report::default())
+        .unwrap();
+    queue.advance(1500 + backoff(0)).unwrap();
+    let attempt = claim(&mut queue, 20_000).unwrap();
+    assert_eq!(attempt.job, id);
+    queue
+        .finish(30_000, attempt, &ended(JobEnd::Done), &Report::default())
+        .unwrap();
+    let next = queue
+        .jobs(&Selection::default(), None, 1)
+        .unwrap()
+        .remove(0);
+    assert_eq!(next.not_before, 61_000);
+}
