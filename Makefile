@@ -4,14 +4,14 @@ TARGET = $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 NEEDS = ip:iproute2 ethtool:ethtool iperf3:iperf3 rsync:rsync ssh:openssh-client sshd:openssh-server nft:nftables pg_ctlcluster:postgresql \
 	mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs lowntfs-3g:ntfs-3g faketime:faketime promtool:prometheus jq:jq curl:curl xxd:xxd openssl:openssl strace:strace \
-	fish:fish tcsh:tcsh sshpass:sshpass systemd-analyze:systemd python3:python3 pip3:python3-pip ovs-vswitchd:openvswitch-switch
+	fish:fish tcsh:tcsh sshpass:sshpass systemd-analyze:systemd python3:python3 pip3:python3-pip ovs-vswitchd:openvswitch-switch c++:g++ pkg-config:pkgconf
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
 SECONDS_EACH ?= 600
 # `make test` has 20 power cuts for each scenario, so this has one
 CRASH = --runs 5 --files 300 --size 32MiB --rate 200Mb/s --rtt 20ms --cuts 1
 
-.PHONY: help setup build demo demo-domains quick test mutants attacks fuzz check fmt clippy doc book tidy crash sim figures pictures bench lab install deb tarball image wheel packages
+.PHONY: help setup build demo demo-domains quick test mutants attacks fuzz check fmt clippy doc book tidy crash sim figures pictures bench lab install deb tarball image wheel capi packages
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
@@ -32,6 +32,9 @@ wheel: ## build the Python package, in target/wheels
 	@python3 -m venv --without-pip $(TARGET)/maturin
 	@python3 -m pip --python $(TARGET)/maturin/bin/python install --quiet maturin==1.16.0
 	$(TARGET)/maturin/bin/maturin build --release --locked --manifest-path crates/python/Cargo.toml --out $(TARGET)/wheels
+capi: ## build the library for C and C++, and put it with its headers below PREFIX, /usr/local
+	$(CARGO) build --release --locked --package lighthaul-capi
+	@scripts/lay-out-library $(TARGET)/release "$(DESTDIR)" $(PREFIX)
 packages: ## install, run and purge these packages in a bare Debian, and copy from there to a host without any
 	@scripts/setup $(NEEDS) mmdebstrap:mmdebstrap buildah:buildah
 	@scripts/test-packages

@@ -5,7 +5,8 @@ A circuit is
 
 - a flow in the table of records, which no packet reaches: its match has the circuit's number as metadata and the target,
   and its instruction, which writes metadata, has the protocol and the ports;
-- while it has a rate: a meter that drops what exceeds it, and flows that send the circuit's packets there.
+- while it has a rate: a meter that drops what exceeds it, and flows that send the circuit's packets there. The timer of
+  a circuit is the hard timeout of these flows, which the switch removes by itself.
 
 All flows have a cookie of the driver, with the number of the meter. So the switch alone says which circuits there are.
 Needs Python 3.11 and nothing else. Lines are described in crates/circuit/schema/driver.v1.json.
@@ -151,7 +152,8 @@ class State:
     def __init__(self, connection, settings):
         self.records = {}  # by the number of a circuit: slot (the number of its meter), flow
         self.active = {}  # by slot: priority, match and instructions of its flows
-        for table, cookie, priority, match, instructions in connection.flows(of.ALL_TABLES, OWNER, OWNER_MASK):
+        self.timed = set()  # slots with flows that end by themselves
+        for table, cookie, priority, match, instructions, timeout in connection.flows(of.ALL_TABLES, OWNER, OWNER_MASK):
             slot, number = cookie & ~OWNER_MASK, record_number(match)
             if table == settings.record_table and number is not None:
                 flow = Flow.of_record(match, instructions)
@@ -159,6 +161,7 @@ class State:
                 self.records[number] = (slot, None if number in self.records else flow)
             elif table == settings.table:
                 self.active.setdefault(slot, set()).add((priority, match, instructions))
+                self.timed |= {slot} if timeout else set()
         self.meters = connection.meters()
         self.settings = settings
 
@@ -225,13 +228,18 @@ class Switch:
         self.connection = self.state = None
 
     def list(self):
-        """Return the circuits."""
+        """Return the circuits, after the removal of meters of circuits whose timers have ended."""
         self._read()
+        for slot, _ in list(self.state.records.values()):
+            if slot in self.state.meters and not self.state.active.get(slot):
+                self._commit([of.meter_mod(of.METER_DELETE, slot)])
+                del self.state.meters[slot]
         return self.state.circuits()
 
-    def set(self, number, text, rate_bps):
+    def set(self, number, text, rate_bps, timer_ms=None):
         """Set the rate of a circuit, which is created if it does not exist. Zero: it exists, and takes no packets."""
         flow, meter = Flow.parse(text), self._meter(rate_bps)
+        timeout = min(-(-timer_ms // 1000), of.TIMEOUT_MAX) if timer_ms else 0
         self._clean()
         state = self.state
         if number in state.records and state.records[number][1] != flow:
@@ -248,8 +256,10 @@ class Switch:
             changes += self._close(slot) if state.active.get(slot) or slot in state.meters else []
         elif was_open:
             changes += [self._set_meter(slot, meter)] if state.meters.get(slot) != meter else []
+            # a flow that is added again is replaced, with a new timeout
+            changes += self._add_flows(slot, flow, timeout) if timeout or slot in state.timed else []
         else:
-            changes += self._open(slot, flow, meter)
+            changes += self._open(slot, flow, meter, timeout)
         try:
             self._commit(changes)
         except Refused:
@@ -263,6 +273,7 @@ class Switch:
             state.active.pop(slot, None), state.meters.pop(slot, None)
         else:
             state.active[slot], state.meters[slot] = state.wanted(slot, flow), meter
+            state.timed = state.timed | {slot} if timeout else state.timed - {slot}
 
     def _is_closed(self, number):
         """Return true if the switch has the circuit, which takes no packets, although it refused a part of the change."""
@@ -305,18 +316,22 @@ class Switch:
         del self.state.records[number]
         self.state.active.pop(slot, None), self.state.meters.pop(slot, None)
 
-    def _open(self, slot, flow, meter):
+    def _open(self, slot, flow, meter, timeout):
         """Return the changes that give a circuit its meter and its flows."""
         wanted = self.state.wanted(slot, flow)
         for priority, match, _ in wanted:
-            for _, cookie, other, fields, _ in self.connection.flows(self.settings.table, match=match):
+            for _, cookie, other, fields, _, _ in self.connection.flows(self.settings.table, match=match):
                 if (other, fields) == (priority, match) and cookie != OWNER | slot:
                     raise Refused("another flow of the switch has the same match and priority")
         changes = [self._delete_flows(slot)] if self.state.active.get(slot) else []
         changes.append(self._set_meter(slot, meter))
-        for priority, match, instructions in sorted(wanted):
-            changes.append(of.flow_mod(of.FLOW_ADD, self.settings.table, OWNER | slot, priority, match, instructions))
-        return changes
+        return changes + self._add_flows(slot, flow, timeout)
+
+    def _add_flows(self, slot, flow, timeout):
+        """Return the changes that add the flows of a circuit. With a timeout, the switch removes them by itself."""
+        flows = sorted(self.state.wanted(slot, flow))
+        table, cookie = self.settings.table, OWNER | slot
+        return [of.flow_mod(of.FLOW_ADD, table, cookie, *one, timeout=timeout) for one in flows]
 
     def _set_meter(self, slot, meter):
         command = of.METER_MODIFY if slot in self.state.meters else of.METER_ADD
@@ -351,6 +366,7 @@ def capabilities(settings):
         "settling_ns": 10_000_000,
         "circuits_max": settings.circuits,
         "counted": {"layer": "link", "overhead_bytes": 0},
+        "timer_max_ms": of.TIMEOUT_MAX * 1000,
     }
 
 
@@ -378,7 +394,8 @@ def answer(switch, request):
     switch.begin()
     try:
         if verb == "apply":
-            changes = [(one["id"], one["flow"], one["rate_bps"]) for one in request["changes"]]
+            keys = ("id", "flow", "rate_bps", "timer_ms")
+            changes = [[one.get(key) for key in keys] for one in request["changes"]]
             return {"results": [result(switch, switch.set, *change) for change in changes]}
         if verb == "remove":
             return {"results": [result(switch, switch.remove, request["id"])]}

@@ -29,6 +29,7 @@ KBPS, BURST, STATS = 1, 4, 8  # flags of a meter
 DROP = 1  # type of a band
 
 ANSWER_MAX = 64 << 20
+TIMEOUT_MAX = 0xFFFF  # of a flow, in seconds
 
 ERRORS = {
     (0, 0): "it does not speak OpenFlow 1.3; enable that, as in `ovs-vsctl set bridge br0 protocols=OpenFlow13`",
@@ -233,13 +234,13 @@ def decode_match(octets):
 
 
 def decode_flows(octets):
-    """Yield the flows of an answer: table, cookie, priority, match, instructions."""
+    """Yield the flows of an answer: table, cookie, priority, match, instructions, timeout in seconds or 0."""
     while octets:
-        length, table, priority, cookie = struct.unpack_from("!HBx8xH10xQ", octets)
+        length, table, priority, timeout, cookie = struct.unpack_from("!HBx8xH2xH6xQ", octets)
         if length < 56 or length > len(octets):
             raise ValueError("a flow is damaged")
         match, size = decode_match(octets[48:length])
-        yield table, cookie, priority, match, octets[48 + size : length]
+        yield table, cookie, priority, match, octets[48 + size : length], timeout
         octets = octets[length:]
 
 
@@ -253,10 +254,10 @@ def decode_meters(octets):
         octets = octets[length:]
 
 
-def flow_mod(command, table, cookie, priority=0, match=(), instructions=b""):
-    """Return a message that adds a flow, or deletes those with the cookie."""
+def flow_mod(command, table, cookie, priority=0, match=(), instructions=b"", timeout=0):
+    """Return a message that adds a flow, until a timeout in seconds if any, or deletes those with the cookie."""
     mask = ALL_BITS if command == FLOW_DELETE else 0
-    head = struct.pack("!QQBBHHHIIIH2x", cookie, mask, table, command, 0, 0, priority, NO_BUFFER, ANY, ANY, 0)
+    head = struct.pack("!QQBBHHHIIIH2x", cookie, mask, table, command, 0, timeout, priority, NO_BUFFER, ANY, ANY, 0)
     return FLOW_MOD, head + encode_match(match) + instructions
 
 

@@ -22,6 +22,7 @@ CAPABILITIES = {
     "settling_ns": 0,  # time after that until packets pass reliably
     "circuits_max": 96,
     "counted": {"layer": "link", "overhead_bytes": 24},  # "payload", "ip" or "link", and more for each packet
+    "timer_max_ms": 3_600_000,  # longest timer with which the device closes a circuit; leave it out if it has none
 }
 
 LINE_MAX = 16 << 20
@@ -42,8 +43,11 @@ class Device:
         self.path = path
         self.state = {"circuits": {}, "others": {}, "faults": []}
 
-    def set(self, circuit, rate_bps):
-        """Set the rate of a circuit, which is created if it does not exist. Zero: it exists, and takes no packets."""
+    def set(self, circuit, rate_bps, timer_ms):
+        """Set the rate of a circuit, which is created if it does not exist. Zero: it exists, and takes no packets.
+
+        After timer_ms milliseconds without another change, the device itself sets the rate to zero. None: never.
+        """
         fault = self._begin()
         circuits = self.state["circuits"]
         key = str(circuit["id"])
@@ -53,7 +57,8 @@ class Device:
         rest = sum(one["rate_bps"] for other, one in circuits.items() if other != key)
         if rest + rate_bps > CAPABILITIES["rate_max_bps"]:
             raise Refused("the sum of all rates is too high")
-        circuits[key] = {"flow": circuit["flow"], "rate_bps": rate_bps}
+        closes_at = None if timer_ms is None else time.time() + timer_ms / 1000
+        circuits[key] = {"flow": circuit["flow"], "rate_bps": rate_bps, "closes_at": closes_at}
         self._end(fault)
 
     def remove(self, number):
@@ -65,7 +70,11 @@ class Device:
     def list(self):
         """Return the circuits that a driver of Lighthaul made, and not those of others, as the device has them."""
         self._load()
-        return [{"id": int(key), **one} for key, one in self.state["circuits"].items()]
+        self._store()
+        return [
+            {"id": int(key), "flow": one["flow"], "rate_bps": one["rate_bps"]}
+            for key, one in self.state["circuits"].items()
+        ]
 
     def _begin(self):
         """Read the device, and take the next fault."""
@@ -92,6 +101,10 @@ class Device:
         if self.path and os.path.exists(self.path):
             with open(self.path, encoding="utf-8") as file:
                 self.state = json.load(file)
+        # a real device does this by itself
+        for one in self.state["circuits"].values():
+            if one.get("closes_at") is not None and one["closes_at"] <= time.time():
+                one.update(rate_bps=0, closes_at=None)
 
     def _store(self):
         if self.path:
@@ -126,7 +139,7 @@ def answer(device, request):
             return {"error": f"this driver speaks version {VERSION} only"}
         return {"version": VERSION, "capabilities": CAPABILITIES}
     if verb == "apply":
-        return {"results": [result(device.set, one, one["rate_bps"]) for one in request["changes"]]}
+        return {"results": [result(device.set, one, one["rate_bps"], one.get("timer_ms")) for one in request["changes"]]}
     if verb == "remove":
         return {"results": [result(device.remove, request["id"])]}
     if verb == "inspect":

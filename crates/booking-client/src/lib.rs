@@ -1,5 +1,6 @@
 //! Floor 4: client of the scheduler.
 //!
+//! - [`reservation`]: states of a reservation as in NSI, and its journal
 //! - [`client`]: client of the REST interface; [`json`]: its JSON types
 //! - [`leased_link`]: capacity that a scheduler has for a time, as a link
 //! - [`https`]: HTTP client with its own check of certificates
@@ -9,4 +10,5 @@ pub mod client;
 pub mod https;
 pub mod json;
 pub mod leased_link;
+pub mod reservation;
 pub mod zone;

@@ -19,8 +19,8 @@ use lighthaul_base::Rng;
 use lighthaul_booking::books::{Books, Config, Filter};
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::json::{Bytes, NewReservation, Reservation, Timestamp};
+use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_calendar::Calendar;
-use lighthaul_circuit::reservation::ReservationState;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use world::{SECOND, ada, all_for, link, most_at_once, operator};
 

@@ -274,12 +274,20 @@ impl Worker {
     }
 
     fn apply(&mut self, changes: &[(CircuitId, Option<Rate>)]) {
-        let circuits: Vec<(Circuit, Option<Rate>)> = {
+        let circuits: Vec<(Circuit, Option<Rate>, Option<Duration>)> = {
             let controller = self.shared.controller();
-            let known = |(id, rate): &(_, _)| Some((controller.circuit(*id)?.clone(), *rate));
+            let known = |(id, rate): &(_, _)| {
+                let circuit = controller.circuit(*id)?.clone();
+                Some((circuit, *rate, controller.timer(*id, *rate)))
+            };
             changes.iter().filter_map(known).collect()
         };
-        let changes = Change::list(&circuits);
+        let changes = circuits.iter().map(|(circuit, rate, timer)| Change {
+            circuit,
+            rate: *rate,
+            timer: *timer,
+        });
+        let changes: Vec<Change<'_>> = changes.collect();
         let mut answers = self.driver.apply(&changes).into_iter();
         let now = self.clock.now();
         let mut controller = self.shared.controller();

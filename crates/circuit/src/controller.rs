@@ -15,6 +15,7 @@ use crate::circuit::{Circuit, CircuitId};
 use crate::driver::{Capabilities, InstalledCircuit};
 use crate::error::{Conflict, Error, Misuse, Result};
 use crate::flow::Flow;
+use crate::timer::Timer;
 
 /// Circuits of one device, and their state at the device.
 #[derive(Debug)]
@@ -94,6 +95,8 @@ struct Entry {
     /// End of the lease, after which the circuit has no rate.
     lease_till: Instant,
     installed: Installed,
+    /// Timer of the open circuit at the device, if that has timers.
+    timer: Option<Timer>,
     /// Time at which the next change is due.
     due: Instant,
     stage: Stage,
@@ -136,9 +139,11 @@ impl Controller {
         self.check(now, &circuit, lease_till)?;
         let known = self.entries.get(&circuit.id);
         let installed = known.map_or(Installed::Nothing, |known| known.installed);
+        let timer = known.and_then(|known| known.timer);
         let entry = Entry {
             lease_till,
             installed,
+            timer,
             due: now,
             stage: Stage::Kept,
             circuit,
@@ -187,6 +192,14 @@ impl Controller {
         self.entries.get(&id).map(|entry| &entry.circuit)
     }
 
+    /// Returns the time after which the device should close a circuit by itself, if its rate becomes `rate` now. That is
+    /// soon after the planned end of the rate; none if the device has no timers.
+    pub fn timer(&self, id: CircuitId, rate: Option<Rate>) -> Option<Duration> {
+        let entry = self.entries.get(&id).filter(|_| rate.is_some())?;
+        let change = entry.next_change(self.asked_at);
+        self.capabilities.timer(change.since(self.asked_at))
+    }
+
     /// Returns the work that is due at `now`.
     pub fn poll_work(&mut self, now: Instant) -> Work {
         self.asked_at = now;
@@ -208,6 +221,10 @@ impl Controller {
         if !up.is_empty() {
             return Work::Apply(up);
         }
+        let expiring = self.expiring(now);
+        if !expiring.is_empty() {
+            return Work::Apply(expiring);
+        }
         let till = self.next_change(now).min(guard_end);
         let leaving = self.first(|entry| matches!(entry.stage, Stage::Ending(_)));
         if let Some(id) = leaving.or_else(|| self.stale.first().map(|one| one.id)) {
@@ -218,6 +235,7 @@ impl Controller {
         if let Some(id) = self.first(is_unmade) {
             return Work::Apply(vec![(id, None)]);
         }
+        let till = till.min(self.next_renewal(now));
         if self.inspect_at <= now && now + INSPECT_TIME <= till {
             return Work::Inspect;
         }
@@ -238,11 +256,20 @@ impl Controller {
         rate: Option<Rate>,
         answer: Result<()>,
     ) {
+        let timer = self.timer(id, rate);
+        let timer = timer.map(|time| Timer::set(self.asked_at, time));
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
+        if entry.installed == Installed::Rate(rate) {
+            // only the timer was set again
+            let retried = entry.timer.map(|timer| timer.retried(now));
+            entry.timer = if answer.is_ok() { timer } else { retried };
+            return;
+        }
         let event = match answer {
             Ok(()) => {
+                entry.timer = timer;
                 let before = std::mem::replace(&mut entry.installed, Installed::Rate(rate));
                 if let Installed::Rate(before) = before {
                     let (rates, flow) = ([before, rate].map(bps_of), entry.circuit.flow);
@@ -326,6 +353,9 @@ impl Controller {
                 }
                 entry.due = now;
                 entry.installed = truth;
+                // the timer of an earlier agent may end at any time
+                let expiring = Timer::set(now, Duration::ZERO);
+                entry.timer = self.capabilities.timer_max.map(|_| expiring);
             }
         }
         self.stale = found.into_values().cloned().collect();
@@ -408,6 +438,23 @@ impl Controller {
             entry.stage = Stage::Ending(ending);
             entry.due = entry.end();
         }
+    }
+
+    /// Returns the open circuits whose timers must be set again now, with their rates.
+    fn expiring(&self, now: Instant) -> Vec<(CircuitId, Option<Rate>)> {
+        let expiring = self.entries.iter().filter_map(|(id, entry)| {
+            let Installed::Rate(rate) = entry.installed else {
+                return None;
+            };
+            (entry.renew_at(now) <= now).then_some((*id, rate))
+        });
+        expiring.collect()
+    }
+
+    /// Returns the time at which the next timer must be set again.
+    fn next_renewal(&self, now: Instant) -> Instant {
+        let times = self.entries.values().map(|entry| entry.renew_at(now));
+        times.min().unwrap_or(Instant::NEVER)
     }
 
     /// Returns the circuits whose installed and wanted rates satisfy `is_it`, with the wanted rates at `now`.
@@ -506,6 +553,15 @@ impl Entry {
     fn next_change(&self, now: Instant) -> Instant {
         let change = self.circuit.trc.next_change(now);
         change.unwrap_or(Instant::NEVER).min(self.end())
+    }
+
+    /// Returns the time at which the timer at the device must be set again.
+    fn renew_at(&self, now: Instant) -> Instant {
+        let is_open = self.stage == Stage::Kept && self.installed_bps() > 0;
+        let timer = self.timer.filter(|_| is_open);
+        timer.map_or(Instant::NEVER, |timer| {
+            timer.renew_at(self.next_change(now))
+        })
     }
 
     /// Returns true if both have packets in common at the same time.

@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::circuit::{Circuit, CircuitId};
 use crate::error::{Error, Misuse, Result};
 use crate::flow::Flow;
+use crate::timer::{TIMER_MAX_MIN, TIMER_SLACK};
 
-/// Driver of one device. It has no clock: its owner calls it at the times of changes.
+/// Driver of one device. It has no clock: its owner calls it at the times of changes, even if the device has timers.
 ///
 /// Every call returns within a bounded time and can be repeated: a change that is in force already succeeds.
 pub trait Driver: fmt::Debug + Send {
@@ -37,14 +38,18 @@ pub struct Change<'a> {
     pub circuit: &'a Circuit,
     /// New rate; none closes the circuit.
     pub rate: Option<Rate>,
+    /// Time after which the device closes the circuit by itself; none to keep it open until a further change. It is
+    /// given only for circuits with a rate, if the device has timers. Each change sets it again.
+    pub timer: Option<Duration>,
 }
 
 impl<'a> Change<'a> {
-    /// Returns a change for each circuit, to the rate beside it.
+    /// Returns a change for each circuit, to the rate beside it, without timers.
     pub fn list(circuits: &'a [(Circuit, Option<Rate>)]) -> Vec<Self> {
         let change = |(circuit, rate): &'a (Circuit, Option<Rate>)| Self {
             circuit,
             rate: *rate,
+            timer: None,
         };
         circuits.iter().map(change).collect()
     }
@@ -80,6 +85,8 @@ pub struct Capabilities {
     pub entries_max: usize,
     /// Bytes that count against the rate.
     pub counted: CountedBytes,
+    /// Longest setting of the timers with which the device closes circuits by itself; none if it has no timers.
+    pub timer_max: Option<Duration>,
 }
 
 /// Bytes of a packet that a device counts against the rate of its circuit.
@@ -148,12 +155,21 @@ impl Capabilities {
         if self.guard() > GUARD_MAX {
             return wrong(Misuse::Guard);
         }
+        if self.timer_max.is_some_and(|most| most < TIMER_MAX_MIN) {
+            return wrong(Misuse::Timer);
+        }
         Ok(())
     }
 
     /// Returns the guard time around a change: the device changes its state, and then settles.
     pub const fn guard(&self) -> Duration {
         self.reconfiguration.saturating_add(self.settling)
+    }
+
+    /// Returns the setting of the timer of a circuit that keeps its rate for `time`; none if the device has no timers.
+    pub fn timer(&self, time: Duration) -> Option<Duration> {
+        let most = self.timer_max?;
+        Some(time.saturating_add(self.guard() + TIMER_SLACK).min(most))
     }
 
     /// Returns the limits of the device for a calendar.

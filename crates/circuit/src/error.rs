@@ -112,6 +112,9 @@ pub enum Misuse {
     /// The guard time of a device is too long.
     #[error("the guard time of a device is at most ten minutes")]
     Guard,
+    /// The timers of a device are too short.
+    #[error("the timers of a device can be set to four seconds or more")]
+    Timer,
     /// The capacity of an interface is out of range.
     #[error("{interface} cannot carry {capacity}: give its capacity, from {min} to {max}")]
     Capacity {

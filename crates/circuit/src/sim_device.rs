@@ -42,6 +42,8 @@ struct Device {
     fault_model: FaultModel,
     rng: Rng,
     circuits: BTreeMap<CircuitId, InstalledCircuit>,
+    /// Timers as they were set last.
+    timers: BTreeMap<CircuitId, Duration>,
     took: Duration,
     /// Faults of the next changes.
     faults: VecDeque<Option<SimFault>>,
@@ -55,6 +57,7 @@ impl SimDevice {
             fault_model,
             rng: Rng::new(seed),
             circuits: BTreeMap::new(),
+            timers: BTreeMap::new(),
             took: Duration::ZERO,
             faults: VecDeque::new(),
         };
@@ -85,6 +88,11 @@ impl SimDevice {
         self.device().circuits.clone()
     }
 
+    /// Returns the last setting of the timer of a circuit; none if the circuit stays open.
+    pub fn timer(&self, id: CircuitId) -> Option<Duration> {
+        self.device().timers.get(&id).copied()
+    }
+
     /// Installs or changes a circuit without a call of the driver.
     pub fn install(&self, circuit: InstalledCircuit) {
         self.device().circuits.insert(circuit.id, circuit);
@@ -111,6 +119,7 @@ impl Driver for SimDevice {
         device.begin();
         device.fail_sometimes()?;
         device.circuits.remove(&id);
+        device.timers.remove(&id);
         Ok(())
     }
 
@@ -169,6 +178,10 @@ impl Device {
             rate: change.rate,
         };
         self.circuits.insert(id, standing);
+        match change.timer {
+            Some(timer) => self.timers.insert(id, timer),
+            None => self.timers.remove(&id),
+        };
         match fault {
             Some(SimFault::AnswerLost) => Err(Error::Unreachable(reason)),
             Some(SimFault::Refused | SimFault::Unreachable) | None => Ok(()),

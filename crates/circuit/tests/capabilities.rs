@@ -17,6 +17,7 @@ fn capabilities(min: u64, max: u64, granularity: u64) -> Capabilities {
         settling: Duration::from_millis(3),
         entries_max: 1,
         counted: CountedBytes::IP,
+        timer_max: None,
     }
 }
 
@@ -42,6 +43,10 @@ fn contradictory_capabilities_are_refused() {
         },
         Capabilities {
             reconfiguration: Duration::MAX,
+            ..good
+        },
+        Capabilities {
+            timer_max: Some(Duration::from_secs(3)),
             ..good
         },
     ] {

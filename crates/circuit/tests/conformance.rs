@@ -115,6 +115,7 @@ impl Sim {
             settling: Duration::from_millis(1),
             entries_max: 40,
             counted: CountedBytes::IP,
+            timer_max: None,
         };
         let model = FaultModel {
             latency_max: Duration::ZERO,
@@ -172,6 +173,7 @@ fn simulated_device_passes_the_conformance_suite() {
     let report = run(&mut Sim::new(), seed());
     let left_out = [
         "circuits of other clients are kept",
+        "timers close circuits without the driver",
         "no answer until the time limit",
         "a driver that ends early",
         "several failures in a row",
@@ -204,7 +206,7 @@ fn faulty_drivers_fail_the_conformance_suite() {
         return;
     }
     let pop = r#"self.state["circuits"].pop(str(number), None)"#;
-    let store = r#"circuits[key] = {"flow": circuit["flow"], "rate_bps": rate_bps}"#;
+    let store = r#"circuits[key] = {"flow": circuit["flow"], "rate_bps": rate_bps, "closes_at": closes_at}"#;
     for (name, from, to, check) in [
         ("keeps", pop, "pass", "circuits are set and read back"),
         (
@@ -224,6 +226,18 @@ fn faulty_drivers_fail_the_conformance_suite() {
             store,
             &format!("{store}; self.state[\"others\"].clear()"),
             "circuits of other clients are kept",
+        ),
+        (
+            "stays",
+            "time.time() + timer_ms / 1000",
+            "None",
+            "timers close circuits without the driver",
+        ),
+        (
+            "hurries",
+            "timer_ms / 1000",
+            "timer_ms / 2000",
+            "timers close circuits without the driver",
         ),
         (
             "lies",

@@ -63,6 +63,7 @@ fn lines_in_both_directions_match_the_schema() {
     let changes = rates.map(|bps| Change {
         circuit: &circuit,
         rate: Rate::from_bps(bps),
+        timer: Rate::from_bps(bps).map(|_| Duration::from_mins(1)),
     });
     let results = exec.apply(&changes);
     let done: Vec<bool> = results.iter().map(Result::is_ok).collect();
@@ -128,7 +129,7 @@ fn value() -> impl Strategy<Value = Value> {
 /// Returns valid answers of each kind.
 fn good() -> Vec<Value> {
     let able = json!({"rate_min_bps": 1, "rate_max_bps": 5, "granularity_bps": 1, "reconfiguration_ns": 0,
-        "settling_ns": 0, "circuits_max": 3,
+        "settling_ns": 0, "circuits_max": 3, "timer_max_ms": 5000,
         "counted": {"layer": "payload", "overhead_bytes": 0}});
     vec![
         json!({"seq": 1, "version": 1, "capabilities": able}),

@@ -80,10 +80,12 @@ fn program_reads_lines_and_answers_lines() {
         Change {
             circuit: &one,
             rate: Some(Rate::from_mbps(5)),
+            timer: None,
         },
         Change {
             circuit: &two,
             rate: None,
+            timer: None,
         },
     ];
     let answers = exec.apply(&changes);
@@ -125,6 +127,7 @@ fn program_reports_the_capabilities_of_its_device() {
             layer: Layer::Ip,
             overhead_bytes: 38,
         },
+        timer_max: None,
     };
     assert_eq!(open("").capabilities(), expected);
 }
@@ -334,6 +337,7 @@ fn long_requests_and_answers_pass_in_both_directions_at_once() {
         .map(|circuit| Change {
             circuit,
             rate: Some(Rate::from_mbps(5)),
+            timer: None,
         })
         .collect();
     let answers = exec.apply(&changes);

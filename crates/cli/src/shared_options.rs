@@ -52,6 +52,13 @@ pub(crate) fn daemon(args: &DaemonArgs) -> Daemon {
     }
 }
 
+/// Returns the client of a command that asks a scheduler.
+pub(crate) fn scheduler_client(args: &ClientArgs) -> Client {
+    let mut settings = Settings::default();
+    settings.scheduler = Some(scheduler(args));
+    Client::new(settings)
+}
+
 /// Returns the scheduler of a command that asks one.
 pub(crate) fn scheduler(args: &ClientArgs) -> Scheduler {
     Scheduler {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use clap::{Args, value_parser};
 use lighthaul_base::{Rate, Size, duration};
 use lighthaul_booking_client::json::Bytes;
+use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_circuit::flow::Flow;
-use lighthaul_circuit::reservation::ReservationState;
 
 use crate::output::OutputArgs;
 use crate::time::Time;

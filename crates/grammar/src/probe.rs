@@ -36,6 +36,8 @@ pub struct Probe {
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = duration::parse, help_heading = "Selection")]
     pub time: Duration,
     /// Bytes to move or to write
+    ///
+    /// A protocol moves one object, of about 11 GB at most.
     #[arg(long, default_value = "2GiB", help_heading = "Selection")]
     pub size: Size,
     /// Rate on the wire [default: as fast as possible]

@@ -1,16 +1,17 @@
 //! Program that starts a daemon on loopback, copies a file there, and copies it back.
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 
+#[path = "daemon/serve.rs"]
+mod serve;
+
 use std::error::Error;
-use std::net::Ipv4Addr;
 use std::path::Path;
-use std::{env, fs, process, thread};
+use std::{env, fs, process};
 
 use lighthaul::{Client, CopyEvent, CopyRequest, Event, Place, Settings};
-use lighthaul_daemon::serve::Server;
-use lighthaul_daemon::settings::{AccessPolicy, Limits, Settings as DaemonSettings};
 use lighthaul_io::crypto::identity::Identity;
-use lighthaul_io::crypto::tls;
+
+use crate::serve::serve;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = env::temp_dir().join(format!("lighthaul-example-{}", process::id()));
@@ -45,26 +46,6 @@ fn copy_both_ways(folder: &Path) -> Result<(), Box<dyn Error>> {
     client.copy(pull)?.wait()?;
     assert_eq!(fs::read(file)?, fs::read(back)?);
     Ok(())
-}
-
-/// Starts a daemon for one client. Returns its port and its key.
-fn serve(root: &Path, client: &Identity) -> Result<(u16, String), Box<dyn Error>> {
-    let identity = Identity::generate();
-    let key = tls::fingerprint(&identity)?.to_string();
-    let server = Server::listen(DaemonSettings {
-        address: (Ipv4Addr::LOCALHOST, 0).into(),
-        ports: None,
-        identity,
-        access: AccessPolicy::Only(tls::fingerprint(client)?),
-        root: Some(root.to_owned()),
-        plain: false,
-        relay: false,
-        gateway: None,
-        limits: Limits::default(),
-    })?;
-    let port = server.address()?.port();
-    thread::spawn(move || server.run());
-    Ok((port, key))
 }
 
 #[test]

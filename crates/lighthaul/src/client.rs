@@ -1,4 +1,4 @@
-//! Clients: who copies, and how they reach other hosts.
+//! Clients: their settings, by which they reach other hosts, and their copies.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::request::CopyRequest;
 use crate::settings::Settings;
 use crate::transfer::Transfer;
 
-/// Client that copies from and to other hosts. Clones share its settings.
+/// Client of other hosts and of a scheduler. Clones share its settings.
 #[derive(Clone, Debug, Default)]
 pub struct Client {
     settings: Arc<Settings>,
@@ -67,6 +67,11 @@ impl Client {
     ) -> Result<Summary, Error> {
         let job = Job::new(request, Arc::clone(&self.settings));
         cancellation.cover(|| run(&job, &mut Reporter::new(observer)))
+    }
+
+    /// Returns the settings.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Returns the route to other hosts.

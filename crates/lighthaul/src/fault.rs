@@ -93,6 +93,34 @@ pub enum Fault {
         /// Earliest deadline that the copy can meet, in local time.
         deadline: Option<String>,
     },
+    /// A socket within this program that cannot be created.
+    #[error("cannot create a socket: {0}")]
+    Socket(io::Error),
+    /// A message for the other direction of a stream.
+    #[error("this stream goes in the other direction: open a second one for answers")]
+    OtherDirection,
+    /// A message after the end of its stream.
+    #[error("the stream has ended: open another one")]
+    StreamEnded,
+    /// A line feed within a message that is framed as a line.
+    #[error("a message with a line feed is two lines: use another framing, or omit it")]
+    LineFeed,
+    /// A message of another length than all others.
+    #[error(
+        "a message has {len} bytes, and each but the last has {expected} here: use another framing"
+    )]
+    MessageLen {
+        /// Length in bytes.
+        len: usize,
+        /// Length of each message in bytes.
+        expected: usize,
+    },
+    /// A message that is longer than its length field allows.
+    #[error("a message has 4 GiB or more: send it in parts")]
+    HugeMessage,
+    /// Objects without a rate.
+    #[error("the number of objects per second must be above zero")]
+    ObjectRate,
     /// A reservation that cannot be used.
     #[error("cannot use reservation {id}: {why}")]
     Reservation {
@@ -121,8 +149,14 @@ impl Coded for Fault {
             | Self::PathSize
             | Self::NoScheduler
             | Self::NoName
+            | Self::OtherDirection
+            | Self::StreamEnded
+            | Self::LineFeed
+            | Self::MessageLen { .. }
+            | Self::HugeMessage
+            | Self::ObjectRate
             | Self::Packets(_) => Code::Usage,
-            Self::Wait(_) | Self::Thread(_) => Code::Io,
+            Self::Wait(_) | Self::Thread(_) | Self::Socket(_) => Code::Io,
             Self::NoAddress(_) | Self::NoRoute { .. } => Code::Network,
             Self::StopTime => Code::TimedOut,
             Self::LateEnd { .. } => Code::Refused,

@@ -12,6 +12,7 @@
 //!
 //! - [`Client`]: starts copies; [`Settings`]: its settings; [`CopyRequest`]: one copy; [`Plan`]: result of a dry run
 //! - [`Transfer`]: a running copy; [`Event`]: event for its observer; [`FileRequest`], [`RemoteFiles`]: other work
+//! - [`Stream`]: messages for a program on another host; [`Reservation`]: capacity that a scheduler has reserved
 //! - [`Summary`]: a copy that has ended; [`Error`]: a sentence with a [`Code`], and perhaps a [`Fault`] of this crate
 //!
 //! ```text
@@ -31,30 +32,28 @@ mod limit;
 mod list;
 mod plan;
 mod request;
+mod scheduling;
 mod settings;
+mod streams;
+mod task;
 mod transfer;
 
 pub use lighthaul_base::{Rate, Size};
-pub use lighthaul_booking_client::json::Timestamp;
 pub use lighthaul_copy::watch::{CopyEvent, CopyProgress, Summary};
-pub use lighthaul_files::filter::Separator;
-pub use lighthaul_files::options::Options;
 pub use lighthaul_files::request::{FileInfo, FileKind, FileReply, FileRequest};
+pub use lighthaul_files::{filter::Separator, options::Options};
 pub use lighthaul_remote::daemon::{Daemon, Token};
-pub use lighthaul_remote::ssh::install::Install;
-pub use lighthaul_remote::user::{Unattended, User};
 pub use lighthaul_remote::{place::Place, reach::Route, scheduler::Scheduler};
+pub use lighthaul_remote::{ssh::install::Install, user::Unattended, user::User};
 pub use lighthaul_remote_files::client::{ranges::ByteRange, reader::RemoteReader};
 pub use lighthaul_remote_files::client::{remote_files::RemoteFiles, writer::RemoteWriter};
 pub use lighthaul_remote_files::failure::{Failure, FailureKind};
 pub use lighthaul_session::error::{Code, Error};
 
-pub use crate::client::Client;
 pub use crate::event::{Booked, Event, Released, ReservationEnd};
-pub use crate::fault::Fault;
-pub use crate::limit::Limit;
-pub use crate::list::List;
-pub use crate::plan::Plan;
 pub use crate::request::{Booking, CopyRequest, Network};
+pub use crate::scheduling::*;
 pub use crate::settings::Settings;
-pub use crate::transfer::Transfer;
+pub use crate::streams::*;
+pub use crate::{client::Client, fault::Fault, transfer::Transfer};
+pub use crate::{limit::Limit, list::List, plan::Plan};

@@ -139,6 +139,42 @@ impl Files {
         Ok(list)
     }
 
+    /// Passes the index of each range, and its bytes or its exception, to `take`, as soon as they are complete. A range
+    /// without a length ends with its file. Raises the first exception of `take`.
+    fn cat_each(
+        &self,
+        py: Python<'_>,
+        ranges: Vec<(Vec<u8>, u64, Option<u64>)>,
+        take: Py<PyAny>,
+    ) -> PyResult<()> {
+        let files = self.files.get()?;
+        let wanted = ranges.into_iter().map(|(path, offset, len)| ByteRange {
+            path,
+            offset,
+            len: len.unwrap_or(ByteRange::TO_END),
+        });
+        let wanted: Vec<ByteRange> = wanted.collect();
+        let host = self.host.clone();
+        let failed = interruptible(py, move || {
+            let mut failed = None;
+            files.cat_each(&wanted, &mut |range, found| {
+                let passed = Python::attach(|py| {
+                    let found = match found {
+                        Ok(bytes) => PyBytes::new(py, &bytes).into_any(),
+                        Err(failure) => {
+                            let error = host.named(failure, &[&wanted[range].path]);
+                            exception(py, &error)?
+                        }
+                    };
+                    take.call1(py, (range, found)).map(drop)
+                });
+                failed = failed.take().or_else(|| passed.err());
+            });
+            Ok(failed)
+        })?;
+        failed.map_or(Ok(()), Err)
+    }
+
     /// Opens a file for reading.
     fn open(&self, py: Python<'_>, path: Vec<u8>) -> PyResult<Reader> {
         let reader = self.with(py, vec![path.clone()], |files, paths| files.open(&paths[0]))?;
@@ -203,6 +239,15 @@ impl Files {
     fn remove_dir(&self, py: Python<'_>, path: Vec<u8>) -> PyResult<()> {
         self.with(py, vec![path], |files, paths| {
             files.remove_folder(&paths[0])
+        })
+    }
+
+    /// Sets the modification time of an item, in nanoseconds since 1970.
+    fn set_time(&self, py: Python<'_>, path: Vec<u8>, time: i128) -> PyResult<()> {
+        let seconds = i64::try_from(time.div_euclid(SECOND))?;
+        let nanos = u32::try_from(time.rem_euclid(SECOND))?;
+        self.with(py, vec![path], move |files, paths| {
+            files.set(&paths[0], None, Some((seconds, nanos)))
         })
     }
 
@@ -297,3 +342,6 @@ impl Writer {
         self.with(py, |writer| writer.commit(None).map(drop))
     }
 }
+
+/// Nanoseconds of a second.
+const SECOND: i128 = 1_000_000_000;

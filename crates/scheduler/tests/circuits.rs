@@ -17,10 +17,10 @@ use lighthaul_booking::error::OverlapError;
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::json::{FlowAt, NewReservation, Timestamp};
+use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::circuit::CircuitId;
 use lighthaul_circuit::driver::{Capabilities, CountedBytes, Driver, InstalledCircuit};
-use lighthaul_circuit::reservation::ReservationState;
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_scheduler::circuits::{Circuits, with_device_limits};
@@ -253,6 +253,7 @@ fn device() -> SimDevice {
         settling: Duration::ZERO,
         entries_max: 100,
         counted: CountedBytes::IP,
+        timer_max: None,
     };
     let fault_model = FaultModel {
         latency_max: Duration::ZERO,

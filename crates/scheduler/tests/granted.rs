@@ -20,12 +20,12 @@ use lighthaul_booking_client::json::{
     Bps, Bytes, Change as Resize, FlowAt, IsoDuration, NewOutage, NewReservation, Reservation,
     Shape, Timestamp,
 };
+use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::controller::{Controller, Event, Work};
 use lighthaul_circuit::driver::{Capabilities, Change, CountedBytes, Driver};
 use lighthaul_circuit::flow::Flow;
-use lighthaul_circuit::reservation::ReservationState;
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_scheduler::circuits::{CircuitDevices, CircuitUpdater, with_device_limits};
@@ -439,6 +439,7 @@ impl Devices {
                             let change = Change {
                                 circuit: &circuit,
                                 rate,
+                                timer: keeper.timer(id, rate),
                             };
                             let answer = sim.apply(&[change]).remove(0);
                             keeper.handle_applied(now, id, rate, answer);
@@ -520,6 +521,7 @@ fn topology(rng: &mut Rng) -> (Topology, BTreeMap<String, Capabilities>) {
             settling: Duration::from_secs(rng.below(2)),
             entries_max: 1 + rng.below(6) as usize,
             counted: CountedBytes::IP,
+            timer_max: None,
         };
         ports.insert(name.to_owned(), can);
     }

@@ -48,7 +48,7 @@ pub enum Code {
 
 impl Code {
     /// All kinds, by number.
-    const ALL: [Self; 15] = [
+    pub const ALL: [Self; 15] = [
         Self::Usage,
         Self::Protocol,
         Self::Open,
@@ -72,6 +72,26 @@ impl Code {
             .into_iter()
             .find(|code| *code as u8 == number)
             .unwrap_or(Self::Protocol)
+    }
+
+    /// Returns what to do after a failure of this kind whose sentence has no remedy.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Usage => "correct the request",
+            Self::Protocol => "use the same version of lighthaul on both hosts",
+            Self::Open => "check that the path exists and may be opened",
+            Self::Network | Self::Stopping => "try again later; a copy resumes",
+            Self::Io => "check the disk and its free space, then try again; a copy resumes",
+            Self::Integrity => "try again; if it fails again, check memory and disks of both hosts",
+            Self::Permission => "let the other host allow this key, or use another key or token",
+            Self::Interrupted => "start again to continue; a copy resumes",
+            Self::Partial => "read the reasons of the entries that failed, then copy again",
+            Self::Changed => "copy again when no program changes the files",
+            Self::DeleteLimit => "allow more deletions, or check the source",
+            Self::TimedOut => "check that the other host is up, then try again",
+            Self::Refused => "ask for less, or for a later time",
+            Self::Internal => "report this fault of lighthaul with its sentence",
+        }
     }
 }
 

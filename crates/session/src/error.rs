@@ -30,6 +30,18 @@ impl Error {
         self.0.to_string()
     }
 
+    /// Returns what to do: the end of the sentence where it says so, otherwise advice for this kind of failure.
+    pub fn remedy(&self) -> String {
+        let text = self.text();
+        let (_, end) = text.rsplit_once("; ").unwrap_or_default();
+        let end = end.trim_end_matches(')');
+        if end.is_empty() {
+            self.code().remedy().to_owned()
+        } else {
+            end.to_owned()
+        }
+    }
+
     /// Returns the fault, if it has the type `F`.
     pub fn fault<F: Coded>(&self) -> Option<&F> {
         let fault: &dyn Any = &*self.0;
@@ -106,6 +118,21 @@ mod tests {
         let error = Error::from(World::Interrupted);
         assert!(matches!(error.fault(), Some(World::Interrupted)));
         assert!(error.fault::<FileError>().is_none());
+    }
+
+    #[test]
+    fn remedy_is_in_the_sentence_or_belongs_to_the_kind() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("{0}")]
+        struct Sentence(&'static str);
+        impl Coded for Sentence {
+            fn code(&self) -> Code {
+                Code::Network
+            }
+        }
+        let remedy = |text| Error::from(Sentence(text)).remedy();
+        assert_eq!(remedy("the port is closed; open it"), "open it");
+        assert_eq!(remedy("the port is closed"), Code::Network.remedy());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use lighthaul_io::host::clock::cpu_time;
 use lighthaul_io::net::flood::{absorb, flood};
 use lighthaul_io::store::block::Block;
 use lighthaul_io::store::memory::Memory;
+use lighthaul_proto::{rbudp, sabul, stripe, vbtp};
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::Error;
@@ -148,7 +149,7 @@ fn protocol(
     let trc = trc.transpose()?;
     let setup = Setup {
         trc,
-        ..offer::setup(&offer, (1, ask.bytes), &lane, plain)?
+        ..offer::setup(&offer, (1, object_len(&offer, ask)), &lane, plain)?
     };
     let mut store = Memory::new(ring(&setup), true);
     let Message::Ready = session.hear()? else {
@@ -160,7 +161,7 @@ fn protocol(
     let time = session.clock.now().since(started);
     let theirs = heard(session)?;
     Ok(MeasureResult {
-        bps: Rate::of(ask.bytes, time).as_bps(),
+        bps: Rate::of(setup.object_len, time).as_bps(),
         nanos: time.as_nanos() as u64,
         lost: sender.resent(),
         rounds: sender.round(),
@@ -179,7 +180,7 @@ fn protocol_answer(
     let plain = !ask.mode.is_sealed();
     let joined = join(&session.dialog(), role, offer.joins, plain)?;
     let mut lane = single_lane(session, &offer, (path, &joined), plain)?;
-    let setup = offer::setup(&offer, (1, ask.bytes), &lane, plain)?;
+    let setup = offer::setup(&offer, (1, object_len(&offer, ask)), &lane, plain)?;
     let scatter = matches!(ask.mode, MeasureMode::Scatter | MeasureMode::SealedScatter);
     lane.scatter = scatter.then_some(setup.packet_len);
     offer::predict_competition(&mut lane, offer.protocol);
@@ -202,6 +203,18 @@ const fn moves_by(what: MeasureMode) -> Protocol {
         | MeasureMode::Sealed
         | MeasureMode::SealedScatter => Protocol::Rbudp,
     }
+}
+
+/// Returns the bytes of the only object: those of the request, but at most as many as an object of its protocol has.
+fn object_len(offer: &Offer, ask: MeasureRequest) -> u64 {
+    let packets_max = match offer.protocol {
+        Protocol::Rbudp | Protocol::RbudpPlus => rbudp::PACKETS_MAX,
+        Protocol::Vbtp => vbtp::PACKETS_MAX,
+        Protocol::Sabul | Protocol::SabulSwift => sabul::PACKETS_MAX,
+        Protocol::Tcp | Protocol::Ptcp => stripe::PACKETS_MAX,
+    };
+    let longest = packets_max.saturating_mul(offer.packet_len.into());
+    ask.bytes.min(longest)
 }
 
 /// Returns the number of sockets for a measurement.

@@ -6,6 +6,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use lighthaul_base::trc::Trc;
 use lighthaul_base::{Instant, Rate};
@@ -23,6 +24,8 @@ pub struct RateChange {
     pub route: u8,
     /// New rate; `None` ends the circuit.
     pub rate: Option<Rate>,
+    /// Time until the vector ends this rate. A change may set it alone.
+    pub left: Duration,
 }
 
 /// Vectors of all circuits, and the rates that the devices have.
@@ -41,6 +44,8 @@ struct Circuit {
     route: u8,
     vector: Option<Trc>,
     rate: Option<Rate>,
+    /// End of this rate.
+    till: Instant,
     /// Time of the next change.
     due: Instant,
 }
@@ -49,10 +54,10 @@ impl Agent {
     /// Adds a circuit on a route between the border points of its segment, or replaces its vector.
     pub fn program(&mut self, id: (Key, u8), (segment, route): (Segment, u8), vector: Trc) {
         let known = self.circuits.remove(&id);
-        let rate = known.and_then(|known| {
+        if let Some(known) = &known {
             self.due.remove(&(known.due, id));
-            known.rate
-        });
+        }
+        let (rate, till) = known.map_or((None, Instant::ZERO), |known| (known.rate, known.till));
         let vector = Some(vector);
         let due = Instant::ZERO;
         let circuit = Circuit {
@@ -60,6 +65,7 @@ impl Agent {
             route,
             vector,
             rate,
+            till,
             due,
         };
         self.circuits.insert(id, circuit);
@@ -104,17 +110,19 @@ impl Agent {
             };
             let vector = circuit.vector.as_ref();
             let rate = vector.and_then(|vector| vector.rate_at(now));
-            if rate != circuit.rate {
+            let next = vector.and_then(|vector| vector.next_change(now));
+            let till = next.unwrap_or(now);
+            if rate != circuit.rate || (rate.is_some() && till != circuit.till) {
                 let change = RateChange {
                     circuit: id,
                     segment: circuit.segment,
                     route: circuit.route,
                     rate,
+                    left: till.since(now),
                 };
                 changes.push((rate > circuit.rate, change));
-                circuit.rate = rate;
+                (circuit.rate, circuit.till) = (rate, till);
             }
-            let next = vector.and_then(|vector| vector.next_change(now));
             match next {
                 Some(next) => {
                     circuit.due = next;

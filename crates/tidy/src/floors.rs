@@ -214,7 +214,7 @@ const FLOORS: [(u8, &[&str]); 14] = [
     (8, &["remote", "bench"]),
     (9, &["service", "mount", "objects"]),
     (10, &["lighthaul"]),
-    (11, &["grammar", "python"]),
+    (11, &["grammar", "python", "capi"]),
     (12, &["cli"]),
     (13, &["xtask"]),
 ];

@@ -158,7 +158,7 @@ const REACHED: [(&str, &str); 69] = [
 ];
 
 /// Files and directories that decode only trusted data (of the operator, the user or Lighthaul), with a reason.
-const TRUSTED: [(&str, &str); 60] = [
+const TRUSTED: [(&str, &str); 62] = [
     (
         "crates/objects/src/stores/bucket/profile.rs",
         "files and programs of the user",
@@ -323,6 +323,14 @@ const TRUSTED: [(&str, &str); 60] = [
     (
         "crates/io/src/net/udp.rs",
         "a number in a control message that it builds",
+    ),
+    (
+        "crates/capi/src/memory.rs",
+        "texts that the calling program passes",
+    ),
+    (
+        "crates/lighthaul/src/streams/request.rs",
+        "a place of the calling program",
     ),
     (
         "crates/python/src/options.rs",

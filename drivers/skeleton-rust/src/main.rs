@@ -7,7 +7,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{env, fs, process, thread};
 
 use serde_json::{Map, Value, json};
@@ -49,6 +49,8 @@ fn capabilities() -> Value {
         "circuits_max": CIRCUITS_MAX,
         // "payload", "ip" or "link", and more for each packet
         "counted": {"layer": "link", "overhead_bytes": 24},
+        // longest timer with which the device closes a circuit; leave it out if it has none
+        "timer_max_ms": TIMER_MAX_MS,
     })
 }
 
@@ -70,6 +72,7 @@ struct Device {
 
 impl Device {
     /// Sets the rate of a circuit, which is created if it does not exist. Zero: it exists, and takes no packets.
+    /// After `timer_ms` milliseconds without another change, the device itself sets the rate to zero.
     fn set(&mut self, change: &Value) -> Result<(), Fault> {
         let fault = self.begin()?;
         let rate = change["rate_bps"].as_u64().unwrap_or_default();
@@ -86,7 +89,9 @@ impl Device {
                 "the sum of all rates is too high".to_owned(),
             ));
         }
-        let circuit = json!({"flow": change["flow"], "rate_bps": rate});
+        let timer = change["timer_ms"].as_u64().map(Duration::from_millis);
+        let closes_at = timer.map(|timer| (unix_time() + timer).as_secs_f64());
+        let circuit = json!({"flow": change["flow"], "rate_bps": rate, "closes_at": closes_at});
         circuits.insert(key, circuit);
         self.end(&fault)
     }
@@ -101,6 +106,7 @@ impl Device {
     /// Returns the circuits that a driver of Lighthaul made, and not those of others, as the device has them.
     fn list(&mut self) -> Result<Vec<Value>, Fault> {
         self.load()?;
+        self.store()?;
         let circuits = self.circuits().iter().map(|(key, one)| {
             let id: u64 = key.parse().unwrap_or_default();
             json!({"id": id, "flow": one["flow"], "rate_bps": one["rate_bps"]})
@@ -151,6 +157,13 @@ impl Device {
             let text = fs::read(path).map_err(Fault::Program)?;
             self.state = serde_json::from_slice(&text).map_err(|why| Fault::Program(why.into()))?;
         }
+        // a real device does this by itself
+        let now = unix_time().as_secs_f64();
+        for one in self.circuits().values_mut() {
+            if one["closes_at"].as_f64().is_some_and(|at| at <= now) {
+                (one["rate_bps"], one["closes_at"]) = (json!(0), Value::Null);
+            }
+        }
         Ok(())
     }
 
@@ -164,6 +177,12 @@ impl Device {
             .and_then(|()| fs::rename(&next, path))
             .map_err(Fault::Program)
     }
+}
+
+/// Returns the time since 1970.
+fn unix_time() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
 }
 
 /// Refuses a rate that the device cannot set. The scheduler asks for none if the capabilities are right.
@@ -220,4 +239,5 @@ const RATE_MIN: u64 = 1_000_000;
 const RATE_MAX: u64 = 10_000_000_000;
 const GRANULARITY: u64 = 1_000_000;
 const CIRCUITS_MAX: usize = 96;
+const TIMER_MAX_MS: u64 = 3_600_000;
 const LINE_MAX: u64 = 16 << 20;

@@ -1,6 +1,6 @@
 //! Reservations.
 
-use lighthaul_circuit::reservation::{ReservationState, Transition, Verb};
+use crate::reservation::{ReservationState, Transition, Verb};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -8,9 +8,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::reservation::WallTime;
 use jiff;
 use lighthaul_base::{CivilTime, Instant};
-use lighthaul_circuit::reservation::WallTime;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Point in time in nanoseconds since 1970, by the clock of the host. As text it is ISO 8601 in

@@ -164,8 +164,8 @@ mod tests {
 
     use lighthaul_base::Rate;
     use lighthaul_booking_client::json::{NewReservation, Reservation};
+    use lighthaul_booking_client::reservation::ReservationState;
     use lighthaul_calendar::Limits;
-    use lighthaul_circuit::reservation::ReservationState;
 
     use super::*;
 

@@ -13,8 +13,8 @@ use lighthaul_booking_client::json::{
     CalendarView, Change, Event, NewOutage, NewReservation, OutageView, Page, Quote, Reservation,
     Timestamp, TopologyView,
 };
+use lighthaul_booking_client::reservation::Verb;
 use lighthaul_calendar::{Calendar, Topology};
-use lighthaul_circuit::reservation::Verb;
 
 use super::config::Config;
 use super::ledger::Ledger;

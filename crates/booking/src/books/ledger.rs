@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lighthaul_booking_client::json::{Event, EventKind, OutageView, Reservation, Timestamp};
+use lighthaul_booking_client::reservation::{Verb, WHY_MAX};
 use lighthaul_calendar::{Calendar, Id, Topology};
-use lighthaul_circuit::reservation::{Verb, WHY_MAX};
 use serde::{Deserialize, Serialize};
 
 use super::config::Config;

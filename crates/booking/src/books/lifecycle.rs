@@ -1,7 +1,7 @@
 //! State transitions of reservations.
 
 use lighthaul_booking_client::json::Provision;
-use lighthaul_circuit::reservation::{ReservationState, Verb};
+use lighthaul_booking_client::reservation::{ReservationState, Verb};
 
 use super::ledger::Ledger;
 use super::principal::Action;

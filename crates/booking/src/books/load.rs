@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use lighthaul_booking_client::json::{OutageView, Timestamp};
+use lighthaul_booking_client::reservation::Verb;
 use lighthaul_calendar::{Calendar, Id, Outage, SavedBooking};
 use lighthaul_circuit::driver::GUARD_MAX;
-use lighthaul_circuit::reservation::Verb;
 use tracing::warn;
 
 use super::config::Config;

@@ -1,8 +1,8 @@
 //! Outages of links.
 
 use lighthaul_booking_client::json::{NewOutage, OutageView, Timestamp};
+use lighthaul_booking_client::reservation::Verb;
 use lighthaul_calendar::{Id, Outage};
-use lighthaul_circuit::reservation::Verb;
 
 use super::conflicts::Conflicts;
 use super::ledger::Ledger;

@@ -73,4 +73,4 @@ impl Principal {
 }
 
 /// Maximum length of a name, which the journal stores unabridged.
-const NAME_MAX: usize = lighthaul_circuit::reservation::WHO_MAX;
+const NAME_MAX: usize = lighthaul_booking_client::reservation::WHO_MAX;

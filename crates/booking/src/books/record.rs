@@ -7,10 +7,10 @@
 use lighthaul_base::trc::Step as Granted;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_booking_client::json::{JournalLine, Reservation, Step, Timestamp};
-use lighthaul_calendar::{Grant, Path, Topology};
-use lighthaul_circuit::reservation::{
+use lighthaul_booking_client::reservation::{
     self, Reservation as Lifecycle, ReservationState, Transition, Verb,
 };
+use lighthaul_calendar::{Grant, Path, Topology};
 use serde::{Deserialize, Serialize};
 
 use super::principal::Action;

@@ -10,8 +10,8 @@
 use lighthaul_booking_client::json::{
     EventKind, NewReservation, Quote, Reservation, Step, Timestamp,
 };
+use lighthaul_booking_client::reservation::{ReservationState, Verb};
 use lighthaul_calendar::{Grant, Id, Request};
-use lighthaul_circuit::reservation::{ReservationState, Verb};
 
 use super::conflicts::{Candidate, Conflicts};
 use super::ledger::{Answer, Ledger};

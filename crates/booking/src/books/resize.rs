@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lighthaul_booking_client::json::{Change, EventKind, Reservation, Timestamp};
+use lighthaul_booking_client::reservation::Verb;
 use lighthaul_calendar::{Id, SavedBooking, Scope};
-use lighthaul_circuit::reservation::Verb;
 
 use super::conflicts::{Candidate, Conflicts};
 use super::ledger::Ledger;

@@ -1,7 +1,7 @@
 //! Changes at due times.
 
 use lighthaul_booking_client::json::Timestamp;
-use lighthaul_circuit::reservation::Verb;
+use lighthaul_booking_client::reservation::Verb;
 
 use super::ledger::Ledger;
 use super::principal::{Action, Principal, Role};

@@ -168,7 +168,7 @@ mod tests {
     use std::time::Duration;
 
     use lighthaul_booking_client::json::{FlowAt, NewReservation, Reservation};
-    use lighthaul_circuit::reservation::{ReservationState, Verb};
+    use lighthaul_booking_client::reservation::{ReservationState, Verb};
 
     use super::*;
     use crate::books::Quota;

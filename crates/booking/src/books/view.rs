@@ -8,8 +8,8 @@
 use lighthaul_booking_client::json::{
     Allocation, Bps, CalendarView, Free, LinkView, Page, Reservation, Timestamp, TopologyView,
 };
+use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_calendar::{Id, Link, LinkId, Topology};
-use lighthaul_circuit::reservation::ReservationState;
 
 use super::ledger::Ledger;
 use super::principal::Principal;

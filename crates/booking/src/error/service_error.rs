@@ -4,9 +4,9 @@ use std::io;
 
 use lighthaul_base::Instant;
 use lighthaul_booking_client::json::Timestamp;
+use lighthaul_booking_client::reservation::{BrokenJournal, Illegal};
 use lighthaul_calendar::{Refusal, Rounding};
 use lighthaul_circuit::error as circuit;
-use lighthaul_circuit::reservation::{BrokenJournal, Illegal};
 
 use super::limit_error::{OverlapError, PolicyError, QuotaError};
 use super::request_error::{RequestError, UnknownLink};

@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use lighthaul_circuit::reservation::BrokenJournal;
+use lighthaul_booking_client::reservation::BrokenJournal;
 
 use super::listing::listing;
 

@@ -8,7 +8,7 @@ use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Filter, Principal};
 use lighthaul_booking::store::Writer;
 use lighthaul_booking_client::json::{Bytes, Change, NewOutage, NewReservation, Timestamp};
-use lighthaul_circuit::reservation::ReservationState;
+use lighthaul_booking_client::reservation::ReservationState;
 use proptest::prelude::*;
 
 use crate::shared_store::{Fault, SharedStore};

@@ -7,8 +7,8 @@ use lighthaul_booking::books::{Config, Filter};
 use lighthaul_booking_client::json::{
     Bytes, Change, EventKind, NewOutage, NewReservation, Provision, Timestamp,
 };
+use lighthaul_booking_client::reservation::{ReservationState, Verb};
 use lighthaul_calendar::Refusal;
-use lighthaul_circuit::reservation::{ReservationState, Verb};
 
 use crate::world::{
     BEGIN, SECONDS_WORTH, World, ada, all_for, ben, device, fixed_for, held_for, operator,

@@ -10,8 +10,8 @@ use lighthaul_booking::books::{Books, Config, Policy, Principal};
 use lighthaul_booking::error::PolicyError;
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::json::{Bps, Bytes, Change, NewReservation, Reservation, Timestamp};
+use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_calendar::Topology;
-use lighthaul_circuit::reservation::ReservationState;
 
 use crate::world::{
     BEGIN, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, operator, parallel_links,

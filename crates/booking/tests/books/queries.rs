@@ -3,7 +3,7 @@
 use lighthaul_booking::Error;
 use lighthaul_booking::books::{Config, Policy};
 use lighthaul_booking_client::json::NewReservation;
-use lighthaul_circuit::reservation::ReservationState;
+use lighthaul_booking_client::reservation::ReservationState;
 
 use crate::world::{World, ada, all_for, ben, device};
 

@@ -10,7 +10,7 @@ use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::json::{
     Bps, Bytes, IsoDuration, NewReservation, Reservation, Timestamp,
 };
-use lighthaul_circuit::reservation::ReservationState;
+use lighthaul_booking_client::reservation::ReservationState;
 
 use crate::world::{
     BEGIN, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, most_at_once, parallel_links,

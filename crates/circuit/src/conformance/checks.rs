@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lighthaul_base::{Rate, Trc, trc::Step};
+use lighthaul_base::{Instant, Rate, Trc, trc::Step};
 use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 
 use crate::agent::{Agent, LeasedCircuit};
 use crate::circuit::CircuitId;
-use crate::conformance::kit::{Check, Checked, Kit, shown, state_of};
+use crate::conformance::kit::{Check, Checked, Kit, shown, state_of, text};
 use crate::conformance::outcome::Outcome;
 use crate::conformance::subject::State;
 use crate::controller::Event;
@@ -27,6 +28,7 @@ pub(super) const ALL: &[(&str, &Check)] = &[
     ("many circuits", &many),
     ("a full device refuses another circuit", &full),
     ("circuits of other clients are kept", &foreign),
+    ("timers close circuits without the driver", &timers),
 ];
 
 fn capabilities_stay(kit: &mut Kit<'_>) -> Checked {
@@ -245,6 +247,44 @@ fn foreign(kit: &mut Kit<'_>) -> Checked {
     Ok(Outcome::Passed)
 }
 
+fn timers(kit: &mut Kit<'_>) -> Checked {
+    if kit.can.timer_max.is_none() {
+        return Ok(Outcome::NotApplicable("it has no timers"));
+    }
+    let quarter = kit.quarters(1);
+    let clock = Clock::start();
+    for id in 1..=3 {
+        kit.set_for(id, quarter, TIMER)?;
+    }
+    // each change sets the timer again, also one without a timer or another rate
+    kit.set_for(2, quarter, LONG)?;
+    kit.set(3, quarter)?;
+    let open = state_of(&[(1, quarter), (2, quarter), (3, quarter)]);
+    let closed = state_of(&[(1, None), (2, quarter), (3, quarter)]);
+    kit.expect(&open)?;
+    loop {
+        kit.close();
+        pause(TURN);
+        let state = kit.state()?;
+        let time = clock.now().since(Instant::ZERO);
+        if state == closed && time < TIMER {
+            return Err("a timer ended too early".to_owned());
+        } else if state == closed {
+            break;
+        } else if time > LATE {
+            return Err(format!("it has {} after {time:?}", text(&state)));
+        }
+    }
+    kit.expect(&closed)?;
+    // a closed circuit can be opened again
+    kit.set_for(1, quarter, LONG)?;
+    kit.expect(&open)?;
+    Ok(Outcome::Passed)
+}
+
+/// Timer that a check waits for, and the time by which it must have ended.
+const TIMER: Duration = Duration::from_secs(3);
+const LATE: Duration = Duration::from_secs(40);
 const TURN: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_mins(1);
 const MANY: u64 = 200;

@@ -62,6 +62,11 @@ impl<'a> Kit<'a> {
             .unwrap_or_else(Outcome::Failed)
     }
 
+    /// Ends the driver; the next use opens it again.
+    pub(super) fn close(&mut self) {
+        self.driver = None;
+    }
+
     /// Opens the driver again.
     pub(super) fn reopen(&mut self) -> Checked<()> {
         self.driver = None;
@@ -123,6 +128,19 @@ impl<'a> Kit<'a> {
     pub(super) fn set(&mut self, id: u64, rate: Option<Rate>) -> Checked<()> {
         let result = self.apply(&[(id, rate)])?.remove(0);
         result.map_err(|why| format!("circuit {id} was not set to {}: {why}", shown(rate)))
+    }
+
+    /// Opens a circuit with a timer, which must succeed.
+    pub(super) fn set_for(&mut self, id: u64, rate: Option<Rate>, time: Duration) -> Checked<()> {
+        let circuit = self.circuit(id);
+        let change = Change {
+            circuit: &circuit,
+            rate,
+            timer: Some(time),
+        };
+        let result = self.driver()?.apply(&[change]).into_iter().collect();
+        let result: DriverResult<()> = result;
+        result.map_err(|why| format!("circuit {id} was not set with a timer: {why}"))
     }
 
     /// Removes a circuit, which must succeed.

@@ -44,6 +44,8 @@ struct Device {
 struct Circuit {
     flow: String,
     rate_bps: u64,
+    #[serde(default)]
+    closes_at: Option<f64>,
 }
 
 impl ProgramSubject {

@@ -111,6 +111,8 @@ struct JsonCapabilities {
     settling_ns: u64,
     circuits_max: NonZeroUsize,
     counted: CountedBytes,
+    #[serde(default, deserialize_with = "not_null")]
+    timer_max_ms: Option<u64>,
 }
 
 impl JsonCapabilities {
@@ -123,6 +125,7 @@ impl JsonCapabilities {
             settling: Duration::from_nanos(self.settling_ns),
             entries_max: self.circuits_max.get(),
             counted: self.counted,
+            timer_max: self.timer_max_ms.map(Duration::from_millis),
         })
     }
 }

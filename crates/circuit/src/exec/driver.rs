@@ -44,6 +44,7 @@ impl Driver for Exec {
             interface: &change.circuit.interface,
             flow: change.circuit.flow,
             rate_bps: change.rate.map_or(0, Rate::as_bps),
+            timer_ms: change.timer.map(|time| time.as_millis() as u64),
         });
         let request = Request::Apply {
             changes: json.collect(),

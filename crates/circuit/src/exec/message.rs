@@ -49,6 +49,9 @@ pub struct JsonChange<'a> {
     pub flow: Flow,
     /// Rate in bits a second; zero for a circuit that takes no packets.
     pub rate_bps: u64,
+    /// Time in milliseconds after which the device closes the circuit by itself; only for devices with timers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timer_ms: Option<u64>,
 }
 
 impl Message<'_> {

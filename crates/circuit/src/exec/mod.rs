@@ -13,7 +13,7 @@
 //!     {"seq":4,"circuits":[{"id":7,"flow":"udp 10.0.0.2/32 5000-5000","rate_bps":0}]}
 //! ```
 //!
-//! A rate of zero is a circuit that exists but takes no packets. `{"seq":2,"error":"..."}` answers any request that was
+//! A device with timers has `timer_max_ms` among its capabilities, and changes have `timer_ms`. A rate of zero is a circuit that exists but takes no packets. `{"seq":2,"error":"..."}` answers any request that was
 //! not understood. `schema/driver.v1.json` describes all lines.
 //!
 //! - [`config`]: the program; [`driver`]: the driver; [`message`]: requests; [`answer`]: answers

@@ -224,10 +224,17 @@ impl Program {
     }
 
     fn take_complaints(&mut self) -> io::Result<()> {
-        if let Some(complaints) = &mut self.complaints
-            && take_some(complaints, &mut self.complaint)?
-        {
-            self.complaints = None;
+        for _ in 0..READS_MAX {
+            let Some(complaints) = &mut self.complaints else {
+                break;
+            };
+            let before = self.complaint.len();
+            if take_some(complaints, &mut self.complaint)? {
+                self.complaints = None;
+            }
+            if self.complaint.len() == before {
+                break;
+            }
         }
         let more = self.complaint.len().saturating_sub(TAIL);
         self.complaint.drain(..more);
@@ -264,6 +271,8 @@ impl Program {
             if let Some(status) = self.reap() {
                 return Some(status);
             }
+            // it cannot end while its standard error is full
+            let _ = self.take_complaints();
             let now = self.clock.now();
             if now >= till || wait(self.clock, &mut [], till.min(now + CHECK_INTERVAL)).is_err() {
                 return None;
@@ -340,6 +349,8 @@ fn wait_more(why: io::Error) -> io::Result<bool> {
 const LINE_MAX: usize = 16 << 20;
 /// Maximum length of a line in an error, and of the reason, in bytes.
 const SHOWN: usize = 200;
+/// Maximum number of reads of the standard error at a time, more than a pipe holds.
+const READS_MAX: usize = 128;
 /// Maximum length of the kept standard error.
 const TAIL: usize = 1024;
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);

@@ -352,6 +352,7 @@ impl Driver for Shaper {
                 layer: Layer::Link,
                 overhead_bytes: 0,
             },
+            timer_max: None,
         }
     }
 

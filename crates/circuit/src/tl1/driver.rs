@@ -378,6 +378,7 @@ fn capabilities(config: &SwitchConfig, channels: usize) -> Capabilities {
             layer: Layer::Ip,
             overhead_bytes: config.channel.overhead_bytes,
         },
+        timer_max: None,
     }
 }
 

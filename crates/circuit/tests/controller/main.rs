@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod guard_times;
+mod timers;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,6 +31,7 @@ fn capabilities() -> Capabilities {
         settling: Duration::ZERO,
         entries_max: 10,
         counted: CountedBytes::IP,
+        timer_max: None,
     }
 }
 
@@ -65,6 +67,8 @@ struct World {
     /// Rates of all circuits at the times of changes.
     history: Vec<(Instant, BTreeMap<CircuitId, Option<Rate>>)>,
     events: Vec<Event>,
+    /// Times at which timers were set, and their settings.
+    timers: Vec<(Instant, Duration)>,
 }
 
 impl World {
@@ -75,6 +79,7 @@ impl World {
             device: SimDevice::new(capabilities, fault_model, seed),
             history: Vec::new(),
             events: Vec::new(),
+            timers: Vec::new(),
         }
     }
 
@@ -117,8 +122,17 @@ impl World {
                     .into_iter()
                     .map(|(id, rate)| (controller.circuit(id).unwrap().clone(), rate))
                     .collect();
-                let changes = Change::list(&circuits);
+                let changes = circuits.iter().map(|(circuit, rate)| Change {
+                    circuit,
+                    rate: *rate,
+                    timer: controller.timer(circuit.id, *rate),
+                });
+                let changes: Vec<Change<'_>> = changes.collect();
                 let answers = self.device.apply(&changes);
+                for (change, answer) in changes.iter().zip(&answers) {
+                    let timer = change.timer.filter(|_| answer.is_ok());
+                    self.timers.extend(timer.map(|timer| (self.now, timer)));
+                }
                 self.now += self.device.latency();
                 for (change, answer) in changes.iter().zip(answers) {
                     self.controller.handle_applied(

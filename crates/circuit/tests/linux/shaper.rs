@@ -186,7 +186,11 @@ fn changes_of_many_circuits_are_sent_in_few_calls() {
         let rate = Rate::from_bps(mbps * 1_000_000);
         let changes: Vec<Change<'_>> = circuits
             .iter()
-            .map(|circuit| Change { circuit, rate })
+            .map(|circuit| Change {
+                circuit,
+                rate,
+                timer: None,
+            })
             .collect();
         changes
     };

@@ -106,7 +106,14 @@ pub(crate) fn circuit(port: u64, trc: &str) -> Circuit {
 /// Sets the rate of a circuit in Mb/s; zero closes it.
 pub(crate) fn apply(driver: &mut dyn Driver, circuit: &Circuit, mbps: u64) -> Result<()> {
     let rate = Rate::from_bps(mbps * 1_000_000);
-    driver.apply(&[Change { circuit, rate }]).pop().unwrap()
+    driver
+        .apply(&[Change {
+            circuit,
+            rate,
+            timer: None,
+        }])
+        .pop()
+        .unwrap()
 }
 
 /// Runs a tool in a host and returns its output.

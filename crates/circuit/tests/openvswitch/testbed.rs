@@ -205,7 +205,14 @@ pub(crate) fn circuit(id: u64, flow: &str) -> Circuit {
 /// Sets the rate of a circuit in Mb/s; zero closes it.
 pub(crate) fn set(driver: &mut dyn Driver, circuit: &Circuit, mbps: u64) -> Result<()> {
     let rate = Rate::from_bps(mbps * 1_000_000);
-    driver.apply(&[Change { circuit, rate }]).pop().unwrap()
+    driver
+        .apply(&[Change {
+            circuit,
+            rate,
+            timer: None,
+        }])
+        .pop()
+        .unwrap()
 }
 
 /// Time in which a switch starts.

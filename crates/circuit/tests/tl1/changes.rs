@@ -28,6 +28,7 @@ fn capabilities_follow_from_the_channels() {
             layer: Layer::Ip,
             overhead_bytes: 38,
         },
+        timer_max: None,
     };
     assert_eq!(testbed.driver().capabilities(), expected);
 }

@@ -117,6 +117,7 @@ impl Testbed {
         let change = Change {
             circuit: &circuit,
             rate: Rate::from_bps(channels * CHANNEL),
+            timer: None,
         };
         self.driver().apply(&[change]).remove(0)
     }

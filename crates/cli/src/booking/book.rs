@@ -1,9 +1,7 @@
 //! `lighthaul book` and `lighthaul quote`.
 
-use lighthaul_booking_client::json::{Bps, FlowAt, IsoDuration, NewReservation, Provision, Shape};
+use lighthaul::{Bps, Error, FlowAt, IsoDuration, NewReservation, Provision, Shape};
 use lighthaul_grammar::booking::{Book, Quote, RequestArgs};
-use lighthaul_remote::scheduler::{failed, reach};
-use lighthaul_session::error::Error;
 
 use super::show;
 
@@ -11,22 +9,24 @@ use crate::shared_options;
 
 /// Makes or commits a reservation.
 pub(crate) fn book(args: &Book) -> Result<(), Error> {
-    let client = reach(&shared_options::scheduler(&args.asking))?;
+    let client = shared_options::scheduler_client(&args.asking);
     let reservation = if let Some(id) = args.commit {
-        client.commit(id, "")
+        let mut held = client.reservation(id)?;
+        held.commit()?;
+        held
     } else {
         let commit = !args.tentative;
         let request = request(&args.wanted);
-        client.reserve(&NewReservation { commit, ..request })
+        client.reserve(&NewReservation { commit, ..request })?
     };
-    show::reservation(&reservation.map_err(failed)?, args.asking.output);
+    show::reservation(reservation.record(), args.asking.output);
     Ok(())
 }
 
 /// Prints the reservation that a request would get.
 pub(crate) fn quote(args: &Quote) -> Result<(), Error> {
-    let quote = reach(&shared_options::scheduler(&args.asking))?.quote(&request(&args.wanted));
-    show::quote(&quote.map_err(failed)?, args.asking.output);
+    let quote = shared_options::scheduler_client(&args.asking).quote(&request(&args.wanted))?;
+    show::quote(&quote, args.asking.output);
     Ok(())
 }
 

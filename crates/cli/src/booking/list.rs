@@ -1,6 +1,6 @@
 //! `lighthaul reservations` and `lighthaul cancel`.
 
-use lighthaul_booking_client::client::Filter;
+use lighthaul::ReservationFilter;
 use lighthaul_grammar::booking::{Cancel, Reservations};
 use lighthaul_remote::scheduler::{failed, reach};
 use lighthaul_session::error::Error;
@@ -12,27 +12,24 @@ use crate::shared_options;
 
 /// Lists reservations, a part at a time.
 pub(crate) fn reservations(args: &Reservations) -> Result<(), Error> {
-    let client = reach(&shared_options::scheduler(&args.asking))?;
+    let client = shared_options::scheduler_client(&args.asking);
     let output = args.asking.output;
     for id in &args.ids {
-        show::reservation(&client.reservation(*id).map_err(failed)?, output);
+        show::reservation(client.reservation(*id)?.record(), output);
     }
     if !args.ids.is_empty() {
         return Ok(());
     }
-    let filter = Filter {
+    let filter = ReservationFilter {
         owner: args.owner.clone(),
         state: args.state.map(|state| state.to_string()),
     };
-    let mut after = None;
-    loop {
-        let page = client.reservations(&filter, after).map_err(failed)?;
-        show::list(&page.items, after.is_none(), output);
-        after = page.next;
-        if after.is_none() {
-            return Ok(());
-        }
-    }
+    let mut is_first = true;
+    client.reservations(&filter, &mut |part| {
+        show::list(part, is_first, output);
+        is_first = false;
+        Ok(())
+    })
 }
 
 /// Cancels reservations, and continues after one that cannot be canceled.

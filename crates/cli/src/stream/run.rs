@@ -1,6 +1,6 @@
 //! Command `lighthaul stream`: carries a stream between a local file or pipe and another host.
 //!
-//! The arguments become a `StreamRequest`: messages with forward error correction, or objects of
+//! The arguments become a `StreamRequest` of the library: messages with forward error correction, or objects of
 //! one size at a fixed rate (RBUDP). One side is local, and `-` means standard input or output. The
 //! statistics are text on standard error, or JSON on standard output unless that carries the
 //! stream.
@@ -12,17 +12,15 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
+use lighthaul::{
+    Direction, MessageOptions, ObjectOptions, Place, StreamEvent, StreamKind, StreamReport,
+    StreamRequest,
+};
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_grammar::stream::{Frames, Late, Protocol, Stream};
 use lighthaul_remote::error::Fault as RemoteFault;
-use lighthaul_remote::place::Place;
-use lighthaul_remote::reach::{Reached, agreed, reach};
 use lighthaul_session::error::Error;
-use lighthaul_session::message::Hello;
-use lighthaul_session::role::Role;
-use lighthaul_stream::message::{Messages, Objects, Report, StreamKind, StreamRequest};
-use lighthaul_stream::run::Settings;
-use lighthaul_stream::{self as stream, end, frames, objects, run as streams};
+use lighthaul_stream::{end, frames};
 use serde_json::json;
 
 use crate::error::{Fault, usage};
@@ -32,9 +30,13 @@ use crate::shared_options;
 /// Carries a stream until its source ends, and reports its statistics.
 pub(crate) fn run(args: &Stream) -> Result<(), Error> {
     let (source, target) = (Place::parse(&args.source)?, Place::parse(&args.target)?);
-    let (near, far, to) = match (&source, &target) {
-        (Place::Here(near), Place::Ssh { .. } | Place::Daemon { .. }) => (near, &target, true),
-        (Place::Ssh { .. } | Place::Daemon { .. }, Place::Here(near)) => (near, &source, false),
+    let (near, request) = match (source, target) {
+        (Place::Here(near), far @ (Place::Ssh { .. } | Place::Daemon { .. })) => {
+            (near, StreamRequest::to(far))
+        }
+        (far @ (Place::Ssh { .. } | Place::Daemon { .. }), Place::Here(near)) => {
+            (near, StreamRequest::from(far))
+        }
         (Place::Here(_), Place::Here(_)) => {
             return Err(RemoteFault::NotRemote.into());
         }
@@ -44,68 +46,47 @@ pub(crate) fn run(args: &Stream) -> Result<(), Error> {
             ));
         }
     };
-    let wanted = StreamRequest {
-        path: far.path().to_vec(),
-        to,
-        frames: frames(args)?,
-        kind: kind(args)?,
-    };
-    let file = open(near, to)?;
-    let reached = reach(&shared_options::route(&args.via), far)?;
-    let session = &reached.session;
-    session.ask::<stream::message::Message>(Hello {
-        plain: args.plain,
-        rate_bps: args.rate.map(lighthaul_base::Rate::as_bps),
-        ..Hello::about::<stream::message::Message>(&wanted)
-    })?;
-    let result = agreed(session).and_then(|()| carry(args, &reached, &wanted, file));
-    if let Err(error) = &result {
-        session.give_up(error);
-    }
-    let report = result?;
+    let request = with_options(args, request)?;
+    let to = request.direction == Direction::To;
+    let file = open(&near, to)?;
+    let client = shared_options::client(&args.via);
+    let summary = client.run_stream(&request, file, &mut |event| announce(args, event))?;
     if args.json {
-        let event = event(&report, session.rtt);
-        if is_standard(near) && !to {
+        let event = event(&summary.report, summary.rtt);
+        if is_standard(&near) && !to {
             say(&event);
         } else {
             print(&event);
         }
     } else if !args.quiet {
-        say(&sentence(&report));
+        say(&sentence(&summary.report));
     }
     Ok(())
 }
 
-fn carry(
-    args: &Stream,
-    reached: &Reached,
-    wanted: &StreamRequest,
-    file: File,
-) -> Result<Report, Error> {
-    let session = &reached.session;
-    if let StreamKind::Objects(how) = &wanted.kind {
-        let plan = objects::plan(how, session.rtt)?;
-        if !args.quiet {
-            let rtt = millis(session.rtt);
+/// Returns the request with the options of the command.
+fn with_options(args: &Stream, mut request: StreamRequest) -> Result<StreamRequest, Error> {
+    request.frames = frames(args)?;
+    request.kind = kind(args)?;
+    request.rate = args.rate;
+    request.plain = args.plain;
+    request.udp = !args.no_udp;
+    Ok(request)
+}
+
+fn announce(args: &Stream, event: StreamEvent) {
+    if args.quiet {
+        return;
+    }
+    match event {
+        StreamEvent::Planned { objects, rate, rtt } => {
+            let rtt = millis(rtt);
             say(&format!(
-                "{} objects a payload, sent at {} over an RTT of {rtt}",
-                plan.objects, plan.rate
+                "{objects} objects a payload, sent at {rate} over an RTT of {rtt}"
             ));
         }
-    }
-    if let Some(route) = reached.route().filter(|_| !args.quiet) {
-        say(&format!("lighthaul: {route}"));
-    }
-    let is_direct = !args.via.through.is_any() && reached.through_ssh.is_none();
-    let role = Role::Client(!args.no_udp && is_direct);
-    let settings = Settings {
-        plain: args.plain,
-        rate: args.rate,
-    };
-    if wanted.to {
-        streams::send(session, &role, wanted, file, settings)
-    } else {
-        streams::receive(session, &role, wanted, file, settings)
+        StreamEvent::Routed(route) => say(&format!("lighthaul: {route}")),
+        _ => {}
     }
 }
 
@@ -149,29 +130,24 @@ fn frames(args: &Stream) -> Result<frames::Frames, Error> {
 
 fn kind(args: &Stream) -> Result<StreamKind, Error> {
     if args.protocol == Protocol::Fec {
-        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        return Ok(StreamKind::Messages(Messages {
+        return Ok(StreamKind::Messages(MessageOptions {
             code: args.code.clone(),
-            linger_us: u32::try_from(args.linger.as_micros()).unwrap_or(u32::MAX),
-            deadline_us: args.deadline.map(micros),
-            drop: args.late == Late::Drop,
+            linger: args.linger,
+            deadline: args.deadline,
+            drop_late: args.late == Late::Drop,
         }));
     }
     let (Some(size), Some(per_second)) = (args.object_size, args.objects_per_second) else {
         return Err(usage("rbudp needs --object-size and --objects-per-second"));
     };
-    // objects per million seconds, as the microseconds of a duration
-    let scaled = Duration::try_from_secs_f64(per_second)
-        .map_err(|_| usage("--objects-per-second must be above zero"))?;
-    Ok(StreamKind::Objects(Objects {
-        object_len: size.0,
-        micro_per_second: u64::try_from(scaled.as_micros()).unwrap_or(u64::MAX),
-        delay_us: u64::try_from(args.delay.as_micros()).unwrap_or(u64::MAX),
+    Ok(StreamKind::Objects(ObjectOptions {
+        delay: args.delay,
         blasts: args.blasts,
+        ..ObjectOptions::new(size, per_second)
     }))
 }
 
-fn event(report: &Report, rtt: Duration) -> String {
+fn event(report: &StreamReport, rtt: Duration) -> String {
     let event = json!({
         "v": 1,
         "type": "stream",
@@ -190,7 +166,7 @@ fn event(report: &Report, rtt: Duration) -> String {
     event.to_string()
 }
 
-fn sentence(report: &Report) -> String {
+fn sentence(report: &StreamReport) -> String {
     let micros = |micros: u64| millis(Duration::from_micros(micros));
     let unread = match report.unread {
         0 => String::new(),

@@ -57,6 +57,8 @@ pages! {
     object_stores "docs/src/object-stores.md"
     library_page "docs/src/library.md"
     python "docs/src/python.md"
+    integrations "docs/src/integrations.md"
+    c "docs/src/c.md"
     daemon "docs/src/daemon.md"
     scheduler "docs/src/scheduler.md"
     circuits "docs/src/circuits.md"

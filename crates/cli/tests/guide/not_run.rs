@@ -33,6 +33,16 @@ fn check(text: &str) -> Result<(), String> {
     let words: Vec<&str> = command.split_whitespace().collect();
     match words[..] {
         ["pip", "install", "target/wheels/*.whl"] => contains_line("Makefile", "wheel:"),
+        ["pip", "install", folder] => contains_line(&format!("{folder}/pyproject.toml"), "[project]"),
+        ["lighthaul", "lab", "run", .., "python3", program] => {
+            require(project().join(program).exists(), "no such program")
+        }
+        ["cp", file, "/etc/slurm/"] => {
+            let name = file.strip_prefix("/usr/local/share/lighthaul/");
+            let name = name.ok_or("it is not a file of ours")?;
+            require(project().join("integrations").join(name).exists(), "no such file")
+        }
+        ["ldconfig"] => Ok(()),
         ["make", target, ..] => contains_line("Makefile", &format!("{target}:")),
         ["cargo", "test", "-p", package, "--test", test, ..] => {
             let folder = package.trim_start_matches("lighthaul-");

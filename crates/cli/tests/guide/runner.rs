@@ -54,6 +54,10 @@ pub(crate) fn follow(path: &str) {
             return;
         }
     }
+    let has_c = blocks.iter().any(|block| block.text.contains("pkg-config"));
+    if has_c && lacks(path, c_library(&scratch.0)) {
+        return;
+    }
     if has_stores {
         symlink(s3_server(), scratch.0.join("bin/versitygw")).unwrap();
     }
@@ -88,6 +92,19 @@ fn stores() -> Result<(), String> {
     }
     let missing = || format!("needs {}: run make test", s3_server().display());
     s3_server().exists().then_some(()).ok_or_else(missing)
+}
+
+/// Links the library for C, which cargo has built, into `folder`. Fails if it was not built.
+fn c_library(folder: &Path) -> Result<(), String> {
+    let built = Path::new(PROGRAM).with_file_name("deps");
+    for name in ["liblighthaul_c.so", "liblighthaul_c.a"] {
+        let library = built.join(name);
+        if !library.exists() {
+            return Err("needs the library for C: test the whole workspace".to_owned());
+        }
+        symlink(library, folder.join(name)).map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 fn host_named<'a>(hosts: &'a mut BTreeMap<&str, Host>, name: &str) -> &'a mut Host {
@@ -129,7 +146,10 @@ impl Drop for Scratch {
 const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");
 
 /// Commands that the pages use and that not every host has.
-const TOOLS: [&str; 9] = [
+const TOOLS: [&str; 12] = [
+    "c++ ",
+    "cc ",
+    "pkg-config",
     "curl",
     "iperf3",
     "jq",

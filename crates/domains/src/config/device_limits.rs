@@ -116,6 +116,7 @@ mod tests {
             settling: Duration::from_millis(4),
             entries_max,
             counted: CountedBytes::IP,
+            timer_max: None,
         }
     }
 

@@ -24,6 +24,7 @@ use lighthaul_base::{Instant, Rate};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::{Change, Driver};
 use lighthaul_circuit::flow::Flow;
+use lighthaul_circuit::timer::Timer;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{Key, RateChange, Segment};
 use tracing::warn;
@@ -41,16 +42,28 @@ pub struct SegmentCircuit {
     pub flow: Flow,
 }
 
+/// Rate of a reservation.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    segment: Segment,
+    /// Number of the route between the ports.
+    route: u8,
+    rate: Rate,
+    /// End of the rate.
+    till: Instant,
+}
+
 /// Devices behind drivers, one for each interface.
 #[derive(Debug)]
 // fields: state of one thread
 pub(super) struct DrivenDevices {
     drivers: BTreeMap<String, Box<dyn Driver>>,
     circuits: BTreeMap<Segment, Circuit>,
-    /// Pairs of ports of the reservations, with the numbers of their routes, and their rates.
-    wanted: BTreeMap<(Key, u8), (Segment, u8, Rate)>,
+    wanted: BTreeMap<(Key, u8), Wanted>,
     /// Rates of the circuits at the devices.
     present: BTreeMap<Segment, Rate>,
+    /// Timers of these circuits, at devices with timers.
+    timers: BTreeMap<Segment, Timer>,
     /// Circuits whose last change failed, and the reasons.
     failed: BTreeMap<Segment, String>,
     /// Highest rates in b/s that devices may have set for circuits although the changes failed.
@@ -92,6 +105,7 @@ impl DrivenDevices {
             circuits: circuits.into_iter().map(circuit).collect(),
             wanted: BTreeMap::new(),
             present: BTreeMap::new(),
+            timers: BTreeMap::new(),
             failed: BTreeMap::new(),
             uncertain: BTreeMap::new(),
             unclean: BTreeMap::new(),
@@ -124,14 +138,19 @@ impl DrivenDevices {
     }
 
     /// Notes the rates of reservations, and returns the circuits to change.
-    fn take(&mut self, changes: &[RateChange]) -> BTreeSet<Segment> {
+    fn take(&mut self, now: Instant, changes: &[RateChange]) -> BTreeSet<Segment> {
         let mut touched: BTreeSet<Segment> = self.failed.keys().copied().collect();
         touched.extend(self.waiting.keys());
         for change in changes {
             touched.insert(change.segment);
             match change.rate {
                 Some(rate) => {
-                    let wanted = (change.segment, change.route, rate);
+                    let wanted = Wanted {
+                        segment: change.segment,
+                        route: change.route,
+                        rate,
+                        till: now + change.left,
+                    };
                     self.wanted.insert(change.circuit, wanted)
                 }
                 None => self.wanted.remove(&change.circuit),
@@ -144,17 +163,50 @@ impl DrivenDevices {
     fn sums(&self, touched: &BTreeSet<Segment>) -> BTreeMap<Segment, RouteRates> {
         let nothing = |one: &Segment| (*one, RouteRates::new());
         let mut sums: BTreeMap<Segment, RouteRates> = touched.iter().map(nothing).collect();
-        for (segment, route, rate) in self.wanted.values() {
-            if let Some(rates) = sums.get_mut(segment) {
-                let sum = rates.entry(*route).or_default();
-                *sum = sum.saturating_add(rate.as_bps());
+        for wanted in self.wanted.values() {
+            if let Some(rates) = sums.get_mut(&wanted.segment) {
+                let sum = rates.entry(wanted.route).or_default();
+                *sum = sum.saturating_add(wanted.rate.as_bps());
             }
         }
         sums
     }
 
-    /// Sets the rate of a circuit. Returns the reason if that failed.
-    fn set(&mut self, segment: Segment, bps: u64) -> Result<(), String> {
+    /// Returns the time at which the last reservation of a circuit ends its rate.
+    fn till(&self, segment: Segment) -> Instant {
+        let wanted = self.wanted.values();
+        let ends = wanted
+            .filter(|wanted| wanted.segment == segment)
+            .map(|wanted| wanted.till);
+        ends.max().unwrap_or(Instant::ZERO)
+    }
+
+    /// Returns the circuits whose timers must be set again.
+    fn expiring(&self, now: Instant) -> BTreeSet<Segment> {
+        let timers = self.timers.iter();
+        let expiring = timers.filter(|(one, timer)| timer.renew_at(self.till(**one)) <= now);
+        expiring.map(|(segment, _)| *segment).collect()
+    }
+
+    /// Sets the timer of a circuit that keeps its rate. A failure is tried again later; the device closes the circuit
+    /// at worst.
+    fn renew(&mut self, now: Instant, segment: Segment, bps: u64) {
+        let timer = self.timers.get(&segment).copied();
+        if let Some(timer) = timer
+            && let Err(why) = self.set(now, segment, bps)
+        {
+            let (ingress, egress) = (segment.ingress.0, segment.egress.0);
+            warn!(
+                ingress,
+                egress, why, "a device did not set the timer of a circuit again"
+            );
+            self.timers.insert(segment, timer.retried(now));
+        }
+    }
+
+    /// Sets the rate of a circuit, and its timer. Returns the reason if that failed.
+    fn set(&mut self, now: Instant, segment: Segment, bps: u64) -> Result<(), String> {
+        let till = self.till(segment);
         let circuit = self.circuits.get(&segment).ok_or_else(|| {
             let (ingress, egress) = (segment.ingress.0, segment.egress.0);
             format!(
@@ -168,18 +220,27 @@ impl DrivenDevices {
         let Some(rate) = Rate::from_bps(bps) else {
             driver.remove(circuit.id).map_err(|why| why.to_string())?;
             self.present.remove(&segment);
+            self.timers.remove(&segment);
             return Ok(());
         };
         let fitting = driver.capabilities().fit(rate).ok_or_else(|| {
             format!("the device at {interface} cannot set a rate of {rate}; set channel of the ports to its granularity")
         })?;
-        let rate = Some(fitting);
-        let mut results = driver.apply(&[Change { circuit, rate }]);
+        let timer = driver.capabilities().timer(till.since(now));
+        let change = Change {
+            circuit,
+            rate: Some(fitting),
+            timer,
+        };
+        let mut results = driver.apply(&[change]);
         results
             .pop()
             .unwrap_or(Ok(()))
             .map_err(|why| why.to_string())?;
         self.present.insert(segment, fitting);
+        if let Some(time) = timer {
+            self.timers.insert(segment, Timer::set(now, time));
+        }
         Ok(())
     }
 
@@ -196,6 +257,7 @@ impl DrivenDevices {
             |devices: &Self, segment| devices.present.get(segment).map_or(0, |rate| rate.as_bps());
         // after a lost answer the device may have another rate than the present one here
         let failed: BTreeSet<Segment> = self.failed.keys().copied().collect();
+        let expiring = self.expiring(now());
         let (equal, others): (Vec<_>, Vec<_>) = sums.iter().partition(|(segment, rates)| {
             let bps = sum_of(rates);
             present(self, segment) == bps && bps > 0 && !failed.contains(*segment)
@@ -204,6 +266,9 @@ impl DrivenDevices {
             // the same rate may have moved to other routes
             let guard = self.guard_of(*segment);
             self.links.set(now(), *segment, rates, guard);
+            if expiring.contains(segment) {
+                self.renew(now(), *segment, sum_of(rates));
+            }
         }
         let (lower, higher): (Vec<_>, Vec<_>) = others
             .into_iter()
@@ -275,7 +340,7 @@ impl DrivenDevices {
         let present = self.present.get(&segment).map_or(0, |rate| rate.as_bps());
         let uncertain = self.uncertain.remove(&segment).unwrap_or(0);
         let highest = present.max(uncertain);
-        let changed = self.set(segment, bps);
+        let changed = self.set(now(), segment, bps);
         if changed.is_ok() {
             let guard = self.guard_of(segment);
             if let Some(circuit) = self.circuits.get(&segment) {
@@ -350,7 +415,7 @@ impl DrivenDevices {
         if unclean.is_empty() {
             return kept_all;
         }
-        let wanted: BTreeSet<Segment> = self.wanted.values().map(|(one, ..)| *one).collect();
+        let wanted: BTreeSet<Segment> = self.wanted.values().map(|one| one.segment).collect();
         let sums = self.sums(&wanted);
         for (interface, before) in unclean {
             let Some(driver) = self.drivers.get_mut(&interface) else {
@@ -371,6 +436,11 @@ impl DrivenDevices {
                 }
                 self.links.raise(segment, &highest);
                 self.present.insert(segment, rate);
+                if driver.capabilities().timer_max.is_some() {
+                    // the timer of an earlier service may end at any time
+                    let expiring = Timer::set(now(), Duration::ZERO);
+                    self.timers.insert(segment, expiring);
+                }
             }
             if has_removed {
                 let guard = driver.capabilities().guard();
@@ -431,6 +501,7 @@ impl DrivenDevices {
     fn reset_at(&mut self, now: Time<'_>, rates: &[RateChange]) -> Vec<DeviceFault> {
         self.wanted.clear();
         self.present.clear();
+        self.timers.clear();
         self.waiting.clear();
         self.waiting_for.clear();
         let all = self.drivers.keys();
@@ -447,7 +518,8 @@ impl DrivenDevices {
                 None => asked.remove(&change.circuit),
             };
         }
-        let mut touched = self.take(changes);
+        let mut touched = self.take(now(), changes);
+        touched.extend(self.expiring(now()));
         touched.extend(self.clean(now));
         let sums = self.sums(&touched);
         let mut faults = self.set_all(now, &sums);
@@ -536,6 +608,10 @@ mod tests {
 
     const IN: Segment = segment(1, 2);
     const OUT: Segment = segment(2, 1);
+    const CALM: FaultModel = FaultModel {
+        latency_max: Duration::ZERO,
+        fail_ppb: 0,
+    };
 
     /// Returns a device of 1 Gb/s with both directions, and its driver.
     fn devices() -> (DrivenDevices, SimDevice) {
@@ -551,16 +627,17 @@ mod tests {
             settling: Duration::ZERO,
             entries_max: 8,
             counted: CountedBytes::IP,
+            timer_max: None,
         };
-        let model = FaultModel {
-            latency_max: Duration::ZERO,
-            fail_ppb: 0,
-        };
-        SimDevice::new(capabilities, model, 1)
+        SimDevice::new(capabilities, CALM, 1)
     }
 
     fn with_guard(guard: Duration) -> (DrivenDevices, SimDevice) {
         let device = sim_device(guard);
+        (with_driver(&device), device)
+    }
+
+    fn with_driver(device: &SimDevice) -> DrivenDevices {
         let circuit = |port: u16| SegmentCircuit {
             interface: "eth1".to_owned(),
             flow: format!("udp 10.0.0.2 {port}").parse().unwrap(),
@@ -568,7 +645,7 @@ mod tests {
         let driver: Box<dyn Driver> = Box::new(device.clone());
         let drivers = [("eth1".to_owned(), driver)].into();
         let circuits = [(IN, circuit(1)), (OUT, circuit(2))].into();
-        (DrivenDevices::new(drivers, circuits), device)
+        DrivenDevices::new(drivers, circuits)
     }
 
     fn rates(device: &SimDevice) -> Vec<(u64, u64)> {
@@ -593,6 +670,35 @@ mod tests {
         assert_eq!(rates(&device), [(one, 1000)]);
         assert_eq!(devices.apply(at, &[change(1, IN, 0), change(2, IN, 0)]), []);
         assert_eq!(rates(&device), []);
+    }
+
+    #[test]
+    fn timer_of_a_circuit_ends_after_its_last_reservation() {
+        let device = SimDevice::new(
+            Capabilities {
+                timer_max: Some(Duration::from_hours(9)),
+                ..sim_device(Duration::ZERO).capabilities()
+            },
+            CALM,
+            1,
+        );
+        let mut devices = with_driver(&device);
+        let left = |seconds, change: RateChange| RateChange {
+            left: Duration::from_secs(seconds),
+            ..change
+        };
+        let mut apply = |millis: u64, changes: &[RateChange]| {
+            assert_eq!(devices.apply_at(&|| at(millis), changes), []);
+            device.timer(id_of(IN)).map(|timer| timer.as_secs())
+        };
+        let begun = [left(100, change(1, IN, 300)), left(40, change(2, IN, 200))];
+        assert_eq!(apply(0, &begun), Some(105));
+        // the first is longer now, and the timer is set again at half of its time
+        assert_eq!(apply(10_000, &[left(190, change(1, IN, 300))]), Some(105));
+        assert_eq!(apply(52_499, &[]), Some(105));
+        assert_eq!(apply(52_500, &[]), Some(152));
+        assert_eq!(apply(60_000, &[change(2, IN, 0)]), Some(145));
+        assert_eq!(apply(60_000, &[change(1, IN, 0)]), None);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Reservations and changes for the tests of devices.
 
+use std::time::Duration;
+
 use lighthaul_base::Rate;
 use lighthaul_stargate::{CorrelationId, DomainId, Key, PortId, RateChange, Segment};
 
@@ -26,5 +28,6 @@ pub(super) fn change(id: u128, segment: Segment, mbps: u64) -> RateChange {
         segment,
         route: 0,
         rate: Rate::from_bps(mbps * 1_000_000),
+        left: Duration::from_hours(1),
     }
 }

@@ -336,6 +336,7 @@ mod tests {
                 settling: Duration::ZERO,
                 entries_max: 8,
                 counted: CountedBytes::IP,
+                timer_max: None,
             }
         }
 

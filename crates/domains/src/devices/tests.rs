@@ -372,6 +372,7 @@ fn capabilities(guard: u64, capacity: u64) -> Capabilities {
         settling: Duration::ZERO,
         entries_max: 64,
         counted: CountedBytes::IP,
+        timer_max: None,
     }
 }
 

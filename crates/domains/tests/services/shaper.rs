@@ -35,6 +35,7 @@ fn change(id: u128, mbps: u64) -> RateChange {
         },
         route: 0,
         rate: Rate::from_bps(mbps * 1_000_000),
+        left: Duration::from_hours(1),
     }
 }
 

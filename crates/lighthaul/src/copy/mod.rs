@@ -8,6 +8,7 @@
 
 pub(crate) mod job;
 pub(crate) mod reporter;
+pub(crate) mod retry;
 pub(crate) mod run;
 
 mod attempts;
@@ -17,7 +18,6 @@ mod estimate;
 mod gateway;
 mod lightpath;
 mod objects;
-mod retry;
 mod third_party;
 mod transfer;
 mod vector;

@@ -20,7 +20,8 @@ impl Wake for Unpark {
     }
 }
 
-fn block_on<F: Future>(future: F) -> F::Output {
+/// Waits for a future in this thread.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Arc::new(Unpark(thread::current())).into();
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);

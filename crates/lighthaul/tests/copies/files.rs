@@ -56,3 +56,42 @@ fn remote_files_are_written_and_read_by_ranges() {
     let failure = found[1].as_ref().unwrap_err();
     assert_eq!(failure.kind, FailureKind::NotFound, "{failure}");
 }
+
+#[test]
+fn ranges_to_the_end_of_files_are_complete_and_passed_on_once() {
+    let host = Host::start("ranges-to-end", &["a"]);
+    let files = host.client("a").files(&host.place(""), true).unwrap();
+    let mut wanted = Vec::new();
+    let mut expected = Vec::new();
+    // around the bytes that are requested before the size is known
+    for size in [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5_000_000] {
+        let content: Vec<u8> = (0..size).map(|nth| (nth % 251) as u8).collect();
+        let path = format!("/{size}").into_bytes();
+        let writer = files.create(&path, None, true).unwrap();
+        for (nth, piece) in content.chunks(1 << 20).enumerate() {
+            writer.write(piece, (nth as u64) << 20).unwrap();
+        }
+        writer.commit(None).unwrap();
+        for (offset, len) in [
+            (0, ByteRange::TO_END),
+            (3, ByteRange::TO_END),
+            (size, ByteRange::TO_END),
+            (2, 4),
+        ] {
+            wanted.push(ByteRange {
+                path: path.clone(),
+                offset,
+                len,
+            });
+            let end = offset.saturating_add(len).min(size);
+            expected.push(content[offset.min(end) as usize..end as usize].to_vec());
+        }
+    }
+    let mut found = vec![None; wanted.len()];
+    files.cat_each(&wanted, &mut |range, bytes| {
+        assert!(found[range].replace(bytes.unwrap()).is_none());
+    });
+    for (range, (found, expected)) in wanted.iter().zip(found.into_iter().zip(expected)) {
+        assert!(found.as_ref() == Some(&expected), "{range:?}");
+    }
+}

@@ -1,6 +1,7 @@
-//! Copies by the library, between this process and daemons on loopback.
+//! Copies, streams and reservations by the library, with daemons and schedulers on loopback.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod books;
 mod cancelled;
 mod ends;
 mod faults;
@@ -8,3 +9,5 @@ mod files;
 mod host;
 mod names;
 mod progress;
+mod reservations;
+mod streams;

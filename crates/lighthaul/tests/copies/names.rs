@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use lighthaul::{
-    Booked, Booking, ByteRange, Client, Code, CopyEvent, CopyProgress, CopyRequest, Daemon, Error,
-    Event, Failure, FailureKind, Fault, FileReply, FileRequest, Install, Limit, List, Network,
-    Options, Place, Plan, Rate, Released, RemoteFiles, RemoteReader, RemoteWriter, ReservationEnd,
-    Route, Scheduler, Separator, Settings, Size, Summary, Timestamp, Token, Transfer, Unattended,
-    User,
+    Booked, Booking, Bps, ByteRange, Bytes, Client, Code, CopyEvent, CopyProgress, CopyRequest,
+    Daemon, Direction, Error, Event, Failure, FailureKind, Fault, FileReply, FileRequest, FlowAt,
+    Frames, Install, IsoDuration, JournalLine, Limit, List, MessageOptions, Network,
+    NewReservation, ObjectOptions, Options, PendingStart, Place, Plan, Provision, Quote, Rate,
+    Released, RemoteFiles, RemoteReader, RemoteWriter, Reservation, ReservationEnd,
+    ReservationFilter, ReservationRecord, ReservationState, Route, Scheduler, Separator, Settings,
+    Shape, Size, Step, Stream, StreamEvent, StreamKind, StreamReport, StreamRequest, StreamSummary,
+    Summary, Timestamp, Token, Transfer, Unattended, User,
 };
 
 /// Uses each name as a program does. It compiles as long as the interface stays compatible.
@@ -74,6 +77,71 @@ fn uses(place: Place, settings: Settings) -> Result<(), Error> {
     let error: Error = transfer.wait().expect_err("it was cancelled");
     let _: (Code, String, Option<&Fault>) = (error.code(), error.text(), error.fault());
     Ok(())
+}
+
+#[expect(dead_code, reason = "it is compiled only")]
+fn streams(client: &Client, place: Place, file: std::fs::File) -> Result<(), Error> {
+    let mut request: StreamRequest = StreamRequest::to(place.clone());
+    request.direction = Direction::To;
+    request.frames = Frames::Lines;
+    request.kind = StreamKind::Messages(MessageOptions {
+        code: "none".to_owned(),
+        linger: Duration::ZERO,
+        deadline: None,
+        drop_late: false,
+    });
+    request.kind = StreamKind::Objects(ObjectOptions {
+        delay: Duration::ZERO,
+        blasts: 1,
+        ..ObjectOptions::new(Size(1), 1.0)
+    });
+    (request.plain, request.udp, request.rate) = (false, true, None);
+    let stream: Stream = client.stream(StreamRequest::from(place))?;
+    stream.send(b"message")?;
+    let _: Option<Vec<u8>> = stream.receive()?;
+    stream.close();
+    stream.cancel();
+    let _: (bool, Option<Result<StreamSummary, Error>>) =
+        (stream.is_finished(), stream.wait_for(Duration::ZERO));
+    let StreamSummary { report, rtt, .. } = stream.finish()?;
+    let _: (StreamReport, Duration) = (report, rtt);
+    let _: StreamSummary = client.run_stream(&request, file, &mut |event| match event {
+        StreamEvent::Planned { objects, .. } => copied::<u32>(&objects),
+        StreamEvent::Routed(text) => copied(&text.as_str()),
+        _ => {}
+    })?;
+    Ok(())
+}
+
+#[expect(dead_code, reason = "it is compiled only")]
+fn reservations(client: &Client, flow: FlowAt) -> Result<(), Error> {
+    let request = NewReservation {
+        from: Some("a".to_owned()),
+        size: Some(Bytes(1)),
+        hold: Some(IsoDuration(Duration::ZERO)),
+        rate_max: Some(Bps(1)),
+        shape: Shape::Fixed,
+        provision: Provision::Auto,
+        flow: Some(flow),
+        ..NewReservation::default()
+    };
+    let quote: Quote = client.quote(&request)?;
+    let _: Option<&Step> = quote.steps.first();
+    let mut reservation: Reservation = client.reserve(&request)?;
+    reservation.refresh()?;
+    reservation.commit()?;
+    let pending: PendingStart = reservation.pending_start()?;
+    let _: Option<Result<Reservation, Error>> = pending.wait_for(Duration::ZERO);
+    pending.cancel();
+    reservation = pending.wait()?;
+    reservation.release("done")?;
+    reservation.cancel("done")?;
+    let _: (u64, ReservationState) = (reservation.id(), reservation.state());
+    let record: &ReservationRecord = reservation.record();
+    client.reservation(record.id)?;
+    let _: &[JournalLine] = &record.journal;
+    let filter = ReservationFilter::default();
+    client.reservations(&filter, &mut |_: &[ReservationRecord]| Ok(()))
 }
 
 fn see(event: &Event) {

@@ -66,6 +66,20 @@ class RawReader(io.RawIOBase):
             raise ValueError("the file is closed")
 
 
+class Reader(io.BufferedReader):
+    """Buffered file that is read."""
+
+    raw: RawReader
+
+    def __init__(self, raw: RawReader) -> None:
+        super().__init__(raw, BUFFER)
+
+    @property
+    def size(self) -> int:
+        """Size in bytes, which functions of fsspec ask for."""
+        return self.raw.size
+
+
 class RawWriter(io.RawIOBase):
     """Unbuffered file that is written. It gets its name when it is closed, and nothing is left of one that is discarded."""
 
@@ -176,7 +190,7 @@ def open_file(
     if not is_text and (encoding or errors or newline):
         raise ValueError("bytes have no encoding, errors or newline")
     if kind == "r":
-        reader = io.BufferedReader(RawReader(files(False).open(path), name), BUFFER)
+        reader = Reader(RawReader(files(False).open(path), name))
         return io.TextIOWrapper(reader, encoding, errors, newline) if is_text else reader
     remote = files(True)
     native = remote.append(path) if kind == "a" else remote.create(path, kind == "x")

@@ -1,6 +1,7 @@
 """File system for fsspec: URLs such as lh://far.example.org/data/x.zarr in xarray, dask, zarr, pandas and others.
 
-All requests of one call are pipelined: a thousand ranges cost one round trip and the time on the wire.
+All requests of one call are pipelined: a thousand ranges cost one round trip and the time on the wire. So are those of
+coroutines that read at the same time.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ import functools
 import os
 import posixpath
 import tempfile
+import time
+import weakref
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from fsspec.asyn import AbstractAsyncStreamedFile, AsyncFileSystem
+from fsspec.asyn import AbstractAsyncStreamedFile, AsyncFileSystem, sync_wrapper
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.utils import tokenize
 
 from . import _lighthaul
 from ._client import Client
-from ._errors import Exists, IsADirectory, NotFound
+from ._errors import Exists, NotFound
 from ._files import BUFFER, RawWriter, Writer, open_file
+from ._ranges import POOL, Range, RangeBatch
 from ._records import ItemRecord
 
 P = ParamSpec("P")
@@ -44,7 +48,8 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
     def __init__(self, host: str, port: int | None = None, **options: Any) -> None:
         inherited = ("asynchronous", "loop", "batch_size", "use_listings_cache", "skip_instance_cache")
         super().__init__(host=host, port=port, **{name: options.pop(name) for name in inherited if name in options})
-        self._client = Client(**options)
+        self._client = _client(options)
+        self._batches: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, RangeBatch] = weakref.WeakKeyDictionary()
         name = f"[{host}]" if ":" in host else host
         self._host = f"lh://{name}/" if port is None else f"lh://{name}:{port}/"
 
@@ -85,7 +90,15 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
     async def _do(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Do blocking work on a thread."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(None, functools.partial(work, *args, **kwargs))
+        return await loop.run_in_executor(POOL.get(), functools.partial(work, *args, **kwargs))
+
+    async def _read(self, wanted: Range) -> bytes:
+        """Read a range, together with those of other coroutines."""
+        loop = asyncio.get_running_loop()
+        batch = self._batches.get(loop)
+        if batch is None:
+            batch = self._batches[loop] = RangeBatch()
+        return await batch.read(wanted, lambda: self._files(False))
 
     def _entry(self, record: ItemRecord, name: str) -> dict[str, Any]:
         return {
@@ -114,13 +127,12 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
         return found if detail else [entry["name"] for entry in found]
 
     async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        octets = self._octets(path)
+        first = start or 0
+        if first >= 0 and (end is None or end >= 0):
+            return await self._read((octets, first, None if end is None else max(0, end - first)))
+
         def cat() -> bytes:
-            octets = self._octets(path)
-            if start is not None and end is not None and start >= 0 and end >= 0:
-                (found,) = self._files(False).cat_ranges([(octets, start, max(0, end - start))])
-                if isinstance(found, Exception):
-                    raise found
-                return found
             reader = self._files(False).open(octets)
             first, last, _ = slice(start, end).indices(reader.size)
             return reader.read_at(first, max(0, last - first))
@@ -142,28 +154,23 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if not len(paths) == len(starts) == len(ends):
             raise ValueError("each path needs a start and an end")
 
-        def cat() -> list[bytes | Exception]:
-            files = self._files(False)
-            sizes: dict[bytes, int | Exception] = {}
-            found: list[bytes | Exception] = [b""] * len(paths)
-            ranges: list[tuple[int, tuple[bytes, int, int]]] = []
-            for nth, (path, start, end) in enumerate(zip(paths, starts, ends, strict=True)):
-                octets = self._octets(path)
-                if end is None or end < 0 or (start or 0) < 0:
-                    if octets not in sizes:
-                        sizes[octets] = _size(files, octets)
-                    size = sizes[octets]
-                    if isinstance(size, Exception):
-                        found[nth] = size
-                        continue
-                    start, end, _ = slice(start, end).indices(size)
-                ranges.append((nth, (octets, start or 0, max(0, end - (start or 0)))))
-            for (nth, _), data in zip(ranges, files.cat_ranges([one for _, one in ranges]), strict=True):
-                found[nth] = data
-            return found
-
-        found = await self._do(cat)
-        failed = [data for data in found if isinstance(data, Exception)]
+        known, others = [], []
+        for nth, (path, start, end) in enumerate(zip(paths, starts, ends, strict=True)):
+            first = start or 0
+            if end is None or end < 0 or first < 0:
+                others.append(nth)
+            else:
+                known.append((nth, (self._octets(path), first, max(0, end - first))))
+        # the size of the file is missing for the others
+        sizeless = [self._cat_file(paths[nth], starts[nth], ends[nth]) for nth in others]
+        cat = self._do(lambda: self._files(False).cat_ranges([wanted for _, wanted in known]))
+        data, *rest = await asyncio.gather(cat, *sizeless, return_exceptions=True)
+        if isinstance(data, BaseException):
+            raise data
+        found: list[Any] = [b""] * len(paths)
+        for nth, one in [*zip((nth for nth, _ in known), data, strict=True), *zip(others, rest, strict=True)]:
+            found[nth] = one
+        failed = [one for one in found if isinstance(one, BaseException)]
         if failed and on_error == "raise":
             raise failed[0]
         return found
@@ -264,6 +271,15 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
         await self._do(lambda: self._make_dirs(self._strip_protocol(path), exist_ok))
+
+    async def _touch(self, path: str, truncate: bool = True, **_: Any) -> None:
+        octets = self._octets(path)
+        if not truncate and await self._do(self._is_there, path):
+            await self._do(lambda: self._files(True).set_time(octets, time.time_ns()))
+        else:
+            await self._pipe_file(path, b"")
+
+    touch = sync_wrapper(_touch)
 
     async def _created(self, path: str) -> datetime.datetime:
         raise NotImplementedError("the time of creation is not known")
@@ -409,14 +425,15 @@ class StreamedFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
         await self.close()
 
 
-def _size(files: _lighthaul.Files, path: bytes) -> int | Exception:
-    try:
-        record = files.stat(path, True)
-    except Exception as error:
-        return error
-    if record["kind"] == "directory":
-        return IsADirectory(f"{os.fsdecode(path)} is a directory")
-    return record["size"]
+_CLIENTS: weakref.WeakValueDictionary[tuple[tuple[str, Any], ...], Client] = weakref.WeakValueDictionary()
+"""Clients by their settings."""
+
+
+def _client(settings: dict[str, Any]) -> Client:
+    """Return a client that all file systems with these settings share, and with it their sessions."""
+    name = tuple(sorted(settings.items()))
+    # two threads may both make one, and one is kept
+    return _CLIENTS.get(name) or _CLIENTS.setdefault(name, Client(**settings))
 
 
 def _umask() -> int:

@@ -16,7 +16,8 @@ pub(crate) fn lay_out(folder: &Path, sources: &Path, built: &Path) -> Result<(),
         &sources.join("lighthaul"),
         &folder.join("lighthaul"),
         &library,
-    );
+    )
+    .and_then(|()| describe(&folder.join("lighthaul-0.dist-info"), sources));
     copied.map_err(|error| format!("cannot lay out the package: {error}"))
 }
 
@@ -30,4 +31,20 @@ fn copy(sources: &Path, site: &Path, library: &Path) -> io::Result<()> {
         }
     }
     symlink(library, site.join("_lighthaul.abi3.so"))
+}
+
+/// Writes the description of an installed package, by which fsspec finds the class for `lh://`.
+fn describe(folder: &Path, sources: &Path) -> io::Result<()> {
+    const GROUP: &str = "[project.entry-points.\"fsspec.specs\"]\n";
+    let project = fs::read_to_string(sources.with_file_name("pyproject.toml"))?;
+    let entries = project.split_once(GROUP).map_or("", |(_, rest)| rest);
+    let entries = entries.split("\n\n").next().unwrap_or_default();
+    let entries = entries.replace('"', "");
+    fs::create_dir_all(folder)?;
+    let metadata = "Metadata-Version: 2.1\nName: lighthaul\nVersion: 0\n";
+    fs::write(folder.join("METADATA"), metadata)?;
+    fs::write(
+        folder.join("entry_points.txt"),
+        format!("[fsspec.specs]\n{entries}\n"),
+    )
 }

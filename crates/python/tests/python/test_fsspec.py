@@ -124,6 +124,70 @@ def test_ranges_of_one_call_share_a_round_trip(lh: LighthaulFileSystem) -> None:
     assert calls == [1000] and all(len(data) == 5 for data in found)
 
 
+async def test_reads_of_coroutines_leave_together(options: dict[str, Any]) -> None:
+    fs = LighthaulFileSystem(asynchronous=True, skip_instance_cache=True, **options)
+    large = bytes(range(256)) * 12_000
+    await asyncio.gather(*(fs._pipe_file(f"/together/{nth}", bytes([nth])) for nth in range(200)))
+    await fs._pipe_file("/together/large", large)
+    batches = []
+    files = fs._files(False)
+
+    class Counting:
+        def cat_each(
+            self, ranges: list[tuple[bytes, int, int | None]], take: Callable[[int, bytes | Exception], object]
+        ) -> None:
+            batches.append(len(ranges))
+            files.cat_each(ranges, take)
+
+    fs._files = lambda changes: Counting()  # type: ignore[method-assign,assignment,return-value]
+    small = [fs._cat_file(f"/together/{nth}") for nth in range(200)]
+    others = [
+        fs._cat_file("/together/large"),
+        fs._cat_file("/together/large", 5),
+        fs._cat_file("/together/large", 5, 9),
+        fs._cat_file("/together/absent"),
+        fs._cat_file("/together"),
+    ]
+    found = await asyncio.gather(*small, *others, return_exceptions=True)
+    assert batches == [205]
+    assert found[:200] == [bytes([nth]) for nth in range(200)]
+    assert found[200] == large and found[201] == large[5:] and found[202] == large[5:9]
+    assert isinstance(found[203], FileNotFoundError) and isinstance(found[204], IsADirectoryError)
+
+
+async def test_cancelled_read_does_not_disturb_others(options: dict[str, Any]) -> None:
+    fs = LighthaulFileSystem(asynchronous=True, skip_instance_cache=True, **options)
+    await fs._pipe_file("/cancelled", b"abc")
+    tasks = [asyncio.ensure_future(fs._cat_file("/cancelled")) for _ in range(3)]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    assert await tasks[0] == await tasks[2] == b"abc"
+
+
+def test_file_systems_with_the_same_settings_share_a_session(
+    lh: LighthaulFileSystem, options: dict[str, Any]
+) -> None:
+    other = LighthaulFileSystem(skip_instance_cache=True, **options)
+    assert other is not lh and other._files(False) is lh._files(False)
+    assert LighthaulFileSystem(**options | {"strict": True})._client is not lh._client
+
+
+def test_touch_creates_empties_or_sets_the_time(lh: LighthaulFileSystem) -> None:
+    lh.touch("/touched/a", truncate=False)
+    assert lh.cat("/touched/a") == b""
+    lh.pipe("/touched/a", b"abc")
+    before = lh.modified("/touched/a")
+    lh.touch("/touched/a", truncate=False)
+    assert lh.cat("/touched/a") == b"abc" and lh.modified("/touched/a") > before
+    lh.touch("/touched/a")
+    assert lh.cat("/touched/a") == b""
+
+
+def test_blocks_of_files_end_at_delimiters(lh: LighthaulFileSystem) -> None:
+    lh.pipe("/blocks", b"one\ntwo\nthree\n")
+    assert lh.read_block("/blocks", 2, 4, delimiter=b"\n") == b"two\n"
+
+
 def test_url_opens_with_the_entry_point_class(options: dict[str, Any], far: Far) -> None:
     fsspec.register_implementation("lh", LighthaulFileSystem, clobber=True)
     settings = {name: value for name, value in options.items() if name not in ("host", "port")}

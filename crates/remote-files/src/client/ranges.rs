@@ -16,6 +16,8 @@ pub(super) const PIECE_MAX: u64 = 128 << 10;
 const WINDOWS: [u64; 2] = [64 << 20, 6 << 20];
 /// Maximum number of pieces that are requested and have not arrived.
 const PIECES_MAX: usize = 4096;
+/// Bytes that are requested first of a range to the end of its file, whose size is not known yet.
+const FIRST_BYTES: u64 = 8 * PIECE_MAX;
 
 /// Range of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +26,13 @@ pub struct ByteRange {
     pub path: Vec<u8>,
     /// First byte.
     pub offset: u64,
-    /// Number of bytes.
+    /// Number of bytes, or [`ByteRange::TO_END`].
     pub len: u64,
+}
+
+impl ByteRange {
+    /// Length of a range that ends with its file.
+    pub const TO_END: u64 = u64::MAX;
 }
 
 /// Piece of a range that was requested.
@@ -36,17 +43,33 @@ struct Piece {
     offset: u64,
     len: u32,
     answer: Arc<Answer>,
+    /// True if the range continues behind this piece, as far as the file goes.
+    continues: bool,
 }
 
-/// Returns the bytes of each range.
-pub(super) fn cat(files: &Links, wanted: &[ByteRange]) -> Vec<Result<Vec<u8>, Failure>> {
+/// Part of a range that is not requested yet.
+struct Rest {
+    range: usize,
+    file: Arc<RemoteFile>,
+    offset: u64,
+}
+
+/// Passes the index and the bytes of each range to `take`, as soon as they are complete.
+pub(super) fn cat(
+    files: &Links,
+    wanted: &[ByteRange],
+    take: &mut dyn FnMut(usize, Result<Vec<u8>, Failure>),
+) {
     let mut cat = Cat {
         files,
         found: wanted.iter().map(|_| Ok(Vec::new())).collect(),
         ended: vec![false; wanted.len()],
+        awaited: vec![0; wanted.len()],
+        rests: VecDeque::new(),
         pieces: VecDeque::new(),
         bytes: 0,
         connections: 1,
+        done: take,
     };
     // one file after the other, so that few are open
     let mut order: Vec<usize> = (0..wanted.len()).collect();
@@ -54,12 +77,14 @@ pub(super) fn cat(files: &Links, wanted: &[ByteRange]) -> Vec<Result<Vec<u8>, Fa
     for same in order.chunk_by(|one, two| wanted[*one].path == wanted[*two].path) {
         let file = Arc::new(RemoteFile::new(&wanted[same[0]].path));
         for range in same {
-            cat.request(&file, *range, &wanted[*range]);
+            let ByteRange { offset, len, .. } = wanted[*range];
+            let to_end = len == ByteRange::TO_END;
+            let len = if to_end { FIRST_BYTES } else { len };
+            cat.request(&file, *range, (offset, offset.saturating_add(len)), to_end);
         }
         file.close();
     }
-    while cat.take() {}
-    cat.found
+    while cat.request_rest() || cat.take() {}
 }
 
 struct Cat<'a> {
@@ -67,43 +92,85 @@ struct Cat<'a> {
     found: Vec<Result<Vec<u8>, Failure>>,
     /// True for a range that exceeds the size of its file, once known.
     ended: Vec<bool>,
+    /// Number of pieces and rests of each range that are awaited.
+    awaited: Vec<usize>,
+    rests: VecDeque<Rest>,
     /// Requested pieces, in the order of their requests.
     pieces: VecDeque<Piece>,
     bytes: u64,
     /// Connections of the session at the last request.
     connections: usize,
+    done: &'a mut dyn FnMut(usize, Result<Vec<u8>, Failure>),
 }
 
 impl Cat<'_> {
-    fn request(&mut self, file: &Arc<RemoteFile>, range: usize, wanted: &ByteRange) {
-        let end = wanted.offset.saturating_add(wanted.len);
-        let mut offset = wanted.offset;
+    /// Requests a span of a range, from its first offset to its end. The range may continue behind that.
+    fn request(
+        &mut self,
+        file: &Arc<RemoteFile>,
+        range: usize,
+        (mut offset, end): (u64, u64),
+        continues: bool,
+    ) {
+        // the range is not complete while pieces of it are requested
+        self.awaited[range] += 1;
         while offset < end && self.found[range].is_ok() {
             let len = (end - offset).min(PIECE_MAX);
             while self.bytes + len > self.window() || self.pieces.len() >= PIECES_MAX {
                 self.take();
             }
             if self.ended[range] {
-                return;
+                break;
             }
             let read = |link: &Link| Ok((link.count(), file.read(link, offset, len as u32)));
             let (connections, answer) = match self.files.repeat(read) {
                 Ok(requested) => requested,
                 Err(failure) => {
                     self.found[range] = Err(failure);
-                    return;
+                    break;
                 }
             };
             self.connections = connections;
             self.bytes += len;
+            self.awaited[range] += 1;
             self.pieces.push_back(Piece {
                 range,
                 file: Arc::clone(file),
                 offset,
                 len: len as u32,
                 answer,
+                continues: continues && offset + len == end,
             });
             offset += len;
+        }
+        self.release(range);
+    }
+
+    /// Requests the rest of a range, up to the size of its file. Returns false if there is none.
+    fn request_rest(&mut self) -> bool {
+        let Some(Rest {
+            range,
+            file,
+            offset,
+        }) = self.rests.pop_front()
+        else {
+            return false;
+        };
+        match file.version() {
+            Ok(version) => self.request(&file, range, (offset, version.size), false),
+            Err(failure) => self.found[range] = Err(failure),
+        }
+        file.close();
+        self.release(range);
+        true
+    }
+
+    /// Counts that a piece or rest of a range is no longer awaited, and passes on the range if it was the last one.
+    fn release(&mut self, range: usize) {
+        self.awaited[range] -= 1;
+        if self.awaited[range] == 0 {
+            let found = std::mem::replace(&mut self.found[range], Ok(Vec::new()));
+            (self.done)(range, found);
         }
     }
 
@@ -142,6 +209,15 @@ impl Cat<'_> {
             (found, Err(failure)) => *found = Err(failure),
             (Err(_), Ok(_)) => {}
         }
+        if piece.continues && !self.ended[piece.range] && self.found[piece.range].is_ok() {
+            self.awaited[piece.range] += 1;
+            self.rests.push_back(Rest {
+                range: piece.range,
+                offset: piece.offset + u64::from(piece.len),
+                file: piece.file,
+            });
+        }
+        self.release(piece.range);
         true
     }
 

@@ -33,7 +33,19 @@ impl RemoteFiles {
     /// Returns the bytes of each range. A range that reaches past the end of its file is shorter. All ranges together
     /// take one round trip and the time on the wire.
     pub fn cat_ranges(&self, wanted: &[ByteRange]) -> Vec<Result<Vec<u8>, Failure>> {
-        ranges::cat(&self.0, wanted)
+        let mut found: Vec<_> = wanted.iter().map(|_| Ok(Vec::new())).collect();
+        self.cat_each(wanted, &mut |range, bytes| found[range] = bytes);
+        found
+    }
+
+    /// Passes the index and the bytes of each range to `take`, as soon as they are complete. Ranges are requested in the
+    /// order of their paths.
+    pub fn cat_each(
+        &self,
+        wanted: &[ByteRange],
+        take: &mut dyn FnMut(usize, Result<Vec<u8>, Failure>),
+    ) {
+        ranges::cat(&self.0, wanted, take);
     }
 
     /// Opens the file at `path` for reading.

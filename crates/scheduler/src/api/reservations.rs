@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, StatusCode};
 use lighthaul_booking::Result as BooksResult;
 use lighthaul_booking::books::{Books, Filter, Principal};
 use lighthaul_booking_client::json::{Change, NewReservation, Page, Quote, Reason, Reservation};
-use lighthaul_circuit::reservation::ReservationState as Life;
+use lighthaul_booking_client::reservation::ReservationState as Life;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;

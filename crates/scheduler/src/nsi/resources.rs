@@ -11,9 +11,9 @@ use lighthaul_booking::error::{Error, RequestError};
 use lighthaul_booking_client::json::{
     Bps, FlowAt, IsoDuration, LinkView, NewReservation, Provision, Reservation, Shape, Timestamp,
 };
+use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_calendar::Refusal as CalendarRefusal;
 use lighthaul_circuit::flow::Flow;
-use lighthaul_circuit::reservation::ReservationState;
 use lighthaul_nsi::message::ErrorId;
 use lighthaul_nsi::provider::{Circuit, Hold, Port, Refusal, Resources, Status};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lighthaul_booking_client::client::{Client, Filter};
 use lighthaul_booking_client::https::ServerTrust;
 use lighthaul_booking_client::json::{Bytes, NewOutage, NewReservation, Reservation, Timestamp};
-use lighthaul_circuit::reservation::ReservationState;
+use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::wait::pause;
 use lighthaul_nsi::machine::{LifecycleState, ProvisionState};

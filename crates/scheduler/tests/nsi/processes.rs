@@ -19,7 +19,7 @@ use lighthaul_booking_client::https::ServerTrust;
 use lighthaul_booking_client::json::{
     Bps, Bytes, NewOutage, NewReservation, Reservation, Timestamp,
 };
-use lighthaul_circuit::reservation::ReservationState;
+use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::wait::pause;
 

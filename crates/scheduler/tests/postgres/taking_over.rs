@@ -17,7 +17,7 @@ use lighthaul_booking::store::postgres::Postgres;
 use lighthaul_booking_client::client::{Client, Filter};
 use lighthaul_booking_client::https::ServerTrust;
 use lighthaul_booking_client::json::{Bytes, NewReservation, Reservation, Timestamp};
-use lighthaul_circuit::reservation::ReservationState;
+use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_io::crypto::identity::{self, Fingerprint};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_scheduler::certificate::ServerCertificate;

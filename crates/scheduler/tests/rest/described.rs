@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lighthaul_booking_client::json::NewReservation;
-use lighthaul_circuit::reservation::ReservationState;
+use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_scheduler::api::router::openapi;
 use serde_json::{Value, json};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_booking_client::json::{EventKind, NewReservation};
-use lighthaul_circuit::reservation::ReservationState;
+use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use lighthaul_booking::error::Result;
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking::store::{Batch, Position, Store, Writer};
-use lighthaul_circuit::reservation::ReservationState;
+use lighthaul_booking_client::reservation::ReservationState;
 
 use crate::test_server::{Setup, TestServer, bytes, problem};
 

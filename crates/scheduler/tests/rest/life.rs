@@ -2,7 +2,7 @@
 
 use lighthaul_booking_client::client::Filter;
 use lighthaul_booking_client::json::{Bytes, Change, NewOutage, NewReservation, Provision};
-use lighthaul_circuit::reservation::ReservationState;
+use lighthaul_booking_client::reservation::ReservationState;
 
 use crate::test_server::{TestServer, ahead, bytes, problem};
 

@@ -1,0 +1,475 @@
+// Lighthaul for programs in C: copies, files of other hosts, and streams. The guide is docs/src/c.md.
+//
+// Results: functions return LH_OK or another code. Then lh_error_message() and lh_error_remedy() describe the failure,
+// in the thread of the call. Results after a failure are undefined.
+//
+// Handles: values of lh_client and others. The program closes each one that it gets, once, in any order. A closed or
+// wrong handle is an error, never a crash. Threads can share handles. A child process of fork cannot use them.
+//
+// Memory: strings and buffers belong to the program, and are not used after the call that takes them. Strings that the
+// library passes to a callback are valid during that callback. Text is UTF-8; paths are any bytes that end with zero.
+//
+// Structures that begin with `size` are requests: set all of the structure to zero, then `size` to its size. Fields
+// that are zero have their defaults.
+//
+// This file is generated: see crates/capi/tests/interface.
+
+#ifndef LIGHTHAUL_H
+#define LIGHTHAUL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// The function has succeeded.
+#define LH_OK 0
+
+// The stream has ended. This is no failure.
+#define LH_END -1
+
+// The work has not ended within the time limit. This is no failure.
+#define LH_PENDING -2
+
+// The request is invalid.
+#define LH_USAGE 1
+
+// The two sides do not understand each other.
+#define LH_PROTOCOL 2
+
+// The source or the target cannot be opened.
+#define LH_OPEN 3
+
+// The network failed; a retry may succeed.
+#define LH_NETWORK 10
+
+// Reading or writing a file failed.
+#define LH_IO 11
+
+// The received data differ from the sent data; nothing was published.
+#define LH_INTEGRITY 12
+
+// The key or the permission is missing.
+#define LH_PERMISSION 13
+
+// The work was cancelled.
+#define LH_INTERRUPTED 20
+
+// Some entries of a copy failed; see lh_transfer_failures().
+#define LH_PARTIAL 23
+
+// Source files changed while they were sent.
+#define LH_CHANGED 24
+
+// Items stay because no more may be deleted.
+#define LH_DELETE_LIMIT 25
+
+// The peer was silent for too long.
+#define LH_TIMED_OUT 30
+
+// A deadline or a reservation is refused.
+#define LH_REFUSED 40
+
+// The library has a fault.
+#define LH_INTERNAL 70
+
+// The daemon is being stopped; a retry may succeed.
+#define LH_STOPPING 75
+
+// Kind of an item: a file.
+#define LH_FILE 1
+
+// Kind of an item: a directory.
+#define LH_DIRECTORY 2
+
+// Kind of an item: a symbolic link.
+#define LH_LINK 3
+
+// Kind of an item: a device, a socket or a FIFO.
+#define LH_OTHER 4
+
+// Framing: each message has its length before it, in four bytes, big-endian.
+#define LH_PREFIXED 0
+
+// Framing: each message is a line.
+#define LH_LINES 1
+
+// Framing: all messages have `message_bytes`; the last may be shorter.
+#define LH_FIXED 2
+
+// Result of a function: LH_OK, LH_END, LH_PENDING, or the exit status of the command for this kind of failure.
+typedef int32_t lh_code;
+
+// Function that gets notes, as about the key of a new host. It is called in any thread.
+typedef void (*lh_note_function)(void *data, const char *text);
+
+// Settings of a client. Without a setting, the files of the user are used, as by the command.
+typedef struct {
+  // Size of this structure in bytes.
+  size_t size;
+  // File with the private key of this program, which is created if missing.
+  const char *key;
+  // File with the keys of known hosts.
+  const char *known_hosts;
+  // Key that the daemon must have, as in sha256:...
+  const char *pin;
+  // Token for the daemon.
+  const char *token;
+  // File with the statement of an authority.
+  const char *statement;
+  // Command for hosts without a daemon [default: ssh].
+  const char *ssh;
+  // Program on hosts without a daemon [default: lighthaul].
+  const char *remote;
+  // Gateway on the path, as in socks5://HOST:PORT.
+  const char *gateway;
+  // File with rates that earlier copies have measured.
+  const char *known_paths;
+  // 1 to refuse daemons whose key is not known.
+  int32_t strict;
+  // 1 to install the program on a host without it.
+  int32_t install;
+  // Function that gets notes; null for none.
+  lh_note_function note;
+  // First argument of that function. It must be valid until everything of this client is closed.
+  void *data;
+} lh_client_request;
+
+// Client of other hosts. It has a key, and knows the keys of hosts.
+typedef struct {
+  // Number of the handle; zero for none.
+  uint64_t id;
+} lh_client;
+
+// Progress of a copy.
+typedef struct {
+  // Bytes that have arrived.
+  uint64_t done;
+  // Bytes of all files that are sent.
+  uint64_t total;
+  // Files, directories and links in place.
+  uint64_t entries;
+} lh_progress;
+
+// Function that gets the progress of a copy, in the thread of the copy. If it returns another number than 0, the copy
+// is cancelled. A small copy may end without a call.
+typedef int32_t (*lh_progress_function)(void *data, const lh_progress *progress);
+
+// Copy to make. Places are written as on the command line: PATH, lh://HOST/PATH or HOST:PATH.
+typedef struct {
+  // Size of this structure in bytes.
+  size_t size;
+  // Sources, all on one host.
+  const char *const *sources;
+  // Number of sources.
+  size_t source_count;
+  // Target.
+  const char *target;
+  // Rate on the wire, as in 900Mb/s [default: measured].
+  const char *rate;
+  // Limit of the rate, as in 10M, or 08:00,10M 18:00,off.
+  const char *limit;
+  // Protocol [default: auto].
+  const char *protocol;
+  // Further attempts after failures of the network [default: 5]; negative for none.
+  int32_t retries;
+  // 1 to make the target the new name of the only source.
+  int32_t exact;
+  // 1 to keep owners, too.
+  int32_t archive;
+  // 1 to compare contents instead of sizes and times.
+  int32_t checksum;
+  // 1 to skip files that are newer at the target.
+  int32_t update;
+  // 1 to delete what the sources do not have.
+  int32_t delete_extra;
+  // 1 to compare with the source what the target reads back from its device.
+  int32_t verify_disk;
+  // 1 to send data without encryption, if the other side agrees.
+  int32_t plain;
+  // 1 to use no datagrams.
+  int32_t no_udp;
+  // Function that gets the progress; null for none.
+  lh_progress_function progress;
+  // First argument of that function. It must be valid until the copy is closed.
+  void *data;
+} lh_copy_request;
+
+// Running copy.
+typedef struct {
+  // Number of the handle; zero for none.
+  uint64_t id;
+} lh_transfer;
+
+// Result of a copy.
+typedef struct {
+  // Files, directories and links in place.
+  uint64_t entries;
+  // Bytes of the files.
+  uint64_t bytes;
+  // Entries that were in place before.
+  uint64_t unchanged;
+  // Entries that failed.
+  uint64_t failures;
+  // Time of the copy, in nanoseconds.
+  uint64_t elapsed_ns;
+} lh_summary;
+
+// Function that gets an entry of a copy that failed, in the thread of the call.
+typedef void (*lh_failure_function)(void *data, const char *path, lh_code code, const char *why);
+
+// Connection to the files of a host.
+typedef struct {
+  // Number of the handle; zero for none.
+  uint64_t id;
+} lh_files;
+
+// Item of a file system.
+typedef struct {
+  // Name in the listed directory; null from lh_files_stat().
+  const char *name;
+  // Size of a file in bytes.
+  uint64_t bytes;
+  // Seconds of the modification time, since 1970.
+  int64_t modified_s;
+  // Nanoseconds of the modification time.
+  uint32_t modified_ns;
+  // Permission bits.
+  uint32_t mode;
+  // User ID of the owner.
+  uint32_t user;
+  // Group ID.
+  uint32_t group;
+  // LH_FILE, LH_DIRECTORY, LH_LINK or LH_OTHER.
+  int32_t kind;
+} lh_item;
+
+// Function that gets an item of a list, in the thread of the call. If it returns another number than 0, the list ends
+// with LH_INTERRUPTED.
+typedef int32_t (*lh_item_function)(void *data, const lh_item *item);
+
+// File that is open for reading.
+typedef struct {
+  // Number of the handle; zero for none.
+  uint64_t id;
+} lh_reader;
+
+// File that is open for writing. A new file has its name after lh_writer_commit(); without it, nothing is left.
+typedef struct {
+  // Number of the handle; zero for none.
+  uint64_t id;
+} lh_writer;
+
+// Stream to open, in one direction: to or from a pipe or file of another host. Exactly one of `to` and `from` is set.
+typedef struct {
+  // Size of this structure in bytes.
+  size_t size;
+  // Place to which this program sends, as in lh://HOST/PIPE.
+  const char *to;
+  // Place from which this program receives.
+  const char *from;
+  // Highest rate on the wire, as in 900Mb/s [default: measured].
+  const char *rate;
+  // Forward error correction of messages: none, xor:N or rs:N+M [default: xor:3].
+  const char *code;
+  // Maximum wait of a message for others of its block, in microseconds [default: 2000].
+  uint64_t linger_us;
+  // Age at which a message is late, in microseconds [default: any].
+  uint64_t deadline_us;
+  // Largest object in bytes. If it is not 0, the stream has objects, of which none is lost.
+  uint64_t object_bytes;
+  // Objects in a second.
+  double objects_per_second;
+  // Time in which objects are collected, and again in which they cross, in microseconds [default: 500000].
+  uint64_t delay_us;
+  // Length of each message, for LH_FIXED.
+  uint32_t message_bytes;
+  // LH_PREFIXED, LH_LINES or LH_FIXED: form of the messages in the pipe.
+  int32_t frames;
+  // 1 to drop late messages.
+  int32_t drop_late;
+  // 1 to send data without encryption, if the other side agrees.
+  int32_t plain;
+  // 1 to use no datagrams, so that no message is lost.
+  int32_t no_udp;
+} lh_stream_request;
+
+// Running stream.
+typedef struct {
+  // Number of the handle; zero for none.
+  uint64_t id;
+} lh_stream;
+
+// Counts of a stream.
+typedef struct {
+  // Messages or objects that were sent.
+  uint64_t messages;
+  // Messages or objects that arrived.
+  uint64_t delivered;
+  // Bytes of those.
+  uint64_t bytes;
+  // Messages or objects that were late.
+  uint64_t late;
+  // Messages that did not arrive.
+  uint64_t lost;
+  // Messages that were lost and restored.
+  uint64_t repaired;
+  // Messages that arrived and were dropped, because the reader was too slow.
+  uint64_t unread;
+  // Median of the latency, in microseconds.
+  uint64_t latency_p50_us;
+  // 99th percentile of the latency, in microseconds.
+  uint64_t latency_p99_us;
+  // Round-trip time of the path, in microseconds.
+  uint64_t rtt_us;
+} lh_report;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Returns the code of the latest failure in this thread, or LH_OK if there was none.
+lh_code lh_error_code(void);
+
+// Returns one sentence about the latest failure in this thread. It is valid until the next failure in this thread.
+const char *lh_error_message(void);
+
+// Returns what to do about the latest failure in this thread. It is valid until the next failure in this thread.
+const char *lh_error_remedy(void);
+
+// Returns the version of the library, as in 0.1.0. It is always valid.
+const char *lh_version(void);
+
+// Opens a client. With null instead of a request, it has the defaults of the command. Nothing is connected yet.
+lh_code lh_client_open(const lh_client_request *request,
+                       lh_client *client);
+
+// Closes a client. Its copies, files and streams continue.
+lh_code lh_client_close(lh_client client);
+
+// Starts a copy.
+lh_code lh_copy_start(lh_client client, const lh_copy_request *request, lh_transfer *transfer);
+
+// Copies, and waits for the end. `summary` may be null. LH_PARTIAL means that some entries failed: start the copy by
+// lh_copy_start() to get their names.
+lh_code lh_copy(lh_client client,
+                const lh_copy_request *request,
+                lh_summary *summary);
+
+// Waits for the end of a copy, for at most `timeout_ms` milliseconds; forever if that is negative. Returns LH_PENDING
+// if the copy has not ended then. `summary` may be null.
+lh_code lh_transfer_wait(lh_transfer transfer,
+                         int64_t timeout_ms,
+                         lh_summary *summary);
+
+// Stores the latest progress of a copy.
+lh_code lh_transfer_progress(lh_transfer transfer, lh_progress *progress);
+
+// Passes each entry that failed to `each`, after the end of the copy.
+lh_code lh_transfer_failures(lh_transfer transfer, lh_failure_function each, void *data);
+
+// Cancels a copy, also from a callback. No incomplete file has its final name, and the same copy resumes.
+lh_code lh_transfer_cancel(lh_transfer transfer);
+
+// Cancels a copy that runs, waits for its end, and closes it. After that, its callback is not called. Within a
+// callback of a copy, it does not wait.
+lh_code lh_transfer_close(lh_transfer transfer);
+
+// Connects to the files of the host of `place`, as in lh://HOST/. `writable` is 1 to ask for the right to write.
+lh_code lh_files_open(lh_client client,
+                      const char *place,
+                      int32_t writable,
+                      lh_files *files);
+
+// Closes a connection to files. Open readers and writers continue.
+lh_code lh_files_close(lh_files files);
+
+// Describes the item at `path`, or the target of a link if `follow` is 1.
+lh_code lh_files_stat(lh_files files, const char *path, int32_t follow, lh_item *item);
+
+// Passes each item of the directory at `path` to `each`, by their names.
+lh_code lh_files_list(lh_files files, const char *path, lh_item_function each, void *data);
+
+// Creates a directory.
+lh_code lh_files_make_directory(lh_files files, const char *path);
+
+// Removes a file or a link.
+lh_code lh_files_remove(lh_files files, const char *path);
+
+// Removes an empty directory.
+lh_code lh_files_remove_directory(lh_files files, const char *path);
+
+// Renames `from` to `to`. If that exists, it is replaced if `replace` is 1.
+lh_code lh_files_rename(lh_files files, const char *from, const char *to, int32_t replace);
+
+// Opens a file for reading. Reads fail with LH_CHANGED if another program changes the file.
+lh_code lh_reader_open(lh_files files, const char *path, lh_reader *reader);
+
+// Stores the size of the file in bytes.
+lh_code lh_reader_size(lh_reader reader, uint64_t *bytes);
+
+// Reads up to `len` bytes from `offset` into `buffer`, and stores their number, which is smaller only at the end of
+// the file. Reads one after the other are read ahead.
+lh_code lh_reader_read(lh_reader reader,
+                       uint64_t offset,
+                       void *buffer,
+                       size_t len,
+                       size_t *got);
+
+// Closes a reader.
+lh_code lh_reader_close(lh_reader reader);
+
+// Creates a file, which replaces an older one at its commit. If `is_new` is 1, the path must not exist.
+lh_code lh_writer_create(lh_files files,
+                         const char *path,
+                         int32_t is_new,
+                         lh_writer *writer);
+
+// Opens a file for writing at its end.
+lh_code lh_writer_append(lh_files files, const char *path, lh_writer *writer);
+
+// Stores the size of the file in bytes, with all writes.
+lh_code lh_writer_size(lh_writer writer, uint64_t *bytes);
+
+// Writes bytes at an offset; at the end only, of a file that is open for that. A failure may be reported by a later
+// call for this writer.
+lh_code lh_writer_write(lh_writer writer,
+                        uint64_t offset,
+                        const void *bytes,
+                        size_t len);
+
+// Puts all writes on the disk of the host, and gives a new file its name.
+lh_code lh_writer_commit(lh_writer writer);
+
+// Closes a writer. What was written after the last commit is dropped.
+lh_code lh_writer_close(lh_writer writer);
+
+// Opens a stream. It connects while the first messages are sent; a failure is reported by a later call.
+lh_code lh_stream_open(lh_client client,
+                       const lh_stream_request *request,
+                       lh_stream *stream);
+
+// Sends a message. Waits while the stream has no room for it.
+lh_code lh_stream_send(lh_stream stream, const void *message, size_t len);
+
+// Waits for the next message, copies it into `buffer`, and stores its length. Returns LH_END at the end of the stream.
+// If the buffer is too small, returns LH_USAGE and stores the length; the message is kept for the next call.
+lh_code lh_stream_receive(lh_stream stream,
+                          void *buffer,
+                          size_t capacity,
+                          size_t *len);
+
+// Ends a stream, and waits until all messages have arrived. A stream that receives ends with its source; messages that
+// were not received are dropped. `report` may be null.
+lh_code lh_stream_finish(lh_stream stream,
+                         lh_report *report);
+
+// Cancels a stream, also while another thread waits for it. It ends with LH_INTERRUPTED.
+lh_code lh_stream_cancel(lh_stream stream);
+
+// Closes a stream, which is cancelled unless it has ended.
+lh_code lh_stream_close(lh_stream stream);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* LIGHTHAUL_H */

@@ -1,0 +1,280 @@
+//! Streams of messages.
+#![expect(unsafe_code, reason = "exported names and pointers of the program")]
+
+use std::ffi::{c_char, c_void};
+use std::mem::size_of;
+use std::num::NonZeroU32;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use lighthaul::{
+    Client, Direction, Error, Frames, MessageOptions, ObjectOptions, Rate, Size, Stream,
+    StreamKind, StreamSummary,
+};
+
+use super::client::ClientHandle;
+use super::code::{LH_END, ResultCode, result};
+use crate::call::run;
+use crate::fault::invalid;
+use crate::handles::{self, Object};
+use crate::memory::{self, Request};
+
+/// Running stream.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct StreamHandle {
+    /// Number of the handle; zero for none.
+    pub id: u64,
+}
+
+/// Framing: each message has its length before it, in four bytes, big-endian.
+pub const LH_PREFIXED: i32 = 0;
+/// Framing: each message is a line.
+pub const LH_LINES: i32 = 1;
+/// Framing: all messages have `message_bytes`; the last may be shorter.
+pub const LH_FIXED: i32 = 2;
+
+/// Stream to open, in one direction: to or from a pipe or file of another host. Exactly one of `to` and `from` is set.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+// fields: one for each option
+pub struct StreamRequest {
+    /// Size of this structure in bytes.
+    pub size: usize,
+    /// Place to which this program sends, as in `lh://HOST/PIPE`.
+    pub to: *const c_char,
+    /// Place from which this program receives.
+    pub from: *const c_char,
+    /// Highest rate on the wire, as in 900Mb/s [default: measured].
+    pub rate: *const c_char,
+    /// Forward error correction of messages: none, xor:N or rs:N+M [default: xor:3].
+    pub code: *const c_char,
+    /// Maximum wait of a message for others of its block, in microseconds [default: 2000].
+    pub linger_us: u64,
+    /// Age at which a message is late, in microseconds [default: any].
+    pub deadline_us: u64,
+    /// Largest object in bytes. If it is not 0, the stream has objects, of which none is lost.
+    pub object_bytes: u64,
+    /// Objects in a second.
+    pub objects_per_second: f64,
+    /// Time in which objects are collected, and again in which they cross, in microseconds [default: 500000].
+    pub delay_us: u64,
+    /// Length of each message, for `LH_FIXED`.
+    pub message_bytes: u32,
+    /// `LH_PREFIXED`, `LH_LINES` or `LH_FIXED`: form of the messages in the pipe.
+    pub frames: i32,
+    /// 1 to drop late messages.
+    pub drop_late: i32,
+    /// 1 to send data without encryption, if the other side agrees.
+    pub plain: i32,
+    /// 1 to use no datagrams, so that no message is lost.
+    pub no_udp: i32,
+}
+
+// SAFETY: the structure begins with its size; pointers and numbers may be zero.
+unsafe impl Request for StreamRequest {
+    const NAME: &'static str = "lh_stream_request";
+    const FIRST: usize = size_of::<Self>();
+}
+
+/// Counts of a stream.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// Messages or objects that were sent.
+    pub messages: u64,
+    /// Messages or objects that arrived.
+    pub delivered: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Messages or objects that were late.
+    pub late: u64,
+    /// Messages that did not arrive.
+    pub lost: u64,
+    /// Messages that were lost and restored.
+    pub repaired: u64,
+    /// Messages that arrived and were dropped, because the reader was too slow.
+    pub unread: u64,
+    /// Median of the latency, in microseconds.
+    pub latency_p50_us: u64,
+    /// 99th percentile of the latency, in microseconds.
+    pub latency_p99_us: u64,
+    /// Round-trip time of the path, in microseconds.
+    pub rtt_us: u64,
+}
+
+/// Stream, and a message that was received, but did not fit into the buffer of the program.
+struct Open {
+    stream: Stream,
+    kept: Mutex<Option<Vec<u8>>>,
+}
+
+impl Object for Open {
+    const NAME: &'static str = "stream";
+}
+
+/// Opens a stream. It connects while the first messages are sent; a failure is reported by a later call.
+#[unsafe(no_mangle)]
+pub extern "C" fn lh_stream_open(
+    client: ClientHandle,
+    request: *const StreamRequest,
+    stream: *mut StreamHandle,
+) -> ResultCode {
+    result(run(|| {
+        memory::require(stream, "stream")?;
+        let client = handles::get::<Client>(client.id)?;
+        let wanted = wanted(&memory::request(request)?)?;
+        let id = handles::open(Open {
+            stream: client.stream(wanted)?,
+            kept: Mutex::default(),
+        });
+        memory::store(stream, StreamHandle { id });
+        Ok(())
+    }))
+}
+
+/// Sends a message. Waits while the stream has no room for it.
+#[unsafe(no_mangle)]
+pub extern "C" fn lh_stream_send(
+    stream: StreamHandle,
+    message: *const c_void,
+    len: usize,
+) -> ResultCode {
+    result(run(|| {
+        let open = handles::get::<Open>(stream.id)?;
+        open.stream.send(memory::input(message, len, "message")?)
+    }))
+}
+
+/// Waits for the next message, copies it into `buffer`, and stores its length. Returns `LH_END` at the end of the
+/// stream. If the buffer is too small, returns `LH_USAGE` and stores the length; the message is kept for the next call.
+#[unsafe(no_mangle)]
+pub extern "C" fn lh_stream_receive(
+    stream: StreamHandle,
+    buffer: *mut c_void,
+    capacity: usize,
+    len: *mut usize,
+) -> ResultCode {
+    let received = run(|| {
+        memory::require(len, "len")?;
+        let open = handles::get::<Open>(stream.id)?;
+        let mut kept = open.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = kept
+            .take()
+            .map_or_else(|| open.stream.receive(), |kept| Ok(Some(kept)))?;
+        let Some(message) = next else {
+            return Ok(false);
+        };
+        memory::store(len, message.len());
+        let copied = memory::output(&message, (buffer, capacity), "buffer");
+        if copied.is_err() {
+            *kept = Some(message);
+        }
+        copied.map(|()| true)
+    });
+    match received {
+        Ok(false) => LH_END,
+        received => result(received.map(drop)),
+    }
+}
+
+/// Ends a stream, and waits until all messages have arrived. A stream that receives ends with its source; messages that
+/// were not received are dropped. `report` may be null.
+#[unsafe(no_mangle)]
+pub extern "C" fn lh_stream_finish(stream: StreamHandle, report: *mut Report) -> ResultCode {
+    result(run(|| {
+        let open = handles::get::<Open>(stream.id)?;
+        let summary = open.stream.finish()?;
+        memory::store(report, counted(&summary));
+        Ok(())
+    }))
+}
+
+/// Cancels a stream, also while another thread waits for it. It ends with `LH_INTERRUPTED`.
+#[unsafe(no_mangle)]
+pub extern "C" fn lh_stream_cancel(stream: StreamHandle) -> ResultCode {
+    result(run(|| {
+        handles::get::<Open>(stream.id)?.stream.cancel();
+        Ok(())
+    }))
+}
+
+/// Closes a stream, which is cancelled unless it has ended.
+#[unsafe(no_mangle)]
+pub extern "C" fn lh_stream_close(stream: StreamHandle) -> ResultCode {
+    result(run(|| handles::close::<Open>(stream.id).map(drop)))
+}
+
+fn wanted(request: &StreamRequest) -> Result<lighthaul::StreamRequest, Error> {
+    let (place, direction) = match (request.to.is_null(), request.from.is_null()) {
+        (false, true) => (request.to, Direction::To),
+        (true, false) => (request.from, Direction::From),
+        (true, true) | (false, false) => {
+            let allowed = "set exactly one of `to` and `from`";
+            return Err(invalid("the direction", "not clear", allowed));
+        }
+    };
+    let place = memory::place(place, "place")?;
+    let mut wanted = match direction {
+        Direction::To => lighthaul::StreamRequest::to(place),
+        Direction::From => lighthaul::StreamRequest::from(place),
+    };
+    wanted.frames = frames(request)?;
+    wanted.kind = kind(request)?;
+    wanted.rate = memory::parsed::<Rate>(request.rate, "rate", "write it as in 900Mb/s")?;
+    wanted.plain = request.plain != 0;
+    wanted.udp = request.no_udp == 0;
+    Ok(wanted)
+}
+
+fn frames(request: &StreamRequest) -> Result<Frames, Error> {
+    match request.frames {
+        LH_PREFIXED => Ok(Frames::Prefixed),
+        LH_LINES => Ok(Frames::Lines),
+        LH_FIXED => {
+            let len = NonZeroU32::new(request.message_bytes);
+            let len = len.ok_or_else(|| {
+                invalid("message_bytes", "0", "LH_FIXED needs a length of messages")
+            });
+            len.map(Frames::Fixed)
+        }
+        other => {
+            let allowed = "use LH_PREFIXED, LH_LINES or LH_FIXED";
+            Err(invalid("frames", &other.to_string(), allowed))
+        }
+    }
+}
+
+fn kind(request: &StreamRequest) -> Result<StreamKind, Error> {
+    let micros = |micros: u64| (micros > 0).then(|| Duration::from_micros(micros));
+    if request.object_bytes > 0 {
+        let size = Size(request.object_bytes);
+        let mut options = ObjectOptions::new(size, request.objects_per_second);
+        options.delay = micros(request.delay_us).unwrap_or(options.delay);
+        return Ok(StreamKind::Objects(options));
+    }
+    let mut options = MessageOptions::default();
+    if let Some(code) = memory::optional(request.code, "code")? {
+        options.code = code;
+    }
+    options.linger = micros(request.linger_us).unwrap_or(options.linger);
+    options.deadline = micros(request.deadline_us);
+    options.drop_late = request.drop_late != 0;
+    Ok(StreamKind::Messages(options))
+}
+
+fn counted(summary: &StreamSummary) -> Report {
+    let report = &summary.report;
+    Report {
+        messages: report.messages,
+        delivered: report.delivered,
+        bytes: report.bytes,
+        late: report.late,
+        lost: report.lost,
+        repaired: report.repaired,
+        unread: report.unread,
+        latency_p50_us: report.latency_p50_us,
+        latency_p99_us: report.latency_p99_us,
+        rtt_us: u64::try_from(summary.rtt.as_micros()).unwrap_or(u64::MAX),
+    }
+}

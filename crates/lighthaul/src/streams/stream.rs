@@ -1,0 +1,288 @@
+//! Streams: messages or objects that reach a program on another host while they are produced.
+//!
+//! ```text
+//! Stream::send -> socket -> thread of the stream -> daemon -> pipe or file
+//! pipe or file -> daemon -> thread of the stream -> socket -> Stream::receive
+//! ```
+//!
+//! The daemon reads or writes the pipe. The other program opens that pipe, or has a stream of its own in the opposite
+//! direction. [`Client::run_stream`] carries a pipe or file of this host instead of single messages.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_io::host::cancellation::Cancellation;
+use lighthaul_remote::error::Fault as RemoteFault;
+use lighthaul_remote::place::Place;
+use lighthaul_remote::reach::{Reached, agreed, reach};
+use lighthaul_session::error::Error;
+use lighthaul_session::message::Hello;
+use lighthaul_session::role::Role;
+use lighthaul_stream::frames::{Cutter, Frames};
+use lighthaul_stream::message::{Message, Report, StreamKind, StreamRequest as Wanted};
+use lighthaul_stream::objects::plan;
+use lighthaul_stream::run::{Settings, receive, send};
+
+use crate::client::Client;
+use crate::fault::Fault;
+use crate::streams::request::{Direction, StreamRequest};
+use crate::task::Task;
+
+/// Running stream of messages, in one direction. Threads can share it.
+///
+/// It is also a future of its end, which needs no runtime. The stream is cancelled when this value is dropped.
+#[derive(Debug)]
+#[must_use = "a stream that is dropped is cancelled"]
+pub struct Stream {
+    request: StreamRequest,
+    task: Task<StreamSummary>,
+    socket: UnixStream,
+    /// True after a message that must be the last. Whole messages go into the socket one after the other.
+    sending: Mutex<bool>,
+    receiving: Mutex<Cutter>,
+}
+
+/// Result of a stream.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct StreamSummary {
+    /// Counts and latencies of both sides.
+    pub report: Report,
+    /// Round-trip time of the path.
+    pub rtt: Duration,
+}
+
+/// Event of a stream.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum StreamEvent {
+    /// Plan for objects.
+    Planned {
+        /// Objects of a payload.
+        objects: u32,
+        /// Rate on the wire.
+        rate: Rate,
+        /// Round-trip time of the path.
+        rtt: Duration,
+    },
+    /// Sentence about a route that is not the direct one.
+    Routed(String),
+}
+
+impl Client {
+    /// Opens a stream, whose messages this program sends or receives. Connects in a new thread: the first message can be
+    /// sent before, and [`Stream::send`] and [`Stream::receive`] report failures.
+    pub fn stream(&self, request: StreamRequest) -> Result<Stream, Error> {
+        request.on_wire()?;
+        let (ours, theirs) = UnixStream::pair().map_err(Fault::Socket)?;
+        // a program that does not read must not block the thread of the stream
+        theirs.set_nonblocking(true).map_err(Fault::Socket)?;
+        let (client, carried) = (self.clone(), request.clone());
+        let task = Task::start("stream", move |cancellation| {
+            let end = LocalEnd {
+                file: OwnedFd::from(theirs).into(),
+                frames: Frames::Prefixed,
+            };
+            cancellation.cover(|| client.carry(&carried, end, &mut |_| {}))
+        })?;
+        Ok(Stream {
+            request,
+            task,
+            socket: ours,
+            sending: Mutex::default(),
+            receiving: Mutex::new(Cutter::new(Frames::Prefixed, usize::MAX)),
+        })
+    }
+
+    /// Carries a stream between `file` and another host in the calling thread. The pipe or file is framed like that of
+    /// the other host. Returns when the source has ended, or the work of this thread is cancelled.
+    pub fn run_stream(
+        &self,
+        request: &StreamRequest,
+        file: File,
+        observer: &mut dyn FnMut(StreamEvent),
+    ) -> Result<StreamSummary, Error> {
+        let frames = request.frames;
+        let end = LocalEnd { file, frames };
+        Cancellation::current().cover(|| self.carry(request, end, observer))
+    }
+
+    fn carry(
+        &self,
+        request: &StreamRequest,
+        end: LocalEnd,
+        observer: &mut dyn FnMut(StreamEvent),
+    ) -> Result<StreamSummary, Error> {
+        if let Place::Here(_) = request.place {
+            return Err(RemoteFault::NotRemote.into());
+        }
+        let wanted = request.on_wire()?;
+        let reached = reach(self.route(), &request.place)?;
+        let session = &reached.session;
+        session.ask::<Message>(Hello {
+            plain: request.plain,
+            rate_bps: request.rate.map(Rate::as_bps),
+            ..Hello::about::<Message>(&wanted)
+        })?;
+        let carried = agreed(session).and_then(|()| {
+            announce(&wanted, &reached, observer)?;
+            let is_direct = self.route().gateway.is_none() && reached.through_ssh.is_none();
+            let role = Role::Client(request.udp && is_direct);
+            let settings = Settings {
+                plain: request.plain,
+                rate: request.rate,
+            };
+            let frames = end.frames;
+            let here = Wanted { frames, ..wanted };
+            if here.to {
+                send(session, &role, &here, end.file, settings)
+            } else {
+                receive(session, &role, &here, end.file, settings)
+            }
+        });
+        if let Err(error) = &carried {
+            session.give_up(error);
+        }
+        Ok(StreamSummary {
+            report: carried?,
+            rtt: session.rtt,
+        })
+    }
+}
+
+/// Pipe, file or socket on this host.
+struct LocalEnd {
+    file: File,
+    frames: Frames,
+}
+
+fn announce(
+    wanted: &Wanted,
+    reached: &Reached,
+    observer: &mut dyn FnMut(StreamEvent),
+) -> Result<(), Error> {
+    if let StreamKind::Objects(how) = &wanted.kind {
+        let rtt = reached.session.rtt;
+        let plan = plan(how, rtt)?;
+        let (objects, rate) = (plan.objects, plan.rate);
+        observer(StreamEvent::Planned { objects, rate, rtt });
+    }
+    if let Some(route) = reached.route() {
+        observer(StreamEvent::Routed(route));
+    }
+    Ok(())
+}
+
+impl Stream {
+    /// Sends a message. Waits while the stream has no room for it.
+    ///
+    /// Messages of a path with datagrams fit in one datagram, about 1,400 bytes; objects have the size of the request.
+    pub fn send(&self, message: &[u8]) -> Result<(), Error> {
+        self.require(Direction::To)?;
+        let len = u32::try_from(message.len()).map_err(|_| Fault::HugeMessage)?;
+        let written = {
+            let mut is_last = locked(&self.sending);
+            *is_last = self.request.check(message, *is_last)?;
+            let mut socket = &self.socket;
+            let begun = socket.write_all(&len.to_be_bytes());
+            begun.and_then(|()| socket.write_all(message))
+        };
+        written.map_err(|_| self.failure())
+    }
+
+    /// Waits for the next message. Returns none at the end of the stream.
+    pub fn receive(&self) -> Result<Option<Vec<u8>>, Error> {
+        self.require(Direction::From)?;
+        let mut cutter = locked(&self.receiving);
+        let mut buffer = vec![0; BUFFER];
+        loop {
+            let cut = cutter.cut().map_err(|_| Fault::HugeMessage)?;
+            if let Some(message) = cut {
+                return Ok(Some(message.to_vec()));
+            }
+            match (&self.socket).read(&mut buffer) {
+                Ok(0) => return self.task.wait().map(|_| None),
+                Ok(len) => cutter.push(&buffer[..len]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(self.failure()),
+            }
+        }
+    }
+
+    /// Ends the input of a stream that sends, so that the stream ends once all messages have arrived.
+    pub fn close(&self) {
+        let _turn = locked(&self.sending);
+        // it fails if the stream has ended
+        self.socket.shutdown(Shutdown::Write).ok();
+    }
+
+    /// Cancels the stream, also from another thread. It ends with [`Code::Interrupted`](crate::Code::Interrupted).
+    pub fn cancel(&self) {
+        self.task.cancel();
+    }
+
+    /// Returns true if the stream has ended.
+    pub fn is_finished(&self) -> bool {
+        self.task.result().is_some()
+    }
+
+    /// Closes the input, and waits until all messages have arrived. A stream that receives drops messages that were not
+    /// received, and ends with its source.
+    pub fn finish(&self) -> Result<StreamSummary, Error> {
+        if self.request.direction == Direction::From {
+            while self.receive()?.is_some() {}
+        }
+        self.close();
+        self.task.wait()
+    }
+
+    /// Waits for the end, for `timeout` at most, without closing the input. Returns none if the stream has not ended.
+    pub fn wait_for(&self, timeout: Duration) -> Option<Result<StreamSummary, Error>> {
+        self.task.wait_for(timeout)
+    }
+
+    /// Returns the failure of a stream whose socket has failed.
+    fn failure(&self) -> Error {
+        match self.task.wait() {
+            Err(error) => error,
+            Ok(_) => Fault::StreamEnded.into(),
+        }
+    }
+
+    fn require(&self, direction: Direction) -> Result<(), Error> {
+        let fits = self.request.direction == direction;
+        fits.then_some(())
+            .ok_or_else(|| Fault::OtherDirection.into())
+    }
+}
+
+impl Future for Stream {
+    type Output = Result<StreamSummary, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.task.poll(context)
+    }
+}
+
+impl Future for &Stream {
+    type Output = Result<StreamSummary, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.task.poll(context)
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bytes of one read of messages.
+const BUFFER: usize = 64 << 10;

@@ -1,0 +1,85 @@
+"""Reads of many coroutines over one session: those of one turn of an event loop leave together."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from . import _lighthaul
+
+THREADS = 64
+"""Requests that wait at a time. A thread that waits costs little, and a round trip may be long."""
+
+Range = tuple[bytes, int, int | None]
+"""Path, first byte, and length, or None to the end of the file."""
+
+
+class Pool:
+    """Threads for blocking requests. A child process has threads of its own."""
+
+    def __init__(self) -> None:
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        # a thread of the parent may have held the lock when it forked
+        self._lock = threading.Lock()
+        self._threads: ThreadPoolExecutor | None = None
+
+    def get(self) -> ThreadPoolExecutor:
+        """Return the threads of this process."""
+        with self._lock:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="lighthaul")
+            return self._threads
+
+
+POOL = Pool()
+
+
+class RangeBatch:
+    """Ranges that are asked for in the present turn of an event loop."""
+
+    def __init__(self) -> None:
+        self._wanted: list[Range] = []
+        self._waiting: list[asyncio.Future[bytes]] = []
+
+    async def read(self, wanted: Range, files: Callable[[], _lighthaul.Files]) -> bytes:
+        """Return the bytes of a range of these files, which all readers share."""
+        loop = asyncio.get_running_loop()
+        if not self._wanted:
+            # coroutines that are ready run before this, and add their ranges
+            loop.call_soon(self._send, loop, files)
+        waiting: asyncio.Future[bytes] = loop.create_future()
+        self._wanted.append(wanted)
+        self._waiting.append(waiting)
+        return await waiting
+
+    def _send(self, loop: asyncio.AbstractEventLoop, files: Callable[[], _lighthaul.Files]) -> None:
+        wanted, waiting = self._wanted, self._waiting
+        self._wanted, self._waiting = [], []
+
+        def take(nth: int, found: bytes | Exception) -> None:
+            loop.call_soon_threadsafe(_settle, waiting[nth], found)
+
+        def end(sent: Future[None]) -> None:
+            # an exception of the whole request is that of all its ranges
+            error = sent.exception()
+            if error is not None and not loop.is_closed():
+                for one in waiting:
+                    loop.call_soon_threadsafe(_settle, one, error)
+
+        POOL.get().submit(lambda: files().cat_each(wanted, take)).add_done_callback(end)
+
+
+def _settle(waiting: asyncio.Future[bytes], found: bytes | BaseException) -> None:
+    # a coroutine that was cancelled does not wait any more
+    if waiting.done():
+        return
+    if isinstance(found, BaseException):
+        waiting.set_exception(found)
+    else:
+        waiting.set_result(found)

@@ -1,0 +1,251 @@
+-- Stages data of Slurm jobs with lighthaul: before a job starts, and after it has ended.
+--
+-- Install it as burst_buffer.lua beside slurm.conf, which has the line BurstBufferType=burst_buffer/lua. A job script
+-- asks for copies by lines such as
+--
+--   #BB_LUA lighthaul in=lh://far/set target=/scratch/set
+--   #BB_LUA lighthaul in=lh://far/other target=/scratch/other book=yes
+--   #BB_LUA lighthaul out=/scratch/results target=lh://far/results
+--
+-- Copies run as the user of the job, with the keys and settings of this user. `book=yes` books capacity, with the
+-- estimated start of the job as the latest end. If that is too early, the copy takes the earliest capacity.
+--
+-- slurmctld runs these functions, with Lua 5.1 or later. Newer versions of Slurm pass further arguments.
+
+-- The command, and a command of Slurm.
+local PROGRAM = "lighthaul"
+local SCONTROL = "scontrol"
+-- Seconds before the estimated start within which a deadline is useless.
+local SHORTEST = 30
+-- Most seconds to wait for the next evaluation of a job: the first estimate may be the present time, also for a job that
+-- has to wait for others.
+local EVALUATION = 60
+-- Exit status of `lighthaul cp` if the scheduler refuses the reservation.
+local REFUSED = 40
+
+local function quote(word)
+    return "'" .. word:gsub("'", "'\\''") .. "'"
+end
+
+-- Runs a command, and returns its exit status and what it printed.
+local function run(words)
+    local pipe = io.popen(words .. ' 2>&1; echo "status $?"')
+    local text = pipe:read("*a")
+    pipe:close()
+    local output, status = text:match("^(.-)\n?status (%d+)\n$")
+    return tonumber(status) or 1, output or text
+end
+
+local function is_remote(place)
+    return place:match("^lh://[^/]+") ~= nil or place:match("^[^/:]+:.") ~= nil
+end
+
+-- Returns the copy that the words of a directive ask for, or nothing and what is wrong.
+local function parse(words)
+    local copy = {}
+    for word in words:gmatch("%S+") do
+        local name, value = word:match("^(%a+)=(.+)$")
+        if name == "in" or name == "out" then
+            if copy.source then
+                return nil, "a line has one in= or out="
+            end
+            copy.source, copy.direction = value, name
+        elseif name == "target" then
+            copy.target = value
+        elseif name == "book" and (value == "yes" or value == "no") then
+            copy.book = value == "yes"
+        else
+            return nil, "not known: " .. word
+        end
+    end
+    if not copy.source or not copy.target then
+        return nil, "a line needs in= or out=, and target="
+    end
+    local near, far = copy.target, copy.source
+    if copy.direction == "out" then
+        near, far = far, near
+    end
+    if near:sub(1, 1) ~= "/" then
+        return nil, near .. " is not an absolute path of this cluster"
+    end
+    if not is_remote(far) then
+        return nil, far .. " is not a place of another host, such as lh://far/data"
+    end
+    return copy
+end
+
+-- Returns the copies that a job script asks for, or nothing and what is wrong.
+local function directives(job_script)
+    local file, failure = io.open(job_script)
+    if not file then
+        return nil, failure
+    end
+    local copies = {}
+    for line in file:lines() do
+        local words = line:match("^#BB_LUA%s+lighthaul%s+(.*)$")
+        if words then
+            local copy, why = parse(words)
+            if not copy then
+                file:close()
+                return nil, why
+            end
+            copies[#copies + 1] = copy
+        end
+    end
+    file:close()
+    return copies
+end
+
+-- Returns what Slurm knows of a job: its user and group, and its estimated start as seconds, if there is one.
+local function describe(job_id)
+    local status, text = run(SCONTROL .. " --oneliner show job " .. quote(tostring(job_id)))
+    local uid, gid = text:match("UserId=[^(]*%((%d+)%) GroupId=[^(]*%((%d+)%)")
+    if status ~= 0 or not uid then
+        return nil, text
+    end
+    local job = { uid = uid, gid = gid, evaluated = text:match(" LastSchedEval=(%S+)") }
+    local year, month, day, hour, min, sec = text:match(" StartTime=(%d+)-(%d+)-(%d+)T(%d+):(%d+):(%d+)")
+    if year then
+        job.start = os.time({ year = year, month = month, day = day, hour = hour, min = min, sec = sec })
+    end
+    return job
+end
+
+-- Returns a prefix that runs a command as the user of a job.
+local function as_user(job)
+    local _, own = run("id -u")
+    if own == "0" then
+        return "setpriv --reuid=" .. job.uid .. " --regid=" .. job.gid .. " --init-groups --reset-env -- "
+    end
+    if own == job.uid then
+        return ""
+    end
+    return "sudo -n -H -u '#" .. job.uid .. "' -g '#" .. job.gid .. "' -- "
+end
+
+local function is_later(job)
+    return job.start ~= nil and job.start - os.time() >= SHORTEST
+end
+
+-- Returns the options that book capacity, until the estimated start unless that is too near.
+local function booking(job_id, job)
+    local first, waited = job.evaluated, 0
+    while not is_later(job) and job.evaluated == first and waited < EVALUATION do
+        run("sleep 1")
+        waited = waited + 1
+        job = describe(job_id) or job
+    end
+    if is_later(job) then
+        return " --book --by " .. quote(os.date("%Y-%m-%d %H:%M:%S", job.start))
+    end
+    return " --book"
+end
+
+-- Makes the copies of a direction. Returns the result for Slurm, and what a failed copy printed.
+local function stage(direction, job_id, job_script)
+    local copies, why = directives(job_script)
+    local job
+    if copies then
+        job, why = describe(job_id)
+    end
+    if not job then
+        return slurm.ERROR, "lighthaul: " .. why
+    end
+    local user = as_user(job)
+    for _, copy in ipairs(copies) do
+        if copy.direction == direction then
+            local places = " " .. quote(copy.source) .. " " .. quote(copy.target)
+            local command = user .. PROGRAM .. " cp --quiet"
+            local options = ""
+            if copy.book then
+                -- results have no deadline
+                options = direction == "in" and booking(job_id, job) or " --book"
+            end
+            local status, output = run(command .. options .. places)
+            if status == REFUSED and options:find("--by", 1, true) then
+                slurm.log_info("lighthaul: job %s: no capacity before its start: %s", job_id, output)
+                options = " --book"
+                status, output = run(command .. options .. places)
+            end
+            slurm.log_info("lighthaul: job %s: cp%s%s: status %d", job_id, options, places, status)
+            if status ~= 0 then
+                return slurm.ERROR, output
+            end
+        end
+    end
+    return slurm.SUCCESS, ""
+end
+
+-- Checks the lines of a job script at its submission.
+function slurm_bb_job_process(job_script)
+    local copies, why = directives(job_script)
+    if not copies then
+        return slurm.ERROR, "lighthaul: " .. why
+    end
+    return slurm.SUCCESS
+end
+
+-- Sets LIGHTHAUL_STAGED for the job: the targets of its copies, with colons between them.
+function slurm_bb_paths(_, job_script, path_file)
+    local targets = {}
+    for _, copy in ipairs(directives(job_script) or {}) do
+        if copy.direction == "in" then
+            targets[#targets + 1] = copy.target
+        end
+    end
+    if #targets > 0 then
+        local file = io.open(path_file, "w")
+        if not file then
+            return slurm.ERROR, "lighthaul: cannot write " .. path_file
+        end
+        file:write("LIGHTHAUL_STAGED=", table.concat(targets, ":"), "\n")
+        file:close()
+    end
+    return slurm.SUCCESS
+end
+
+function slurm_bb_data_in(job_id, job_script)
+    return stage("in", job_id, job_script)
+end
+
+function slurm_bb_data_out(job_id, job_script)
+    return stage("out", job_id, job_script)
+end
+
+-- The rest has nothing to do: the copies need no room of their own.
+function slurm_bb_pools()
+    return slurm.SUCCESS
+end
+
+function slurm_bb_setup()
+    return slurm.SUCCESS
+end
+
+function slurm_bb_test_data_in()
+    return slurm.SUCCESS, ""
+end
+
+function slurm_bb_test_data_out()
+    return slurm.SUCCESS, ""
+end
+
+function slurm_bb_real_size()
+    return slurm.SUCCESS
+end
+
+function slurm_bb_pre_run()
+    return slurm.SUCCESS
+end
+
+function slurm_bb_post_run()
+    return slurm.SUCCESS
+end
+
+function slurm_bb_job_teardown()
+    return slurm.SUCCESS
+end
+
+function slurm_bb_get_status()
+    return slurm.SUCCESS, "lighthaul stages data for jobs with lines such as " ..
+        "#BB_LUA lighthaul in=lh://far/set target=/scratch/set\n"
+end
