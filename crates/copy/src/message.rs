@@ -330,6 +330,10 @@ pub struct Progress {
     pub foreign: u64,
     /// Entries that this transfer has put in place.
     pub published: u64,
+    /// Time in which the lanes waited for the disk, in nanoseconds of all lanes together.
+    pub disk_wait: u64,
+    /// Time in which the threads of the lanes were ready to run without a processor, in nanoseconds.
+    pub run_delay: u64,
 }
 
 /// Result of a copy: entries that are in place.

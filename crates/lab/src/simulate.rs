@@ -122,6 +122,7 @@ fn run(case: &Case, seed: u64) -> (f64, Predictions) {
             competitors: case.competitors,
             nice: case.nice,
             arrival: case.arrival,
+            ..HostConfig::default()
         },
         ..PathConfig::default()
     };

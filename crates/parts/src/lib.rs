@@ -5,8 +5,8 @@
 //! - [`turns`]: the packet that each datagram in flight carries
 //! - [`tally`], [`loss_list`]: sets of received packets, and of missing packets
 //! - [`arrival_counts`]: counts of the datagrams that a receiver got
-//! - [`receiver_pause`]: pause requests of a receiver whose host falls behind; [`backoff`]: reduction of the rate
-//!   when the receiving host drops datagrams; [`loss_rate`]: rate that follows the loss of each pass
+//! - [`receiver_pause`]: pause requests of a receiver whose host falls behind; [`host_rate`]: rate that the
+//!   receiving host takes; [`loss_rate`]: rate that follows the loss of each pass
 //! - [`transfer_rate`]: rate of all lanes, after all of these; [`flow_meter`]: comparison of sent and arrived packets
 //! - [`events`]: queue of events for the machine's owner
 #![no_std]
@@ -15,11 +15,10 @@ extern crate alloc;
 extern crate std;
 
 pub mod arrival_counts;
-pub mod backoff;
-
 pub mod events;
 pub mod flow_meter;
 pub mod framing;
+pub mod host_rate;
 pub mod loss_list;
 pub mod loss_rate;
 pub mod pacer;

@@ -8,20 +8,20 @@
 //!
 //! Losses reduce it ([`LossRate`]). Between these, it searches for a higher rate: it rises in steps while what arrives
 //! rises, too. From its begin to its end, a search is one rate change. Each rate change follows the last by at least
-//! ten round trips. Besides, drops of the receiving host change the rate in small steps ([`RateBackoff`]).
+//! ten round trips. The facts that the receiving host reports limit it, too ([`HostRate`]).
 
 use core::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 
-use super::backoff::RateBackoff;
 use super::flow_meter::{Flow, FlowMeter};
+use super::host_rate::{HostChange, HostFacts, HostRate};
 use super::loss_rate::{LossRate, PACKETS_MIN, Pass};
 
 /// Rules that change the rate of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
-    /// The user gave the rate. Only drops of the receiving host reduce it.
+    /// The user gave the rate. Only the receiving host reduces it.
     Given,
     /// The rate follows losses and arrivals, as on a path of one's own.
     Arrivals,
@@ -47,10 +47,8 @@ pub struct RateConfig {
 /// Reason of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The receiving host drops datagrams.
-    Drops,
-    /// The receiving host no longer drops datagrams.
-    NoDrops,
+    /// The receiving host takes less, or more again.
+    Host(HostChange),
     /// Part of the sent packets that did not arrive, in parts per million.
     Lost(u32),
     /// The path may carry more than before.
@@ -70,8 +68,9 @@ pub struct TransferRate {
     /// Highest rate that was found.
     most: Rate,
     losses: Option<LossRate>,
-    backoff: RateBackoff,
-    after_drops: Rate,
+    host: HostRate,
+    /// Datagrams that the receiving host has dropped by its latest report.
+    dropped: u64,
     /// Number of reports with drops.
     drops: u64,
     meter: FlowMeter,
@@ -135,9 +134,8 @@ impl TransferRate {
             config,
             most,
             losses: (config.rules == Rules::Arrivals).then(|| LossRate::new(most, rtt)),
-            // a host that drops datagrams cannot take more than the measured rate
-            backoff: RateBackoff::new(now, rate),
-            after_drops: most,
+            host: HostRate::new(now, most, (rtt, config.packet_bytes)),
+            dropped: 0,
             drops: 0,
             meter: FlowMeter::new(rtt, WINDOW_MAX.max(rtt)),
             search: Search {
@@ -158,7 +156,7 @@ impl TransferRate {
             return step.rate;
         }
         let after_losses = self.losses.as_ref().map_or(self.most, LossRate::rate);
-        after_losses.min(self.after_drops)
+        after_losses.min(self.host.rate())
     }
 
     /// Returns the rate reduced by losses, if the rules follow losses.
@@ -204,19 +202,25 @@ impl TransferRate {
         Some(self.lose(now, pass))
     }
 
-    /// Adapts to a report of the receiving host: true if it has dropped datagrams since the last report.
-    pub fn handle_drops(&mut self, now: Instant, dropped: bool) -> Option<Why> {
-        self.drops += u64::from(dropped);
-        if dropped {
+    /// Adapts to the counters that the receiving host has reported.
+    pub fn handle_host(&mut self, now: Instant, facts: HostFacts) -> Option<Why> {
+        let has_dropped = facts.dropped > self.dropped;
+        self.dropped = facts.dropped;
+        self.drops += u64::from(has_dropped);
+        if has_dropped {
             // what the host drops says nothing about the path
             self.rated = now;
         }
-        if let Some(step) = self.search.step {
-            return dropped.then(|| self.end_search(now, step, step.carried));
+        let step = self.search.step.filter(|_| has_dropped);
+        if let Some(step) = step {
+            return Some(self.end_search(now, step, step.carried));
         }
-        self.after_drops = self.backoff.update(now, dropped)?;
-        self.rated = now;
-        Some(if dropped { Why::Drops } else { Why::NoDrops })
+        let may_change = self.search.step.is_none() && self.may_change(now);
+        let change = self.host.update(now, facts, may_change)?;
+        if change.changes_rate() {
+            self.change(now);
+        }
+        Some(Why::Host(change))
     }
 
     /// Adapts to the number of packets that have arrived by the latest report. `sent` is the number of packets that all
@@ -255,7 +259,7 @@ impl TransferRate {
     /// it may have more.
     pub fn handle_use(&mut self, now: Instant, is_whole: bool) -> Option<Why> {
         let is_own = self.config.rules == Rules::Own;
-        if !is_own || !is_whole || self.after_drops < self.most {
+        if !is_own || !is_whole || self.host.rate() < self.most {
             self.used_since = None;
             return None;
         }
@@ -290,7 +294,8 @@ impl TransferRate {
 
     /// Begins a search if its time has come, and all packets arrive at the present rate.
     fn begin_search(&mut self, now: Instant, flow: Flow) -> Option<Why> {
-        let is_steady = self.after_losses() == Some(self.most) && self.uses_rate(flow);
+        let is_free = self.after_losses() == Some(self.most) && self.host.rate() >= self.most;
+        let is_steady = is_free && self.uses_rate(flow);
         let is_due = now >= self.search.next && self.may_change(now);
         if !is_steady || !is_due || !arrives(flow) {
             return None;
@@ -358,8 +363,7 @@ impl TransferRate {
     /// Allows at least `rate`.
     fn raise(&mut self, now: Instant, rate: Rate) {
         self.most = self.most.max(rate);
-        self.after_drops = self.after_drops.max(rate);
-        self.backoff.raise(now, rate);
+        self.host.raise(now, rate);
         if let Some(losses) = &mut self.losses {
             losses.raise(now, rate);
         }
@@ -440,6 +444,7 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::super::host_rate::HostLimit;
     use super::*;
 
     const RTT: Duration = Duration::from_millis(20);
@@ -599,11 +604,22 @@ mod tests {
         let mut transfer = Transfer::new(Rules::Arrivals, 20, true);
         transfer.run(300, 2000, 100);
         let rate = transfer.mbps();
-        let ended = transfer.rate.handle_drops(transfer.now, true);
+        let mut facts = HostFacts {
+            dropped: 1,
+            ..HostFacts::default()
+        };
+        let ended = transfer.rate.handle_host(transfer.now, facts);
         assert_eq!(ended, Some(Why::Found));
         assert!(transfer.mbps() < rate);
-        let now = transfer.now + Duration::from_secs(1);
-        assert_eq!(transfer.rate.handle_drops(now, true), Some(Why::Drops));
+        let mut changes = Vec::new();
+        for _ in 0..20 {
+            transfer.now += Duration::from_millis(50);
+            facts.dropped += 10;
+            facts.arrived += 10;
+            changes.extend(transfer.rate.handle_host(transfer.now, facts));
+        }
+        let limited = Why::Host(HostChange::Limited(HostLimit::Drops));
+        assert_eq!(changes.first(), Some(&limited));
     }
 
     #[test]

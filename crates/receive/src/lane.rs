@@ -20,6 +20,7 @@ use lighthaul_io::store::waits::Waits;
 use lighthaul_session::error::Error;
 use lighthaul_session::machine::{Learned, MachineEvent, ReceiveMachine};
 use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::processor_wait::RunDelay;
 use lighthaul_session::protocol::Protocol;
 
 use super::job::Incoming;
@@ -45,11 +46,12 @@ pub(super) struct ReceiveLane<'a> {
 impl ReceiveLane<'_> {
     /// Receives objects into `store` until the queue ends.
     pub(super) fn run(mut self, mut store: Blocks<FileSink>) -> Result<(), Error> {
+        let mut delay = RunDelay::of_this_thread();
         loop {
             match self.objects.recv_timeout(CHECK_INTERVAL) {
                 Ok(incoming) => {
                     store = self.fit(store, incoming.protocol)?;
-                    self.receive(incoming, &mut store)?;
+                    self.receive(incoming, &mut store, &mut delay)?;
                 }
                 Err(RecvTimeoutError::Timeout) => self.transfer.threads.check()?,
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -59,7 +61,12 @@ impl ReceiveLane<'_> {
         Ok(written?)
     }
 
-    fn receive(&mut self, incoming: Incoming, store: &mut Blocks<FileSink>) -> Result<(), Error> {
+    fn receive(
+        &mut self,
+        incoming: Incoming,
+        store: &mut Blocks<FileSink>,
+        delay: &mut RunDelay,
+    ) -> Result<(), Error> {
         let transfer = self.transfer;
         let offer = self.offer.with(incoming.protocol);
         let (session, plain) = (transfer.session, transfer.settings.plain);
@@ -81,6 +88,7 @@ impl ReceiveLane<'_> {
             counters: Arc::clone(&self.lane.counters),
             waits: store.waits(),
             held: (now, self.waited),
+            delay,
             object_len: len,
             packet_len: offer.packet_len.into(),
             bytes: self.counts.bytes.load(Relaxed),
@@ -130,6 +138,8 @@ struct ReceiveOwner<'a> {
     waits: Waits,
     /// Time of the last tick, and total time in which the lane asked the sender to wait.
     held: (Instant, Duration),
+    /// Time in which the thread had no processor.
+    delay: &'a mut RunDelay,
     object_len: u64,
     packet_len: u64,
     /// Counters of the lane before this object.
@@ -194,6 +204,8 @@ impl Owner<ReceiveMachine> for ReceiveOwner<'_> {
             Duration::ZERO
         };
         self.held = (now, held + more);
+        let delay = nanos(self.delay.read(now));
+        self.counts.run_delay.store(delay, Relaxed);
         self.count(receiver);
         match self.threads.check() {
             Ok(()) => Ok(Next::Continue),

@@ -529,6 +529,8 @@ impl<'a> Receiving<'a, '_> {
             buffer_drops: motion.buffer_drops,
             foreign: motion.foreign,
             published,
+            disk_wait: motion.target_wait,
+            run_delay: self.transfer.monitor.run_delay(),
         }))
     }
 

@@ -77,8 +77,9 @@ impl SendLane<'_> {
         // the course, and the rate limit at this time of day, may change
         let terms = || {
             let offer = common.next_offer();
+            let rate = offer::expected_rate(&offer, common.share.whole(), transfer.learned.load());
             ObjectTerms {
-                len: offer::object_len(&offer, common.share.whole(), transfer.session.rtt),
+                len: offer::object_len(&offer, rate, transfer.session.rtt),
                 turns: offer.protocol.turns(offer.lanes),
             }
         };

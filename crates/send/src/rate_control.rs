@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::drive::Share;
+use lighthaul_parts::host_rate::{HostChange, HostFacts, HostLimit};
 use lighthaul_parts::transfer_rate::{PassBegin, RateConfig, Rules, TransferRate, Why};
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::protocol::Protocol;
@@ -122,17 +123,24 @@ impl RateControl {
         self.set(rates, settings, why)
     }
 
-    /// Adapts the rate. `dropped` is true if the receiving host has dropped datagrams since the last call.
-    pub(super) fn handle_drops(
+    /// Adapts the rate to the counters of the receiving host.
+    pub(super) fn handle_host(
         &self,
         now: Instant,
-        dropped: bool,
+        facts: HostFacts,
         settings: &Settings,
     ) -> Option<String> {
         let mut rates = self.lock();
         let rates = rates.as_mut()?;
-        let why = rates.rate.handle_drops(now, dropped)?;
-        self.set(rates, settings, why)
+        match rates.rate.handle_host(now, facts)? {
+            Why::Host(HostChange::Limited(HostLimit::Disk)) => {
+                Some("the copy waits for the disk of the receiving host".to_owned())
+            }
+            Why::Host(HostChange::Freed(HostLimit::Disk)) => {
+                Some("the disk of the receiving host keeps up again".to_owned())
+            }
+            why => self.set(rates, settings, why),
+        }
     }
 
     /// Adapts the rate to the number of packets sent by now, and the number that arrived by the latest report.
@@ -178,8 +186,7 @@ impl RateControl {
     /// Sets the rate of the lanes. Returns a sentence if it is no longer near the one that was last explained.
     fn set(&self, rates: &mut Rates, settings: &Settings, why: Why) -> Option<String> {
         let because = match why {
-            Why::Drops => "the receiving host drops datagrams".to_owned(),
-            Why::NoDrops => "the receiving host no longer drops datagrams".to_owned(),
+            Why::Host(change) => host_text(change).to_owned(),
             Why::Lost(ppm) => {
                 let percent = f64::from(ppm) / 1e4;
                 format!("{percent:.1} % of the sent packets were lost")
@@ -209,6 +216,22 @@ impl RateControl {
 
     fn lock(&self) -> MutexGuard<'_, Option<Rates>> {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the reason of a change because of the receiving host.
+const fn host_text(change: HostChange) -> &'static str {
+    match change {
+        HostChange::Limited(HostLimit::Drops) => "the receiving host drops datagrams",
+        HostChange::Limited(HostLimit::Processors) => {
+            "the receiving host drops datagrams, and waits for its processors"
+        }
+        HostChange::Freed(HostLimit::Drops | HostLimit::Processors) => {
+            "the receiving host no longer drops datagrams"
+        }
+        HostChange::Limited(HostLimit::Disk) | HostChange::Freed(HostLimit::Disk) => {
+            "the disk of the receiving host has another speed"
+        }
     }
 }
 
@@ -252,17 +275,54 @@ mod tests {
         control
     }
 
+    /// Receiving host that takes a rate, and drops the rest.
+    #[derive(Default)]
+    struct Host {
+        millis: u64,
+        facts: HostFacts,
+    }
+
+    impl Host {
+        /// Runs for a time, and returns the reasons of all changes.
+        fn run(
+            &mut self,
+            (control, settings): (&RateControl, &Settings),
+            millis: u64,
+            takes: Rate,
+        ) -> Vec<String> {
+            let mut all = Vec::new();
+            for _ in 0..millis / 50 {
+                self.millis += 50;
+                let packets = |rate: Rate| rate.bytes_in(Duration::from_millis(50)) / 1484;
+                let sent = packets(control.share().whole());
+                let arrived = sent.min(packets(takes));
+                self.facts.arrived += arrived;
+                self.facts.dropped += sent - arrived;
+                all.extend(control.handle_host(at(self.millis), self.facts, settings));
+            }
+            all
+        }
+    }
+
     #[test]
-    fn drops_of_the_host_end_a_rate_above_the_measured_rate() {
-        let settings = Settings::default();
-        let control = started(Protocol::SabulSwift, &settings);
-        assert_eq!(control.share().whole(), Rate::from_mbps(2000));
-        let text = control.handle_drops(at(1000), true, &settings).unwrap();
-        assert_eq!(
-            text,
-            "the rate falls from 2.000 Gb/s to 950.000 Mb/s, because the receiving host drops datagrams"
-        );
-        assert_eq!(control.share().whole(), Rate::from_mbps(950));
+    fn rate_follows_a_host_that_drops_datagrams_and_returns() {
+        for protocol in [Protocol::SabulSwift, Protocol::Rbudp] {
+            let settings = Settings::default();
+            let control = started(protocol, &settings);
+            let before = control.share().whole();
+            let mut host = Host::default();
+            let texts = host.run((&control, &settings), 2000, GIGABIT.scaled(1, 2));
+            let found = control.share().whole().as_mbps_f64();
+            assert!((475.0..=530.0).contains(&found), "{found}");
+            assert!(texts[0].starts_with(&format!("the rate falls from {before} to ")));
+            let because = ", because the receiving host drops datagrams";
+            assert!(texts[0].ends_with(because), "{texts:?}");
+            let texts = host.run((&control, &settings), 30_000, before);
+            assert_eq!(control.share().whole(), before, "{texts:?}");
+            let last = texts.last().unwrap();
+            let because = ", because the receiving host no longer drops datagrams";
+            assert!(last.ends_with(because), "{texts:?}");
+        }
         let asked = Settings {
             rate: Some(GIGABIT),
             ..Settings::default()
@@ -275,25 +335,15 @@ mod tests {
     fn small_rate_changes_are_reported_together() {
         let settings = Settings::default();
         let control = started(Protocol::Rbudp, &settings);
-        let drop = |millis| control.handle_drops(at(millis), true, &settings);
-        assert_eq!(drop(1000), None);
-        assert_eq!(control.share().whole(), Rate::from_mbps(950));
-        assert_eq!(drop(1100), None, "too early for another change");
-        assert_eq!(drop(3000), None);
-        let text = drop(5000).unwrap();
+        let mut host = Host::default();
+        let texts = host.run((&control, &settings), 5000, GIGABIT.scaled(98, 100));
+        assert_eq!(texts, [""; 0]);
+        assert!(control.share().whole() < GIGABIT);
+        let texts = host.run((&control, &settings), 5000, GIGABIT.scaled(80, 100));
+        let text = texts.first().unwrap();
         assert!(
-            text.starts_with("the rate falls from 1.000 Gb/s to 857.375 Mb/s,"),
+            text.starts_with("the rate falls from 1.000 Gb/s to "),
             "{text}"
-        );
-        let mut all = Vec::new();
-        for nth in 0..9 {
-            all.extend(control.handle_drops(at(7000 + nth * 2000), false, &settings));
-        }
-        let why = "because the receiving host no longer drops datagrams";
-        let steps = ["857.375 Mb/s to 965.544 Mb/s", "965.544 Mb/s to 1.000 Gb/s"];
-        assert_eq!(
-            all,
-            steps.map(|step| format!("the rate rises from {step}, {why}"))
         );
     }
 

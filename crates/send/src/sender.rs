@@ -22,6 +22,7 @@ use lighthaul_copy::watch::{CopyEvent, Failed, Summary, Watcher};
 use lighthaul_files::inspect::Inspector;
 use lighthaul_files::list::ListReceiver;
 use lighthaul_files::listed::{ListWalk, Origin, SourceEntries};
+use lighthaul_parts::host_rate::HostFacts;
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::halt::HaltOnDrop;
@@ -173,7 +174,6 @@ impl<'a> Sending<'a, '_> {
     ) -> Result<Summary, Error> {
         let clock = self.transfer.session.clock;
         let begun = clock.now();
-        let mut progress = Progress::default();
         let mut sent = false;
         let mut uses_circuit = !self.transfer.options().trc.is_empty();
         let work = &self.transfer.threads.work;
@@ -218,17 +218,20 @@ impl<'a> Sending<'a, '_> {
                 message => message?,
             };
             if let Message::Progress(now) = message {
-                let dropped = now.buffer_drops > progress.buffer_drops;
                 let settings = &self.transfer.settings;
                 let at = clock.now();
-                self.transfer
-                    .explain(rate.handle_drops(at, dropped, settings));
                 self.take_progress(&now);
                 let counts = self.transfer.monitor.packets();
+                let facts = HostFacts {
+                    arrived: counts.1,
+                    dropped: now.buffer_drops,
+                    disk_wait: Duration::from_nanos(now.disk_wait),
+                    run_delay: Duration::from_nanos(now.run_delay),
+                };
+                self.transfer.explain(rate.handle_host(at, facts, settings));
                 self.transfer
                     .explain(rate.handle_arrivals(at, counts, settings));
                 course.update(at, &now, self.transfer, rate);
-                progress = now;
             } else if let Message::Result(result) = message {
                 self.await_answers()?;
                 if uses_circuit {

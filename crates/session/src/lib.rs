@@ -10,7 +10,7 @@
 //!   of all protocols
 //! - [`probe`], [`measure`]: measurements of a path and its hosts; [`checkup`]: checkup of a
 //!   connection
-//! - `processor_wait`: load of this host; [`keepalive`]: keepalive messages; [`peer_text`]: harmless texts of a peer;
+//! - [`processor_wait`]: load of this host; [`keepalive`]: keepalive messages; [`peer_text`]: harmless texts of a peer;
 //!   [`error`], [`fault`]: errors
 
 pub mod checkup;
@@ -32,7 +32,7 @@ pub mod offer;
 pub mod path;
 pub mod peer_text;
 pub mod probe;
-mod processor_wait;
+pub mod processor_wait;
 pub mod protocol;
 pub mod protocol_switch;
 pub mod role;

@@ -261,11 +261,28 @@ pub fn lanes(asked: Option<Protocol>, booked: bool) -> usize {
     (cores / 2).clamp(2, LANES_MAX)
 }
 
-/// Returns the approximate length of an object at `rate`, in bytes. It is so long that the path
-/// stays full while the last packets of another object are requested and sent again.
-pub fn object_len(offer: &Offer, rate: Rate, rtt: Duration) -> u64 {
+/// Returns the rate at which the next object will probably move: the rate that the transfer has found by now, or else
+/// the offered rate. `limit` is the present limit of all lanes, and `learned` comes from the last object.
+pub fn expected_rate(offer: &Offer, limit: Rate, learned: Learned) -> Rate {
     let offered = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
-    let len = match offered.min(rate) {
+    let found = match offer.protocol {
+        // the limit is what losses and searches have found
+        Protocol::Rbudp | Protocol::RbudpPlus => limit,
+        // the limit leaves room for the rate control of the protocol
+        Protocol::Sabul | Protocol::SabulSwift => match learned {
+            // the rate beside other flows is no reason for short objects, each of which starts anew
+            Learned::Path(memory) => memory.rate.max(offered),
+            Learned::Nothing | Learned::Width(_) | Learned::Socket(_) | Learned::Room(_) => offered,
+        },
+        Protocol::Tcp | Protocol::Ptcp | Protocol::Vbtp => offered,
+    };
+    found.min(limit)
+}
+
+/// Returns the approximate length of an object at the [`expected_rate`], in bytes. It is so long that the path stays
+/// full while the last packets of another object are requested and sent again.
+pub fn object_len(offer: &Offer, rate: Rate, rtt: Duration) -> u64 {
+    let len = match rate {
         // another protocol may move the next object, and this object must end before
         _ if offer.udp && !offer.protocol.is_datagrams() => OBJECT_LEN_MIN * 4,
         // the next object must last until the tail of this object has arrived

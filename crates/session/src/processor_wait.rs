@@ -1,7 +1,59 @@
-//! Demand for the processors of this host.
+//! Demand for the processors of this host, and the time for which a thread waits for them.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::thread::available_parallelism;
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+
+/// Time in which one thread was ready to run, but had no processor (`/proc/thread-self/schedstat`).
+#[derive(Debug)]
+pub struct RunDelay {
+    file: Option<File>,
+    /// Total at the start, in nanoseconds.
+    before: u64,
+    /// Total since the start as of the last reading, and the time of that.
+    latest: (Duration, Instant),
+}
+
+impl RunDelay {
+    /// Starts to measure the calling thread.
+    pub fn of_this_thread() -> Self {
+        let file = File::open("/proc/thread-self/schedstat").ok();
+        Self {
+            before: file.as_ref().and_then(total_delay).unwrap_or(0),
+            file,
+            latest: (Duration::ZERO, Instant::ZERO),
+        }
+    }
+
+    /// Returns the time since the start, read at most once in 100 ms. It is zero if the kernel does not measure it.
+    pub fn read(&mut self, now: Instant) -> Duration {
+        if now.since(self.latest.1) >= READ_INTERVAL {
+            self.latest.1 = now;
+            if let Some(total) = self.file.as_ref().and_then(total_delay) {
+                self.latest.0 = Duration::from_nanos(total.saturating_sub(self.before));
+            }
+        }
+        self.latest.0
+    }
+}
+
+/// Reads the total of a thread, in nanoseconds.
+fn total_delay(file: &File) -> Option<u64> {
+    let mut octets = [0; 96];
+    let len = file.read_at(&mut octets, 0).ok()?;
+    parse_delay(std::str::from_utf8(&octets[..len]).ok()?)
+}
+
+/// Parses the delay of `schedstat`: nanoseconds on a processor, nanoseconds of delay, number of turns.
+fn parse_delay(text: &str) -> Option<u64> {
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// Minimum time between two readings of a thread's delay.
+const READ_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Returns the percentage of the last ten seconds in which a task waited for a processor
 /// (`/proc/pressure/cpu`).
@@ -50,6 +102,19 @@ mod tests {
         assert_eq!(waited("some avg10=0.00 avg60=0.00 total=1"), Some(0));
         assert_eq!(waited("full avg10=7.00"), None);
         assert_eq!(first("8.30 6.37 3.55 10/135 12321\n"), Some(8.3));
+    }
+
+    #[test]
+    fn run_delay_is_the_second_number_and_never_falls() {
+        assert_eq!(parse_delay("5216 81 3\n"), Some(81));
+        assert_eq!(parse_delay("5216"), None);
+        let mut delay = RunDelay::of_this_thread();
+        let mut last = Duration::ZERO;
+        for nth in 1..100 {
+            let now = delay.read(Instant::ZERO + READ_INTERVAL * nth);
+            assert!(now >= last, "{now:?} after {last:?}");
+            last = now;
+        }
     }
 
     #[test]

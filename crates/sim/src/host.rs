@@ -10,7 +10,8 @@
 //! absorb, and competitors       the receiver runs only while the Processor schedules it
 //! ```
 //!
-//! Only the last predicts its absence in a [`Load`]. Stream messages are never lost.
+//! Besides, a host may have a disk that takes received bytes at a rate. Then its [`Load`] has the backlog.
+//! Only the last model predicts its absence in a [`Load`]. Stream messages are never lost.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -34,6 +35,10 @@ pub struct HostConfig {
     /// Processor time of the kernel for each datagram that arrives, including dropped datagrams. It counts only if
     /// `absorb` is set. While a competitor runs, it is the competitor's time.
     pub arrival: Duration,
+    /// Rate at which the disk takes received bytes; `None` is infinitely fast.
+    pub disk: Option<Rate>,
+    /// Maximum number of received bytes that wait for the disk. It counts only if `disk` is set.
+    pub backlog_bytes_max: u64,
 }
 
 /// Receiving host: a socket's receive buffer, and a receiver that empties it at a limited rate.
@@ -44,6 +49,18 @@ pub struct HostConfig {
 pub struct Host {
     socket: Link,
     shared: Option<Shared>,
+    disk: Option<Disk>,
+}
+
+/// Disk that takes received bytes at a rate.
+#[derive(Clone, Copy, Debug)]
+struct Disk {
+    rate: Rate,
+    backlog_bytes_max: u64,
+    /// Time at which all received bytes are on the disk.
+    idle_at: Instant,
+    /// Time of the next load sample; never while nothing waits.
+    sample_at: Instant,
 }
 
 /// Receiver that shares its processor with other tasks.
@@ -81,18 +98,29 @@ impl Host {
                 queue_bytes: 0,
                 counters: Counters::default(),
             }),
+            disk: config.disk.map(|rate| Disk {
+                rate,
+                backlog_bytes_max: config.backlog_bytes_max,
+                idle_at: Instant::ZERO,
+                sample_at: Instant::NEVER,
+            }),
         }
     }
 
     /// Takes a datagram of `len` bytes. Returns the time at which the machine receives it, or `None` if the receive
     /// buffer is full.
     pub fn absorb(&mut self, now: Instant, len: u32) -> Option<Instant> {
-        if let Some(shared) = &mut self.shared {
-            return shared.absorb(now, len);
-        }
-        match self.socket.offer(now, len) {
-            Verdict::Delivered { at, .. } => Some(at),
-            Verdict::Dropped(_) => None,
+        let received = if let Some(shared) = &mut self.shared {
+            shared.absorb(now, len)
+        } else {
+            match self.socket.offer(now, len) {
+                Verdict::Delivered { at, .. } => Some(at),
+                Verdict::Dropped(_) => None,
+            }
+        };
+        match &mut self.disk {
+            Some(disk) => received.map(|at| disk.write(at, len)),
+            None => received,
         }
     }
 
@@ -114,23 +142,29 @@ impl Host {
     /// Returns the time of the next load sample.
     pub fn next_load_at(&self) -> Instant {
         let shared = self.shared.as_ref();
-        shared.map_or(Instant::NEVER, |shared| {
+        let predicted = shared.map_or(Instant::NEVER, |shared| {
             shared.processor.next_prediction_at()
-        })
+        });
+        let disk = self.disk.as_ref();
+        predicted.min(disk.map_or(Instant::NEVER, |disk| disk.sample_at))
     }
 
     /// Takes the load sample that is due at `now`.
     pub fn take_load(&mut self, now: Instant) -> Load {
-        let Some(shared) = &mut self.shared else {
-            return Load::default();
-        };
-        shared.drain(now);
-        Load {
-            socket_bytes: shared.queue_bytes,
-            socket_bytes_max: shared.socket_bytes_max,
-            absence: shared.processor.take_prediction(),
-            ..Load::default()
+        let mut load = Load::default();
+        if let Some(disk) = &mut self.disk {
+            load.backlog_bytes = disk.sample(now);
+            load.backlog_bytes_max = disk.backlog_bytes_max;
         }
+        if let Some(shared) = &mut self.shared {
+            shared.drain(now);
+            load.socket_bytes = shared.queue_bytes;
+            load.socket_bytes_max = shared.socket_bytes_max;
+            if shared.processor.next_prediction_at() <= now {
+                load.absence = shared.processor.take_prediction();
+            }
+        }
+        load
     }
 
     /// Returns the numbers of predictions of the monitor.
@@ -145,6 +179,27 @@ impl Host {
             Some(shared) => &shared.counters,
             None => self.socket.counters(),
         }
+    }
+}
+
+impl Disk {
+    /// Queues `len` bytes for the disk. Returns the time at which they have room in memory.
+    fn write(&mut self, now: Instant, len: u32) -> Instant {
+        self.idle_at = self.idle_at.max(now) + self.rate.time_for(len.into());
+        self.sample_at = self.sample_at.min(now + SAMPLE_INTERVAL);
+        let whole = self.rate.time_for(self.backlog_bytes_max);
+        now.max(Instant::ZERO + self.idle_at.since(Instant::ZERO + whole))
+    }
+
+    /// Returns the bytes that wait for the disk, and plans the next sample.
+    fn sample(&mut self, now: Instant) -> u64 {
+        let waiting = self.rate.bytes_in(self.idle_at.since(now));
+        self.sample_at = if waiting > 0 {
+            now + SAMPLE_INTERVAL
+        } else {
+            Instant::NEVER
+        };
+        waiting
     }
 }
 
@@ -179,6 +234,8 @@ impl Shared {
     }
 }
 
+/// Interval of load samples while bytes wait for the disk.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
 /// Processor time for one stream message.
 const MESSAGE_TIME: Duration = Duration::from_micros(10);
 
@@ -231,6 +288,30 @@ mod tests {
             Host::new(HostConfig::default(), 1).absorb(now, 9000),
             Some(now)
         );
+    }
+
+    #[test]
+    fn backlog_of_the_disk_is_sampled_until_it_is_written() {
+        let config = HostConfig {
+            disk: Some(Rate::from_mbps(8)),
+            backlog_bytes_max: 10_000,
+            ..HostConfig::default()
+        };
+        let mut host = Host::new(config, 1);
+        assert_eq!(host.next_load_at(), Instant::NEVER);
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        for _ in 0..10 {
+            assert_eq!(host.absorb(at(100), 1000), Some(at(100)));
+        }
+        assert_eq!(host.absorb(at(100), 1000), Some(at(101)), "no room before");
+        let mut samples = std::vec::Vec::new();
+        while host.next_load_at() < Instant::NEVER {
+            let now = host.next_load_at();
+            let load = host.take_load(now);
+            assert_eq!(load.backlog_bytes_max, 10_000);
+            samples.push((now, load.backlog_bytes));
+        }
+        assert_eq!(samples, [(at(105), 6000), (at(110), 1000), (at(115), 0)]);
     }
 
     #[test]

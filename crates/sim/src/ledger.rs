@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use core::fmt;
+use core::ops::Range;
 
 use lighthaul_base::Span;
 
@@ -48,6 +49,12 @@ impl Ledger {
     /// Returns the number of placed bytes.
     pub const fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// True if all bytes of `range` have been placed.
+    pub fn has(&self, range: Range<u64>) -> bool {
+        let before = self.placed.range(..=range.start).next_back();
+        range.is_empty() || before.is_some_and(|(_, end)| *end >= range.end)
     }
 
     /// True if exactly the bytes `0..len` have been placed.
@@ -100,6 +107,8 @@ mod tests {
         }
         assert!(ledger.is_whole(40));
         assert!(!ledger.is_whole(41));
+        assert!(ledger.has(5..40) && ledger.has(50..50));
+        assert!(!ledger.has(0..41) && !ledger.has(40..41));
         assert_eq!(ledger.bytes(), 40);
     }
 

@@ -163,7 +163,7 @@ fn in_flight(rate: Rate) -> u64 {
         joins: 0,
     };
     // A remainder of up to a quarter joins the last object.
-    offer::object_len(&offer, Rate::UNLIMITED, Duration::ZERO) * 5 / 4
+    offer::object_len(&offer, rate, Duration::ZERO) * 5 / 4
         * offer::lanes(Some(Protocol::default()), false) as u64
 }
 

@@ -7,22 +7,38 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Rate};
+use lighthaul_base::{Instant, Rate, Span};
+use lighthaul_parts::host_rate::HostFacts;
 use lighthaul_session::machine::Setup;
 use lighthaul_session::protocol::Protocol;
+use lighthaul_sim::Ledger;
+use lighthaul_workload::tcp::Algorithm;
 
 /// Shared state of one transfer.
 pub(crate) type Shared = Rc<RefCell<Agreement>>;
 
 /// State of a transfer.
+// fields: counters and lists, which both sides and the tests read
 #[derive(Debug, Default)]
 pub(crate) struct Agreement {
-    /// Object of each lane: its number, and the parameters of its machines.
-    pub(crate) objects: Vec<Option<(u8, Setup)>>,
-    /// Datagrams of objects that have arrived.
-    pub(crate) arrived: u64,
-    /// Datagrams that the receiving host has dropped, as it reports them.
-    pub(crate) host_drops: u64,
+    /// Object of each lane.
+    pub(crate) objects: Vec<Option<Announced>>,
+    /// Times at which objects began, and their lengths in bytes.
+    pub(crate) lens: Vec<(Instant, u64)>,
+    /// Position of the next object in the data of the transfer.
+    pub(crate) position: u64,
+    /// Positions and lengths of complete objects.
+    pub(crate) complete: Vec<(u64, u64)>,
+    /// Bytes of the transfer that have been placed, if the transfer checks them.
+    pub(crate) ledger: Option<Ledger>,
+    /// Facts of the receiving host, as it reports them.
+    pub(crate) facts: HostFacts,
+    /// Bytes that TCP has delivered.
+    pub(crate) streamed: u64,
+    /// Number of packets that arrived although their bytes had arrived before.
+    pub(crate) duplicates: u64,
+    /// Times at which the protocol changed, and the new protocols.
+    pub(crate) switches: Vec<(Instant, Protocol)>,
     /// Protocol in use.
     pub(crate) protocol: Option<Protocol>,
     /// Rate that the sender measured or remembered.
@@ -37,6 +53,27 @@ pub(crate) struct Agreement {
     pub(crate) sent: u64,
     /// Number of packets sent again.
     pub(crate) resent: u64,
+}
+
+/// Object that a lane sends.
+#[derive(Clone, Debug)]
+pub(crate) struct Announced {
+    /// Number of the object on its lane.
+    pub(crate) number: u8,
+    /// Position of the object in the data of the transfer.
+    pub(crate) position: u64,
+    /// Parameters of its machines.
+    pub(crate) setup: Setup,
+}
+
+impl Agreement {
+    /// Records that the bytes of `span` were placed, from `position` on. A byte that is placed twice panics.
+    pub(crate) fn place(&mut self, position: u64, span: Span) {
+        if let Some(ledger) = &mut self.ledger {
+            let span = Span::new(position + span.offset, span.len);
+            ledger.place(span, span).expect("each byte is placed once");
+        }
+    }
 }
 
 /// Parameters of a transfer.
@@ -57,6 +94,10 @@ pub(crate) struct TransferConfig {
     pub(crate) socket_bytes: u64,
     /// Number of datagram lanes.
     pub(crate) lanes: u8,
+    /// Congestion control of TCP.
+    pub(crate) algorithm: Algorithm,
+    /// True if the place of each byte is checked.
+    pub(crate) is_checked: bool,
     pub(crate) seed: u64,
 }
 

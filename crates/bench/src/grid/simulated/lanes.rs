@@ -6,12 +6,13 @@
 use std::time::Duration;
 
 use lighthaul_base::{Body, Endpoint, Head, Instant, Message, Rate, Transmit, Via};
+use lighthaul_parts::host_rate::HostFacts;
 use lighthaul_parts::transfer_rate::PassBegin;
 use lighthaul_session::machine::{Learned, MachineEvent, SendMachine, Setup};
 use lighthaul_session::offer::{self, Offer};
 use lighthaul_session::protocol::Protocol;
 
-use super::agreement::{AROUND, Shared, Tag, TransferConfig, next_number, stream};
+use super::agreement::{AROUND, Announced, Shared, Tag, TransferConfig, next_number, stream};
 use super::rate::LaneRate;
 
 /// Time before the end of a pass at which the next lane may start.
@@ -29,13 +30,17 @@ pub(crate) struct Lanes {
     protocol: Protocol,
     /// Offered rate of the path.
     offered: Rate,
-    pub(super) rate: LaneRate,
+    rate: LaneRate,
     learned: Learned,
     each: Vec<Lane>,
     /// Announcements of objects. Only those of RBUDP+ are of use, whose sender may wait for the receiver.
     announced: Vec<u16>,
     /// Share of the rate that each machine has.
     told: Rate,
+    /// Packets that lanes sent, and sent again.
+    counts: (u64, u64),
+    /// The same of TCP, before the lanes and beside them.
+    streamed: (u64, u64),
 }
 
 /// One lane.
@@ -76,6 +81,8 @@ impl Lanes {
             protocol,
             offered,
             told: rate.whole(),
+            counts: (0, 0),
+            streamed: (0, 0),
             rate,
             learned: Learned::Nothing,
             announced: Vec::new(),
@@ -105,10 +112,12 @@ impl Lanes {
         let lane = &mut self.each[nth];
         lane.object = next_number(lane.object);
         let settle = Duration::from_micros(offer.settle_us.into());
+        let expected = offer::expected_rate(&offer, self.rate.whole(), self.learned);
+        let object_len = offer::object_len(&offer, expected, config.rtt);
         let setup = Setup {
             protocol: self.protocol,
             object: u64::from(lane.object),
-            object_len: offer::object_len(&offer, self.rate.whole(), config.rtt),
+            object_len,
             packet_len: offer.packet_len,
             overhead_len: AROUND,
             rate: part,
@@ -127,7 +136,14 @@ impl Lanes {
             self.announced.push(stream(lane.number, lane.object));
         }
         let mut shared = self.shared.borrow_mut();
-        shared.objects[nth] = Some((lane.object, setup));
+        let position = shared.position;
+        shared.position += object_len;
+        shared.lens.push((now, object_len));
+        shared.objects[nth] = Some(Announced {
+            number: lane.object,
+            position,
+            setup,
+        });
         shared.began.get_or_insert(now);
     }
 
@@ -208,6 +224,24 @@ impl Lanes {
         None
     }
 
+    /// Returns the next message of any lane, also of objects that start now, or at a rate that changes now.
+    pub(crate) fn poll_and_settle(&mut self, now: Instant) -> Option<Transmit> {
+        self.poll_transmit(now).or_else(|| {
+            let has_more = self.settle(now);
+            has_more.then(|| self.poll_transmit(now)).flatten()
+        })
+    }
+
+    /// Adapts to a report of the receiver, which arrives later.
+    pub(crate) fn handle_report(&mut self, now: Instant, facts: HostFacts) {
+        self.rate.handle_report(now, self.counts.0, facts);
+    }
+
+    /// Counts the packets of TCP as packets of the transfer.
+    pub(crate) const fn set_streamed(&mut self, packets: (u64, u64)) {
+        self.streamed = packets;
+    }
+
     /// Handles the events of all machines, starts objects, and sets the rates. Returns true if there
     /// may be more to send at once.
     pub(crate) fn settle(&mut self, now: Instant) -> bool {
@@ -266,6 +300,14 @@ impl Lanes {
                     lane.before.0 += machine.sent();
                     lane.before.1 += machine.resent();
                 }
+                let mut shared = self.shared.borrow_mut();
+                if let Some(Announced {
+                    position, setup, ..
+                }) = &shared.objects[nth]
+                {
+                    let complete = (*position, setup.object_len);
+                    shared.complete.push(complete);
+                }
             }
             MachineEvent::Released => self.pass_turn(nth),
             MachineEvent::Idle | MachineEvent::Barren | MachineEvent::Failed(_) => {}
@@ -292,8 +334,9 @@ impl Lanes {
     fn set_rates(&mut self, now: Instant) -> bool {
         let mut shared = self.shared.borrow_mut();
         let counted = self.each.iter().map(Lane::packets);
-        (shared.sent, shared.resent) =
-            counted.fold((0, 0), |sum, lane| (sum.0 + lane.0, sum.1 + lane.1));
+        self.counts = counted.fold((0, 0), |sum, lane| (sum.0 + lane.0, sum.1 + lane.1));
+        shared.sent = self.counts.0 + self.streamed.0;
+        shared.resent = self.counts.1 + self.streamed.1;
         if self.rate.courses() > shared.courses.len() as u64 {
             shared.courses.push(now);
         }

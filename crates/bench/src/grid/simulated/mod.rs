@@ -18,5 +18,7 @@ mod transfer;
 
 #[cfg(test)]
 mod bad_days;
+#[cfg(test)]
+mod protocol_change;
 
 pub(crate) use transfer::Simulation;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
+use lighthaul_parts::host_rate::HostFacts;
 use lighthaul_parts::transfer_rate::{PassBegin, RateConfig, Rules, TransferRate};
 use lighthaul_session::protocol::Protocol;
 
@@ -14,9 +15,9 @@ use super::agreement::{AROUND, TransferConfig};
 pub(crate) struct LaneRate {
     rate: TransferRate,
     senders: u32,
-    /// Reports in transit: arrival time of each report, and its count of packets.
-    reports: VecDeque<(Instant, u64)>,
-    arrived: u64,
+    /// Reports in transit, with the arrival time of each.
+    reports: VecDeque<(Instant, HostFacts)>,
+    facts: HostFacts,
     way: Duration,
 }
 
@@ -44,7 +45,7 @@ impl LaneRate {
             rate: TransferRate::new(now, rate_config),
             senders: 0,
             reports: VecDeque::new(),
-            arrived: 0,
+            facts: HostFacts::default(),
             way: config.rtt / 2,
         }
     }
@@ -89,17 +90,13 @@ impl LaneRate {
         self.rate.handle_use(now, is_whole);
     }
 
-    /// Adapts to a report of the receiving host about its drops.
-    pub(crate) fn handle_drops(&mut self, now: Instant, dropped: bool) {
-        self.rate.handle_drops(now, dropped);
-    }
-
-    /// Adapts to the packets that were sent and have arrived, once a report of them is there.
-    pub(crate) fn handle_arrivals(&mut self, now: Instant, sent: u64, arrived: u64) {
-        self.reports.push_back((now + self.way, arrived));
-        while let Some((_, arrived)) = self.reports.pop_front_if(|(at, _)| *at <= now) {
-            self.arrived = arrived;
+    /// Sends a report of the receiver, and adapts to the latest report that has arrived.
+    pub(crate) fn handle_report(&mut self, now: Instant, sent: u64, facts: HostFacts) {
+        self.reports.push_back((now + self.way, facts));
+        while let Some((_, facts)) = self.reports.pop_front_if(|(at, _)| *at <= now) {
+            self.facts = facts;
+            self.rate.handle_host(now, facts);
         }
-        self.rate.handle_arrivals(now, sent, self.arrived);
+        self.rate.handle_arrivals(now, sent, self.facts.arrived);
     }
 }

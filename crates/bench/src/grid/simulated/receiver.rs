@@ -17,13 +17,24 @@ pub(crate) struct TransferReceiver {
     report: Option<Report>,
     lanes: Vec<Lane>,
     connections: Vec<tcp::Receiver>,
+    /// Time of the latest load sample.
+    sampled: Instant,
 }
 
 /// Lane, with the machine of its present object.
 #[derive(Debug, Default)]
 struct Lane {
     number: u8,
-    object: Option<(u8, ReceiveMachine)>,
+    object: Option<Incoming>,
+}
+
+/// Object that arrives.
+#[derive(Debug)]
+struct Incoming {
+    number: u8,
+    /// Position in the data of the transfer.
+    position: u64,
+    machine: ReceiveMachine,
 }
 
 impl TransferReceiver {
@@ -40,6 +51,7 @@ impl TransferReceiver {
             report: None,
             lanes: (0..config.lanes).map(lane).collect(),
             connections: Vec::new(),
+            sampled: Instant::ZERO,
         }
     }
 
@@ -48,17 +60,25 @@ impl TransferReceiver {
         let message = Message { head, ..message };
         match Tag::decode(*tag) {
             Tag::Object(lane, object) => {
-                self.shared.borrow_mut().arrived += 1;
+                self.shared.borrow_mut().facts.arrived += 1;
                 let lane = self.lanes.get_mut(usize::from(lane))?;
-                let machine = lane.machine(now, object, &self.shared)?;
-                machine.handle_message(now, message)
+                let object = lane.object(now, object, &self.shared);
+                let placed = object.and_then(|object| {
+                    let span = object.machine.handle_message(now, message)?;
+                    Some((object.position, span))
+                });
+                self.note(placed)
             }
             Tag::Tcp(connection) => {
                 let nth = usize::from(connection);
                 while self.connections.len() <= nth {
                     self.connections.push(tcp::Receiver::new(self.segment_len));
                 }
-                self.connections[nth].handle_message(now, message)
+                let placed = self.connections[nth].handle_message(now, message);
+                let mut shared = self.shared.borrow_mut();
+                shared.streamed += placed.map_or(0, |span| u64::from(span.len));
+                drop(shared);
+                self.note(placed.map(|span| (0, span)))
             }
             Tag::Train => {
                 let len = IP_UDP_LEN + message.len + head.len() as u32 + 1;
@@ -69,33 +89,43 @@ impl TransferReceiver {
         }
     }
 
+    /// Records where a packet was placed: the position of its object, and its span there.
+    fn note(&self, placed: Option<(u64, Span)>) -> Option<Span> {
+        let mut shared = self.shared.borrow_mut();
+        let Some((position, span)) = placed else {
+            shared.duplicates += 1;
+            return None;
+        };
+        shared.place(position, span);
+        Some(span)
+    }
+
     fn machines(&mut self) -> impl Iterator<Item = &mut ReceiveMachine> {
         let objects = self
             .lanes
             .iter_mut()
             .filter_map(|lane| lane.object.as_mut());
-        objects.map(|(_, machine)| machine)
+        objects.map(|object| &mut object.machine)
     }
 }
 
 impl Lane {
-    /// Returns the machine of an object, which is created at its first message. Returns none for
+    /// Returns an object with its machine, which is created at its first message. Returns none for
     /// earlier objects.
-    fn machine(
-        &mut self,
-        now: Instant,
-        object: u8,
-        shared: &Shared,
-    ) -> Option<&mut ReceiveMachine> {
-        if self.object.as_ref().is_none_or(|(own, _)| *own != object) {
+    fn object(&mut self, now: Instant, number: u8, shared: &Shared) -> Option<&mut Incoming> {
+        let before = self.object.as_ref();
+        if before.is_none_or(|before| before.number != number) {
             let shared = shared.borrow();
             let announced = shared.objects.get(usize::from(self.number))?.as_ref();
-            let (_, setup) = announced.filter(|(number, _)| *number == object)?;
-            let learned = self.object.as_ref();
-            let learned = learned.map_or(Learned::Nothing, |(_, machine)| machine.learned());
-            self.object = Some((object, ReceiveMachine::new(now, setup, learned)));
+            let announced = announced.filter(|announced| announced.number == number)?;
+            let learned = before.map_or(Learned::Nothing, |before| before.machine.learned());
+            self.object = Some(Incoming {
+                number,
+                position: announced.position,
+                machine: ReceiveMachine::new(now, &announced.setup, learned),
+            });
         }
-        self.object.as_mut().map(|(_, machine)| machine)
+        self.object.as_mut()
     }
 }
 
@@ -113,12 +143,12 @@ impl Endpoint for TransferReceiver {
             number,
             "the stream of the lane"
         );
-        let machine = lane.machine(now, object, &self.shared)?;
+        let object = lane.object(now, object, &self.shared)?;
         if message.head.is_empty() {
             // the announcement of the object
             return None;
         }
-        machine.handle_message(now, message)
+        object.machine.handle_message(now, message)
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -136,8 +166,15 @@ impl Endpoint for TransferReceiver {
     }
 
     fn handle_load(&mut self, now: Instant, load: Load) {
+        let mut is_holding = false;
         for machine in self.machines() {
+            is_holding |= machine.is_holding();
             machine.handle_load(now, load);
+        }
+        let since = now.since(std::mem::replace(&mut self.sampled, now));
+        if is_holding {
+            // samples are frequent while the sender waits
+            self.shared.borrow_mut().facts.disk_wait += since;
         }
     }
 
@@ -150,10 +187,10 @@ impl Endpoint for TransferReceiver {
             });
         }
         for lane in &mut self.lanes {
-            if let Some((object, machine)) = &mut lane.object
-                && let Some(transmit) = machine.poll_transmit(now)
+            if let Some(object) = &mut lane.object
+                && let Some(transmit) = object.machine.poll_transmit(now)
             {
-                return Some(tagged(transmit, Tag::Object(lane.number, *object)));
+                return Some(tagged(transmit, Tag::Object(lane.number, object.number)));
             }
         }
         for (nth, connection) in self.connections.iter_mut().enumerate() {
@@ -173,7 +210,7 @@ impl Endpoint for TransferReceiver {
 
     fn poll_timeout(&self) -> Option<Deadline> {
         let machines = self.lanes.iter().filter_map(|lane| lane.object.as_ref());
-        let machines = machines.filter_map(|(_, machine)| machine.poll_timeout());
+        let machines = machines.filter_map(|object| object.machine.poll_timeout());
         let connections = self.connections.iter().filter_map(Endpoint::poll_timeout);
         let dues = machines.chain(connections).map(|due| due.at);
         let at = dues.chain(self.train.due()).min()?;

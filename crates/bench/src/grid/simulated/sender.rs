@@ -1,7 +1,7 @@
 //! Sending side of a simulated transfer.
 //!
 //! ```text
-//! Exploring -- one round trip --> Measuring -- two trains --> Lanes or Tcp
+//! Exploring -- one round trip --> Measuring -- two trains --> Lanes or Tcp -- last object --> Switched
 //!     \--------- remembered rate --------------------------/
 //! ```
 
@@ -11,6 +11,8 @@ use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Spa
 use lighthaul_proto::stripe::Width;
 use lighthaul_session::choose::{PathFacts, choose};
 use lighthaul_session::protocol::Protocol;
+use lighthaul_session::protocol_switch::{Evidence, ProtocolSwitch};
+use lighthaul_sim::Ledger;
 use lighthaul_workload::tcp;
 
 use super::agreement::{REPORTS, Shared, Tag, TransferConfig};
@@ -19,10 +21,10 @@ use super::train::{Report, TrainSender};
 
 /// Maximum number of connections of parallel TCP.
 const CONNECTIONS_MAX: u8 = 32;
-/// Interval of the receiver's reports about arrivals, as in a copy.
+/// Interval of the receiver's reports, as in a copy.
 const REPORT_INTERVAL: Duration = Duration::from_millis(50);
-/// Interval of the receiver's reports about drops on its host, as in a copy.
-const DROPS_INTERVAL: Duration = Duration::from_millis(100);
+/// Length of an object that TCP carries if another protocol may replace it, as in a copy.
+const STREAM_OBJECT_LEN: u64 = 16 << 20;
 
 /// Sending side.
 #[derive(Debug)]
@@ -30,10 +32,10 @@ pub(crate) struct TransferSender {
     config: TransferConfig,
     shared: Shared,
     phase: Phase,
-    /// Time of the next report about arrivals.
+    /// Protocol in use, if it may change.
+    switch: Option<ProtocolSwitch>,
+    /// Time of the next report of the receiver.
     report: Instant,
-    /// Time of the next report about drops, and the drops by the last.
-    drops: (Instant, u64),
 }
 
 #[derive(Debug)]
@@ -42,6 +44,8 @@ enum Phase {
     Measuring(TrainSender),
     Lanes(Box<Lanes>),
     Tcp(Connections),
+    /// TCP completes its last object, while lanes send the next.
+    Switched(Connections, Box<Lanes>),
 }
 
 impl TransferSender {
@@ -51,9 +55,12 @@ impl TransferSender {
             phase: Phase::Exploring(now + config.rtt),
             config,
             shared,
+            switch: None,
             report: now,
-            drops: (now, 0),
         };
+        if config.is_checked {
+            sender.shared.borrow_mut().ledger = Some(Ledger::default());
+        }
         if let Some(protocol) = config.asked.filter(|asked| !asked.is_datagrams()) {
             // streams need no measurement
             sender.move_data(now, protocol, Rate::UNLIMITED);
@@ -65,21 +72,22 @@ impl TransferSender {
     fn decide(&mut self, now: Instant, (rate, lost_ppm): (Rate, u32)) {
         self.shared.borrow_mut().measured = Some(rate);
         let config = &self.config;
-        let protocol = config.asked.unwrap_or_else(|| {
-            choose(&PathFacts {
-                datagram_len: config.datagram_len() as usize,
-                rtt: config.rtt,
-                rate: Some(rate),
-                lost_ppm,
-                buffer_bytes: config.socket_bytes as usize,
-                waited: config.waited,
-                booked: false,
-                dedicated: config.dedicated,
-                bytes: None,
-                running: None,
-            })
-            .protocol
-        });
+        let facts = PathFacts {
+            datagram_len: config.datagram_len() as usize,
+            rtt: config.rtt,
+            rate: Some(rate),
+            lost_ppm,
+            buffer_bytes: config.socket_bytes as usize,
+            waited: config.waited,
+            booked: false,
+            dedicated: config.dedicated,
+            bytes: None,
+            running: None,
+        };
+        let protocol = config.asked.unwrap_or_else(|| choose(&facts).protocol);
+        if config.asked.is_none() && !protocol.alternatives().is_empty() {
+            self.switch = Some(ProtocolSwitch::new(protocol, facts));
+        }
         self.move_data(now, protocol, rate);
     }
 
@@ -102,25 +110,56 @@ impl TransferSender {
         self.shared.borrow_mut().began.get_or_insert(now);
     }
 
-    /// Takes the reports of the receiver that are due.
-    fn take_reports(&mut self, now: Instant) {
+    /// Takes the report of the receiver that is due.
+    fn take_report(&mut self, now: Instant) {
+        if now < self.report {
+            return;
+        }
+        self.report = now + REPORT_INTERVAL;
         let shared = self.shared.borrow();
-        let (drops, counts) = (shared.host_drops, (shared.sent, shared.arrived));
+        let (facts, bytes) = (shared.facts, shared.streamed);
         drop(shared);
-        let (at, before) = self.drops;
-        if let Phase::Lanes(lanes) = &mut self.phase {
-            if now >= at {
-                lanes.rate.handle_drops(now, drops > before);
+        match &mut self.phase {
+            Phase::Lanes(lanes) | Phase::Switched(_, lanes) => lanes.handle_report(now, facts),
+            Phase::Tcp(connections) => {
+                let Some(switch) = &mut self.switch else {
+                    return;
+                };
+                let (sent, resent) = connections.packets();
+                let evidence = Evidence {
+                    bytes,
+                    segments: (sent as u32, resent as u32),
+                    limit: Rate::UNLIMITED,
+                };
+                if let Some(choice) = switch.update(now, evidence) {
+                    connections.end_object(STREAM_OBJECT_LEN);
+                    let mut shared = self.shared.borrow_mut();
+                    shared.switches.push((now, choice.protocol));
+                }
             }
-            if now >= self.report {
-                lanes.rate.handle_arrivals(now, counts.0, counts.1);
-            }
+            Phase::Exploring(_) | Phase::Measuring(_) => {}
         }
-        if now >= at {
-            self.drops = (now + DROPS_INTERVAL, drops);
-        }
-        if now >= self.report {
-            self.report = now + REPORT_INTERVAL;
+    }
+
+    /// Starts the lanes of the next protocol, if TCP has sent its last object.
+    fn begin_lanes(&mut self, now: Instant) {
+        let Phase::Tcp(connections) = &self.phase else {
+            return;
+        };
+        let (Some(end), Some(switch)) = (connections.object_end(), &self.switch) else {
+            return;
+        };
+        let mut shared = self.shared.borrow_mut();
+        let rate = shared.measured.unwrap_or(Rate::UNLIMITED);
+        shared.position = end;
+        shared.complete.push((0, end));
+        drop(shared);
+        let next = (switch.protocol(), rate);
+        let mut lanes = Lanes::new(now, self.config, Shared::clone(&self.shared), next);
+        lanes.start(now);
+        let before = std::mem::replace(&mut self.phase, Phase::Exploring(now));
+        if let Phase::Tcp(connections) = before {
+            self.phase = Phase::Switched(connections, Box::new(lanes));
         }
     }
 }
@@ -138,13 +177,17 @@ impl Endpoint for TransferSender {
             }
             Phase::Lanes(lanes) => lanes.handle_message(now, message),
             Phase::Tcp(connections) => connections.handle_message(now, message),
+            Phase::Switched(connections, lanes) => {
+                connections.handle_message(now, message);
+                lanes.handle_message(now, message);
+            }
             Phase::Exploring(_) | Phase::Measuring(_) => {}
         }
         None
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.take_reports(now);
+        self.take_report(now);
         match &mut self.phase {
             Phase::Exploring(end) if now >= *end => {
                 if let Some(known) = self.config.known {
@@ -156,11 +199,16 @@ impl Endpoint for TransferSender {
             }
             Phase::Lanes(lanes) => lanes.handle_timeout(now),
             Phase::Tcp(connections) => connections.handle_timeout(now),
+            Phase::Switched(connections, lanes) => {
+                connections.handle_timeout(now);
+                lanes.handle_timeout(now);
+            }
             Phase::Exploring(_) | Phase::Measuring(_) => {}
         }
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        self.begin_lanes(now);
         match &mut self.phase {
             Phase::Exploring(_) => None,
             Phase::Measuring(train) => {
@@ -173,11 +221,14 @@ impl Endpoint for TransferSender {
                     body: Body::Object(Span::new(0, rest)),
                 })
             }
-            Phase::Lanes(lanes) => lanes.poll_transmit(now).or_else(|| {
-                // a new object or rate may have more to send at once
-                let has_more = lanes.settle(now);
-                has_more.then(|| lanes.poll_transmit(now)).flatten()
-            }),
+            Phase::Lanes(lanes) => lanes.poll_and_settle(now),
+            Phase::Switched(connections, lanes) => {
+                let transmit = connections.poll_transmit(now);
+                transmit.or_else(|| {
+                    lanes.set_streamed(connections.packets());
+                    lanes.poll_and_settle(now)
+                })
+            }
             Phase::Tcp(connections) => {
                 let transmit = connections.poll_transmit(now);
                 let mut shared = self.shared.borrow_mut();
@@ -195,8 +246,12 @@ impl Endpoint for TransferSender {
         let due = match &self.phase {
             Phase::Exploring(end) => *end,
             Phase::Measuring(train) => train.due().unwrap_or(Instant::NEVER),
-            Phase::Lanes(lanes) => lanes.due().min(self.report).min(self.drops.0),
+            Phase::Lanes(lanes) => lanes.due().min(self.report),
+            Phase::Tcp(connections) if self.switch.is_some() => connections.due().min(self.report),
             Phase::Tcp(connections) => connections.due(),
+            Phase::Switched(connections, lanes) => {
+                connections.due().min(lanes.due()).min(self.report)
+            }
         };
         (due < Instant::NEVER).then_some(Deadline {
             at: due,
@@ -205,18 +260,20 @@ impl Endpoint for TransferSender {
     }
 }
 
-/// Parallel connections of TCP, each with BBR.
+/// Parallel connections of TCP.
 #[derive(Debug)]
 struct Connections {
     senders: Vec<tcp::Sender>,
     width: Width,
     segment_len: u32,
+    /// Number of packets with the last object; none while there are more objects.
+    last: Option<u64>,
 }
 
 impl Connections {
     fn new(now: Instant, config: &TransferConfig, most: u8) -> Self {
         let tcp = tcp::Config {
-            algorithm: tcp::Algorithm::Bbr,
+            algorithm: config.algorithm,
             packet_len: config.segment_len(),
         };
         let sender = |nth| tcp::Sender::new(now, tcp, config.seed + u64::from(nth));
@@ -229,9 +286,24 @@ impl Connections {
             senders: (0..most).map(sender).collect(),
             width,
             segment_len: config.segment_len(),
+            last: None,
         };
         connections.allow();
         connections
+    }
+
+    /// Sends no object after the present one, of about `len` bytes.
+    fn end_object(&mut self, len: u64) {
+        let (sent, resent) = self.packets();
+        let object = len.div_ceil(self.segment_len.into());
+        self.last = Some((sent - resent).div_ceil(object) * object);
+    }
+
+    /// Returns the end of the last object in bytes, once all of its packets were sent.
+    fn object_end(&self) -> Option<u64> {
+        let (sent, resent) = self.packets();
+        let last = self.last.filter(|last| sent - resent >= *last)?;
+        Some(last * u64::from(self.segment_len))
     }
 
     /// Permits as many connections to send as increase the goodput.
@@ -264,6 +336,10 @@ impl Connections {
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         for (nth, sender) in self.senders.iter_mut().enumerate() {
             if let Some(transmit) = sender.poll_transmit(now) {
+                let (sent, resent) = sender.sent();
+                if self.last.is_some_and(|last| sent - resent >= last) {
+                    sender.allow_new(false);
+                }
                 let before = self.width.streams();
                 self.width.handle_sent(now, self.segment_len);
                 if self.width.streams() != before {

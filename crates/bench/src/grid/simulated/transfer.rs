@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_session::protocol::Protocol;
-use lighthaul_sim::{FlowConfig, HostConfig, LinkConfig, Mixed, Network, RouteConfig};
+use lighthaul_sim::{FlowConfig, HostConfig, Ledger, LinkConfig, Mixed, Network, RouteConfig};
 use lighthaul_workload::tcp::{self, Algorithm};
 
 use super::super::point::{Choice, Condition, Point};
@@ -38,6 +38,7 @@ pub(crate) struct Simulation {
 }
 
 /// Result of a transfer.
+// fields: everything that a table or a test reads
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) goodput: Rate,
@@ -56,6 +57,21 @@ pub(crate) struct Outcome {
     /// Times and values of all rates that were set.
     #[cfg_attr(not(test), expect(dead_code, reason = "for tests of the controller"))]
     pub(crate) rates: Vec<(Instant, Rate)>,
+    /// Times at which objects began, and their lengths in bytes.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for tests of the controller"))]
+    pub(crate) lens: Vec<(Instant, u64)>,
+    /// Times at which the protocol changed, and the new protocols.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for tests of the controller"))]
+    pub(crate) switches: Vec<(Instant, Protocol)>,
+    /// Bytes of the transfer that have been placed, if the transfer checks them.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for tests of the controller"))]
+    pub(crate) ledger: Option<Ledger>,
+    /// Positions and lengths of objects that were sent as a whole.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for tests of the controller"))]
+    pub(crate) complete: Vec<(u64, u64)>,
+    /// Packets that arrived although their bytes had arrived before, in percent of the packets sent.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for tests of the controller"))]
+    pub(crate) duplicate_percent: f64,
 }
 
 impl Simulation {
@@ -74,6 +90,8 @@ impl Simulation {
             waited: if loaded { LOADED_WAIT } else { 0 },
             socket_bytes: SOCKET_BYTES,
             lanes: LANES,
+            algorithm: Algorithm::Bbr,
+            is_checked: false,
             seed,
         };
         let uses_tcp = matches!(choice, Choice::Fixed(fixed) if !fixed.is_datagrams());
@@ -138,21 +156,23 @@ impl Simulation {
         let mut at = start;
         let end = start + self.time;
         let mut changes = self.changes.iter().peekable();
+        // a changed host counts from zero
+        let mut dropped_before = 0;
         while at < end {
             at = (at + STEP).min(end);
             if let Some(change) = changes.peek() {
                 at = at.min(start + change.after);
             }
             network.run(at, |_, _, _| ());
-            shared.borrow_mut().host_drops = network.flows()[measured]
-                .host()
-                .counters()
-                .dropped_queue
-                .packets;
+            let dropped = network.flows()[measured].host().counters().dropped_queue;
+            shared.borrow_mut().facts.dropped = dropped_before + dropped.packets;
             while let Some(change) = changes.next_if(|change| start + change.after <= at) {
                 match change.what {
                     Changed::Link(link) => network.change_link(at, 0, link),
-                    Changed::Host(host) => network.change_host(at, measured, host),
+                    Changed::Host(host) => {
+                        dropped_before = shared.borrow().facts.dropped;
+                        network.change_host(at, measured, host);
+                    }
                 }
             }
         }
@@ -170,6 +190,11 @@ impl Simulation {
             resent_percent: shared.resent as f64 * 100.0 / shared.sent.max(1) as f64,
             courses: shared.courses.clone(),
             rates: shared.rates.clone(),
+            lens: shared.lens.clone(),
+            switches: shared.switches.clone(),
+            ledger: shared.ledger.clone(),
+            complete: shared.complete.clone(),
+            duplicate_percent: shared.duplicates as f64 * 100.0 / shared.sent.max(1) as f64,
         }
     }
 
@@ -254,8 +279,8 @@ const LOADED_TASKS: u32 = 2;
 const LOADED_WAIT: u8 = 90;
 /// Bytes that IP and TCP add to a segment, less the simulated head.
 const TCP_OVERHEAD_LEN: u32 = 52 - tcp::HEAD_LEN as u32;
-/// Interval at which the receiving host reports its drops.
-const STEP: Duration = Duration::from_millis(100);
+/// Interval at which the drops of the receiving host are read.
+const STEP: Duration = Duration::from_millis(50);
 /// Time that a neighbor has before the transfer starts.
 const WARM_UP: Duration = Duration::from_secs(2);
 const WARM_UP_TRIPS: u32 = 10;

@@ -1,0 +1,447 @@
+//! Rate that the receiving host takes, by the facts that it reports.
+//!
+//! ```text
+//!             drops: slightly below what arrives
+//!   Limited <------------------------------------ Free
+//!      \-------- steps up without drops ----------^
+//! ```
+//!
+//! A step up that is taken back doubles the wait for the next. One that stays triples the next step.
+//!
+//! A disk that is slower than the network leaves the rate as it is: the receiver pauses the sender, and nothing is
+//! lost. This is only reported.
+
+use core::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+
+/// Counters of the receiving host since the start of the transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostFacts {
+    /// Packets that have arrived.
+    pub arrived: u64,
+    /// Datagrams that the host has dropped, because a receive buffer was full.
+    pub dropped: u64,
+    /// Time in which the host made the sender wait for its disk.
+    pub disk_wait: Duration,
+    /// Time in which receiving threads were ready to run, but had no processor.
+    pub run_delay: Duration,
+}
+
+/// Part of the receiving host that limits a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostLimit {
+    /// The host drops datagrams.
+    Drops,
+    /// The host drops datagrams, and its receiving threads wait for a processor.
+    Processors,
+    /// The disk is slower than the network.
+    Disk,
+}
+
+/// Change of the rate because of the receiving host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostChange {
+    /// The host takes less than the rate.
+    Limited(HostLimit),
+    /// The host takes more again.
+    Freed(HostLimit),
+}
+
+impl HostChange {
+    /// Reports whether the change has another rate. A slow disk does not need one.
+    pub const fn changes_rate(self) -> bool {
+        match self {
+            Self::Limited(limit) | Self::Freed(limit) => !matches!(limit, HostLimit::Disk),
+        }
+    }
+}
+
+/// Start of a window, with the facts at that time; none before the first facts.
+#[derive(Clone, Copy, Debug)]
+struct Window(Option<(Instant, HostFacts)>);
+
+impl Window {
+    /// Returns the start, length and facts of a window that ends now. Returns none if it is too short.
+    fn end(
+        &mut self,
+        now: Instant,
+        facts: HostFacts,
+        least: Duration,
+    ) -> Option<(Instant, Duration, HostFacts)> {
+        let (begun, before) = *self.0.get_or_insert((now, facts));
+        let time = now.since(begun);
+        if time < least {
+            return None;
+        }
+        self.0 = Some((now, facts));
+        Some((begun, time, facts.since(&before)))
+    }
+}
+
+/// Control of a rate by the facts of the receiving host.
+#[derive(Clone, Copy, Debug)]
+pub struct HostRate {
+    /// Rate without a limit.
+    asked: Rate,
+    rate: Rate,
+    packet_bytes: u32,
+    rtt: Duration,
+    /// Limit that holds until the rate without a limit is reached.
+    limit: Option<HostLimit>,
+    /// Window for drops.
+    short: Window,
+    /// Window for the disk.
+    long: Window,
+    is_disk_slow: bool,
+    changed: Instant,
+    rose: bool,
+    /// Next step up, in percent.
+    step: u32,
+    /// Time before the first step up after a reduction.
+    wait: Duration,
+}
+
+impl HostRate {
+    /// Starts at the rate `asked`, with packets of `packet_bytes` on the wire.
+    pub fn new(now: Instant, asked: Rate, (rtt, packet_bytes): (Duration, u32)) -> Self {
+        Self {
+            asked,
+            rate: asked,
+            packet_bytes,
+            rtt,
+            limit: None,
+            short: Window(None),
+            long: Window(None),
+            is_disk_slow: false,
+            changed: now,
+            rose: false,
+            step: STEP_MIN,
+            wait: interval(rtt),
+        }
+    }
+
+    /// Returns the rate that the host takes.
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Allows at least `rate`, which the host has taken.
+    pub fn raise(&mut self, now: Instant, rate: Rate) {
+        self.asked = self.asked.max(rate);
+        if rate > self.rate {
+            self.rate = rate;
+            self.changed = now;
+        }
+    }
+
+    /// Adapts to a report of the host. Returns the change of the rate, if any. `may_change` is false if another change
+    /// came too short a time ago.
+    pub fn update(
+        &mut self,
+        now: Instant,
+        facts: HostFacts,
+        may_change: bool,
+    ) -> Option<HostChange> {
+        // a sender without a rate has nothing to adapt
+        if self.rate == Rate::UNLIMITED {
+            return None;
+        }
+        self.judge_disk(now, facts)
+            .or_else(|| self.judge_drops(now, facts, may_change))
+    }
+
+    fn judge_disk(&mut self, now: Instant, facts: HostFacts) -> Option<HostChange> {
+        let least = if self.is_disk_slow {
+            DISK_FREE_TIME
+        } else {
+            DISK_WINDOW
+        };
+        let (_, time, seen) = self.long.end(now, facts, least)?;
+        let is_slow = seen.disk_wait >= time / DISK_PART;
+        let is_free = seen.disk_wait < time / FREE_PART;
+        if self.is_disk_slow && is_free {
+            self.is_disk_slow = false;
+            return Some(HostChange::Freed(HostLimit::Disk));
+        }
+        if self.is_disk_slow || !is_slow {
+            return None;
+        }
+        self.is_disk_slow = true;
+        Some(HostChange::Limited(HostLimit::Disk))
+    }
+
+    fn judge_drops(
+        &mut self,
+        now: Instant,
+        facts: HostFacts,
+        may_change: bool,
+    ) -> Option<HostChange> {
+        let window = WINDOW.max(self.rtt);
+        let (begun, time, seen) = self.short.end(now, facts, window)?;
+        // what was sent at another rate says nothing about this rate
+        if begun < self.changed + self.rtt || !may_change {
+            return None;
+        }
+        let change = if seen.dropped > 0 {
+            self.lower(now, (seen, time))
+        } else {
+            self.step_up(now)
+        }?;
+        // the next window begins when the new rate has arrived
+        self.short.0 = None;
+        Some(change)
+    }
+
+    fn lower(&mut self, now: Instant, (seen, time): (HostFacts, Duration)) -> Option<HostChange> {
+        let limit = if seen.run_delay >= time / RUN_DELAY_PART {
+            HostLimit::Processors
+        } else {
+            HostLimit::Drops
+        };
+        let bytes = seen.arrived.saturating_mul(self.packet_bytes.into());
+        let below = if seen.are_drops_many() {
+            BELOW_DROPS
+        } else {
+            BELOW_FEW
+        };
+        let taken = Rate::of(bytes.max(1), time).scaled(below.0, below.1);
+        let least = self.rate.scaled(REDUCTION_MAX.0, REDUCTION_MAX.1);
+        let taken = taken.max(least);
+        if taken > self.rate.scaled(NEAR.0, NEAR.1) {
+            return None;
+        }
+        self.wait = if self.rose {
+            (self.wait * 2).min(WAIT_MAX.max(self.wait))
+        } else {
+            interval(self.rtt)
+        };
+        self.rose = false;
+        self.step = STEP_MIN;
+        self.rate = taken;
+        self.changed = now;
+        self.limit = Some(limit);
+        Some(HostChange::Limited(limit))
+    }
+
+    fn step_up(&mut self, now: Instant) -> Option<HostChange> {
+        let limit = self.limit?;
+        let wait = if self.rose {
+            interval(self.rtt)
+        } else {
+            self.wait
+        };
+        if now.since(self.changed) < wait {
+            return None;
+        }
+        self.rose = true;
+        self.rate = self.rate.scaled(100 + self.step, 100).min(self.asked);
+        self.step = (self.step * STEP_GROWTH).min(STEP_MAX);
+        self.changed = now;
+        if self.rate == self.asked {
+            self.limit = None;
+        }
+        Some(HostChange::Freed(limit))
+    }
+}
+
+impl HostFacts {
+    /// Returns what was counted since `before`. Counters of a peer may fall.
+    const fn since(&self, before: &Self) -> Self {
+        Self {
+            arrived: self.arrived.saturating_sub(before.arrived),
+            dropped: self.dropped.saturating_sub(before.dropped),
+            disk_wait: self.disk_wait.saturating_sub(before.disk_wait),
+            run_delay: self.run_delay.saturating_sub(before.run_delay),
+        }
+    }
+
+    /// Reports whether the host drops a large part of what it gets, so that its rate is much lower.
+    const fn are_drops_many(&self) -> bool {
+        let all = self.arrived.saturating_add(self.dropped);
+        self.dropped > all / DROPPED_PART
+    }
+}
+
+/// Returns the minimum time between two steps up.
+fn interval(rtt: Duration) -> Duration {
+    INTERVAL.max(rtt * INTERVAL_RTTS)
+}
+
+/// Minimum length of a window, unless a round trip takes longer.
+const WINDOW: Duration = Duration::from_millis(200);
+/// Minimum time between two steps up, unless ten round trips take longer.
+const INTERVAL: Duration = Duration::from_millis(300);
+/// Minimum time between two steps up, in round trips.
+const INTERVAL_RTTS: u32 = 10;
+/// Maximum wait for a step up after many that failed.
+const WAIT_MAX: Duration = Duration::from_secs(8);
+/// Length of a window in which a disk is found to be slow.
+const DISK_WINDOW: Duration = Duration::from_secs(1);
+/// Time after which a slow disk is known to keep up. Its memory fills and empties in turn.
+const DISK_FREE_TIME: Duration = Duration::from_secs(4);
+/// Part of a window in which the sender waits for a disk that limits the transfer: one half.
+const DISK_PART: u32 = 2;
+/// Part of a window in which the sender waits at most for a disk that keeps up: one sixteenth.
+const FREE_PART: u32 = 16;
+/// Part of a window in which receiving threads wait for a processor that limits the transfer: one quarter.
+const RUN_DELAY_PART: u32 = 4;
+/// Dropped part of the datagrams from which the host is much slower than the rate: one twentieth.
+const DROPPED_PART: u64 = 20;
+/// Rate after many drops, as a fraction of the rate that arrived.
+const BELOW_DROPS: (u32, u32) = (98, 100);
+/// Rate after few drops, as a fraction of the rate that arrived.
+const BELOW_FEW: (u32, u32) = (95, 100);
+/// Minimum of a reduced rate, as a fraction of the rate before. A host that stood still for a moment drops everything.
+const REDUCTION_MAX: (u32, u32) = (1, 16);
+/// Rate above which a reduction is not worthwhile, as a fraction of the present rate.
+const NEAR: (u32, u32) = (98, 100);
+/// Growth of the steps up. A host that takes several has become much faster.
+const STEP_GROWTH: u32 = 3;
+/// Minimum of a step up, in percent.
+const STEP_MIN: u32 = 5;
+/// Maximum of a step up, in percent.
+const STEP_MAX: u32 = 100;
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(20);
+    const TICK: Duration = Duration::from_millis(50);
+    const PACKET_BYTES: u32 = 1250;
+    const ASKED: Rate = Rate::from_mbps(1000);
+
+    /// Host that takes a rate, and either drops the rest, or lets the sender wait.
+    struct Host {
+        rate: HostRate,
+        now: Instant,
+        facts: HostFacts,
+        changes: Vec<(Instant, HostChange)>,
+    }
+
+    impl Host {
+        fn new() -> Self {
+            Self {
+                rate: HostRate::new(Instant::ZERO, ASKED, (RTT, PACKET_BYTES)),
+                now: Instant::ZERO,
+                facts: HostFacts::default(),
+                changes: Vec::new(),
+            }
+        }
+
+        fn run(&mut self, millis: u32, takes: Rate, limit: HostLimit) {
+            for _ in 0..millis / 50 {
+                self.now += TICK;
+                let packets = |rate: Rate| rate.bytes_in(TICK) / u64::from(PACKET_BYTES);
+                let sent = packets(self.rate.rate());
+                let arrived = sent.min(packets(takes));
+                self.facts.arrived += arrived;
+                let rest = TICK.mul_f64((sent - arrived) as f64 / sent.max(1) as f64);
+                match limit {
+                    HostLimit::Disk => self.facts.disk_wait += rest,
+                    HostLimit::Drops => self.facts.dropped += sent - arrived,
+                    HostLimit::Processors => {
+                        self.facts.dropped += sent - arrived;
+                        self.facts.run_delay += rest;
+                    }
+                }
+                let change = self.rate.update(self.now, self.facts, true);
+                self.changes.extend(change.map(|change| (self.now, change)));
+            }
+        }
+
+        fn mbps(&self) -> u64 {
+            self.rate.rate().as_bps() / 1_000_000
+        }
+    }
+
+    #[test]
+    fn rate_falls_to_what_a_host_takes_and_returns() {
+        for limit in [HostLimit::Drops, HostLimit::Processors] {
+            let mut host = Host::new();
+            host.run(3000, ASKED, limit);
+            assert_eq!(host.changes, []);
+            host.run(700, Rate::from_mbps(100), limit);
+            let found = host.mbps();
+            assert!((90..=106).contains(&found), "{limit:?}: {found}");
+            // a window may contain the end of the better time
+            assert!(host.changes.len() <= 2, "{:?}", host.changes);
+            let last = host.changes.last().map(|(_, change)| *change);
+            assert_eq!(last, Some(HostChange::Limited(limit)));
+            host.run(10_000, Rate::from_mbps(100), limit);
+            let found = host.mbps();
+            assert!((90..=110).contains(&found), "{limit:?}: {found}");
+            // the last wait may be eight seconds, and ten steps follow
+            host.run(16_000, ASKED, limit);
+            assert_eq!(host.rate.rate(), ASKED, "{:?}", host.changes);
+            let last = host.changes.last().map(|(_, change)| *change);
+            assert!(matches!(last, Some(HostChange::Freed(_))), "{last:?}");
+        }
+    }
+
+    #[test]
+    fn steps_that_a_host_does_not_take_become_rare() {
+        let mut host = Host::new();
+        host.run(120_000, Rate::from_mbps(100), HostLimit::Drops);
+        let late = host
+            .changes
+            .iter()
+            .filter(|(at, _)| at.as_secs_f64() > 60.0);
+        let late = late.count();
+        assert!((2..=20).contains(&late), "{late}: {:?}", host.changes);
+    }
+
+    #[test]
+    fn slow_disk_is_reported_once_and_leaves_the_rate() {
+        let mut host = Host::new();
+        host.run(10_000, Rate::from_mbps(600), HostLimit::Disk);
+        assert_eq!(host.changes, []);
+        host.run(10_000, Rate::from_mbps(100), HostLimit::Disk);
+        host.run(10_000, Rate::from_mbps(900), HostLimit::Disk);
+        host.run(10_000, ASKED, HostLimit::Disk);
+        let changes: Vec<_> = host.changes.iter().map(|(_, change)| *change).collect();
+        let disk = HostLimit::Disk;
+        assert_eq!(
+            changes,
+            [HostChange::Limited(disk), HostChange::Freed(disk)]
+        );
+        assert!(changes.iter().all(|change| !change.changes_rate()));
+        assert_eq!(host.rate.rate(), ASKED);
+    }
+
+    #[test]
+    fn limit_follows_a_rate_that_was_raised() {
+        let mut host = Host::new();
+        host.run(2000, Rate::from_mbps(500), HostLimit::Drops);
+        host.rate.raise(host.now, ASKED.scaled(2, 1));
+        assert_eq!(host.mbps(), 2000);
+        host.run(1000, Rate::from_mbps(1500), HostLimit::Drops);
+        assert!((1400..1600).contains(&host.mbps()), "{}", host.mbps());
+    }
+
+    proptest! {
+        #[test]
+        fn any_counters_of_a_peer_leave_a_rate_above_zero(
+            reports in proptest::collection::vec((any::<[u64; 4]>(), 0_u64..1000), 0..100),
+        ) {
+            let mut rate = Host::new().rate;
+            let mut now = Instant::ZERO;
+            for (numbers, millis) in reports {
+                now += Duration::from_millis(millis);
+                let facts = HostFacts {
+                    arrived: numbers[0],
+                    dropped: numbers[1],
+                    disk_wait: Duration::from_nanos(numbers[2]),
+                    run_delay: Duration::from_nanos(numbers[3]),
+                };
+                rate.update(now, facts, true);
+                prop_assert!(rate.rate().as_bps() > 0 && rate.rate() <= ASKED);
+            }
+        }
+    }
+}
