@@ -21,6 +21,7 @@ impl Timer {
     }
 
     /// Returns the timer after an attempt to set it again has failed at `now`.
+    #[must_use]
     pub const fn retried(self, now: Instant) -> Self {
         Self {
             set_at: now,
