@@ -79,8 +79,6 @@ pub struct Memory {
     pub doubt: Option<DelayJump>,
     /// Time by which the route has become longer since the round-trip time was measured ([`Mode::Swift`]).
     pub longer: Duration,
-    /// Factor by which the target delay is raised because of competing traffic, in thousandths ([`Mode::Swift`]).
-    pub target_milli: u32,
 }
 
 /// Jump of the delay that may come from a longer route instead of a queue, and the following reduction of the rate.
@@ -129,7 +127,6 @@ impl Memory {
             calm: 0,
             doubt: None,
             longer: Duration::ZERO,
-            target_milli: 1000,
         }
     }
 }

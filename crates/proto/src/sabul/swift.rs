@@ -18,7 +18,7 @@
 //!   the target, since a small buffer may overflow before the target is reached. On paths
 //!   of 10 ms and more, as much loss as usual at a short queue is random at a longer one, too.
 //! - If braking does not shorten the queue, another flow such as TCP fills it, and the target grows until braking
-//!   helps. The increase grows, too, since the other flow takes what is left. The next object goes on with the target.
+//!   helps.
 //! - After seconds without brake, queue or loss, the path is wider than it was. The rate grows by a quarter each round
 //!   trip until one of them appears. Other flows of a full path cause them sooner.
 //! - A delay that jumps farther than any burst of packets could lengthen the queue may be a longer route. If a pause of
@@ -74,7 +74,7 @@ impl Swift {
             line: memory.line,
             lowered_at: memory.lowered_at,
             lowered_next: 0,
-            target_factor: f64::from(memory.target_milli.max(1000)) / 1000.0,
+            target_factor: 1.0,
             rtt: memory.rtt,
             delivery: Delivery::over(DELIVERY_MICROS, 0),
             arriving: Delivery::over(ARRIVING_MICROS, ARRIVING_PACKETS),
@@ -84,7 +84,7 @@ impl Swift {
     }
 
     /// Returns `memory` with the start-up phase and the base delay filled in.
-    pub(super) fn updated_memory(&self, memory: Memory) -> Memory {
+    pub(super) const fn updated_memory(&self, memory: Memory) -> Memory {
         Memory {
             has_started: !self.is_starting,
             lowered_at: self.lowered_at,
@@ -93,7 +93,6 @@ impl Swift {
             calm: self.calm,
             doubt: self.doubt,
             longer: self.queue.longer,
-            target_milli: (self.target_factor * 1000.0) as u32,
             ..memory
         }
     }
@@ -132,7 +131,6 @@ impl Swift {
         }
         let room = 1.0 - self.queue.length().as_secs_f64() / self.target(bps).as_secs_f64();
         let increase = INCREASE * BPS_UNIT * libm::pow(bps / BPS_UNIT, INCREASE_POWER);
-        let increase = increase * self.rivalry();
         bps + increase * syn * room.max(0.0)
     }
 
@@ -216,19 +214,12 @@ impl Swift {
         bps.max(doubt.rate.as_bps() as f64)
     }
 
-    /// Returns the factor of the increase beside a flow that fills the queue. TCP rises more slowly over a long round
-    /// trip.
-    fn rivalry(&self) -> f64 {
-        let power = RIVAL_RTT.as_secs_f64() / self.rtt.max(RIVAL_RTT).as_secs_f64();
-        libm::pow(self.target_factor, power).min(RIVALRY_MAX)
-    }
-
     fn target(&self, bps: f64) -> Duration {
         target(bps).mul_f64(self.target_factor)
     }
 
     fn brake(&mut self, now: Instant, bps: f64) -> (f64, Duration) {
-        let hold = HOLD_MIN.max((self.rtt + self.queue.length()) * HOLD_RTTS.0 / HOLD_RTTS.1);
+        let hold = HOLD_MIN.max(self.rtt + self.queue.length());
         if self.lowered_at.is_some_and(|at| now.since(at) < hold) {
             return (bps, Duration::ZERO);
         }
@@ -469,19 +460,12 @@ const FALL_MOST: f64 = 0.16;
 const ARRIVED_LEAST: f64 = 0.75;
 /// Lower bound of the arrival rate during the start-up, as a fraction of the sending rate.
 const ARRIVED_LEAST_START: f64 = 0.25;
-/// Longest round-trip time over which the increase grows as much as the target.
-const RIVAL_RTT: Duration = Duration::from_millis(25);
-/// Maximum factor of the increase beside a flow that fills the queue.
-const RIVALRY_MAX: f64 = 8.0;
 /// Factor by which the target grows whenever a lower rate does not help.
 const TARGET_FACTOR_STEP: f64 = 1.5;
 /// Maximum factor by which the target is raised in total.
 const TARGET_FACTOR_MAX: f64 = 1000.0;
 /// Minimum time between two rate reductions.
-const HOLD_MIN: Duration = Duration::from_millis(350);
-/// Minimum time between two rate reductions, as a multiple of the round-trip time with the queue. By then, packets that
-/// were sent after the first have been reported.
-const HOLD_RTTS: (u32, u32) = (3, 2);
+const HOLD_MIN: Duration = Duration::from_millis(500);
 /// Maximum pause after a rate reduction.
 const FREEZE_MAX: Duration = Duration::from_millis(500);
 /// Growth of the rate each round trip in a search (logarithm of 1.25).
