@@ -275,12 +275,8 @@ fn malformed_reply_is_a_switch_fault() {
             answer.extend(length.to_be_bytes());
             answer.extend([0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0]);
             answer.extend(octets);
-            let cut = answer.len()
-                - if rng.below(2) == 0 {
-                    rng.below(20) as usize
-                } else {
-                    0
-                };
+            let missing = if rng.below(2) == 0 { rng.below(20) } else { 0 };
+            let cut = answer.len().saturating_sub(missing as usize);
             let _ = client.write_all(&answer[..cut]);
             let _ = client.shutdown(std::net::Shutdown::Write);
             let _ = client.read_to_end(&mut Vec::new());
