@@ -516,16 +516,12 @@ impl<'a> Receiving<'a, '_> {
         let published = counts.entries - counts.unchanged;
         self.transfer.monitor.published.store(published, Relaxed);
         let motion = self.transfer.monitor.progress(self.transfer.table.wanted());
+        let lanes = self.transfer.monitor.lanes();
+        let datagrams = lanes.iter().map(|lane| lane.datagrams.load(Relaxed));
         self.transfer.session.say(&Message::Progress(Progress {
             bytes: motion.done,
             duplicates: motion.resent,
-            datagrams: self
-                .transfer
-                .monitor
-                .lanes()
-                .iter()
-                .map(|lane| lane.datagrams.load(Relaxed))
-                .collect(),
+            datagrams: datagrams.collect(),
             buffer_drops: motion.buffer_drops,
             foreign: motion.foreign,
             published,

@@ -1,5 +1,4 @@
-//! Random test: each granted circuit is provisioned on a healthy device, for random requests, roles
-//! and topologies.
+//! Random test: each granted circuit is provisioned on a healthy device.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 #[expect(dead_code, reason = "used by other tests")]
@@ -435,13 +434,8 @@ impl Devices {
                     Work::Remove(id) => keeper.handle_removed(now, id, sim.remove(id)),
                     Work::Apply(changes) => {
                         for (id, rate) in changes {
-                            let circuit = keeper.circuit(id).unwrap().clone();
-                            let change = Change {
-                                circuit: &circuit,
-                                rate,
-                                timer: keeper.timer(id, rate),
-                            };
-                            let answer = sim.apply(&[change]).remove(0);
+                            let changes = [(keeper.circuit(id).unwrap().clone(), rate)];
+                            let answer = sim.apply(&Change::list(&changes)).remove(0);
                             keeper.handle_applied(now, id, rate, answer);
                         }
                     }

@@ -139,7 +139,12 @@ impl RateControl {
             Why::Host(HostChange::Freed(HostLimit::Disk)) => {
                 Some("the disk of the receiving host keeps up again".to_owned())
             }
-            why => self.set(rates, settings, why),
+            why @ (Why::Host(HostChange::Limited(_) | HostChange::Freed(_))
+            | Why::Lost(_)
+            | Why::Search
+            | Why::Rises
+            | Why::Found
+            | Why::Used) => self.set(rates, settings, why),
         }
     }
 

@@ -270,7 +270,7 @@ pub fn expected_rate(offer: &Offer, limit: Rate, learned: Learned) -> Rate {
         Protocol::Rbudp | Protocol::RbudpPlus => limit,
         // the limit leaves room for the rate control of the protocol
         Protocol::Sabul | Protocol::SabulSwift => match learned {
-            // the rate beside other flows is no reason for short objects, each of which starts anew
+            // the rate beside other flows is no reason for short objects, each of which begins its control again
             Learned::Path(memory) => memory.rate.max(offered),
             Learned::Nothing | Learned::Width(_) | Learned::Socket(_) | Learned::Room(_) => offered,
         },

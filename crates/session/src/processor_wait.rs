@@ -1,7 +1,7 @@
 //! Demand for the processors of this host, and the time for which a thread waits for them.
 
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use lighthaul_base::Instant;
 /// Time in which one thread was ready to run, but had no processor (`/proc/thread-self/schedstat`).
 #[derive(Debug)]
 pub struct RunDelay {
-    file: Option<File>,
+    /// File of the thread; none if there is no such file.
+    file: Option<PathBuf>,
     /// Total at the start, in nanoseconds.
     before: u64,
     /// Total since the start as of the last reading, and the time of that.
@@ -20,9 +21,10 @@ pub struct RunDelay {
 impl RunDelay {
     /// Starts to measure the calling thread.
     pub fn of_this_thread() -> Self {
-        let file = File::open("/proc/thread-self/schedstat").ok();
+        let own = fs::read_link("/proc/thread-self").ok();
+        let file = own.map(|own| Path::new("/proc").join(own).join("schedstat"));
         Self {
-            before: file.as_ref().and_then(total_delay).unwrap_or(0),
+            before: file.as_deref().and_then(total_delay).unwrap_or(0),
             file,
             latest: (Duration::ZERO, Instant::ZERO),
         }
@@ -32,7 +34,7 @@ impl RunDelay {
     pub fn read(&mut self, now: Instant) -> Duration {
         if now.since(self.latest.1) >= READ_INTERVAL {
             self.latest.1 = now;
-            if let Some(total) = self.file.as_ref().and_then(total_delay) {
+            if let Some(total) = self.file.as_deref().and_then(total_delay) {
                 self.latest.0 = Duration::from_nanos(total.saturating_sub(self.before));
             }
         }
@@ -41,14 +43,12 @@ impl RunDelay {
 }
 
 /// Reads the total of a thread, in nanoseconds.
-fn total_delay(file: &File) -> Option<u64> {
-    let mut octets = [0; 96];
-    let len = file.read_at(&mut octets, 0).ok()?;
-    parse_delay(std::str::from_utf8(&octets[..len]).ok()?)
+fn total_delay(file: &Path) -> Option<u64> {
+    delay_of(&fs::read_to_string(file).ok()?)
 }
 
-/// Parses the delay of `schedstat`: nanoseconds on a processor, nanoseconds of delay, number of turns.
-fn parse_delay(text: &str) -> Option<u64> {
+/// Returns the delay of `schedstat`: nanoseconds on a processor, nanoseconds of delay, number of turns.
+fn delay_of(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn run_delay_is_the_second_number_and_never_falls() {
-        assert_eq!(parse_delay("5216 81 3\n"), Some(81));
-        assert_eq!(parse_delay("5216"), None);
+        assert_eq!(delay_of("5216 81 3\n"), Some(81));
+        assert_eq!(delay_of("5216"), None);
         let mut delay = RunDelay::of_this_thread();
         let mut last = Duration::ZERO;
         for nth in 1..100 {

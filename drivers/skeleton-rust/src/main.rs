@@ -180,6 +180,10 @@ impl Device {
 }
 
 /// Returns the time since 1970.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "Lighthaul itself has another clock"
+)]
 fn unix_time() -> Duration {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or_default()

@@ -72,7 +72,10 @@ fn table(count: u64) -> Result<(), Box<dyn Error>> {
 
 fn print((random, matched, mbps): (u64, u64, u64), outcome: &Outcome) {
     let (percent, rate) = (outcome.matched_percent, outcome.rate.as_mbps_f64());
-    println!("{random:8}   {matched:14}, {mbps:4}   {percent:13.1}, {rate:4.0}");
+    let records = outcome.records;
+    println!(
+        "{random:8}   {matched:14}, {mbps:4}   {percent:13.1}, {rate:4.0}   {records} records"
+    );
 }
 
 /// Merges two streams that reach a daemon of this host.
@@ -166,6 +169,7 @@ fn merge(pipes: [&Path; 2]) -> Result<Outcome, Box<dyn Error>> {
 }
 
 /// Reads the messages of a pipe, each with its length before it, in a thread.
+#[expect(clippy::disallowed_methods, reason = "an example reads a pipe")]
 fn read(pipe: std::path::PathBuf) -> Receiver<std::io::Result<Vec<u8>>> {
     let (to, from) = sync_channel(MESSAGES_MAX);
     thread::spawn(move || {

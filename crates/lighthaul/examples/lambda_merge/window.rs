@@ -2,6 +2,10 @@
 //!
 //! Each stream has a window: its latest records that have no partner yet. A record that arrives is looked up in the window of
 //! the other stream. Two records with one key meet if no more than a window of later records came between them.
+#![expect(
+    clippy::disallowed_types,
+    reason = "keys are looked up, and never iterated"
+)]
 
 use std::collections::{HashMap, VecDeque};
 

@@ -224,14 +224,14 @@ fn rate_at(outcome: &Outcome, part: f64) -> f64 {
 }
 
 /// Returns a transfer to a host that is another one in the middle third of the time.
-fn changing_host(simulation: Simulation, [usual, slow]: [HostConfig; 2]) -> Simulation {
+fn changing_host(simulation: &Simulation, [usual, slow]: [HostConfig; 2]) -> Simulation {
     Simulation {
         host: usual,
         changes: vec![
             after(TIME / 3, Changed::Host(slow)),
             after(TIME * 2 / 3, Changed::Host(usual)),
         ],
-        ..simulation
+        ..simulation.clone()
     }
 }
 
@@ -242,7 +242,7 @@ const TAKEN: f64 = 200.0 * (1.0 + 0.1 + 1.0) / 3.0;
 fn rate_follows_a_receiver_that_is_slow_for_some_time() {
     for simulation in both() {
         let hosts = [host(RATE.scaled(2, 1)), host(RATE.scaled(1, 10))];
-        let simulation = changing_host(simulation, hosts);
+        let simulation = changing_host(&simulation, hosts);
         let outcome = assert_carries("slow host", &simulation, of(&simulation, 0.72, 0.6) * TAKEN);
         let [slow, end] = [0.65, 0.99].map(|part| rate_at(&outcome, part));
         println!("rate {slow:.2} of the path while the host is slow, {end:.2} at the end");
@@ -265,7 +265,7 @@ fn disk_that_is_slow_for_some_time_costs_no_packets() {
             ..HostConfig::default()
         };
         let hosts = [disk(RATE.scaled(2, 1)), disk(RATE.scaled(1, 10))];
-        let simulation = changing_host(simulation, hosts);
+        let simulation = changing_host(&simulation, hosts);
         let outcome = assert_carries("slow disk", &simulation, 0.85 * TAKEN);
         assert!(outcome.resent_percent < 2.0, "{}", outcome.resent_percent);
     }

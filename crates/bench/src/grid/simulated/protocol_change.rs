@@ -47,8 +47,8 @@ fn near(losses: &[(Duration, u64)], seed: u64) -> Simulation {
     simulation
 }
 
-/// Runs a transfer. Checks that each object that was sent long ago is complete, that packets arrive once, and that
-/// changes of the protocol and of the rate are ten round trips apart.
+/// Runs a transfer. Checks that each object that was sent long ago is complete, and that packets arrive once. Changes of
+/// the protocol and of the rate must be ten round trips apart.
 fn run(losses: &[(Duration, u64)], seed: u64) -> Outcome {
     let outcome = near(losses, seed).run();
     let ledger = outcome.ledger.as_ref().expect("bytes are checked");
