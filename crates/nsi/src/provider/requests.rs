@@ -121,9 +121,10 @@ impl Provider {
         let connection = state.connections.get(&answer.connection_id);
         let mut results = connection.iter().flat_map(|one| &one.results);
         let result = results.find(|result| result.correlation_id == answer.correlation_id);
-        let mut waiting = state.outbox.values();
-        let is_waiting = waiting.any(|one| one.correlation_id == answer.correlation_id);
-        if let Some(result) = result.filter(|_| !is_waiting) {
+        let waiting = state.outbox.values();
+        let waiting = waiting.filter(|one| one.correlation_id == answer.correlation_id);
+        // one that waits may have arrived already, and the requester asks for another one
+        if let Some(result) = result.filter(|_| waiting.count() < COPIES_MAX) {
             let outgoing =
                 self.outgoing_result(state, (&answer.requester, &answer.connection_id), result);
             let outgoing = vec![outgoing];
@@ -487,6 +488,8 @@ enum Answered {
     Again(String),
 }
 
+/// Confirmations of one request that wait at a time.
+const COPIES_MAX: usize = 2;
 /// Maximum length of a request in bytes.
 const REQUEST_MAX: usize = 64 << 10;
 /// Maximum number of connections of a requester.

@@ -138,3 +138,25 @@ fn message_that_is_being_sent_is_not_evicted() {
     assert_eq!(told[..2], ["reserveConfirmed"; 2]);
     assert_eq!(told[2], "querySummaryConfirmed");
 }
+
+#[test]
+fn request_that_is_repeated_while_its_confirmation_arrives_is_confirmed_again() {
+    let mut run = Run::new(Path::new(":memory:"));
+    run.reserve_from("urn:n:a").unwrap();
+    run.provider.work();
+    let (_, request) = run.last.clone().unwrap();
+    let repeat = || assert!(!run.provider.answer("agg", request.as_bytes()).is_fault);
+    let mut told = Vec::new();
+    run.provider.deliver_next("urn:r", |outgoing| {
+        told.push(outgoing.name.clone());
+        // the requester has the message, and asks before this returns
+        repeat();
+        repeat();
+        Ok(())
+    });
+    run.provider.deliver("urn:r", |outgoing| {
+        told.push(outgoing.name.clone());
+        Ok(())
+    });
+    assert_eq!(told, ["reserveConfirmed"; 2]);
+}
