@@ -32,6 +32,7 @@ use tracing::warn;
 use super::contract::{DeviceFault, Devices};
 use super::guard_times::GuardTimes;
 use super::link_book::{LinkBook, RouteRates};
+use super::wanted::{Wanted, last_ends};
 
 /// Circuit of a pair of ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,17 +41,6 @@ pub struct SegmentCircuit {
     pub interface: String,
     /// Packets of the circuit.
     pub flow: Flow,
-}
-
-/// Rate of a reservation.
-#[derive(Clone, Copy, Debug)]
-struct Wanted {
-    segment: Segment,
-    /// Number of the route between the ports.
-    route: u8,
-    rate: Rate,
-    /// End of the rate.
-    till: Instant,
 }
 
 /// Devices behind drivers, one for each interface.
@@ -172,19 +162,16 @@ impl DrivenDevices {
         sums
     }
 
-    /// Returns the time at which the last reservation of a circuit ends its rate.
-    fn till(&self, segment: Segment) -> Instant {
-        let wanted = self.wanted.values();
-        let ends = wanted
-            .filter(|wanted| wanted.segment == segment)
-            .map(|wanted| wanted.till);
-        ends.max().unwrap_or(Instant::ZERO)
-    }
-
     /// Returns the circuits whose timers must be set again.
     fn expiring(&self, now: Instant) -> BTreeSet<Segment> {
+        // devices without timers need no search
+        if self.timers.is_empty() {
+            return BTreeSet::new();
+        }
+        let ends = last_ends(&self.wanted);
+        let end = |segment: &Segment| ends.get(segment).copied().unwrap_or(Instant::ZERO);
         let timers = self.timers.iter();
-        let expiring = timers.filter(|(one, timer)| timer.renew_at(self.till(**one)) <= now);
+        let expiring = timers.filter(|(segment, timer)| timer.renew_at(end(segment)) <= now);
         expiring.map(|(segment, _)| *segment).collect()
     }
 
@@ -206,7 +193,6 @@ impl DrivenDevices {
 
     /// Sets the rate of a circuit, and its timer. Returns the reason if that failed.
     fn set(&mut self, now: Instant, segment: Segment, bps: u64) -> Result<(), String> {
-        let till = self.till(segment);
         let circuit = self.circuits.get(&segment).ok_or_else(|| {
             let (ingress, egress) = (segment.ingress.0, segment.egress.0);
             format!(
@@ -226,7 +212,12 @@ impl DrivenDevices {
         let fitting = driver.capabilities().fit(rate).ok_or_else(|| {
             format!("the device at {interface} cannot set a rate of {rate}; set channel of the ports to its granularity")
         })?;
-        let timer = driver.capabilities().timer(till.since(now));
+        let can = driver.capabilities();
+        let timer = can.timer_max.and_then(|_| {
+            let wanted = self.wanted.values().filter(|one| one.segment == segment);
+            let last = wanted.map(|one| one.till).max();
+            can.timer(last.unwrap_or(now).since(now))
+        });
         let change = Change {
             circuit,
             rate: Some(fitting),

@@ -2,7 +2,7 @@
 //!
 //! - [`contract`]: the interface; [`parallel`]: a thread for each interface
 //! - `driven`: devices behind the drivers of `lighthaul-circuit`; `guard_times`: capacity that may still be in use
-//!   after a decrease; `link_book`: capacity of links that several interfaces share
+//!   after a decrease; `link_book`: capacity of links that several interfaces share; `wanted`: rates of reservations
 //! - [`recording`]: devices that only record their calls, for tests
 
 pub mod contract;
@@ -11,6 +11,7 @@ mod guard_times;
 mod link_book;
 pub mod parallel;
 pub mod recording;
+mod wanted;
 
 pub use contract::{DeviceFault, Devices};
 pub use driven::SegmentCircuit;
