@@ -163,7 +163,13 @@ def slurm(far: Far, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]
                 command = [name, *map(str, words)]
                 started.append(
                     subprocess.Popen(
-                        command, executable=program, env=environment(folder), cwd=folder, stdout=log, stderr=log
+                        command,
+                        executable=program,
+                        env=environment(folder),
+                        cwd=folder,
+                        stdout=log,
+                        stderr=log,
+                        start_new_session=True,
                     )
                 )
             if name == "munged":
@@ -181,11 +187,12 @@ def slurm(far: Far, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]
 
 
 def end_jobs(folder: Path) -> None:
-    """Kill the process groups of jobs, and what supervises them."""
+    """Kill the process groups of daemons and jobs. None is that of this program: daemons start sessions of their own."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if os.fsencode(folder / "slurm.conf") in (process / "environ").read_bytes():
-                os.killpg(os.getpgid(int(process.name)), signal.SIGKILL)
+            group = os.getpgid(int(process.name))
+            if group != os.getpgrp() and os.fsencode(folder / "slurm.conf") in (process / "environ").read_bytes():
+                os.killpg(group, signal.SIGKILL)
         except OSError:
             # it has ended meanwhile, or is not ours
             continue
