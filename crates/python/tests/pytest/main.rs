@@ -80,6 +80,6 @@ fn slurm_stages_data_of_jobs() {
     };
     let tree = slurm(&package.program);
     if !lacks(test, tree.as_ref().map(drop).map_err(Clone::clone)) {
-        package.pass(&[("LIGHTHAUL_TEST_SLURM", &tree.unwrap())]);
+        package.pass_in_namespace(&[("LIGHTHAUL_TEST_SLURM", &tree.unwrap())]);
     }
 }

@@ -118,11 +118,32 @@ impl Suite {
 
     /// Runs the tests with further variables. They must succeed.
     pub(crate) fn pass(&self, variables: &[(&str, &str)]) {
+        self.pass_with(self.python(), variables);
+    }
+
+    /// Runs the tests like `pass`, in a network namespace of their own, which has only the loopback interface.
+    pub(crate) fn pass_in_namespace(&self, variables: &[(&str, &str)]) {
+        // names are not resolved where 127.0.0.1 is the only address
+        const START: &str =
+            "ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec \"$@\"";
+        let python = self.python();
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--net", "sh", "-c", START, "sh"]);
+        unshare.arg(python.get_program());
+        unshare.current_dir(project());
+        unshare.envs(
+            python
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+        self.pass_with(unshare, variables);
+    }
+
+    fn pass_with(&self, mut python: Command, variables: &[(&str, &str)]) {
         // in memory, since hundreds of small files are written to disk one by one
         let place = format!("/dev/shm/lighthaul-{}-{}", self.name, std::process::id());
         let scratch = Scratch(place);
         let tests = format!("tests/{}", self.name);
-        let mut python = self.python();
         python.envs(variables.iter().copied()).args([
             "-m",
             "pytest",

@@ -1,4 +1,7 @@
-"""burst_buffer.lua with Debian's Slurm: its controller, one node, and jobs of a user who is not root."""
+"""burst_buffer.lua with Debian's Slurm: its controller, one node, and jobs of a user who is not root.
+
+The tests have a network namespace of their own, since Slurm needs ports that are known before it starts.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ PATIENCE = 300.0
 CONF = """
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={ports[0]}
+SlurmctldPort=6817
 SlurmUser=root
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
@@ -52,17 +55,9 @@ SelectTypeParameters=CR_Core
 SchedulerParameters=bf_interval=1,sched_interval=1,bf_resolution=1
 ReturnToService=2
 MailProg=/bin/true
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=1 State=UNKNOWN
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port=6818 CPUs=1 State=UNKNOWN
 PartitionName=all Nodes=n1 Default=YES State=UP
 """
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def becomes_true(what: str, check: Callable[[], bool], context: Callable[[], str]) -> None:
@@ -143,7 +138,7 @@ def slurm(far: Far, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]
         assert count == 1
     (folder / "burst_buffer.lua").write_text(lua)
     host = socket.gethostname().partition(".")[0]
-    conf = CONF.format(host=host, ports=free_ports(2), folder=folder, plugins=LIBRARIES / "slurm-wlm")
+    conf = CONF.format(host=host, folder=folder, plugins=LIBRARIES / "slurm-wlm")
     (folder / "slurm.conf").write_text(conf)
     (folder / "munge.key").write_bytes(os.urandom(1024))
     (folder / "munge.key").chmod(0o600)
@@ -176,7 +171,12 @@ def slurm(far: Far, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]
                 socket_path = folder / "munge.socket"
                 becomes_true("munged listens", socket_path.exists, (folder / "munged.log").read_text)
         slurm = Slurm(folder, home)
-        becomes_true("the node is idle", lambda: "idle" in slurm.run("sinfo", "-h", "-o", "%t").stdout, slurm.log)
+
+        def is_idle() -> bool:
+            assert all(process.poll() is None for process in started), slurm.log()
+            return "idle" in slurm.run("sinfo", "-h", "-o", "%t").stdout
+
+        becomes_true("the node is idle", is_idle, slurm.log)
         yield slurm
     finally:
         for process in reversed(started):
