@@ -14,7 +14,7 @@
 
 -- The command, and a command of Slurm.
 local PROGRAM = "lighthaul"
-local SCONTROL = "scontrol"
+local SQUEUE = "squeue"
 -- Seconds before the estimated start within which a deadline is useless.
 local SHORTEST = 30
 -- Most seconds to wait for the next evaluation of a job: the first estimate may be the present time, also for a job that
@@ -37,7 +37,7 @@ local function run(words)
 end
 
 local function is_remote(place)
-    return place:match("^lh://[^/]+") ~= nil or place:match("^[^/:]+:.") ~= nil
+    return place:match("^lh://[^/]+") ~= nil or place:match("^[^-/:][^/:]*:.") ~= nil
 end
 
 -- Returns the copy that the words of a directive ask for, or nothing and what is wrong.
@@ -97,14 +97,19 @@ local function directives(job_script)
 end
 
 -- Returns what Slurm knows of a job: its user and group, and its estimated start as seconds, if there is one.
+-- No field is asked for that a user can choose, such as the name: it could look like another field.
 local function describe(job_id)
-    local status, text = run(SCONTROL .. " --oneliner show job " .. quote(tostring(job_id)))
-    local uid, gid = text:match("UserId=[^(]*%((%d+)%) GroupId=[^(]*%((%d+)%)")
+    local fields = "--Format=UserID:.20,GroupID:.20,StartTime:.30,LastSchedEval:.30"
+    local status, text = run(SQUEUE .. " --noheader --states=all " .. fields .. " --jobs=" .. quote(tostring(job_id)))
+    local uid, gid, start, evaluated = text:match("^%s*(%d+)%s+(%d+)%s+(%S+)%s+(%S+)%s*$")
     if status ~= 0 or not uid then
         return nil, text
     end
-    local job = { uid = uid, gid = gid, evaluated = text:match(" LastSchedEval=(%S+)") }
-    local year, month, day, hour, min, sec = text:match(" StartTime=(%d+)-(%d+)-(%d+)T(%d+):(%d+):(%d+)")
+    if uid == "0" then
+        return nil, "jobs of root have no copies"
+    end
+    local job = { uid = uid, gid = gid, evaluated = evaluated }
+    local year, month, day, hour, min, sec = start:match("^(%d+)-(%d+)-(%d+)T(%d+):(%d+):(%d+)$")
     if year then
         job.start = os.time({ year = year, month = month, day = day, hour = hour, min = min, sec = sec })
     end
@@ -154,7 +159,7 @@ local function stage(direction, job_id, job_script)
     local user = as_user(job)
     for _, copy in ipairs(copies) do
         if copy.direction == direction then
-            local places = " " .. quote(copy.source) .. " " .. quote(copy.target)
+            local places = " -- " .. quote(copy.source) .. " " .. quote(copy.target)
             local command = user .. PROGRAM .. " cp --quiet"
             local options = ""
             if copy.book then

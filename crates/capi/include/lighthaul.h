@@ -370,7 +370,7 @@ lh_code lh_transfer_failures(lh_transfer transfer, lh_failure_function each, voi
 lh_code lh_transfer_cancel(lh_transfer transfer);
 
 // Cancels a copy that runs, waits for its end, and closes it. After that, its callback is not called. Within a
-// callback of a copy, it does not wait.
+// callback, it does not wait: it returns `LH_PENDING` if the copy has not ended, whose callback may run until it has.
 lh_code lh_transfer_close(lh_transfer transfer);
 
 // Connects to the files of the host of `place`, as in `lh://HOST/`. `writable` is 1 to ask for the right to write.
@@ -465,7 +465,8 @@ lh_code lh_stream_finish(lh_stream stream,
 // Cancels a stream, also while another thread waits for it. It ends with `LH_INTERRUPTED`.
 lh_code lh_stream_cancel(lh_stream stream);
 
-// Closes a stream, which is cancelled unless it has ended.
+// Cancels a stream that runs, also while another thread waits for it, waits for its end, and closes it. Within a
+// callback, it does not wait.
 lh_code lh_stream_close(lh_stream stream);
 
 #ifdef __cplusplus

@@ -62,7 +62,8 @@ class Owned {
   explicit Owned(Handle handle) noexcept : handle_(handle) {}
   Owned(Owned &&other) noexcept : handle_(std::exchange(other.handle_, Handle{})) {}
   Owned &operator=(Owned &&other) noexcept {
-    std::swap(handle_, other.handle_);
+    Owned taken(std::move(other));
+    std::swap(handle_, taken.handle_);
     return *this;
   }
   Owned(const Owned &) = delete;
@@ -73,6 +74,7 @@ class Owned {
 
   Handle get() const noexcept { return handle_; }
   Handle *out() noexcept { return &handle_; }
+  Handle release() noexcept { return std::exchange(handle_, Handle{}); }
 
  private:
   Handle handle_{};
@@ -136,16 +138,23 @@ struct Copy {
   std::function<bool(const lh_progress &)> progress;
 };
 
-// Running copy. The destructor cancels it, and waits for its end.
+// Running copy. The destructor cancels it, and waits for its end, except within a progress function.
 class Transfer {
  public:
   Transfer() = default;
   Transfer(Transfer &&) noexcept = default;
   Transfer &operator=(Transfer &&other) noexcept {
-    // an observer lives as long as its copy
-    std::swap(observer_, other.observer_);
-    std::swap(transfer_, other.transfer_);
+    Transfer taken(std::move(other));
+    std::swap(observer_, taken.observer_);
+    std::swap(transfer_, taken.transfer_);
     return *this;
+  }
+  ~Transfer() {
+    const lh_transfer handle = transfer_.release();
+    if (handle.id != 0 && lh_transfer_close(handle) == LH_PENDING) {
+      // destroyed within a progress function: the copy, which is cancelled, may still run this one
+      static_cast<void>(observer_.release());
+    }
   }
 
   // Waits for the end. Throws if the copy, its progress function or an entry failed: LH_PARTIAL has the entries in failures().
@@ -201,7 +210,6 @@ class Transfer {
     detail::check(code);
   }
 
-  // The observer is destroyed after the copy has ended.
   std::unique_ptr<Observer> observer_;
   detail::Owned<lh_transfer, lh_transfer_close> transfer_;
 };
@@ -332,7 +340,7 @@ struct StreamOptions {
   bool udp = true;
 };
 
-// Running stream, in one direction. The destructor cancels it, unless it has ended.
+// Running stream, in one direction. The destructor cancels it, and waits for its end.
 class Stream {
  public:
   void send(const void *message, std::size_t len) { detail::check(lh_stream_send(stream_.get(), message, len)); }

@@ -6,13 +6,15 @@
 //!
 //! - [`interface`]: functions and structures of `lighthaul.h`, for clients, copies, files and streams
 //! - [`handles`]: objects that the program holds; [`fault`]: faults of a call
-//! - [`call`]: one call: panics, the signal SIGPIPE, and the description of a failure
+//! - [`call`]: one call: panics, the signal SIGPIPE, and the description of a failure; [`callback`]: functions of the
+//!   program that run
 //! - [`memory`]: pointers of the program, as references and strings
 //!
 //! Nothing that a program passes makes the library panic, except pointers that lead to no memory. `cbindgen` generates
 //! `include/lighthaul.h` from `interface`; the tests compare both, and the list of symbols in `abi.txt`.
 
 pub mod call;
+pub mod callback;
 pub mod fault;
 pub mod handles;
 pub mod interface;

@@ -1,10 +1,12 @@
 // Wrong calls, each of which must be an error: faults lh://HOST:PORT/ PIN KEY FOLDER.
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lighthaul.h"
@@ -127,8 +129,12 @@ static void use_wrong_handles(lh_client client, const char *host) {
 }
 
 struct calls {
+    lh_client client;
+    const lh_copy_request *other;
     lh_transfer transfer;
     lh_code waited;
+    lh_code copied;
+    lh_code closed;
     int count;
 };
 
@@ -137,6 +143,10 @@ static int32_t wait_within(void *data, const lh_progress *progress) {
     (void)progress;
     calls->count++;
     calls->waited = lh_transfer_wait(calls->transfer, -1, NULL);
+    calls->copied = lh_copy(calls->client, calls->other, NULL);
+    lh_transfer other;
+    EXPECT(LH_OK, lh_copy_start(calls->client, calls->other, &other));
+    calls->closed = lh_transfer_close(other);
     return 1;
 }
 
@@ -154,7 +164,10 @@ static void use_callbacks(lh_client client, const char *host, const char *folder
         exit(1);
     }
     const char *source = large;
-    struct calls calls = {{0}, LH_OK, 0};
+    char never[4200];
+    snprintf(never, sizeof never, "%snever", host);
+    const lh_copy_request other = copy_request(&source, never);
+    struct calls calls = {client, &other, {0}, LH_OK, LH_OK, LH_OK, 0};
     lh_copy_request request = copy_request(&source, target);
     request.progress = wait_within;
     request.data = &calls;
@@ -163,8 +176,8 @@ static void use_callbacks(lh_client client, const char *host, const char *folder
     EXPECT(LH_OK, lh_copy_start(client, &request, &calls.transfer));
     lh_summary summary;
     EXPECT(LH_INTERRUPTED, lh_transfer_wait(calls.transfer, -1, &summary));
-    if (calls.count != 1 || calls.waited != LH_USAGE) {
-        fprintf(stderr, "%d calls, %d\n", calls.count, (int)calls.waited);
+    if (calls.count != 1 || calls.waited != LH_USAGE || calls.copied != LH_USAGE || calls.closed != LH_PENDING) {
+        fprintf(stderr, "%d calls, %d, %d, %d\n", calls.count, (int)calls.waited, (int)calls.copied, (int)calls.closed);
         exit(1);
     }
     EXPECT(LH_OK, lh_transfer_close(calls.transfer));
@@ -182,6 +195,25 @@ static void *receive(void *data) {
     char buffer[10];
     size_t len;
     EXPECT(LH_INTERRUPTED, lh_stream_receive(*stream, buffer, sizeof buffer, &len));
+    return NULL;
+}
+
+struct receiving {
+    lh_stream stream;
+    atomic_int begun;
+};
+
+static void *receive_once(void *data) {
+    struct receiving *receiving = data;
+    atomic_store(&receiving->begun, 1);
+    char buffer[10];
+    size_t len;
+    const lh_code code = lh_stream_receive(receiving->stream, buffer, sizeof buffer, &len);
+    // on a busy machine, it begins after the close
+    if (code != LH_INTERRUPTED && code != LH_USAGE) {
+        fprintf(stderr, "%d: %s\n", (int)code, lh_error_message());
+        exit(1);
+    }
     return NULL;
 }
 
@@ -204,6 +236,20 @@ static void use_streams(lh_client client, const char *host) {
     EXPECT(LH_OK, lh_stream_cancel(stream));
     pthread_join(thread, NULL);
     EXPECT(LH_OK, lh_stream_close(stream));
+
+    // a close ends the wait of another thread, too
+    EXPECT(LH_OK, lh_stream_open(client, &request, &stream));
+    struct receiving receiving = {stream, 0};
+    if (pthread_create(&thread, NULL, receive_once, &receiving) != 0) {
+        exit(1);
+    }
+    const struct timespec moment = {0, 100000000};
+    while (!atomic_load(&receiving.begun)) {
+        nanosleep(&moment, NULL);
+    }
+    nanosleep(&moment, NULL);
+    EXPECT(LH_OK, lh_stream_close(stream));
+    pthread_join(thread, NULL);
 
     // a broken connection must not end the process by SIGPIPE
     request.from = NULL;

@@ -27,7 +27,8 @@ struct Shared<T> {
 #[derive(Debug)]
 struct State<T> {
     result: Option<Result<T, Error>>,
-    waker: Option<Waker>,
+    /// One for each task that waits.
+    wakers: Vec<Waker>,
 }
 
 impl<T> Default for Shared<T> {
@@ -35,7 +36,7 @@ impl<T> Default for Shared<T> {
         Self {
             state: Mutex::new(State {
                 result: None,
-                waker: None,
+                wakers: Vec::new(),
             }),
             ended: Condvar::new(),
         }
@@ -88,13 +89,16 @@ impl<T: Clone + Send + 'static> Task<T> {
         state.result.clone()
     }
 
-    /// Returns the result, or stores the waker of `context` for it.
+    /// Returns the result, or stores the waker of `context`, beside those of other tasks.
     pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Result<T, Error>> {
         let mut state = self.shared.state();
         if let Some(result) = state.result.clone() {
             return Poll::Ready(result);
         }
-        state.waker = Some(context.waker().clone());
+        let waker = context.waker();
+        if !state.wakers.iter().any(|known| known.will_wake(waker)) {
+            state.wakers.push(waker.clone());
+        }
         Poll::Pending
     }
 }
@@ -127,11 +131,48 @@ impl<T> Shared<T> {
     fn end(&self, result: Result<T, Error>) {
         let mut state = self.state();
         state.result = Some(result);
-        let waker = state.waker.take();
+        let wakers = std::mem::take(&mut state.wakers);
         drop(state);
         self.ended.notify_all();
-        if let Some(waker) = waker {
-            waker.wake();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    use std::sync::mpsc;
+    use std::task::Wake;
+
+    use super::*;
+
+    struct Count(AtomicU32);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
         }
+    }
+
+    #[test]
+    fn each_of_two_tasks_that_wait_is_woken_once() {
+        let (release, released) = mpsc::channel::<()>();
+        let task = Task::start("waited for", move |_| {
+            released.recv().ok();
+            Ok(7)
+        })
+        .unwrap();
+        let counts = [(); 2].map(|()| Arc::new(Count(AtomicU32::new(0))));
+        for count in counts.iter().chain(&counts) {
+            let waker = Waker::from(Arc::clone(count));
+            assert!(task.poll(&Context::from_waker(&waker)).is_pending());
+        }
+        release.send(()).unwrap();
+        assert_eq!(task.wait().unwrap(), 7);
+        // the wakers are called after the result is there
+        while counts.iter().any(|count| count.0.load(Relaxed) == 0) {
+            thread::yield_now();
+        }
+        assert!(counts.iter().all(|count| count.0.load(Relaxed) == 1));
     }
 }

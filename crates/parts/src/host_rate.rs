@@ -22,9 +22,9 @@ pub struct HostFacts {
     pub arrived: u64,
     /// Datagrams that the host has dropped, because a receive buffer was full.
     pub dropped: u64,
-    /// Time in which the host made the sender wait for its disk.
+    /// Time in which the host made a lane wait for its disk, on average over the lanes.
     pub disk_wait: Duration,
-    /// Time in which receiving threads were ready to run, but had no processor.
+    /// Time in which the receiving thread of a lane was ready to run, but had no processor, on average over the lanes.
     pub run_delay: Duration,
 }
 
@@ -199,13 +199,12 @@ impl HostRate {
         } else {
             HostLimit::Drops
         };
-        let bytes = seen.arrived.saturating_mul(self.packet_bytes.into());
         let below = if seen.are_drops_many() {
             BELOW_DROPS
         } else {
             BELOW_FEW
         };
-        let taken = Rate::of(bytes.max(1), time).scaled(below.0, below.1);
+        let taken = self.taken(seen, time).scaled(below.0, below.1);
         let least = self.rate.scaled(REDUCTION_MAX.0, REDUCTION_MAX.1);
         let taken = taken.max(least);
         if taken > self.rate.scaled(NEAR.0, NEAR.1) {
@@ -222,6 +221,21 @@ impl HostRate {
         self.changed = now;
         self.limit = Some(limit);
         Some(HostChange::Limited(limit))
+    }
+
+    /// Returns the rate that the host has taken. What arrived is that only while the sender used its rate: if the source
+    /// or the disk of the host is slower, the host takes the part of the rate that it did not drop.
+    fn taken(&self, seen: HostFacts, time: Duration) -> Rate {
+        let rate_of = |packets: u64| {
+            let bytes = packets.saturating_mul(self.packet_bytes.into());
+            Rate::of(bytes.max(1), time)
+        };
+        let came = seen.arrived.saturating_add(seen.dropped);
+        if rate_of(came) >= self.rate.scaled(USED_MIN.0, USED_MIN.1) {
+            return rate_of(seen.arrived);
+        }
+        let percent = u128::from(seen.arrived) * 100 / u128::from(came.max(1));
+        self.rate.scaled(percent as u32, 100)
     }
 
     fn step_up(&mut self, now: Instant) -> Option<HostChange> {
@@ -292,6 +306,8 @@ const DROPPED_PART: u64 = 20;
 const BELOW_DROPS: (u32, u32) = (98, 100);
 /// Rate after few drops, as a fraction of the rate that arrived.
 const BELOW_FEW: (u32, u32) = (95, 100);
+/// Part of the rate that comes to the host while the sender uses it.
+const USED_MIN: (u32, u32) = (85, 100);
 /// Minimum of a reduced rate, as a fraction of the rate before. A host that stood still for a moment drops everything.
 const REDUCTION_MAX: (u32, u32) = (1, 16);
 /// Rate above which a reduction is not worthwhile, as a fraction of the present rate.
@@ -358,6 +374,24 @@ mod tests {
         fn mbps(&self) -> u64 {
             self.rate.rate().as_bps() / 1_000_000
         }
+    }
+
+    #[test]
+    fn few_drops_while_the_source_is_slow_change_the_rate_little() {
+        let mut host = Host::new();
+        for _ in 0..40 {
+            host.now += TICK;
+            // a tenth of the rate, of which the host drops a hundredth
+            host.facts.arrived += 495;
+            host.facts.dropped += 5;
+            let change = host.rate.update(host.now, host.facts, true);
+            host.changes.extend(change.map(|change| (host.now, change)));
+        }
+        assert!(
+            !host.changes.is_empty() && host.mbps() > 600,
+            "{}",
+            host.mbps()
+        );
     }
 
     #[test]

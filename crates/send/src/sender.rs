@@ -222,11 +222,13 @@ impl<'a> Sending<'a, '_> {
                 let at = clock.now();
                 self.take_progress(&now);
                 let counts = self.transfer.monitor.packets();
+                // the receiver reports the sums of all lanes
+                let lanes = self.transfer.monitor.lanes().len().max(1) as u64;
                 let facts = HostFacts {
                     arrived: counts.1,
                     dropped: now.buffer_drops,
-                    disk_wait: Duration::from_nanos(now.disk_wait),
-                    run_delay: Duration::from_nanos(now.run_delay),
+                    disk_wait: Duration::from_nanos(now.disk_wait / lanes),
+                    run_delay: Duration::from_nanos(now.run_delay / lanes),
                 };
                 self.transfer.explain(rate.handle_host(at, facts, settings));
                 self.transfer

@@ -130,10 +130,11 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
             return
         above = self.query.rstrip("/").rpartition("/")[0] + "/"
         try:
-            found = self._files.ls(above, detail=True)
+            is_there = self._files.info(above)["type"] == "directory"
+            found = self._files.ls(above, detail=True) if is_there else []
         except NotFound:
-            found = []
-        cache.exists_in_storage[parent] = bool(found)
+            is_there, found = False, []
+        cache.exists_in_storage[parent] = is_there
         names = {}
         for info in found:
             name = self.cache_key(f"{str(Path(self.local_suffix()).parent)}/{info['name'].rpartition('/')[2]}")
@@ -164,8 +165,9 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
         info = self._info()
         if info["type"] != "directory":
             return float(info["mtime"])
+        # touched itself, or by what was written below
         below = self._files.find(self.query, detail=True).values()
-        return max((float(one["mtime"]) for one in below), default=float(info["mtime"]))
+        return max(float(one["mtime"]) for one in (info, *below))
 
     def size(self) -> int:
         return int(self._info()["size"])
@@ -176,8 +178,10 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
     def retrieve_object(self) -> None:
         local = self.local_path()
         local.parent.mkdir(parents=True, exist_ok=True)
+        # what an earlier copy of a directory has left goes
+        options = {"delete": True} if self._info()["type"] == "directory" else {}
         self.provider.client.copy(
-            self.query.rstrip("/"), local, exact=True, copy_links=True, **self.provider.copy_options
+            self.query.rstrip("/"), local, exact=True, copy_links=True, **options, **self.provider.copy_options
         )
 
     def store_object(self) -> None:

@@ -10,6 +10,7 @@ use lighthaul::{Client, Error, Install, Settings, Token, User};
 
 use super::code::{ResultCode, result};
 use crate::call::{c_string, run};
+use crate::callback;
 use crate::handles::{self, Object};
 use crate::memory::{self, Data, Request};
 
@@ -80,7 +81,8 @@ struct Notes {
 
 impl User for Notes {
     fn tell(&self, note: &str) {
-        (self.function)(self.data.pointer(), c_string(note).as_ptr());
+        let note = c_string(note);
+        callback::within(|| (self.function)(self.data.pointer(), note.as_ptr()));
     }
 
     fn agrees(&self, _question: &str) -> Result<bool, Error> {

@@ -1,7 +1,6 @@
 //! Copies.
 #![expect(unsafe_code, reason = "exported names and pointers of the program")]
 
-use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::mem::size_of;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use lighthaul_session::error::Code;
 use super::client::ClientHandle;
 use super::code::{LH_OK, LH_PARTIAL, LH_PENDING, ResultCode, result};
 use crate::call::{c_string, run};
+use crate::callback;
 use crate::fault::Fault;
 use crate::handles::{self, Object};
 use crate::memory::{self, Data, Request};
@@ -143,9 +143,9 @@ pub extern "C" fn lh_copy(
     summary: *mut Summary,
 ) -> ResultCode {
     let done = run(|| {
-        let transfer = start(client, request)?;
-        forbid_in_callback()?;
-        transfer.wait()
+        // nothing has begun if this is refused
+        callback::forbid()?;
+        start(client, request)?.wait()
     });
     finish(done.map(Some), summary)
 }
@@ -163,7 +163,7 @@ pub extern "C" fn lh_transfer_wait(
         if let Ok(limit) = u64::try_from(timeout_ms) {
             return transfer.wait_for(Duration::from_millis(limit)).transpose();
         }
-        forbid_in_callback()?;
+        callback::forbid()?;
         ended(&transfer).map(Some)
     });
     finish(done, summary)
@@ -215,28 +215,23 @@ pub extern "C" fn lh_transfer_cancel(transfer: TransferHandle) -> ResultCode {
 }
 
 /// Cancels a copy that runs, waits for its end, and closes it. After that, its callback is not called. Within a
-/// callback of a copy, it does not wait.
+/// callback, it does not wait: it returns `LH_PENDING` if the copy has not ended, whose callback may run until it has.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_transfer_close(transfer: TransferHandle) -> ResultCode {
-    result(run(|| {
+    let closed = run(|| {
         let transfer = handles::close::<Transfer>(transfer.id)?;
         transfer.cancel();
-        if !IN_CALLBACK.get() {
-            // its result is of no interest now
-            ended(&transfer).map(drop).ok();
+        if callback::is_within() {
+            return Ok(transfer.wait_for(Duration::ZERO).is_some());
         }
-        Ok(())
-    }))
-}
-
-thread_local! {
-    /// True while this thread, which copies, runs a callback.
-    static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
-}
-
-fn forbid_in_callback() -> Result<(), Error> {
-    let is_free = !IN_CALLBACK.get();
-    is_free.then_some(()).ok_or_else(|| Fault::Callback.into())
+        // its result is of no interest now
+        ended(&transfer).map(drop).ok();
+        Ok(true)
+    });
+    match closed {
+        Ok(false) => LH_PENDING,
+        closed => result(closed.map(drop)),
+    }
 }
 
 /// Waits for the end of a copy that threads share.
@@ -276,10 +271,8 @@ fn start(client: ClientHandle, request: *const CopyRequest) -> Result<Transfer, 
         if let Event::Copy(CopyEvent::Moving(progress)) = event
             && !is_cancelled
         {
-            IN_CALLBACK.set(true);
             let progress = shown(progress);
-            let wish = function(data.pointer(), &raw const progress);
-            IN_CALLBACK.set(false);
+            let wish = callback::within(|| function(data.pointer(), &raw const progress));
             is_cancelled = wish != 0;
             if is_cancelled {
                 Cancellation::current().cancel();

@@ -15,6 +15,7 @@ use lighthaul::{
 use super::client::ClientHandle;
 use super::code::{LH_END, ResultCode, result};
 use crate::call::run;
+use crate::callback;
 use crate::fault::invalid;
 use crate::handles::{self, Object};
 use crate::memory::{self, Request};
@@ -199,10 +200,19 @@ pub extern "C" fn lh_stream_cancel(stream: StreamHandle) -> ResultCode {
     }))
 }
 
-/// Closes a stream, which is cancelled unless it has ended.
+/// Cancels a stream that runs, also while another thread waits for it, waits for its end, and closes it. Within a
+/// callback, it does not wait.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_stream_close(stream: StreamHandle) -> ResultCode {
-    result(run(|| handles::close::<Open>(stream.id).map(drop)))
+    result(run(|| {
+        let open = handles::close::<Open>(stream.id)?;
+        open.stream.cancel();
+        if !callback::is_within() {
+            // its result is of no interest now
+            while open.stream.wait_for(LOOK).is_none() {}
+        }
+        Ok(())
+    }))
 }
 
 fn wanted(request: &StreamRequest) -> Result<lighthaul::StreamRequest, Error> {
@@ -278,3 +288,6 @@ fn counted(summary: &StreamSummary) -> Report {
         rtt_us: u64::try_from(summary.rtt.as_micros()).unwrap_or(u64::MAX),
     }
 }
+
+/// Interval at which a thread that waits without a limit looks again.
+const LOOK: Duration = Duration::from_hours(1);

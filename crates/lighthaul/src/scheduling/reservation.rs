@@ -14,9 +14,9 @@ use std::time::Duration;
 use lighthaul_booking_client::client::{Client as Connection, ClientError, Filter};
 use lighthaul_booking_client::json::{NewReservation, Quote, Reservation as Record};
 use lighthaul_booking_client::reservation::ReservationState;
-use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_remote::scheduler::{failed, reach};
-use lighthaul_session::error::Error;
+use lighthaul_session::error::{Code, Error};
 
 use crate::client::Client;
 use crate::copy::retry::sleep;
@@ -125,9 +125,20 @@ impl Reservation {
 
     /// Waits until the reservation is active.
     fn until_active(mut self) -> Result<Self, Error> {
-        let (ahead, _) = self.scheduler.clock_offset().map_err(failed)?;
+        let clock = Clock::start();
+        let (mut ahead, mut heard) = (None, clock.now());
         loop {
-            self.refresh()?;
+            let asked = self.ask_state(&mut ahead);
+            let now = clock.now();
+            match asked {
+                Ok(()) => heard = now,
+                // it may be started again, or another takes its place
+                Err(error) if error.code() == Code::Network && now.since(heard) < SILENCE_MAX => {
+                    sleep(LOOK_MAX)?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
             let state = self.state();
             if state == ReservationState::Active {
                 return Ok(self);
@@ -136,11 +147,21 @@ impl Reservation {
                 let (id, why) = (self.id().to_string(), format!("it is {state}"));
                 return Err(Fault::Reservation { id, why }.into());
             }
-            let now = unix_nanos().saturating_add_signed(ahead);
+            let now = unix_nanos().saturating_add_signed(ahead.unwrap_or(0));
             let start = self.record.steps.first().map_or(now, |step| step.from.0);
             let left = Duration::from_nanos(start.saturating_sub(now));
             sleep(left.clamp(LOOK_MIN, LOOK_MAX))?;
         }
+    }
+
+    /// Reads the reservation again, and the scheduler's clock once. `ahead` is the time by which it is ahead, in
+    /// nanoseconds.
+    fn ask_state(&mut self, ahead: &mut Option<i64>) -> Result<(), Error> {
+        if ahead.is_none() {
+            let (nanos, _) = self.scheduler.clock_offset().map_err(failed)?;
+            *ahead = Some(nanos);
+        }
+        self.refresh()
     }
 
     fn update(
@@ -189,3 +210,5 @@ impl Future for PendingStart {
 /// Shortest and longest interval at which the reservation is read.
 const LOOK_MIN: Duration = Duration::from_millis(200);
 const LOOK_MAX: Duration = Duration::from_secs(4);
+/// Time after which a scheduler that cannot be reached is given up.
+const SILENCE_MAX: Duration = Duration::from_mins(10);

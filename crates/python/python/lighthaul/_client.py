@@ -84,6 +84,7 @@ class Client:
         self._process = os.getpid()
         self._made = _lighthaul.Client(self._settings)
         self._lock = threading.Lock()
+        self._turns: dict[str, threading.Lock] = {}
         self._connected: dict[tuple[str, bool], _lighthaul.Files] = {}
 
     @property
@@ -183,6 +184,9 @@ class Client:
         """Return the files of a host, over a connection that is kept."""
         native = self._native
         with self._lock:
+            turn = self._turns.setdefault(host, threading.Lock())
+        # a host that does not answer delays only requests to itself
+        with turn:
             kept = self._connected
             files = kept.get((host, changes)) or kept.get((host, True))
             if files is None:

@@ -55,20 +55,25 @@ class RawReader(io.RawIOBase):
         piece = BUFFER if self._at == self._end else len(view)
         filled = 0
         while filled < len(view):
-            data = self._native.read_at(self._at, min(piece, len(view) - filled))
+            data = self._native.read_at(self._at + filled, min(piece, len(view) - filled))
             if not data:
                 break
             view[filled : filled + len(data)] = data
             filled += len(data)
-            self._at += len(data)
+        # after an exception, the position is where it was: the caller has nothing
+        self._at += filled
         self._end = self._at
         return filled
 
     def readall(self) -> bytes:
         self._check()
-        data = self._native.read_at(self._at, max(0, self.size - self._at))
-        self._at += len(data)
-        return data
+        # in pieces, since only bytes that arrive prove that the file has its size
+        found = bytearray()
+        while data := self._native.read_at(self._at + len(found), BUFFER):
+            found += data
+        self._at += len(found)
+        self._end = self._at
+        return bytes(found)
 
     def _check(self) -> None:
         if self.closed:
@@ -97,6 +102,7 @@ class RawWriter(io.RawIOBase):
         self._native: _lighthaul.Writer | None = native
         self._at = native.size
         self._autocommit = autocommit
+        self._failed = False
         self.name = name
         self.mode = mode
 
@@ -109,14 +115,25 @@ class RawWriter(io.RawIOBase):
     def write(self, data: ReadableBuffer) -> int:
         if self.closed:
             raise ValueError("the file is closed")
-        octets = bytes(data)
-        if self._native is not None:
-            self._native.write(octets, self._at)
+        if self._failed:
+            raise OSError("the file was discarded, since a write to it has failed")
+        try:
+            octets = bytes(data)
+            if self._native is not None:
+                self._native.write(octets, self._at)
+        except BaseException:
+            # a buffer closes this file although its last bytes are missing
+            if self._native is not None:
+                self.discard()
+                self._failed = True
+            raise
         self._at += len(octets)
         return len(octets)
 
     def commit(self) -> None:
         """Complete the file, which gets its name once it is on disk."""
+        if self._failed:
+            raise OSError("the file was discarded, since a write to it has failed")
         if (native := self._native) is not None:
             self._native = None
             native.commit()
@@ -124,11 +141,12 @@ class RawWriter(io.RawIOBase):
     def discard(self) -> None:
         """Leave nothing of the file."""
         self._native = None
+        self._failed = False
 
     def close(self) -> None:
         if not self.closed:
             try:
-                if self._autocommit:
+                if self._autocommit and not self._failed:
                     self.commit()
             finally:
                 super().close()

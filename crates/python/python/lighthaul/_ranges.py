@@ -72,7 +72,12 @@ class RangeBatch:
                 for one in waiting:
                     loop.call_soon_threadsafe(_settle, one, error)
 
-        POOL.get().submit(lambda: files().cat_each(wanted, take)).add_done_callback(end)
+        try:
+            POOL.get().submit(lambda: files().cat_each(wanted, take)).add_done_callback(end)
+        except RuntimeError as error:
+            # no thread can be started
+            for one in waiting:
+                _settle(one, error)
 
 
 def _settle(waiting: asyncio.Future[bytes], found: bytes | BaseException) -> None:

@@ -215,18 +215,19 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
             parent = os.path.dirname(os.path.abspath(lpath))
             os.makedirs(parent, exist_ok=True)
             # the name is that of a complete file
-            with tempfile.NamedTemporaryFile(dir=parent, delete=False) as target:
-                try:
+            target = tempfile.NamedTemporaryFile(dir=parent, delete=False)
+            try:
+                with target:
                     at = 0
                     while piece := reader.read_at(at, PIECE):
                         target.write(piece)
                         at += len(piece)
                         callback.relative_update(len(piece))
-                    os.chmod(target.name, 0o666 & ~_umask())
-                    os.replace(target.name, lpath)
-                except BaseException:
-                    os.unlink(target.name)
-                    raise
+                os.chmod(target.name, 0o666 & ~_umask())
+                os.replace(target.name, lpath)
+            except BaseException:
+                os.unlink(target.name)
+                raise
 
         await self._do(get)
 
@@ -237,13 +238,19 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
         await self._do(lambda: self._files(True).remove_dir(self._octets(path)))
 
     async def _rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None, **_: Any) -> None:
-        found = await self._expand_path(path, recursive=recursive, maxdepth=maxdepth)
-        # what a directory contains goes first
-        for name in sorted(found, reverse=True):
-            if (await self._info(name))["type"] == "directory":
-                await self._rmdir(name)
-            else:
-                await self._rm_file(name)
+        for name in await self._expand_path(path, recursive=False):
+            await self._rm_tree(name, maxdepth if recursive else 0)
+
+    async def _rm_tree(self, name: str, depth: int | None) -> None:
+        """Remove a file, or a directory with what is `depth` levels below it. A link goes, not its target."""
+        record = await self._do(lambda: self._files(False).stat(self._octets(name), False))
+        if record["kind"] != "directory":
+            await self._rm_file(name)
+            return
+        if depth != 0:
+            for below in await self._ls(name, detail=False):
+                await self._rm_tree(below, None if depth is None else depth - 1)
+        await self._rmdir(name)
 
     async def _cp_file(self, path1: str, path2: str, **_: Any) -> None:
         if (await self._info(path1))["type"] == "directory":

@@ -17,6 +17,7 @@ import pytest
 
 import lighthaul
 from conftest import SLOW, Far
+from lighthaul._files import BUFFER, RawReader, RawWriter, Reader, Writer
 
 
 def script(far: Far, text: str, *words: str) -> subprocess.Popen[str]:
@@ -72,6 +73,52 @@ def test_interrupt_ends_requests_without_an_answer(far: Far) -> None:
             assert "KeyboardInterrupt" in program.stderr.read()
             program.wait()
             assert time.monotonic() - begin < 10
+
+
+class Failing:
+    """File of the library that fails in its third call."""
+
+    def __init__(self, failure: BaseException, size: int = 0) -> None:
+        self.failure = failure
+        self.size = size
+        self.calls = 0
+        self.committed = False
+
+    def count(self) -> None:
+        self.calls += 1
+        if self.calls == 3:
+            raise self.failure
+
+    def read_at(self, at: int, length: int) -> bytes:
+        self.count()
+        return bytes(byte % 251 for byte in range(at, min(at + length, self.size)))
+
+    def write(self, data: bytes, at: int) -> None:
+        self.count()
+
+    def commit(self) -> None:
+        self.committed = True
+
+
+def test_interrupted_read_skips_nothing() -> None:
+    raw = RawReader(Failing(KeyboardInterrupt(), 4 * BUFFER), "name")  # type: ignore[arg-type]
+    reader = Reader(raw)
+    with pytest.raises(KeyboardInterrupt):
+        reader.read(4 * BUFFER - 1)
+    assert reader.read(1000) == bytes(byte % 251 for byte in range(1000))
+
+
+def test_failed_write_is_never_published() -> None:
+    native = Failing(MemoryError())
+    writer = Writer(RawWriter(native, "name", "wb"))  # type: ignore[arg-type]
+    for _ in range(2):
+        writer.write(bytes(2 * BUFFER))
+    writer.write(b"end")
+    with pytest.raises(MemoryError):
+        writer.close()
+    assert not native.committed
+    with pytest.raises(OSError, match="discarded"):
+        writer.commit()
 
 
 def test_callback_that_raises_cancels_the_copy(far: Far, client: lighthaul.Client, large: Path) -> None:

@@ -230,6 +230,20 @@ def test_files_are_moved_and_removed(lh: LighthaulFileSystem) -> None:
     assert not lh.exists("/moved")
 
 
+def test_rm_removes_links_and_not_their_targets(far: Far, lh: LighthaulFileSystem) -> None:
+    tree = far.root / "with-links"
+    (tree / "below").mkdir(parents=True)
+    kept = far.root / "kept"
+    kept.mkdir()
+    (kept / "file").write_text("kept")
+    for place, target in {"link": "../kept", "below/link": "../../kept", "dangling": "absent", "to-file": "../kept/file"}.items():
+        (tree / place).symlink_to(target)
+    lh.rm("/with-links/link", recursive=True)
+    assert not (tree / "link").is_symlink()
+    lh.rm("/with-links", recursive=True)
+    assert not tree.exists() and (kept / "file").read_text() == "kept"
+
+
 def test_file_object_reads_seeks_and_writes(far: Far, client: lighthaul.Client, large: Path) -> None:
     data = large.read_bytes()
     (far.root / "read").write_bytes(data)

@@ -133,7 +133,7 @@ def slurm(far: Far, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]
     trust(folder, f"127.0.0.1:{far.port}", far.pin)
 
     lua = (Path(__file__).parents[4] / "integrations/slurm/burst_buffer.lua").read_text()
-    for name, value in {"PROGRAM": wrapper, "SCONTROL": TREE / "usr/bin/scontrol"}.items():
+    for name, value in {"PROGRAM": wrapper, "SQUEUE": TREE / "usr/bin/squeue"}.items():
         lua, count = re.subn(rf'^local {name} = ".*"$', f'local {name} = "{value}"', lua, flags=re.MULTILINE)
         assert count == 1
     (folder / "burst_buffer.lua").write_text(lua)
@@ -214,6 +214,8 @@ def test_job_has_its_input_and_its_results_are_copied(slurm: Slurm, far: Far) ->
         "echo $LIGHTHAUL_STAGED",
         f"mkdir {scratch}/results",
         f"tr a-z A-Z <'{scratch}/set/a b.txt' >{scratch}/results/b.txt",
+        # a name that looks like the owner of the job
+        options=("--job-name=x UserId=root(0) GroupId=root(0)\n 0 0 N/A N/A",),
     )
     number = submitted.stdout.strip()
     assert number.isdigit(), submitted
@@ -230,6 +232,7 @@ def test_job_has_its_input_and_its_results_are_copied(slurm: Slurm, far: Far) ->
         ("in=lh://far/a", "a line needs in= or out=, and target="),
         ("in=lh://far/a target=relative", "relative is not an absolute path of this cluster"),
         ("in=/scratch/a target=/scratch/b", "/scratch/a is not a place of another host"),
+        ("in=--rsh=x:y target=/scratch/b", "--rsh=x:y is not a place of another host"),
         ("in=lh://far/a target=/scratch/a speed=high", "not known: speed=high"),
     ],
 )

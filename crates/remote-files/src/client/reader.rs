@@ -61,9 +61,23 @@ impl RemoteReader {
     /// Returns up to `len` bytes from `offset`; fewer only at the end of the file.
     pub fn read_at(&self, offset: u64, len: usize) -> Result<Vec<u8>, Failure> {
         let end = offset.saturating_add(len as u64).min(self.version.size);
-        if offset >= end {
-            return Ok(Vec::new());
+        let mut bytes = Vec::new();
+        let mut at = offset;
+        // in parts, since a server may name any size
+        while at < end {
+            let part = self.read_part(at, end.min(at + PART_MAX))?;
+            at += part.len() as u64;
+            if bytes.is_empty() {
+                bytes = part;
+            } else {
+                bytes.extend_from_slice(&part);
+            }
         }
+        Ok(bytes)
+    }
+
+    /// Returns the bytes from `offset` to `end`.
+    fn read_part(&self, offset: u64, end: u64) -> Result<Vec<u8>, Failure> {
         let mut ahead = self.ahead();
         if !ahead.continues(offset) {
             ahead.jump(end, self.files.ahead());
@@ -159,6 +173,9 @@ impl RemoteReader {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Maximum number of bytes of a read that are requested at a time.
+const PART_MAX: u64 = 64 << 20;
 
 fn shortened() -> Failure {
     let text = "the file became shorter while it was open; open it again";
