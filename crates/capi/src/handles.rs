@@ -1,8 +1,8 @@
 //! Handles: numbers by which a program names objects of the library.
 //!
-//! A number is never used twice, so a handle that was closed, or is of another kind, is found to be wrong. An object
-//! lives until its handle is closed and no call uses it. A child process has a copy of the table, but not the threads
-//! of its parent, so it can use no handle.
+//! A number is never used twice, so a closed handle or one of another kind is detected. An object lives until its
+//! handle is closed and no call uses it. A child process has a copy of the table, but not the threads of its parent. So
+//! it cannot use any handle.
 
 use std::any::Any;
 use std::collections::BTreeMap;
