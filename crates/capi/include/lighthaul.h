@@ -3,8 +3,8 @@
 // Results: functions return LH_OK or another code. Then lh_error_message() and lh_error_remedy() describe the failure,
 // in the thread of the call. After a failure, output arguments are undefined.
 //
-// Handles, such as lh_client: the program closes each handle that it opens, once, in any order. A closed or wrong handle
-// is an error, never a crash. Threads can share handles. A child process cannot use the handles of its parent.
+// Handles, such as lh_client: the program closes each handle that it opens, once, in any order. A closed or wrong
+// handle is an error, never a crash. Threads can share handles. A child process cannot use the handles of its parent.
 //
 // Memory: strings and buffers belong to the program, and are not used after the call that takes them. Strings that the
 // library passes to a callback are valid during that callback. Text is UTF-8; paths are any bytes that end with zero.

@@ -234,7 +234,7 @@ fn frames(request: &StreamRequest) -> Result<Frames, Error> {
         LH_FIXED => {
             let len = NonZeroU32::new(request.message_bytes);
             let len = len.ok_or_else(|| {
-                invalid("message_bytes", "0", "LH_FIXED needs a length of messages")
+                invalid("message_bytes", "0", "LH_FIXED needs a message length")
             });
             len.map(Frames::Fixed)
         }
