@@ -187,7 +187,7 @@ def slurm(far: Far, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]
 
 
 def end_jobs(folder: Path) -> None:
-    """Kill the process groups of daemons and jobs. Daemons start their own sessions, so this program is in none of them."""
+    """Kill the process groups of daemons and jobs. Daemons start their own sessions, so it is in none of them."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
             group = os.getpgid(int(process.name))
