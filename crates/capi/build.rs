@@ -1,8 +1,8 @@
-//! Name of the shared library for the dynamic linker. Its number changes with each incompatible change of the interface.
+//! Sets the name of the shared library (SONAME). Each incompatible change of the interface changes its number.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,liblighthaul.so.0");
-    // some dependencies have functions for C of their own
+    // some dependencies export C functions of their own
     println!("cargo::rustc-cdylib-link-arg=-Wl,--exclude-libs,ALL");
 }

@@ -228,7 +228,7 @@ class Switch:
         self.connection = self.state = None
 
     def list(self):
-        """Return the circuits, after the removal of meters of circuits whose timers have ended."""
+        """Return the circuits. First remove the meters of circuits whose timers have ended."""
         self._read()
         for slot, _ in list(self.state.records.values()):
             if slot in self.state.meters and not self.state.active.get(slot):
@@ -256,7 +256,7 @@ class Switch:
             changes += self._close(slot) if state.active.get(slot) or slot in state.meters else []
         elif was_open:
             changes += [self._set_meter(slot, meter)] if state.meters.get(slot) != meter else []
-            # a flow that is added again is replaced, with a new timeout
+            # adding a flow again replaces it, and restarts its timeout
             changes += self._add_flows(slot, flow, timeout) if timeout or slot in state.timed else []
         else:
             changes += self._open(slot, flow, meter, timeout)

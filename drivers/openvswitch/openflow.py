@@ -234,7 +234,7 @@ def decode_match(octets):
 
 
 def decode_flows(octets):
-    """Yield the flows of an answer: table, cookie, priority, match, instructions, timeout in seconds or 0."""
+    """Yield the flows of an answer: table, cookie, priority, match, instructions, timeout (seconds, 0 for none)."""
     while octets:
         length, table, priority, timeout, cookie = struct.unpack_from("!HBx8xH2xH6xQ", octets)
         if length < 56 or length > len(octets):
@@ -255,7 +255,7 @@ def decode_meters(octets):
 
 
 def flow_mod(command, table, cookie, priority=0, match=(), instructions=b"", timeout=0):
-    """Return a message that adds a flow, until a timeout in seconds if any, or deletes those with the cookie."""
+    """Return a message that adds a flow, or deletes flows by cookie. `timeout` is in seconds, 0 for none."""
     mask = ALL_BITS if command == FLOW_DELETE else 0
     head = struct.pack("!QQBBHHHIIIH2x", cookie, mask, table, command, 0, timeout, priority, NO_BUFFER, ANY, ANY, 0)
     return FLOW_MOD, head + encode_match(match) + instructions

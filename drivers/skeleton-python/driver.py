@@ -101,7 +101,7 @@ class Device:
         if self.path and os.path.exists(self.path):
             with open(self.path, encoding="utf-8") as file:
                 self.state = json.load(file)
-        # a real device does this by itself
+        # a real device closes the circuit by itself
         for one in self.state["circuits"].values():
             if one.get("closes_at") is not None and one["closes_at"] <= time.time():
                 one.update(rate_bps=0, closes_at=None)

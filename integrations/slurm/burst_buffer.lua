@@ -1,24 +1,24 @@
--- Stages data of Slurm jobs with lighthaul: before a job starts, and after it has ended.
+-- Stages data for Slurm jobs with lighthaul: input before a job starts, and results after it has ended.
 --
 -- Install it as burst_buffer.lua beside slurm.conf, which has the line BurstBufferType=burst_buffer/lua. A job script
--- asks for copies by lines such as
+-- requests copies with lines such as
 --
 --   #BB_LUA lighthaul in=lh://far/set target=/scratch/set
 --   #BB_LUA lighthaul in=lh://far/other target=/scratch/other book=yes
 --   #BB_LUA lighthaul out=/scratch/results target=lh://far/results
 --
 -- Copies run as the user of the job, with the keys and settings of this user. `book=yes` books capacity, with the
--- estimated start of the job as the latest end. If that is too early, the copy takes the earliest capacity.
+-- estimated start of the job as the deadline. If no capacity is free before it, the copy books the earliest capacity.
 --
 -- slurmctld runs these functions, with Lua 5.1 or later. Newer versions of Slurm pass further arguments.
 
--- The command, and a command of Slurm.
+-- Names of the command and of a Slurm command.
 local PROGRAM = "lighthaul"
 local SQUEUE = "squeue"
 -- Seconds before the estimated start within which a deadline is useless.
 local SHORTEST = 30
--- Most seconds to wait for the next evaluation of a job: the first estimate may be the present time, also for a job that
--- has to wait for others.
+-- Maximum number of seconds to wait for the next evaluation of a job. The first estimate may be the present time, even
+-- if the job must wait for others.
 local EVALUATION = 60
 -- Exit status of `lighthaul cp` if the scheduler refuses the reservation.
 local REFUSED = 40
@@ -27,7 +27,7 @@ local function quote(word)
     return "'" .. word:gsub("'", "'\\''") .. "'"
 end
 
--- Runs a command, and returns its exit status and what it printed.
+-- Runs a command. Returns its exit status and its output.
 local function run(words)
     local pipe = io.popen(words .. ' 2>&1; echo "status $?"')
     local text = pipe:read("*a")
@@ -40,14 +40,14 @@ local function is_remote(place)
     return place:match("^lh://[^/]+") ~= nil or place:match("^[^-/:][^/:]*:.") ~= nil
 end
 
--- Returns the copy that the words of a directive ask for, or nothing and what is wrong.
+-- Returns the copy that a directive requests; nil and an error message for an invalid directive.
 local function parse(words)
     local copy = {}
     for word in words:gmatch("%S+") do
         local name, value = word:match("^(%a+)=(.+)$")
         if name == "in" or name == "out" then
             if copy.source then
-                return nil, "a line has one in= or out="
+                return nil, "a line can have only one in= or out="
             end
             copy.source, copy.direction = value, name
         elseif name == "target" then
@@ -74,7 +74,7 @@ local function parse(words)
     return copy
 end
 
--- Returns the copies that a job script asks for, or nothing and what is wrong.
+-- Returns the copies that a job script requests; nil and an error message for an invalid script.
 local function directives(job_script)
     local file, failure = io.open(job_script)
     if not file then
@@ -132,7 +132,7 @@ local function is_later(job)
     return job.start ~= nil and job.start - os.time() >= SHORTEST
 end
 
--- Returns the options that book capacity, until the estimated start unless that is too near.
+-- Returns the options that book capacity, with the estimated start as deadline unless it is too near.
 local function booking(job_id, job)
     local first, waited = job.evaluated, 0
     while not is_later(job) and job.evaluated == first and waited < EVALUATION do
@@ -146,7 +146,7 @@ local function booking(job_id, job)
     return " --book"
 end
 
--- Makes the copies of a direction. Returns the result for Slurm, and what a failed copy printed.
+-- Makes the copies in one direction. Returns the result for Slurm, and the output of a failed copy.
 local function stage(direction, job_id, job_script)
     local copies, why = directives(job_script)
     local job
@@ -163,7 +163,7 @@ local function stage(direction, job_id, job_script)
             local command = user .. PROGRAM .. " cp --quiet"
             local options = ""
             if copy.book then
-                -- results have no deadline
+                -- copies of results have no deadline
                 options = direction == "in" and booking(job_id, job) or " --book"
             end
             local status, output = run(command .. options .. places)
@@ -190,7 +190,7 @@ function slurm_bb_job_process(job_script)
     return slurm.SUCCESS
 end
 
--- Sets LIGHTHAUL_STAGED for the job: the targets of its copies, with colons between them.
+-- Sets LIGHTHAUL_STAGED for the job: the targets of its input copies, separated by colons.
 function slurm_bb_paths(_, job_script, path_file)
     local targets = {}
     for _, copy in ipairs(directives(job_script) or {}) do
@@ -217,7 +217,7 @@ function slurm_bb_data_out(job_id, job_script)
     return stage("out", job_id, job_script)
 end
 
--- The rest has nothing to do: the copies need no room of their own.
+-- The other functions do nothing: copies need no reserved buffer space.
 function slurm_bb_pools()
     return slurm.SUCCESS
 end

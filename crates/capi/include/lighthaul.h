@@ -1,16 +1,16 @@
 // Lighthaul for programs in C: copies, files of other hosts, and streams. The guide is docs/src/c.md.
 //
 // Results: functions return LH_OK or another code. Then lh_error_message() and lh_error_remedy() describe the failure,
-// in the thread of the call. Results after a failure are undefined.
+// in the thread of the call. After a failure, output arguments are undefined.
 //
-// Handles: values of lh_client and others. The program closes each one that it gets, once, in any order. A closed or
-// wrong handle is an error, never a crash. Threads can share handles. A child process of fork cannot use them.
+// Handles, such as lh_client: the program closes each handle that it opens, once, in any order. A closed or wrong
+// handle is an error, never a crash. Threads can share handles. A child process cannot use the handles of its parent.
 //
 // Memory: strings and buffers belong to the program, and are not used after the call that takes them. Strings that the
 // library passes to a callback are valid during that callback. Text is UTF-8; paths are any bytes that end with zero.
 //
-// Structures that begin with `size` are requests: set all of the structure to zero, then `size` to its size. Fields
-// that are zero have their defaults.
+// Structures that begin with `size` are requests: set the whole structure to zero, then `size` to its size in bytes.
+// Fields that are zero have their defaults.
 //
 // This file is generated: see crates/capi/tests/interface.
 
@@ -59,16 +59,16 @@
 // Source files changed while they were sent.
 #define LH_CHANGED 24
 
-// Items stay because no more may be deleted.
+// Some items were not deleted, because the deletion limit was reached.
 #define LH_DELETE_LIMIT 25
 
 // The peer was silent for too long.
 #define LH_TIMED_OUT 30
 
-// A deadline or a reservation is refused.
+// A deadline or a reservation was refused.
 #define LH_REFUSED 40
 
-// The library has a fault.
+// Internal error: a bug in the library.
 #define LH_INTERNAL 70
 
 // The daemon is being stopped; a retry may succeed.
@@ -86,22 +86,22 @@
 // Kind of an item: a device, a socket or a FIFO.
 #define LH_OTHER 4
 
-// Framing: each message has its length before it, in four bytes, big-endian.
+// Framing: each message follows its length, a big-endian number of four bytes.
 #define LH_PREFIXED 0
 
 // Framing: each message is a line.
 #define LH_LINES 1
 
-// Framing: all messages have `message_bytes`; the last may be shorter.
+// Framing: each message has `message_bytes` bytes; the last one may have fewer.
 #define LH_FIXED 2
 
-// Result of a function: `LH_OK`, `LH_END`, `LH_PENDING`, or the exit status of the command for this kind of failure.
+// Result of a function: `LH_OK`, `LH_END`, `LH_PENDING`, or the exit status of the command for the same failure.
 typedef int32_t lh_code;
 
-// Function that gets notes, as about the key of a new host. It is called in any thread.
+// Function that receives notices, for example about the key of a new host. The library may call it in any thread.
 typedef void (*lh_note_function)(void *data, const char *text);
 
-// Settings of a client. Without a setting, the files of the user are used, as by the command.
+// Settings of a client. Settings that are not given come from the user's files, as for the command.
 typedef struct {
   // Size of this structure in bytes.
   size_t size;
@@ -127,13 +127,13 @@ typedef struct {
   int32_t strict;
   // 1 to install the program on a host without it.
   int32_t install;
-  // Function that gets notes; null for none.
+  // Function that receives notices; null for none.
   lh_note_function note;
-  // First argument of that function. It must be valid until everything of this client is closed.
+  // First argument of that function. It must stay valid until the client and all that it opened are closed.
   void *data;
 } lh_client_request;
 
-// Client of other hosts. It has a key, and knows the keys of hosts.
+// Client that connects to other hosts. It has a private key and a list of known hosts.
 typedef struct {
   // Number of the handle; zero for none.
   uint64_t id;
@@ -143,17 +143,17 @@ typedef struct {
 typedef struct {
   // Bytes that have arrived.
   uint64_t done;
-  // Bytes of all files that are sent.
+  // Total size of the files to send, in bytes.
   uint64_t total;
   // Files, directories and links in place.
   uint64_t entries;
 } lh_progress;
 
-// Function that gets the progress of a copy, in the thread of the copy. If it returns another number than 0, the copy
-// is cancelled. A small copy may end without a call.
+// Function that receives the progress of a copy, in the thread of the copy. A nonzero return value cancels the copy. A
+// small copy may end without a call.
 typedef int32_t (*lh_progress_function)(void *data, const lh_progress *progress);
 
-// Copy to make. Places are written as on the command line: PATH, `lh://HOST/PATH` or HOST:PATH.
+// Request for a copy. Places are written as on the command line: PATH, `lh://HOST/PATH` or HOST:PATH.
 typedef struct {
   // Size of this structure in bytes.
   size_t size;
@@ -169,25 +169,25 @@ typedef struct {
   const char *limit;
   // Protocol [default: auto].
   const char *protocol;
-  // Further attempts after failures of the network [default: 5]; negative for none.
+  // Retries after network failures [default: 5]; negative for none.
   int32_t retries;
-  // 1 to make the target the new name of the only source.
+  // 1 to use the target as the new name of the only source.
   int32_t exact;
-  // 1 to keep owners, too.
+  // 1 to preserve owners, too.
   int32_t archive;
   // 1 to compare contents instead of sizes and times.
   int32_t checksum;
   // 1 to skip files that are newer at the target.
   int32_t update;
-  // 1 to delete what the sources do not have.
+  // 1 to delete entries at the target that the sources do not have.
   int32_t delete_extra;
-  // 1 to compare with the source what the target reads back from its device.
+  // 1 to read the files back from the target's device, and to compare them with the source.
   int32_t verify_disk;
   // 1 to send data without encryption, if the other side agrees.
   int32_t plain;
-  // 1 to use no datagrams.
+  // 1 to disable datagrams.
   int32_t no_udp;
-  // Function that gets the progress; null for none.
+  // Function that receives the progress; null for none.
   lh_progress_function progress;
   // First argument of that function. It must be valid until the copy is closed.
   void *data;
@@ -205,7 +205,7 @@ typedef struct {
   uint64_t entries;
   // Bytes of the files.
   uint64_t bytes;
-  // Entries that were in place before.
+  // Entries that were already in place.
   uint64_t unchanged;
   // Entries that failed.
   uint64_t failures;
@@ -213,7 +213,7 @@ typedef struct {
   uint64_t elapsed_ns;
 } lh_summary;
 
-// Function that gets an entry of a copy that failed, in the thread of the call.
+// Function that receives an entry that could not be copied, in the thread of the call.
 typedef void (*lh_failure_function)(void *data, const char *path, lh_code code, const char *why);
 
 // Connection to the files of a host.
@@ -228,9 +228,9 @@ typedef struct {
   const char *name;
   // Size of a file in bytes.
   uint64_t bytes;
-  // Seconds of the modification time, since 1970.
+  // Modification time, in seconds since 1970.
   int64_t modified_s;
-  // Nanoseconds of the modification time.
+  // Nanosecond part of the modification time.
   uint32_t modified_ns;
   // Permission bits.
   uint32_t mode;
@@ -242,8 +242,8 @@ typedef struct {
   int32_t kind;
 } lh_item;
 
-// Function that gets an item of a list, in the thread of the call. If it returns another number than 0, the list ends
-// with `LH_INTERRUPTED`.
+// Function that receives an item of a directory, in the thread of the call. A nonzero return value ends the list with
+// `LH_INTERRUPTED`.
 typedef int32_t (*lh_item_function)(void *data, const lh_item *item);
 
 // File that is open for reading.
@@ -252,13 +252,13 @@ typedef struct {
   uint64_t id;
 } lh_reader;
 
-// File that is open for writing. A new file has its name after `lh_writer_commit()`; without it, nothing is left.
+// File that is open for writing. A new file gets its name at `lh_writer_commit()`; without a commit, it is removed.
 typedef struct {
   // Number of the handle; zero for none.
   uint64_t id;
 } lh_writer;
 
-// Stream to open, in one direction: to or from a pipe or file of another host. Exactly one of `to` and `from` is set.
+// Request for a stream to or from a pipe or file of another host. Exactly one of `to` and `from` must be set.
 typedef struct {
   // Size of this structure in bytes.
   size_t size;
@@ -270,25 +270,25 @@ typedef struct {
   const char *rate;
   // Forward error correction of messages: none, xor:N or rs:N+M [default: xor:3].
   const char *code;
-  // Maximum wait of a message for others of its block, in microseconds [default: 2000].
+  // Longest time that a message waits for the rest of its block, in microseconds [default: 2000].
   uint64_t linger_us;
-  // Age at which a message is late, in microseconds [default: any].
+  // Age from which a message counts as late, in microseconds [default: no limit].
   uint64_t deadline_us;
-  // Largest object in bytes. If it is not 0, the stream has objects, of which none is lost.
+  // Size of the largest object in bytes. Nonzero for a stream of objects, which loses none; 0 for one of messages.
   uint64_t object_bytes;
-  // Objects in a second.
+  // Objects per second.
   double objects_per_second;
-  // Time in which objects are collected, and again in which they cross, in microseconds [default: 500000].
+  // Time to collect a payload of objects, and also the time to send it, in microseconds [default: 500000].
   uint64_t delay_us;
-  // Length of each message, for `LH_FIXED`.
+  // Length of each message in bytes, for `LH_FIXED`.
   uint32_t message_bytes;
-  // `LH_PREFIXED`, `LH_LINES` or `LH_FIXED`: form of the messages in the pipe.
+  // Framing of the messages in the pipe: `LH_PREFIXED`, `LH_LINES` or `LH_FIXED`.
   int32_t frames;
   // 1 to drop late messages.
   int32_t drop_late;
   // 1 to send data without encryption, if the other side agrees.
   int32_t plain;
-  // 1 to use no datagrams, so that no message is lost.
+  // 1 to disable datagrams, so that no message is lost.
   int32_t no_udp;
 } lh_stream_request;
 
@@ -298,19 +298,19 @@ typedef struct {
   uint64_t id;
 } lh_stream;
 
-// Counts of a stream.
+// Statistics of a stream.
 typedef struct {
   // Messages or objects that were sent.
   uint64_t messages;
   // Messages or objects that arrived.
   uint64_t delivered;
-  // Bytes of those.
+  // Bytes of the messages or objects that arrived.
   uint64_t bytes;
   // Messages or objects that were late.
   uint64_t late;
   // Messages that did not arrive.
   uint64_t lost;
-  // Messages that were lost and restored.
+  // Lost messages that forward error correction restored.
   uint64_t repaired;
   // Messages that arrived and were dropped, because the reader was too slow.
   uint64_t unread;
@@ -338,7 +338,7 @@ const char *lh_error_remedy(void);
 // Returns the version of the library, as in 0.1.0. It is always valid.
 const char *lh_version(void);
 
-// Opens a client. With null instead of a request, it has the defaults of the command. Nothing is connected yet.
+// Opens a client. If `request` is null, the client has the defaults of the command. No connection is opened yet.
 lh_code lh_client_open(const lh_client_request *request,
                        lh_client *client);
 
@@ -348,14 +348,14 @@ lh_code lh_client_close(lh_client client);
 // Starts a copy.
 lh_code lh_copy_start(lh_client client, const lh_copy_request *request, lh_transfer *transfer);
 
-// Copies, and waits for the end. `summary` may be null. `LH_PARTIAL` means that some entries failed: start the copy by
-// `lh_copy_start()` to get their names.
+// Makes a copy, and waits for its end. `summary` may be null. `LH_PARTIAL` means that some entries failed: start the
+// copy with `lh_copy_start()` to get their names.
 lh_code lh_copy(lh_client client,
                 const lh_copy_request *request,
                 lh_summary *summary);
 
-// Waits for the end of a copy, for at most `timeout_ms` milliseconds; forever if that is negative. Returns
-// `LH_PENDING` if the copy has not ended then. `summary` may be null.
+// Waits up to `timeout_ms` milliseconds for the end of a copy; without a limit if that is negative. Returns
+// `LH_PENDING` if the copy still runs. `summary` may be null.
 lh_code lh_transfer_wait(lh_transfer transfer,
                          int64_t timeout_ms,
                          lh_summary *summary);
@@ -363,10 +363,10 @@ lh_code lh_transfer_wait(lh_transfer transfer,
 // Stores the latest progress of a copy.
 lh_code lh_transfer_progress(lh_transfer transfer, lh_progress *progress);
 
-// Passes each entry that failed to `each`, after the end of the copy.
+// Calls `each` for each entry that failed. Before the end of the copy, there are none.
 lh_code lh_transfer_failures(lh_transfer transfer, lh_failure_function each, void *data);
 
-// Cancels a copy, also from a callback. No incomplete file has its final name, and the same copy resumes.
+// Cancels a copy, also from a callback. Incomplete files do not get their final names. The same copy can resume later.
 lh_code lh_transfer_cancel(lh_transfer transfer);
 
 // Cancels a copy that runs, waits for its end, and closes it. After that, its callback is not called. Within a
@@ -385,7 +385,7 @@ lh_code lh_files_close(lh_files files);
 // Describes the item at `path`, or the target of a link if `follow` is 1.
 lh_code lh_files_stat(lh_files files, const char *path, int32_t follow, lh_item *item);
 
-// Passes each item of the directory at `path` to `each`, by their names.
+// Calls `each` for each item of the directory at `path`.
 lh_code lh_files_list(lh_files files, const char *path, lh_item_function each, void *data);
 
 // Creates a directory.
@@ -397,7 +397,7 @@ lh_code lh_files_remove(lh_files files, const char *path);
 // Removes an empty directory.
 lh_code lh_files_remove_directory(lh_files files, const char *path);
 
-// Renames `from` to `to`. If that exists, it is replaced if `replace` is 1.
+// Renames `from` to `to`. An existing `to` is replaced only if `replace` is 1.
 lh_code lh_files_rename(lh_files files, const char *from, const char *to, int32_t replace);
 
 // Opens a file for reading. Reads fail with `LH_CHANGED` if another program changes the file.
@@ -406,8 +406,8 @@ lh_code lh_reader_open(lh_files files, const char *path, lh_reader *reader);
 // Stores the size of the file in bytes.
 lh_code lh_reader_size(lh_reader reader, uint64_t *bytes);
 
-// Reads up to `len` bytes from `offset` into `buffer`, and stores their number, which is smaller only at the end of
-// the file. Reads one after the other are read ahead.
+// Reads up to `len` bytes at `offset` into `buffer`, and stores the number of bytes read. It is below `len` only at
+// the end of the file. Sequential reads use read-ahead.
 lh_code lh_reader_read(lh_reader reader,
                        uint64_t offset,
                        void *buffer,
@@ -417,37 +417,37 @@ lh_code lh_reader_read(lh_reader reader,
 // Closes a reader.
 lh_code lh_reader_close(lh_reader reader);
 
-// Creates a file, which replaces an older one at its commit. If `is_new` is 1, the path must not exist.
+// Creates a file, which replaces an existing file at the commit. If `is_new` is 1, the path must not exist.
 lh_code lh_writer_create(lh_files files,
                          const char *path,
                          int32_t is_new,
                          lh_writer *writer);
 
-// Opens a file for writing at its end.
+// Opens a file for appending.
 lh_code lh_writer_append(lh_files files, const char *path, lh_writer *writer);
 
-// Stores the size of the file in bytes, with all writes.
+// Stores the size of the file in bytes, including all writes.
 lh_code lh_writer_size(lh_writer writer, uint64_t *bytes);
 
-// Writes bytes at an offset; at the end only, of a file that is open for that. A failure may be reported by a later
-// call for this writer.
+// Writes bytes at an offset. In a file that is open for appending, the offset must be the end. A later call for this
+// writer may report the failure of a write.
 lh_code lh_writer_write(lh_writer writer,
                         uint64_t offset,
                         const void *bytes,
                         size_t len);
 
-// Puts all writes on the disk of the host, and gives a new file its name.
+// Flushes all writes to the disk of the host, and gives a new file its name.
 lh_code lh_writer_commit(lh_writer writer);
 
-// Closes a writer. What was written after the last commit is dropped.
+// Closes a writer. Writes after the last commit are discarded.
 lh_code lh_writer_close(lh_writer writer);
 
-// Opens a stream. It connects while the first messages are sent; a failure is reported by a later call.
+// Opens a stream, and returns before it is connected. A later call reports a failure to connect.
 lh_code lh_stream_open(lh_client client,
                        const lh_stream_request *request,
                        lh_stream *stream);
 
-// Sends a message. Waits while the stream has no room for it.
+// Sends a message. Waits while the buffer of the stream is full.
 lh_code lh_stream_send(lh_stream stream, const void *message, size_t len);
 
 // Waits for the next message, copies it into `buffer`, and stores its length. Returns `LH_END` at the end of the

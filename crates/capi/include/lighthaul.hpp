@@ -3,7 +3,7 @@
 // Objects own their handles: a destructor closes, and a moved object is empty. Failures are exceptions of the class
 // lighthaul::Error. Threads can share objects. Objects of one client may live longer than the client.
 //
-// A function that a program passes may throw: its exception ends the operation, and leaves the call that waits for it.
+// A callback may throw: its exception ends the operation, and the call that waits for the operation throws it again.
 
 #ifndef LIGHTHAUL_HPP
 #define LIGHTHAUL_HPP
@@ -54,7 +54,7 @@ inline const char *text(const std::string &text) {
   return text.empty() ? nullptr : text.c_str();
 }
 
-// Handle that is closed by its owner.
+// Handle that its owner closes.
 template <typename Handle, lh_code (*Close)(Handle)>
 class Owned {
  public:
@@ -80,7 +80,7 @@ class Owned {
   Handle handle_{};
 };
 
-// Exception of a function that the program passed, until it can leave a call.
+// Exception of a callback, kept until a call of the program can throw it again.
 class Thrown {
  public:
   template <typename Function>
@@ -106,7 +106,7 @@ class Thrown {
 
 }  // namespace detail
 
-// Settings of a client. An empty text has the default of the command.
+// Settings of a client. An empty string stands for the default of the command.
 struct Settings {
   std::string key, known_hosts, pin, token, statement, ssh, remote, gateway, known_paths;
   bool strict = false;
@@ -120,7 +120,7 @@ struct Failure {
   std::string why;
 };
 
-// Copy to make. An empty text has the default of the command.
+// Request for a copy. An empty string stands for the default of the command.
 struct Copy {
   std::vector<std::string> sources;
   std::string target;
@@ -134,7 +134,7 @@ struct Copy {
   bool verify_disk = false;
   bool plain = false;
   bool udp = true;
-  // It is called in the thread of the copy, and returns false to cancel.
+  // Called in the thread of the copy; returns false to cancel.
   std::function<bool(const lh_progress &)> progress;
 };
 
@@ -157,14 +157,15 @@ class Transfer {
     }
   }
 
-  // Waits for the end. Throws if the copy, its progress function or an entry failed: LH_PARTIAL has the entries in failures().
+  // Waits for the end. Throws if the copy, its progress function or an entry failed. After LH_PARTIAL, failures()
+  // returns the failed entries.
   lh_summary wait() {
     lh_summary summary{};
     finish(lh_transfer_wait(transfer_.get(), -1, &summary));
     return summary;
   }
 
-  // Waits for the end, for a limited time. Returns nothing if the copy has not ended then.
+  // Waits for the end, for a limited time. Returns nothing if the copy still runs.
   std::optional<lh_summary> wait_for(std::chrono::milliseconds limit) {
     lh_summary summary{};
     const auto most = limit.count() < 0 ? 0 : limit.count();
@@ -182,7 +183,7 @@ class Transfer {
 
   void cancel() { detail::check(lh_transfer_cancel(transfer_.get())); }
 
-  // Entries that failed, after the end.
+  // Entries that failed. Before the end of the copy, there are none.
   std::vector<Failure> failures() const {
     std::vector<Failure> failures;
     const auto each = [](void *data, const char *path, lh_code code, const char *why) {
@@ -214,7 +215,7 @@ class Transfer {
   detail::Owned<lh_transfer, lh_transfer_close> transfer_;
 };
 
-// Item of a list.
+// Item of a directory.
 struct Item {
   std::string name;
   lh_item info;
@@ -229,7 +230,7 @@ class Reader {
     return bytes;
   }
 
-  // Reads into a buffer, and returns the number of bytes, which is smaller only at the end of the file.
+  // Reads into a buffer, and returns the number of bytes read. It is below `len` only at the end of the file.
   std::size_t read(std::uint64_t offset, void *buffer, std::size_t len) const {
     std::size_t got = 0;
     detail::check(lh_reader_read(reader_.get(), offset, buffer, len, &got));
@@ -247,7 +248,7 @@ class Reader {
   detail::Owned<lh_reader, lh_reader_close> reader_;
 };
 
-// File of another host that is open for writing. Without a commit, a new file leaves nothing.
+// File of another host that is open for writing. A new file without a commit is removed.
 class Writer {
  public:
   std::uint64_t size() const {
@@ -327,7 +328,7 @@ class Files {
   detail::Owned<lh_files, lh_files_close> files_;
 };
 
-// Stream to open. A structure of the C interface for numbers, with texts of its own.
+// Options of a stream: the structure of the C interface for numbers, and C++ strings for texts.
 struct StreamOptions {
   std::string rate, code;
   std::chrono::microseconds linger{0}, deadline{0}, delay{0};
@@ -434,7 +435,7 @@ class Client {
     return transfer;
   }
 
-  // Copies, and waits for the end.
+  // Makes a copy, and waits for its end.
   lh_summary copy(const Copy &copy) const { return start(copy).wait(); }
   lh_summary copy(std::string source, std::string target) const {
     Copy request;

@@ -1,5 +1,5 @@
-// Copies a file to another host and back, reads a range of it there, and lists the directory: tour lh://HOST:PORT/ PIN KEY
-// FOLDER, with a folder for files of this program.
+// Copies a file to another host and back, reads a range of it there, and lists the directory. Usage: tour
+// lh://HOST:PORT/ PIN KEY FOLDER, where FOLDER is a directory for the files of this program.
 
 #include <inttypes.h>
 #include <stdio.h>

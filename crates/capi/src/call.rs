@@ -1,8 +1,8 @@
-//! One call of the program: its panics, the signal SIGPIPE, and the description of its failure.
+//! One call by the program: panics, the signal SIGPIPE, and the description of a failure.
 //!
-//! A program in C ends when it writes to a closed connection, unless it ignores SIGPIPE. So the signal is blocked during
-//! a call, and in all threads that the call starts, and a signal that came is removed. The signal handling of the
-//! program stays as it is.
+//! SIGPIPE ends a program in C that writes to a closed connection, unless the program ignores the signal. A call blocks
+//! the signal in its thread and in all threads that it starts, and removes a pending one at the end. The program's
+//! signal handling stays as it is.
 #![expect(unsafe_code, reason = "signal masks of libc")]
 
 use std::cell::RefCell;
@@ -24,7 +24,7 @@ thread_local! {
     static LATEST: RefCell<Option<Failure>> = const { RefCell::new(None) };
 }
 
-/// Runs the work of a call. Keeps the description of a failure, and returns its kind.
+/// Runs the work of a call. Stores the description of a failure, and returns its kind.
 pub(crate) fn run<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Kind> {
     let result = {
         let _blocked = NoPipe::new();
@@ -65,7 +65,7 @@ fn latest(part: impl FnOnce(&Failure) -> &CString) -> *const c_char {
     })
 }
 
-/// Returns the text for C, without the zeros that it may have.
+/// Returns the text as a C string, without zero bytes.
 pub(crate) fn c_string(text: &str) -> CString {
     let text: String = text.chars().filter(|sign| *sign != '\0').collect();
     CString::new(text).unwrap_or_default()
@@ -74,7 +74,7 @@ pub(crate) fn c_string(text: &str) -> CString {
 /// State of this thread in which SIGPIPE is blocked. Restores the earlier state on drop.
 struct NoPipe {
     before: libc::sigset_t,
-    /// True if a signal was pending before, which belongs to the program.
+    /// True if a signal of the program was pending before.
     was_pending: bool,
 }
 

@@ -1,9 +1,9 @@
-//! Faults of a call, which are faults of the program that calls.
+//! Errors of a call that the calling program causes.
 
 use lighthaul::{Code, Error};
 use lighthaul_session::error::Coded;
 
-/// Fault of a call.
+/// Error of a call.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// A null pointer.
@@ -37,7 +37,7 @@ pub enum Fault {
         name: &'static str,
         /// Value that was passed.
         value: String,
-        /// Sentence about allowed values.
+        /// Description of the allowed values.
         allowed: &'static str,
     },
     /// A wait within a callback of the same copy.
@@ -51,7 +51,7 @@ pub enum Fault {
         /// Length of the buffer.
         capacity: usize,
     },
-    /// An operation that a callback has ended.
+    /// An operation that a callback ended.
     #[error("a callback ended the operation")]
     Stopped,
 }

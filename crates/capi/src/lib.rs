@@ -10,7 +10,7 @@
 //!   program that run
 //! - [`memory`]: pointers of the program, as references and strings
 //!
-//! Nothing that a program passes makes the library panic, except pointers that lead to no memory. `cbindgen` generates
+//! Arguments of a program never make the library panic. Invalid pointers are undefined behavior. `cbindgen` generates
 //! `include/lighthaul.h` from `interface`; the tests compare both, and the list of symbols in `abi.txt`.
 
 pub mod call;

@@ -1,7 +1,7 @@
 //! Memory of the program, as references, slices and strings.
 //!
-//! Each function checks for null. That other pointers lead to memory of the right type is the duty of the program:
-//! `lighthaul.h` says so, and nothing here could find out.
+//! Each function checks for null. The program must ensure that other pointers lead to memory of the right type, which
+//! this library cannot check.
 #![expect(unsafe_code, reason = "the program passes pointers")]
 
 use std::ffi::{CStr, c_char, c_void};
@@ -13,7 +13,7 @@ use lighthaul::{Error, Place};
 
 use crate::fault::{Fault, invalid};
 
-/// Structure of a request, which begins with its own size. It may be shorter in older programs.
+/// Structure of a request, which begins with its own size. Older programs may pass a shorter one.
 ///
 /// # Safety
 ///
@@ -78,7 +78,7 @@ pub(crate) fn store<T>(place: *mut T, value: T) {
     }
 }
 
-/// Requires a place for a result.
+/// Fails if the pointer for a result is null.
 pub(crate) fn require<T>(place: *mut T, name: &'static str) -> Result<(), Error> {
     (!place.is_null())
         .then_some(())
@@ -112,7 +112,7 @@ pub(crate) fn optional(
     text(pointer, name).map(Some)
 }
 
-/// Returns a place. Text that is not UTF-8 is a local path.
+/// Parses a place. Text that is not UTF-8 is a local path.
 pub(crate) fn place(pointer: *const c_char, name: &'static str) -> Result<Place, Error> {
     use std::os::unix::ffi::OsStringExt;
 

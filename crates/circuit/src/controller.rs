@@ -95,7 +95,7 @@ struct Entry {
     /// End of the lease, after which the circuit has no rate.
     lease_till: Instant,
     installed: Installed,
-    /// Timer of the open circuit at the device, if that has timers.
+    /// Timer of the open circuit, if the device has timers.
     timer: Option<Timer>,
     /// Time at which the next change is due.
     due: Instant,
@@ -192,8 +192,8 @@ impl Controller {
         self.entries.get(&id).map(|entry| &entry.circuit)
     }
 
-    /// Returns the time after which the device should close a circuit by itself, if its rate becomes `rate` now. That is
-    /// soon after the planned end of the rate; none if the device has no timers.
+    /// Returns the time after which the device should close a circuit by itself, if its rate becomes `rate` now. The
+    /// timer ends soon after the planned end of the rate. Returns none if the device has no timers.
     pub fn timer(&self, id: CircuitId, rate: Option<Rate>) -> Option<Duration> {
         let entry = self.entries.get(&id).filter(|_| rate.is_some())?;
         let change = entry.next_change(self.asked_at);
@@ -262,7 +262,7 @@ impl Controller {
             return;
         };
         if entry.installed == Installed::Rate(rate) {
-            // only the timer was set again
+            // only the timer was renewed
             let retried = entry.timer.map(|timer| timer.retried(now));
             entry.timer = if answer.is_ok() { timer } else { retried };
             return;
@@ -440,7 +440,7 @@ impl Controller {
         }
     }
 
-    /// Returns the open circuits whose timers must be set again now, with their rates.
+    /// Returns the open circuits whose timers must be renewed now, with their rates.
     fn expiring(&self, now: Instant) -> Vec<(CircuitId, Option<Rate>)> {
         let expiring = self.entries.iter().filter_map(|(id, entry)| {
             let Installed::Rate(rate) = entry.installed else {
@@ -451,7 +451,7 @@ impl Controller {
         expiring.collect()
     }
 
-    /// Returns the time at which the next timer must be set again.
+    /// Returns the time at which the next timer must be renewed.
     fn next_renewal(&self, now: Instant) -> Instant {
         let times = self.entries.values().map(|entry| entry.renew_at(now));
         times.min().unwrap_or(Instant::NEVER)
@@ -555,7 +555,7 @@ impl Entry {
         change.unwrap_or(Instant::NEVER).min(self.end())
     }
 
-    /// Returns the time at which the timer at the device must be set again.
+    /// Returns the time at which the timer at the device must be renewed.
     fn renew_at(&self, now: Instant) -> Instant {
         let is_open = self.stage == Stage::Kept && self.installed_bps() > 0;
         let timer = self.timer.filter(|_| is_open);

@@ -38,13 +38,13 @@ pub struct Change<'a> {
     pub circuit: &'a Circuit,
     /// New rate; none closes the circuit.
     pub rate: Option<Rate>,
-    /// Time after which the device closes the circuit by itself; none to keep it open until a further change. It is
-    /// given only for circuits with a rate, if the device has timers. Each change sets it again.
+    /// Time after which the device closes the circuit by itself; none to keep it open until a further change. Only
+    /// circuits with a rate at devices with timers have one. Each change sets the timer again.
     pub timer: Option<Duration>,
 }
 
 impl<'a> Change<'a> {
-    /// Returns a change for each circuit, to the rate beside it, without timers.
+    /// Returns a change of each circuit to the rate in the same pair, without timers.
     pub fn list(circuits: &'a [(Circuit, Option<Rate>)]) -> Vec<Self> {
         let change = |(circuit, rate): &'a (Circuit, Option<Rate>)| Self {
             circuit,

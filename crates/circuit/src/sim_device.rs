@@ -42,7 +42,7 @@ struct Device {
     fault_model: FaultModel,
     rng: Rng,
     circuits: BTreeMap<CircuitId, InstalledCircuit>,
-    /// Timers as they were set last.
+    /// Latest setting of each timer.
     timers: BTreeMap<CircuitId, Duration>,
     took: Duration,
     /// Faults of the next changes.

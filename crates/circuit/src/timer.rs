@@ -1,10 +1,10 @@
-//! Timer of a circuit, with which a device closes the circuit by itself, even if its agent is lost.
+//! Timer by which a device itself closes a circuit, even if its agent is lost.
 
 use std::time::Duration;
 
 use lighthaul_base::Instant;
 
-/// Timer of an open circuit as it was set last.
+/// Latest timer of an open circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timer {
     set_at: Instant,
@@ -20,7 +20,7 @@ impl Timer {
         }
     }
 
-    /// Returns the timer after an attempt to set it again has failed at `now`.
+    /// Returns the timer after a failed attempt to renew it at `now`.
     #[must_use]
     pub const fn retried(self, now: Instant) -> Self {
         Self {
@@ -29,7 +29,7 @@ impl Timer {
         }
     }
 
-    /// Returns the time at which the timer has to be set again, so that the circuit stays open until `till`.
+    /// Returns the time at which the timer must be renewed, so that the circuit stays open until `till`.
     pub fn renew_at(self, till: Instant) -> Instant {
         if till <= self.end {
             return Instant::NEVER;
@@ -38,11 +38,11 @@ impl Timer {
     }
 }
 
-/// Time by which a timer ends after the planned change, which the agent makes first.
+/// Time between the planned change by the agent and the end of the timer.
 pub const TIMER_SLACK: Duration = Duration::from_secs(5);
-/// Shortest setting of a timer, as the longest one of a device.
+/// Minimum for the longest timer that a device offers.
 pub const TIMER_MAX_MIN: Duration = Duration::from_secs(4);
-/// Shortest time between two settings of a timer.
+/// Minimum time between two renewals of a timer.
 const RENEWAL_MIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

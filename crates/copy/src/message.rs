@@ -330,9 +330,9 @@ pub struct Progress {
     pub foreign: u64,
     /// Entries that this transfer has put in place.
     pub published: u64,
-    /// Time in which the lanes waited for the disk, in nanoseconds of all lanes together.
+    /// Total time for which the lanes waited for the disk, in nanoseconds.
     pub disk_wait: u64,
-    /// Time in which the threads of the lanes were ready to run without a processor, in nanoseconds.
+    /// Total time for which the threads of the lanes waited for a processor, in nanoseconds.
     pub run_delay: u64,
 }
 

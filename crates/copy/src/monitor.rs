@@ -78,7 +78,7 @@ pub struct Counts {
     pub source_wait: AtomicU64,
     /// Time that the lane has waited for the target disk, in nanoseconds.
     pub target_wait: AtomicU64,
-    /// Time in which the lane's thread was ready to run without a processor, in nanoseconds.
+    /// Time for which the lane's thread waited for a processor, in nanoseconds.
     pub run_delay: AtomicU64,
     current: Mutex<Option<Current>>,
 }
@@ -274,7 +274,7 @@ impl Monitor {
         self.delta.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the time in which the threads of all lanes were ready to run without a processor, in nanoseconds.
+    /// Returns the total time for which the threads of all lanes waited for a processor, in nanoseconds.
     pub fn run_delay(&self) -> u64 {
         let delays = self.lanes.iter().map(|lane| lane.run_delay.load(Relaxed));
         delays.fold(0, u64::saturating_add)

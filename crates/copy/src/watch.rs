@@ -165,7 +165,7 @@ pub struct Summary {
     pub moving: Duration,
     /// Progress at the end.
     pub motion: CopyProgress,
-    /// Files of which no checksums were compared. Only copies with object stores have some, and no daemon makes these.
+    /// Number of files whose checksums were not compared. Above zero only in copies with object stores.
     #[serde(skip)]
     pub unproven: u64,
     /// Entries that failed.

@@ -31,7 +31,7 @@ fn reserve(client: &Client, from: &str, to: &str) -> Result<(), Error> {
         ..NewReservation::default()
     };
     let quote = client.quote(&request)?;
-    println!("{} would be free", quote.path.join(", "));
+    println!("capacity is free on the path {}", quote.path.join(", "));
     let mut reservation = client.reserve(&request)?;
     reservation.commit()?;
     println!("reservation {} is committed", reservation.id());

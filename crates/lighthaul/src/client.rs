@@ -1,4 +1,4 @@
-//! Clients: their settings, by which they reach other hosts, and their copies.
+//! Clients: settings for connections to other hosts, and copies.
 
 use std::sync::Arc;
 

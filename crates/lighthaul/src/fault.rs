@@ -93,7 +93,7 @@ pub enum Fault {
         /// Earliest deadline that the copy can meet, in local time.
         deadline: Option<String>,
     },
-    /// A socket within this program that cannot be created.
+    /// A local socket that cannot be created.
     #[error("cannot create a socket: {0}")]
     Socket(io::Error),
     /// A message for the other direction of a stream.
@@ -105,9 +105,9 @@ pub enum Fault {
     /// A line feed within a message that is framed as a line.
     #[error("a message with a line feed is two lines: use another framing, or omit it")]
     LineFeed,
-    /// A message of another length than all others.
+    /// A message whose length differs from that of all others.
     #[error(
-        "a message has {len} bytes, and each but the last has {expected} here: use another framing"
+        "a message has {len} bytes, but each except the last has {expected}: use another framing"
     )]
     MessageLen {
         /// Length in bytes.

@@ -1,4 +1,4 @@
-//! Work in a thread of its own: its end, and its cancellation.
+//! Work in a separate thread: result and cancellation.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use lighthaul_session::error::{Error, caught};
 
 use crate::fault::Fault;
 
-/// Running work, which is cancelled when this value is dropped.
+/// Running work. Dropping this value cancels it.
 pub(crate) struct Task<T> {
     shared: Arc<Shared<T>>,
     cancellation: Cancellation,

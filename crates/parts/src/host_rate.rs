@@ -1,4 +1,4 @@
-//! Rate that the receiving host takes, by the facts that it reports.
+//! Rate that the receiving host can take, computed from its reports.
 //!
 //! ```text
 //!             drops: slightly below what arrives
@@ -6,10 +6,11 @@
 //!      \-------- steps up without drops ----------^
 //! ```
 //!
-//! A step up that is taken back doubles the wait for the next. One that stays triples the next step.
+//! A step up that causes drops is reverted, and doubles the wait before the next step. A successful step triples the
+//! next.
 //!
-//! A disk that is slower than the network leaves the rate as it is: the receiver pauses the sender, and nothing is
-//! lost. This is only reported.
+//! A disk that is slower than the network does not change the rate: the receiver pauses the sender, and nothing is
+//! lost. The control only reports the slow disk.
 
 use core::time::Duration;
 
@@ -42,14 +43,14 @@ pub enum HostLimit {
 /// Change of the rate because of the receiving host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostChange {
-    /// The host takes less than the rate.
+    /// The host can take less than the rate.
     Limited(HostLimit),
-    /// The host takes more again.
+    /// The host can take more again.
     Freed(HostLimit),
 }
 
 impl HostChange {
-    /// Reports whether the change has another rate. A slow disk does not need one.
+    /// Returns true if the change has a new rate. A slow disk does not need one.
     pub const fn changes_rate(self) -> bool {
         match self {
             Self::Limited(limit) | Self::Freed(limit) => !matches!(limit, HostLimit::Disk),
@@ -57,12 +58,12 @@ impl HostChange {
     }
 }
 
-/// Start of a window, with the facts at that time; none before the first facts.
+/// Start of a window, and the counters at that time; none before the first report.
 #[derive(Clone, Copy, Debug)]
 struct Window(Option<(Instant, HostFacts)>);
 
 impl Window {
-    /// Returns the start, length and facts of a window that ends now. Returns none if it is too short.
+    /// Returns the start, length and counts of a window that ends now. Returns none if it is too short.
     fn end(
         &mut self,
         now: Instant,
@@ -79,7 +80,7 @@ impl Window {
     }
 }
 
-/// Control of a rate by the facts of the receiving host.
+/// Rate control by the counters of the receiving host.
 #[derive(Clone, Copy, Debug)]
 pub struct HostRate {
     /// Rate without a limit.
@@ -87,7 +88,7 @@ pub struct HostRate {
     rate: Rate,
     packet_bytes: u32,
     rtt: Duration,
-    /// Limit that holds until the rate without a limit is reached.
+    /// Present limit; none once the rate without a limit is reached.
     limit: Option<HostLimit>,
     /// Window for drops.
     short: Window,
@@ -121,7 +122,7 @@ impl HostRate {
         }
     }
 
-    /// Returns the rate that the host takes.
+    /// Returns the rate that the host can take.
     pub const fn rate(&self) -> Rate {
         self.rate
     }
@@ -135,8 +136,8 @@ impl HostRate {
         }
     }
 
-    /// Adapts to a report of the host. Returns the change of the rate, if any. `may_change` is false if another change
-    /// came too short a time ago.
+    /// Adapts to a report of the host. Returns the change of the rate, if any. `may_change` is false shortly after
+    /// another change.
     pub fn update(
         &mut self,
         now: Instant,
@@ -179,7 +180,7 @@ impl HostRate {
     ) -> Option<HostChange> {
         let window = WINDOW.max(self.rtt);
         let (begun, time, seen) = self.short.end(now, facts, window)?;
-        // what was sent at another rate says nothing about this rate
+        // packets that were sent at another rate say nothing about this rate
         if begun < self.changed + self.rtt || !may_change {
             return None;
         }
@@ -260,7 +261,7 @@ impl HostRate {
 }
 
 impl HostFacts {
-    /// Returns what was counted since `before`. Counters of a peer may fall.
+    /// Returns the counts since `before`. Counters of a faulty peer may fall.
     const fn since(&self, before: &Self) -> Self {
         Self {
             arrived: self.arrived.saturating_sub(before.arrived),
@@ -270,7 +271,7 @@ impl HostFacts {
         }
     }
 
-    /// Reports whether the host drops a large part of what it gets, so that its rate is much lower.
+    /// Returns true if the host drops a large part of the datagrams, so that its rate is much lower.
     const fn are_drops_many(&self) -> bool {
         let all = self.arrived.saturating_add(self.dropped);
         self.dropped > all / DROPPED_PART
@@ -288,19 +289,19 @@ const WINDOW: Duration = Duration::from_millis(200);
 const INTERVAL: Duration = Duration::from_millis(300);
 /// Minimum time between two steps up, in round trips.
 const INTERVAL_RTTS: u32 = 10;
-/// Maximum wait for a step up after many that failed.
+/// Maximum wait before a step up, after many failed steps.
 const WAIT_MAX: Duration = Duration::from_secs(8);
 /// Length of a window in which a disk is found to be slow.
 const DISK_WINDOW: Duration = Duration::from_secs(1);
-/// Time after which a slow disk is known to keep up. Its memory fills and empties in turn.
+/// Time after which a slow disk counts as fast enough. Its write cache fills and drains in turn.
 const DISK_FREE_TIME: Duration = Duration::from_secs(4);
-/// Part of a window in which the sender waits for a disk that limits the transfer: one half.
+/// A disk limits the transfer if the sender waits for it at least this part of a window: one half.
 const DISK_PART: u32 = 2;
-/// Part of a window in which the sender waits at most for a disk that keeps up: one sixteenth.
+/// A disk is fast enough if the sender waits for it at most this part of a window: one sixteenth.
 const FREE_PART: u32 = 16;
-/// Part of a window in which receiving threads wait for a processor that limits the transfer: one quarter.
+/// Processors limit the transfer if receiving threads wait for this part of a window: one quarter.
 const RUN_DELAY_PART: u32 = 4;
-/// Dropped part of the datagrams from which the host is much slower than the rate: one twentieth.
+/// The host is much slower than the rate if it drops more than this part of the datagrams: one twentieth.
 const DROPPED_PART: u64 = 20;
 /// Rate after many drops, as a fraction of the rate that arrived.
 const BELOW_DROPS: (u32, u32) = (98, 100);
@@ -310,9 +311,9 @@ const BELOW_FEW: (u32, u32) = (95, 100);
 const USED_MIN: (u32, u32) = (85, 100);
 /// Minimum of a reduced rate, as a fraction of the rate before. A host that stood still for a moment drops everything.
 const REDUCTION_MAX: (u32, u32) = (1, 16);
-/// Rate above which a reduction is not worthwhile, as a fraction of the present rate.
+/// Smallest reduction: a new rate above this fraction of the present rate is ignored.
 const NEAR: (u32, u32) = (98, 100);
-/// Growth of the steps up. A host that takes several has become much faster.
+/// Growth of the steps up. A host that keeps up with several steps has become much faster.
 const STEP_GROWTH: u32 = 3;
 /// Minimum of a step up, in percent.
 const STEP_MIN: u32 = 5;
@@ -332,7 +333,7 @@ mod tests {
     const PACKET_BYTES: u32 = 1250;
     const ASKED: Rate = Rate::from_mbps(1000);
 
-    /// Host that takes a rate, and either drops the rest, or lets the sender wait.
+    /// Host that takes a given rate. It drops the rest, or lets the sender wait.
     struct Host {
         rate: HostRate,
         now: Instant,
@@ -403,7 +404,7 @@ mod tests {
             host.run(700, Rate::from_mbps(100), limit);
             let found = host.mbps();
             assert!((90..=106).contains(&found), "{limit:?}: {found}");
-            // a window may contain the end of the better time
+            // a window may include the end of the faster time
             assert!(host.changes.len() <= 2, "{:?}", host.changes);
             let last = host.changes.last().map(|(_, change)| *change);
             assert_eq!(last, Some(HostChange::Limited(limit)));

@@ -8,7 +8,7 @@
 //!
 //! Losses reduce it ([`LossRate`]). Between these, it searches for a higher rate: it rises in steps while what arrives
 //! rises, too. From its begin to its end, a search is one rate change. Each rate change follows the last by at least
-//! ten round trips. The facts that the receiving host reports limit it, too ([`HostRate`]).
+//! ten round trips. The reports of the receiving host limit the rate, too ([`HostRate`]).
 
 use core::time::Duration;
 
@@ -47,7 +47,7 @@ pub struct RateConfig {
 /// Reason of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The receiving host takes less, or more again.
+    /// The receiving host can take less, or more again.
     Host(HostChange),
     /// Part of the sent packets that did not arrive, in parts per million.
     Lost(u32),
@@ -69,7 +69,7 @@ pub struct TransferRate {
     most: Rate,
     losses: Option<LossRate>,
     host: HostRate,
-    /// Datagrams that the receiving host has dropped by its latest report.
+    /// Datagrams that the receiving host has dropped, according to its latest report.
     dropped: u64,
     /// Number of reports with drops.
     drops: u64,

@@ -1,9 +1,9 @@
-"""Times of data of another host over lh:// and sftp://, in the lab:
+"""Compares reads of remote data over lh:// and sftp://, in the lab:
 
     lighthaul lab run --rate 1Gb/s --rtt 100ms -- python3 crates/python/examples/far_data.py
 
-It needs the packages xarray, zarr, pandas, pyarrow and paramiko, and sshd. The command is the one in PATH. What both read
-is small, since sftp:// needs minutes for it; --large is the size of the file that is scanned and copied.
+It needs the packages xarray, zarr, pandas, pyarrow and paramiko, and sshd. The command lighthaul must be in PATH. Files
+for both are small, since sftp:// needs minutes for them. --large is the size of the file that is scanned and copied.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def fresh(url: str) -> tuple[Any, str]:
-    """Return a file system with connections of its own, and the path."""
+    """Return a file system with its own connections, and the path."""
     fsspec.get_filesystem_class("lh").clear_instance_cache()
     fsspec.get_filesystem_class("sftp").clear_instance_cache()
     found: tuple[Any, str] = fsspec.url_to_fs(url)
@@ -166,13 +166,13 @@ def measure(options: argparse.Namespace, root: Path, folder: Path, settings: dic
     for nth in ("first", "second", "third"):
         print_row(f"{RANGES} ranges, {nth} in a session", lambda: read_some(fs, path, options.large, RANGES))
     small = f"{options.small >> 20} MiB"
-    # zarr cannot open sftp:// at all, since that is not asynchronous
+    # zarr cannot open sftp://, since that file system is not asynchronous
     print_row(f"{small} in chunks of 1 MiB, xarray + zarr", lambda: read_field(f"{lh}small.zarr"))
     print_row(f"{small}, pandas + pyarrow", lambda: read_table(f"{lh}small.parquet"), lambda: read_table(f"{sftp}small.parquet"))
-    print_row(f"{small}, read from begin to end", lambda: scan(f"{lh}small.bin"), lambda: scan(f"{sftp}small.bin"))
+    print_row(f"{small}, read from beginning to end", lambda: scan(f"{lh}small.bin"), lambda: scan(f"{sftp}small.bin"))
 
     large = f"{options.large >> 20} MiB"
-    print(f"\n{large + ' from begin to end':42} {'lh://':>9} {'copy':>9} {'ratio':>7} {'local':>9}")
+    print(f"\n{large + ' from beginning to end':42} {'lh://':>9} {'copy':>9} {'ratio':>7} {'local':>9}")
     works: dict[str, tuple[Callable[[str], None], str]] = {
         "file object": (scan, "large.bin"),
         "pandas + pyarrow": (read_table, "large.parquet"),

@@ -140,7 +140,7 @@ impl Files {
     }
 
     /// Passes the index of each range, and its bytes or its exception, to `take`, as soon as they are complete. A range
-    /// without a length ends with its file. Raises the first exception of `take`.
+    /// without a length extends to the end of its file. Raises the first exception of `take`.
     fn cat_each(
         &self,
         py: Python<'_>,
@@ -343,5 +343,5 @@ impl Writer {
     }
 }
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const SECOND: i128 = 1_000_000_000;

@@ -28,7 +28,7 @@ pub(crate) struct Running {
     child: Child,
     output: Arc<Mutex<Output>>,
     readers: Vec<JoinHandle<()>>,
-    /// Reason why the worker has stopped it, and the time of that.
+    /// Reason for which the worker stopped the process, and the time of the stop.
     stopped: Option<(JobEnd, Instant)>,
     /// Time at which the process was found to have ended.
     ended_at: Option<Instant>,
@@ -40,7 +40,7 @@ struct Output {
     report: Report,
     /// Octets of the log so far.
     logged: usize,
-    /// First failure, or else the result.
+    /// First failure; the result if there is none.
     text: String,
     /// True if the text is a failure.
     has_failed: bool,
@@ -88,7 +88,7 @@ impl Running {
         self.signal(|id| kill_process(id, Signal::INT).ok());
     }
 
-    /// Kills the process and its group, if it was stopped longer ago than `patience`.
+    /// Kills the process group, if the worker stopped the process more than `patience` ago.
     pub(crate) fn kill_overdue(&mut self, patience: Duration, now: Instant) {
         if self.stopped.is_some_and(|(_, at)| now.since(at) > patience) {
             self.signal(|id| kill_process_group(id, Signal::KILL).ok());
@@ -110,7 +110,7 @@ impl Running {
 
     /// Returns the end of the attempt and its last report, once the process has ended.
     ///
-    /// A process that it has left behind may hold its output open. What comes from there later is left out.
+    /// A descendant that is still running may hold the output open. Its later output is ignored.
     pub(crate) fn ended(&mut self, now: Instant) -> Option<(AttemptEnd, Report)> {
         let status = match self.child.try_wait() {
             Ok(None) => return None,
@@ -131,7 +131,7 @@ impl Running {
     }
 }
 
-/// Returns the words of a command with the option for events, which stands before all paths.
+/// Returns the words of a command with `--json` added before all paths.
 fn words(command: &[String]) -> Vec<&str> {
     let mut words: Vec<&str> = command.iter().map(String::as_str).collect();
     let mut options = words.iter().take_while(|word| **word != "--");
@@ -233,9 +233,9 @@ impl Output {
 /// Exit statuses of failures that a retry may mend: network, file, integrity, interrupted by others, partial, changed,
 /// timeout, refused reservation, panic, and a daemon that is being stopped.
 const RETRIED: [u8; 10] = [10, 11, 12, 20, 23, 24, 30, 40, 70, 75];
-/// Greater exit statuses are those of signals.
+/// Exit statuses above this number come from signals.
 const SIGNALED: u8 = 128;
-/// Time for the output of a process that has ended.
+/// Maximum wait for the rest of the output, after the process has ended.
 const OUTPUT_PATIENCE: Duration = Duration::from_secs(1);
 /// Most octets of a line.
 const LINE_MAX: usize = 64 << 10;
@@ -284,7 +284,7 @@ mod tests {
         assert!(output.report.log.ends_with("no JSON\n"));
         output.take_event(r#"{"type":"error","code":10,"text":"cannot reach far"}"#);
         assert_eq!(output.text, "cannot reach far");
-        // the summary of a copy of which some entries failed
+        // the summary of a copy in which some entries failed
         output.take_event(r#"{"type":"error","code":3,"text":"cannot read b"}"#);
         output.take_event(r#"{"type":"summary","bytes":9,"entries":2}"#);
         assert_eq!(output.text, "cannot reach far");

@@ -108,7 +108,8 @@ impl Queue {
         self.advance_beside(now, &[])
     }
 
-    /// Does the same for a worker that runs the attempts `own`. These have news, even if their leases ended meanwhile.
+    /// Moves jobs as [`Self::advance`] does, but keeps the attempts `own`, which the calling worker runs, even if their
+    /// leases have ended.
     pub fn advance_beside(&mut self, now: u64, own: &[Attempt]) -> Result<usize> {
         let due = "SELECT id, attempt FROM job WHERE state = 0 AND waits = 0 AND not_before <= ?1 \
                    ORDER BY not_before LIMIT ?2";

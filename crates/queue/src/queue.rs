@@ -102,7 +102,7 @@ impl Queue {
             if !matches!(state, JobState::Failed | JobState::Canceled) {
                 return Err(Error::NotFailed(id, state).into());
             }
-            // jobs that had to be done first count no more
+            // the job no longer waits for jobs before it
             let sql = "UPDATE job SET failures = 0, losses = 0, waits = 0, cancel = 0, start_by = NULL, ended = NULL, exit = NULL, \
                        text = '' WHERE id = ?";
             transaction.prepare_cached(sql)?.execute([number(id)])?;
@@ -240,7 +240,7 @@ fn end_one(
     let dependents = dependents(transaction, id)?;
     let sql = "DELETE FROM dependency WHERE after = ?1 OR job = ?1";
     transaction.prepare_cached(sql)?.execute([number(id)])?;
-    // its user may have canceled it while it ended
+    // the user may have canceled the job while it ended
     if how.state != JobState::Canceled && !is_cancel_requested {
         repeat(transaction, now, id)?;
     }
@@ -274,7 +274,7 @@ fn dependents(transaction: &Transaction<'_>, id: JobId) -> Step<Vec<JobId>> {
 
 /// Submits the next run of a recurring job, at the next time of its period that is not over.
 fn repeat(transaction: &Transaction<'_>, now: u64, id: JobId) -> Step<()> {
-    // a retry starts later than its run
+    // a retry starts later than the planned time of its run
     let sql =
         "SELECT every, COALESCE(series, not_before) FROM job WHERE id = ? AND every IS NOT NULL";
     let found = transaction
@@ -425,7 +425,7 @@ pub(crate) fn number(id: JobId) -> i64 {
     sql_number(id.0)
 }
 
-/// Returns a number for SQL, whose greatest is 2^63 - 1.
+/// Returns a number for SQL, limited to its maximum of 2^63 - 1.
 pub(crate) fn sql_number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

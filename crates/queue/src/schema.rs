@@ -49,7 +49,7 @@ fn make(path: &Path) -> std::io::Result<()> {
     options.open(path).map(drop)
 }
 
-/// Refuses a database of a newer format or another program. Returns the format, or none if it is empty.
+/// Refuses a database of a newer format or another program. Returns the format, or none if the database is empty.
 fn check(connection: &mut Connection, path: &Path) -> Result<Option<i32>> {
     let found = (|| {
         let transaction = connection.transaction()?;
@@ -96,7 +96,7 @@ fn lay_out(connection: &mut Connection, found: Option<i32>) -> rusqlite::Result<
 const APPLICATION: i32 = 0x6c68_7175;
 /// Version of the tables.
 const FORMAT: i32 = 2;
-/// Addition of the column that the first version did not have.
+/// Statement that adds the column that the first version lacks.
 const SERIES: &str =
     "ALTER TABLE job ADD COLUMN series INTEGER; UPDATE job SET series = not_before;";
 /// Longest wait for another process that writes.

@@ -34,7 +34,7 @@ pub struct WorkerSettings {
     pub until_empty: bool,
     /// Age at which ended jobs are deleted.
     pub keep: Duration,
-    /// Time for interrupted commands to end, before they are killed.
+    /// Time that interrupted commands get to end before they are killed.
     pub patience: Duration,
 }
 
@@ -74,7 +74,7 @@ pub fn work(
             }
             worker.renew()?;
         } else {
-            // after a suspension of this host, its own leases come first
+            // after a suspension of this host, the worker renews its own leases first
             worker.renew()?;
             let own: Vec<Attempt> = worker
                 .running
@@ -103,7 +103,7 @@ struct Worker<'a> {
     tell: &'a mut dyn FnMut(Activity<'_>),
 }
 
-/// Job with its process.
+/// Running job, with its process.
 struct Slot {
     job: Job,
     process: Running,
@@ -178,7 +178,7 @@ impl Worker<'_> {
         } in &mut self.running
         {
             let report = process.report();
-            // the clock may be set back, too
+            // the clock may also be set back
             if report == Report::default() && now().abs_diff(*renewed) < interval {
                 continue;
             }

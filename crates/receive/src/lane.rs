@@ -138,7 +138,7 @@ struct ReceiveOwner<'a> {
     waits: Waits,
     /// Time of the last tick, and total time in which the lane asked the sender to wait.
     held: (Instant, Duration),
-    /// Time in which the thread had no processor.
+    /// Time for which the thread waited for a processor.
     delay: &'a mut RunDelay,
     object_len: u64,
     packet_len: u64,

@@ -224,7 +224,7 @@ impl RateControl {
     }
 }
 
-/// Returns the reason of a change because of the receiving host.
+/// Returns the reason for a change that the receiving host causes.
 const fn host_text(change: HostChange) -> &'static str {
     match change {
         HostChange::Limited(HostLimit::Drops) => "the receiving host drops datagrams",
@@ -235,7 +235,7 @@ const fn host_text(change: HostChange) -> &'static str {
             "the receiving host no longer drops datagrams"
         }
         HostChange::Limited(HostLimit::Disk) | HostChange::Freed(HostLimit::Disk) => {
-            "the disk of the receiving host has another speed"
+            "the speed of the receiving host's disk has changed"
         }
     }
 }
@@ -280,7 +280,7 @@ mod tests {
         control
     }
 
-    /// Receiving host that takes a rate, and drops the rest.
+    /// Receiving host that takes a given rate, and drops the rest.
     #[derive(Default)]
     struct Host {
         millis: u64,

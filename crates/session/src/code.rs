@@ -74,7 +74,7 @@ impl Code {
             .unwrap_or(Self::Protocol)
     }
 
-    /// Returns what to do after a failure of this kind whose sentence has no remedy.
+    /// Returns the remedy for a failure of this kind, if its sentence has none.
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::Usage => "correct the request",
@@ -85,12 +85,12 @@ impl Code {
             Self::Integrity => "try again; if it fails again, check memory and disks of both hosts",
             Self::Permission => "let the other host allow this key, or use another key or token",
             Self::Interrupted => "start again to continue; a copy resumes",
-            Self::Partial => "read the reasons of the entries that failed, then copy again",
+            Self::Partial => "correct the reasons of the failed entries, then copy again",
             Self::Changed => "copy again when no program changes the files",
             Self::DeleteLimit => "allow more deletions, or check the source",
             Self::TimedOut => "check that the other host is up, then try again",
             Self::Refused => "ask for less, or for a later time",
-            Self::Internal => "report this fault of lighthaul with its sentence",
+            Self::Internal => "report this bug of lighthaul, with the error message",
         }
     }
 }

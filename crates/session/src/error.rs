@@ -30,7 +30,8 @@ impl Error {
         self.0.to_string()
     }
 
-    /// Returns what to do: the end of the sentence where it says so, otherwise advice for this kind of failure.
+    /// Returns the remedy: the end of the sentence after the last semicolon, or else general advice for this kind of
+    /// failure.
     pub fn remedy(&self) -> String {
         let text = self.text();
         let (_, end) = text.rsplit_once("; ").unwrap_or_default();

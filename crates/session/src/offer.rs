@@ -270,7 +270,7 @@ pub fn expected_rate(offer: &Offer, limit: Rate, learned: Learned) -> Rate {
         Protocol::Rbudp | Protocol::RbudpPlus => limit,
         // the limit leaves room for the rate control of the protocol
         Protocol::Sabul | Protocol::SabulSwift => match learned {
-            // the rate beside other flows is no reason for short objects, each of which begins its control again
+            // a low rate beside other flows must not shorten objects, because each object starts its rate control again
             Learned::Path(memory) => memory.rate.max(offered),
             Learned::Nothing | Learned::Width(_) | Learned::Socket(_) | Learned::Room(_) => offered,
         },
@@ -279,7 +279,7 @@ pub fn expected_rate(offer: &Offer, limit: Rate, learned: Learned) -> Rate {
     found.min(limit)
 }
 
-/// Returns the approximate length of an object at the [`expected_rate`], in bytes. It is so long that the path stays
+/// Returns the approximate length of an object at the [`expected_rate`], in bytes. It is long enough to keep the path
 /// full while the last packets of another object are requested and sent again.
 pub fn object_len(offer: &Offer, rate: Rate, rtt: Duration) -> u64 {
     let len = match rate {

@@ -205,7 +205,7 @@ const fn moves_by(what: MeasureMode) -> Protocol {
     }
 }
 
-/// Returns the bytes of the only object: those of the request, but at most as many as an object of its protocol has.
+/// Returns the length of the only object: that of the request, limited to the maximum of its protocol.
 fn object_len(offer: &Offer, ask: MeasureRequest) -> u64 {
     let packets_max = match offer.protocol {
         Protocol::Rbudp | Protocol::RbudpPlus => rbudp::PACKETS_MAX,

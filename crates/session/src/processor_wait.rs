@@ -1,4 +1,4 @@
-//! Demand for the processors of this host, and the time for which a thread waits for them.
+//! Load of the processors of this host, and the time for which a thread waits for them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 
-/// Time in which one thread was ready to run, but had no processor (`/proc/thread-self/schedstat`).
+/// Time for which one thread was ready to run, but had no processor (`/proc/thread-self/schedstat`).
 #[derive(Debug)]
 pub struct RunDelay {
     /// File of the thread; none if there is no such file.
     file: Option<PathBuf>,
     /// Total at the start, in nanoseconds.
     before: u64,
-    /// Total since the start as of the last reading, and the time of that.
+    /// Total since the start at the last reading, and the time of that reading.
     latest: (Duration, Instant),
 }
 
@@ -30,7 +30,7 @@ impl RunDelay {
         }
     }
 
-    /// Returns the time since the start, read at most once in 100 ms. It is zero if the kernel does not measure it.
+    /// Returns the delay since the start, read at most once in 100 ms. It is zero if the kernel does not measure it.
     pub fn read(&mut self, now: Instant) -> Duration {
         if now.since(self.latest.1) >= READ_INTERVAL {
             self.latest.1 = now;

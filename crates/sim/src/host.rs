@@ -10,7 +10,7 @@
 //! absorb, and competitors       the receiver runs only while the Processor schedules it
 //! ```
 //!
-//! Besides, a host may have a disk that takes received bytes at a rate. Then its [`Load`] has the backlog.
+//! In addition, a host may have a disk that takes received bytes at a rate. Then its [`Load`] contains the backlog.
 //! Only the last model predicts its absence in a [`Load`]. Stream messages are never lost.
 
 use alloc::collections::VecDeque;
@@ -183,7 +183,7 @@ impl Host {
 }
 
 impl Disk {
-    /// Queues `len` bytes for the disk. Returns the time at which they have room in memory.
+    /// Queues `len` bytes for the disk. Returns the time at which memory is free for them.
     fn write(&mut self, now: Instant, len: u32) -> Instant {
         self.idle_at = self.idle_at.max(now) + self.rate.time_for(len.into());
         self.sample_at = self.sample_at.min(now + SAMPLE_INTERVAL);

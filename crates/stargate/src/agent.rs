@@ -24,7 +24,7 @@ pub struct RateChange {
     pub route: u8,
     /// New rate; `None` ends the circuit.
     pub rate: Option<Rate>,
-    /// Time until the vector ends this rate. A change may set it alone.
+    /// Time until the vector ends this rate. A change may update this time only.
     pub left: Duration,
 }
 

@@ -157,7 +157,7 @@ impl Device {
             let text = fs::read(path).map_err(Fault::Program)?;
             self.state = serde_json::from_slice(&text).map_err(|why| Fault::Program(why.into()))?;
         }
-        // a real device does this by itself
+        // a real device closes the circuit by itself
         let now = unix_time().as_secs_f64();
         for one in self.circuits().values_mut() {
             if one["closes_at"].as_f64().is_some_and(|at| at <= now) {

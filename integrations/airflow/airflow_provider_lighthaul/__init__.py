@@ -1,4 +1,4 @@
-"""Provider of Airflow for files of hosts that run `lighthaul serve`."""
+"""Airflow provider for files on hosts that run `lighthaul serve`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def provider_info() -> dict[str, Any]:
-    """Describe the provider to Airflow, which finds this by an entry point."""
+    """Describe the provider to Airflow, which finds this function by an entry point."""
     return {
         "package-name": "airflow-provider-lighthaul",
         "name": "Lighthaul",
-        "description": "Files of hosts that run lighthaul serve.",
+        "description": "Files on hosts that run lighthaul serve.",
         "filesystems": ["airflow_provider_lighthaul.fs"],
     }

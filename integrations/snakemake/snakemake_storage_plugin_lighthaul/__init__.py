@@ -1,4 +1,4 @@
-"""Storage of Snakemake on hosts that run `lighthaul serve`, with queries such as lh://far.example.org/results/a.csv.
+"""Snakemake storage on hosts that run `lighthaul serve`, with queries such as lh://far.example.org/results/a.csv.
 
 Files and directories are copied as by `lighthaul cp`: verified, and resumed after a failure.
 """
@@ -32,12 +32,12 @@ from snakemake_interface_storage_plugins.storage_provider import (
 )
 
 SETTINGS = ("key", "known_hosts", "pin", "token", "statement", "gateway", "known_paths")
-"""Settings that are options of `lighthaul.Client`."""
+"""Settings that are passed to `lighthaul.Client`."""
 
 
 @dataclass
 class StorageProviderSettings(StorageProviderSettingsBase):  # type: ignore[misc]
-    """Settings of the provider. Without any, the key and the known hosts are those of the user."""
+    """Settings of the provider. By default, the key and the known hosts are those of the user."""
 
     key: Optional[str] = field(default=None, metadata={"help": "File with the private key."})
     known_hosts: Optional[str] = field(default=None, metadata={"help": "File with the keys of daemons."})
@@ -48,10 +48,10 @@ class StorageProviderSettings(StorageProviderSettingsBase):  # type: ignore[misc
     statement: Optional[str] = field(
         default=None, metadata={"help": "File with the statement of an authority."}
     )
-    gateway: Optional[str] = field(default=None, metadata={"help": "Gateway on the way."})
-    known_paths: Optional[str] = field(default=None, metadata={"help": "File with measured rates."})
+    gateway: Optional[str] = field(default=None, metadata={"help": "Gateway on the path, as in socks5://HOST:PORT."})
+    known_paths: Optional[str] = field(default=None, metadata={"help": "File with rates that earlier copies measured."})
     rate: Optional[str] = field(
-        default=None, metadata={"help": "Rate on the wire, as in 900Mb/s. Without it the path is measured."}
+        default=None, metadata={"help": "Rate on the wire, as in 900Mb/s. By default, the path is measured."}
     )
     limit: Optional[str] = field(
         default=None, metadata={"help": 'Rate limit, as in 10M or "08:00,10M 18:00,off".'}
@@ -59,7 +59,7 @@ class StorageProviderSettings(StorageProviderSettingsBase):  # type: ignore[misc
 
 
 class StorageProvider(StorageProviderBase):  # type: ignore[misc]
-    """Files of hosts. Requests about files of one host share a session."""
+    """Storage provider for remote files. Requests for files of one host share a session."""
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -82,7 +82,7 @@ class StorageProvider(StorageProviderBase):  # type: ignore[misc]
     @classmethod
     def example_queries(cls) -> list[ExampleQuery]:
         return [
-            ExampleQuery("lh://far.example.org/results/a.csv", "A file of a host.", QueryType.ANY),
+            ExampleQuery("lh://far.example.org/results/a.csv", "A file on another host.", QueryType.ANY),
             ExampleQuery("lh://far.example.org:4810/data/{sample}", "Files or directories.", QueryType.ANY),
         ]
 
@@ -108,7 +108,7 @@ class StorageProvider(StorageProviderBase):  # type: ignore[misc]
 
 
 class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, StorageObjectTouch):  # type: ignore[misc]
-    """File or directory of a host."""
+    """File or directory on another host."""
 
     @property
     def _files(self) -> LighthaulFileSystem:
@@ -124,7 +124,7 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
         return f"{host.replace(':', '_')}/{path.strip('/')}"
 
     async def inventory(self, cache: IOCacheStorageInterface) -> None:
-        """List the directory of the object, once for all objects in it."""
+        """List the directory of the object, once for all its objects."""
         parent = self.get_inventory_parent()
         if parent in cache.exists_in_storage:
             return
@@ -140,7 +140,7 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
             name = self.cache_key(f"{str(Path(self.local_suffix()).parent)}/{info['name'].rpartition('/')[2]}")
             names[name] = info
         for name, info in names.items():
-            # the target of a link is not in the list, nor are the files of a directory
+            # the list has neither the targets of links nor the files of subdirectories
             if info["type"] == "file":
                 cache.exists_in_storage[name] = True
                 cache.mtime[name] = Mtime(storage=info["mtime"])
@@ -152,7 +152,7 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
         return self.cache_key(str(Path(self.local_suffix()).parent))
 
     def cleanup(self) -> None:
-        """Nothing is left over."""
+        """Do nothing: copies leave no temporary files."""
 
     def exists(self) -> bool:
         try:
@@ -187,7 +187,7 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
     def store_object(self) -> None:
         query, local = self.query.rstrip("/"), self.local_path()
         self._files.makedirs(query.rpartition("/")[0] + "/", exist_ok=True)
-        # what a former run has left in a directory goes
+        # files of an earlier run in the directory are deleted
         options = {"delete": True} if local.is_dir() else {}
         self.provider.client.copy(
             local, query, exact=True, copy_links=True, **options, **self.provider.copy_options

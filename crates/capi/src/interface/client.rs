@@ -1,4 +1,4 @@
-//! Clients: who calls, with which key, and how.
+//! Clients: identity, known hosts and routes of the calling program.
 #![expect(unsafe_code, reason = "exported names and pointers of the program")]
 
 use std::ffi::{c_char, c_void};
@@ -14,7 +14,7 @@ use crate::callback;
 use crate::handles::{self, Object};
 use crate::memory::{self, Data, Request};
 
-/// Client of other hosts. It has a key, and knows the keys of hosts.
+/// Client that connects to other hosts. It has a private key and a list of known hosts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ClientHandle {
@@ -22,10 +22,10 @@ pub struct ClientHandle {
     pub id: u64,
 }
 
-/// Function that gets notes, as about the key of a new host. It is called in any thread.
+/// Function that receives notices, for example about the key of a new host. The library may call it in any thread.
 pub type NoteFunction = Option<extern "C" fn(data: *mut c_void, text: *const c_char)>;
 
-/// Settings of a client. Without a setting, the files of the user are used, as by the command.
+/// Settings of a client. Settings that are not given come from the user's files, as for the command.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 // fields: one for each setting
@@ -54,9 +54,9 @@ pub struct ClientRequest {
     pub strict: i32,
     /// 1 to install the program on a host without it.
     pub install: i32,
-    /// Function that gets notes; null for none.
+    /// Function that receives notices; null for none.
     pub note: NoteFunction,
-    /// First argument of that function. It must be valid until everything of this client is closed.
+    /// First argument of that function. It must stay valid until the client and all that it opened are closed.
     pub data: *mut c_void,
 }
 
@@ -73,7 +73,7 @@ impl Object for Client {
     const NAME: &'static str = "client";
 }
 
-/// User who gets notes by a function of the program.
+/// Interaction with the user: notices go to a function of the program.
 struct Notes {
     function: extern "C" fn(*mut c_void, *const c_char),
     data: Data,
@@ -96,7 +96,7 @@ impl Debug for Notes {
     }
 }
 
-/// Opens a client. With null instead of a request, it has the defaults of the command. Nothing is connected yet.
+/// Opens a client. If `request` is null, the client has the defaults of the command. No connection is opened yet.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_client_open(
     request: *const ClientRequest,

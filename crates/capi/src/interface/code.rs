@@ -2,7 +2,7 @@
 
 use lighthaul::Code;
 
-/// Result of a function: `LH_OK`, `LH_END`, `LH_PENDING`, or the exit status of the command for this kind of failure.
+/// Result of a function: `LH_OK`, `LH_END`, `LH_PENDING`, or the exit status of the command for the same failure.
 pub type ResultCode = i32;
 
 /// The function has succeeded.
@@ -31,13 +31,13 @@ pub const LH_INTERRUPTED: i32 = 20;
 pub const LH_PARTIAL: i32 = 23;
 /// Source files changed while they were sent.
 pub const LH_CHANGED: i32 = 24;
-/// Items stay because no more may be deleted.
+/// Some items were not deleted, because the deletion limit was reached.
 pub const LH_DELETE_LIMIT: i32 = 25;
 /// The peer was silent for too long.
 pub const LH_TIMED_OUT: i32 = 30;
-/// A deadline or a reservation is refused.
+/// A deadline or a reservation was refused.
 pub const LH_REFUSED: i32 = 40;
-/// The library has a fault.
+/// Internal error: a bug in the library.
 pub const LH_INTERNAL: i32 = 70;
 /// The daemon is being stopped; a retry may succeed.
 pub const LH_STOPPING: i32 = 75;

@@ -34,7 +34,7 @@ pub struct TransferHandle {
 pub struct Progress {
     /// Bytes that have arrived.
     pub done: u64,
-    /// Bytes of all files that are sent.
+    /// Total size of the files to send, in bytes.
     pub total: u64,
     /// Files, directories and links in place.
     pub entries: u64,
@@ -48,7 +48,7 @@ pub struct Summary {
     pub entries: u64,
     /// Bytes of the files.
     pub bytes: u64,
-    /// Entries that were in place before.
+    /// Entries that were already in place.
     pub unchanged: u64,
     /// Entries that failed.
     pub failures: u64,
@@ -56,17 +56,17 @@ pub struct Summary {
     pub elapsed_ns: u64,
 }
 
-/// Function that gets the progress of a copy, in the thread of the copy. If it returns another number than 0, the copy
-/// is cancelled. A small copy may end without a call.
+/// Function that receives the progress of a copy, in the thread of the copy. A nonzero return value cancels the copy. A
+/// small copy may end without a call.
 pub type ProgressFunction =
     Option<extern "C" fn(data: *mut c_void, progress: *const Progress) -> i32>;
 
-/// Function that gets an entry of a copy that failed, in the thread of the call.
+/// Function that receives an entry that could not be copied, in the thread of the call.
 pub type FailureFunction = Option<
     extern "C" fn(data: *mut c_void, path: *const c_char, code: ResultCode, why: *const c_char),
 >;
 
-/// Copy to make. Places are written as on the command line: PATH, `lh://HOST/PATH` or HOST:PATH.
+/// Request for a copy. Places are written as on the command line: PATH, `lh://HOST/PATH` or HOST:PATH.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 // fields: one for each option
@@ -85,25 +85,25 @@ pub struct CopyRequest {
     pub limit: *const c_char,
     /// Protocol [default: auto].
     pub protocol: *const c_char,
-    /// Further attempts after failures of the network [default: 5]; negative for none.
+    /// Retries after network failures [default: 5]; negative for none.
     pub retries: i32,
-    /// 1 to make the target the new name of the only source.
+    /// 1 to use the target as the new name of the only source.
     pub exact: i32,
-    /// 1 to keep owners, too.
+    /// 1 to preserve owners, too.
     pub archive: i32,
     /// 1 to compare contents instead of sizes and times.
     pub checksum: i32,
     /// 1 to skip files that are newer at the target.
     pub update: i32,
-    /// 1 to delete what the sources do not have.
+    /// 1 to delete entries at the target that the sources do not have.
     pub delete_extra: i32,
-    /// 1 to compare with the source what the target reads back from its device.
+    /// 1 to read the files back from the target's device, and to compare them with the source.
     pub verify_disk: i32,
     /// 1 to send data without encryption, if the other side agrees.
     pub plain: i32,
-    /// 1 to use no datagrams.
+    /// 1 to disable datagrams.
     pub no_udp: i32,
-    /// Function that gets the progress; null for none.
+    /// Function that receives the progress; null for none.
     pub progress: ProgressFunction,
     /// First argument of that function. It must be valid until the copy is closed.
     pub data: *mut c_void,
@@ -134,8 +134,8 @@ pub extern "C" fn lh_copy_start(
     }))
 }
 
-/// Copies, and waits for the end. `summary` may be null. `LH_PARTIAL` means that some entries failed: start the copy by
-/// `lh_copy_start()` to get their names.
+/// Makes a copy, and waits for its end. `summary` may be null. `LH_PARTIAL` means that some entries failed: start the
+/// copy with `lh_copy_start()` to get their names.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_copy(
     client: ClientHandle,
@@ -150,8 +150,8 @@ pub extern "C" fn lh_copy(
     finish(done.map(Some), summary)
 }
 
-/// Waits for the end of a copy, for at most `timeout_ms` milliseconds; forever if that is negative. Returns
-/// `LH_PENDING` if the copy has not ended then. `summary` may be null.
+/// Waits up to `timeout_ms` milliseconds for the end of a copy; without a limit if that is negative. Returns
+/// `LH_PENDING` if the copy still runs. `summary` may be null.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_transfer_wait(
     transfer: TransferHandle,
@@ -183,7 +183,7 @@ pub extern "C" fn lh_transfer_progress(
     }))
 }
 
-/// Passes each entry that failed to `each`, after the end of the copy.
+/// Calls `each` for each entry that failed. Before the end of the copy, there are none.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_transfer_failures(
     transfer: TransferHandle,
@@ -205,7 +205,7 @@ pub extern "C" fn lh_transfer_failures(
     }))
 }
 
-/// Cancels a copy, also from a callback. No incomplete file has its final name, and the same copy resumes.
+/// Cancels a copy, also from a callback. Incomplete files do not get their final names. The same copy can resume later.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_transfer_cancel(transfer: TransferHandle) -> ResultCode {
     result(run(|| {
@@ -298,7 +298,7 @@ fn copy(request: &CopyRequest) -> Result<lighthaul::CopyRequest, Error> {
     copy.exact = request.exact != 0;
     copy.plain = request.plain != 0;
     if copy.plain {
-        // without encryption, a digest that is no secret could be forged
+        // without encryption, a digest without a key could be forged
         copy.options.digest = DigestKind::Blake3;
     }
     copy.udp = request.no_udp == 0;
@@ -328,5 +328,5 @@ fn counted(done: &Done) -> Summary {
     }
 }
 
-/// Interval at which a thread that waits without a limit looks again.
+/// Interval of the checks of a wait without a limit.
 const LOOK: Duration = Duration::from_hours(1);

@@ -1,4 +1,4 @@
-//! Files of another host: lists, changes of names, readers and writers.
+//! Files of another host: lists, renames, readers and writers.
 #![expect(unsafe_code, reason = "exported names")]
 
 use std::ffi::{CString, c_char, c_void};
@@ -32,7 +32,7 @@ pub struct ReaderHandle {
     pub id: u64,
 }
 
-/// File that is open for writing. A new file has its name after `lh_writer_commit()`; without it, nothing is left.
+/// File that is open for writing. A new file gets its name at `lh_writer_commit()`; without a commit, it is removed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct WriterHandle {
@@ -57,9 +57,9 @@ pub struct Item {
     pub name: *const c_char,
     /// Size of a file in bytes.
     pub bytes: u64,
-    /// Seconds of the modification time, since 1970.
+    /// Modification time, in seconds since 1970.
     pub modified_s: i64,
-    /// Nanoseconds of the modification time.
+    /// Nanosecond part of the modification time.
     pub modified_ns: u32,
     /// Permission bits.
     pub mode: u32,
@@ -71,17 +71,17 @@ pub struct Item {
     pub kind: i32,
 }
 
-/// Function that gets an item of a list, in the thread of the call. If it returns another number than 0, the list ends
-/// with `LH_INTERRUPTED`.
+/// Function that receives an item of a directory, in the thread of the call. A nonzero return value ends the list with
+/// `LH_INTERRUPTED`.
 pub type ItemFunction = Option<extern "C" fn(data: *mut c_void, item: *const Item) -> i32>;
 
-/// Files of a host, with its name for messages.
+/// Files of a host, and the host's name for messages.
 struct Files {
     files: RemoteFiles,
     host: Arc<Place>,
 }
 
-/// Open file, with its path for messages.
+/// Open file, and its path for messages.
 struct Opened<T> {
     file: T,
     host: Arc<Place>,
@@ -144,7 +144,7 @@ pub extern "C" fn lh_files_stat(
     }))
 }
 
-/// Passes each item of the directory at `path` to `each`, by their names.
+/// Calls `each` for each item of the directory at `path`.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_files_list(
     files: FilesHandle,
@@ -183,7 +183,7 @@ pub extern "C" fn lh_files_remove_directory(files: FilesHandle, path: *const c_c
     result(run(|| at(files, path, RemoteFiles::remove_folder)))
 }
 
-/// Renames `from` to `to`. If that exists, it is replaced if `replace` is 1.
+/// Renames `from` to `to`. An existing `to` is replaced only if `replace` is 1.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_files_rename(
     files: FilesHandle,
@@ -225,8 +225,8 @@ pub extern "C" fn lh_reader_size(reader: ReaderHandle, bytes: *mut u64) -> Resul
     }))
 }
 
-/// Reads up to `len` bytes from `offset` into `buffer`, and stores their number, which is smaller only at the end of
-/// the file. Reads one after the other are read ahead.
+/// Reads up to `len` bytes at `offset` into `buffer`, and stores the number of bytes read. It is below `len` only at
+/// the end of the file. Sequential reads use read-ahead.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_reader_read(
     reader: ReaderHandle,
@@ -256,7 +256,7 @@ pub extern "C" fn lh_reader_close(reader: ReaderHandle) -> ResultCode {
     }))
 }
 
-/// Creates a file, which replaces an older one at its commit. If `is_new` is 1, the path must not exist.
+/// Creates a file, which replaces an existing file at the commit. If `is_new` is 1, the path must not exist.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_writer_create(
     files: FilesHandle,
@@ -275,7 +275,7 @@ pub extern "C" fn lh_writer_create(
     }))
 }
 
-/// Opens a file for writing at its end.
+/// Opens a file for appending.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_writer_append(
     files: FilesHandle,
@@ -290,7 +290,7 @@ pub extern "C" fn lh_writer_append(
     }))
 }
 
-/// Stores the size of the file in bytes, with all writes.
+/// Stores the size of the file in bytes, including all writes.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_writer_size(writer: WriterHandle, bytes: *mut u64) -> ResultCode {
     result(run(|| {
@@ -301,8 +301,8 @@ pub extern "C" fn lh_writer_size(writer: WriterHandle, bytes: *mut u64) -> Resul
     }))
 }
 
-/// Writes bytes at an offset; at the end only, of a file that is open for that. A failure may be reported by a later
-/// call for this writer.
+/// Writes bytes at an offset. In a file that is open for appending, the offset must be the end. A later call for this
+/// writer may report the failure of a write.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_writer_write(
     writer: WriterHandle,
@@ -317,7 +317,7 @@ pub extern "C" fn lh_writer_write(
     }))
 }
 
-/// Puts all writes on the disk of the host, and gives a new file its name.
+/// Flushes all writes to the disk of the host, and gives a new file its name.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_writer_commit(writer: WriterHandle) -> ResultCode {
     result(run(|| {
@@ -326,7 +326,7 @@ pub extern "C" fn lh_writer_commit(writer: WriterHandle) -> ResultCode {
     }))
 }
 
-/// Closes a writer. What was written after the last commit is dropped.
+/// Closes a writer. Writes after the last commit are discarded.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_writer_close(writer: WriterHandle) -> ResultCode {
     result(run(|| {
@@ -340,7 +340,7 @@ impl<T> Opened<T> {
     }
 }
 
-/// Does `work` with the item at `path`.
+/// Calls `work` with the item at `path`.
 fn at<T>(
     files: FilesHandle,
     path: *const c_char,
@@ -364,7 +364,7 @@ fn opened<T>(
     })
 }
 
-/// Returns a failure with the name of the host in its text.
+/// Adds the name of the host to the text of a failure.
 fn named(host: &Place, mut failure: Failure, path: &[u8]) -> Error {
     failure.text = host.name_host(&failure.text, &[path]);
     failure.into()

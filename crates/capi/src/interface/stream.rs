@@ -28,14 +28,14 @@ pub struct StreamHandle {
     pub id: u64,
 }
 
-/// Framing: each message has its length before it, in four bytes, big-endian.
+/// Framing: each message follows its length, a big-endian number of four bytes.
 pub const LH_PREFIXED: i32 = 0;
 /// Framing: each message is a line.
 pub const LH_LINES: i32 = 1;
-/// Framing: all messages have `message_bytes`; the last may be shorter.
+/// Framing: each message has `message_bytes` bytes; the last one may have fewer.
 pub const LH_FIXED: i32 = 2;
 
-/// Stream to open, in one direction: to or from a pipe or file of another host. Exactly one of `to` and `from` is set.
+/// Request for a stream to or from a pipe or file of another host. Exactly one of `to` and `from` must be set.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 // fields: one for each option
@@ -50,25 +50,25 @@ pub struct StreamRequest {
     pub rate: *const c_char,
     /// Forward error correction of messages: none, xor:N or rs:N+M [default: xor:3].
     pub code: *const c_char,
-    /// Maximum wait of a message for others of its block, in microseconds [default: 2000].
+    /// Longest time that a message waits for the rest of its block, in microseconds [default: 2000].
     pub linger_us: u64,
-    /// Age at which a message is late, in microseconds [default: any].
+    /// Age from which a message counts as late, in microseconds [default: no limit].
     pub deadline_us: u64,
-    /// Largest object in bytes. If it is not 0, the stream has objects, of which none is lost.
+    /// Size of the largest object in bytes. Nonzero for a stream of objects, which loses none; 0 for one of messages.
     pub object_bytes: u64,
-    /// Objects in a second.
+    /// Objects per second.
     pub objects_per_second: f64,
-    /// Time in which objects are collected, and again in which they cross, in microseconds [default: 500000].
+    /// Time to collect a payload of objects, and also the time to send it, in microseconds [default: 500000].
     pub delay_us: u64,
-    /// Length of each message, for `LH_FIXED`.
+    /// Length of each message in bytes, for `LH_FIXED`.
     pub message_bytes: u32,
-    /// `LH_PREFIXED`, `LH_LINES` or `LH_FIXED`: form of the messages in the pipe.
+    /// Framing of the messages in the pipe: `LH_PREFIXED`, `LH_LINES` or `LH_FIXED`.
     pub frames: i32,
     /// 1 to drop late messages.
     pub drop_late: i32,
     /// 1 to send data without encryption, if the other side agrees.
     pub plain: i32,
-    /// 1 to use no datagrams, so that no message is lost.
+    /// 1 to disable datagrams, so that no message is lost.
     pub no_udp: i32,
 }
 
@@ -78,7 +78,7 @@ unsafe impl Request for StreamRequest {
     const FIRST: usize = size_of::<Self>();
 }
 
-/// Counts of a stream.
+/// Statistics of a stream.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
@@ -86,13 +86,13 @@ pub struct Report {
     pub messages: u64,
     /// Messages or objects that arrived.
     pub delivered: u64,
-    /// Bytes of those.
+    /// Bytes of the messages or objects that arrived.
     pub bytes: u64,
     /// Messages or objects that were late.
     pub late: u64,
     /// Messages that did not arrive.
     pub lost: u64,
-    /// Messages that were lost and restored.
+    /// Lost messages that forward error correction restored.
     pub repaired: u64,
     /// Messages that arrived and were dropped, because the reader was too slow.
     pub unread: u64,
@@ -104,7 +104,7 @@ pub struct Report {
     pub rtt_us: u64,
 }
 
-/// Stream, and a message that was received, but did not fit into the buffer of the program.
+/// Stream, and a received message that did not fit into the program's buffer.
 struct Open {
     stream: Stream,
     kept: Mutex<Option<Vec<u8>>>,
@@ -114,7 +114,7 @@ impl Object for Open {
     const NAME: &'static str = "stream";
 }
 
-/// Opens a stream. It connects while the first messages are sent; a failure is reported by a later call.
+/// Opens a stream, and returns before it is connected. A later call reports a failure to connect.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_stream_open(
     client: ClientHandle,
@@ -134,7 +134,7 @@ pub extern "C" fn lh_stream_open(
     }))
 }
 
-/// Sends a message. Waits while the stream has no room for it.
+/// Sends a message. Waits while the buffer of the stream is full.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_stream_send(
     stream: StreamHandle,
@@ -244,7 +244,7 @@ fn frames(request: &StreamRequest) -> Result<Frames, Error> {
         LH_FIXED => {
             let len = NonZeroU32::new(request.message_bytes);
             let len = len.ok_or_else(|| {
-                invalid("message_bytes", "0", "LH_FIXED needs a length of messages")
+                invalid("message_bytes", "0", "LH_FIXED needs a message length")
             });
             len.map(Frames::Fixed)
         }

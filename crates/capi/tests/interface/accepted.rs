@@ -11,7 +11,7 @@ use crate::built::{Built, project};
 /// Files of the interface, in the order of the header.
 const SOURCES: [&str; 6] = ["code", "failure", "client", "copy", "files", "stream"];
 
-/// Returns the header of the sources.
+/// Returns the header that the sources generate.
 fn header() -> String {
     let config = cbindgen::Config::from_file(project().join("cbindgen.toml")).unwrap();
     let mut builder = cbindgen::Builder::new().with_config(config);
@@ -23,7 +23,7 @@ fn header() -> String {
     String::from_utf8(header).unwrap()
 }
 
-/// Compares a generated file with the accepted one, or writes it again.
+/// Compares a generated file with the accepted one, or replaces it.
 #[expect(clippy::disallowed_methods, reason = "the developer accepts by it")]
 fn compare(name: &str, made: &str) {
     let path = project().join(name);
@@ -79,7 +79,7 @@ fn name(function: &str) -> &str {
     before.rsplit([' ', '*']).next().unwrap()
 }
 
-/// Returns the fields of structures: names of a structure and of its field.
+/// Returns the fields of all structures, as pairs of structure and field.
 fn fields(header: &str) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     for part in header.split("typedef struct {").skip(1) {

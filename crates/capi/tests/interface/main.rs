@@ -1,7 +1,7 @@
 //! The interface for C: header, symbols and layouts are as accepted, and programs in C and C++ use it with a daemon.
 //!
 //! `include/lighthaul.h` and `abi.txt` are checked in. `LIGHTHAUL_ACCEPT=interface cargo test -p lighthaul-capi` writes
-//! both again. A line of `abi.txt` that changes or goes is an incompatible change: raise the number in `build.rs`, too.
+//! both again. A changed or removed line of `abi.txt` is an incompatible change: raise the number in `build.rs`, too.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod accepted;

@@ -256,7 +256,7 @@ fn timers(kit: &mut Kit<'_>) -> Checked {
     for id in 1..=3 {
         kit.set_for(id, quarter, TIMER)?;
     }
-    // each change sets the timer again, also one without a timer or another rate
+    // each change resets the timer, also a change without a timer or with the same rate
     kit.set_for(2, quarter, LONG)?;
     kit.set(3, quarter)?;
     let open = state_of(&[(1, quarter), (2, quarter), (3, quarter)]);

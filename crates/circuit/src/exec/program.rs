@@ -271,7 +271,7 @@ impl Program {
             if let Some(status) = self.reap() {
                 return Some(status);
             }
-            // it cannot end while its standard error is full
+            // the program cannot end while the pipe of its standard error is full
             let _ = self.take_complaints();
             let now = self.clock.now();
             if now >= till || wait(self.clock, &mut [], till.min(now + CHECK_INTERVAL)).is_err() {

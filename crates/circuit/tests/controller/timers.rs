@@ -1,4 +1,4 @@
-//! Timers of devices: they close circuits whose agent is lost, and none whose agent works.
+//! Timers of devices: they close circuits whose agent is lost, but no circuit whose agent works.
 
 use lighthaul_circuit::sim_device::SimFault;
 
@@ -76,7 +76,7 @@ fn timer_that_cannot_be_set_is_tried_again_and_the_circuit_stays() {
     world.run(at(3999));
     world.device.fail_change(Some(SimFault::Unreachable), 0);
     world.run(at(6001));
-    // at half of the rest
+    // at half of the remaining time
     assert_eq!(settings(&world), [(0, 8), (6, 8)]);
     assert_eq!(failures(&world.events), Vec::<&str>::new());
 }

@@ -292,7 +292,7 @@ impl Printer {
         let cpu = cpu_seconds();
         let start = self.start.as_ref();
         let proof = match self.settings.proof {
-            // a store that compares no digests, or not those of all objects
+            // a store that compares no digests, or only those of some objects
             Proof::All | Proof::Moved
                 if summary.unproven > 0 || start.is_some_and(|start| start.digest == "none") =>
             {

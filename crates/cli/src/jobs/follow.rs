@@ -91,7 +91,7 @@ fn status(state: JobState, exit: Option<u8>) -> u8 {
         JobState::Done => 0,
         JobState::Canceled => Code::Interrupted as u8,
         JobState::Failed | JobState::Waiting | JobState::Queued | JobState::Running => {
-            // the copy did not start, as its time was over or a job before it has failed
+            // the copy did not start, because its time has passed or a job before it has failed
             exit.filter(|exit| *exit != 0)
                 .unwrap_or(Code::Refused as u8)
         }

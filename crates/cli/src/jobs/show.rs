@@ -183,7 +183,7 @@ fn command(job: &Job) -> String {
     shlex::try_join(words).unwrap_or_else(|_| job.command.join(" "))
 }
 
-/// Returns foreign text for a terminal.
+/// Escapes text from other programs for a terminal.
 pub(super) fn plain(text: &str) -> String {
     escape(text, LINE_MAX).into_owned()
 }

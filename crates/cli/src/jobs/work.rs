@@ -64,5 +64,5 @@ fn name() -> String {
     format!("{host}:{}", std::process::id())
 }
 
-/// Time for interrupted copies to end, before they are killed.
+/// Time that interrupted copies get to end before they are killed.
 const PATIENCE: Duration = Duration::from_secs(20);

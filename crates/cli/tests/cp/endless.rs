@@ -95,7 +95,7 @@ fn client_with_endless_clock_requests_is_refused() {
     let more = growth(id, before, 1);
     report(format_args!("{more} KiB more after {asked} requests"));
     assert!(more < 16 << 10, "{more}");
-    // the end may still be on its way
+    // the end of the data may still be in transit
     becomes_true("the session has ended", || session.control.has_ended());
 }
 
@@ -190,7 +190,7 @@ fn silent_session_ends_for_every_type_of_request() {
         clock.now().since(Instant::ZERO)
     ));
     for (kind, session) in &silent {
-        // the end may still be on its way
+        // the end of the data may still be in transit
         becomes_true(kind, || session.control.has_ended());
     }
 }

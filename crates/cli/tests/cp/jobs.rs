@@ -193,7 +193,7 @@ fn watch_ends_at_the_first_signal_and_names_jobs_that_did_not_start() {
         if words[0] == "watch" {
             running.prints("is queued");
         } else {
-            // a program that catches signals has a handler for SIGINT, the second one
+            // a program that catches signals has a handler for SIGINT (signal 2)
             let status = format!("/proc/{}/status", running.id());
             becomes_true("the program runs", || {
                 let status = fs::read_to_string(&status).unwrap_or_default();

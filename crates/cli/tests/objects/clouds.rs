@@ -64,7 +64,7 @@ impl Azure {
         run_at(&self.address, &self.scratch.at(""), args)
     }
 
-    /// Runs the command with these arguments, and writes another object once a request fits.
+    /// Runs the command with these arguments. Writes another object when a request matches.
     fn run_beside(&self, fits: fn(&str) -> bool, key: &str, args: &[&str]) -> Outcome {
         let (address, folder) = (self.address.clone(), self.scratch.at(""));
         let place = format!("az://data/{key}");

@@ -1,4 +1,5 @@
-//! Deletion at the target: only what the source does not have goes, and nothing that a rule or a mount point protects.
+//! Deletion at the target: removes only entries that the source does not have, and none that a rule or a mount point
+//! protects.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -130,13 +131,13 @@ fn link_at_the_target_is_no_directory() {
     assert!(outcome.said("symbolic link"), "{outcome:?}");
     assert_eq!(names(&server.scratch.at("d")), ["a", "e", "real"]);
     assert_eq!(names(&server.scratch.at("d/real")), ["y"]);
-    // also if the file behind the link is equal
+    // also if the target of the link is equal
     server.copy(&["s3://data/p/e/x", "d/real/x"]);
     let outcome = server.run(&["cp", "--delete", "--yes", "s3://data/p/", "d"]);
     assert!(outcome.said("symbolic link"), "{outcome:?}");
     assert_eq!(names(&server.scratch.at("d")), ["a", "e", "real"]);
     assert_eq!(names(&server.scratch.at("d/real")), ["x", "y"]);
-    // the user named the link to the target itself
+    // the user named the link as the target
     server.write("d2/gone", "x");
     symlink("d2", server.scratch.at("link")).unwrap();
     mirror(&server, &["s3://data/p/", "link"]);

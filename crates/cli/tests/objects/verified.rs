@@ -53,13 +53,13 @@ fn copy_without_checksums_is_not_called_verified() {
         assert_eq!(is_verified(run(&[&place, "d/"])), true, "down: {name}");
         let other = format!("s3://other/{name}");
         assert_eq!(is_verified(run(&[&place, &other])), true, "copy: {name}");
-        // without checksums by its settings
+        // the settings of the store disable checksums
         let args = ["cp", "--json", name, "s3://data/none/"];
         let mut command = server.command_at(&server.address, &args);
         command.env("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required");
         let outcome = Running::start(command).finish();
         assert_eq!(is_verified(outcome), false, "when_required: {name}");
-        // an object that the store has no checksum of
+        // an object without a checksum in the store
         let plain = format!("plain-{name}");
         fs::copy(server.scratch.at(name), server.object(&plain)).unwrap();
         let plain = format!("s3://data/{plain}");
@@ -98,7 +98,7 @@ fn store_that_ignores_checksums_is_found_out() {
         let outcome = Running::start(server.command_at(&silent.address, &args)).finish();
         assert_eq!(is_verified(outcome), false, "{name}");
     }
-    // an object with another checksum than its parts
+    // an object whose checksum differs from that of its parts
     let lying = Proxy::start(&server.address, |head, _| {
         if head.starts_with("POST /data/lie?uploadId") {
             return Fault::Change(|answer| {

@@ -11,7 +11,7 @@ use crate::running::{Running, becomes_true};
 use crate::scratch::{names, noise};
 use crate::server::Server;
 
-/// Way in which a web server sends a file.
+/// Form in which a web server sends a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     /// In ranges, with this `ETag`, if it is not empty.
@@ -22,13 +22,13 @@ pub(crate) enum Body {
     Whole,
     /// Whole file in chunks.
     Chunked,
-    /// Whole file; only the end of the connection ends it.
+    /// Whole file, without a length; the end of the connection is its end.
     Endless,
-    /// Whole file in chunks, but a request for a range gets one of an unknown size.
+    /// Whole file in chunks; the answer to a request for a range has an unknown total size.
     UnknownSize,
     /// Whole file with its length; the first connections that ask for it end early.
     Broken(usize),
-    /// In ranges with a strong `ETag`, of which the second one hangs.
+    /// In ranges with a strong `ETag`; the answer with the second range hangs.
     Hanging,
 }
 
@@ -250,7 +250,7 @@ fn file_that_breaks_off_is_read_again() {
     let outcome = server.run(&["cp", "--retries", "1", &site.url("y"), "d/"]);
     assert_eq!(outcome.code, Some(10), "{outcome:?}");
     assert_eq!(names(&server.scratch.at("d")), ["x"]);
-    // one of them only looks
+    // one of the requests only reads the attributes
     assert!(site.wholes.load(Relaxed) >= 3);
 }
 

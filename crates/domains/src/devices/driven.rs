@@ -52,7 +52,7 @@ pub(super) struct DrivenDevices {
     wanted: BTreeMap<(Key, u8), Wanted>,
     /// Rates of the circuits at the devices.
     present: BTreeMap<Segment, Rate>,
-    /// Timers of these circuits, at devices with timers.
+    /// Timers of these circuits, if the devices have timers.
     timers: BTreeMap<Segment, Timer>,
     /// Circuits whose last change failed, and the reasons.
     failed: BTreeMap<Segment, String>,
@@ -162,7 +162,7 @@ impl DrivenDevices {
         sums
     }
 
-    /// Returns the circuits whose timers must be set again.
+    /// Returns the circuits whose timers must be renewed.
     fn expiring(&self, now: Instant) -> BTreeSet<Segment> {
         // devices without timers need no search
         if self.timers.is_empty() {
@@ -175,8 +175,8 @@ impl DrivenDevices {
         expiring.map(|(segment, _)| *segment).collect()
     }
 
-    /// Sets the timer of a circuit that keeps its rate. A failure is tried again later; the device closes the circuit
-    /// at worst.
+    /// Renews the timer of a circuit that keeps its rate. Retries later after a failure. If all retries fail, the
+    /// device closes the circuit.
     fn renew(&mut self, now: Instant, segment: Segment, bps: u64) {
         let timer = self.timers.get(&segment).copied();
         if let Some(timer) = timer
@@ -185,13 +185,13 @@ impl DrivenDevices {
             let (ingress, egress) = (segment.ingress.0, segment.egress.0);
             warn!(
                 ingress,
-                egress, why, "a device did not set the timer of a circuit again"
+                egress, why, "a device did not renew the timer of a circuit"
             );
             self.timers.insert(segment, timer.retried(now));
         }
     }
 
-    /// Sets the rate of a circuit, and its timer. Returns the reason if that failed.
+    /// Sets the rate and the timer of a circuit. Returns the reason of a failure.
     fn set(&mut self, now: Instant, segment: Segment, bps: u64) -> Result<(), String> {
         let circuit = self.circuits.get(&segment).ok_or_else(|| {
             let (ingress, egress) = (segment.ingress.0, segment.egress.0);
@@ -684,7 +684,7 @@ mod tests {
         };
         let begun = [left(100, change(1, IN, 300)), left(40, change(2, IN, 200))];
         assert_eq!(apply(0, &begun), Some(105));
-        // the first is longer now, and the timer is set again at half of its time
+        // the first reservation is longer now, so the timer is renewed after half of its time
         assert_eq!(apply(10_000, &[left(190, change(1, IN, 300))]), Some(105));
         assert_eq!(apply(52_499, &[]), Some(105));
         assert_eq!(apply(52_500, &[]), Some(152));

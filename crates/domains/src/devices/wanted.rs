@@ -1,4 +1,4 @@
-//! Rates that reservations want.
+//! Rates that reservations request.
 
 use std::collections::BTreeMap;
 

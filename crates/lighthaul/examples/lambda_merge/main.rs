@@ -168,7 +168,7 @@ fn merge(pipes: [&Path; 2]) -> Result<Outcome, Box<dyn Error>> {
     })
 }
 
-/// Reads the messages of a pipe, each with its length before it, in a thread.
+/// Reads the messages of a pipe, each after its length, in a thread.
 #[expect(clippy::disallowed_methods, reason = "an example reads a pipe")]
 fn read(pipe: std::path::PathBuf) -> Receiver<std::io::Result<Vec<u8>>> {
     let (to, from) = sync_channel(MESSAGES_MAX);
@@ -197,7 +197,7 @@ fn read(pipe: std::path::PathBuf) -> Receiver<std::io::Result<Vec<u8>>> {
 const PAPER: [(u64, u64, u64); 4] = [(2, 92, 600), (10, 82, 630), (20, 79, 655), (33, 71, 671)];
 /// Records of a window, as in the paper.
 const WINDOW: usize = 10_000;
-/// Number of records by which a record may be late. The paper does not tell its own.
+/// Number of records by which a record may be late. The paper does not give its value.
 const DELAY_MAX: u64 = 30_000;
 /// Records of each stream.
 const COUNT: u64 = 2_000_000;

@@ -29,7 +29,7 @@ pub(crate) struct Merge<T> {
 #[derive(Debug)]
 struct Window<T> {
     records: HashMap<u64, T>,
-    /// Keys in the order of their arrival. Those with a partner are not removed before it is their turn.
+    /// Keys in the order of their arrival. A key with a partner stays until it is the oldest.
     order: VecDeque<u64>,
 }
 

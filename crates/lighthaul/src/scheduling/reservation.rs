@@ -5,7 +5,7 @@
 //!                \_ cancel, at any time
 //! ```
 //!
-//! A copy that books needs none of this: see [`Booking`](crate::Booking). All times here are in the scheduler's clock.
+//! A copy can reserve its own capacity: see [`Booking`](crate::Booking). All times here follow the scheduler's clock.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -99,7 +99,7 @@ impl Reservation {
         self.update(Connection::reservation)
     }
 
-    /// Promises capacity that was reserved without a commit.
+    /// Commits a reservation that was made without a commit.
     pub fn commit(&mut self) -> Result<(), Error> {
         self.update(|scheduler, id| scheduler.commit(id, ""))
     }
@@ -109,7 +109,7 @@ impl Reservation {
         self.update(|scheduler, id| scheduler.cancel(id, why))
     }
 
-    /// Returns the remaining capacity of a reservation that has started. `why` is for its journal.
+    /// Releases the remaining capacity of a reservation that has started. `why` is for its journal.
     pub fn release(&mut self, why: &str) -> Result<(), Error> {
         self.update(|scheduler, id| scheduler.release(id, why))
     }
@@ -173,7 +173,7 @@ impl Reservation {
     }
 }
 
-/// Running wait for the start of a reservation. It is also a future, which needs no runtime.
+/// Wait for the start of a reservation. It is also a future, which needs no async runtime.
 ///
 /// The wait ends when this value is dropped. The reservation stays.
 #[derive(Debug)]

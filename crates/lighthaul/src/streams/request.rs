@@ -1,4 +1,4 @@
-//! Request for a stream: plain data, without the words of a command line.
+//! Request for a stream: plain data, independent of the command line.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use lighthaul_stream::message::{self, Messages, Objects};
 
 use crate::fault::Fault;
 
-/// Stream to carry. [`StreamRequest::to`] and [`StreamRequest::from`] have the defaults; set the fields that differ.
+/// Request for a stream. [`StreamRequest::to`] and [`StreamRequest::from`] set the defaults; change fields that differ.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StreamRequest {
-    /// Pipe or file on another host. A file grows; a pipe needs its reader first.
+    /// Pipe or file on another host. Messages are appended to a file. A pipe needs a reader first.
     pub place: Place,
     /// Side that sends.
     pub direction: Direction,
@@ -26,7 +26,7 @@ pub struct StreamRequest {
     pub rate: Option<Rate>,
     /// Sends datagrams without encryption, if the other side agrees.
     pub plain: bool,
-    /// Uses datagrams where they pass.
+    /// Uses datagrams if the path lets them through.
     pub udp: bool,
 }
 
@@ -42,9 +42,9 @@ pub enum Direction {
 /// Kind of a stream.
 #[derive(Clone, Debug)]
 pub enum StreamKind {
-    /// Small messages: each leaves at once, in one datagram. Lost ones are restored from repair symbols or counted.
+    /// Small messages, each sent at once in one datagram. Lost messages are restored from repair symbols, or counted.
     Messages(MessageOptions),
-    /// Larger objects at a known rate, in order, none of which is lost.
+    /// Larger objects at a known rate, in order and without loss.
     Objects(ObjectOptions),
 }
 
@@ -53,9 +53,9 @@ pub enum StreamKind {
 pub struct MessageOptions {
     /// Forward error correction: `none`, `xor:N` or `rs:N+M`.
     pub code: String,
-    /// Maximum wait of a message for others of its block.
+    /// Maximum time that a message waits for the rest of its block.
     pub linger: Duration,
-    /// Age at which a message is late; none for any.
+    /// Age from which a message counts as late; none for no limit.
     pub deadline: Option<Duration>,
     /// Drops late messages.
     pub drop_late: bool,
@@ -66,21 +66,21 @@ pub struct MessageOptions {
 pub struct ObjectOptions {
     /// Length of the longest object.
     pub size: Size,
-    /// Objects that are sent in a second.
+    /// Objects per second.
     pub per_second: f64,
-    /// Time in which a payload is collected, and again in which it crosses.
+    /// Time to collect a payload, and also the time to send it.
     pub delay: Duration,
     /// Planned passes over the packets of a payload, each with one round trip.
     pub blasts: u8,
 }
 
 impl StreamRequest {
-    /// Returns a request for a stream of messages to `place`, each with its length before it.
+    /// Returns a request for a stream of messages to `place`, each after its length.
     pub fn to(place: Place) -> Self {
         Self::new(place, Direction::To)
     }
 
-    /// Returns a request for a stream of messages from `place`, each with its length before it.
+    /// Returns a request for a stream of messages from `place`, each after its length.
     pub fn from(place: Place) -> Self {
         Self::new(place, Direction::From)
     }
@@ -139,7 +139,7 @@ impl MessageOptions {
 }
 
 impl Default for MessageOptions {
-    /// Returns one repair symbol for three messages, and no deadline.
+    /// Returns options with one repair symbol for three messages, and no deadline.
     fn default() -> Self {
         Self {
             code: "xor:3".to_owned(),

@@ -38,7 +38,7 @@ use crate::task::Task;
 
 /// Running stream of messages, in one direction. Threads can share it.
 ///
-/// It is also a future of its end, which needs no runtime. The stream is cancelled when this value is dropped.
+/// It is also a future, which is ready at the end and needs no async runtime. Dropping this value cancels the stream.
 #[derive(Debug)]
 #[must_use = "a stream that is dropped is cancelled"]
 pub struct Stream {
@@ -54,7 +54,7 @@ pub struct Stream {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct StreamSummary {
-    /// Counts and latencies of both sides.
+    /// Statistics of both sides.
     pub report: Report,
     /// Round-trip time of the path.
     pub rtt: Duration,
@@ -66,20 +66,20 @@ pub struct StreamSummary {
 pub enum StreamEvent {
     /// Plan for objects.
     Planned {
-        /// Objects of a payload.
+        /// Objects per payload.
         objects: u32,
         /// Rate on the wire.
         rate: Rate,
         /// Round-trip time of the path.
         rtt: Duration,
     },
-    /// Sentence about a route that is not the direct one.
+    /// Description of a route that is not direct.
     Routed(String),
 }
 
 impl Client {
-    /// Opens a stream, whose messages this program sends or receives. Connects in a new thread: the first message can be
-    /// sent before, and [`Stream::send`] and [`Stream::receive`] report failures.
+    /// Opens a stream to send or receive messages. A new thread connects, so the first message can be sent at once.
+    /// [`Stream::send`] and [`Stream::receive`] report a failure to connect.
     pub fn stream(&self, request: StreamRequest) -> Result<Stream, Error> {
         request.on_wire()?;
         let (ours, theirs) = UnixStream::pair().map_err(Fault::Socket)?;
@@ -182,9 +182,9 @@ fn announce(
 }
 
 impl Stream {
-    /// Sends a message. Waits while the stream has no room for it.
+    /// Sends a message. Waits while the buffer of the stream is full.
     ///
-    /// Messages of a path with datagrams fit in one datagram, about 1,400 bytes; objects have the size of the request.
+    /// With datagrams, a message must fit in one, about 1,400 bytes. Objects have at most the size in the request.
     pub fn send(&self, message: &[u8]) -> Result<(), Error> {
         self.require(Direction::To)?;
         let len = u32::try_from(message.len()).map_err(|_| Fault::HugeMessage)?;
@@ -284,5 +284,5 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes of one read of messages.
+/// Maximum number of bytes of one read from the socket.
 const BUFFER: usize = 64 << 10;

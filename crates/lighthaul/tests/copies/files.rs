@@ -63,7 +63,7 @@ fn ranges_to_the_end_of_files_are_complete_and_passed_on_once() {
     let files = host.client("a").files(&host.place(""), true).unwrap();
     let mut wanted = Vec::new();
     let mut expected = Vec::new();
-    // around the bytes that are requested before the size is known
+    // sizes around the number of bytes that are requested before the size is known
     for size in [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5_000_000] {
         let content: Vec<u8> = (0..size).map(|nth| (nth % 251) as u8).collect();
         let path = format!("/{size}").into_bytes();

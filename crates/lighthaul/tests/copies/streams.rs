@@ -80,7 +80,7 @@ fn objects_are_appended_to_a_file_and_read_from_it() {
     for message in [&b"0123456789"[..], b"abcdefghij", b"short"] {
         writer.send(message).unwrap();
     }
-    // an object follows only whole ones
+    // an object can follow only complete ones
     let error = writer.send(b"0123456789").unwrap_err();
     let fault = error.fault::<Fault>();
     assert!(matches!(fault, Some(Fault::MessageLen { .. })), "{error}");

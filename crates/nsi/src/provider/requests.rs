@@ -123,7 +123,7 @@ impl Provider {
         let result = results.find(|result| result.correlation_id == answer.correlation_id);
         let waiting = state.outbox.values();
         let waiting = waiting.filter(|one| one.correlation_id == answer.correlation_id);
-        // one that waits may have arrived already, and the requester asks for another one
+        // a waiting confirmation may have arrived already, while the requester asks for another one
         if let Some(result) = result.filter(|_| waiting.count() < COPIES_MAX) {
             let outgoing =
                 self.outgoing_result(state, (&answer.requester, &answer.connection_id), result);
@@ -488,7 +488,7 @@ enum Answered {
     Again(String),
 }
 
-/// Confirmations of one request that wait at a time.
+/// Maximum number of waiting confirmations of one request.
 const COPIES_MAX: usize = 2;
 /// Maximum length of a request in bytes.
 const REQUEST_MAX: usize = 64 << 10;

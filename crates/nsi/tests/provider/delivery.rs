@@ -149,7 +149,7 @@ fn request_that_is_repeated_while_its_confirmation_arrives_is_confirmed_again() 
     let mut told = Vec::new();
     run.provider.deliver_next("urn:r", |outgoing| {
         told.push(outgoing.name.clone());
-        // the requester has the message, and asks before this returns
+        // the requester has the message, and repeats its request before the delivery returns
         repeat();
         repeat();
         Ok(())

@@ -32,10 +32,10 @@ impl Decision {
     }
 }
 
-/// Entry of the target, as far as lists tell.
+/// Entry of the target, as far as lists show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum There {
-    /// There is none.
+    /// No entry.
     Nothing,
     /// A file or object of this size.
     File(u64),
@@ -50,7 +50,7 @@ impl There {
     }
 }
 
-/// Returns the condition under which an object is written, if the list of the target has this one.
+/// Returns the condition under which an object replaces `listed`, the entry in the list of the target.
 pub(crate) fn condition(options: &Options, listed: Option<&Listed>) -> Condition {
     match listed {
         None if options.skip.existing || options.update => Condition::Absent,
@@ -61,7 +61,7 @@ pub(crate) fn condition(options: &Options, listed: Option<&Listed>) -> Condition
     }
 }
 
-/// Returns the decision about an object whose condition does not hold any more.
+/// Returns the decision about an object whose condition no longer holds.
 pub(crate) const fn overtaken(options: &Options) -> Decision {
     if options.skip.existing {
         Decision::new(Action::Skip, EXISTS)
@@ -70,7 +70,7 @@ pub(crate) const fn overtaken(options: &Options) -> Decision {
     }
 }
 
-/// Decides by what lists tell. Returns none if more has to be known.
+/// Decides from the lists alone. Returns none if they are not sufficient.
 pub(crate) fn first(options: &Options, size: u64, there: There) -> Option<Decision> {
     let skip = &options.skip;
     let skipped = if skip.missing && there == There::Nothing {

@@ -24,7 +24,7 @@ pub(crate) async fn of_objects(job: &Arc<Job>, names: &ObjectNames, keys: Vec<St
     let rules = &job.options.rules;
     let paths = keys.into_iter().filter_map(|key| {
         let (path, source) = names.paths(&key);
-        // marks of directories belong to no file of the source
+        // objects that mark directories belong to no file of the source
         let stays = path.ends_with('/') || is_protected(rules, &source);
         (!stays).then_some((path, key))
     });

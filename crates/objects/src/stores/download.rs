@@ -51,7 +51,7 @@ pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
         if result.is_err() {
             break;
         }
-        // a single object says nothing about those beside it
+        // a single object gives no reason to delete others
         if job.options.delete && is_folder {
             deletions.push(((download.top, name), download.seen));
         }
@@ -268,7 +268,7 @@ async fn compare(shared: &Shared, item: &Item, there: &Meta) -> Result<Decision,
         crc: None,
     };
     let mut source = Version {
-        // a size that is not known equals no other
+        // an unknown size equals no other size
         size: match item.stream {
             Some(StreamSize::Unknown) => !there.size,
             Some(StreamSize::Known) | None => item.known.size,

@@ -20,7 +20,7 @@ pub(crate) struct Item {
     pub(crate) known: Attributes,
     /// True if `known` has all attributes.
     pub(crate) is_known: bool,
-    /// Set if it is read as it comes.
+    /// Set if the file is read in one response.
     pub(crate) stream: Option<StreamSize>,
     /// Path below the target.
     pub(crate) path: PathBuf,

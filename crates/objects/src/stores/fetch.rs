@@ -215,7 +215,7 @@ impl Range {
     }
 }
 
-/// Fetches a file of a web server as it comes. It cannot be resumed, and begins again after a failure of the network.
+/// Fetches a file of a web server in one response. After a network failure, the download starts from the beginning.
 async fn stream(shared: &Shared, item: &Item) -> Result<(Partial, Attributes), Error> {
     let Store::Web(web) = &*item.bucket.store else {
         return whole(shared, item).await;
@@ -241,7 +241,7 @@ async fn stream(shared: &Shared, item: &Item) -> Result<(Partial, Attributes), E
     Ok((partial, fetched?))
 }
 
-/// Fetches a file in one answer. The inner error is that of the server.
+/// Fetches a file in one response. The inner error is that of the server.
 async fn once(
     shared: &Shared,
     (item, web): (&Item, &Web),
@@ -257,7 +257,7 @@ async fn once(
             Ok(Some(chunk)) => chunk,
             Ok(None) => break,
             Err(error) => {
-                // these bytes come again
+                // these bytes are fetched again
                 shared.job.report.want(offset);
                 return Ok(Err(error));
             }

@@ -66,11 +66,10 @@ impl Job {
         turn
     }
 
-    /// Refuses to delete what several sources do not have.
+    /// Refuses to delete entries that several sources do not have.
     pub(crate) fn check_deletion(&self, naming: Naming) -> Result<(), Error> {
         if self.options.delete && naming == Naming::Several {
-            let text =
-                "--delete needs one source, whose contents the target then has: give one directory";
+            let text = "--delete needs one source: give one directory";
             return Err(Fault::Request(text.to_owned()).into());
         }
         Ok(())

@@ -97,7 +97,7 @@ impl Landing {
         looked(&mut root, path).map_err(failed)
     }
 
-    /// Returns true if there is a directory at a path. Fails if it is something else, such as a link, which could lead
+    /// Returns true if the path is a directory. Fails if it is another kind of entry, such as a link, which could lead
     /// to another place of the same copy.
     fn is_folder(&self, root: &mut Root, path: &Path) -> Result<bool, Error> {
         let failed = |error| Error::file(FileAction::ReadMetadata, &self.place(path), &error);
@@ -120,7 +120,7 @@ impl Landing {
         Err(fault.into())
     }
 
-    /// Passes each file and link below the directory `top` to `take`. Directories behind links are left out.
+    /// Passes each file and link below the directory `top` to `take`. Links to directories are not followed.
     pub(crate) fn files(&self, top: &Path, take: &mut dyn FnMut(&Path)) -> Result<(), Error> {
         let mut root = self.root();
         let mut folders = Vec::new();
@@ -173,10 +173,10 @@ fn above(path: &Path) -> Vec<&Path> {
     above
 }
 
-/// Returns the attributes of what is at a path, if there is something.
+/// Returns the attributes of the entry at a path, if it exists.
 fn looked(root: &mut Root, path: &Path) -> io::Result<Option<Meta>> {
     match root.look(path) {
-        // a directory above does not exist
+        // a parent directory does not exist
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         looked => looked,
     }

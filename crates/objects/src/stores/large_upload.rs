@@ -22,7 +22,7 @@ use crate::stores::upload_record::UploadRecord;
 /// Parts that the store has, by number.
 type Held = BTreeMap<u32, HeldPart>;
 
-/// Uploads a file. Returns true if the store has told an equal checksum, and none if the condition does not hold.
+/// Uploads a file. Returns true if the store reports an equal checksum, and none if the condition does not hold.
 pub(crate) async fn send(
     job: &Arc<Job>,
     item: &Item,

@@ -18,7 +18,7 @@ use crate::stores::keys;
 /// Objects of the target by key.
 pub(crate) type Objects = BTreeMap<String, Listed>;
 
-/// One of several sources.
+/// One source of a copy with several sources.
 #[derive(Clone, Debug)]
 pub(crate) struct Top {
     pub(crate) name: String,
@@ -31,7 +31,7 @@ pub(crate) struct ObjectNames {
     pub(crate) bucket: Bucket,
     /// Prefix of all objects.
     pub(crate) prefix: String,
-    /// First name of each path, if it is left out.
+    /// First name of each path, if keys omit it.
     left_out: Option<String>,
     /// Key of the only object.
     only: Option<String>,
@@ -92,7 +92,7 @@ impl ObjectNames {
         keys::key_of(&self.prefix, &rest)
     }
 
-    /// Returns the path of a key below the prefix, and its path among the entries of the source.
+    /// Returns the path of a key below the prefix, and the path of its entry in the source.
     pub(crate) fn paths(&self, key: &str) -> (String, String) {
         let path = key.strip_prefix(&self.prefix).unwrap_or(key).to_owned();
         let source = match &self.left_out {
@@ -102,7 +102,7 @@ impl ObjectNames {
         (path, source)
     }
 
-    /// Returns the objects of the target that the copy may meet. `tops` has the names of several sources.
+    /// Returns the objects at the target that the copy may replace or delete. `tops` has the names of several sources.
     pub(crate) async fn objects(&self, job: &Job, tops: &[Top]) -> Result<Objects, Error> {
         let mut objects = Objects::new();
         if let Some(key) = &self.only {
@@ -123,11 +123,11 @@ impl ObjectNames {
         Ok(objects)
     }
 
-    /// Looks at single objects.
+    /// Reads the attributes of single objects.
     async fn look(&self, job: &Job, keys: Vec<String>, objects: &mut Objects) -> Result<(), Error> {
         let looks = keys.into_iter().map(|key| async {
             let found = self.bucket.attributes(&key).await;
-            // without knowledge, an option that asks for it would do harm
+            // without the attributes, options that depend on them could overwrite or delete objects
             let found = if needs_knowledge(&job.options) {
                 found
             } else {
@@ -173,7 +173,7 @@ impl ObjectNames {
     }
 }
 
-/// Returns true if the options ask what the target has.
+/// Returns true if the options depend on the objects at the target.
 const fn needs_knowledge(options: &Options) -> bool {
     options.update || options.skip.existing || options.skip.missing
 }
@@ -201,5 +201,5 @@ pub(crate) fn unusable(url: &str, why: &str) -> Error {
 
 /// Maximum number of objects of a target that are compared, about 1 GiB of memory.
 pub(crate) const OBJECTS_MAX: usize = 5_000_000;
-/// Objects that are looked at at a time.
+/// Maximum number of objects whose attributes are read in parallel.
 const LOOKS_MAX: usize = 16;

@@ -27,7 +27,7 @@ pub(crate) struct Source {
 pub(crate) enum Kind {
     /// One object.
     Object(Attributes),
-    /// A file of a web server whose ranges could be of several versions. Its size is zero if the server does not tell it.
+    /// A file of a web server whose ranges could come from several versions. Its size is zero if it is unknown.
     Stream(Attributes, StreamSize),
     /// All objects below a prefix.
     Folder,

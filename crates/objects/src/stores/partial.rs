@@ -55,7 +55,7 @@ impl Partial {
         if let Some(records) = records {
             let len;
             (opened.held, len) = read(records);
-            // a record that was cut off would spoil the next one
+            // a truncated record would damage the next one
             let len = (subject.len() + 1 + len) as u64;
             journal.set_len(len)?;
             journal.seek(SeekFrom::Start(len))?;
@@ -102,7 +102,7 @@ impl Partial {
     /// Sets size, time and mode of the complete file.
     pub(crate) fn finish(&self, size: u64, time: Stamp, mode: u32) -> io::Result<()> {
         self.file.set_len(size)?;
-        // bytes from outside never run with the rights of the owner
+        // downloaded bytes never run with the rights of the owner
         let mode = rustix::fs::Mode::from_bits_truncate(mode & 0o777);
         rustix::fs::fchmod(&self.file, mode)?;
         let times = Timestamps {
@@ -141,7 +141,7 @@ impl Partial {
     }
 }
 
-/// Reads the records of a journal, and their length. The last one may be cut off.
+/// Reads the records of a journal, and their length. The last record may be truncated.
 fn read(records: &str) -> (BTreeMap<u64, u64>, usize) {
     let mut len = 0;
     let lines = records.split_inclusive('\n');

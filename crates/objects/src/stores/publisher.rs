@@ -34,7 +34,7 @@ pub(crate) struct Publisher {
 
 impl Publisher {
     pub(crate) fn start(job: &Arc<Job>, landing: &Arc<Landing>) -> Result<Self, Error> {
-        // complete files are open, too
+        // complete files are still open
         let (files, complete) = sync_channel(AHEAD);
         let root = landing.another()?;
         let (job, landing) = (Arc::clone(job), Arc::clone(landing));
@@ -103,8 +103,8 @@ fn sync(root: &Root, files: &[Complete]) -> std::io::Result<()> {
     files.iter().try_for_each(|file| file.partial.sync())
 }
 
-/// Maximum number of complete files that wait. With those that are published and copied, each with its journal, they are
-/// fewer than the usual limit of 1024 descriptors.
+/// Maximum number of complete files that wait. With the files that are being published and copied, and a journal for
+/// each, they stay below the usual limit of 1024 descriptors.
 const AHEAD: usize = 64;
 /// Maximum number of files that are published together.
 const TOGETHER: usize = 128;

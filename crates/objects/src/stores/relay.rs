@@ -28,7 +28,7 @@ struct Item {
     key: String,
     known: Attributes,
     is_known: bool,
-    /// Set if it is read as it comes.
+    /// Set if the object is read in one response.
     stream: Option<StreamSize>,
     to: Bucket,
     target: String,
@@ -77,7 +77,8 @@ pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a copy of a prefix into itself, which would copy its own objects again, and a deletion around the source.
+/// Refuses a copy of a prefix into itself, which would copy its own objects again. Also refuses a deletion in a target
+/// that contains the source.
 fn check_prefixes(
     job: &Job,
     (names, naming): (&ObjectNames, Naming),
@@ -245,7 +246,7 @@ async fn copy(job: &Arc<Job>, item: &Item) -> Result<(), Error> {
         Err(error) => error,
     };
     job.report.gave_up(size);
-    // the condition may be that of the source
+    // the failed condition may be that of the source
     if error.reason == Reason::Condition
         && matches!(item.to.holds(&item.target, &condition).await, Ok(false))
     {
@@ -257,7 +258,7 @@ async fn copy(job: &Arc<Job>, item: &Item) -> Result<(), Error> {
     Err(error.during(format!("cannot copy {from} to {to}")))
 }
 
-/// Copies one object. Returns true if both stores tell equal checksums.
+/// Copies one object. Returns true if both stores report equal checksums.
 async fn copied(job: &Arc<Job>, item: &Item, condition: &Condition) -> Result<bool, CallError> {
     let known = if item.is_known {
         item.known.clone()
@@ -272,7 +273,7 @@ async fn copied(job: &Arc<Job>, item: &Item, condition: &Condition) -> Result<bo
     }
 }
 
-/// Returns the store that tells no checksums.
+/// Returns the name of the store that reports no checksums.
 fn unproving(item: &Item) -> &str {
     if item.to.has_checksums() {
         &item.from.name
@@ -309,7 +310,7 @@ async fn compare(job: &Job, item: &Item) -> Result<Decision, Error> {
     ))
 }
 
-/// Has the store copy an object, and compares the copy.
+/// Requests the store to copy an object, and compares the copy.
 async fn within(
     job: &Job,
     (item, known): (&Item, &Attributes),
@@ -320,7 +321,7 @@ async fn within(
     item.to.copy(from, (&item.target, condition)).await?;
     job.report.moved(known.size);
     let made = match item.to.attributes(&item.target).await {
-        // some keys may write, but not read
+        // some access keys may write, but not read
         Err(error) if error.reason == Reason::Denied => return Ok(false),
         made => made?,
     };
@@ -373,7 +374,7 @@ async fn through(
     done
 }
 
-/// Object that is read: in ranges, or as it comes.
+/// Object that is read: in ranges, or in one response.
 struct Reader<'a> {
     item: &'a Item,
     known: &'a Attributes,
@@ -401,7 +402,7 @@ impl<'a> Reader<'a> {
         };
         let bytes = web.take(download, till - from).await?;
         if till == self.known.size && web.next(download).await?.is_some() {
-            let text = "the file is longer than its server told";
+            let text = "the file is longer than the server reported";
             return Err(CallError::new(Reason::Condition, text));
         }
         Ok(bytes)

@@ -32,9 +32,9 @@ pub(crate) struct Report {
     pub(crate) failures: Mutex<Vec<Failed>>,
     /// Failures that the list has no room for.
     more: AtomicU64,
-    /// Objects of which no checksums were compared.
+    /// Objects whose checksums were not compared.
     unproven: AtomicU64,
-    /// True if a warning has told that.
+    /// True after the warning about them.
     has_warned: AtomicBool,
 }
 
@@ -67,22 +67,22 @@ impl Report {
         self.tell(CopyEvent::Warning(text.into()));
     }
 
-    /// Counts an object of which no checksums were compared, since the store `name` has none.
+    /// Counts an object whose checksums were not compared, because the store `name` has none.
     pub(crate) fn unproven(&self, name: &str) {
         self.unproven.fetch_add(1, Relaxed);
         self.warn_unproven(name);
     }
 
-    /// Warns once that a store does not compare or tell the checksums of all objects.
+    /// Warns once that a store does not compare or report the checksums of all objects.
     pub(crate) fn warn_unproven(&self, name: &str) {
         if !self.has_warned.swap(true, Relaxed) {
             self.warn(format!(
-                "{name} does not compare or tell the checksums of all objects; of those, only lengths are compared"
+                "{name} does not compare or report the checksums of all objects; for the others, only lengths are compared"
             ));
         }
     }
 
-    /// Returns the number of objects of which no checksums were compared.
+    /// Returns the number of objects whose checksums were not compared.
     pub(crate) fn count_unproven(&self) -> u64 {
         self.unproven.load(Relaxed)
     }

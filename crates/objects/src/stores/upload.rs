@@ -67,7 +67,7 @@ pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the name of one of several sources, and if it is a directory.
+/// Returns the name of a source, and whether it is a directory.
 fn top(access: &FileAccess, path: &Path) -> Top {
     let name = access.name(path).unwrap_or_default();
     Top {
@@ -76,8 +76,8 @@ fn top(access: &FileAccess, path: &Path) -> Top {
     }
 }
 
-/// Uploads what the walk finds. What is left of `objects` are those that the source does not have. Returns the prefixes of
-/// directories on other file systems, whose contents are not known.
+/// Uploads the entries that the walk finds, and removes them from `objects`. The source lacks the remaining objects.
+/// Returns the prefixes of directories on other file systems, whose contents are unknown.
 async fn each(
     job: &Arc<Job>,
     (names, access): (&ObjectNames, &Arc<FileAccess>),

@@ -51,7 +51,7 @@ class RawReader(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         self._check()
         view = memoryview(buffer).cast("B")
-        # a read that continues the last one is made of pieces, so that the library keeps reading ahead
+        # a sequential read is split into pieces, so that the library keeps reading ahead
         piece = BUFFER if self._at == self._end else len(view)
         filled = 0
         while filled < len(view):
@@ -81,7 +81,7 @@ class RawReader(io.RawIOBase):
 
 
 class Reader(io.BufferedReader):
-    """Buffered file that is read."""
+    """Buffered file for reading."""
 
     raw: RawReader
 
@@ -90,7 +90,7 @@ class Reader(io.BufferedReader):
 
     @property
     def size(self) -> int:
-        """Size in bytes, which functions of fsspec ask for."""
+        """Size in bytes, as fsspec expects it."""
         return self.raw.size
 
 

@@ -1,4 +1,4 @@
-"""Reads of many coroutines over one session: those of one turn of an event loop leave together."""
+"""Reads of many coroutines over one session. Reads of one iteration of the event loop are sent together."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from . import _lighthaul
 
 THREADS = 64
-"""Requests that wait at a time. A thread that waits costs little, and a round trip may be long."""
+"""Maximum number of blocking requests. A waiting thread costs little, and a round trip may be long."""
 
 Range = tuple[bytes, int, int | None]
-"""Path, first byte, and length, or None to the end of the file."""
+"""Path, first byte, and length. The length None means the rest of the file."""
 
 
 class Pool:
-    """Threads for blocking requests. A child process has threads of its own."""
+    """Threads for blocking requests. A child process starts its own threads."""
 
     def __init__(self) -> None:
         self._forget()
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
-        # a thread of the parent may have held the lock when it forked
+        # a thread of the parent may have held the lock at the fork
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
 
@@ -41,17 +41,17 @@ POOL = Pool()
 
 
 class RangeBatch:
-    """Ranges that are asked for in the present turn of an event loop."""
+    """Ranges requested in the current iteration of an event loop."""
 
     def __init__(self) -> None:
         self._wanted: list[Range] = []
         self._waiting: list[asyncio.Future[bytes]] = []
 
     async def read(self, wanted: Range, files: Callable[[], _lighthaul.Files]) -> bytes:
-        """Return the bytes of a range of these files, which all readers share."""
+        """Return the bytes of a range. All readers share the session of `files`."""
         loop = asyncio.get_running_loop()
         if not self._wanted:
-            # coroutines that are ready run before this, and add their ranges
+            # ready coroutines run before this callback, and add their ranges
             loop.call_soon(self._send, loop, files)
         waiting: asyncio.Future[bytes] = loop.create_future()
         self._wanted.append(wanted)
@@ -66,7 +66,7 @@ class RangeBatch:
             loop.call_soon_threadsafe(_settle, waiting[nth], found)
 
         def end(sent: Future[None]) -> None:
-            # an exception of the whole request is that of all its ranges
+            # an exception of the whole request applies to all its ranges
             error = sent.exception()
             if error is not None and not loop.is_closed():
                 for one in waiting:
@@ -81,7 +81,7 @@ class RangeBatch:
 
 
 def _settle(waiting: asyncio.Future[bytes], found: bytes | BaseException) -> None:
-    # a coroutine that was cancelled does not wait any more
+    # a cancelled coroutine no longer waits
     if waiting.done():
         return
     if isinstance(found, BaseException):

@@ -93,7 +93,7 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
         return await loop.run_in_executor(POOL.get(), functools.partial(work, *args, **kwargs))
 
     async def _read(self, wanted: Range) -> bytes:
-        """Read a range, together with those of other coroutines."""
+        """Read a range, together with ranges of other coroutines."""
         loop = asyncio.get_running_loop()
         batch = self._batches.get(loop)
         if batch is None:
@@ -161,7 +161,7 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 others.append(nth)
             else:
                 known.append((nth, (self._octets(path), first, max(0, end - first))))
-        # the size of the file is missing for the others
+        # the others need the size of the file first
         sizeless = [self._cat_file(paths[nth], starts[nth], ends[nth]) for nth in others]
         cat = self._do(lambda: self._files(False).cat_ranges([wanted for _, wanted in known]))
         data, *rest = await asyncio.gather(cat, *sizeless, return_exceptions=True)
@@ -433,13 +433,13 @@ class StreamedFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
 
 
 _CLIENTS: weakref.WeakValueDictionary[tuple[tuple[str, Any], ...], Client] = weakref.WeakValueDictionary()
-"""Clients by their settings."""
+"""Clients, by settings."""
 
 
 def _client(settings: dict[str, Any]) -> Client:
-    """Return a client that all file systems with these settings share, and with it their sessions."""
+    """Return the client of these settings. File systems with equal settings share it, and its sessions."""
     name = tuple(sorted(settings.items()))
-    # two threads may both make one, and one is kept
+    # two threads may both create a client, and one of them is kept
     return _CLIENTS.get(name) or _CLIENTS.setdefault(name, Client(**settings))
 
 

@@ -1,4 +1,4 @@
-"""The provider of Airflow, with Airflow's own paths and its search for providers."""
+"""The Airflow provider, with Airflow's paths and its search for providers."""
 
 from __future__ import annotations
 

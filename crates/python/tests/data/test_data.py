@@ -1,4 +1,4 @@
-"""Libraries for data, which read and write lh:// as any other URL."""
+"""Data libraries that read and write lh:// as any other URL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEED = 5
 
 @pytest.fixture(autouse=True, scope="module")
 def _settings(far: Far) -> Iterator[None]:
-    """Use the key of the test for all URLs, also in other processes."""
+    """Use the test's key for all URLs, also in child processes."""
     fsspec.config.conf["lh"] = far.settings
     os.environ["FSSPEC_LH"] = json.dumps(far.settings)
     yield
@@ -59,7 +59,7 @@ def test_zarr_reads_shards_and_deletes(far: Far) -> None:
     values = np.random.default_rng(SEED).integers(0, 1 << 30, (400, 100))
     array = zarr.create_array(url, shape=values.shape, chunks=(10, 100), shards=(100, 100), dtype=values.dtype)
     array[:] = values
-    # parts of a shard are ranges of its file, and its index is at the end
+    # chunks of a shard are ranges of its file, and the index is at the end
     assert (zarr.open_array(url, mode="r")[95:205:3] == values[95:205:3]).all()
     array.resize((100, 100))
     assert (zarr.open_array(url, mode="r")[:] == values[:100]).all()
@@ -95,7 +95,7 @@ def test_dask(far: Far, table: pd.DataFrame, scheduler: str) -> None:
 
 
 def test_many_readers_share_requests(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks that zarr reads at the same time leave in few requests."""
+    """Chunks that zarr reads at the same time are sent in few requests."""
     values = np.arange(3_000)
     zarr.create_array(far.place("small.zarr"), data=values, chunks=(10,), compressors=None)
     fs, path = fsspec.url_to_fs(far.place("small.zarr"))

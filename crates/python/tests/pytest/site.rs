@@ -33,7 +33,7 @@ fn copy(sources: &Path, site: &Path, library: &Path) -> io::Result<()> {
     symlink(library, site.join("_lighthaul.abi3.so"))
 }
 
-/// Writes the description of an installed package, by which fsspec finds the class for `lh://`.
+/// Writes the metadata of an installed package, from which fsspec finds the class for `lh://`.
 fn describe(folder: &Path, sources: &Path) -> io::Result<()> {
     const GROUP: &str = "[project.entry-points.\"fsspec.specs\"]\n";
     let project = fs::read_to_string(sources.with_file_name("pyproject.toml"))?;

@@ -1,4 +1,4 @@
-//! A suite of tests in Python: the package with the tools that the suite needs.
+//! A test suite in Python: the package, with the tools that the suite needs.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,7 +10,7 @@ use lighthaul_testkit::{lacks, lacks_tool, report};
 
 use crate::site;
 
-/// Tests of a directory, with the package and their tools.
+/// Tests in a directory, with the package and the tools that they need.
 pub(crate) struct Suite {
     /// Name of the directory of the tests.
     name: &'static str,
@@ -18,7 +18,7 @@ pub(crate) struct Suite {
     site: PathBuf,
     /// Directory of the tools.
     pub(crate) folder: PathBuf,
-    /// Command of this build.
+    /// The command `lighthaul` of this build.
     pub(crate) program: PathBuf,
 }
 
@@ -48,7 +48,7 @@ impl Suite {
         }
         let failed = |error: io::Error| error.to_string();
         fs::create_dir_all(&self.folder).map_err(failed)?;
-        // other tests make it, too
+        // other tests create it, too
         let packages = File::create(built.join("python/lock")).map_err(failed)?;
         packages.lock().map_err(failed)?;
         if !IS_LAID_OUT.swap(true, Relaxed) {
@@ -96,7 +96,7 @@ impl Suite {
         install
     }
 
-    /// Installs the package of a directory in `integrations`, with tools that are installed.
+    /// Installs the package of a directory in `integrations`, with the tools that are already there.
     pub(crate) fn install(&self, integration: &str) {
         let mut install = self.pip();
         install.args(["--no-deps", "--no-build-isolation", "--force-reinstall"]);
@@ -116,14 +116,14 @@ impl Suite {
         python
     }
 
-    /// Runs the tests with further variables. They must succeed.
+    /// Runs the tests with additional environment variables. They must succeed.
     pub(crate) fn pass(&self, variables: &[(&str, &str)]) {
         self.pass_with(self.python(), variables);
     }
 
-    /// Runs the tests like `pass`, in a network namespace of their own, which has only the loopback interface.
+    /// Runs the tests like `pass`, in a separate network namespace, which has only the loopback interface.
     pub(crate) fn pass_in_namespace(&self, variables: &[(&str, &str)]) {
-        // names are not resolved where 127.0.0.1 is the only address
+        // names are not resolved if 127.0.0.1 is the only address
         const START: &str =
             "ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec \"$@\"";
         let python = self.python();
@@ -140,7 +140,7 @@ impl Suite {
     }
 
     fn pass_with(&self, mut python: Command, variables: &[(&str, &str)]) {
-        // in memory, since hundreds of small files are written to disk one by one
+        // in memory, since writing hundreds of small files to disk is slow
         let place = format!("/dev/shm/lighthaul-{}-{}", self.name, std::process::id());
         let scratch = Scratch(place);
         let tests = format!("tests/{}", self.name);
@@ -160,7 +160,7 @@ impl Suite {
         succeed(&mut python);
     }
 
-    /// Runs a module of the interpreter, which must succeed.
+    /// Runs a Python module, which must succeed.
     pub(crate) fn run(&self, words: &[&str]) {
         succeed(self.python().arg("-m").args(words));
     }
@@ -182,7 +182,7 @@ impl Drop for Scratch {
     }
 }
 
-/// True once the package is laid out by this process.
+/// True after this process has laid out the package.
 static IS_LAID_OUT: AtomicBool = AtomicBool::new(false);
 
 /// Returns the directory of this crate.

@@ -115,7 +115,7 @@ def slurm(far: Far, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]
     home = folder / "home"
     for path in (folder / "state", folder / "spool", home):
         path.mkdir()
-    # the user reaches the own directory and the command
+    # the user needs access to the user's directory and the command
     for path in (folder, folder.parent, folder.parent.parent):
         if path.owner() == "root" and path != Path("/dev/shm"):
             path.chmod(0o711)
@@ -182,24 +182,24 @@ def slurm(far: Far, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]
         for process in reversed(started):
             process.kill()
             process.wait()
-        # jobs outlive the daemons
+        # jobs continue when the daemons stop
         end_jobs(folder)
 
 
 def end_jobs(folder: Path) -> None:
-    """Kill the process groups of daemons and jobs. None is that of this program: daemons start sessions of their own."""
+    """Kill the process groups of daemons and jobs. Daemons start their own sessions, so it is in none of them."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
             group = os.getpgid(int(process.name))
             if group != os.getpgrp() and os.fsencode(folder / "slurm.conf") in (process / "environ").read_bytes():
                 os.killpg(group, signal.SIGKILL)
         except OSError:
-            # it has ended meanwhile, or is not ours
+            # the process has ended meanwhile, or belongs to another user
             continue
 
 
 def trust(folder: Path, host: str, key: str) -> None:
-    """Trust a daemon or scheduler, as the user."""
+    """Trust the key of a daemon or scheduler, as the user."""
     command = [folder / "lighthaul", "trust", host, key]
     subprocess.run(command, user=USER.pw_uid, group=USER.pw_gid, extra_groups=[], cwd=folder, check=True)
 
@@ -222,7 +222,7 @@ def test_job_has_its_input_and_its_results_are_copied(slurm: Slurm, far: Far) ->
     slurm.ends(number, "COMPLETED")
     assert (far.root / "results/b.txt").read_text() == "INPUT\n"
     assert (slurm.home / f"job-{number}.log").read_text() == f"{scratch}/\n"
-    # the copies are the user's own
+    # the copies belong to the user
     assert (scratch / "set/a b.txt").stat().st_uid == USER.pw_uid
 
 
@@ -266,7 +266,7 @@ def test_deadline_is_the_estimated_start(slurm: Slurm, far: Far) -> None:
         found = re.search(r"cp --book --by '([^']*)' .*status 0", line)
         assert found, slurm.log()
         deadline = datetime.datetime.fromisoformat(found[1])
-        # the node is free when the time of the first job is over
+        # the node is free when the time limit of the first job has passed
         end = re.search(r"EndTime=(\S+)", slurm.job(blocker))
         assert end and abs(deadline - datetime.datetime.fromisoformat(end[1])) < datetime.timedelta(seconds=90)
         assert (slurm.home / "booked.bin").stat().st_size == 100_000
@@ -276,7 +276,7 @@ def test_deadline_is_the_estimated_start(slurm: Slurm, far: Far) -> None:
 
 
 class scheduler:
-    """A scheduler with one link from the daemon to the cluster, which the copies of the user ask."""
+    """A scheduler for the copies of the user, with one link from the daemon to the cluster."""
 
     def __init__(self, slurm: Slurm, far: Far) -> None:
         self.slurm = slurm

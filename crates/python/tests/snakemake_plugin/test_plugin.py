@@ -1,4 +1,4 @@
-"""The storage plugin of Snakemake: its conformance class, and a workflow."""
+"""The Snakemake storage plugin: Snakemake's conformance tests, and a workflow."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_workflow_reads_and_writes_there(far: Far, tmp_path: Path) -> None:
     run()
     assert (far.root / "flow/out/sum.txt").read_text().strip() == "6"
     assert "Nothing to be done" in run()
-    # a changed source makes its results again
+    # a changed source causes its results to be computed again
     (source / "b.txt").write_bytes(b"x" * 20)
     run()
     assert (far.root / "flow/out/sum.txt").read_text().strip() == "24"

@@ -62,7 +62,7 @@ struct Known {
     state: JobState,
     open: Vec<u64>,
     not_before: u64,
-    /// Time of the run in its series.
+    /// Planned time of the run in its series.
     series: u64,
     every: Option<u64>,
     attempt: u32,

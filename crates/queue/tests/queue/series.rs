@@ -1,4 +1,4 @@
-//! Recurring jobs: each run is at a time of its period, until the series is canceled.
+//! Recurring jobs: each run starts at a multiple of the period, until the series is canceled.
 
 use lighthaul_queue::claims::{Report, backoff};
 use lighthaul_queue::job::JobEnd;
@@ -21,7 +21,7 @@ fn recurring_job_runs_at_its_times_and_misses_are_not_repeated() {
     let first = submit(&mut queue, 0, every);
     queue.advance(1000).unwrap();
     let attempt = claim(&mut queue, 1000).unwrap();
-    // a run that takes two periods and a half
+    // a run that takes two and a half periods
     queue
         .finish(151_000, attempt, &ended(JobEnd::Failed), &Report::default())
         .unwrap();
@@ -31,7 +31,7 @@ fn recurring_job_runs_at_its_times_and_misses_are_not_repeated() {
         .remove(0);
     assert_ne!(next.id, first);
     assert_eq!((next.not_before, next.every), (181_000, Some(60_000)));
-    // a retry of the run that failed starts no second series
+    // a retry of the failed run does not start a second series
     queue.retry(151_001, first).unwrap();
     let attempt = claim(&mut queue, 151_002).unwrap();
     queue
@@ -72,7 +72,7 @@ fn cancellation_of_a_running_job_ends_its_series() {
         let all = queue.jobs(&Selection::default(), None, 9).unwrap();
         assert_eq!(all.len(), 1, "{end:?}");
     }
-    // also if it takes its last worker with it
+    // also if its last worker stops with it
     let folder = Folder::new("cancel-lost");
     let mut queue = folder.queue();
     let every = Some(60_000);

@@ -189,7 +189,7 @@ fn worker_keeps_its_own_jobs_after_a_stall() {
 #[test]
 fn canceled_command_that_hangs_is_killed() {
     let folder = Folder::new("hangs");
-    // it takes no signal, and ends by itself in the end, so that a failure of this test ends, too
+    // the command ignores signals, and ends after some time, so that this test ends even if it fails
     let script = "trap '' INT; n=0; while [ $n -lt 600 ]; do sleep 0.05; n=$((n+1)); done";
     let program = program(&folder, script);
     let mut queue = folder.queue();
@@ -223,7 +223,7 @@ fn descendant_that_keeps_the_output_open_does_not_delay_the_end() {
     let folder = Folder::new("descendant");
     let (hold, late) = (folder.0.join("hold"), folder.0.join("late"));
     fs::write(&hold, "").unwrap();
-    // it ends by itself in the end, so that a failure of this test ends, too
+    // the command ends after some time, so that this test ends even if it fails
     let script = format!(
         r#"( n=0; while [ -e {hold} ] && [ $n -lt 600 ]; do sleep 0.05; n=$((n+1)); done; : >{late} ) &
         echo '{{"type":"summary","bytes":7,"entries":1}}'"#,

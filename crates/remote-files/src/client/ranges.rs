@@ -16,7 +16,7 @@ pub(super) const PIECE_MAX: u64 = 128 << 10;
 const WINDOWS: [u64; 2] = [64 << 20, 6 << 20];
 /// Maximum number of pieces that are requested and have not arrived.
 const PIECES_MAX: usize = 4096;
-/// Bytes that are requested first of a range to the end of its file, whose size is not known yet.
+/// Bytes requested first for a range to the end of its file, while the file's size is unknown.
 const FIRST_BYTES: u64 = 8 * PIECE_MAX;
 
 /// Range of a file.
@@ -31,7 +31,7 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
-    /// Length of a range that ends with its file.
+    /// Length of a range that extends to the end of its file.
     pub const TO_END: u64 = u64::MAX;
 }
 
@@ -43,7 +43,7 @@ struct Piece {
     offset: u64,
     len: u32,
     answer: Arc<Answer>,
-    /// True if the range continues behind this piece, as far as the file goes.
+    /// True if the range continues after this piece, to the end of the file.
     continues: bool,
 }
 
@@ -92,7 +92,7 @@ struct Cat<'a> {
     found: Vec<Result<Vec<u8>, Failure>>,
     /// True for a range that exceeds the size of its file, once known.
     ended: Vec<bool>,
-    /// Number of pieces and rests of each range that are awaited.
+    /// Number of pieces and rests of each range that have not arrived yet.
     awaited: Vec<usize>,
     rests: VecDeque<Rest>,
     /// Requested pieces, in the order of their requests.
@@ -104,7 +104,7 @@ struct Cat<'a> {
 }
 
 impl Cat<'_> {
-    /// Requests a span of a range, from its first offset to its end. The range may continue behind that.
+    /// Requests the bytes of a range between two offsets. The range may continue after them.
     fn request(
         &mut self,
         file: &Arc<RemoteFile>,

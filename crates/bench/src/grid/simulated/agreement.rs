@@ -31,7 +31,7 @@ pub(crate) struct Agreement {
     pub(crate) complete: Vec<(u64, u64)>,
     /// Bytes of the transfer that have been placed, if the transfer checks them.
     pub(crate) ledger: Option<Ledger>,
-    /// Facts of the receiving host, as it reports them.
+    /// Counters that the receiving host reports.
     pub(crate) facts: HostFacts,
     /// Bytes that TCP has delivered.
     pub(crate) streamed: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Announced {
 }
 
 impl Agreement {
-    /// Records that the bytes of `span` were placed, from `position` on. A byte that is placed twice panics.
+    /// Records that the bytes of `span` were placed, from `position` on. Panics if a byte is placed twice.
     pub(crate) fn place(&mut self, position: u64, span: Span) {
         if let Some(ledger) = &mut self.ledger {
             let span = Span::new(position + span.offset, span.len);

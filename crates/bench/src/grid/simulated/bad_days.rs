@@ -130,7 +130,8 @@ fn low_remembered_rate_rises_to_the_rate_of_the_path() {
     }
 }
 
-/// Objects that begin after the rate was found last as long at this rate as the first object at the remembered rate.
+/// An object that begins after the rate was found takes as long at that rate as the first object at the remembered
+/// rate.
 #[test]
 fn objects_grow_with_a_rate_that_was_found() {
     for simulation in both() {
@@ -214,7 +215,7 @@ fn rate_follows_a_receiver_that_becomes_ten_times_faster_within_two_seconds() {
     }
 }
 
-/// Returns the rate that was set last before a part of the time, as a multiple of the rate of the path.
+/// Returns the rate in use at a fraction of the total time, as a multiple of the rate of the path.
 fn rate_at(outcome: &Outcome, part: f64) -> f64 {
     let measured = outcome.rates.first().map_or(Instant::ZERO, |(at, _)| *at);
     let at = measured + TIME.mul_f64(part);
@@ -223,7 +224,7 @@ fn rate_at(outcome: &Outcome, part: f64) -> f64 {
     last.1.as_mbps_f64() / RATE.as_mbps_f64()
 }
 
-/// Returns a transfer to a host that is another one in the middle third of the time.
+/// Returns a transfer to a host that changes to the second configuration in the middle third of the time.
 fn changing_host(simulation: &Simulation, [usual, slow]: [HostConfig; 2]) -> Simulation {
     Simulation {
         host: usual,
@@ -235,7 +236,7 @@ fn changing_host(simulation: &Simulation, [usual, slow]: [HostConfig; 2]) -> Sim
     }
 }
 
-/// Goodput in Mb/s that a host takes which is ten times slower for a third of the time.
+/// Mean goodput in Mb/s of a host that is ten times slower for a third of the time.
 const TAKEN: f64 = 200.0 * (1.0 + 0.1 + 1.0) / 3.0;
 
 #[test]
@@ -250,12 +251,12 @@ fn rate_follows_a_receiver_that_is_slow_for_some_time() {
             slow <= of(&simulation, 0.2, 2.0) && end >= 0.75,
             "{slow}, {end}"
         );
-        // what a buffer loses before its host reports it is sent again
+        // packets that a buffer drops before the host's report are sent again
         assert!(outcome.resent_percent < 9.0, "{}", outcome.resent_percent);
     }
 }
 
-/// The receiver pauses the sender, so the disk is always busy, and nothing is lost.
+/// The receiver pauses the sender, so the disk stays busy, and nothing is lost.
 #[test]
 fn disk_that_is_slow_for_some_time_costs_no_packets() {
     for simulation in both() {

@@ -37,9 +37,9 @@ pub(crate) struct Lanes {
     announced: Vec<u16>,
     /// Share of the rate that each machine has.
     told: Rate,
-    /// Packets that lanes sent, and sent again.
+    /// Packets that lanes sent, and packets that they sent again.
     counts: (u64, u64),
-    /// The same of TCP, before the lanes and beside them.
+    /// The same counts for TCP, before the lanes and beside them.
     streamed: (u64, u64),
 }
 
@@ -224,7 +224,7 @@ impl Lanes {
         None
     }
 
-    /// Returns the next message of any lane, also of objects that start now, or at a rate that changes now.
+    /// Returns the next message of any lane. Starts objects and changes rates that are due.
     pub(crate) fn poll_and_settle(&mut self, now: Instant) -> Option<Transmit> {
         self.poll_transmit(now).or_else(|| {
             let has_more = self.settle(now);

@@ -87,7 +87,7 @@ fn tcp_that_begins_to_lose_packets_is_replaced_without_loss_of_data() {
     let protocols: Vec<_> = outcome.switches.iter().map(|(_, to)| *to).collect();
     assert_eq!(protocols, [Protocol::SabulSwift]);
     assert!(outcome.complete.len() > 2, "{:?}", outcome.complete);
-    // TCP for half of the time, of which three seconds without loss; then the other protocol
+    // TCP for half of the time, without loss for three seconds; then the other protocol
     let goodput = outcome.goodput.as_mbps_f64();
     assert!(goodput >= 100.0, "{goodput}");
 }

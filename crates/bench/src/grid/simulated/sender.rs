@@ -266,7 +266,7 @@ struct Connections {
     senders: Vec<tcp::Sender>,
     width: Width,
     segment_len: u32,
-    /// Number of packets with the last object; none while there are more objects.
+    /// Number of packets up to the last object; none while more objects follow.
     last: Option<u64>,
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Simulation {
 }
 
 /// Result of a transfer.
-// fields: everything that a table or a test reads
+// fields: all values that a table or a test reads
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) goodput: Rate,
@@ -156,7 +156,7 @@ impl Simulation {
         let mut at = start;
         let end = start + self.time;
         let mut changes = self.changes.iter().peekable();
-        // a changed host counts from zero
+        // counters of a changed host start at zero
         let mut dropped_before = 0;
         while at < end {
             at = (at + STEP).min(end);

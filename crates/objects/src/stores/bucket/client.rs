@@ -178,7 +178,7 @@ impl Patience {
     }
 }
 
-/// Returns further authorities for TLS.
+/// Returns additional CA certificates for TLS.
 fn authorities() -> Result<Vec<Certificate>, Error> {
     let Some(path) = environment::text("AWS_CA_BUNDLE") else {
         return Ok(Vec::new());
@@ -232,7 +232,7 @@ fn chunks(body: HttpResponseBody) -> Chunks {
     chunks.boxed()
 }
 
-/// Returns the length that the headers promise, if they do.
+/// Returns the length in the headers, if there is one.
 pub(crate) fn length(headers: &HeaderMap) -> Option<u64> {
     let length = headers
         .get("content-length")

@@ -30,7 +30,7 @@ pub(crate) struct Cloud {
 /// The rest of a list.
 pub(crate) struct Rest {
     objects: BoxStream<'static, object_store::Result<ObjectMeta>>,
-    /// Object after those that were taken.
+    /// Next object of the list, if it was read ahead.
     ahead: Option<ObjectMeta>,
 }
 
@@ -186,7 +186,8 @@ impl Cloud {
         put.map(|_| ()).map_err(|error| CallError::of_store(&error))
     }
 
-    /// Returns the mode that replaces the object with this `ETag`. Google wants its generation, which lists do not tell.
+    /// Returns the mode that replaces the object with this `ETag`. Google needs the object's generation, which is not
+    /// in lists.
     async fn update(&self, key: &str, etag: &str) -> Result<PutMode, CallError> {
         let options = GetOptions {
             head: true,
@@ -266,7 +267,7 @@ pub(crate) async fn page(rest: &mut Rest) -> Result<Option<Page>, CallError> {
     Ok((!page.objects.is_empty()).then_some(page))
 }
 
-/// Returns true if an empty object is the mark of the directory of the next one. The client does not tell the slash at the
+/// Returns true if an empty object marks the directory of the next object. The client library removes the slash at the
 /// end of its key.
 fn is_mark(meta: &ObjectMeta, next: Option<&ObjectMeta>) -> bool {
     let is_above = |next: &ObjectMeta| {
@@ -276,7 +277,7 @@ fn is_mark(meta: &ObjectMeta, next: Option<&ObjectMeta>) -> bool {
     meta.size == 0 && next.is_some_and(is_above)
 }
 
-/// Returns true if two spellings of an `ETag` are equal: lists of Azure leave the quotes out.
+/// Returns true if two spellings of an `ETag` are equal: lists of Azure omit the quotes.
 pub(crate) fn is_same_tag(one: &str, other: &str) -> bool {
     one.trim_matches('"') == other.trim_matches('"')
 }

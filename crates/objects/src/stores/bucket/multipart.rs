@@ -110,8 +110,8 @@ impl S3 {
         }
     }
 
-    /// Makes the object of its parts, in order. `crc` is that of the whole object. Returns true if the store tells an equal
-    /// one.
+    /// Completes the object from its parts, in order. `crc` is the checksum of the whole object. Returns true if the
+    /// store reports an equal one.
     pub(crate) async fn complete(
         &self,
         (key, id): (&str, &str),
@@ -167,8 +167,8 @@ impl S3 {
         there.filter(is_ours).map(|_| true).ok_or(error)
     }
 
-    /// Compares the checksum of an object that was made of parts, by the answer or by a further request. Returns true if
-    /// the store tells an equal one.
+    /// Compares the checksum of an object that was completed from parts, by the answer or a further request. Returns
+    /// true if the store reports an equal one.
     async fn check_whole(
         &self,
         key: &str,
@@ -184,7 +184,7 @@ impl S3 {
         }
         let etag = word("ETag");
         match self.attributes(key).await {
-            // another program may have written one meanwhile
+            // another program may have written an object meanwhile
             Ok(Some(there)) if etag.is_some() && there.etag == etag => compare(crc, there.crc),
             Err(error) if error.reason != Reason::Denied => Err(error),
             Ok(_) | Err(_) => Ok(false),

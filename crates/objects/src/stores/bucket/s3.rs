@@ -110,7 +110,7 @@ impl S3 {
         let size = length(&answer.headers).ok_or_else(|| {
             CallError::new(
                 Reason::Broken,
-                "the store does not tell the size of an object",
+                "the store does not report the size of an object",
             )
         })?;
         Ok(attributes(&answer.headers, size))
@@ -145,7 +145,7 @@ impl S3 {
         })
     }
 
-    /// Writes an object. The store compares the bytes with their checksum. Returns true if it tells an equal one.
+    /// Writes an object. The store compares the bytes with their checksum. Returns true if it reports an equal one.
     pub(crate) async fn write(
         &self,
         key: &str,
@@ -271,7 +271,7 @@ pub(crate) fn with_condition(call: Call, condition: &Condition) -> Result<Call, 
     }
 }
 
-/// Fails if an answer is of another version than that with this `ETag`: some servers ignore the condition.
+/// Fails if an answer has another version than this `ETag`. Some servers ignore the condition.
 fn check_version(headers: &HeaderMap, etag: Option<&str>) -> Result<(), CallError> {
     let now = attributes(headers, 0).etag;
     if let (Some(known), Some(now)) = (etag, now)
@@ -283,12 +283,12 @@ fn check_version(headers: &HeaderMap, etag: Option<&str>) -> Result<(), CallErro
     Ok(())
 }
 
-/// Compares the checksum that the store has computed. Returns true if it tells an equal one.
+/// Compares the checksum that the store has computed. Returns true if it reports an equal one.
 pub(crate) fn check_echo(headers: &HeaderMap, crc: Option<u64>) -> Result<bool, CallError> {
     compare(crc, attributes(headers, 0).crc)
 }
 
-/// Compares the checksum of a store with that of the bytes that were sent. Returns true if both are known, and equal.
+/// Compares the checksum of a store with that of the sent bytes. Returns true if both are known and equal.
 pub(crate) fn compare(ours: Option<u64>, theirs: Option<u64>) -> Result<bool, CallError> {
     match (ours, theirs) {
         (Some(ours), Some(theirs)) if ours != theirs => {

@@ -153,7 +153,7 @@ impl Bucket {
         }
     }
 
-    /// Writes an object with the modification time of its file. Returns true if the store tells an equal checksum.
+    /// Writes an object with the modification time of its file. Returns true if the store reports an equal checksum.
     pub(crate) async fn write(
         &self,
         key: &str,
@@ -224,7 +224,7 @@ impl Bucket {
         }
     }
 
-    /// Makes the object of the parts of its upload, in order. Returns true if the store tells an equal checksum.
+    /// Completes the object from its parts, in order. Returns true if the store reports an equal checksum.
     pub(crate) async fn complete(
         &self,
         (key, upload): (&str, &mut Upload),
@@ -236,7 +236,7 @@ impl Bucket {
                 s3.complete((key, id), parts, (crc, condition)).await
             }
             (_, Upload::Cloud(upload)) => {
-                // the client sends no condition with this request
+                // the client library cannot send a condition with this request
                 if !self.holds(key, condition).await? {
                     let text = "the object has changed meanwhile";
                     return Err(CallError::new(Reason::Condition, text));
@@ -277,7 +277,7 @@ impl Bucket {
         })
     }
 
-    /// Returns true if the store can copy objects of this size from the other bucket by itself, under a condition.
+    /// Returns true if the store itself can copy objects of this size from the other bucket, under a condition.
     pub(crate) fn copies_from(&self, other: &Self, size: u64, condition: &Condition) -> bool {
         match (&*self.store, &*other.store) {
             (Store::S3(to), Store::S3(from)) => to.is_with(from) && size <= COPY_MAX,
@@ -319,7 +319,7 @@ pub(crate) struct Lister {
     prefix: String,
     token: Option<String>,
     rest: Option<cloud::Rest>,
-    /// Checksums of the first key of each page.
+    /// Checksums of the first key of each page of the list.
     firsts: BTreeSet<u64>,
     /// Pages without a key.
     empty: u32,

@@ -1,7 +1,7 @@
 //! Files of web servers, as sources only.
 //!
-//! Ranges are of one version only if the server gives it a strong validator (RFC 9110, section 8.8.1). Other files are read
-//! in one answer.
+//! Ranges belong to one version of a file only if the server sends a strong validator (RFC 9110, section 8.8.1). Other
+//! files are read in one response.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
@@ -25,19 +25,19 @@ pub(crate) struct Web {
 #[derive(Debug)]
 pub(crate) struct WebFile {
     pub(crate) attributes: Attributes,
-    /// True if the server tells the size.
+    /// True if the server reports the size.
     pub(crate) has_size: bool,
-    /// True if ranges of one version of the file can be read.
+    /// True if all ranges can be read from one version of the file.
     pub(crate) has_ranges: bool,
 }
 
-/// File of a web server that is read as it comes.
+/// File of a web server that is read in one response.
 pub(crate) struct Download {
     pub(crate) attributes: Attributes,
     /// Size, unless the server sends chunks.
     pub(crate) size: Option<u64>,
     chunks: Chunks,
-    /// Bytes that were not taken yet.
+    /// Received bytes that were not returned yet.
     rest: Bytes,
 }
 
@@ -137,7 +137,7 @@ impl Web {
         let mut bytes = Vec::new();
         while bytes.len() < len {
             let Some(mut chunk) = self.next(file).await? else {
-                let text = "the file ends before its end; it may have changed meanwhile";
+                let text = "the file is shorter than the server reported; it may have changed";
                 return Err(CallError::new(Reason::Condition, text));
             };
             let wanted = chunk.len().min(len - bytes.len());
@@ -161,7 +161,7 @@ fn file(status: StatusCode, headers: &HeaderMap) -> WebFile {
     let range = headers
         .get("content-range")
         .and_then(|value| value.to_str().ok());
-    // the length of such an answer is that of the range
+    // the length in such a response is that of the range
     let is_range = status == StatusCode::PARTIAL_CONTENT;
     let size = if is_range {
         range.and_then(ranges::parse).map(|(_, size)| size)
@@ -177,7 +177,7 @@ fn file(status: StatusCode, headers: &HeaderMap) -> WebFile {
     }
 }
 
-/// Returns true if all bytes of two versions with this `ETag` are equal.
+/// Returns true if this `ETag` is strong: all bytes of two versions with it are equal.
 fn is_strong(etag: &str) -> bool {
     etag.starts_with('"')
 }
