@@ -443,9 +443,7 @@ lh_code lh_writer_commit(lh_writer writer);
 lh_code lh_writer_close(lh_writer writer);
 
 // Opens a stream, and returns before it is connected. A later call reports a failure to connect.
-lh_code lh_stream_open(lh_client client,
-                       const lh_stream_request *request,
-                       lh_stream *stream);
+lh_code lh_stream_open(lh_client client, const lh_stream_request *request, lh_stream *stream);
 
 // Sends a message. Waits while the buffer of the stream is full.
 lh_code lh_stream_send(lh_stream stream, const void *message, size_t len);

@@ -243,9 +243,8 @@ fn frames(request: &StreamRequest) -> Result<Frames, Error> {
         LH_LINES => Ok(Frames::Lines),
         LH_FIXED => {
             let len = NonZeroU32::new(request.message_bytes);
-            let len = len.ok_or_else(|| {
-                invalid("message_bytes", "0", "LH_FIXED needs a message length")
-            });
+            let len =
+                len.ok_or_else(|| invalid("message_bytes", "0", "LH_FIXED needs a message length"));
             len.map(Frames::Fixed)
         }
         other => {
