@@ -33,6 +33,11 @@ pub struct SharedLink {
 /// Rates of a circuit in b/s, by the routes of its reservations.
 pub(super) type RouteRates = BTreeMap<u8, u64>;
 
+/// Returns the rate of a circuit, the sum of those of its routes.
+pub(super) fn sum_of(rates: &RouteRates) -> u64 {
+    rates.values().fold(0, |sum, bps| bps.saturating_add(sum))
+}
+
 /// Use of the shared links. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LinkBook(Arc<Shared>);
@@ -82,7 +87,8 @@ impl LinkBook {
         listeners.push(listener);
     }
 
-    /// Takes the capacity of an increase to these rates on all links of a circuit. Returns false if one has too little.
+    /// Takes the capacity that these rates of a circuit need in addition to its present ones. Returns false if a link has
+    /// too little.
     pub(super) fn take(&self, now: Instant, segment: Segment, rates: &RouteRates) -> bool {
         let mut content = self.lock();
         let Content {
@@ -96,6 +102,10 @@ impl LinkBook {
         let has_room = crossed.all(|link| {
             let (old, new) = (link.rate(segment, before), link.rate(segment, rates));
             let more = new.saturating_sub(old);
+            if more == 0 {
+                // a decrease waits for nothing
+                return true;
+            }
             let others = present.iter().filter(|(one, _)| **one != segment);
             let others = others.map(|(one, rates)| link.rate(*one, rates));
             let in_use = guards.in_use_beside(now, &link.name, (segment, more));
@@ -106,6 +116,19 @@ impl LinkBook {
             content.raise(segment, rates);
         }
         has_room
+    }
+
+    /// Returns the parts of these rates that the circuit has already on the same routes.
+    pub(super) fn kept(&self, segment: Segment, rates: &RouteRates) -> RouteRates {
+        let content = self.lock();
+        let Some(present) = content.rates.get(&segment) else {
+            return RouteRates::new();
+        };
+        let kept = rates.iter().filter_map(|(route, bps)| {
+            let kept = (*present.get(route)?).min(*bps);
+            (kept > 0).then_some((*route, kept))
+        });
+        kept.collect()
     }
 
     /// Returns the name of the link with the least free capacity among those that these rates of a circuit cross.
