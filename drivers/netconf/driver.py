@@ -20,7 +20,7 @@ import shlex
 import sys
 import time
 
-from netconf import Locked, Refused, Session, Unreachable, element
+from netconf import Locked, Refused, Session, Unreachable, element, shown
 from openconfig import Flow, Names, State, request_filter
 
 VERSION = 1
@@ -163,7 +163,11 @@ class Device:
     def _read(self):
         """Read the running configuration."""
         selected = element("filter", request_filter(self.names), type="subtree")
-        return State(self.names, self._call("get-config", element("source", element("running")), selected))
+        reply = self._call("get-config", element("source", element("running")), selected)
+        try:
+            return State(self.names, reply)
+        except ValueError as why:
+            raise Refused(f"the configuration of the device does not follow openconfig-qos: {shown(str(why))}") from None
 
     def _edit(self, datastore, qos):
         parts = [element("target", element(datastore)), element("default-operation", "merge")]
@@ -248,8 +252,10 @@ class Device:
         """Refuse if the running configuration has not the expected circuits."""
         found = self._read()
         for number in numbers:
-            if found.objects.get(number) != state.objects.get(number):
-                raise Refused(f"the device has circuit {number} otherwise than it was committed")
+            has, wanted = found.objects.get(number, {}), state.objects.get(number, {})
+            other = sorted(key for key in has.keys() | wanted.keys() if has.get(key) != wanted.get(key))
+            if other:
+                raise Refused(f"the device has the {other[0][0]} of circuit {number} otherwise than it was committed")
 
 
 def capabilities(settings):

@@ -1,11 +1,14 @@
 //! Refusals of the device and of the driver, and their sentences.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use lighthaul_base::Rate;
 use lighthaul_circuit::circuit::CircuitId;
 use lighthaul_circuit::driver::{Change, Driver};
 use lighthaul_circuit::error::Cause;
+use lighthaul_circuit::exec::Exec;
+use lighthaul_testkit::lacks_tool;
 
 use crate::testbed::{Testbed, circuit, open, set};
 
@@ -160,17 +163,35 @@ fn device_that_cannot_be_reached_is_named_with_the_reason_of_ssh() {
     set(&mut driver, &wanted, 5).unwrap();
 }
 
-/// Programs that are no NETCONF server, or a hostile one.
+/// Opens the driver with a program as device, which says this whatever it is asked.
+fn pretend(folder: &Path, says: &str) -> Exec {
+    let (said, script) = (folder.join("said"), folder.join("device"));
+    fs::write(&said, says).unwrap();
+    // it stays until the driver ends the session
+    let waits = if says.is_empty() {
+        ""
+    } else {
+        "timeout 20 cat >/dev/null"
+    };
+    fs::write(&script, format!("cat {}\n{waits}\n", said.display())).unwrap();
+    let command = format!("sh {}", script.display());
+    open(&["--command", &command]).unwrap()
+}
+
+/// Returns a directory that the test removes at its end.
+fn scratch(test: &str) -> Option<PathBuf> {
+    let name = format!("lh-nc-{test}-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    fs::create_dir(&folder).unwrap();
+    (!lacks_tool(test, "python3")).then_some(folder)
+}
+
 #[test]
 fn wrong_server_is_an_unreachable_device() {
-    if lighthaul_testkit::lacks_tool("wrong_server_is_an_unreachable_device", "python3") {
+    let Some(folder) = scratch("wrong_server_is_an_unreachable_device") else {
         return;
-    }
-    let hello = "<hello xmlns='urn:ietf:params:xml:ns:netconf:base:1.0'><capabilities><capability>\
-                 urn:ietf:params:netconf:base:1.1</capability></capabilities></hello>]]>]]>";
-    let folder = std::env::temp_dir().join(format!("lh-wrong-{}", std::process::id()));
-    fs::create_dir(&folder).unwrap();
-    for (nth, (says, part)) in [
+    };
+    for (says, part) in [
         ("", "closed the connection"),
         ("Welcome to the router>]]>]]>", "no XML"),
         ("<hello/>]]>]]>", "hello of NETCONF"),
@@ -178,25 +199,15 @@ fn wrong_server_is_an_unreachable_device() {
             "<!DOCTYPE x [<!ENTITY a 'b'>]><hello>&a;</hello>]]>]]>",
             "document type",
         ),
-        (&format!("{hello}\n#9999999999\nx"), "16 MiB"),
-        (&format!("{hello}\n#x9\nabcdefghijklmnop"), "valid length"),
+        (&format!("{HELLO}\n#9999999999\nx"), "16 MiB"),
+        (&format!("{HELLO}\n#x9\nabcdefghijklmnop"), "valid length"),
         (
-            &format!("{hello}\n#5\n<a/>\n\n##\n"),
+            &format!("{HELLO}\n#5\n<a/>\n\n##\n"),
             "something else than its reply",
         ),
-        (&format!("{hello}\n#4\n<a>b\n##\n"), "no XML"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let said = folder.join(format!("{nth}"));
-        fs::write(&said, says).unwrap();
-        // it stays until it was asked, so that it does not end first
-        let script = folder.join("server.sh");
-        let text = format!("cat {}; timeout 1 cat >/dev/null\n", said.display());
-        fs::write(&script, text).unwrap();
-        let command = format!("sh {}", script.display());
-        let mut driver = open(&["--command", &command]).unwrap();
+        (&format!("{HELLO}\n#4\n<a>b\n##\n"), "no XML"),
+    ] {
+        let mut driver = pretend(&folder, says);
         let why = driver.inspect().unwrap_err().to_string();
         assert!(why.contains(part), "{says}: {why}");
         let change = set(&mut driver, &circuit(1, "udp 1"), 5).unwrap_err();
@@ -204,3 +215,35 @@ fn wrong_server_is_an_unreachable_device() {
     }
     fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn device_with_a_malformed_configuration_is_refused() {
+    let Some(folder) = scratch("device_with_a_malformed_configuration_is_refused") else {
+        return;
+    };
+    let reply = |id: u32, content: &str| {
+        let text = format!("<rpc-reply xmlns='{BASE}' message-id='{id}'>{content}</rpc-reply>");
+        format!("\n#{}\n{text}\n##\n", text.len())
+    };
+    let configuration = "<data><qos xmlns='http://openconfig.net/yang/qos'><scheduler-policies><scheduler-policy>\
+        <name>lighthaul</name><schedulers><scheduler><sequence>\u{1b}[2Jfirst</sequence></scheduler></schedulers>\
+        </scheduler-policy></scheduler-policies></qos></data>"
+        .replace('\u{1b}', "&#x85;");
+    let says = [
+        HELLO.to_owned(),
+        reply(1, "<ok/>"),
+        reply(2, &configuration),
+        reply(3, "<ok/>"),
+    ];
+    let mut driver = pretend(&folder, &says.concat());
+    let why = set(&mut driver, &circuit(1, "udp 1"), 5).unwrap_err();
+    assert_eq!(why.cause(), Cause::Refused, "{why}");
+    let text = why.to_string();
+    assert!(text.contains("does not follow openconfig-qos"), "{text}");
+    assert!(!text.contains('\u{85}'), "{text:?}");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+const BASE: &str = "urn:ietf:params:xml:ns:netconf:base:1.0";
+const HELLO: &str = "<hello xmlns='urn:ietf:params:xml:ns:netconf:base:1.0'><capabilities><capability>\
+                     urn:ietf:params:netconf:base:1.1</capability></capabilities></hello>]]>]]>";
