@@ -26,6 +26,7 @@ from openconfig import Flow, Names, State, request_filter
 VERSION = 1
 LINE_MAX = 16 << 20
 LOCK_PAUSE = 0.1  # seconds between two attempts to lock
+TRIES = 3  # sessions of a request until one answers
 
 
 class Device:
@@ -34,14 +35,10 @@ class Device:
     def __init__(self, settings):
         self.settings, self.names = settings, settings.names
         self.session = self.deadline = None
-        self.is_fresh = False  # true once the present request has opened a session
 
     def begin(self):
         """Begin a request, with a new time limit."""
         self.deadline = time.monotonic() + self.settings.timeout
-        self.is_fresh = False
-        if self.session:
-            self.session.deadline = self.deadline
 
     def end(self):
         """End the session, as after a lost connection."""
@@ -104,7 +101,6 @@ class Device:
         if self.session and self.session.is_alive():
             return
         self.end()
-        self.is_fresh = True
         self.session = Session(self.settings.command, self.deadline)
 
     @contextlib.contextmanager
@@ -125,14 +121,19 @@ class Device:
         A lock of the running configuration is not needed if only a commit can change it. Some devices would not take a
         commit back under it.
         """
-        self._connect()
-        if not self.is_fresh:
+        for tries_left in reversed(range(TRIES)):
+            self._connect()
+            # the session of an earlier request may have ended, and some devices lose the first request of a session
+            part = self.settings.timeout / 4 if tries_left else self.settings.timeout
+            self.session.deadline = min(self.deadline, time.monotonic() + part)
             try:
                 self._call("get-config", element("source", element("running")), element("filter", type="subtree"))
+                break
             except Unreachable:
-                # the session of an earlier request has ended since
                 self.end()
-                self._connect()
+                if not tries_left or time.monotonic() >= self.deadline:
+                    raise
+        self.session.deadline = self.deadline
         if not self.session.has("candidate"):
             return ["running"]
         return ["running", "candidate"] if self.session.has("writable-running") else ["candidate"]

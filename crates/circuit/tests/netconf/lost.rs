@@ -115,7 +115,7 @@ fn driver_that_is_killed_between_commit_and_confirmation_leaves_the_old_circuits
         return;
     };
     let proxy = Proxy::start(&testbed.path(""));
-    let mut driver = testbed.driver("proxy", "--confirm 5").unwrap();
+    let mut driver = testbed.driver("proxy", "--confirm 4").unwrap();
     let wanted = circuit(1, "udp 10.0.0.1 1");
     set(&mut driver, &wanted, 100).unwrap();
     proxy.lose(Loss::Silence, TILL_COMMIT);

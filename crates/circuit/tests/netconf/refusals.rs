@@ -231,9 +231,10 @@ fn device_with_a_malformed_configuration_is_refused() {
         .replace('\u{1b}', "&#x85;");
     let says = [
         HELLO.to_owned(),
-        reply(1, "<ok/>"),
-        reply(2, &configuration),
-        reply(3, "<ok/>"),
+        reply(1, "<data/>"),
+        reply(2, "<ok/>"),
+        reply(3, &configuration),
+        reply(4, "<ok/>"),
     ];
     let mut driver = pretend(&folder, &says.concat());
     let why = set(&mut driver, &circuit(1, "udp 1"), 5).unwrap_err();
