@@ -98,8 +98,7 @@ impl LinkBook {
         } = &mut *content;
         let nothing = RouteRates::new();
         let before = present.get(&segment).unwrap_or(&nothing);
-        let mut crossed = links.iter().filter(|link| link.rate(segment, rates) > 0);
-        let has_room = crossed.all(|link| {
+        let has_room = links.iter().all(|link| {
             let (old, new) = (link.rate(segment, before), link.rate(segment, rates));
             let more = new.saturating_sub(old);
             if more == 0 {
@@ -247,5 +246,24 @@ mod tests {
         assert!(book.take(later, one, &rates([10, 70])));
         assert!(book.take(later, two, &rates([90, 30])));
         assert!(!book.take(later, two, &rates([91, 30])));
+    }
+
+    #[test]
+    fn freed_capacity_of_a_link_counts_until_its_guard_time_has_ended() {
+        let one = segment(1, 3);
+        let link = |name: &str, route| SharedLink {
+            name: name.to_owned(),
+            capacity: Rate::from_mbps(100),
+            routes: [(one, route)].into(),
+        };
+        let book = LinkBook::new(&[link("upper", 0), link("lower", 1)]);
+        let (now, guard) = (Instant::ZERO, Duration::from_secs(1));
+        let rates =
+            |upper: u64, lower: u64| [(0, upper * 1_000_000), (1, lower * 1_000_000)].into();
+        book.set(now, one, &rates(30, 90), guard);
+        book.set(now, one, &rates(30, 10), guard);
+        let fullest = |at| book.full(at, one, &rates(1, 1));
+        assert_eq!(fullest(now).as_deref(), Some("lower"));
+        assert_eq!(fullest(now + guard).as_deref(), Some("upper"));
     }
 }
