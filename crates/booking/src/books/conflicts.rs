@@ -209,6 +209,7 @@ mod tests {
                     },
                     path: Vec::new(),
                     steps: steps(times),
+                    packet_overhead_bytes: 0,
                     promised_end: Timestamp(0),
                     hold_till: None,
                     created: Timestamp(0),

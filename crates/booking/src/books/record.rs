@@ -112,6 +112,7 @@ impl Record {
     pub(crate) fn grant(&mut self, grant: &Grant, topology: &Topology) {
         self.reservation.path = names(grant, topology);
         self.reservation.steps = steps(&grant.joined());
+        self.reservation.packet_overhead_bytes = grant.path().packet_bytes();
         self.reservation.promised_end = grant.end().into();
     }
 
@@ -291,6 +292,7 @@ mod tests {
             request: NewReservation::default(),
             path: Vec::new(),
             steps: steps.iter().map(step).collect(),
+            packet_overhead_bytes: 0,
             promised_end: Timestamp(end),
             hold_till: Some(Timestamp(10)),
             created: Timestamp(0),

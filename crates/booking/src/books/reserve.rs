@@ -164,6 +164,7 @@ impl Ledger {
             state: ReservationState::Reserved,
             path,
             steps,
+            packet_overhead_bytes: grant.path().packet_bytes(),
             promised_end: grant.end().into(),
             hold_till: Some(hold_till),
             created: now,

@@ -11,4 +11,5 @@ mod proxy;
 mod quiet {
     mod traffic;
 }
+mod sending;
 mod testbed;

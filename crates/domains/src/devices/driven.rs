@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lighthaul_base::trc::{Step, Trc};
 use lighthaul_base::{Instant, Rate};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::{Change, Driver};
@@ -29,19 +28,12 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{Key, RateChange, Segment};
 use tracing::warn;
 
+use super::cleaning::clean_one;
 use super::contract::{DeviceFault, Devices};
 use super::guard_times::GuardTimes;
-use super::link_book::{LinkBook, RouteRates};
+use super::link_book::{LinkBook, RouteRates, sum_of};
+use super::segment_circuit::SegmentCircuit;
 use super::wanted::{Wanted, last_ends};
-
-/// Circuit of a pair of ports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SegmentCircuit {
-    /// Interface of the device, or port of a switch.
-    pub interface: String,
-    /// Packets of the circuit.
-    pub flow: Flow,
-}
 
 /// Devices behind drivers, one for each interface.
 #[derive(Debug)]
@@ -80,16 +72,8 @@ impl DrivenDevices {
         drivers: BTreeMap<String, Box<dyn Driver>>,
         circuits: BTreeMap<Segment, SegmentCircuit>,
     ) -> Self {
-        let circuit = |(segment, about): (Segment, SegmentCircuit)| {
-            let circuit = Circuit {
-                id: id_of(segment),
-                interface: about.interface,
-                flow: about.flow,
-                // drivers receive each rate at its time, and do not read the vector
-                trc: unread(),
-            };
-            (segment, circuit)
-        };
+        let circuit =
+            |(segment, about): (Segment, SegmentCircuit)| (segment, about.circuit(segment));
         Self {
             drivers,
             circuits: circuits.into_iter().map(circuit).collect(),
@@ -242,54 +226,114 @@ impl DrivenDevices {
         sums: &BTreeMap<Segment, RouteRates>,
     ) -> BTreeMap<Segment, String> {
         let mut faults = BTreeMap::new();
-        let since = std::mem::take(&mut self.waiting);
-        let logged = std::mem::take(&mut self.waiting_for_link);
-        let present =
-            |devices: &Self, segment| devices.present.get(segment).map_or(0, |rate| rate.as_bps());
         // after a lost answer the device may have another rate than the present one here
         let failed: BTreeSet<Segment> = self.failed.keys().copied().collect();
-        let expiring = self.expiring(now());
         let (equal, others): (Vec<_>, Vec<_>) = sums.iter().partition(|(segment, rates)| {
             let bps = sum_of(rates);
-            present(self, segment) == bps && bps > 0 && !failed.contains(*segment)
+            self.present_bps(**segment) == bps && bps > 0 && !failed.contains(*segment)
         });
+        let (lower, mut higher): (Vec<_>, Vec<_>) = others
+            .into_iter()
+            .partition(|(segment, rates)| self.present_bps(**segment) >= sum_of(rates));
+        // a rate that moves to another route of its ports may need capacity of other links
+        let mut moved = self.keep(now, equal);
+        moved.extend(self.lower(now, lower, &mut faults));
+        for (segment, rates) in moved {
+            match self.give_up(now, *segment, rates) {
+                Ok(()) => higher.push((segment, rates)),
+                Err(why) => _ = faults.insert(*segment, why),
+            }
+        }
+        self.raise(now, &higher, &mut faults);
+        faults
+    }
+
+    /// Notes the routes of circuits that keep their rates, and sets their timers. Returns those that move to a link
+    /// with too little capacity.
+    fn keep<'a>(&mut self, now: Time<'_>, equal: Vec<Sum<'a>>) -> Vec<Sum<'a>> {
+        let expiring = self.expiring(now());
+        let mut moved = Vec::new();
         for (segment, rates) in equal {
-            // the same rate may have moved to other routes
+            if !self.links.take(now(), *segment, rates) {
+                moved.push((segment, rates));
+                continue;
+            }
             let guard = self.guard_of(*segment);
             self.links.set(now(), *segment, rates, guard);
             if expiring.contains(segment) {
                 self.renew(now(), *segment, sum_of(rates));
             }
         }
-        let (lower, higher): (Vec<_>, Vec<_>) = others
-            .into_iter()
-            .partition(|(segment, rates)| present(self, segment) >= sum_of(rates));
+        moved
+    }
+
+    /// Makes decreases. Returns those that move to a link with too little capacity.
+    fn lower<'a>(
+        &mut self,
+        now: Time<'_>,
+        lower: Vec<Sum<'a>>,
+        faults: &mut BTreeMap<Segment, String>,
+    ) -> Vec<Sum<'a>> {
+        let mut moved = Vec::new();
         for (segment, rates) in lower {
             if self.is_stopping() {
-                return faults;
+                break;
             }
-            // it counts as present until it has succeeded
-            if let Err(why) = self.change(now, *segment, rates) {
+            if !self.links.take(now(), *segment, rates) {
+                moved.push((segment, rates));
+            } else if let Err(why) = self.change(now, *segment, rates) {
+                // it counts as present until it has succeeded
                 faults.insert(*segment, why);
             }
         }
-        let mut used = self.used(&higher);
+        moved
+    }
+
+    /// Makes increases, or lets them wait for capacity.
+    fn raise(&mut self, now: Time<'_>, higher: &[Sum<'_>], faults: &mut BTreeMap<Segment, String>) {
+        let since = std::mem::take(&mut self.waiting);
+        let logged = std::mem::take(&mut self.waiting_for_link);
+        let mut used = self.used(higher);
         for (segment, rates) in higher {
             if self.is_stopping() {
-                return faults;
+                return;
             }
-            let more = sum_of(rates) - present(self, segment);
+            let more = sum_of(rates).saturating_sub(self.present_bps(**segment));
             let begun = since.get(segment).copied().unwrap_or_else(now);
-            if !self.has_room(now, *segment, more, &mut used) {
-                self.waiting.insert(*segment, begun);
-            } else if !self.links.take(now(), *segment, rates) {
+            let has_room = self.has_room(now, **segment, more, &mut used);
+            let done = if !self.links.take(now(), **segment, rates) {
                 let was_logged = logged.get(segment) == Some(&true);
-                self.wait_for_link(now(), (*segment, rates), begun, was_logged);
-            } else if let Err(why) = self.change(now, *segment, rates) {
-                faults.insert(*segment, why);
+                self.wait_for_link(now(), (**segment, rates), begun, was_logged);
+                self.give_up(now, **segment, rates)
+            } else if has_room {
+                self.change(now, **segment, rates)
+            } else {
+                self.waiting.insert(**segment, begun);
+                Ok(())
+            };
+            if let Err(why) = done {
+                faults.insert(**segment, why);
             }
         }
-        faults
+    }
+
+    /// Returns the rate of a circuit at its device in b/s; zero if there is none.
+    fn present_bps(&self, segment: Segment) -> u64 {
+        self.present.get(&segment).map_or(0, |rate| rate.as_bps())
+    }
+
+    /// Lowers a circuit that waits for a link to the rates that its routes keep.
+    fn give_up(
+        &mut self,
+        now: Time<'_>,
+        segment: Segment,
+        rates: &RouteRates,
+    ) -> Result<(), String> {
+        let kept = self.links.kept(segment, rates);
+        if sum_of(&kept) < self.present_bps(segment) {
+            self.change(now, segment, &kept)?;
+        }
+        Ok(())
     }
 
     /// Lets an increase wait until another interface has freed capacity of a link. A long wait is logged once.
@@ -328,7 +372,7 @@ impl DrivenDevices {
         rates: &RouteRates,
     ) -> Result<(), String> {
         let bps = sum_of(rates);
-        let present = self.present.get(&segment).map_or(0, |rate| rate.as_bps());
+        let present = self.present_bps(segment);
         let uncertain = self.uncertain.remove(&segment).unwrap_or(0);
         let highest = present.max(uncertain);
         let changed = self.set(now(), segment, bps);
@@ -454,39 +498,6 @@ impl DrivenDevices {
     }
 }
 
-/// Removes the other circuits of a device. Returns the rates of those that are kept, whether others were removed, and
-/// the first fault.
-fn clean_one(
-    driver: &mut dyn Driver,
-    kept: &BTreeMap<CircuitId, (Segment, Flow)>,
-    is_stopping: &AtomicBool,
-) -> (
-    Vec<(Segment, Rate)>,
-    bool,
-    Option<lighthaul_circuit::error::Error>,
-) {
-    let installed = match driver.inspect() {
-        Ok(installed) => installed,
-        Err(why) => return (Vec::new(), false, Some(why)),
-    };
-    let (mut rates, mut has_removed, mut fault) = (Vec::new(), false, None);
-    for one in installed {
-        if is_stopping.load(Ordering::Relaxed) {
-            break;
-        }
-        match kept.get(&one.id) {
-            Some((segment, flow)) if one.flow == Some(*flow) => {
-                rates.extend(one.rate.map(|rate| (*segment, rate)));
-            }
-            _ => match driver.remove(one.id) {
-                Ok(()) => has_removed = true,
-                Err(why) => fault = fault.or(Some(why)),
-            },
-        }
-    }
-    (rates, has_removed, fault)
-}
-
 impl DrivenDevices {
     /// Implements [`Devices::reset`], with a time of another clock.
     fn reset_at(&mut self, now: Time<'_>, rates: &[RateChange]) -> Vec<DeviceFault> {
@@ -566,34 +577,18 @@ impl Devices for DrivenDevices {
 /// Time after which an increase that waits for capacity of a link is logged.
 const LONG_WAIT: Duration = Duration::from_secs(5);
 
+/// Circuit, and the rates that it needs.
+type Sum<'a> = (&'a Segment, &'a RouteRates);
+
 /// Clock of the guard times.
 pub(super) type Time<'a> = &'a dyn Fn() -> Instant;
-
-/// Returns the rate of a circuit, the sum of those of its routes.
-fn sum_of(rates: &RouteRates) -> u64 {
-    rates.values().fold(0, |sum, bps| bps.saturating_add(sum))
-}
-
-/// Returns the identifier of a circuit, which stays the same after a restart.
-fn id_of(segment: Segment) -> CircuitId {
-    CircuitId(u64::from(segment.ingress.0) << 32 | u64::from(segment.egress.0))
-}
-
-/// Returns a placeholder, which is never read, for the vector of a circuit whose rates are set one by one.
-fn unread() -> Trc {
-    let step = Step {
-        from: Instant::ZERO,
-        till: Instant::ZERO + Duration::from_secs(1),
-        rate: Rate::from_mbps(1),
-    };
-    Trc::new(vec![step]).expect("one step is a valid vector")
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::devices::SharedLink;
     use crate::devices::example::{change, segment};
+    use crate::devices::segment_circuit::id_of;
     use lighthaul_circuit::driver::{Capabilities, CountedBytes, InstalledCircuit};
     use lighthaul_circuit::sim_device::{FaultModel, SimDevice, SimFault};
 

@@ -33,6 +33,11 @@ pub struct SharedLink {
 /// Rates of a circuit in b/s, by the routes of its reservations.
 pub(super) type RouteRates = BTreeMap<u8, u64>;
 
+/// Returns the rate of a circuit, the sum of those of its routes.
+pub(super) fn sum_of(rates: &RouteRates) -> u64 {
+    rates.values().fold(0, |sum, bps| bps.saturating_add(sum))
+}
+
 /// Use of the shared links. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LinkBook(Arc<Shared>);
@@ -82,7 +87,8 @@ impl LinkBook {
         listeners.push(listener);
     }
 
-    /// Takes the capacity of an increase to these rates on all links of a circuit. Returns false if one has too little.
+    /// Takes the capacity that these rates of a circuit need in addition to its present ones. Returns false if a link has
+    /// too little.
     pub(super) fn take(&self, now: Instant, segment: Segment, rates: &RouteRates) -> bool {
         let mut content = self.lock();
         let Content {
@@ -92,10 +98,13 @@ impl LinkBook {
         } = &mut *content;
         let nothing = RouteRates::new();
         let before = present.get(&segment).unwrap_or(&nothing);
-        let mut crossed = links.iter().filter(|link| link.rate(segment, rates) > 0);
-        let has_room = crossed.all(|link| {
+        let has_room = links.iter().all(|link| {
             let (old, new) = (link.rate(segment, before), link.rate(segment, rates));
             let more = new.saturating_sub(old);
+            if more == 0 {
+                // a decrease waits for nothing
+                return true;
+            }
             let others = present.iter().filter(|(one, _)| **one != segment);
             let others = others.map(|(one, rates)| link.rate(*one, rates));
             let in_use = guards.in_use_beside(now, &link.name, (segment, more));
@@ -106,6 +115,19 @@ impl LinkBook {
             content.raise(segment, rates);
         }
         has_room
+    }
+
+    /// Returns the parts of these rates that the circuit has already on the same routes.
+    pub(super) fn kept(&self, segment: Segment, rates: &RouteRates) -> RouteRates {
+        let content = self.lock();
+        let Some(present) = content.rates.get(&segment) else {
+            return RouteRates::new();
+        };
+        let kept = rates.iter().filter_map(|(route, bps)| {
+            let kept = (*present.get(route)?).min(*bps);
+            (kept > 0).then_some((*route, kept))
+        });
+        kept.collect()
     }
 
     /// Returns the name of the link with the least free capacity among those that these rates of a circuit cross.
@@ -224,5 +246,24 @@ mod tests {
         assert!(book.take(later, one, &rates([10, 70])));
         assert!(book.take(later, two, &rates([90, 30])));
         assert!(!book.take(later, two, &rates([91, 30])));
+    }
+
+    #[test]
+    fn freed_capacity_of_a_link_counts_until_its_guard_time_has_ended() {
+        let one = segment(1, 3);
+        let link = |name: &str, route| SharedLink {
+            name: name.to_owned(),
+            capacity: Rate::from_mbps(100),
+            routes: [(one, route)].into(),
+        };
+        let book = LinkBook::new(&[link("upper", 0), link("lower", 1)]);
+        let (now, guard) = (Instant::ZERO, Duration::from_secs(1));
+        let rates =
+            |upper: u64, lower: u64| [(0, upper * 1_000_000), (1, lower * 1_000_000)].into();
+        book.set(now, one, &rates(30, 90), guard);
+        book.set(now, one, &rates(30, 10), guard);
+        let fullest = |at| book.full(at, one, &rates(1, 1));
+        assert_eq!(fullest(now).as_deref(), Some("lower"));
+        assert_eq!(fullest(now + guard).as_deref(), Some("upper"));
     }
 }

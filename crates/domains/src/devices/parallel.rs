@@ -23,8 +23,9 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{Key, RateChange, Segment};
 
 use super::contract::{DeviceFault, Devices};
-use super::driven::{DrivenDevices, SegmentCircuit};
+use super::driven::DrivenDevices;
 use super::link_book::{LinkBook, Listener, SharedLink};
+use super::segment_circuit::SegmentCircuit;
 use crate::error::Error;
 
 /// Devices with a thread for each interface. The threads end when this is dropped, and the devices keep their rates. A

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use lighthaul_base::trc::Step;
-use lighthaul_base::{Instant, Rate, Trc};
+use lighthaul_base::{Instant, Trc};
 use lighthaul_booking_client::client::{Client, ClientError};
 use lighthaul_booking_client::json::{Bps, Bytes, NewReservation, Reservation, Timestamp};
 use lighthaul_booking_client::zone::Zone;
@@ -150,7 +150,11 @@ impl Circuit {
         let zero = steps.first().map_or(0, |step| step.from.0);
         let at = |moment: Timestamp| Instant::from_nanos(moment.0.saturating_sub(zero));
         let steps = steps.iter().map(|step| {
-            let rate = Rate::from_bps(step.rate_bps).ok_or("a step has no rate")?;
+            // the device counts more than the packets of IP
+            let rate = self
+                .reservation
+                .sending_rate(step)
+                .ok_or("a step has no rate")?;
             let (from, till) = (at(step.from), at(step.till));
             Ok(Step { from, till, rate })
         });

@@ -224,7 +224,7 @@ impl Booker {
             now + ahead - behind
         };
         let steps = reservation.steps.iter().filter_map(|step| {
-            let rate = Rate::from_bps(step.rate_bps)?;
+            let rate = reservation.sending_rate(step)?;
             let (from, till) = (at(step.from), at(step.till));
             (from < till).then_some(Step { from, till, rate })
         });
