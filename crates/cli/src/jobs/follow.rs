@@ -43,7 +43,10 @@ pub(super) fn logs(args: &Logs) -> Result<(), Error> {
     let mut after = (0, 0);
     loop {
         let is_end = queue.job(JobId(args.id)).map_err(failed)?.state.is_end();
-        for piece in queue.log(JobId(args.id), after).map_err(failed)? {
+        for piece in queue
+            .log(JobId(args.id), after, usize::MAX)
+            .map_err(failed)?
+        {
             if piece.attempt != after.0 && piece.attempt > 1 {
                 say(&format!("attempt {}:", piece.attempt));
             }

@@ -54,6 +54,7 @@ fn report(activity: &Activity<'_>) {
         }
         Activity::Ended(job, end) => warn!("job {} has not succeeded: {}", job.id, end.text),
         Activity::Lost(job) => warn!("job {} was given to another worker meanwhile", job.id),
+        Activity::Fails(why) => warn!("{why}; its jobs run on"),
     }
 }
 
