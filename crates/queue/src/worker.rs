@@ -138,7 +138,7 @@ impl Worker<'_> {
         Ok(moved == 0 && self.is_over()?)
     }
 
-    /// Tells the first of several failures, and delays the next look.
+    /// Reports the first of several failures, and delays the next look.
     fn fail(&mut self, why: &Error) {
         if !std::mem::replace(&mut self.has_failed, true) {
             (self.tell)(Activity::Fails(why));

@@ -1,7 +1,7 @@
 //! Places of jobs: which servers and paths a job of a client may name.
 //!
-//! A worker runs jobs of several clients with its own rights. So a policy lists the places that each client may copy
-//! from and to, and this comparison must not be wider than what a copy reads in the same text.
+//! A worker runs jobs of several clients with its own rights. So a policy lists the places of each client. A text that
+//! a copy may read in another way than this comparison is refused.
 
 use std::fmt;
 use std::str::FromStr;

@@ -4,7 +4,6 @@ use std::ops::Deref;
 
 use lighthaul_booking::store::postgres::Postgres;
 use lighthaul_testkit::PostgresServer;
-pub(crate) use lighthaul_testkit::postgres_server::{PORTS_MAX, free_port};
 
 /// Server for one test, on a socket in a directory.
 pub(crate) struct Server(PostgresServer);
