@@ -234,24 +234,22 @@ impl From<Error> for ApiError {
 impl From<JobError> for ApiError {
     fn from(error: JobError) -> Self {
         let new = |status, kind, title| Self::new(status, kind, title, error.to_string());
-        let misuse = || {
-            new(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "misuse",
-                "Impossible request",
-            )
-        };
         match &error {
             JobError::NoQueue => new(StatusCode::NOT_FOUND, "no-queue", "No queue"),
             JobError::Unknown(_) => new(StatusCode::NOT_FOUND, "missing", "Not found"),
-            JobError::Misuse(_) | JobError::Place(_) => misuse(),
+            JobError::Misuse(_) | JobError::Place(_) | JobError::Queue(QueueError::Limit(_)) => {
+                new(
+                    StatusCode::UNPROCESSABLE_ENTITY,
+                    "misuse",
+                    "Impossible request",
+                )
+            }
             JobError::Policy(_) => new(
                 StatusCode::FORBIDDEN,
                 "policy",
                 "Not permitted by the policy",
             ),
             JobError::Forbidden { .. } => new(StatusCode::FORBIDDEN, "forbidden", "Role required"),
-            JobError::Queue(QueueError::Limit(_)) => misuse(),
             JobError::Queue(
                 QueueError::Ended(..) | QueueError::NotFailed(..) | QueueError::Dead(..),
             ) => new(StatusCode::CONFLICT, "order", "Wrong state"),

@@ -37,9 +37,10 @@ pub enum JobError {
 
 impl From<QueueError> for JobError {
     fn from(error: QueueError) -> Self {
-        match error {
-            QueueError::Unknown(id) => Self::Unknown(id.0),
-            error => Self::Queue(error),
+        if let QueueError::Unknown(id) = error {
+            Self::Unknown(id.0)
+        } else {
+            Self::Queue(error)
         }
     }
 }
