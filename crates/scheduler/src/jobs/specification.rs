@@ -3,6 +3,8 @@
 //! The command has only options that this file writes, each with its value in the same word, and the places after
 //! `--`. So no text of a client can become an option.
 
+use std::time::Duration;
+
 use lighthaul_booking::books::{JobPlace, Policy, Principal, Role};
 use lighthaul_booking_client::json::{CopyOptions, NewJob, Timestamp};
 use lighthaul_queue::{JobId, JobSpec};
@@ -34,6 +36,12 @@ pub(super) fn specification(
     if new.every.is_some() && new.start_by.is_some() {
         return Err(JobError::Misuse("a job with every has no start_by"));
     }
+    if new.after.len() > AFTER_MAX {
+        return Err(JobError::Misuse("a job waits for at most 100 jobs"));
+    }
+    if new.every.is_some_and(|every| every.0 < EVERY_MIN) {
+        return Err(JobError::Misuse("a job recurs at most once a minute"));
+    }
     let texts = new.options.exclude.iter().chain([&new.name]);
     if texts
         .into_iter()
@@ -44,10 +52,17 @@ pub(super) fn specification(
         ));
     }
     let millis = |Timestamp(nanos)| nanos / 1_000_000;
+    let command = command(new)?;
+    // lists of jobs have their commands, too
+    if command.iter().map(String::len).sum::<usize>() > COMMAND_MAX {
+        return Err(JobError::Misuse(
+            "the places and patterns of a job are longer than 8 KiB",
+        ));
+    }
     Ok(JobSpec {
         owner: principal.name.clone(),
         name: new.name.clone(),
-        command: command(new)?,
+        command,
         directory: "/".into(),
         priority: new.priority,
         after: new.after.iter().copied().map(JobId).collect(),
@@ -94,6 +109,12 @@ fn command(new: &NewJob) -> Result<Vec<String>, JobError> {
 
 /// Most sources of a job.
 const SOURCES_MAX: usize = 100;
+/// Most jobs that a job waits for.
+const AFTER_MAX: usize = 100;
+/// Shortest period of a recurring job.
+const EVERY_MIN: Duration = Duration::from_mins(1);
+/// Most octets of a command.
+const COMMAND_MAX: usize = 8 << 10;
 /// Retries of a job that names none.
 const RETRIES: u32 = 10;
 /// Most retries of a job.
@@ -101,6 +122,8 @@ const RETRIES_MAX: u32 = 1000;
 
 #[cfg(test)]
 mod tests {
+    use lighthaul_booking_client::json::IsoDuration;
+
     use super::*;
 
     fn job(source: &str, target: &str) -> NewJob {
@@ -189,5 +212,39 @@ mod tests {
         let why = refused(&ada(), &permissive(), &urgent);
         assert!(matches!(why, JobError::Forbidden { .. }), "{why}");
         assert!(specification(&olga(), &permissive(), &urgent).is_ok());
+    }
+    #[test]
+    fn jobs_that_cost_too_much_are_refused() {
+        let near = |length: usize| format!("lh://near/{}", "x".repeat(length));
+        let every = |seconds| IsoDuration(Duration::from_secs(seconds));
+        let good = || job("lh://near/a", "lh://far/ada/b");
+        for bad in [
+            NewJob {
+                after: vec![1; 101],
+                ..good()
+            },
+            NewJob {
+                every: Some(every(59)),
+                ..good()
+            },
+            NewJob {
+                sources: vec![near(100); 101],
+                ..good()
+            },
+            NewJob {
+                sources: vec![near(1000); 9],
+                ..good()
+            },
+        ] {
+            let why = specification(&olga(), &permissive(), &bad).map(drop);
+            assert!(matches!(why, Err(JobError::Misuse(_))), "{bad:?}");
+        }
+        let most = NewJob {
+            after: vec![1; 100],
+            every: Some(every(60)),
+            sources: vec![near(70); 100],
+            ..good()
+        };
+        assert!(specification(&olga(), &permissive(), &most).is_ok());
     }
 }
