@@ -48,6 +48,7 @@ pub(super) const ADD_SERIES: &str =
 /// Replacement of the sums that triggers kept in the second version.
 pub(super) const ADD_TURN: &str = "
 ALTER TABLE job ADD COLUMN turn BIGINT NOT NULL DEFAULT 0;
+DROP INDEX IF EXISTS job_queued;
 DROP TRIGGER IF EXISTS job_inserted;
 DROP TRIGGER IF EXISTS job_enters;
 DROP TRIGGER IF EXISTS job_leaves;
@@ -89,7 +90,7 @@ CREATE TABLE IF NOT EXISTS job (
     text TEXT NOT NULL DEFAULT '',
     turn BIGINT NOT NULL DEFAULT 0
 );
-CREATE INDEX IF NOT EXISTS job_queued ON job (priority, owner, id) WHERE state = 1;
+CREATE INDEX IF NOT EXISTS job_queued ON job (priority, owner, waits, id) WHERE state = 1;
 CREATE INDEX IF NOT EXISTS job_running ON job (owner) WHERE state = 2;
 CREATE INDEX IF NOT EXISTS job_served ON job (owner, turn) WHERE turn > 0;
 CREATE INDEX IF NOT EXISTS job_turn ON job (turn) WHERE turn > 0;
