@@ -61,7 +61,6 @@ impl Queue {
         owner: Option<String>,
         states: Vec<String>,
         before: Option<u64>,
-        limit: usize,
     ) -> PyResult<String> {
         let state = |name: String| {
             let found = JobStatus::ALL
@@ -73,7 +72,7 @@ impl Queue {
             owner,
             states: states.into_iter().map(state).collect::<PyResult<_>>()?,
             before,
-            limit: Some(limit),
+            limit: None,
         };
         self.ask(py, move |client| client.jobs(&filter))
     }

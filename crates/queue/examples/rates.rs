@@ -21,16 +21,6 @@ fn main() {
     let jobs: u64 = words.next().map_or(1_000_000, |word| word.parse().unwrap());
     let claims: u64 = words.next().map_or(20_000, |word| word.parse().unwrap());
     let mut queue = Queue::open(&place).unwrap();
-    let spec = |number: u64| JobSpec {
-        owner: format!("user {}", number % 10),
-        command: ["cp", "results", "lh://far.example.org/archive"]
-            .map(str::to_owned)
-            .to_vec(),
-        directory: "/home/user".into(),
-        priority: i32::try_from(number % 3).unwrap(),
-        retries: 10,
-        ..JobSpec::default()
-    };
     let clock = Clock::start();
     let begin = clock.now();
     for first in (0..jobs).step_by(BATCH) {
@@ -90,6 +80,20 @@ fn main() {
     );
     if let Ok(file) = fs::metadata(&place) {
         println!("file: {} MB", file.len() / 1_000_000);
+    }
+}
+
+/// Returns a job of one of ten owners, with one of three priorities.
+fn spec(number: u64) -> JobSpec {
+    JobSpec {
+        owner: format!("user {}", number % 10),
+        command: ["cp", "results", "lh://far.example.org/archive"]
+            .map(str::to_owned)
+            .to_vec(),
+        directory: "/home/user".into(),
+        priority: i32::try_from(number % 3).unwrap(),
+        retries: 10,
+        ..JobSpec::default()
     }
 }
 

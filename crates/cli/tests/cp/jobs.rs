@@ -240,18 +240,10 @@ fn wrong_jobs_are_refused_with_one_sentence() {
     jobs(&near, &["cancel", &id, "99"]).assert_failed(1, "2 of 2 jobs were not changed");
 }
 
-/// Jobs through a scheduler, whose worker copies from one daemon to another.
-#[test]
-fn job_of_a_scheduler_runs_on_a_worker_elsewhere() {
-    let pair = Pair::start("jobs-rest", &[], &[]);
+/// Returns a scheduler with a queue, whose policy permits jobs of `ada` from `results` to her home.
+fn scheduler(pair: &Pair) -> Booking {
     let near = Near::new("jobs-rest", None);
-    let (queue, policy, topology) = (
-        near.at("jobs.db"),
-        near.at("policy.toml"),
-        near.at("network.toml"),
-    );
-    fs::create_dir_all(pair.a.target.join("results")).unwrap();
-    fs::write(pair.a.target.join("results/x"), "content").unwrap();
+    let (policy, topology) = (near.at("policy.toml"), near.at("network.toml"));
     fs::write(
         &topology,
         "[[link]]\nfrom = \"a\"\nto = \"b\"\ncapacity = \"1Gb/s\"\n",
@@ -263,6 +255,7 @@ fn job_of_a_scheduler_runs_on_a_worker_elsewhere() {
         pair.b.place("home")
     );
     fs::write(&policy, rules).unwrap();
+    let queue = near.at("jobs.db");
     let options = [
         "--no-tls",
         "--jobs",
@@ -270,7 +263,17 @@ fn job_of_a_scheduler_runs_on_a_worker_elsewhere() {
         "--policy",
         policy.to_str().unwrap(),
     ];
-    let booking = Booking::over(near, &topology, &options);
+    Booking::over(near, &topology, &options)
+}
+
+/// Jobs through a scheduler, whose worker copies from one daemon to another.
+#[test]
+fn job_of_a_scheduler_runs_on_a_worker_elsewhere() {
+    let pair = Pair::start("jobs-rest", &[], &[]);
+    fs::create_dir_all(pair.a.target.join("results")).unwrap();
+    fs::write(pair.a.target.join("results/x"), "content").unwrap();
+    let booking = scheduler(&pair);
+    let queue = booking.near.at("jobs.db");
     let ada = booking.token("ada", "user");
     let ask = |words: &[&str], copy: &[&str]| {
         let mut command = booking.near.lighthaul(&["jobs"]);

@@ -180,7 +180,7 @@ class Queue:
             raise TypeError("states is a list")
         before: int | None = None
         while True:
-            page = json.loads(self._native.jobs(owner, list(states), before, 100))
+            page = json.loads(self._native.jobs(owner, list(states), before))
             for item in page["items"]:
                 yield self._read(item)
             before = page.get("next")
