@@ -219,7 +219,8 @@ impl Turns {
                    ORDER BY owner LIMIT 1) FROM queued WHERE queued.name IS NOT NULL) \
                    SELECT queued.name, COALESCE(owner.share, 1), \
                    (SELECT COUNT(*) FROM job WHERE state = 2 AND job.owner = queued.name), \
-                   COALESCE((SELECT MAX(turn) FROM job WHERE turn > 0 AND job.owner = queued.name), 0) \
+                   COALESCE((SELECT turn FROM job WHERE turn > 0 AND job.owner = queued.name \
+                   ORDER BY turn DESC LIMIT 1), 0) \
                    FROM queued LEFT JOIN owner ON owner.name = queued.name WHERE queued.name IS NOT NULL";
         let rows = database.query(sql, &[priority.into()])?;
         let load = |row: &Row| {
@@ -230,8 +231,9 @@ impl Turns {
                 served: row.get(3)?,
             })
         };
-        let last = "SELECT COALESCE(MAX(turn), 0) FROM job WHERE turn > 0";
-        let last: u64 = one(database, last, &[])?.get(0)?;
+        let last = "SELECT turn FROM job WHERE turn > 0 ORDER BY turn DESC LIMIT 1";
+        let last = optional(database, last, &[])?;
+        let last: u64 = last.map_or(Ok(0), |row| row.get(0))?;
         Ok(Self {
             priority,
             owners: rows.iter().map(load).collect::<Result<_>>()?,
