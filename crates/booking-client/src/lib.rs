@@ -1,6 +1,6 @@
 //! Floor 4: client of the scheduler.
 //!
-//! - [`reservation`]: states of a reservation as in NSI, and its journal
+//! - [`reservation`]: states of a reservation, as in NSI, and its journal
 //! - [`client`]: client of the REST interface; [`jobs`]: its queue of copies; [`json`]: its JSON types
 //! - [`leased_link`]: capacity that a scheduler has for a time, as a link
 //! - [`https`]: HTTP client with its own check of certificates

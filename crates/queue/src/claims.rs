@@ -115,7 +115,8 @@ impl Queue {
         self.advance_beside(now, &[])
     }
 
-    /// Does the same for a worker that runs the attempts `own`. These have news, even if their leases ended meanwhile.
+    /// Moves jobs as [`Self::advance`] does, but keeps the attempts `own`, which the calling worker runs, even if their
+    /// leases have ended.
     pub fn advance_beside(&mut self, now: u64, own: &[Attempt]) -> Result<usize> {
         let late = self.find(
             "SELECT id, attempt FROM job WHERE state <= 1 AND start_by IS NOT NULL AND start_by < $1 \

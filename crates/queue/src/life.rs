@@ -61,7 +61,7 @@ fn end_one(
     enter(database, now, id, how.state, text)?;
     let dependents = dependents(database, id)?;
     database.execute("DELETE FROM dependency WHERE job = $1", &[id.into()])?;
-    // its user may have canceled it while it ended
+    // the user may have canceled the job while it ended
     if how.state != JobState::Canceled && !is_cancel_requested {
         repeat(database, now, id)?;
     }
@@ -92,7 +92,7 @@ fn dependents(database: &mut dyn Database, id: JobId) -> Result<BTreeSet<JobId>>
 
 /// Submits the next run of a recurring job, at the next time of its period that is not over.
 fn repeat(database: &mut dyn Database, now: u64, id: JobId) -> Result<()> {
-    // a retry starts later than its run
+    // a retry starts later than the planned time of its run
     let sql =
         "SELECT every, COALESCE(series, not_before) FROM job WHERE id = $1 AND every IS NOT NULL";
     let Some(row) = optional(database, sql, &[id.into()])? else {

@@ -94,7 +94,7 @@ impl Queue {
             if !matches!(state, JobState::Failed | JobState::Canceled) {
                 return Err(Error::NotFailed(id, state));
             }
-            // jobs that had to be done first count no more
+            // the job no longer waits for jobs before it
             let sql = "UPDATE job SET failures = 0, losses = 0, waits = 0, cancel = 0, start_by = NULL, ended = NULL, \
                        exit = NULL, text = '' WHERE id = $1";
             database.execute(sql, &[id.into()])?;

@@ -37,7 +37,7 @@ pub struct WorkerSettings {
     pub until_empty: bool,
     /// Age at which ended jobs are deleted.
     pub keep: Duration,
-    /// Time for interrupted commands to end, before they are killed.
+    /// Time that interrupted commands get to end before they are killed.
     pub patience: Duration,
 }
 
@@ -99,7 +99,7 @@ struct Worker<'a> {
     has_failed: bool,
 }
 
-/// Job with its process.
+/// Running job, with its process.
 struct Slot {
     job: Job,
     process: Running,
@@ -121,7 +121,7 @@ impl Worker<'_> {
         if stopped && self.running.is_empty() {
             return Ok(true);
         }
-        // after a suspension of this host, its own leases come first
+        // after a suspension of this host, the worker renews its own leases first
         self.renew()?;
         let now = self.clock.now();
         if stopped || now < self.next {
@@ -223,7 +223,7 @@ impl Worker<'_> {
         let often = millis(self.queue.interval());
         for slot in &mut self.running {
             slot.report.append(&slot.process.report());
-            // the clock may be set back, too
+            // the clock may also be set back
             let age = now().abs_diff(slot.renewed);
             if age < interval && (slot.report == Report::default() || age < often) {
                 continue;

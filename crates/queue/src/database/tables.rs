@@ -42,7 +42,7 @@ pub(super) fn tables(dialect: &Dialect) -> String {
 /// Version of the tables.
 pub(super) const FORMAT: i32 = 3;
 pub(super) const SELECT_FORMAT: &str = "SELECT format FROM queue";
-/// Addition of the column that the first version did not have.
+/// Statement that adds the column that the first version lacks.
 pub(super) const ADD_SERIES: &str =
     "ALTER TABLE job ADD COLUMN series BIGINT; UPDATE job SET series = not_before;";
 /// Replacement of the sums that triggers kept in the second version.
