@@ -1,7 +1,8 @@
 //! Decoders of a scheduler and its clients: signed tokens, keys of issuers, requests and replies.
 
 use data_encoding::BASE64URL_NOPAD;
-use lighthaul_booking_client::json::{Change, Event, NewReservation, Reservation};
+use lighthaul_booking::books::JobPlace;
+use lighthaul_booking_client::json::{Change, Event, NewJob, NewReservation, Reservation};
 use lighthaul_scheduler::identity::jwt::TokenError;
 use lighthaul_scheduler::identity::{AuthError, Authenticator, Issuer, Keys};
 use ring::signature::{Ed25519KeyPair, KeyPair};
@@ -51,6 +52,16 @@ pub fn key_set(octets: &[u8]) {
 pub fn asked(octets: &[u8]) {
     crosses_again::<NewReservation>(octets);
     crosses_again::<Change>(octets);
+    crosses_again::<NewJob>(octets);
+    if let Ok(text) = std::str::from_utf8(octets)
+        && let Ok(place) = text.parse::<JobPlace>()
+    {
+        assert_eq!(place.to_string().parse(), Ok(place.clone()));
+        // a place is within the home of one user at most
+        let home: JobPlace = "lh://far/home/{user}/".parse().expect("it is a rule");
+        assert!(!home.permits(&place, "ada") || text.starts_with("lh://far/home/ada"));
+        assert!(!(home.permits(&place, "ada") && home.permits(&place, "bob")));
+    }
 }
 
 /// Reads a reply of a scheduler. What was read stays the same when it is written and read again.

@@ -85,15 +85,7 @@ impl Client {
 
     /// Reserves capacity. Repeats the request if the response is lost, without reserving twice.
     pub fn reserve(&self, request: &NewReservation) -> Result<Reservation, ClientError> {
-        let key = identity::token();
-        let mut tries = 3;
-        loop {
-            tries -= 1;
-            match self.send(Method::POST, "/v1/reservations", Some(&key), request) {
-                Err(ClientError::Network { .. }) if tries > 0 => {}
-                result => return result,
-            }
-        }
+        self.send_often("/v1/reservations", &identity::token(), request)
     }
 
     /// Returns the grant that a request would get.
@@ -267,7 +259,24 @@ impl Client {
         )
     }
 
-    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+    /// Sends a request with an idempotency key, and again if the response is lost.
+    pub(crate) fn send_often<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        key: &str,
+        request: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        let mut tries = 3;
+        loop {
+            tries -= 1;
+            match self.send(Method::POST, path, Some(key), request) {
+                Err(ClientError::Network { .. }) if tries > 0 => {}
+                result => return result,
+            }
+        }
+    }
+
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let request = self.request(Method::GET, path).body(());
         let response = self.run(request)?;
         self.read(response)
@@ -283,7 +292,7 @@ impl Client {
         response.map_err(|e| self.network(&e))
     }
 
-    fn send<T: DeserializeOwned>(
+    pub(crate) fn send<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
@@ -368,7 +377,7 @@ fn reason(why: &str) -> Reason {
 }
 
 /// Returns `text` percent-encoded for a URL (RFC 3986, section 2.1).
-fn percent(text: &str) -> String {
+pub(crate) fn percent(text: &str) -> String {
     let mut out = String::new();
     for octet in text.bytes() {
         if octet.is_ascii_alphanumeric() || b"-._~".contains(&octet) {

@@ -9,6 +9,8 @@
 //! ahead = "7d"                       # latest end, from now on [default: --horizon]
 //! bytes_per_day = "10TB"             # [default: no limit]
 //! reservations = 100                 # maximum at one time [default: 1000]
+//! job_sources = ["lh://far/{user}/"] # places that jobs may copy from [default: none]
+//! job_targets = ["s3://archive/"]    # places that jobs may copy to [default: none]
 //!
 //! [identity."ada@idp.example.org"]   # other values are as above
 //! prefixes = ["10.2.0.0/16", "2001:db8::/48"]
@@ -27,7 +29,7 @@ use serde::Deserialize;
 use toml::Value;
 use tracing::{error, info};
 
-use crate::books::{Policy, Quota};
+use crate::books::{JobPlace, JobPlaceError, Policy, Quota};
 use crate::error::{PolicyFileError, Result, SetupError};
 
 /// Policies of all identities.
@@ -220,6 +222,8 @@ struct PolicyTable {
     ahead: Option<WithUnit<IsoDuration>>,
     bytes_per_day: Option<WithUnit<Bytes>>,
     reservations: Option<usize>,
+    job_sources: Option<Vec<String>>,
+    job_targets: Option<Vec<String>>,
 }
 
 impl PolicyTable {
@@ -231,6 +235,12 @@ impl PolicyTable {
             let prefixes =
                 prefixes.map(|text| text.parse().map_err(|_| PolicyFileError::Prefix(text)));
             policy.prefixes = prefixes.collect::<std::result::Result<_, _>>()?;
+        }
+        if let Some(places) = self.job_sources {
+            policy.job_sources = job_places(&places)?;
+        }
+        if let Some(places) = self.job_targets {
+            policy.job_targets = job_places(&places)?;
         }
         policy.rate_max = self.rate_max.map(|rate| rate.0).or(policy.rate_max);
         policy.interfaces = self.interfaces.or(policy.interfaces);
@@ -246,6 +256,13 @@ impl PolicyTable {
         };
         Ok(policy)
     }
+}
+
+fn job_places(places: &[String]) -> std::result::Result<Vec<JobPlace>, PolicyFileError> {
+    let places = places.iter().map(|text| text.parse());
+    places
+        .collect::<std::result::Result<_, _>>()
+        .map_err(|why: JobPlaceError| PolicyFileError::JobPlace(why.to_string()))
 }
 
 #[cfg(test)]

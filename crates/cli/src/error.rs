@@ -125,13 +125,14 @@ impl Coded for Fault {
                 | QueueError::Ended(..)
                 | QueueError::NotFailed(..)
                 | QueueError::Dead(..)
-                | QueueError::Limit(_),
+                | QueueError::Limit(_)
+                | QueueError::Url(_),
             ) => Code::Usage,
             Self::NotOpen(_)
             | Self::List(_)
             | Self::Wait(_)
             | Self::Directory(_)
-            | Self::Queue(QueueError::Failed { .. })
+            | Self::Queue(QueueError::Failed { .. } | QueueError::Server { .. })
             | Self::Figures(_)
             | Self::History(HistoryError::Failed { .. }) => Code::Io,
             Self::Status => Code::Protocol,

@@ -105,6 +105,7 @@ impl Command {
                 Some(JobsAction::Show(show)) => show.output.json,
                 Some(JobsAction::Watch(watch)) => watch.output.json,
                 Some(JobsAction::Retry(change) | JobsAction::Cancel(change)) => change.output.json,
+                Some(JobsAction::Share(share)) => share.output.json,
                 Some(JobsAction::Logs(_) | JobsAction::Work(_)) => false,
                 None => args.output.json,
             },

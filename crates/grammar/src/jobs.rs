@@ -11,8 +11,8 @@ use crate::time::{Time, positive};
 /// Queue copies, which run without this terminal, and show them
 ///
 /// Without an action, it lists the jobs that have not ended. `lighthaul jobs work` is the worker that runs them: as a
-/// service, or in another terminal. Jobs, their history and their output are in a file. They outlive clients and
-/// workers.
+/// service, or in another terminal. Jobs, their history and their output are in a file, or in a `PostgreSQL` server for
+/// workers on several hosts. They outlive clients and workers.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -91,31 +91,65 @@ pub enum JobsAction {
     #[command(after_long_help = "Examples:
   lighthaul jobs cancel 12 13")]
     Cancel(ChangeJobs),
+    Share(Share),
     Work(Work),
 }
 
-/// Queue of jobs.
+/// Database of the queue.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Advanced")]
-pub struct QueueArgs {
-    /// File of the queue [default: jobs.db]
+pub struct StoreArgs {
+    /// Queue: file or postgres:// URL [default: jobs.db]
     ///
-    /// It is `$XDG_STATE_HOME/lighthaul/jobs.db` or `~/.local/state/lighthaul/jobs.db`, and
-    /// `/var/lib/lighthaul/jobs.db` for root.
-    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_QUEUE")]
+    /// The file is `$XDG_STATE_HOME/lighthaul/jobs.db` or `~/.local/state/lighthaul/jobs.db`, and
+    /// `/var/lib/lighthaul/jobs.db` for root. Workers on several hosts share a server of `PostgreSQL`, as in
+    /// `postgres://jobs@db.example.org/jobs?sslmode=verify-full`.
+    #[arg(long, value_name = "PLACE", env = "LIGHTHAUL_QUEUE")]
     pub queue: Option<PathBuf>,
+}
+
+/// Queue of jobs, or the scheduler that has it.
+#[derive(Args, Clone, Debug)]
+pub struct QueueArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// URL of a scheduler with a queue, instead of --queue
+    #[arg(long, value_name = "URL", help_heading = "Network")]
+    pub scheduler: Option<String>,
+    /// File with the token for the scheduler
+    ///
+    /// `LIGHTHAUL_SCHEDULER_TOKEN` may hold the token itself.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LIGHTHAUL_SCHEDULER_TOKEN_FILE",
+        help_heading = "Network"
+    )]
+    pub token_file: Option<PathBuf>,
+    /// Require this key of the scheduler (sha256:...)
+    ///
+    /// Without it the scheduler must show a trusted certificate or the key in `known_hosts`.
+    #[arg(
+        long,
+        value_name = "KEY",
+        requires = "scheduler",
+        help_heading = "Network"
+    )]
+    pub pin: Option<String>,
 }
 
 /// Queue a copy and print its number
 ///
 /// The words after the options are a `lighthaul cp` command. It runs in this directory, with the environment of the
 /// worker. A failure of the network, a full disk and other failures that may pass are retried later; the copy then
-/// resumes.
+/// resumes. With --scheduler, a worker elsewhere runs it: all places are lh:// or object stores, and the options are
+/// --delete --yes, --update, --checksum, --archive, --exclude and --rate.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul jobs submit cp results lh://far/archive
   lighthaul jobs submit --at 22:00 --start-by 06:00 cp results lh://far/archive
-  lighthaul jobs submit cp --book --by 18:30 results lh://far/archive")]
+  lighthaul jobs submit cp --book --by 18:30 results lh://far/archive
+  lighthaul jobs submit --scheduler https://books.example.org:4811 cp lh://near/results lh://far/archive/")]
 pub struct Submit {
     /// Name, shown in lists
     #[arg(
@@ -227,6 +261,27 @@ pub struct ChangeJobs {
     pub output: OutputArgs,
 }
 
+/// Show or set the shares of owners
+///
+/// Jobs of equal priority take turns by their owners. An owner with share 2 gets twice the workers of an owner with
+/// share 1, which is the default. Without a share, it lists all owners that have jobs or a share.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul jobs share
+  lighthaul jobs share alice 2")]
+pub struct Share {
+    /// Owner of jobs
+    #[arg(value_name = "OWNER", requires = "share")]
+    pub owner: Option<String>,
+    /// Share of the owner, from 1
+    #[arg(value_name = "SHARE", value_parser = value_parser!(u32).range(1..))]
+    pub share: Option<u32>,
+    #[command(flatten)]
+    pub store: StoreArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
 /// Run queued jobs until a signal arrives
 ///
 /// Several workers may share a queue. After the first signal, the copies stop and their jobs are queued again. If a
@@ -235,6 +290,7 @@ pub struct ChangeJobs {
 #[command(after_long_help = "Examples:
   lighthaul jobs work
   lighthaul jobs work --slots 4 --until-empty
+  lighthaul jobs work --queue postgres://jobs@db.example.org/jobs?sslmode=verify-full
   systemctl --user enable --now lighthaul-jobs")]
 pub struct Work {
     /// Copies at a time
@@ -253,7 +309,7 @@ pub struct Work {
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = positive, help_heading = "Advanced")]
     pub keep: Duration,
     #[command(flatten)]
-    pub queue: QueueArgs,
+    pub store: StoreArgs,
     #[command(flatten)]
     pub log: LogArgs,
 }

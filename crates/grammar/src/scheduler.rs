@@ -52,6 +52,8 @@ changes. All keys are optional:
   ahead = \"7d\"                    # latest end of a reservation from now; --horizon
   bytes_per_day = \"10TB\"          # --bytes-max
   reservations = 100              # --reservations-max
+  job_sources = [\"lh://near/\"]  # places that jobs may copy from; none
+  job_targets = [\"lh://far/home/{user}/\"]  # and to, with the name of the user; none
   [identity.ada]                  # other keys as in [default]
   prefixes = [\"10.2.0.0/16\"]")]
 // fields: one for each option of the command
@@ -91,6 +93,18 @@ pub struct Scheduler {
         help_heading = "Booking"
     )]
     pub policy: Option<PathBuf>,
+    /// Queue of jobs: file or postgres:// URL [default: none]
+    ///
+    /// Clients submit copies there (/v1/jobs), and `lighthaul jobs work --queue PLACE` runs them. Users may submit
+    /// copies between the places that their policies list; operators, between all places that are not local.
+    #[arg(
+        long,
+        value_name = "PLACE",
+        env = "LIGHTHAUL_SCHEDULER_JOBS",
+        help_heading = "Booking",
+        hide_short_help = true
+    )]
+    pub jobs: Option<PathBuf>,
     /// Interface for circuits, as in eth1=10Gb/s
     ///
     /// Separate several interfaces with commas.

@@ -5,18 +5,15 @@
 //! at once; a writer waits up to [`BUSY`] for another. A file that is damaged, of a newer format or of another program
 //! is refused, and nothing is written to it.
 
-use std::fs::OpenOptions;
-use std::io;
 use std::ops::ControlFlow;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_database::{FileFault, SqliteFile};
 use lighthaul_io::host::clock::Clock;
-use lighthaul_io::host::durable::make_folders;
 use lighthaul_io::host::wait::pause;
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use serde::Serialize;
 
 use crate::path::PathSample;
@@ -103,65 +100,25 @@ pub enum HistoryError {
 impl History {
     /// Opens a history to append to. The file and its directory are created if they do not exist.
     pub fn open(path: &Path) -> Result<Self, HistoryError> {
-        make(path).map_err(|why| HistoryError::Failed {
-            action: "create",
-            path: path.to_owned(),
-            why: why.to_string(),
-        })?;
-        let mut history = Self::connect(path)?;
-        history.check()?;
-        history.with("create", |connection| patiently(|| create(connection)))?;
-        Ok(history)
+        Self::connect(path, true)
     }
 
     /// Opens a history that exists.
     pub fn existing(path: &Path) -> Result<Self, HistoryError> {
-        if !path.exists() {
-            return Err(HistoryError::Missing(path.to_owned()));
-        }
-        let mut history = Self::connect(path)?;
-        let is_empty = history.check()?;
-        if is_empty {
-            return Err(HistoryError::Missing(path.to_owned()));
-        }
-        // the file of an earlier version lacks the table of probes
-        history.with("read", |connection| patiently(|| create(connection)))?;
-        Ok(history)
+        Self::connect(path, false)
     }
 
-    fn connect(path: &Path) -> Result<Self, HistoryError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let opened = Connection::open_with_flags(path, flags);
-        let connection = opened.map_err(|why| failed("open", path, &why))?;
+    fn connect(path: &Path, create: bool) -> Result<Self, HistoryError> {
+        let (connection, _) = FILE
+            .open(path, create)
+            .map_err(|fault| refused(path, fault))?;
         let mut history = Self {
             path: path.to_owned(),
             connection,
         };
-        history.with("open", |connection| connection.busy_timeout(BUSY))?;
+        // the file of an earlier version lacks the table of probes
+        history.with("create", |connection| patiently(|| lay_out(connection)))?;
         Ok(history)
-    }
-
-    /// Refuses a database of another format or program. Returns true if it is empty.
-    fn check(&mut self) -> Result<bool, HistoryError> {
-        let (id, format, tables) = self.with("read", |connection| {
-            let transaction = connection.transaction()?;
-            let number = |sql| transaction.query_row(sql, [], |row| row.get::<_, i32>(0));
-            Ok((
-                number("PRAGMA application_id")?,
-                number("PRAGMA user_version")?,
-                number("SELECT COUNT(*) FROM sqlite_master")?,
-            ))
-        })?;
-        let path = || self.path.clone();
-        match (id, format, tables) {
-            (0, 0, 0) => Ok(true),
-            (APPLICATION, FORMAT, _) => Ok(false),
-            (APPLICATION, found, _) => Err(HistoryError::Newer {
-                path: path(),
-                found,
-            }),
-            _ => Err(HistoryError::Foreign(path())),
-        }
     }
 
     /// Appends the rates of an interval, and drops rows that `retention` does not keep.
@@ -260,24 +217,6 @@ impl History {
     }
 }
 
-/// Creates the directory and a file that only its owner can read, unless they exist.
-fn make(path: &Path) -> io::Result<()> {
-    if path.exists() {
-        return Ok(());
-    }
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    folder.map_or(Ok(()), make_folders)?;
-    let mut options = OpenOptions::new();
-    let made = options.write(true).create_new(true).mode(0o600).open(path);
-    match made {
-        // another monitor was faster
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made.map(drop),
-    }
-}
-
 /// Repeats an action while another process locks the file. `SQLite` itself does not wait for the change to WAL mode.
 fn patiently<T>(mut act: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
     let clock = Clock::start();
@@ -295,14 +234,13 @@ fn patiently<T>(mut act: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Resul
 }
 
 /// Creates the tables, unless another monitor did.
-fn create(connection: &mut Connection) -> rusqlite::Result<()> {
+fn lay_out(connection: &mut Connection) -> rusqlite::Result<()> {
     // this has an effect on an empty file only, and before WAL mode
     connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL")?;
     connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(TABLES)?;
-    transaction.pragma_update(None, "application_id", APPLICATION)?;
-    transaction.pragma_update(None, "user_version", FORMAT)?;
+    FILE.mark(&transaction)?;
     transaction.commit()
 }
 
@@ -317,6 +255,22 @@ fn bytes(connection: &Connection) -> rusqlite::Result<u64> {
 
 fn millis(seconds: f64) -> i64 {
     (seconds * 1e3).round() as i64
+}
+
+/// Returns the fault of a file that cannot be opened.
+fn refused(path: &Path, fault: FileFault) -> HistoryError {
+    let path = path.to_owned();
+    match fault {
+        FileFault::Create(why) => HistoryError::Failed {
+            action: "create",
+            path,
+            why: why.to_string(),
+        },
+        FileFault::Missing => HistoryError::Missing(path),
+        FileFault::Newer(found) => HistoryError::Newer { path, found },
+        FileFault::Foreign => HistoryError::Foreign(path),
+        FileFault::Failed(action, why) => failed(action, &path, &why),
+    }
 }
 
 /// Returns the fault of a file.
@@ -366,8 +320,12 @@ const DROP_OLDEST: [&str; 2] = [
 const VACUUM: &str = "PRAGMA incremental_vacuum(64)";
 /// Rows that are dropped at once from a file that is too large.
 const ROWS_DROPPED: u32 = 64;
-/// `application_id` of the database, in the terms of `SQLite`: `lhmo`.
-const APPLICATION: i32 = 0x6c68_6d6f;
+/// Mark and format of the file; the mark is `lhmo`.
+const FILE: SqliteFile = SqliteFile {
+    application: 0x6c68_6d6f,
+    format: FORMAT,
+    patience: BUSY,
+};
 /// Version of the tables and of the rates in them.
 const FORMAT: i32 = 1;
 /// Time between two attempts to create the tables.

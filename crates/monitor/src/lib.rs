@@ -1,4 +1,4 @@
-//! Floor 3: the resource monitor of a host.
+//! Floor 4: the resource monitor of a host.
 //!
 //! - [`sample`]: counters of the kernel at one time
 //! - [`rates`]: rates and fractions between two samples

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! - [`client`]: copies and operations on files, with [`options`]; [`transfer`]: a running copy; [`files`]: remote
-//!   files
+//!   files; [`queue`]: copies that a scheduler queues
 //! - [`errors`]: exceptions; [`notes`]: sentences for `logging`; [`work`]: waiting for work, and signals meanwhile
 //! - [`module`]: the module itself
 //!
@@ -18,6 +18,7 @@ mod files;
 mod module;
 mod notes;
 mod options;
+mod queue;
 mod records;
 mod transfer;
 mod work;

@@ -9,5 +9,7 @@ mod _lighthaul {
     #[pymodule_export]
     use crate::files::{Files, Reader, Writer};
     #[pymodule_export]
+    use crate::queue::Queue;
+    #[pymodule_export]
     use crate::transfer::Transfer;
 }

@@ -1,14 +1,15 @@
 //! Work of workers: claims, leases, and ends of attempts.
 //!
 //! A claim takes the highest priority, then the owner with the fewest running jobs for its share, then the oldest job.
-//! Of two owners with equal load, the owner that was served longer ago is first.
+//! Of two owners with equal load, the owner that was served longer ago is first. In a server, claims at the same time
+//! take different jobs: each skips jobs that another one has locked.
 
-use rusqlite::{OptionalExtension, Transaction, params};
-
-use crate::error::{Result, failed};
+use crate::database::{Database, Durability, Row, one, optional};
+use crate::error::Result;
 use crate::job::{Attempt, AttemptEnd, Job, JobEnd, JobId, JobState};
-use crate::list::job;
-use crate::queue::{End, Queue, Step, end, enter, number, sql_number};
+use crate::life::{End, end, enter, record};
+use crate::list::{COLUMNS, job, of_row};
+use crate::queue::Queue;
 
 /// Order for a worker about its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,28 +31,38 @@ pub struct Report {
     pub log: String,
 }
 
+impl Report {
+    /// Appends a later report.
+    pub fn append(&mut self, later: &Self) {
+        self.progress = later.progress.or(self.progress);
+        self.log.push_str(&later.log);
+    }
+}
+
 impl Queue {
     /// Claims up to `most` jobs for `worker`, until `lease` milliseconds from now.
     pub fn claim(&mut self, now: u64, worker: &str, lease: u64, most: usize) -> Result<Vec<Job>> {
         // an idle worker looks often, and must not keep others from writing
-        if !self.exists("SELECT 1 FROM backlog WHERE jobs > ?1 LIMIT 1", 0)? {
+        if top_priority(&mut *self.database, None)?.is_none() {
             return Ok(Vec::new());
         }
-        // a claim that a power failure forgets is only repeated, so it need not wait for the disk
-        self.relax(true)?;
-        let claimed = self.write("write", |transaction| {
+        // a claim that a power failure of this host forgets is only repeated, so it need not wait for the disk
+        self.write(Durability::Shared, |database| {
             let mut jobs = Vec::new();
+            let mut done = None;
             while jobs.len() < most
-                && let Some(id) = first(transaction)?
+                && let Some(priority) = top_priority(database, done)?
             {
-                if start(transaction, now, id, (worker, lease))? {
-                    jobs.push(job(transaction, id)?);
+                let mut turns = Turns::of(database, priority)?;
+                while jobs.len() < most
+                    && let Some(id) = turns.next(database, now)?
+                {
+                    jobs.push(start(database, now, id, (worker, lease))?);
                 }
+                done = Some(priority);
             }
             Ok(jobs)
-        });
-        self.relax(false)?;
-        claimed
+        })
     }
 
     /// Extends the lease of an attempt, and stores its progress and new lines of its log. Returns what the worker must
@@ -63,28 +74,24 @@ impl Queue {
         lease: u64,
         report: &Report,
     ) -> Result<Order> {
-        self.relax(true)?;
-        let order = self.write("write", |transaction| {
-            if !is_newest(transaction, attempt)? {
+        self.write(Durability::Relaxed, |database| {
+            if !is_newest(database, attempt)? {
                 return Ok(Order::Abandon);
             }
-            let sql = "UPDATE job SET lease = ?2 WHERE id = ?1 RETURNING cancel";
-            let lease = sql_number(now.saturating_add(lease));
-            let canceled: bool = transaction
-                .prepare_cached(sql)?
-                .query_row(params![number(attempt.job), lease], |row| row.get(0))?;
-            store(transaction, attempt, report)?;
-            Ok(if canceled {
+            let sql = "UPDATE job SET lease = $2 WHERE id = $1 RETURNING cancel";
+            let until = now.saturating_add(lease);
+            let row = one(database, sql, &[attempt.job.into(), until.into()])?;
+            store(database, attempt, report)?;
+            Ok(if row.get(0)? {
                 Order::Cancel
             } else {
                 Order::Continue
             })
-        });
-        self.relax(false)?;
-        order
+        })
     }
 
-    /// Ends an attempt, and stores the rest of its report. Returns false if it is not the newest attempt of a running job: then nothing changes.
+    /// Ends an attempt, and stores the rest of its report. Returns false if it is not the newest attempt of a running
+    /// job: then nothing changes.
     pub fn finish(
         &mut self,
         now: u64,
@@ -92,12 +99,12 @@ impl Queue {
         how: &AttemptEnd,
         report: &Report,
     ) -> Result<bool> {
-        self.write("write", |transaction| {
-            if !is_newest(transaction, attempt)? {
+        self.write(Durability::Full, |database| {
+            if !is_newest(database, attempt)? {
                 return Ok(false);
             }
-            store(transaction, attempt, report)?;
-            settle(transaction, now, attempt.job, how)?;
+            store(database, attempt, report)?;
+            settle(database, now, attempt.job, how)?;
             Ok(true)
         })
     }
@@ -111,210 +118,266 @@ impl Queue {
     /// Moves jobs as [`Self::advance`] does, but keeps the attempts `own`, which the calling worker runs, even if their
     /// leases have ended.
     pub fn advance_beside(&mut self, now: u64, own: &[Attempt]) -> Result<usize> {
-        let due = "SELECT id, attempt FROM job WHERE state = 0 AND waits = 0 AND not_before <= ?1 \
-                   ORDER BY not_before LIMIT ?2";
-        let late = "SELECT id, attempt FROM job WHERE state <= 1 AND start_by IS NOT NULL AND start_by < ?1 \
-                    ORDER BY start_by LIMIT ?2";
-        let lost =
-            "SELECT id, attempt FROM job WHERE state = 2 AND lease < ?1 ORDER BY lease LIMIT ?2";
-        let found = |queue: &Self, sql: &str| {
-            let mut statement = queue.connection.prepare_cached(sql)?;
-            let attempts = statement.query_map(params![sql_number(now), ADVANCE_MAX], |row| {
-                Ok(Attempt {
-                    job: JobId(row.get(0)?),
-                    number: row.get(1)?,
-                })
-            })?;
-            attempts.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        let all: rusqlite::Result<[Vec<Attempt>; 3]> =
-            (|| Ok([found(self, late)?, found(self, due)?, found(self, lost)?]))();
-        let [late, due, mut lost] = all.map_err(|why| failed("read", &self.path, &why))?;
+        let late = self.find(
+            "SELECT id, attempt FROM job WHERE state <= 1 AND start_by IS NOT NULL AND start_by < $1 \
+             ORDER BY start_by LIMIT $2",
+            now,
+        )?;
+        let due = self.find(
+            "SELECT id, attempt FROM job WHERE state = 0 AND waits = 0 AND not_before <= $1 \
+             ORDER BY not_before LIMIT $2",
+            now,
+        )?;
+        let mut lost = self.find(
+            "SELECT id, attempt FROM job WHERE state = 2 AND lease < $1 ORDER BY lease LIMIT $2",
+            now,
+        )?;
         lost.retain(|attempt| !own.contains(attempt));
         let count = late.len() + due.len() + lost.len();
         if count == 0 {
             return Ok(0);
         }
-        self.write("write", |transaction| {
+        self.write(Durability::Full, |database| {
             // another worker may have moved some of them meanwhile
-            for Attempt { job: id, .. } in late {
-                if is_still(transaction, id, "state <= 1 AND start_by < ?2", now)? {
-                    end(transaction, now, id, &End::failed(LATE))?;
+            for &Attempt { job: id, .. } in &late {
+                if is_still(database, id, "state <= 1 AND start_by < $2", now)? {
+                    end(database, now, id, &End::failed(LATE))?;
                 }
             }
-            for Attempt { job: id, .. } in due {
-                if is_still(
-                    transaction,
-                    id,
-                    "state = 0 AND waits = 0 AND not_before <= ?2",
-                    now,
-                )? {
-                    enter(transaction, now, id, JobState::Queued, "")?;
+            for &Attempt { job: id, .. } in &due {
+                let condition = "state = 0 AND waits = 0 AND not_before <= $2";
+                if is_still(database, id, condition, now)? {
+                    enter(database, now, id, JobState::Queued, "")?;
                 }
             }
-            for Attempt { job: id, .. } in lost {
-                if is_still(transaction, id, "state = 2 AND lease < ?2", now)? {
-                    lose(transaction, now, id)?;
+            for &Attempt { job: id, .. } in &lost {
+                if is_still(database, id, "state = 2 AND lease < $2", now)? {
+                    lose(database, now, id)?;
                 }
             }
             Ok(count)
         })
     }
 
-    /// Lets the disk have a change later, or before the call returns.
-    fn relax(&self, relaxed: bool) -> Result<()> {
-        let mode = if relaxed { "NORMAL" } else { "FULL" };
-        let set = self.connection.pragma_update(None, "synchronous", mode);
-        set.map_err(|why| failed("write", &self.path, &why))
+    /// Returns newest attempts that a query finds at the time `now`.
+    fn find(&mut self, sql: &str, now: u64) -> Result<Vec<Attempt>> {
+        let rows = self
+            .database
+            .query(sql, &[now.into(), ADVANCE_MAX.into()])?;
+        let attempt = |row: &Row| {
+            Ok(Attempt {
+                job: row.get(0)?,
+                number: row.get(1)?,
+            })
+        };
+        rows.iter().map(attempt).collect()
     }
 }
 
-/// Returns the job that starts next.
-fn first(transaction: &Transaction<'_>) -> Step<Option<JobId>> {
-    let priority = "SELECT priority FROM backlog ORDER BY priority DESC LIMIT 1";
-    let priority: Option<i64> = transaction
-        .prepare_cached(priority)?
-        .query_row([], |row| row.get(0))
-        .optional()?;
-    let Some(priority) = priority else {
-        return Ok(None);
+/// Returns the highest priority of queued jobs, below a priority if there is one.
+fn top_priority(database: &mut dyn Database, below: Option<i32>) -> Result<Option<i32>> {
+    let row = match below {
+        None => {
+            let sql = "SELECT priority FROM job WHERE state = 1 ORDER BY priority DESC LIMIT 1";
+            optional(database, sql, &[])?
+        }
+        Some(below) => {
+            let sql = "SELECT priority FROM job WHERE state = 1 AND priority < $1 \
+                       ORDER BY priority DESC LIMIT 1";
+            optional(database, sql, &[below.into()])?
+        }
     };
-    let owner = "SELECT backlog.owner FROM backlog LEFT JOIN owner ON owner.name = backlog.owner \
-                 WHERE priority = ?1 ORDER BY COALESCE(running, 0) * 1000000 / COALESCE(share, 1), COALESCE(served, 0), \
-                 backlog.owner LIMIT 1";
-    let owner: String = transaction
-        .prepare_cached(owner)?
-        .query_row([priority], |row| row.get(0))?;
-    let id =
-        "SELECT id FROM job WHERE state = 1 AND priority = ?1 AND owner = ?2 ORDER BY id LIMIT 1";
-    let id: Option<u64> = transaction
-        .prepare_cached(id)?
-        .query_row(params![priority, owner], |row| row.get(0))
-        .optional()?;
-    Ok(id.map(JobId))
+    row.map(|row| row.get(0)).transpose()
 }
 
-/// Starts a queued job. Returns false if it is too late for that: then it has failed.
-fn start(
-    transaction: &Transaction<'_>,
-    now: u64,
-    id: JobId,
-    (worker, lease): (&str, u64),
-) -> Step<bool> {
-    if is_still(transaction, id, "start_by < ?2", now)? {
-        end(transaction, now, id, &End::failed(LATE))?;
-        return Ok(false);
+/// Turns of the owners of queued jobs of one priority.
+///
+/// Claims at the same time do not see each other, so the loads may be wrong by the jobs that they claim.
+#[derive(Debug)]
+struct Turns {
+    priority: i32,
+    owners: Vec<Load>,
+    /// Turn of the job that starts next.
+    turn: u64,
+}
+
+/// Load of an owner.
+#[derive(Debug)]
+struct Load {
+    owner: String,
+    share: u64,
+    running: u64,
+    /// Turn of the job that started last.
+    served: u64,
+}
+
+impl Turns {
+    fn of(database: &mut dyn Database, priority: i32) -> Result<Self> {
+        // each step of the recursion goes to the next owner in the index, however many jobs an owner has
+        let sql = "WITH RECURSIVE queued (name) AS ( \
+                   SELECT (SELECT owner FROM job WHERE state = 1 AND priority = $1 ORDER BY owner LIMIT 1) \
+                   UNION ALL SELECT (SELECT owner FROM job WHERE state = 1 AND priority = $1 AND owner > queued.name \
+                   ORDER BY owner LIMIT 1) FROM queued WHERE queued.name IS NOT NULL) \
+                   SELECT queued.name, COALESCE(owner.share, 1), \
+                   (SELECT COUNT(*) FROM job WHERE state = 2 AND job.owner = queued.name), \
+                   COALESCE((SELECT turn FROM job WHERE turn > 0 AND job.owner = queued.name \
+                   ORDER BY turn DESC LIMIT 1), 0) \
+                   FROM queued LEFT JOIN owner ON owner.name = queued.name WHERE queued.name IS NOT NULL";
+        let rows = database.query(sql, &[priority.into()])?;
+        let load = |row: &Row| {
+            Ok(Load {
+                owner: row.get(0)?,
+                share: row.get(1)?,
+                running: row.get(2)?,
+                served: row.get(3)?,
+            })
+        };
+        let last = "SELECT turn FROM job WHERE turn > 0 ORDER BY turn DESC LIMIT 1";
+        let last = optional(database, last, &[])?;
+        let last: u64 = last.map_or(Ok(0), |row| row.get(0))?;
+        Ok(Self {
+            priority,
+            owners: rows.iter().map(load).collect::<Result<_>>()?,
+            turn: last + 1,
+        })
     }
-    let sql = "UPDATE job SET attempt = attempt + 1, start_by = NULL, worker = ?2, lease = ?3, started = ?4, bytes = NULL, \
-               bytes_total = NULL WHERE id = ?1 RETURNING owner";
-    let owner: String = transaction.prepare_cached(sql)?.query_row(
-        params![
-            number(id),
-            worker,
-            sql_number(now.saturating_add(lease)),
-            sql_number(now)
-        ],
-        |row| row.get(0),
-    )?;
-    enter(transaction, now, id, JobState::Running, worker)?;
-    let sql = "UPDATE owner SET served = (SELECT MAX(served) + 1 FROM owner) WHERE name = ?";
-    transaction.prepare_cached(sql)?.execute([owner])?;
-    Ok(true)
+
+    /// Returns the job that starts next, if any is left, and its turn. The job is locked. Jobs that would start too late fail.
+    fn next(&mut self, database: &mut dyn Database, now: u64) -> Result<Option<(JobId, u64)>> {
+        // a queued job waits for none: the order by that column keeps the server from a walk through all jobs by number
+        let sql = "SELECT id, start_by FROM job WHERE state = 1 AND priority = $1 AND owner = $2 \
+                   ORDER BY waits, id LIMIT 1 FOR UPDATE SKIP LOCKED";
+        let order = |load: &&mut Load| {
+            let weighed = load.running.saturating_mul(1_000_000) / load.share.max(1);
+            (weighed, load.served, load.owner.clone())
+        };
+        while let Some(load) = self.owners.iter_mut().min_by_key(order) {
+            let values = [self.priority.into(), (&load.owner).into()];
+            let Some(row) = optional(database, sql, &values)? else {
+                let owner = load.owner.clone();
+                self.owners.retain(|load| load.owner != owner);
+                continue;
+            };
+            let id = row.get(0)?;
+            if row.get::<Option<u64>>(1)?.is_some_and(|by| by < now) {
+                end(database, now, id, &End::failed(LATE))?;
+                continue;
+            }
+            let turn = self.turn;
+            self.turn += 1;
+            (load.running, load.served) = (load.running + 1, turn);
+            return Ok(Some((id, turn)));
+        }
+        Ok(None)
+    }
+}
+
+/// Starts a queued job, and returns it.
+fn start(
+    database: &mut dyn Database,
+    now: u64,
+    (id, turn): (JobId, u64),
+    (worker, lease): (&str, u64),
+) -> Result<Job> {
+    let sql = format!(
+        "UPDATE job SET state = 2, attempt = attempt + 1, start_by = NULL, worker = $2, lease = $3, started = $4, \
+         turn = $5, bytes = NULL, bytes_total = NULL WHERE id = $1 RETURNING {COLUMNS}"
+    );
+    let until = now.saturating_add(lease);
+    let values = [
+        id.into(),
+        worker.into(),
+        until.into(),
+        now.into(),
+        turn.into(),
+    ];
+    let row = one(database, &sql, &values)?;
+    record(database, now, id, worker)?;
+    of_row(&row)
 }
 
 /// Applies the end of an attempt to its job.
-fn settle(transaction: &Transaction<'_>, now: u64, id: JobId, how: &AttemptEnd) -> Step<()> {
+fn settle(database: &mut dyn Database, now: u64, id: JobId, how: &AttemptEnd) -> Result<()> {
     let ended = |state| End {
         state,
         exit: how.exit,
         text: how.text.clone(),
     };
     match how.end {
-        JobEnd::Done => end(transaction, now, id, &ended(JobState::Done)),
-        JobEnd::Failed => end(transaction, now, id, &ended(JobState::Failed)),
-        JobEnd::Canceled => end(transaction, now, id, &End::canceled()),
-        JobEnd::Released => requeue(transaction, now, id, &how.text),
+        JobEnd::Done => end(database, now, id, &ended(JobState::Done)),
+        JobEnd::Failed => end(database, now, id, &ended(JobState::Failed)),
+        JobEnd::Canceled => end(database, now, id, &End::canceled()),
+        JobEnd::Released => requeue(database, now, id, &how.text),
         JobEnd::Retry => {
-            let job = job(transaction, id)?;
+            let job = job(database, id)?;
             if job.is_cancel_requested {
-                return end(transaction, now, id, &End::canceled());
+                return end(database, now, id, &End::canceled());
             }
             if job.failures >= job.retries {
-                return end(transaction, now, id, &ended(JobState::Failed));
+                return end(database, now, id, &ended(JobState::Failed));
             }
-            let delay = backoff(job.failures);
-            let sql = "UPDATE job SET failures = failures + 1, not_before = ?2, exit = ?3, text = ?4, lease = NULL \
-                       WHERE id = ?1";
-            let due = now.saturating_add(delay);
-            transaction.prepare_cached(sql)?.execute(params![
-                number(id),
-                sql_number(due),
-                how.exit,
-                how.text
-            ])?;
-            enter(transaction, now, id, JobState::Waiting, &how.text)
+            let due = now.saturating_add(backoff(job.failures));
+            let sql = "UPDATE job SET failures = failures + 1, not_before = $2, exit = $3, text = $4, lease = NULL \
+                       WHERE id = $1";
+            let text = &how.text;
+            let values = [id.into(), due.into(), how.exit.into(), text.into()];
+            database.execute(sql, &values)?;
+            enter(database, now, id, JobState::Waiting, text)
         }
     }
 }
 
 /// Puts a job back whose worker sent no news until the end of its lease.
-fn lose(transaction: &Transaction<'_>, now: u64, id: JobId) -> Step<()> {
+fn lose(database: &mut dyn Database, now: u64, id: JobId) -> Result<()> {
     let sql =
-        "UPDATE job SET losses = losses + 1 WHERE id = ? RETURNING losses, COALESCE(worker, '')";
-    let (losses, worker): (u32, String) = transaction
-        .prepare_cached(sql)?
-        .query_row([number(id)], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    if losses > LOSSES_MAX && !job(transaction, id)?.is_cancel_requested {
+        "UPDATE job SET losses = losses + 1 WHERE id = $1 RETURNING losses, COALESCE(worker, '')";
+    let row = one(database, sql, &[id.into()])?;
+    let (losses, worker): (u32, String) = (row.get(0)?, row.get(1)?);
+    if losses > LOSSES_MAX && !job(database, id)?.is_cancel_requested {
         let why = format!("{losses} workers ended during it, the last of them {worker}");
-        return end(transaction, now, id, &End::failed(why));
+        return end(database, now, id, &End::failed(why));
     }
-    requeue(transaction, now, id, &format!("no news from {worker}"))
+    requeue(database, now, id, &format!("no news from {worker}"))
 }
 
 /// Queues a running job again, or ends it if its user canceled it.
-fn requeue(transaction: &Transaction<'_>, now: u64, id: JobId, why: &str) -> Step<()> {
-    if job(transaction, id)?.is_cancel_requested {
-        return end(transaction, now, id, &End::canceled());
+fn requeue(database: &mut dyn Database, now: u64, id: JobId, why: &str) -> Result<()> {
+    if job(database, id)?.is_cancel_requested {
+        return end(database, now, id, &End::canceled());
     }
-    let sql = "UPDATE job SET lease = NULL WHERE id = ?";
-    transaction.prepare_cached(sql)?.execute([number(id)])?;
-    enter(transaction, now, id, JobState::Queued, why)
+    let sql = "UPDATE job SET lease = NULL WHERE id = $1";
+    database.execute(sql, &[id.into()])?;
+    enter(database, now, id, JobState::Queued, why)
 }
 
 /// Stores what is new of an attempt.
-fn store(transaction: &Transaction<'_>, attempt: Attempt, report: &Report) -> Step<()> {
+fn store(database: &mut dyn Database, attempt: Attempt, report: &Report) -> Result<()> {
+    let id = attempt.job;
     if let Some((done, total)) = report.progress {
-        let sql = "UPDATE job SET bytes = ?2, bytes_total = ?3 WHERE id = ?1";
-        transaction.prepare_cached(sql)?.execute(params![
-            number(attempt.job),
-            sql_number(done),
-            sql_number(total)
-        ])?;
+        let sql = "UPDATE job SET bytes = $2, bytes_total = $3 WHERE id = $1";
+        database.execute(sql, &[id.into(), done.into(), total.into()])?;
     }
     if !report.log.is_empty() {
-        let sql = "INSERT INTO log (job, attempt, seq, text) SELECT ?1, ?2, \
-                   (SELECT COALESCE(MAX(seq), 0) + 1 FROM log WHERE job = ?1 AND attempt = ?2), ?3";
-        transaction.prepare_cached(sql)?.execute(params![
-            number(attempt.job),
-            attempt.number,
-            report.log
-        ])?;
+        let sql = "INSERT INTO log (job, attempt, seq, text) SELECT $1, $2, \
+                   (SELECT COALESCE(MAX(seq), 0) + 1 FROM log WHERE job = $1 AND attempt = $2), $3";
+        let text = &report.log;
+        database.execute(sql, &[id.into(), attempt.number.into(), text.into()])?;
     }
     Ok(())
 }
 
-/// Returns true if the job runs, and this is its newest attempt.
-fn is_newest(transaction: &Transaction<'_>, attempt: Attempt) -> Step<bool> {
-    let sql = "SELECT 1 FROM job WHERE id = ?1 AND state = 2 AND attempt = ?2";
-    let mut statement = transaction.prepare_cached(sql)?;
-    Ok(statement.exists(params![number(attempt.job), attempt.number])?)
+/// Returns true if the job runs, and this is its newest attempt. The job is locked then.
+fn is_newest(database: &mut dyn Database, attempt: Attempt) -> Result<bool> {
+    let sql = "SELECT 1 FROM job WHERE id = $1 AND state = 2 AND attempt = $2 FOR UPDATE";
+    let values = [attempt.job.into(), attempt.number.into()];
+    optional(database, sql, &values).map(|row| row.is_some())
 }
 
-/// Returns true if the job is as `condition` says at the time `now`, its second parameter.
-fn is_still(transaction: &Transaction<'_>, id: JobId, condition: &str, now: u64) -> Step<bool> {
-    let sql = format!("SELECT 1 FROM job WHERE id = ?1 AND {condition}");
-    let mut statement = transaction.prepare_cached(&sql)?;
-    Ok(statement.exists(params![number(id), sql_number(now)])?)
+/// Returns true if the job is as `condition` says at the time `now`, its second parameter. The job is locked then.
+/// Returns false if another transaction has locked it.
+fn is_still(database: &mut dyn Database, id: JobId, condition: &str, now: u64) -> Result<bool> {
+    let sql = format!("SELECT 1 FROM job WHERE id = $1 AND {condition} FOR UPDATE SKIP LOCKED");
+    optional(database, &sql, &[id.into(), now.into()]).map(|row| row.is_some())
 }
 
 /// Returns the delay of a retry in milliseconds after this number of earlier failures.
@@ -331,6 +394,6 @@ const BACKOFF_MAX: u64 = 600_000;
 /// Most workers that may end during a job.
 const LOSSES_MAX: u32 = 10;
 /// Most jobs of each kind that one call moves.
-const ADVANCE_MAX: i64 = 1000;
+const ADVANCE_MAX: u32 = 1000;
 /// Failure of a job that was not started in time.
 const LATE: &str = "not started before the time of --start-by";

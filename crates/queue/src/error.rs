@@ -1,6 +1,8 @@
 //! Faults of a queue.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use lighthaul_database::{DatabaseUrlError, ServerError, ServerFault};
 
 use crate::job::{JobId, JobState};
 
@@ -44,6 +46,34 @@ pub enum Error {
         /// Reason.
         why: String,
     },
+    /// An action at a server that failed.
+    #[error("cannot {action} the PostgreSQL server of the queue: {why}; {}", .fault.remedy())]
+    Server {
+        /// Verb of the failed action.
+        action: &'static str,
+        /// Message of the server.
+        why: String,
+        /// Fault.
+        fault: ServerFault,
+    },
+    /// A URL of a server that is wrong.
+    #[error("cannot use the queue: {0}")]
+    Url(#[from] DatabaseUrlError),
+    /// A server with tables of another version.
+    #[error(
+        "cannot use the queue: its format is {found}, and this version uses {supported}; update lighthaul"
+    )]
+    ServerFormat {
+        /// Format of the tables.
+        found: i64,
+        /// Format that this version uses.
+        supported: i32,
+    },
+    /// A value of a wrong type in a column of a result.
+    #[error(
+        "the queue is damaged: column {0} of a result has a wrong value; restore it from a backup"
+    )]
+    Value(usize),
     /// A job that does not exist.
     #[error("no job has the number {0}; `lighthaul jobs --all` lists them")]
     Unknown(JobId),
@@ -54,8 +84,21 @@ pub enum Error {
     #[error("job {0} is {1}: only a failed or canceled job can be retried")]
     NotFailed(JobId, JobState),
     /// A job that waits for a job which failed.
-    #[error("job {0} cannot wait for job {1}, which is {2}")]
-    Dead(JobId, JobId, JobState),
+    #[error("a job cannot wait for job {0}, which is {1}")]
+    Dead(JobId, JobState),
+    /// A request whose key was used for another request.
+    #[error("the idempotency key {0} was used for another job: use a new key for each job")]
+    KeyReused(String),
+    /// An owner with too many jobs.
+    #[error(
+        "{owner} has {open_max} jobs that have not ended, the most of an owner: wait, or cancel some"
+    )]
+    Quota {
+        /// Owner.
+        owner: String,
+        /// Most jobs of an owner that have not ended.
+        open_max: u64,
+    },
     /// A specification beyond a limit.
     #[error("{0}")]
     Limit(&'static str),
@@ -69,25 +112,38 @@ pub enum Error {
     },
 }
 
-/// Returns the fault of an action on the file at `path`.
-pub(crate) fn failed(action: &'static str, path: &Path, why: &rusqlite::Error) -> Error {
-    let path = path.to_owned();
-    match why.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
-            Error::Damaged {
-                path,
-                why: why.to_string(),
-            }
+impl Error {
+    /// Returns the fault of an action at a server.
+    pub(crate) fn server(action: &'static str, error: ServerError) -> Self {
+        Self::Server {
+            action,
+            why: error.why,
+            fault: error.fault,
         }
-        Some(rusqlite::ErrorCode::DiskFull) => Error::Failed {
-            action,
-            path,
-            why: "disk full; free space there, and run the same command again".to_owned(),
-        },
-        _ => Error::Failed {
-            action,
-            path,
-            why: why.to_string(),
-        },
+    }
+
+    /// Returns true if another transaction was in the way, and the same transaction may succeed now.
+    pub(crate) const fn is_conflict(&self) -> bool {
+        matches!(
+            self,
+            Self::Server {
+                fault: ServerFault::Conflict,
+                ..
+            }
+        )
+    }
+
+    /// Returns true if the database may be used again later, without a change of settings.
+    pub const fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::Server {
+                fault: ServerFault::Away
+                    | ServerFault::Busy
+                    | ServerFault::Conflict
+                    | ServerFault::DiskFull,
+                ..
+            }
+        )
     }
 }

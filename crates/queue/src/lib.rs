@@ -1,4 +1,4 @@
-//! Floor 3: a queue of transfers that outlives clients, workers and hosts.
+//! Floor 4: a queue of transfers that outlives clients, workers and hosts.
 //!
 //! ```text
 //! submit -> Waiting -> Queued -> Running -> Done, Failed or Canceled
@@ -7,9 +7,10 @@
 //! ```
 //!
 //! - [`job`]: a job, its states and its end; [`spec`]: what a client submits
-//! - [`queue`]: the jobs in a file, and the work of clients; [`claims`]: the work of workers; [`list`]: reading of jobs
-//!   and events
-//! - [`worker`]: a process that runs jobs; `child`: the command of a job; `schema`: tables; [`error`]: faults
+//! - [`queue`]: the jobs, and the work of clients; [`claims`]: the work of workers; [`list`]: reading of jobs and events;
+//!   `submission`, `life`: rules within a transaction
+//! - `database`: a file of one host, or a server for workers on many hosts, with the same statements
+//! - [`worker`]: a process that runs jobs; `child`: the command of a job; [`error`]: faults
 //!
 //! A worker claims a job with a lease and renews it. A lease that ends without news puts the job back, so a killed
 //! worker loses no job. Each claim has the number of its attempt, and only the newest attempt can end a job. So a job
@@ -24,9 +25,11 @@ pub mod spec;
 pub mod worker;
 
 mod child;
-mod schema;
+mod database;
+mod life;
+mod submission;
 
 pub use error::{Error, Result};
 pub use job::{Job, JobEnd, JobId, JobState};
 pub use queue::Queue;
-pub use spec::JobSpec;
+pub use spec::{JobSpec, Request};

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use rusqlite::{OptionalExtension, Row, Transaction, params};
-
-use crate::error::{Error, Result, failed};
+use crate::database::{Database, Row, optional};
+use crate::error::{Error, Result};
 use crate::job::{Job, JobId, JobState};
-use crate::queue::{Queue, Step, number};
+use crate::queue::Queue;
 
 /// Selection of jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,15 +44,23 @@ pub struct LogPiece {
     pub text: String,
 }
 
+/// Share of an owner, and its jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerShare {
+    /// Name of the owner.
+    pub owner: String,
+    /// Share of the workers.
+    pub share: u32,
+    /// Jobs that run.
+    pub running: u64,
+    /// Jobs that wait for a worker.
+    pub queued: u64,
+}
+
 impl Queue {
     /// Returns a job.
     pub fn job(&mut self, id: JobId) -> Result<Job> {
-        let sql = format!("SELECT {COLUMNS} FROM job WHERE id = ?");
-        let found = self.read(|queue| {
-            let mut statement = queue.connection.prepare_cached(&sql)?;
-            statement.query_row([number(id)], of_row).optional()
-        })?;
-        found.ok_or(Error::Unknown(id))
+        job(&mut *self.database, id)
     }
 
     /// Returns up to `most` selected jobs before `before`, the newest first.
@@ -63,120 +70,115 @@ impl Queue {
         before: Option<JobId>,
         most: usize,
     ) -> Result<Vec<Job>> {
-        let states: Vec<String> = selection
-            .states
-            .iter()
-            .map(|state| state.number().to_string())
-            .collect();
-        let state = if states.is_empty() {
-            "1".to_owned()
-        } else {
-            format!("state IN ({})", states.join(","))
-        };
-        let sql = format!(
-            "SELECT {COLUMNS} FROM job WHERE {state} AND (?1 IS NULL OR id < ?1) AND (?2 IS NULL OR owner = ?2) \
-             ORDER BY id DESC LIMIT ?3"
-        );
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        self.read(|queue| {
-            let mut statement = queue.connection.prepare_cached(&sql)?;
-            let rows = statement.query_map(
-                params![before.map(number), selection.owner.as_deref(), most],
-                of_row,
-            )?;
-            rows.collect()
-        })
+        let mut conditions = vec!["id < $1".to_owned()];
+        let before = before.unwrap_or(JobId(u64::MAX));
+        let mut values = vec![before.into(), most.into()];
+        if let Some(owner) = &selection.owner {
+            conditions.push("owner = $3".to_owned());
+            values.push(owner.into());
+        }
+        if !selection.states.is_empty() {
+            let states = selection.states.iter();
+            let states: Vec<String> = states.map(|state| state.number().to_string()).collect();
+            conditions.push(format!("state IN ({})", states.join(",")));
+        }
+        let conditions = conditions.join(" AND ");
+        let sql = format!("SELECT {COLUMNS} FROM job WHERE {conditions} ORDER BY id DESC LIMIT $2");
+        let rows = self.database.query(&sql, &values)?;
+        rows.iter().map(of_row).collect()
     }
 
     /// Returns the number of jobs in each state that has some.
     pub fn counts(&mut self) -> Result<BTreeMap<JobState, u64>> {
-        self.read(|queue| {
-            let sql = "SELECT state, COUNT(*) FROM job GROUP BY state";
-            let mut statement = queue.connection.prepare_cached(sql)?;
-            let rows = statement.query_map([], |row| {
-                let state: i64 = row.get(0)?;
-                Ok((JobState::of_number(state), row.get(1)?))
-            })?;
-            let known = rows.filter_map(|row| match row {
-                Ok((state, count)) => state.map(|state| Ok((state, count))),
-                Err(why) => Some(Err(why)),
-            });
-            known.collect()
-        })
+        let sql = "SELECT state, COUNT(*) FROM job GROUP BY state";
+        let rows = self.database.query(sql, &[])?;
+        rows.iter()
+            .map(|row| Ok((row.get(0)?, row.get(1)?)))
+            .collect()
+    }
+
+    /// Returns the owners that have a share of their own, or jobs that run or wait for a worker, by name.
+    pub fn shares(&mut self) -> Result<Vec<OwnerShare>> {
+        let sql = "SELECT name, COALESCE(MAX(share), 1), CAST(SUM(running) AS BIGINT), CAST(SUM(queued) AS BIGINT) \
+                   FROM (SELECT name, share, 0 AS running, 0 AS queued FROM owner \
+                   UNION ALL SELECT owner, NULL, COUNT(*), 0 FROM job WHERE state = 2 GROUP BY owner \
+                   UNION ALL SELECT owner, NULL, 0, COUNT(*) FROM job WHERE state = 1 GROUP BY owner) AS owners \
+                   GROUP BY name ORDER BY name";
+        let rows = self.database.query(sql, &[])?;
+        let share = |row: &Row| {
+            Ok(OwnerShare {
+                owner: row.get(0)?,
+                share: row.get(1)?,
+                running: row.get(2)?,
+                queued: row.get(3)?,
+            })
+        };
+        rows.iter().map(share).collect()
     }
 
     /// Returns the history of a job, the oldest event first.
     pub fn events(&mut self, id: JobId) -> Result<Vec<JobEvent>> {
         self.job(id)?;
-        self.read(|queue| {
-            let sql =
-                "SELECT seq, time, attempt, state, text FROM event WHERE job = ? ORDER BY seq";
-            let mut statement = queue.connection.prepare_cached(sql)?;
-            let rows = statement.query_map([number(id)], |row| {
-                Ok(JobEvent {
-                    seq: row.get(0)?,
-                    time: row.get(1)?,
-                    attempt: row.get(2)?,
-                    state: state(row, 3)?,
-                    text: row.get(4)?,
-                })
-            })?;
-            rows.collect()
-        })
+        let sql = "SELECT seq, time, attempt, state, text FROM event WHERE job = $1 ORDER BY seq";
+        let rows = self.database.query(sql, &[id.into()])?;
+        let event = |row: &Row| {
+            Ok(JobEvent {
+                seq: row.get(0)?,
+                time: row.get(1)?,
+                attempt: row.get(2)?,
+                state: row.get(3)?,
+                text: row.get(4)?,
+            })
+        };
+        rows.iter().map(event).collect()
     }
 
-    /// Returns the pieces of a job's log after `after`, an attempt and a number within it.
-    pub fn log(&mut self, id: JobId, after: (u32, u64)) -> Result<Vec<LogPiece>> {
+    /// Returns up to `most` pieces of a job's log after `after`, an attempt and a number within it.
+    pub fn log(&mut self, id: JobId, after: (u32, u64), most: usize) -> Result<Vec<LogPiece>> {
         self.job(id)?;
-        self.read(|queue| {
-            let sql = "SELECT attempt, seq, text FROM log WHERE job = ?1 AND (attempt, seq) > (?2, ?3) \
-                       ORDER BY attempt, seq";
-            let mut statement = queue.connection.prepare_cached(sql)?;
-            let rows = statement.query_map(params![number(id), after.0, after.1], |row| {
-                Ok(LogPiece {
-                    attempt: row.get(0)?,
-                    seq: row.get(1)?,
-                    text: row.get(2)?,
-                })
-            })?;
-            rows.collect()
-        })
+        let sql = "SELECT attempt, seq, text FROM log WHERE job = $1 AND (attempt, seq) > ($2, $3) \
+                   ORDER BY attempt, seq LIMIT $4";
+        let (attempt, seq) = after;
+        let values = [id.into(), attempt.into(), seq.into(), most.into()];
+        let rows = self.database.query(sql, &values)?;
+        let piece = |row: &Row| {
+            Ok(LogPiece {
+                attempt: row.get(0)?,
+                seq: row.get(1)?,
+                text: row.get(2)?,
+            })
+        };
+        rows.iter().map(piece).collect()
     }
 
     /// Returns true if no job is queued, runs, or waits for a time.
     pub fn is_idle(&mut self) -> Result<bool> {
-        self.read(|queue| {
-            let sql = "SELECT 1 FROM job WHERE state = 1 UNION ALL SELECT 1 FROM job WHERE state = 2 \
-                       UNION ALL SELECT 1 FROM job WHERE state = 0 AND waits = 0 LIMIT 1";
-            queue.connection.prepare_cached(sql)?.exists([]).map(|found| !found)
-        })
-    }
-
-    fn read<T>(&mut self, act: impl FnOnce(&Self) -> rusqlite::Result<T>) -> Result<T> {
-        act(self).map_err(|why| failed("read", &self.path, &why))
+        let sql = "SELECT 1 FROM job WHERE state = 1 UNION ALL SELECT 1 FROM job WHERE state = 2 \
+                   UNION ALL SELECT 1 FROM job WHERE state = 0 AND waits = 0 LIMIT 1";
+        optional(&mut *self.database, sql, &[]).map(|found| found.is_none())
     }
 }
 
 /// Returns a job, which must exist.
-pub(crate) fn job(transaction: &Transaction<'_>, id: JobId) -> Step<Job> {
-    let sql = format!("SELECT {COLUMNS} FROM job WHERE id = ?");
-    let mut statement = transaction.prepare_cached(&sql)?;
-    let found = statement.query_row([number(id)], of_row).optional()?;
-    found.ok_or_else(|| Error::Unknown(id).into())
+pub(crate) fn job(database: &mut dyn Database, id: JobId) -> Result<Job> {
+    let sql = format!("SELECT {COLUMNS} FROM job WHERE id = $1");
+    let found = optional(database, &sql, &[id.into()])?;
+    of_row(&found.ok_or(Error::Unknown(id))?)
 }
 
-fn of_row(row: &Row<'_>) -> rusqlite::Result<Job> {
+/// Returns the job in a row of [`COLUMNS`].
+pub(crate) fn of_row(row: &Row) -> Result<Job> {
     let command: String = row.get(3)?;
     let directory: Vec<u8> = row.get(4)?;
     let (done, total): (Option<u64>, Option<u64>) = (row.get(15)?, row.get(16)?);
     Ok(Job {
-        id: JobId(row.get(0)?),
+        id: row.get(0)?,
         owner: row.get(1)?,
         name: row.get(2)?,
         command: serde_json::from_str(&command).unwrap_or_default(),
         directory: OsString::from_vec(directory).into(),
         priority: row.get(5)?,
-        state: state(row, 6)?,
+        state: row.get(6)?,
         attempt: row.get(7)?,
         failures: row.get(8)?,
         retries: row.get(9)?,
@@ -194,10 +196,7 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Job> {
     })
 }
 
-fn state(row: &Row<'_>, column: usize) -> rusqlite::Result<JobState> {
-    let number: i64 = row.get(column)?;
-    JobState::of_number(number).ok_or(rusqlite::Error::IntegralValueOutOfRange(column, number))
-}
-
-const COLUMNS: &str = "id, owner, name, command, directory, priority, state, attempt, failures, retries, not_before, \
-                       start_by, every, worker, cancel, bytes, bytes_total, submitted, started, ended, exit, text";
+/// Columns of a job.
+pub(crate) const COLUMNS: &str = "id, owner, name, command, directory, priority, state, attempt, failures, retries, \
+                                  not_before, start_by, every, worker, cancel, bytes, bytes_total, submitted, started, \
+                                  ended, exit, text";

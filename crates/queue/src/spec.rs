@@ -28,3 +28,14 @@ pub struct JobSpec {
     /// Most retries after failures.
     pub retries: u32,
 }
+
+/// Request that submits a job, which its client may repeat after a lost answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Key that the client chose, if any.
+    pub key: Option<String>,
+    /// Digest of the request. A repetition has the same.
+    pub digest: String,
+    /// Most jobs of the owner that have not ended.
+    pub open_max: u64,
+}

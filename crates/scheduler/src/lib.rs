@@ -2,7 +2,7 @@
 //!
 //! - [`api`]: REST interface; [`serve`]: network service
 //! - [`circuits`]: provisions circuits for reservations
-//! - [`identity`]: authentication of clients, and rate limits of their requests
+//! - [`identity`]: authentication of clients, and rate limits of their requests; [`jobs`]: queue of copies
 //! - [`nsi`]: provider of the Network Service Interface
 //! - [`connections`]: limits of connections; `write_timeout`: timeout of writes; [`certificate`]: certificate
 //!   of the server
@@ -12,6 +12,7 @@ pub mod certificate;
 pub mod circuits;
 pub mod connections;
 pub mod identity;
+pub mod jobs;
 pub mod nsi;
 pub mod serve;
 mod write_timeout;

@@ -37,6 +37,7 @@ use crate::certificate::ServerCertificate;
 use crate::circuits::Circuits;
 use crate::connections::{Connection, Connections, Limits};
 use crate::identity::Authenticator;
+use crate::jobs::JobDesk;
 use crate::nsi::NsiThreads;
 use crate::write_timeout::WriteTimeout;
 
@@ -53,6 +54,8 @@ pub struct Settings {
     pub authenticator: Authenticator,
     /// Reservations.
     pub books: Arc<Books>,
+    /// Queue of jobs, if any.
+    pub jobs: Option<JobDesk>,
     /// Maximum number of requests a second of each name.
     pub requests_per_second: u32,
     /// Limits on connections.
@@ -97,6 +100,7 @@ impl Server {
         let forwarder = forwarder(settings.peers).map_err(io::Error::other)?;
         let state = ApiState::new(
             settings.books,
+            settings.jobs,
             settings.authenticator,
             settings.requests_per_second,
         );

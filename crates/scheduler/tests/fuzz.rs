@@ -19,6 +19,9 @@ const TOKEN: &str = r#"\{"keys":\[(\{"kty":"(RSA|EC|OKP)","crv":"(P-256|Ed25519)
 /// Requests for reservations and for their changes.
 const REQUEST: &str = r#"\{("from":"a","to":"b",)?"size":("1.2TB"|[0-9]{1,20}|"7"|null)(,"hold":("PT2H"|"2h 30m"|"P1D"|9000|"30"))?(,"rate_m(ax|in)":("900Mb/s"|1000|"5"|0))?(,"start":("2031-05-01T06:00:00Z"|"now"|[0-9]{1,20}))?(,"commit":(true|1))?\}"#;
 
+/// Jobs, and places of jobs.
+const JOB: &str = r#"(\{"sources":\["lh://near/a"(,"s3://b/k")?\],"target":"lh://far/(x|\.\.)/"(,"options":(\{"delete":(true|1)(,"rate":("1Gb/s"|0))?\}|\[\]))?(,"every":("1d"|7))?(,"priority":-?[0-9]{1,11})?\}|(lh|s3|https?|file)://(far|\[::1\]:7)/((home|ada|bob|\.\.?|\{user\}|)/){0,4}(a|\*)?)"#;
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
@@ -44,6 +47,11 @@ proptest! {
 
     #[test]
     fn parsing_requests_from_likely_text_never_panics(text in REQUEST) {
+        assert_harmless(booking::asked, text.as_bytes());
+    }
+
+    #[test]
+    fn parsing_jobs_and_places_from_likely_text_never_panics(text in JOB) {
         assert_harmless(booking::asked, text.as_bytes());
     }
 

@@ -95,6 +95,7 @@ fn serves() {
         limits: Limits::default(),
         peers: ServerTrust::certificate(),
         circuits: Some(circuits.unwrap()),
+        jobs: None,
         nsi: None,
     });
     let server = server.unwrap();

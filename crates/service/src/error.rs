@@ -89,6 +89,9 @@ pub(crate) enum Fault {
     /// A store that cannot be used.
     #[error("{0}")]
     Books(Refused),
+    /// A queue of jobs that cannot be used.
+    #[error("{0}")]
+    Jobs(lighthaul_queue::Error),
     /// A gateway without listeners for programs.
     #[error(
         "there is no listener for programs: give --socks, --connect, --forward or --transparent"
@@ -185,6 +188,7 @@ impl Coded for Fault {
             Self::Domain(why) => of_domain(why),
             Self::Control(why) => control_code::code(why),
             Self::Books(refused) => of_books(refused),
+            Self::Jobs(_) => Code::Open,
             Self::Accept(_) | Self::Listen { .. } | Self::Start(_) | Self::Metrics { .. } => {
                 Code::Network
             }

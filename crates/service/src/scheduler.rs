@@ -38,6 +38,7 @@ use lighthaul_scheduler::circuits::{Circuits, with_device_limits};
 use lighthaul_scheduler::connections::Limits;
 use lighthaul_scheduler::identity::tokens::Tokens;
 use lighthaul_scheduler::identity::{Authenticator, Issuer, Keys};
+use lighthaul_scheduler::jobs::JobDesk;
 use lighthaul_scheduler::nsi::BookResources;
 use lighthaul_scheduler::serve::{Server, Settings as ServerSettings};
 use lighthaul_session::error::{Error, FileAction};
@@ -63,6 +64,8 @@ pub struct Settings {
     pub switches: Vec<PathBuf>,
     /// File with the settings of the NSI provider, if any.
     pub nsi: Option<PathBuf>,
+    /// File or `PostgreSQL` URL of the queue of jobs, if any.
+    pub jobs: Option<PathBuf>,
     /// REST interface.
     pub rest: RestSettings,
     /// Private key of this host.
@@ -151,12 +154,14 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
         Some(circuits.map_err(failed)?)
     };
     let nsi = nsi(settings, &books)?;
+    let jobs = settings.jobs.clone().map(JobDesk::open).transpose();
     let server = ServerSettings {
         listen: settings.rest.listen,
         certificate: settings.rest.certificate.clone(),
         insecure: settings.rest.insecure,
         authenticator: authenticator(&settings.access)?,
         books,
+        jobs: jobs.map_err(Fault::Jobs)?,
         requests_per_second: settings.rest.requests_per_second,
         limits: settings.rest.limits,
         peers: peers(key),
@@ -460,6 +465,7 @@ mod tests {
             devices: Vec::new(),
             switches: Vec::new(),
             nsi: None,
+            jobs: None,
             rest: RestSettings {
                 listen: listen.parse().unwrap(),
                 url: url.map(str::to_owned),

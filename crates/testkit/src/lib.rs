@@ -10,6 +10,8 @@
 //!
 //! [`schema`] checks JSON against a schema.
 //!
+//! [`PostgresServer`] is a real server for tests of stores.
+//!
 //! [`report()`] prints what a test measured, also if the test passes.
 //!
 //! [`Ordinary`] drops root's privileges in a test that needs file modes to apply.
@@ -24,6 +26,7 @@ mod drawing;
 mod holder;
 mod names;
 mod need;
+pub mod postgres_server;
 mod report;
 pub mod schema;
 mod skip;
@@ -35,6 +38,7 @@ pub use drawing::{Drawing, assert_drawn, drawing, picture_fault};
 pub use holder::Holder;
 pub use names::names;
 pub use need::{lacks, lacks_root, lacks_tool, libfaketime};
+pub use postgres_server::PostgresServer;
 pub use report::report;
 pub use skip::{REQUIRE, SKIPPED, skip};
 pub use turn::Turn;

@@ -201,12 +201,20 @@ const FLOORS: [(u8, &[&str]); 14] = [
     (
         3,
         &[
-            "workload", "stargate", "session", "circuit", "capture", "fs", "monitor", "queue",
+            "workload", "stargate", "session", "circuit", "capture", "fs", "database",
         ],
     ),
     (
         4,
-        &["files", "stream", "gateway", "booking-client", "domains"],
+        &[
+            "files",
+            "stream",
+            "gateway",
+            "booking-client",
+            "domains",
+            "monitor",
+            "queue",
+        ],
     ),
     (5, &["copy", "booking", "timeline", "nsi", "remote-files"]),
     (6, &["send", "receive", "scheduler", "lab", "powercut"]),

@@ -70,7 +70,7 @@ fn target(file: &Source) -> String {
 }
 
 /// Decoders that another decoder's target covers.
-const REACHED: [(&str, &str); 69] = [
+const REACHED: [(&str, &str); 70] = [
     (
         "crates/objects/src/stores/bucket/attributes.rs",
         "bucket_answer",
@@ -107,6 +107,7 @@ const REACHED: [(&str, &str); 69] = [
     ("crates/booking-client/src/json/amount.rs", "api_extract"),
     ("crates/booking-client/src/json/timestamp.rs", "api_extract"),
     ("crates/booking-client/src/json/request.rs", "api_extract"),
+    ("crates/booking-client/src/json/job.rs", "api_extract"),
     ("crates/circuit/src/flow.rs", "exec_answer"),
     ("crates/circuit/src/tl1/dialect.rs", "tl1_message"),
     ("crates/circuit/src/linux/tc_object.rs", "netlink"),
@@ -158,7 +159,7 @@ const REACHED: [(&str, &str); 69] = [
 ];
 
 /// Files and directories that decode only trusted data (of the operator, the user or Lighthaul), with a reason.
-const TRUSTED: [(&str, &str); 62] = [
+const TRUSTED: [(&str, &str); 65] = [
     (
         "crates/objects/src/stores/bucket/profile.rs",
         "files and programs of the user",
@@ -213,6 +214,12 @@ const TRUSTED: [(&str, &str); 62] = [
     ("crates/domains/src/store.rs", "its own store"),
     ("crates/monitor/src/history.rs", "its own store"),
     ("crates/queue/src/list.rs", "its own store"),
+    ("crates/queue/src/database/", "its own store"),
+    ("crates/python/src/queue.rs", "jobs of the same program"),
+    (
+        "crates/database/src/postgres_server.rs",
+        "a URL and a file of the operator",
+    ),
     ("crates/queue/src/child.rs", "events of its own command"),
     (
         "crates/monitor/src/sample/",

@@ -6,11 +6,13 @@
 //! - [`request`], [`reservation`], [`quote`]: a request for capacity, and the possible results
 //! - [`link`], [`outage`]: the topology, the calendar of a link, and planned outages
 //! - [`page`], [`event`]: parts of a list, and changes of reservations
+//! - [`job`]: queued copies, their history and their logs
 //! - [`problem`], [`health`]: errors, and the status of the service
 
 pub mod amount;
 pub mod event;
 pub mod health;
+pub mod job;
 pub mod link;
 pub mod outage;
 pub mod page;
@@ -25,6 +27,7 @@ pub mod timestamp;
 pub use amount::{Bps, Bytes, IsoDuration, WithUnit};
 pub use event::{Event, EventKind};
 pub use health::Health;
+pub use job::{CopyOptions, JobEventView, JobLogPiece, JobPage, JobStatus, JobView, NewJob};
 pub use link::{Allocation, CalendarView, Free, LinkView, TopologyView};
 pub use outage::{NewOutage, OutageView};
 pub use page::Page;

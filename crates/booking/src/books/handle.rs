@@ -260,6 +260,11 @@ impl Books {
         (config.policy, config.policies) = (usual, listed);
     }
 
+    /// Returns the policy of an owner.
+    pub fn policy_of(&self, owner: &str) -> Policy {
+        self.lock().ledger.config.policy_of(owner).clone()
+    }
+
     /// Makes changes that are due. Returns the time of the next call, at most one second ahead.
     pub fn tick(&self) -> Result<Timestamp> {
         let due = self.run_due();

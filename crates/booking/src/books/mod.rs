@@ -2,7 +2,7 @@
 //!
 //! - [`handle`]: interface of the books for other modules, which serializes changes
 //! - [`config`]: limits and rules; [`principal`]: identity and role of a client; `role`: names
-//!   of roles; [`policy`]: limits on the bookings of an identity
+//!   of roles; [`policy`]: limits on the bookings of an identity; [`job_place`]: places of its jobs
 //! - `ledger`: reservations in memory; `record`: one of them; `synced_ledger`: keeps ledger and store
 //!   consistent
 //! - `request`: conversion of requests for the calendar; `reserve`, `lifecycle`, `resize`, `outage`, `tick`:
@@ -16,6 +16,7 @@
 pub mod config;
 mod conflicts;
 pub mod handle;
+pub mod job_place;
 mod ledger;
 mod lifecycle;
 mod load;
@@ -40,6 +41,7 @@ mod view;
 
 pub use config::Config;
 pub use handle::{Books, EventPage, Status};
+pub use job_place::{JobPlace, JobPlaceError};
 pub use policy::{Policy, Quota};
 pub use principal::{Principal, Role};
 pub use role::UnknownRole;

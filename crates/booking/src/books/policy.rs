@@ -11,6 +11,7 @@ use lighthaul_base::Rate;
 use lighthaul_base::prefix::Prefix;
 use lighthaul_booking_client::json::{FlowAt, Timestamp};
 
+use super::job_place::JobPlace;
 use crate::error::PolicyError;
 use crate::error::limit_error::RateRule;
 
@@ -29,6 +30,10 @@ pub struct Policy {
     pub ahead: Option<Duration>,
     /// Maximum number of reservations, and of bytes in each window.
     pub quota: Quota,
+    /// Places that jobs may copy from; none by default.
+    pub job_sources: Vec<JobPlace>,
+    /// Places that jobs may copy to; none by default.
+    pub job_targets: Vec<JobPlace>,
 }
 
 /// Amounts that an owner may book.
@@ -72,6 +77,36 @@ impl Policy {
                 reservations: 0,
                 bytes: 0,
             },
+            job_sources: Vec::new(),
+            job_targets: Vec::new(),
+        }
+    }
+
+    /// Refuses places of a job that are not permitted.
+    pub fn check_job(
+        &self,
+        owner: &str,
+        sources: &[JobPlace],
+        target: &JobPlace,
+    ) -> Result<(), PolicyError> {
+        let refused = |place: &JobPlace, rules: &[JobPlace]| {
+            let permits = rules.iter().any(|rule| rule.permits(place, owner));
+            (!permits).then(|| rules.iter().map(ToString::to_string).collect())
+        };
+        let wrong = |action, place: &JobPlace, permitted| PolicyError::JobPlace {
+            owner: owner.to_owned(),
+            action,
+            place: place.to_string(),
+            permitted,
+        };
+        for source in sources {
+            if let Some(permitted) = refused(source, &self.job_sources) {
+                return Err(wrong("copy from", source, permitted));
+            }
+        }
+        match refused(target, &self.job_targets) {
+            Some(permitted) => Err(wrong("copy to", target, permitted)),
+            None => Ok(()),
         }
     }
 
@@ -179,6 +214,7 @@ mod tests {
             rate_max: Some(Rate::from_mbps(100)),
             ahead: Some(Duration::from_hours(1)),
             quota: Quota::default(),
+            ..Policy::default()
         }
     }
 

@@ -110,6 +110,21 @@ pub enum PolicyError {
         /// Latest permitted end.
         last: Timestamp,
     },
+    /// Place of a job.
+    #[error(
+        "the policy of {owner} permits no job to {action} {place}, only: {}; ask an operator to list it for {owner} in the scheduler's --policy",
+        listing(.permitted)
+    )]
+    JobPlace {
+        /// Name of the owner.
+        owner: String,
+        /// Verb, as in "copy from".
+        action: &'static str,
+        /// Place of the request.
+        place: String,
+        /// Permitted places.
+        permitted: Vec<String>,
+    },
     /// Total rate that is too high.
     #[error("{limit}; {}, or ask an operator", remedy(.left.as_ref()))]
     Rate {

@@ -12,8 +12,9 @@ pub mod service_error;
 pub mod setup_error;
 pub mod store_error;
 
+pub use lighthaul_database::{DatabaseUrlError, ServerFault};
 pub use limit_error::{OverlapError, PolicyError, QuotaError};
 pub use request_error::{RequestError, UnknownLink};
 pub use service_error::{Error, Result};
-pub use setup_error::{DatabaseUrlError, PolicyFileError, SetupError, TopologyFileError};
-pub use store_error::{ServerFault, SqliteFault, StoreError, TopologyMismatch};
+pub use setup_error::{PolicyFileError, SetupError, TopologyFileError};
+pub use store_error::{SqliteFault, StoreError, TopologyMismatch};

@@ -12,6 +12,7 @@ use std::time::Duration;
 use lighthaul_calendar::config::ConfigError;
 use lighthaul_calendar::topology::TopologyError;
 use lighthaul_circuit::error as circuit;
+use lighthaul_database::DatabaseUrlError;
 
 use super::store_error::TopologyMismatch;
 
@@ -134,26 +135,7 @@ pub enum PolicyFileError {
     /// The text is not a prefix.
     #[error("\"{0}\" is not a prefix; write it as in 10.1.0.0/16 or 2001:db8::/48")]
     Prefix(String),
-}
-
-/// Fault of the URL of a database.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DatabaseUrlError {
-    /// The URL cannot be parsed.
-    #[error("{0}: name the server as in postgres://user@host/books")]
-    Form(String),
-    /// The encryption mode is unknown.
-    #[error("unknown sslmode={0}: use disable, prefer or verify-full")]
-    SslMode(String),
-    /// The file of trusted authorities cannot be read.
-    #[error("cannot use {path}: {why}; sslrootcert names a PEM file of certificates")]
-    Roots {
-        /// Path of the file.
-        path: String,
-        /// Fault.
-        why: String,
-    },
-    /// TLS cannot be set up.
-    #[error("cannot set up TLS: {0}")]
-    Tls(String),
+    /// A place of jobs is wrong.
+    #[error("{0}")]
+    JobPlace(String),
 }

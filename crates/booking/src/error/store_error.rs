@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 
 use lighthaul_booking_client::reservation::BrokenJournal;
+use lighthaul_database::ServerFault;
 
 use super::listing::listing;
 
@@ -124,44 +125,6 @@ impl SqliteFault {
             Self::ReadOnly => "make it writable",
             Self::Corrupt => "restore it from a backup",
             Self::Other => "check its disk, and try again",
-        }
-    }
-}
-
-/// Reason for which a database server cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServerFault {
-    /// The disk is full.
-    DiskFull,
-    /// The database does not exist.
-    NoDatabase,
-    /// The user or the password is wrong.
-    Credentials,
-    /// The user may not create tables.
-    Privilege,
-    /// The TLS connection failed.
-    Tls,
-    /// The server cannot be reached, or is shutting down.
-    Away,
-    /// Another session holds a lock, or a statement took too long.
-    Busy,
-    /// Another fault.
-    Other,
-}
-
-impl ServerFault {
-    const fn remedy(self) -> &'static str {
-        match self {
-            Self::DiskFull => "free space on its disk, and try again",
-            Self::NoDatabase => "create the database with createdb",
-            Self::Credentials => "check the user and the password in its URL",
-            Self::Privilege => "permit the user to create tables in this database",
-            Self::Tls => "check its certificate, and sslmode and sslrootcert in its URL",
-            Self::Away => "check that the server runs, and try again",
-            Self::Busy => {
-                "another program holds a lock, or the server is overloaded: see pg_stat_activity there, and try again"
-            }
-            Self::Other => "see its log",
         }
     }
 }

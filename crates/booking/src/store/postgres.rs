@@ -4,18 +4,15 @@
 //! after losing the lock. A failed action closes the connection, and the next one connects again.
 //! Faults come from the SQLSTATE of the server and from the step that the TLS handshake reached.
 
-use std::time::Duration;
-
-use postgres::error::SqlState;
-use postgres::{Client, IsolationLevel, NoTls};
-use tracing::warn;
+use lighthaul_database::postgres_server::TIMEOUT;
+use lighthaul_database::{PostgresServer, ServerError};
+use postgres::{Client, IsolationLevel};
 
 use super::batch::{Batch, Document};
 use super::contract::{Position, Store, Writer};
 use super::sql;
 use super::sqlite::check_format;
-use super::tls::Server;
-use crate::error::{Error, Result, ServerFault, SetupError, StoreError};
+use crate::error::{Error, Result, SetupError, StoreError};
 
 /// `PostgreSQL` server that keeps the reservations.
 ///
@@ -24,7 +21,7 @@ use crate::error::{Error, Result, ServerFault, SetupError, StoreError};
 /// `sslmode=verify-full`. Otherwise the server should be on this host, in a trusted network, or
 /// behind a tunnel.
 pub struct Postgres {
-    server: Server,
+    server: PostgresServer,
     /// URL of this instance, at which other instances reach it.
     url: String,
     connection: Option<Connection>,
@@ -40,22 +37,8 @@ impl Postgres {
     /// Connects to a server as in `postgres://user@host/books`. Other instances reach this instance at
     /// `url`.
     pub fn open(server: &str, url: &str) -> Result<Self> {
-        let mut server = Server::parse(server).map_err(SetupError::from)?;
-        if server.is_readable() {
-            warn!(
-                "the connection to the PostgreSQL server is not encrypted: add sslmode=verify-full to its URL"
-            );
-        }
-        let config = &mut server.config;
-        config.connect_timeout(TIMEOUT).tcp_user_timeout(TIMEOUT);
-        config.keepalives(true).keepalives_idle(PROBE_AFTER);
-        config
-            .keepalives_interval(PROBE_EVERY)
-            .keepalives_retries(PROBES);
-        let before = config.get_options().map(str::to_owned).unwrap_or_default();
-        config.options(&format!("{before} {}", options()));
         let mut store = Self {
-            server,
+            server: PostgresServer::open(server).map_err(SetupError::from)?,
             url: url.to_owned(),
             connection: None,
         };
@@ -80,7 +63,7 @@ impl Postgres {
         let answer = act(self.connection()?);
         answer.map_err(|why| {
             self.connection = None;
-            failed(action, &why, false)
+            failed(action, ServerError::of(&why, false))
         })
     }
 }
@@ -202,18 +185,6 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// Returns the connection settings of the server. Its keepalive probes detect a client whose host
-/// has failed, so that its lock is released soon after [`PROBE_AFTER`].
-fn options() -> String {
-    let (limit, lock) = (TIMEOUT.as_millis(), LOCK_TIMEOUT.as_millis());
-    let (after, every) = (PROBE_AFTER.as_secs(), PROBE_EVERY.as_secs());
-    format!(
-        "-c statement_timeout={limit} -c lock_timeout={lock} -c idle_in_transaction_session_timeout={limit} \
-         -c tcp_keepalives_idle={after} -c tcp_keepalives_interval={every} -c tcp_keepalives_count={PROBES} \
-         -c tcp_user_timeout={limit}"
-    )
-}
-
 /// Writes a batch. Returns false if it is not the next one.
 fn write(
     client: &mut Client,
@@ -243,27 +214,16 @@ fn write(
     transaction.commit().map(|()| true)
 }
 
-fn connect(server: &Server) -> Result<Connection> {
-    let open = || {
-        let mut client = match &server.tls {
-            Some(tls) => {
-                tls.reset();
-                server.config.connect(tls.clone())?
-            }
-            None => server.config.connect(NoTls)?,
-        };
+fn connect(server: &PostgresServer) -> Result<Connection> {
+    let connected = server.connect(|client| {
         // the lock serializes instances that create the tables at the same time
         client.batch_execute(&format!(
             "BEGIN; SELECT pg_advisory_xact_lock({MAKING}); {} {WRITER} COMMIT;",
             sql::TABLES
         ))?;
-        let format = client.query_one(sql::SELECT_FORMAT, &[])?.get(0);
-        Ok((client, format))
-    };
-    let (client, format) = open().map_err(|why| {
-        let is_tls = server.is_tls_fault(&why);
-        failed("connect to", &why, is_tls)
-    })?;
+        Ok(client.query_one(sql::SELECT_FORMAT, &[])?.get(0))
+    });
+    let (client, format) = connected.map_err(|why| failed("connect to", why))?;
     check_format(format)?;
     Ok(Connection {
         client,
@@ -275,31 +235,9 @@ fn number(row: &postgres::Row, nth: usize) -> u64 {
     row.get::<_, i64>(nth).cast_unsigned()
 }
 
-/// Returns the fault of the server and the remedy. `is_tls` is true if encryption failed.
-fn failed(action: &'static str, why: &postgres::Error, is_tls: bool) -> Error {
-    let fault = match why.code() {
-        Some(&SqlState::DISK_FULL) => ServerFault::DiskFull,
-        Some(&SqlState::INVALID_CATALOG_NAME) => ServerFault::NoDatabase,
-        Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
-            ServerFault::Credentials
-        }
-        Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED) => ServerFault::Busy,
-        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => ServerFault::Privilege,
-        None if is_tls => ServerFault::Tls,
-        Some(
-            &SqlState::ADMIN_SHUTDOWN | &SqlState::CRASH_SHUTDOWN | &SqlState::CANNOT_CONNECT_NOW,
-        )
-        | None => ServerFault::Away,
-        Some(_) => ServerFault::Other,
-    };
-    let because =
-        std::error::Error::source(why).map_or_else(String::new, |source| format!(" ({source})"));
-    StoreError::Server {
-        action,
-        why: format!("{why}{because}"),
-        fault,
-    }
-    .into()
+/// Returns the fault of an action.
+fn failed(action: &'static str, ServerError { why, fault }: ServerError) -> Error {
+    StoreError::Server { action, why, fault }.into()
 }
 
 const WRITER: &str = "
@@ -310,21 +248,13 @@ const CLAIM: &str = "UPDATE writer SET url = $1";
 const LOCK: i64 = 0x6c69_6768_7468_6175;
 /// Advisory lock for the creation of tables.
 const MAKING: i64 = LOCK + 1;
-/// Idle time of a connection before its first TCP keepalive.
-const PROBE_AFTER: Duration = Duration::from_secs(3);
-/// Interval of TCP keepalives.
-const PROBE_EVERY: Duration = Duration::from_secs(2);
-/// Number of unanswered keepalives that end a connection.
-const PROBES: u32 = 3;
-/// Timeout of each action.
-const TIMEOUT: Duration = Duration::from_secs(5);
-/// Timeout of each lock; shorter than the statement timeout, so that the error names the lock.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(4);
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
+
+    use lighthaul_database::ServerFault;
 
     use super::*;
 

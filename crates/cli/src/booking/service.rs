@@ -48,6 +48,7 @@ fn settings(args: &Scheduler) -> Result<Settings, Error> {
         devices: args.device.iter().map(device).collect(),
         switches: args.switch.clone(),
         nsi: args.nsi.clone(),
+        jobs: args.jobs.clone(),
         rest: RestSettings {
             listen: args.listen,
             url: args.url.clone(),

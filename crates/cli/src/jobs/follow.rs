@@ -6,19 +6,19 @@ use lighthaul_base::Size;
 use lighthaul_base::escape::escape_json;
 use lighthaul_grammar::jobs::{Logs, Watch};
 use lighthaul_io::host::wait::pause;
-use lighthaul_queue::{Job, JobId, JobState};
+use lighthaul_queue::{Job, JobState};
 use lighthaul_session::error::{Code, Error};
 
-use super::queue_file::{existing, failed};
+use super::desk::Desk;
 use super::show::{self, plain};
 use crate::output::print::{print, print_json, say};
 
 /// Shows a job whenever it changes, until it ends, and returns the exit status of its copy.
 pub(super) fn watch(args: &Watch) -> Result<u8, Error> {
-    let mut queue = existing(&args.queue)?;
+    let mut desk = Desk::existing(&args.queue)?;
     let mut before = None;
     loop {
-        let job = queue.job(JobId(args.id)).map_err(failed)?;
+        let job = desk.job(args.id)?;
         let is_end = job.state.is_end();
         if before.as_ref() != Some(&job) {
             if args.output.json {
@@ -39,17 +39,23 @@ pub(super) fn watch(args: &Watch) -> Result<u8, Error> {
 
 /// Prints the log of a job, with `--follow` until it ends.
 pub(super) fn logs(args: &Logs) -> Result<(), Error> {
-    let mut queue = existing(&args.queue)?;
+    let mut desk = Desk::existing(&args.queue)?;
     let mut after = (0, 0);
     loop {
-        let is_end = queue.job(JobId(args.id)).map_err(failed)?.state.is_end();
-        for piece in queue.log(JobId(args.id), after).map_err(failed)? {
-            if piece.attempt != after.0 && piece.attempt > 1 {
-                say(&format!("attempt {}:", piece.attempt));
+        let is_end = desk.job(args.id)?.state.is_end();
+        loop {
+            let pieces = desk.log(args.id, after)?;
+            if pieces.is_empty() {
+                break;
             }
-            after = (piece.attempt, piece.seq);
-            for line in piece.text.lines() {
-                print(&escape_json(line));
+            for piece in pieces {
+                if piece.attempt != after.0 && piece.attempt > 1 {
+                    say(&format!("attempt {}:", piece.attempt));
+                }
+                after = (piece.attempt, piece.seq);
+                for line in piece.text.lines() {
+                    print(&escape_json(line));
+                }
             }
         }
         if is_end || !args.follow {

@@ -1,10 +1,13 @@
 //! Commands of `lighthaul jobs`.
 //!
 //! - [`run`]: submission, lists and changes; [`show`]: output of jobs; [`follow`]: jobs and logs until their end
-//! - [`work`]: the worker; [`queue_file`]: file of the queue
+//! - [`desk`]: a database of jobs, or a scheduler that has one; [`request`]: jobs of a scheduler; [`share`]: shares
+//! - [`work`]: the worker
 
+mod desk;
 mod follow;
-mod queue_file;
+mod request;
 pub(crate) mod run;
+mod share;
 mod show;
 mod work;

@@ -8,22 +8,20 @@ use lighthaul_booking_client::json::Timestamp;
 use lighthaul_booking_client::zone::Zone;
 use lighthaul_grammar::output::OutputArgs;
 use lighthaul_queue::list::JobEvent;
-use lighthaul_queue::{Job, JobId, JobState, Queue};
+use lighthaul_queue::{Job, JobState};
 use lighthaul_session::error::Error;
 use serde_json::{Value, json};
 
-use super::queue_file::failed;
+use super::desk::Desk;
 use crate::output::print::{print, print_json};
 
 /// Prints a new job: only its number, for scripts.
-pub(super) fn submitted(queue: &mut Queue, id: JobId, output: OutputArgs) -> Result<(), Error> {
-    let job = queue.job(id).map_err(failed)?;
+pub(super) fn submitted(job: &Job, output: OutputArgs) {
     if output.json {
-        print_json(&event(&job, None));
+        print_json(&event(job, None));
     } else {
-        print(&id.to_string());
+        print(&job.id.to_string());
     }
-    Ok(())
 }
 
 /// Prints a job as one line.
@@ -72,9 +70,9 @@ pub(super) fn list(jobs: &[Job], counts: &BTreeMap<JobState, u64>, output: Outpu
 }
 
 /// Prints all fields of a job, and its history.
-pub(super) fn full(queue: &mut Queue, id: JobId, output: OutputArgs) -> Result<(), Error> {
-    let job = queue.job(id).map_err(failed)?;
-    let events = queue.events(id).map_err(failed)?;
+pub(super) fn full(desk: &mut Desk, id: u64, output: OutputArgs) -> Result<(), Error> {
+    let job = desk.job(id)?;
+    let events = desk.events(id)?;
     if output.json {
         print_json(&event(&job, Some(&events)));
         return Ok(());

@@ -11,15 +11,14 @@ use lighthaul_service::log;
 use lighthaul_session::error::Error;
 use tracing::{info, warn};
 
-use super::queue_file::{failed, file};
+use super::desk::{failed, place};
 use crate::error::Fault;
 use crate::shared_options;
 
 /// Runs jobs until a signal arrives, or none is left.
 pub(super) fn run(args: &Work) -> Result<(), Error> {
     let _log = log::start(shared_options::log_format(args.log))?;
-    let path = file(&args.queue);
-    let mut queue = Queue::open(&path).map_err(failed)?;
+    let mut queue = Queue::open(&place(&args.store)).map_err(failed)?;
     let program = env::current_exe().map_err(Fault::Directory)?;
     let settings = WorkerSettings {
         name: args.name.clone().unwrap_or_else(name),
@@ -30,12 +29,7 @@ pub(super) fn run(args: &Work) -> Result<(), Error> {
         keep: args.keep,
         patience: PATIENCE,
     };
-    info!(
-        "{} runs up to {} jobs of {} at a time",
-        settings.name,
-        args.slots,
-        path.display()
-    );
+    info!("{} runs up to {} jobs at a time", settings.name, args.slots);
     sd_notify::notify(&[sd_notify::NotifyState::Ready]).ok();
     let done = work(
         &mut queue,
@@ -54,6 +48,7 @@ fn report(activity: &Activity<'_>) {
         }
         Activity::Ended(job, end) => warn!("job {} has not succeeded: {}", job.id, end.text),
         Activity::Lost(job) => warn!("job {} was given to another worker meanwhile", job.id),
+        Activity::Fails(why) => warn!("{why}; its jobs run on"),
     }
 }
 

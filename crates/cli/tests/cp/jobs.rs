@@ -5,9 +5,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::booking::Booking;
 use crate::far::{Far, Near};
 use crate::running::{Outcome, Running, becomes_true};
 use crate::schema::assert_valid;
+use crate::third::Pair;
 
 /// Returns `lighthaul jobs` with `words`, for the queue of this test.
 fn command(near: &Near, words: &[&str]) -> Command {
@@ -236,4 +238,108 @@ fn wrong_jobs_are_refused_with_one_sentence() {
     jobs(&near, &["retry", &id]).assert_failed(1, "only a failed or canceled job can be retried");
     jobs(&near, &["cancel", &id, "99"]).assert_failed(1, "no job has the number 99");
     jobs(&near, &["cancel", &id, "99"]).assert_failed(1, "2 of 2 jobs were not changed");
+}
+
+/// Returns a scheduler with a queue, whose policy permits jobs of `ada` from `results` to her home.
+fn scheduler(pair: &Pair) -> Booking {
+    let near = Near::new("jobs-rest", None);
+    let (policy, topology) = (near.at("policy.toml"), near.at("network.toml"));
+    fs::write(
+        &topology,
+        "[[link]]\nfrom = \"a\"\nto = \"b\"\ncapacity = \"1Gb/s\"\n",
+    )
+    .unwrap();
+    let rules = format!(
+        "[identity.ada]\njob_sources = [\"{}/\"]\njob_targets = [\"{}/{{user}}/\"]\n",
+        pair.a.place("results"),
+        pair.b.place("home")
+    );
+    fs::write(&policy, rules).unwrap();
+    let queue = near.at("jobs.db");
+    let options = [
+        "--no-tls",
+        "--jobs",
+        queue.to_str().unwrap(),
+        "--policy",
+        policy.to_str().unwrap(),
+    ];
+    Booking::over(near, &topology, &options)
+}
+
+/// Jobs through a scheduler, whose worker copies from one daemon to another.
+#[test]
+fn job_of_a_scheduler_runs_on_a_worker_elsewhere() {
+    let pair = Pair::start("jobs-rest", &[], &[]);
+    fs::create_dir_all(pair.a.target.join("results")).unwrap();
+    fs::write(pair.a.target.join("results/x"), "content").unwrap();
+    let booking = scheduler(&pair);
+    let queue = booking.near.at("jobs.db");
+    let ada = booking.token("ada", "user");
+    let ask = |words: &[&str], copy: &[&str]| {
+        let mut command = booking.near.lighthaul(&["jobs"]);
+        command
+            .args(words)
+            .args(["--scheduler", &booking.url])
+            .args(copy)
+            .env("LIGHTHAUL_SCHEDULER_TOKEN", &ada);
+        booking.near.run(command)
+    };
+    let (source, target) = (pair.a.place("results"), pair.b.place("home/ada/"));
+    fs::create_dir_all(pair.b.target.join("home/ada")).unwrap();
+    let copy = ["cp", "--exclude", "*.log", &source, &target];
+    let id = ask(&["submit", "--name", "nightly"], &copy)
+        .assert_succeeded()
+        .out
+        .concat();
+    let listed = ask(&["--json"], &[]).assert_succeeded();
+    let job = assert_valid(&listed).remove(0);
+    assert_eq!(
+        (&job["name"], &job["owner"]),
+        (&"nightly".into(), &"ada".into())
+    );
+    let mut work = pair.a.near.lighthaul(&["jobs", "work", "--until-empty"]);
+    work.env("LIGHTHAUL_QUEUE", &queue)
+        .env("LIGHTHAUL_KEY", pair.a.near.key());
+    pair.a.near.run(work).assert_succeeded();
+    ask(&["watch", &id], &[]).assert_succeeded();
+    let file = pair.b.target.join("home/ada/results/x");
+    assert_eq!(fs::read_to_string(file).unwrap(), "content");
+    let logs = ask(&["logs", &id], &[]).assert_succeeded();
+    assert!(printed(&logs, "\"type\":\"summary\""), "{logs:?}");
+    let show = ask(&["show", "--json", &id], &[]).assert_succeeded();
+    assert_eq!(
+        assert_valid(&show)[0]["history"].as_array().unwrap().len(),
+        3
+    );
+    // what a worker elsewhere must not do
+    for (copy, code, text) in [
+        (&["cp", "/etc/hostname", &target][..], 1, "local paths"),
+        (
+            &["cp", "--ssh", "sh", &source, &target],
+            1,
+            "cannot have --ssh",
+        ),
+        (&["cp", &source, &source], 13, "permits no job to copy to"),
+    ] {
+        ask(&["submit"], copy).assert_failed(code, text);
+    }
+    ask(&["cancel", &id], &[]).assert_failed(40, "is done already");
+    ask(&["retry", "99"], &[]).assert_failed(1, "no job has the number 99");
+}
+
+#[test]
+fn share_is_set_and_listed() {
+    let near = Near::new("jobs-share", None);
+    jobs(&near, &["share"]).assert_failed(3, "no job was submitted yet");
+    let set = jobs(&near, &["share", "alice", "2"]).assert_succeeded();
+    assert!(printed(&set, "alice has share 2"), "{set:?}");
+    let list = jobs(&near, &["share", "--json"]).assert_succeeded();
+    let share = assert_valid(&list).remove(0);
+    assert_eq!(
+        (&share["owner"], &share["share"]),
+        (&"alice".into(), &2.into())
+    );
+    let list = jobs(&near, &["share"]).assert_succeeded();
+    assert!(printed(&list, "alice          2"), "{list:?}");
+    assert_eq!(jobs(&near, &["share", "alice"]).code, Some(1));
 }

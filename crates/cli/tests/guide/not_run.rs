@@ -80,6 +80,11 @@ fn check(text: &str) -> Result<(), String> {
             contains_line("docs/src/SUMMARY.md", "- [Monitoring a host]")?;
             has_options("crates/grammar/src/monitor.rs", words)
         }
+        ["lighthaul", "jobs", _, ref words @ ..] => {
+            let copy = words.iter().position(|word| *word == "cp");
+            let words = &words[..copy.unwrap_or(words.len())];
+            has_options("crates/grammar/src/jobs.rs", words)
+        }
         ["lighthaul", "mount", _, _, ref words @ ..] => {
             contains_line("crates/grammar/src/cli.rs", "    Mount(Mount),")?;
             has_options("crates/grammar/src/files.rs", words)
@@ -102,6 +107,9 @@ fn check(text: &str) -> Result<(), String> {
             let program = device.split_once("=/usr/local/lib/lighthaul/");
             let (_, program) = program.ok_or("a device has no program of ours")?;
             require(project().join(program).exists(), "no such driver program")
+        }
+        ["lighthaul", "scheduler", ref words @ ..] => {
+            has_options("crates/grammar/src/scheduler.rs", words)
         }
         ["systemctl", "enable", "--now", unit]
         | ["systemctl", "--user", "enable", "--now", unit] => {

@@ -57,6 +57,7 @@ impl TestBooks {
             limits: Limits::default(),
             peers: ServerTrust::certificate(),
             circuits: None,
+            jobs: None,
             nsi: None,
         });
         let server = server.unwrap();

@@ -34,6 +34,7 @@ from ._errors import (
     TimedOut,
     UsageError,
 )
+from ._queue import Job, JobEvent, Queue
 from ._transfer import Transfer
 from ._types import CopyOptions, Failure, FileInfo, Place, Plan, Progress, Summary, Usage
 
@@ -51,6 +52,8 @@ __all__ = [
     "IntegrityError",
     "InternalError",
     "IsADirectory",
+    "Job",
+    "JobEvent",
     "NetworkError",
     "NoSpace",
     "NotADirectory",
@@ -63,6 +66,7 @@ __all__ = [
     "Plan",
     "Progress",
     "ProtocolError",
+    "Queue",
     "Refused",
     "SourceChanged",
     "Stopping",

@@ -14,7 +14,7 @@ use lighthaul_queue::{JobSpec, JobState, Queue};
 use lighthaul_testkit::allowance;
 
 use crate::workers::program;
-use crate::{Folder, spec};
+use crate::{Folder, KILLS, spec};
 
 /// Starts a worker process for the queue of `folder`, with a lease in milliseconds.
 pub(crate) fn start(folder: &Folder, program: &Path, lease: u64) -> Child {
@@ -24,7 +24,7 @@ pub(crate) fn start(folder: &Folder, program: &Path, lease: u64) -> Child {
             "kill::child_works_until_it_is_killed",
             "--ignored",
         ])
-        .env(FILE, folder.file())
+        .env(PLACE, folder.place())
         .env(PROGRAM, program)
         .env(LEASE, lease.to_string())
         .stdout(Stdio::null())
@@ -41,7 +41,7 @@ fn child_works_until_it_is_killed() {
         #[expect(clippy::disallowed_methods, reason = "set by the other test")]
         env::var(name).ok()
     };
-    let (Some(file), Some(program), Some(lease)) = (value(FILE), value(PROGRAM), value(LEASE))
+    let (Some(place), Some(program), Some(lease)) = (value(PLACE), value(PROGRAM), value(LEASE))
     else {
         return;
     };
@@ -54,7 +54,7 @@ fn child_works_until_it_is_killed() {
         keep: Duration::from_hours(1),
         patience: Duration::from_secs(20),
     };
-    let mut queue = Queue::open(Path::new(&file)).unwrap();
+    let mut queue = Queue::open(Path::new(&place)).unwrap();
     work(&mut queue, &settings, &|| false, &mut |_| {}).unwrap();
 }
 
@@ -72,12 +72,12 @@ fn every_job_ends_once_although_workers_are_killed() {
         (z ^ (z >> 31)) % limit
     };
     let folder = Folder::new("kill");
-    let record = folder.0.join("record");
+    let record = folder.path.join("record");
     // one short line is appended at once; each fifth job fails once with the network
     let script = format!(
         "echo \"$3\" >>{}\n[ $(($3 % 5)) != 0 ] || [ -e {dir}/$3 ] || {{ : >{dir}/$3; exit 10; }}",
         record.display(),
-        dir = folder.0.display()
+        dir = folder.path.display()
     );
     let program = program(&folder, &script);
     let mut queue = folder.queue();
@@ -155,9 +155,8 @@ fn check(queue: &mut Queue, record: &Path, seed: u64) {
     }
 }
 
-const FILE: &str = "LIGHTHAUL_QUEUE_TEST_FILE";
+const PLACE: &str = "LIGHTHAUL_QUEUE_TEST_PLACE";
 const PROGRAM: &str = "LIGHTHAUL_QUEUE_TEST_PROGRAM";
 const LEASE: &str = "LIGHTHAUL_QUEUE_TEST_LEASE";
 const WORKERS: usize = 4;
-const KILLS: usize = 500;
 const LEASE_MS: u64 = 700;

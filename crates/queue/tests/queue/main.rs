@@ -1,6 +1,7 @@
 //! A queue in a file: its rules, against a reference, with processes that are killed.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod file;
 mod kill;
 mod reference;
 mod rules;
@@ -13,28 +14,40 @@ use std::path::{Path, PathBuf};
 use lighthaul_queue::{JobSpec, Queue};
 
 /// Directory of a test, removed at its end.
-struct Folder(PathBuf);
+struct Folder {
+    path: PathBuf,
+}
 
 impl Folder {
     fn new(name: &str) -> Self {
         let name = format!("{name}-{}", std::process::id());
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self { path }
     }
 
     fn file(&self) -> PathBuf {
-        self.0.join("queue.sqlite")
+        self.path.join("queue.sqlite")
+    }
+
+    /// Returns the place of the queue.
+    fn place(&self) -> PathBuf {
+        self.file()
     }
 
     fn queue(&self) -> Queue {
-        Queue::open(&self.file()).unwrap()
+        Queue::open(&self.place()).unwrap()
+    }
+
+    /// Removes all jobs.
+    fn clear(&self) {
+        fs::remove_file(self.file()).ok();
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).ok();
+        fs::remove_dir_all(&self.path).ok();
     }
 }
 
@@ -48,3 +61,8 @@ fn spec() -> JobSpec {
         ..JobSpec::default()
     }
 }
+
+/// Cases of random work.
+const CASES: u32 = 200;
+/// Kills of workers.
+const KILLS: usize = 500;

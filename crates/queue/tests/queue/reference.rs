@@ -8,7 +8,7 @@ use lighthaul_queue::list::Selection;
 use lighthaul_queue::{JobId, JobSpec, JobState, Queue};
 use proptest::prelude::*;
 
-use crate::{Folder, spec};
+use crate::{CASES, Folder, spec};
 
 /// Step of the random work.
 #[derive(Clone, Debug)]
@@ -373,11 +373,11 @@ fn run(actions: Vec<Action>, queue: &mut Queue) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
     #[test]
     fn queue_equals_the_reference_after_each_step(actions in prop::collection::vec(action(), 1..60)) {
         let folder = Folder::new("reference");
-        std::fs::remove_file(folder.file()).ok();
+        folder.clear();
         run(actions, &mut folder.queue());
     }
 }

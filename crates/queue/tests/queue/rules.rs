@@ -1,11 +1,9 @@
 //! Rules of a queue, one by one.
 
-use std::fs;
-
 use lighthaul_queue::claims::{Order, Report, backoff};
 use lighthaul_queue::job::{Attempt, AttemptEnd, JobEnd};
 use lighthaul_queue::list::Selection;
-use lighthaul_queue::{Error, JobId, JobSpec, JobState, Queue};
+use lighthaul_queue::{Error, JobId, JobSpec, JobState, Queue, Request};
 
 use crate::{Folder, spec};
 
@@ -139,7 +137,7 @@ fn failed_job_fails_all_jobs_after_it() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "job 7 cannot wait for job 1, which is failed"
+        "a job cannot wait for job 1, which is failed"
     );
     let unknown = queue.submit(
         4,
@@ -378,11 +376,11 @@ fn progress_and_log_of_a_running_job_can_be_read() {
     queue
         .finish(3, attempt, &ended(JobEnd::Done), &log("last\n"))
         .unwrap();
-    let all = queue.log(id, (0, 0)).unwrap();
+    let all = queue.log(id, (0, 0), 100).unwrap();
     let text: String = all.iter().map(|piece| piece.text.as_str()).collect();
     assert_eq!(text, "first\nlast\n");
-    assert_eq!(queue.log(id, (1, 1)).unwrap()[0].text, "last\n");
-    assert!(queue.log(JobId(77), (0, 0)).is_err());
+    assert_eq!(queue.log(id, (1, 1), 100).unwrap()[0].text, "last\n");
+    assert!(queue.log(JobId(77), (0, 0), 100).is_err());
 }
 
 #[test]
@@ -398,39 +396,6 @@ fn old_jobs_are_forgotten_with_their_history() {
     assert_eq!(queue.forget(101, 10).unwrap(), 1);
     assert!(matches!(queue.job(old), Err(Error::Unknown(_))));
     assert_eq!(state(&mut queue, new), JobState::Queued);
-}
-
-#[test]
-fn files_of_other_programs_and_versions_are_refused() {
-    let folder = Folder::new("foreign");
-    assert!(matches!(
-        Queue::existing(&folder.file()),
-        Err(Error::Missing(_))
-    ));
-    fs::write(
-        folder.file(),
-        "not a database, but long enough to be read as one",
-    )
-    .unwrap();
-    assert!(matches!(
-        Queue::open(&folder.file()),
-        Err(Error::Damaged { .. })
-    ));
-    for (sql, is_newer) in [
-        ("CREATE TABLE job (x)", false),
-        (
-            "PRAGMA application_id = 1818784117; PRAGMA user_version = 3; CREATE TABLE x (y)",
-            true,
-        ),
-    ] {
-        fs::remove_file(folder.file()).unwrap();
-        let other = rusqlite::Connection::open(folder.file()).unwrap();
-        other.execute_batch(sql).unwrap();
-        drop(other);
-        let error = Queue::open(&folder.file()).unwrap_err();
-        assert_eq!(matches!(error, Error::Newer { found: 3, .. }), is_newer);
-        assert_eq!(matches!(error, Error::Foreign(_)), !is_newer);
-    }
 }
 
 #[test]
@@ -463,4 +428,58 @@ fn specifications_beyond_the_limits_are_refused() {
         assert!(queue.submit(0, &[spec(), bad]).is_err());
     }
     assert!(queue.counts().unwrap().is_empty());
+}
+
+#[test]
+fn repeated_request_returns_its_first_job() {
+    let folder = Folder::new("request");
+    let mut queue = folder.queue();
+    let request = |key: &str, digest: &str| Request {
+        key: Some(key.to_owned()),
+        digest: digest.to_owned(),
+        open_max: 3,
+    };
+    let ada = spec();
+    let first = queue.request(1, &ada, &request("k", "d")).unwrap();
+    assert_eq!(queue.request(2, &ada, &request("k", "d")).unwrap(), first);
+    let other = queue.request(2, &ada, &request("k", "e"));
+    assert!(matches!(other, Err(Error::KeyReused(key)) if key == "k"));
+    // keys of owners are separate
+    let bob = JobSpec {
+        owner: "bob".to_owned(),
+        ..spec()
+    };
+    let second = queue.request(2, &bob, &request("k", "d")).unwrap();
+    assert_ne!(second, first);
+    // a refused job leaves no key behind
+    let dead = JobSpec {
+        after: vec![JobId(99)],
+        ..spec()
+    };
+    assert!(queue.request(3, &dead, &request("l", "d")).is_err());
+    let third = queue.request(3, &ada, &request("l", "d")).unwrap();
+    // a day later, the key is free
+    let day = 24 * 3600 * 1000;
+    let fourth = queue.request(2 + day, &ada, &request("k", "e")).unwrap();
+    assert!(fourth > third && third > second);
+    let quota = queue.request(2 + day, &ada, &request("m", "d"));
+    assert!(matches!(quota, Err(Error::Quota { open_max: 3, .. })));
+    queue.cancel(3 + day, third).unwrap();
+    queue.request(3 + day, &ada, &request("m", "d")).unwrap();
+}
+
+#[test]
+fn shares_list_owners_with_jobs_or_a_share() {
+    let folder = Folder::new("list-shares");
+    let mut queue = folder.queue();
+    queue.set_share("eve", 3).unwrap();
+    queue.set_share("eve", 2).unwrap();
+    queue.submit(1, &[spec(), spec(), spec()]).unwrap();
+    claim(&mut queue, 2).unwrap();
+    let shares = queue.shares().unwrap();
+    let found: Vec<_> = shares
+        .iter()
+        .map(|one| (one.owner.as_str(), one.share, one.running, one.queued))
+        .collect();
+    assert_eq!(found, [("ada", 1, 1, 2), ("eve", 2, 0, 0)]);
 }

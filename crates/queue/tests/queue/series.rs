@@ -116,32 +116,3 @@ fn retry_does_not_shift_the_series() {
         .remove(0);
     assert_eq!((next.not_before, next.every), (61_000, Some(60_000)));
 }
-
-#[test]
-fn queue_of_an_earlier_version_is_used() {
-    let folder = Folder::new("earlier");
-    let mut queue = folder.queue();
-    let every = Some(60_000);
-    let id = submit(&mut queue, 1000, JobSpec { every, ..spec() });
-    drop(queue);
-    let old = rusqlite::Connection::open(folder.file()).unwrap();
-    old.execute_batch("ALTER TABLE job DROP COLUMN series; PRAGMA user_version = 1")
-        .unwrap();
-    drop(old);
-    let mut queue = folder.queue();
-    let attempt = claim(&mut queue, 1000).unwrap();
-    queue
-        .finish(1500, attempt, &ended(JobEnd::Retry), &Report::default())
-        .unwrap();
-    queue.advance(1500 + backoff(0)).unwrap();
-    let attempt = claim(&mut queue, 20_000).unwrap();
-    assert_eq!(attempt.job, id);
-    queue
-        .finish(30_000, attempt, &ended(JobEnd::Done), &Report::default())
-        .unwrap();
-    let next = queue
-        .jobs(&Selection::default(), None, 1)
-        .unwrap()
-        .remove(0);
-    assert_eq!(next.not_before, 61_000);
-}

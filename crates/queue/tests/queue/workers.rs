@@ -17,7 +17,7 @@ use crate::{Folder, spec};
 
 /// Writes a program of the shell that stands for the command `lighthaul`.
 pub(crate) fn program(folder: &Folder, script: &str) -> PathBuf {
-    let path = folder.0.join("program");
+    let path = folder.path.join("program");
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
@@ -54,7 +54,7 @@ fn commands_run_in_their_directory_with_progress_result_and_log() {
         echo '{"type":"summary","bytes":7,"entries":1}'"#,
     );
     let mut queue = folder.queue();
-    let directory = folder.0.canonicalize().unwrap();
+    let directory = folder.path.canonicalize().unwrap();
     let good = JobSpec {
         directory: directory.clone(),
         ..job(&["cp", "well"])
@@ -73,7 +73,7 @@ fn commands_run_in_their_directory_with_progress_result_and_log() {
         (JobState::Done, Some(0), Some((7, 7)))
     );
     assert_eq!(done.text, "7 bytes in 1 entries");
-    let log = queue.log(ids[0], (0, 0)).unwrap();
+    let log = queue.log(ids[0], (0, 0), 100).unwrap();
     let log: String = log.into_iter().map(|piece| piece.text).collect();
     let line = format!("cp --json well in {}\n", directory.display());
     assert!(log.contains(&line), "{log}");
@@ -103,7 +103,7 @@ fn option_for_events_is_no_path() {
     let ids = queue.submit(now(), &jobs).unwrap();
     work(&mut queue, &settings(program), &|| false, &mut |_| {}).unwrap();
     for (id, (_, line)) in ids.into_iter().zip(words) {
-        let log = queue.log(id, (0, 0)).unwrap();
+        let log = queue.log(id, (0, 0), 100).unwrap();
         assert_eq!(
             log.into_iter().map(|piece| piece.text).collect::<String>(),
             line
@@ -155,7 +155,7 @@ fn command_has_a_process_group_of_its_own() {
     let mut queue = folder.queue();
     let id = queue.submit(now(), &[job(&["cp"])]).unwrap()[0];
     work(&mut queue, &settings(program), &|| false, &mut |_| {}).unwrap();
-    let log = queue.log(id, (0, 0)).unwrap();
+    let log = queue.log(id, (0, 0), 100).unwrap();
     assert_eq!(log[0].text, "1\n");
 }
 
@@ -177,7 +177,7 @@ fn worker_keeps_its_own_jobs_after_a_stall() {
         &mut |activity| match activity {
             // longer than the lease
             Activity::Starts(_) => pause(Duration::from_millis(200)),
-            Activity::Ended(..) => {}
+            Activity::Ended(..) | Activity::Fails(_) => {}
             Activity::Lost(_) => lost += 1,
         },
     )
@@ -194,7 +194,7 @@ fn canceled_command_that_hangs_is_killed() {
     let program = program(&folder, script);
     let mut queue = folder.queue();
     let id = queue.submit(now(), &[job(&["cp"])]).unwrap()[0];
-    let file = folder.file();
+    let file = folder.place();
     let worker = WorkerSettings {
         patience: Duration::from_millis(100),
         ..settings(program)
@@ -210,7 +210,7 @@ fn canceled_command_that_hangs_is_killed() {
                 client.cancel(now(), id).unwrap();
             }
             Activity::Ended(_, end) => ends.push((end.end, end.exit)),
-            Activity::Lost(_) => panic!("no other worker runs"),
+            Activity::Lost(_) | Activity::Fails(_) => panic!("no other worker runs"),
         },
     )
     .unwrap();
@@ -221,7 +221,7 @@ fn canceled_command_that_hangs_is_killed() {
 #[test]
 fn descendant_that_keeps_the_output_open_does_not_delay_the_end() {
     let folder = Folder::new("descendant");
-    let (hold, late) = (folder.0.join("hold"), folder.0.join("late"));
+    let (hold, late) = (folder.path.join("hold"), folder.path.join("late"));
     fs::write(&hold, "").unwrap();
     // the command ends after some time, so that this test ends even if it fails
     let script = format!(
@@ -264,7 +264,7 @@ fn stopped_worker_interrupts_its_commands_and_puts_their_jobs_back() {
         &mut |activity| match activity {
             Activity::Starts(_) => started.store(true, Relaxed),
             Activity::Ended(..) => ends += 1,
-            Activity::Lost(_) => panic!("no other worker runs"),
+            Activity::Lost(_) | Activity::Fails(_) => panic!("no other worker runs"),
         },
     )
     .unwrap();
@@ -284,7 +284,7 @@ fn canceled_job_ends_its_command() {
     let program = program(&folder, "trap 'exit 20' INT; while :; do sleep 0.05; done");
     let mut queue = folder.queue();
     let id = queue.submit(now(), &[job(&["cp"])]).unwrap()[0];
-    let file = folder.file();
+    let file = folder.place();
     let mut clients = Vec::new();
     work(&mut queue, &settings(program), &|| false, &mut |activity| {
         if let Activity::Starts(_) = activity {
@@ -305,7 +305,7 @@ fn canceled_job_ends_its_command() {
 #[test]
 fn command_of_a_killed_worker_ends_with_it() {
     let folder = Folder::new("orphan");
-    let mark = folder.0.join("alive");
+    let mark = folder.path.join("alive");
     let script = format!("while :; do date +%N >{}; sleep 0.02; done", mark.display());
     let program = program(&folder, &script);
     folder.queue().submit(now(), &[job(&["cp"])]).unwrap();

@@ -15,10 +15,12 @@ use lighthaul_base::Rate;
 use lighthaul_booking::error::Error;
 use lighthaul_booking_client::json::{CounterOffer, IsoDuration, Problem, Timestamp};
 use lighthaul_calendar::{self as calendar, Need, Refusal};
+use lighthaul_queue::Error as QueueError;
 use utoipa::IntoResponses;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
 use crate::identity::AuthError;
+use crate::jobs::job_error::JobError;
 
 /// Problem to return.
 #[derive(Clone, Debug)]
@@ -49,6 +51,9 @@ pub(crate) enum InvalidInput {
     /// The parameter is zero or exceeds the given maximum.
     #[error("limit must be between 1 and {0}")]
     Limit(usize),
+    /// The name is not that of a state of jobs.
+    #[error("unknown state {0:?}: use waiting, queued, running, done, failed or canceled")]
+    JobState(String),
     /// A part of the path, or a parameter, is not a number.
     #[error("{0:?} is not a number from 0 to 2^64 - 1")]
     Number(String),
@@ -222,6 +227,46 @@ impl From<Error> for ApiError {
                 ..Self::unavailable(detail)
             },
             Error::Store(_) | Error::Setup(_) | Error::Io(_) => Self::unavailable(detail),
+        }
+    }
+}
+
+impl From<JobError> for ApiError {
+    fn from(error: JobError) -> Self {
+        let new = |status, kind, title| Self::new(status, kind, title, error.to_string());
+        match &error {
+            JobError::NoQueue => new(StatusCode::NOT_FOUND, "no-queue", "No queue"),
+            JobError::Unknown(_) => new(StatusCode::NOT_FOUND, "missing", "Not found"),
+            JobError::Misuse(_) | JobError::Place(_) | JobError::Queue(QueueError::Limit(_)) => {
+                new(
+                    StatusCode::UNPROCESSABLE_ENTITY,
+                    "misuse",
+                    "Impossible request",
+                )
+            }
+            JobError::Policy(_) => new(
+                StatusCode::FORBIDDEN,
+                "policy",
+                "Not permitted by the policy",
+            ),
+            JobError::Forbidden { .. } => new(StatusCode::FORBIDDEN, "forbidden", "Role required"),
+            JobError::Queue(
+                QueueError::Ended(..) | QueueError::NotFailed(..) | QueueError::Dead(..),
+            ) => new(StatusCode::CONFLICT, "order", "Wrong state"),
+            JobError::Queue(QueueError::KeyReused(_)) => {
+                new(StatusCode::CONFLICT, "idempotency", "Key reused")
+            }
+            JobError::Queue(QueueError::Quota { .. }) => {
+                new(StatusCode::FORBIDDEN, "quota", "Quota exceeded")
+            }
+            JobError::Queue(_) => Self {
+                wait: Some(RETRY_DELAY),
+                ..new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "unavailable",
+                    "Queue unavailable",
+                )
+            },
         }
     }
 }

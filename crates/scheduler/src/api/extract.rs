@@ -7,9 +7,9 @@ use axum::body::Bytes;
 use axum::extract::path::ErrorKind;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
 use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
 
 use super::api_error::{ApiError, InvalidInput};
@@ -87,6 +87,27 @@ impl Visitor<'_> for WholeNumber {
     }
 }
 
+/// Returns the idempotency key of a request, if any.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let Some(key) = headers.get("Idempotency-Key") else {
+        return Ok(None);
+    };
+    let key = key
+        .to_str()
+        .ok()
+        .filter(|key| (1..=KEY_MAX).contains(&key.len()));
+    let wrong = || ApiError::unreadable(&InvalidInput::IdempotencyKey);
+    key.map(|key| Some(key.to_owned())).ok_or_else(wrong)
+}
+
+/// Returns the number of items in a part of a list.
+pub(crate) fn page_limit(limit: Option<u64>) -> Result<usize, ApiError> {
+    let limit = limit.map_or(Ok(100), usize::try_from);
+    let limit = limit.ok().filter(|limit| (1..=PAGE_MAX).contains(limit));
+    let wrong = || ApiError::unreadable(&InvalidInput::Limit(PAGE_MAX));
+    limit.ok_or_else(wrong)
+}
+
 /// JSON body of a request. An empty body is read as an empty object.
 #[derive(Debug)]
 pub(crate) struct JsonBody<T>(pub(crate) T);
@@ -128,3 +149,8 @@ fn is_json(kind: &HeaderValue) -> bool {
     let charsets = ["charset=utf-8", "charset=\"utf-8\"", ""];
     parts.next() == Some("application/json") && parts.all(|part| charsets.contains(&part))
 }
+
+/// Maximum length of an idempotency key.
+const KEY_MAX: usize = 255;
+/// Maximum number of items in a part of a list.
+const PAGE_MAX: usize = 1000;

@@ -3,7 +3,7 @@
 //! - [`router`]: all routes and their description; `state`: state that they share
 //! - `extract`: extractors of requests; `authenticated`, `peer`: authentication and origin; `api_error`: errors as HTTP
 //!   responses
-//! - `reservations`, `links`, `outages`, `events`: resources; `health`: status and metrics
+//! - `reservations`, `links`, `outages`, `events`, `jobs`: resources; `health`: status and metrics
 //! - `request_memory`, `response_memory`, `concurrency`, `listener_slots`: limits of memory, concurrent requests and
 //!   event streams; `metrics`: counters
 //! - `nsi`: provider of the Network Service Interface
@@ -16,6 +16,7 @@ mod events;
 mod extract;
 mod forward;
 mod health;
+mod jobs;
 mod links;
 mod listener_slots;
 mod metrics;

@@ -18,9 +18,9 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::api_error::{ApiError, InvalidInput};
+use super::api_error::ApiError;
 use super::authenticated::Authenticated;
-use super::extract::{FromHead, JsonBody, whole_number};
+use super::extract::{FromHead, JsonBody, idempotency_key, page_limit, whole_number};
 use super::state::ApiState;
 
 type Answer<T> = Result<Json<T>, ApiError>;
@@ -55,19 +55,6 @@ async fn reserve(
     Ok((StatusCode::CREATED, Json(made.await?)))
 }
 
-/// Returns the idempotency key of a request, if any.
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
-    let Some(key) = headers.get("Idempotency-Key") else {
-        return Ok(None);
-    };
-    let key = key
-        .to_str()
-        .ok()
-        .filter(|key| (1..=KEY_MAX).contains(&key.len()));
-    let wrong = || ApiError::unreadable(&InvalidInput::IdempotencyKey);
-    key.map(|key| Some(key.to_owned())).ok_or_else(wrong)
-}
-
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
@@ -93,10 +80,7 @@ async fn list(
     Authenticated(principal): Authenticated,
     FromHead(Query(query)): FromHead<Query<ListQuery>>,
 ) -> Answer<Page<Reservation>> {
-    let limit = query.limit.map_or(Ok(100), usize::try_from);
-    let limit = limit.ok().filter(|limit| (1..=PAGE_MAX).contains(limit));
-    let wrong = || ApiError::unreadable(&InvalidInput::Limit(PAGE_MAX));
-    let limit = limit.ok_or_else(wrong)?;
+    let limit = page_limit(query.limit)?;
     let filter = Filter {
         owner: query.owner,
         state: query.state,
@@ -243,6 +227,3 @@ async fn quote(
             .await?,
     ))
 }
-
-const KEY_MAX: usize = 255;
-const PAGE_MAX: usize = 1000;

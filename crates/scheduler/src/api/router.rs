@@ -27,7 +27,7 @@ use super::peer::Peer;
 use super::request_memory::{BODIES_MAX, RequestMemory};
 use super::response_memory::{self, ResponseMemory};
 use super::state::ApiState;
-use super::{events, health, links, nsi, outages, reservations};
+use super::{events, health, jobs, links, nsi, outages, reservations};
 use crate::connections::Limits;
 
 /// Returns the service with all routes and limits.
@@ -76,12 +76,13 @@ fn described() -> OpenApiRouter<ApiState> {
         .merge(links::router())
         .merge(outages::router())
         .merge(events::router())
+        .merge(jobs::router())
         .merge(health::router())
 }
 
 #[derive(Debug, Describe)]
 #[openapi(
-    info(title = "Lighthaul scheduler", description = "Books capacity of links for transfers"),
+    info(title = "Lighthaul scheduler", description = "Books capacity of links for transfers, and queues copies"),
     components(schemas(Problem, CounterOffer)),
     modifiers(&Bearer)
 )]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use lighthaul_booking::books::{Books, Principal, Status};
 use lighthaul_booking::error::Result;
-use lighthaul_booking_client::json::{OutageView, Reservation, Timestamp};
+use lighthaul_booking_client::json::{JobView, OutageView, Reservation, Timestamp};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -21,6 +21,8 @@ use super::listener_slots::ListenerSlots;
 use super::metrics::Metrics;
 use crate::identity::Authenticator;
 use crate::identity::rate_limiter::RateLimiter;
+use crate::jobs::job_error::JobError;
+use crate::jobs::{self, JobDesk};
 
 /// State that all requests share.
 #[derive(Clone, Debug)]
@@ -29,6 +31,7 @@ pub(crate) struct ApiState(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     books: Arc<Books>,
+    jobs: Option<JobDesk>,
     authenticator: Authenticator,
     limits: RateLimiter,
     /// Rate limits of unauthenticated addresses, separate from the limits of names.
@@ -43,11 +46,17 @@ struct Inner {
 
 impl ApiState {
     /// Returns the state of a service that answers a limited number of requests per second and name.
-    pub(crate) fn new(books: Arc<Books>, authenticator: Authenticator, per_second: u32) -> Self {
+    pub(crate) fn new(
+        books: Arc<Books>,
+        jobs: Option<JobDesk>,
+        authenticator: Authenticator,
+        per_second: u32,
+    ) -> Self {
         let (sender, changes) = watch::channel(0_u64);
         books.listen(move || sender.send_modify(|count| *count = count.wrapping_add(1)));
         Self(Arc::new(Inner {
             books,
+            jobs,
             authenticator,
             limits: RateLimiter::new(per_second),
             failures: RateLimiter::new(per_second),
@@ -80,7 +89,55 @@ impl ApiState {
     ) -> std::result::Result<T, ApiError> {
         let by = principal.clone();
         let result = self.with_books(move |books| work(books, &by)).await;
-        match &result {
+        self.audit(&principal, &action, &result);
+        result
+    }
+
+    /// Reads or changes the queue on a thread of its own.
+    pub(crate) async fn with_jobs<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&JobDesk) -> jobs::desk::Result<T> + Send + 'static,
+    ) -> std::result::Result<T, ApiError> {
+        self.with_desk(|desk, _| work(desk)).await
+    }
+
+    /// Changes the queue, and writes the client, the action and the result to the audit log.
+    pub(crate) async fn change_job<T: Changed + Send + 'static>(
+        &self,
+        principal: Principal,
+        action: String,
+        work: impl FnOnce(&JobDesk, &Books, &Principal) -> jobs::desk::Result<T> + Send + 'static,
+    ) -> std::result::Result<T, ApiError> {
+        let by = principal.clone();
+        let result = self.with_desk(move |desk, books| work(desk, books, &by));
+        let result = result.await;
+        self.audit(&principal, &action, &result);
+        result
+    }
+
+    async fn with_desk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&JobDesk, &Books) -> jobs::desk::Result<T> + Send + 'static,
+    ) -> std::result::Result<T, ApiError> {
+        let state = Arc::clone(&self.0);
+        let done = on_thread(move || {
+            let desk = state.jobs.as_ref().ok_or(JobError::NoQueue)?;
+            work(desk, &state.books)
+        });
+        match done.await {
+            Ok(answer) => answer.map_err(ApiError::from),
+            Err(_) => Err(ApiError::fault()),
+        }
+    }
+
+    /// Writes a change to the audit log.
+    fn audit<T: Changed>(
+        &self,
+        principal: &Principal,
+        action: &str,
+        result: &std::result::Result<T, ApiError>,
+    ) {
+        match result {
             Ok(changed) => {
                 let id = changed.id();
                 info!(target: AUDIT, who = principal.name, role = %principal.role, action, id, "done");
@@ -92,7 +149,6 @@ impl ApiState {
                 self.0.metrics.change("refused");
             }
         }
-        result
     }
 
     /// Returns a receiver that is notified of each later change.
@@ -173,6 +229,12 @@ impl Changed for Reservation {
 }
 
 impl Changed for OutageView {
+    fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl Changed for JobView {
     fn id(&self) -> u64 {
         self.id
     }

@@ -172,6 +172,7 @@ fn serves() {
             issuer: None,
         },
         books,
+        jobs: None,
         requests_per_second: 10_000,
         limits: Limits::default(),
         peers: ServerTrust::certificate(),

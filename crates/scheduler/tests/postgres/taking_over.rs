@@ -24,8 +24,9 @@ use lighthaul_scheduler::certificate::ServerCertificate;
 use lighthaul_scheduler::identity::Authenticator;
 use lighthaul_scheduler::identity::tokens::{self, Entry, Tokens};
 use lighthaul_scheduler::serve::{Server as Service, Settings};
+use lighthaul_testkit::postgres_server::{PORTS_MAX, free_port};
 
-use crate::server::{PORTS_MAX, Server, free_port};
+use crate::server::Server;
 use crate::world::{SECOND, all_for, link, most_at_once};
 
 #[test]
@@ -100,6 +101,7 @@ fn instance() {
         limits: lighthaul_scheduler::connections::Limits::default(),
         peers: ServerTrust::certificate(),
         circuits: None,
+        jobs: None,
         nsi: None,
     });
     let service = match service {

@@ -101,8 +101,8 @@ fn every_route_is_described_with_its_authentication() {
         }
     }
     let expected = "DELETE /v1/outages/{id}, DELETE /v1/reservations/{id}, GET /healthz, GET /metrics, GET /readyz, GET /v1/events, \
-        GET /v1/links, GET /v1/links/{name}/calendar, GET /v1/outages, GET /v1/reservations, GET /v1/reservations/{id}, \
-        GET /v1/topology, POST /v1/outages, POST /v1/quotes, POST /v1/reservations, POST /v1/reservations/{id}/commit, \
+        GET /v1/jobs, GET /v1/jobs/{id}, GET /v1/jobs/{id}/events, GET /v1/jobs/{id}/log, GET /v1/links, GET /v1/links/{name}/calendar, GET /v1/outages, GET /v1/reservations, GET /v1/reservations/{id}, \
+        GET /v1/topology, POST /v1/jobs, POST /v1/jobs/{id}/cancel, POST /v1/jobs/{id}/retry, POST /v1/outages, POST /v1/quotes, POST /v1/reservations, POST /v1/reservations/{id}/commit, \
         POST /v1/reservations/{id}/extend, POST /v1/reservations/{id}/provision, POST /v1/reservations/{id}/release, \
         POST /v1/reservations/{id}/shrink";
     assert_eq!(routes.into_iter().collect::<Vec<_>>().join(", "), expected);
@@ -159,6 +159,7 @@ fn every_answer_matches_the_description() {
     let id = ada.reserve(&request).unwrap().id;
     let wanted = r#"{"from": "a", "to": "c", "size": "1GB", "rate_max": "1Gb/s", "commit": true}"#;
     let outage = format!(r#"{{"link": "d-a", "till": "{}"}}"#, ahead(60));
+    let job = r#"{"sources": ["lh://near/a"], "target": "lh://far/", "every": "1d", "options": {"rate": "1Gb/s"}}"#;
     let long = r#"{"size": 2000000}"#;
     let short = r#"{"size": 1000000}"#;
     for (method, path, token, body, status) in [
@@ -184,6 +185,14 @@ fn every_answer_matches_the_description() {
         ("POST", "/v1/outages", "olga", &outage, 201),
         ("GET", "/v1/outages", "ada", "", 200),
         ("DELETE", "/v1/outages/{id}", "olga", "", 404),
+        ("POST", "/v1/jobs", "olga", job, 201),
+        ("POST", "/v1/jobs", "ada", job, 403),
+        ("GET", "/v1/jobs", "olga", "", 200),
+        ("GET", "/v1/jobs/{id}", "olga", "", 200),
+        ("GET", "/v1/jobs/{id}/events", "olga", "", 200),
+        ("GET", "/v1/jobs/{id}/log", "olga", "", 200),
+        ("POST", "/v1/jobs/{id}/retry", "olga", "", 409),
+        ("POST", "/v1/jobs/{id}/cancel", "olga", "", 200),
         ("GET", "/healthz", "", "", 200),
         ("GET", "/readyz", "", "", 200),
         ("POST", "/v1/reservations", "eve", wanted, 401),

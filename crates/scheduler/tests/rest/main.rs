@@ -10,6 +10,7 @@ mod described;
 mod events;
 mod forward;
 mod issuer;
+mod jobs;
 mod life;
 mod memory;
 mod race;

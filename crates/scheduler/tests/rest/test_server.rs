@@ -23,6 +23,7 @@ use lighthaul_scheduler::certificate::ServerCertificate;
 use lighthaul_scheduler::connections::Limits;
 use lighthaul_scheduler::identity::tokens::{self, Entry, Tokens};
 use lighthaul_scheduler::identity::{Authenticator, Issuer, Keys};
+use lighthaul_scheduler::jobs::JobDesk;
 use lighthaul_scheduler::serve::{Server, Settings};
 use tokio::net::TcpSocket;
 use tokio::runtime::Builder;
@@ -42,6 +43,7 @@ pub(crate) struct Setup {
     pub(crate) requests_per_second: u32,
     pub(crate) store: Option<Box<dyn Store>>,
     pub(crate) limits: Limits,
+    pub(crate) has_jobs: bool,
 }
 
 impl Default for Setup {
@@ -53,6 +55,7 @@ impl Default for Setup {
             requests_per_second: 10_000,
             store: None,
             limits: Limits::default(),
+            has_jobs: true,
         }
     }
 }
@@ -117,6 +120,9 @@ impl TestServer {
             limits: setup.limits,
             peers: ServerTrust::certificate(),
             circuits: None,
+            jobs: setup
+                .has_jobs
+                .then(|| JobDesk::open(folder.join("jobs")).unwrap()),
             nsi: None,
         });
         let server = server.unwrap();

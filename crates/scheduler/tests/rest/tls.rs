@@ -128,6 +128,7 @@ fn plain_http_is_refused_on_a_network() {
         limits: lighthaul_scheduler::connections::Limits::default(),
         peers: ServerTrust::certificate(),
         circuits: None,
+        jobs: None,
         nsi: None,
     };
     let why = Server::listen(settings).unwrap_err().to_string();

@@ -1,33 +1,74 @@
-//! Encryption settings in the URL of a `PostgreSQL` server, including settings that the client crate does not support.
+//! A `PostgreSQL` server by its URL, including settings of encryption that the client crate does not support.
 
 use std::error::Error;
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use postgres::Config;
 use postgres::config::{Host, SslMode};
+use postgres::{Client, Config, NoTls};
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
+use tracing::warn;
 
-use super::handshake::{HandshakeStep, RecordedConnector};
-use crate::error::DatabaseUrlError;
+use crate::handshake::{HandshakeStep, RecordedConnector};
+use crate::server_fault::{DatabaseUrlError, ServerError};
 
 /// `PostgreSQL` server, and the encryption of its connections, if any.
-pub(super) struct Server {
-    pub(super) config: Config,
-    pub(super) tls: Option<RecordedConnector>,
+pub struct PostgresServer {
+    config: Config,
+    tls: Option<RecordedConnector>,
 }
 
-impl Server {
-    /// Parses the URL of a server. With encryption, the certificate must match the name of the
-    /// server. It must be signed by an authority that this host trusts, or by one in the file
-    /// `sslrootcert`.
-    pub(super) fn parse(text: &str) -> Result<Self, DatabaseUrlError> {
+impl PostgresServer {
+    /// Reads the URL of a server, as in `postgres://user@host/books`. Each action there has a timeout.
+    ///
+    /// With encryption, the certificate must match the name of the server. It must be signed by an authority that this
+    /// host trusts, or by one in the file `sslrootcert`.
+    pub fn open(text: &str) -> Result<Self, DatabaseUrlError> {
+        let mut server = Self::parse(text)?;
+        if server.is_readable() {
+            warn!(
+                "the connection to the PostgreSQL server is not encrypted: add sslmode=verify-full to its URL"
+            );
+        }
+        let config = &mut server.config;
+        config.connect_timeout(TIMEOUT).tcp_user_timeout(TIMEOUT);
+        config.keepalives(true).keepalives_idle(PROBE_AFTER);
+        config
+            .keepalives_interval(PROBE_EVERY)
+            .keepalives_retries(PROBES);
+        let before = config.get_options().map(str::to_owned).unwrap_or_default();
+        config.options(&format!("{before} {}", options()));
+        Ok(server)
+    }
+
+    /// Connects to the server, and prepares the connection with `prepare`.
+    pub fn connect<T>(
+        &self,
+        prepare: impl FnOnce(&mut Client) -> Result<T, postgres::Error>,
+    ) -> Result<(Client, T), ServerError> {
+        let open = || {
+            let mut client = match &self.tls {
+                Some(tls) => {
+                    tls.reset();
+                    self.config.connect(tls.clone())?
+                }
+                None => self.config.connect(NoTls)?,
+            };
+            let prepared = prepare(&mut client)?;
+            Ok((client, prepared))
+        };
+        open().map_err(|why| ServerError::of(&why, self.is_tls_fault(&why)))
+    }
+
+    fn parse(text: &str) -> Result<Self, DatabaseUrlError> {
         let (rest, mode) = without(text, "sslmode");
         let (rest, roots) = without(&rest, "sslrootcert");
         let mode = match mode.as_deref() {
@@ -48,7 +89,7 @@ impl Server {
     }
 
     /// Returns true if connections cross a network without encryption.
-    pub(super) fn is_readable(&self) -> bool {
+    fn is_readable(&self) -> bool {
         let is_near = |host: &Host| match host {
             #[cfg(unix)]
             Host::Unix(_) => true,
@@ -59,7 +100,7 @@ impl Server {
     }
 
     /// Returns true if `why` ended the connection before encryption: the server has no TLS, or the handshake failed.
-    pub(super) fn is_tls_fault(&self, why: &postgres::Error) -> bool {
+    fn is_tls_fault(&self, why: &postgres::Error) -> bool {
         let source = why.source();
         let is_network = source.is_some_and(<dyn Error>::is::<io::Error>);
         match self.tls.as_ref().map(RecordedConnector::step) {
@@ -70,6 +111,27 @@ impl Server {
             Some(HandshakeStep::NotReached | HandshakeStep::Done) | None => false,
         }
     }
+}
+
+impl fmt::Debug for PostgresServer {
+    /// Leaves out the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresServer")
+            .field("hosts", &self.config.get_hosts())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns the connection settings of the server. Its keepalive probes detect a client whose host
+/// has failed, so that its locks are released soon after [`PROBE_AFTER`].
+fn options() -> String {
+    let (limit, lock) = (TIMEOUT.as_millis(), LOCK_TIMEOUT.as_millis());
+    let (after, every) = (PROBE_AFTER.as_secs(), PROBE_EVERY.as_secs());
+    format!(
+        "-c statement_timeout={limit} -c lock_timeout={lock} -c idle_in_transaction_session_timeout={limit} \
+         -c tcp_keepalives_idle={after} -c tcp_keepalives_interval={every} -c tcp_keepalives_count={PROBES} \
+         -c tcp_user_timeout={limit}"
+    )
 }
 
 /// Returns a connector that trusts the authorities in a file, or the authorities that this host trusts.
@@ -111,6 +173,17 @@ fn without(text: &str, name: &str) -> (String, Option<String>) {
     (format!("{head}{}", kept.join(mark)), value)
 }
 
+/// Timeout of each action at a server.
+pub const TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout of each lock; shorter than the statement timeout, so that the error names the lock.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(4);
+/// Idle time of a connection before its first TCP keepalive.
+const PROBE_AFTER: Duration = Duration::from_secs(3);
+/// Interval of TCP keepalives.
+const PROBE_EVERY: Duration = Duration::from_secs(2);
+/// Number of unanswered keepalives that end a connection.
+const PROBES: u32 = 3;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,14 +201,14 @@ mod tests {
 
     #[test]
     fn unencrypted_connections_over_a_network_are_recognized() {
-        let is_readable = |text: &str| Server::parse(text).unwrap().is_readable();
+        let is_readable = |text: &str| PostgresServer::parse(text).unwrap().is_readable();
         assert!(is_readable("postgres://me@db.example.org/books"));
         assert!(!is_readable("postgres://me@127.0.0.1/books"));
         assert!(!is_readable("host=/run/postgresql user=me"));
         assert!(!is_readable(
             "postgres://me@db.example.org/books?sslmode=verify-full"
         ));
-        let Err(why) = Server::parse("postgres://me@db/books?sslmode=maybe") else {
+        let Err(why) = PostgresServer::parse("postgres://me@db/books?sslmode=maybe") else {
             panic!("sslmode=maybe is accepted");
         };
         assert!(why.to_string().contains("verify-full"), "{why}");

@@ -13,7 +13,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// Step of the latest connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HandshakeStep {
+pub(crate) enum HandshakeStep {
     /// No server has accepted the connection.
     NotReached,
     /// The client asks the server for TLS.
@@ -26,13 +26,13 @@ pub(super) enum HandshakeStep {
 
 /// Connector of `rustls` with the step of its latest connection, which all clones share.
 #[derive(Clone)]
-pub(super) struct RecordedConnector {
+pub(crate) struct RecordedConnector {
     connector: MakeRustlsConnect,
     step: Arc<Mutex<HandshakeStep>>,
 }
 
 /// Handshake of one connection.
-pub(super) struct RecordedHandshake {
+pub(crate) struct RecordedHandshake {
     handshake: Inner,
     step: Arc<Mutex<HandshakeStep>>,
 }
@@ -43,7 +43,7 @@ type Failure = <Inner as TlsConnect<Socket>>::Error;
 
 impl RecordedConnector {
     /// Returns a connector without a connection.
-    pub(super) fn new(connector: MakeRustlsConnect) -> Self {
+    pub(crate) fn new(connector: MakeRustlsConnect) -> Self {
         Self {
             connector,
             step: Arc::new(Mutex::new(HandshakeStep::NotReached)),
@@ -51,12 +51,12 @@ impl RecordedConnector {
     }
 
     /// Forgets the step of earlier connections.
-    pub(super) fn reset(&self) {
+    pub(crate) fn reset(&self) {
         record(&self.step, HandshakeStep::NotReached);
     }
 
     /// Returns the step of the latest connection.
-    pub(super) fn step(&self) -> HandshakeStep {
+    pub(crate) fn step(&self) -> HandshakeStep {
         *self.step.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

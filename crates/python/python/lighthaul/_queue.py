@@ -1,0 +1,236 @@
+"""Queue of copies at a scheduler."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _lighthaul
+from ._errors import TimedOut
+from ._types import Place
+
+
+@dataclass(frozen=True)
+class JobEvent:
+    """Change of a job in its history."""
+
+    seq: int
+    at: datetime.datetime
+    attempt: int
+    state: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """Queued copy, as it was when the scheduler answered.
+
+    state is waiting, queued, running, done, failed or canceled. exit is the exit status of the last attempt, and text
+    its result or failure.
+    """
+
+    id: int
+    owner: str
+    name: str
+    state: str
+    command: tuple[str, ...]
+    priority: int
+    attempt: int
+    failures: int
+    retries: int
+    at: datetime.datetime
+    submitted: datetime.datetime
+    cancel_requested: bool
+    text: str
+    start_by: datetime.datetime | None = None
+    every: str | None = None
+    worker: str | None = None
+    bytes: int | None = None
+    bytes_total: int | None = None
+    started: datetime.datetime | None = None
+    ended: datetime.datetime | None = None
+    exit: int | None = None
+    _queue: Queue | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the job is done, failed or canceled."""
+        return self.state in ("done", "failed", "canceled")
+
+    def refresh(self) -> Job:
+        """Return the job as it is now."""
+        return self._of().job(self.id)
+
+    def wait(self, timeout: float | None = None, *, interval: float = 1.0) -> Job:
+        """Wait until the job has ended, and return it then. Raises TimedOut after `timeout` seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            job = self.refresh()
+            if job.has_ended:
+                return job
+            left = interval if end is None else min(interval, end - time.monotonic())
+            if left <= 0:
+                raise TimedOut(f"job {self.id} is still {job.state} after {timeout} s")
+            time.sleep(left)
+
+    def cancel(self) -> Job:
+        """Cancel the job. A running copy stops soon, and keeps what has arrived."""
+        return self._of().cancel(self.id)
+
+    def retry(self) -> Job:
+        """Queue the failed or canceled job again."""
+        return self._of().retry(self.id)
+
+    def events(self) -> list[JobEvent]:
+        """Return the history, the oldest event first."""
+        return self._of().events(self.id)
+
+    def log(self) -> str:
+        """Return the output of all attempts so far."""
+        return self._of().log(self.id)
+
+    def _of(self) -> Queue:
+        if self._queue is None:
+            raise ValueError("the job belongs to no queue")
+        return self._queue
+
+
+class Queue:
+    """Queue of copies at a scheduler. A worker elsewhere runs them, so no place is local. Threads can share it.
+
+    The token is in a file, or in the variable `LIGHTHAUL_SCHEDULER_TOKEN`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token_file: Place | None = None,
+        *,
+        pin: str | None = None,
+        known_hosts: Place | None = None,
+    ) -> None:
+        """Make a client of the scheduler at `url`.
+
+        token_file: file with the token. pin: key that the scheduler must show. known_hosts: file with known keys.
+        """
+        files = [None if path is None else os.fsdecode(path) for path in (token_file, known_hosts)]
+        self._native = _lighthaul.Queue(url, files[0], pin, files[1])
+
+    def submit(
+        self,
+        sources: str | Sequence[str],
+        target: str,
+        *,
+        name: str = "",
+        priority: int = 0,
+        after: Iterable[Job | int] = (),
+        at: datetime.datetime | None = None,
+        start_by: datetime.datetime | None = None,
+        every: float | str | None = None,
+        retries: int = 10,
+        delete: bool = False,
+        update: bool = False,
+        checksum: bool = False,
+        archive: bool = False,
+        exclude: Sequence[str] = (),
+        rate: int | str | None = None,
+        key: str | None = None,
+    ) -> Job:
+        """Queue a copy, and return its job.
+
+        Places are URLs of daemons and object stores. after: jobs that must be done first. every: seconds or text as in
+        1d. rate: bits a second or text as in 1Gb/s. key: a further call with the same key returns the same job.
+        """
+        if isinstance(exclude, str):
+            raise TypeError("exclude is a list")
+        options: dict[str, object] = {
+            "delete": delete,
+            "update": update,
+            "checksum": checksum,
+            "archive": archive,
+            "exclude": list(exclude),
+            "rate": rate,
+        }
+        job: dict[str, object] = {
+            "sources": [sources] if isinstance(sources, str) else list(sources),
+            "target": target,
+            "options": _given(options),
+            "name": name,
+            "priority": priority,
+            "after": [one.id if isinstance(one, Job) else one for one in after],
+            "at": _text(at),
+            "start_by": _text(start_by),
+            "every": every,
+            "retries": retries,
+        }
+        return self._job(self._native.submit(json.dumps(_given(job)), key))
+
+    def job(self, id: int) -> Job:
+        """Return a job."""
+        return self._job(self._native.job(id))
+
+    def jobs(self, *, owner: str | None = None, states: Sequence[str] = ()) -> Iterator[Job]:
+        """Return jobs, the newest first. Only operators see those of others."""
+        if isinstance(states, str):
+            raise TypeError("states is a list")
+        before: int | None = None
+        while True:
+            page = json.loads(self._native.jobs(owner, list(states), before))
+            for item in page["items"]:
+                yield self._read(item)
+            before = page.get("next")
+            if before is None:
+                return
+
+    def cancel(self, id: int) -> Job:
+        """Cancel a job."""
+        return self._job(self._native.cancel(id))
+
+    def retry(self, id: int) -> Job:
+        """Queue a failed or canceled job again."""
+        return self._job(self._native.retry(id))
+
+    def events(self, id: int) -> list[JobEvent]:
+        """Return the history of a job, the oldest event first."""
+        events = json.loads(self._native.events(id))
+        return [JobEvent(**event | {"at": _time(event["at"])}) for event in events]
+
+    def log(self, id: int) -> str:
+        """Return the output of all attempts of a job so far."""
+        texts: list[str] = []
+        attempt = seq = 0
+        while pieces := json.loads(self._native.log(id, attempt, seq)):
+            texts += (piece["text"] for piece in pieces)
+            attempt, seq = pieces[-1]["attempt"], pieces[-1]["seq"]
+        return "".join(texts)
+
+    def _job(self, text: str) -> Job:
+        return self._read(json.loads(text))
+
+    def _read(self, item: dict[str, Any]) -> Job:
+        times = {name: _time(item[name]) for name in _TIMES if name in item}
+        return Job(**item | times | {"command": tuple(item["command"])}, _queue=self)
+
+
+def _given(values: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _text(at: datetime.datetime | None) -> str | None:
+    """Return a time as the scheduler reads it. A time without a zone is local."""
+    return None if at is None else at.astimezone(datetime.timezone.utc).isoformat()
+
+
+def _time(text: str) -> datetime.datetime:
+    # Python reads at most six digits of a second
+    head, _, digits = text.removesuffix("Z").partition(".")
+    read = datetime.datetime.fromisoformat(head).replace(tzinfo=datetime.timezone.utc)
+    return read + datetime.timedelta(microseconds=int(digits[:6].ljust(6, "0")))
+
+
+_TIMES = ("at", "start_by", "submitted", "started", "ended")

@@ -1,0 +1,23 @@
+//! Place of a queue: a file, or a server of `PostgreSQL`.
+
+use std::path::Path;
+
+use super::contract::Database;
+use super::postgres::Postgres;
+use super::sqlite::Sqlite;
+use crate::error::Result;
+
+/// Opens the database at `place`, a file or a URL as in `postgres://user@host/jobs`. Tables are created if they do not
+/// exist and `create` is true.
+pub(crate) fn open(place: &Path, create: bool) -> Result<Box<dyn Database>> {
+    match place.to_str().filter(|place| is_server(place)) {
+        Some(url) => Ok(Box::new(Postgres::open(url)?)),
+        None => Ok(Box::new(Sqlite::open(place, create)?)),
+    }
+}
+
+fn is_server(place: &str) -> bool {
+    ["postgres://", "postgresql://"]
+        .iter()
+        .any(|scheme| place.starts_with(scheme))
+}

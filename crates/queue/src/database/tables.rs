@@ -1,0 +1,137 @@
+//! Tables of a queue in both databases. States are numbers of `JobState`.
+//!
+//! Indexes of parts of the jobs keep claims fast: each reads few rows, however many jobs there are.
+
+/// Words in which the databases differ.
+pub(super) struct Dialect {
+    /// Type of the number of a job, which the database counts.
+    id: &'static str,
+    /// Type of octets.
+    bytes: &'static str,
+    /// End of a table whose rows are sorted by its key.
+    sorted: &'static str,
+    /// Format of the tables, where the header of a file does not have it.
+    format: &'static str,
+}
+
+/// Dialect of `SQLite`.
+pub(super) const SQLITE: Dialect = Dialect {
+    id: "INTEGER PRIMARY KEY AUTOINCREMENT",
+    bytes: "BLOB",
+    sorted: " WITHOUT ROWID",
+    format: "",
+};
+
+/// Dialect of `PostgreSQL`.
+pub(super) const POSTGRES: Dialect = Dialect {
+    id: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    bytes: "BYTEA",
+    sorted: "",
+    format: "
+CREATE TABLE IF NOT EXISTS queue (one BIGINT PRIMARY KEY CHECK (one = 1), format BIGINT NOT NULL);
+INSERT INTO queue VALUES (1, 3) ON CONFLICT DO NOTHING;",
+};
+
+/// Returns the statements that create the tables which do not exist.
+pub(super) fn tables(dialect: &Dialect) -> String {
+    let tables = TABLES.replace("{id}", dialect.id);
+    let tables = tables.replace("{bytes}", dialect.bytes);
+    tables.replace("{sorted}", dialect.sorted) + dialect.format
+}
+
+/// Version of the tables.
+pub(super) const FORMAT: i32 = 3;
+pub(super) const SELECT_FORMAT: &str = "SELECT format FROM queue";
+/// Statement that adds the column that the first version lacks.
+pub(super) const ADD_SERIES: &str =
+    "ALTER TABLE job ADD COLUMN series BIGINT; UPDATE job SET series = not_before;";
+/// Replacement of the sums that triggers kept in the second version.
+pub(super) const ADD_TURN: &str = "
+ALTER TABLE job ADD COLUMN turn BIGINT NOT NULL DEFAULT 0;
+DROP INDEX IF EXISTS job_queued;
+DROP TRIGGER IF EXISTS job_inserted;
+DROP TRIGGER IF EXISTS job_enters;
+DROP TRIGGER IF EXISTS job_leaves;
+DROP TRIGGER IF EXISTS job_starts;
+DROP TRIGGER IF EXISTS job_stops;
+DROP TABLE IF EXISTS backlog;
+ALTER TABLE owner DROP COLUMN running;
+ALTER TABLE owner DROP COLUMN served;
+";
+
+/// `turn` orders the starts of all jobs, so that owners take turns.
+const TABLES: &str = "
+CREATE TABLE IF NOT EXISTS job (
+    id {id},
+    owner TEXT NOT NULL,
+    name TEXT NOT NULL,
+    command TEXT NOT NULL,
+    directory {bytes} NOT NULL,
+    priority BIGINT NOT NULL,
+    state BIGINT NOT NULL,
+    attempt BIGINT NOT NULL DEFAULT 0,
+    failures BIGINT NOT NULL DEFAULT 0,
+    losses BIGINT NOT NULL DEFAULT 0,
+    retries BIGINT NOT NULL,
+    waits BIGINT NOT NULL DEFAULT 0,
+    not_before BIGINT NOT NULL,
+    series BIGINT,
+    start_by BIGINT,
+    every BIGINT,
+    worker TEXT,
+    lease BIGINT,
+    cancel BIGINT NOT NULL DEFAULT 0,
+    bytes BIGINT,
+    bytes_total BIGINT,
+    submitted BIGINT NOT NULL,
+    started BIGINT,
+    ended BIGINT,
+    exit BIGINT,
+    text TEXT NOT NULL DEFAULT '',
+    turn BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX IF NOT EXISTS job_queued ON job (priority, owner, waits, id) WHERE state = 1;
+CREATE INDEX IF NOT EXISTS job_running ON job (owner) WHERE state = 2;
+CREATE INDEX IF NOT EXISTS job_served ON job (owner, turn) WHERE turn > 0;
+CREATE INDEX IF NOT EXISTS job_turn ON job (turn) WHERE turn > 0;
+CREATE INDEX IF NOT EXISTS job_owner ON job (owner, id);
+CREATE INDEX IF NOT EXISTS job_waiting ON job (not_before) WHERE state = 0 AND waits = 0;
+CREATE INDEX IF NOT EXISTS job_start_by ON job (start_by) WHERE state <= 1 AND start_by IS NOT NULL;
+CREATE INDEX IF NOT EXISTS job_lease ON job (lease) WHERE state = 2;
+CREATE INDEX IF NOT EXISTS job_ended ON job (ended) WHERE state >= 3;
+CREATE TABLE IF NOT EXISTS dependency (
+    after BIGINT NOT NULL,
+    job BIGINT NOT NULL,
+    PRIMARY KEY (after, job)
+){sorted};
+CREATE INDEX IF NOT EXISTS dependency_job ON dependency (job);
+CREATE TABLE IF NOT EXISTS event (
+    job BIGINT NOT NULL,
+    seq BIGINT NOT NULL,
+    time BIGINT NOT NULL,
+    attempt BIGINT NOT NULL,
+    state BIGINT NOT NULL,
+    text TEXT NOT NULL,
+    PRIMARY KEY (job, seq)
+){sorted};
+CREATE TABLE IF NOT EXISTS log (
+    job BIGINT NOT NULL,
+    attempt BIGINT NOT NULL,
+    seq BIGINT NOT NULL,
+    text TEXT NOT NULL,
+    PRIMARY KEY (job, attempt, seq)
+){sorted};
+CREATE TABLE IF NOT EXISTS owner (
+    name TEXT PRIMARY KEY,
+    share BIGINT NOT NULL DEFAULT 1
+){sorted};
+CREATE TABLE IF NOT EXISTS request (
+    owner TEXT NOT NULL,
+    key TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    job BIGINT NOT NULL,
+    time BIGINT NOT NULL,
+    PRIMARY KEY (owner, key)
+){sorted};
+CREATE INDEX IF NOT EXISTS request_time ON request (time);
+";

@@ -1,0 +1,196 @@
+//! Desk of a queue: requests of clients, each within its rights.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use lighthaul_booking::books::{Policy, Principal, Role};
+use lighthaul_booking_client::json::{
+    JobEventView, JobLogPiece, JobPage, JobStatus, JobView, NewJob,
+};
+use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_queue::list::Selection;
+use lighthaul_queue::{JobId, Queue, Request, Result as QueueResult};
+
+use super::job_error::JobError;
+use super::specification::specification;
+use super::view;
+
+/// Result of a request about jobs.
+pub type Result<T> = std::result::Result<T, JobError>;
+
+/// Queue of jobs, with some connections to it.
+#[derive(Debug)]
+pub struct JobDesk {
+    place: PathBuf,
+    idle: Mutex<Vec<Queue>>,
+}
+
+/// Selection of jobs of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JobFilter {
+    /// Owner; the client itself unless it is an operator.
+    pub(crate) owner: Option<String>,
+    /// States; all if empty.
+    pub(crate) states: Vec<JobStatus>,
+    /// Number before which the list begins.
+    pub(crate) before: Option<u64>,
+    /// Most jobs.
+    pub(crate) limit: usize,
+}
+
+impl JobDesk {
+    /// Opens the queue at `place`, a file or the URL of a `PostgreSQL` server.
+    pub fn open(place: PathBuf) -> QueueResult<Self> {
+        let queue = Queue::open(&place)?;
+        Ok(Self {
+            place,
+            idle: Mutex::new(vec![queue]),
+        })
+    }
+
+    /// Submits a job. A repeated request with the same key returns the job of the first one.
+    pub(crate) fn submit(
+        &self,
+        principal: &Principal,
+        policy: &Policy,
+        new: &NewJob,
+        key: Option<String>,
+    ) -> Result<JobView> {
+        if principal.role < Role::User {
+            return Err(JobError::Forbidden {
+                name: principal.name.clone(),
+                action: "submit jobs",
+            });
+        }
+        let spec = specification(principal, policy, new)?;
+        let text = serde_json::to_string(new).unwrap_or_default();
+        let request = Request {
+            key,
+            digest: Fingerprint::of_token(&text).to_string(),
+            open_max: OPEN_MAX,
+        };
+        self.with(|queue| {
+            // jobs of others are unknown, so that no client learns about them
+            for id in &spec.after {
+                own(queue, principal, id.0)?;
+            }
+            let now = queue.now()?;
+            let id = queue.request(now, &spec, &request)?;
+            Ok(view::view(queue.job(id)?))
+        })
+    }
+
+    /// Returns jobs that the client may see.
+    pub(crate) fn list(&self, principal: &Principal, filter: &JobFilter) -> Result<JobPage> {
+        let owner = match &filter.owner {
+            Some(owner) if !principal.may(owner) => {
+                return Err(JobError::Forbidden {
+                    name: principal.name.clone(),
+                    action: "list the jobs of others",
+                });
+            }
+            None if principal.role < Role::Operator => Some(principal.name.clone()),
+            owner => owner.clone(),
+        };
+        let selection = Selection {
+            states: filter.states.iter().copied().map(view::state).collect(),
+            owner,
+        };
+        self.with(|queue| {
+            let before = filter.before.map(JobId);
+            let jobs = queue.jobs(&selection, before, filter.limit)?;
+            let next = jobs.last().filter(|_| jobs.len() == filter.limit);
+            Ok(JobPage {
+                next: next.map(|job| job.id.0),
+                items: jobs.into_iter().map(view::view).collect(),
+            })
+        })
+    }
+
+    /// Returns a job.
+    pub(crate) fn job(&self, principal: &Principal, id: u64) -> Result<JobView> {
+        self.with(|queue| own(queue, principal, id))
+    }
+
+    /// Returns the history of a job.
+    pub(crate) fn events(&self, principal: &Principal, id: u64) -> Result<Vec<JobEventView>> {
+        self.with(|queue| {
+            own(queue, principal, id)?;
+            let events = queue.events(JobId(id))?;
+            Ok(events.into_iter().map(view::event).collect())
+        })
+    }
+
+    /// Returns pieces of the log of a job after `after`, an attempt and a number within it.
+    pub(crate) fn log(
+        &self,
+        principal: &Principal,
+        id: u64,
+        after: (u32, u64),
+    ) -> Result<Vec<JobLogPiece>> {
+        self.with(|queue| {
+            own(queue, principal, id)?;
+            let pieces = queue.log(JobId(id), after, PIECES_MAX)?;
+            Ok(pieces.into_iter().map(view::piece).collect())
+        })
+    }
+
+    /// Cancels a job.
+    pub(crate) fn cancel(&self, principal: &Principal, id: u64) -> Result<JobView> {
+        self.change(principal, id, |queue, now| {
+            queue.cancel(now, JobId(id)).map(drop)
+        })
+    }
+
+    /// Queues a failed or canceled job again.
+    pub(crate) fn retry(&self, principal: &Principal, id: u64) -> Result<JobView> {
+        self.change(principal, id, |queue, now| queue.retry(now, JobId(id)))
+    }
+
+    fn change(
+        &self,
+        principal: &Principal,
+        id: u64,
+        act: impl FnOnce(&mut Queue, u64) -> QueueResult<()>,
+    ) -> Result<JobView> {
+        self.with(|queue| {
+            own(queue, principal, id)?;
+            let now = queue.now()?;
+            act(queue, now)?;
+            Ok(view::view(queue.job(JobId(id))?))
+        })
+    }
+
+    /// Executes an action with a connection that no other request uses.
+    fn with<T>(&self, act: impl FnOnce(&mut Queue) -> Result<T>) -> Result<T> {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = idle().pop();
+        let mut queue = match open {
+            Some(queue) => queue,
+            None => Queue::open(&self.place)?,
+        };
+        let done = act(&mut queue);
+        let mut idle = idle();
+        if idle.len() < IDLE_MAX {
+            idle.push(queue);
+        }
+        done
+    }
+}
+
+/// Returns a job that the client may see and change.
+fn own(queue: &mut Queue, principal: &Principal, id: u64) -> Result<JobView> {
+    let job = queue.job(JobId(id))?;
+    if principal.may(&job.owner) {
+        Ok(view::view(job))
+    } else {
+        Err(JobError::Unknown(id))
+    }
+}
+
+/// Most jobs of an owner that have not ended.
+const OPEN_MAX: u64 = 10_000;
+/// Most pieces of a log in an answer.
+const PIECES_MAX: usize = 16;
+/// Most connections that are kept.
+const IDLE_MAX: usize = 4;

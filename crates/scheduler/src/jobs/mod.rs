@@ -1,0 +1,11 @@
+//! Queue of jobs behind the REST interface.
+//!
+//! - [`desk`]: submission, reading and changes by clients, each within its rights; [`job_error`]: refusals
+//! - `specification`: what a request becomes on a worker; `view`: jobs as JSON
+
+pub mod desk;
+pub mod job_error;
+mod specification;
+mod view;
+
+pub use desk::JobDesk;

@@ -1,0 +1,250 @@
+//! Translation of a request into the command of a job.
+//!
+//! The command has only options that this file writes, each with its value in the same word, and the places after
+//! `--`. So no text of a client can become an option.
+
+use std::time::Duration;
+
+use lighthaul_booking::books::{JobPlace, Policy, Principal, Role};
+use lighthaul_booking_client::json::{CopyOptions, NewJob, Timestamp};
+use lighthaul_queue::{JobId, JobSpec};
+
+use super::job_error::JobError;
+
+/// Returns the job of a request by `principal`, if its policy permits it.
+pub(super) fn specification(
+    principal: &Principal,
+    policy: &Policy,
+    new: &NewJob,
+) -> Result<JobSpec, JobError> {
+    let is_operator = principal.role >= Role::Operator;
+    if new.sources.is_empty() || new.sources.len() > SOURCES_MAX {
+        return Err(JobError::Misuse("a job has 1 to 100 sources"));
+    }
+    let sources = new.sources.iter().map(|text| text.parse());
+    let sources: Vec<JobPlace> = sources.collect::<Result<_, _>>()?;
+    let target: JobPlace = new.target.parse()?;
+    if !is_operator {
+        policy.check_job(&principal.name, &sources, &target)?;
+        if new.priority > 0 {
+            return Err(JobError::Forbidden {
+                name: principal.name.clone(),
+                action: "submit jobs with a priority above 0",
+            });
+        }
+    }
+    if new.every.is_some() && new.start_by.is_some() {
+        return Err(JobError::Misuse("a job with every has no start_by"));
+    }
+    if new.after.len() > AFTER_MAX {
+        return Err(JobError::Misuse("a job waits for at most 100 jobs"));
+    }
+    if new.every.is_some_and(|every| every.0 < EVERY_MIN) {
+        return Err(JobError::Misuse("a job recurs at most once a minute"));
+    }
+    let texts = new.options.exclude.iter().chain([&new.name]);
+    if texts
+        .into_iter()
+        .any(|text| text.chars().any(char::is_control))
+    {
+        return Err(JobError::Misuse(
+            "names and patterns have no control characters",
+        ));
+    }
+    let millis = |Timestamp(nanos)| nanos / 1_000_000;
+    let command = command(new)?;
+    // lists of jobs have their commands, too
+    if command.iter().map(String::len).sum::<usize>() > COMMAND_MAX {
+        return Err(JobError::Misuse(
+            "the places and patterns of a job are longer than 8 KiB",
+        ));
+    }
+    Ok(JobSpec {
+        owner: principal.name.clone(),
+        name: new.name.clone(),
+        command,
+        directory: "/".into(),
+        priority: new.priority,
+        after: new.after.iter().copied().map(JobId).collect(),
+        not_before: new.at.map_or(0, millis),
+        start_by: new.start_by.map(millis),
+        every: new
+            .every
+            .map(|every| u64::try_from(every.0.as_millis()).unwrap_or(u64::MAX)),
+        retries: new.retries.unwrap_or(RETRIES).min(RETRIES_MAX),
+    })
+}
+
+fn command(new: &NewJob) -> Result<Vec<String>, JobError> {
+    let CopyOptions {
+        delete,
+        update,
+        checksum,
+        archive,
+        exclude,
+        rate,
+    } = &new.options;
+    let mut words = vec!["cp".to_owned()];
+    let flags = [
+        (delete, "--delete"),
+        // no terminal answers the question
+        (delete, "--yes"),
+        (update, "--update"),
+        (checksum, "--checksum"),
+        (archive, "--archive"),
+    ];
+    let flags = flags.into_iter().filter(|(is_set, _)| **is_set);
+    words.extend(flags.map(|(_, flag)| flag.to_owned()));
+    words.extend(exclude.iter().map(|pattern| format!("--exclude={pattern}")));
+    if let Some(rate) = rate {
+        let rate = rate.rate().ok_or(JobError::Misuse("a rate is above 0"))?;
+        words.push(format!("--rate={}b/s", rate.as_bps()));
+    }
+    words.push("--".to_owned());
+    // as the client wrote them: a final slash of a source means its contents
+    words.extend(new.sources.iter().cloned());
+    words.push(new.target.clone());
+    Ok(words)
+}
+
+/// Most sources of a job.
+const SOURCES_MAX: usize = 100;
+/// Most jobs that a job waits for.
+const AFTER_MAX: usize = 100;
+/// Shortest period of a recurring job.
+const EVERY_MIN: Duration = Duration::from_mins(1);
+/// Most octets of a command.
+const COMMAND_MAX: usize = 8 << 10;
+/// Retries of a job that names none.
+const RETRIES: u32 = 10;
+/// Most retries of a job.
+const RETRIES_MAX: u32 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_booking_client::json::IsoDuration;
+
+    use super::*;
+
+    fn job(source: &str, target: &str) -> NewJob {
+        NewJob {
+            sources: vec![source.to_owned()],
+            target: target.to_owned(),
+            ..NewJob::default()
+        }
+    }
+
+    fn ada() -> Principal {
+        Principal::new("ada", Role::User)
+    }
+
+    fn olga() -> Principal {
+        Principal::new("olga", Role::Operator)
+    }
+
+    fn permissive() -> Policy {
+        Policy {
+            job_sources: vec!["lh://near/".parse().unwrap()],
+            job_targets: vec!["lh://far/{user}/".parse().unwrap()],
+            ..Policy::default()
+        }
+    }
+
+    #[test]
+    fn texts_of_a_client_are_values_or_places() {
+        let new = NewJob {
+            options: CopyOptions {
+                delete: true,
+                exclude: vec!["--rsh=sh".to_owned(), "*.log".to_owned()],
+                rate: Some(lighthaul_booking_client::json::Bps(5_000_000)),
+                ..CopyOptions::default()
+            },
+            ..job("lh://near/-e", "lh://far/ada/")
+        };
+        let spec = specification(&ada(), &permissive(), &new).unwrap();
+        let words: Vec<&str> = spec.command.iter().map(String::as_str).collect();
+        let expected = [
+            "cp",
+            "--delete",
+            "--yes",
+            "--exclude=--rsh=sh",
+            "--exclude=*.log",
+            "--rate=5000000b/s",
+            "--",
+            "lh://near/-e",
+            "lh://far/ada/",
+        ];
+        assert_eq!(words, expected);
+        assert_eq!((spec.directory, spec.retries), ("/".into(), 10));
+    }
+
+    #[test]
+    fn users_copy_only_where_their_policy_permits() {
+        let refused = |principal: &Principal, policy: &Policy, new: &NewJob| {
+            specification(principal, policy, new).map(drop).unwrap_err()
+        };
+        let good = job("lh://near/a", "lh://far/ada/b");
+        assert!(specification(&ada(), &permissive(), &good).is_ok());
+        // without a policy, nothing is permitted to users
+        let why = refused(&ada(), &Policy::default(), &good);
+        assert!(matches!(why, JobError::Policy(_)), "{why}");
+        for bad in [
+            job("lh://far/ada/b", "lh://far/ada/c"),
+            job("lh://near/a", "lh://far/bob/b"),
+            job("lh://near/a", "lh://near/b"),
+        ] {
+            let why = refused(&ada(), &permissive(), &bad);
+            assert!(matches!(why, JobError::Policy(_)), "{why}");
+            assert!(specification(&olga(), &permissive(), &bad).is_ok());
+        }
+        // nobody copies files of the worker
+        for bad in [
+            job("/etc/shadow", "lh://far/ada/b"),
+            job("lh://near/a", "host:/etc/cron.d/"),
+        ] {
+            let why = refused(&olga(), &permissive(), &bad);
+            assert!(matches!(why, JobError::Place(_)), "{why}");
+        }
+        let urgent = NewJob {
+            priority: 1,
+            ..good
+        };
+        let why = refused(&ada(), &permissive(), &urgent);
+        assert!(matches!(why, JobError::Forbidden { .. }), "{why}");
+        assert!(specification(&olga(), &permissive(), &urgent).is_ok());
+    }
+    #[test]
+    fn jobs_that_cost_too_much_are_refused() {
+        let near = |length: usize| format!("lh://near/{}", "x".repeat(length));
+        let every = |seconds| IsoDuration(Duration::from_secs(seconds));
+        let good = || job("lh://near/a", "lh://far/ada/b");
+        for bad in [
+            NewJob {
+                after: vec![1; 101],
+                ..good()
+            },
+            NewJob {
+                every: Some(every(59)),
+                ..good()
+            },
+            NewJob {
+                sources: vec![near(100); 101],
+                ..good()
+            },
+            NewJob {
+                sources: vec![near(1000); 9],
+                ..good()
+            },
+        ] {
+            let why = specification(&olga(), &permissive(), &bad).map(drop);
+            assert!(matches!(why, Err(JobError::Misuse(_))), "{bad:?}");
+        }
+        let most = NewJob {
+            after: vec![1; 100],
+            every: Some(every(60)),
+            sources: vec![near(70); 100],
+            ..good()
+        };
+        assert!(specification(&olga(), &permissive(), &most).is_ok());
+    }
+}

@@ -1,0 +1,294 @@
+//! Jobs over REST: rights, limits, and what a worker gets.
+
+use std::collections::BTreeMap;
+
+use lighthaul_booking::books::{Config, Policy};
+use lighthaul_booking_client::client::ClientError;
+use lighthaul_booking_client::jobs::JobFilter;
+use lighthaul_booking_client::json::{CopyOptions, JobStatus, NewJob};
+use lighthaul_queue::claims::Report;
+use lighthaul_queue::job::{AttemptEnd, JobEnd};
+use lighthaul_queue::worker::now;
+use lighthaul_queue::{JobId, JobSpec, Queue};
+
+use crate::test_server::{Setup, TestServer, problem};
+
+/// Returns a scheduler whose policy permits jobs to `ada` and `bob`, from `near` to their homes.
+fn server() -> TestServer {
+    let places = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+    let policy = Policy {
+        job_sources: places(&["lh://near/"]),
+        job_targets: places(&["lh://far/home/{user}/"]),
+        ..Policy::default()
+    };
+    TestServer::of(Setup {
+        config: Config {
+            policies: BTreeMap::from([
+                ("ada".to_owned(), policy.clone()),
+                ("bob".to_owned(), policy),
+            ]),
+            ..Config::default()
+        },
+        ..Setup::default()
+    })
+}
+
+fn queue(server: &TestServer) -> Queue {
+    Queue::existing(&server.folder.join("jobs")).unwrap()
+}
+
+fn job(target: &str) -> NewJob {
+    NewJob {
+        sources: vec!["lh://near/results".to_owned()],
+        target: target.to_owned(),
+        ..NewJob::default()
+    }
+}
+
+fn ada_job() -> NewJob {
+    job("lh://far/home/ada/")
+}
+
+#[test]
+fn submitted_job_runs_with_its_options_and_reports_its_end() {
+    let server = server();
+    let ada = server.client("ada");
+    let new = NewJob {
+        name: "nightly".to_owned(),
+        options: CopyOptions {
+            delete: true,
+            exclude: vec!["--rsh=sh".to_owned()],
+            ..CopyOptions::default()
+        },
+        ..ada_job()
+    };
+    let submitted = ada.submit_job(&new).unwrap();
+    assert_eq!(
+        (submitted.state, submitted.owner.as_str()),
+        (JobStatus::Queued, "ada")
+    );
+    let mut queue = queue(&server);
+    let claimed = queue.claim(now(), "worker", 60_000, 9).unwrap().remove(0);
+    let words = [
+        "cp",
+        "--delete",
+        "--yes",
+        "--exclude=--rsh=sh",
+        "--",
+        "lh://near/results",
+        "lh://far/home/ada/",
+    ];
+    assert_eq!(claimed.command, words);
+    assert_eq!(claimed.retries, 10);
+    let running = ada.job(submitted.id).unwrap();
+    assert_eq!(
+        (running.state, running.worker.as_deref()),
+        (JobStatus::Running, Some("worker"))
+    );
+    let end = AttemptEnd {
+        end: JobEnd::Done,
+        exit: Some(0),
+        text: "7 bytes in 1 entries".to_owned(),
+    };
+    let report = Report {
+        progress: Some((7, 7)),
+        log: "a line\n".to_owned(),
+    };
+    queue
+        .finish(now(), claimed.attempt(), &end, &report)
+        .unwrap();
+    let done = ada.job(submitted.id).unwrap();
+    assert_eq!(
+        (done.state, done.bytes, done.exit),
+        (JobStatus::Done, Some(7), Some(0))
+    );
+    let states: Vec<JobStatus> = ada
+        .job_events(done.id)
+        .unwrap()
+        .iter()
+        .map(|event| event.state)
+        .collect();
+    assert_eq!(
+        states,
+        [JobStatus::Queued, JobStatus::Running, JobStatus::Done]
+    );
+    let log = ada.job_log(done.id, (0, 0)).unwrap();
+    assert_eq!((log.len(), log[0].text.as_str()), (1, "a line\n"));
+    assert!(ada.job_log(done.id, (1, 1)).unwrap().is_empty());
+}
+
+#[test]
+fn client_sees_and_changes_only_its_own_jobs() {
+    let server = server();
+    let (ada, bob, olga) = (
+        server.client("ada"),
+        server.client("bob"),
+        server.client("olga"),
+    );
+    let id = ada.submit_job(&ada_job()).unwrap().id;
+    let unknown = problem(bob.job(id));
+    assert_eq!(unknown.status, 404);
+    // the answer does not tell if the job exists
+    let missing = problem(bob.job(id + 1));
+    assert_eq!(
+        missing.detail.replace(&(id + 1).to_string(), "N"),
+        unknown.detail.replace(&id.to_string(), "N")
+    );
+    assert_eq!(problem(bob.job_events(id)).status, 404);
+    assert_eq!(problem(bob.job_log(id, (0, 0))).status, 404);
+    assert_eq!(problem(bob.cancel_job(id)).status, 404);
+    assert_eq!(problem(bob.retry_job(id)).status, 404);
+    assert!(bob.jobs(&JobFilter::default()).unwrap().items.is_empty());
+    let of_ada = JobFilter {
+        owner: Some("ada".to_owned()),
+        ..JobFilter::default()
+    };
+    assert_eq!(problem(bob.jobs(&of_ada)).status, 403);
+    let after = NewJob {
+        after: vec![id],
+        ..job("lh://far/home/bob/")
+    };
+    assert_eq!(problem(bob.submit_job(&after)).status, 404);
+    assert_eq!(olga.jobs(&of_ada).unwrap().items.len(), 1);
+    assert_eq!(olga.cancel_job(id).unwrap().state, JobStatus::Canceled);
+    assert_eq!(problem(ada.cancel_job(id)).status, 409);
+    assert_eq!(ada.retry_job(id).unwrap().state, JobStatus::Queued);
+    assert_eq!(problem(server.client("eve").job(id)).status, 401);
+}
+
+#[test]
+fn dangerous_jobs_are_refused_and_leave_nothing_in_the_queue() {
+    let server = server();
+    let ada = server.client("ada");
+    let with = |source: &str, target: &str| NewJob {
+        sources: vec![source.to_owned()],
+        target: target.to_owned(),
+        ..NewJob::default()
+    };
+    for (bad, status) in [
+        (with("/etc/shadow", "lh://far/home/ada/"), 422),
+        (with("lh://near/a", "/etc/cron.d/"), 422),
+        (with("host:/etc/shadow", "lh://far/home/ada/"), 422),
+        (with("--rsh=sh", "lh://far/home/ada/"), 422),
+        (with("lh://near/a", "lh://far/home/ada/../bob/"), 422),
+        (with("lh://near/a", "lh://far/home/bob/"), 403),
+        (with("lh://far/home/bob/", "lh://far/home/ada/"), 403),
+        (
+            NewJob {
+                sources: Vec::new(),
+                ..ada_job()
+            },
+            422,
+        ),
+        (
+            NewJob {
+                priority: 1,
+                ..ada_job()
+            },
+            403,
+        ),
+        (
+            NewJob {
+                name: "a\nb".to_owned(),
+                ..ada_job()
+            },
+            422,
+        ),
+    ] {
+        let problem = problem(ada.submit_job(&bad));
+        assert_eq!(problem.status, status, "{bad:?}: {problem:?}");
+    }
+    // without a policy, a user submits nothing
+    let plain = TestServer::new();
+    let refused = problem(plain.client("ada").submit_job(&ada_job()));
+    assert_eq!(refused.status, 403);
+    assert!(refused.detail.contains("ask an operator"), "{refused:?}");
+    for unknown in [
+        r#"{"sources": ["lh://near/a"], "target": "lh://far/home/ada/", "command": ["cp"]}"#,
+        r#"{"sources": ["lh://near/a"], "target": "lh://far/home/ada/", "options": {"ssh": "sh"}}"#,
+        r#"{"sources": ["lh://near/a"], "target": "lh://far/home/ada/", "options": []}"#,
+    ] {
+        assert_eq!(
+            server.raw("POST", "/v1/jobs", "ada", unknown).0,
+            400,
+            "{unknown}"
+        );
+    }
+    assert!(queue(&server).counts().unwrap().is_empty());
+}
+
+#[test]
+fn repeated_submission_returns_the_first_job() {
+    let server = server();
+    let ada = server.client("ada");
+    let first = ada.submit_job_once(&ada_job(), "k").unwrap();
+    assert_eq!(ada.submit_job_once(&ada_job(), "k").unwrap(), first);
+    let other = NewJob {
+        name: "other".to_owned(),
+        ..ada_job()
+    };
+    let reused = problem(ada.submit_job_once(&other, "k"));
+    assert_eq!(reused.kind, "urn:lighthaul:problem:idempotency");
+    assert_eq!(ada.jobs(&JobFilter::default()).unwrap().items.len(), 1);
+}
+
+#[test]
+fn list_has_pages_and_filters() {
+    let server = server();
+    let ada = server.client("ada");
+    let mut ids: Vec<u64> = (0..5)
+        .map(|_| ada.submit_job(&ada_job()).unwrap().id)
+        .collect();
+    // jobs of a local client, of which ada is no owner
+    let local = JobSpec {
+        owner: "root".to_owned(),
+        command: vec!["cp".to_owned()],
+        directory: "/".into(),
+        ..JobSpec::default()
+    };
+    queue(&server).submit(now(), &[local]).unwrap();
+    queue(&server).cancel(now(), JobId(ids[0])).unwrap();
+    ids.reverse();
+    let mut filter = JobFilter {
+        limit: Some(2),
+        ..JobFilter::default()
+    };
+    let mut found = Vec::new();
+    loop {
+        let page = ada.jobs(&filter).unwrap();
+        assert!(page.items.len() <= 2);
+        found.extend(page.items.iter().map(|job| job.id));
+        filter.before = page.next;
+        if page.next.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, ids);
+    let canceled = JobFilter {
+        states: vec![JobStatus::Canceled, JobStatus::Done],
+        ..JobFilter::default()
+    };
+    let found = ada.jobs(&canceled).unwrap().items;
+    assert_eq!(found.iter().map(|job| job.id).collect::<Vec<_>>(), ids[4..]);
+    for query in ["limit=0", "limit=1001", "state=lost", "before=x", "page=1"] {
+        let path = format!("/v1/jobs?{query}");
+        assert_eq!(server.raw("GET", &path, "ada", "").0, 400, "{query}");
+    }
+}
+
+#[test]
+fn scheduler_without_a_queue_says_so() {
+    let server = TestServer::of(Setup {
+        has_jobs: false,
+        ..Setup::default()
+    });
+    let failure = server.client("olga").job(1);
+    let Err(ClientError::Problem(problem)) = failure else {
+        panic!("{failure:?}");
+    };
+    assert_eq!(
+        (problem.status, problem.kind.as_str()),
+        (404, "urn:lighthaul:problem:no-queue")
+    );
+    assert!(problem.detail.contains("--jobs"), "{problem:?}");
+}
