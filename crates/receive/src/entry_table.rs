@@ -28,6 +28,7 @@ use super::links::{LinkTarget, Links, Name};
 pub(crate) use super::settled_entries::Settled;
 use super::settled_entries::SettledEntries;
 use super::span_set::SpanSet;
+use super::stage_log::{StageLog, StagedRange, read};
 
 /// File that is being received.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub(crate) struct PendingFile {
     pub(crate) journal: PathBuf,
     /// True if a later run can resume the file.
     pub(crate) resumable: bool,
+    /// True if other parts of a striped copy write to the temporary file, too.
+    pub(crate) staged: bool,
     fill: Mutex<Fill>,
 }
 
@@ -93,8 +96,29 @@ impl PendingFile {
             temporary,
             journal,
             resumable,
+            staged: false,
             fill: Mutex::default(),
         }
+    }
+
+    /// Returns the file, to be written together with other parts of a striped copy.
+    pub(crate) fn staged(self) -> Self {
+        Self {
+            staged: true,
+            ..self
+        }
+    }
+
+    /// Records that the temporary file exists with version `version`.
+    pub(crate) fn adopt(&self, version: Version) {
+        let mut fill = self.fill();
+        fill.created = true;
+        fill.version = Some(version);
+    }
+
+    /// Returns true if only this copy needs the temporary file, so that it may remove the file.
+    pub(crate) fn owns_temporary(&self) -> bool {
+        !self.is_in_place() && !self.staged
     }
 
     /// Returns the directory of the temporary file, if it differs from the final directory.
@@ -300,6 +324,10 @@ pub(crate) struct EntryTable {
     pub(crate) backups: OnceLock<Backups>,
     /// Numbers of entries that the sender may remove, if it removes entries.
     pub(crate) placed: SettledEntries,
+    /// Log of a part of a striped copy that publishes nothing.
+    pub(crate) stage: OnceLock<StageLog>,
+    /// Locked stage logs of all parts, if this part publishes.
+    logs: Mutex<Vec<(PathBuf, File)>>,
 }
 
 // fields: state that the threads share under one lock
@@ -337,6 +365,23 @@ struct TableState {
 impl EntryTable {
     fn lock(&self) -> MutexGuard<'_, TableState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the locked stage logs until the end of the copy.
+    pub(crate) fn keep_logs(&self, logs: Vec<(PathBuf, File)>) {
+        *self.logs.lock().unwrap_or_else(PoisonError::into_inner) = logs;
+    }
+
+    /// Returns the ranges in all stage logs.
+    pub(crate) fn logged_ranges(&self) -> Vec<StagedRange> {
+        let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        let ranges = logs.iter_mut().flat_map(|(_, log)| read(log));
+        ranges.flat_map(|(_, ranges)| ranges).collect()
+    }
+
+    /// Takes the stage logs, which are no longer needed.
+    pub(crate) fn take_logs(&self) -> Vec<(PathBuf, File)> {
+        std::mem::take(&mut self.logs.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Sends the path of each file that is in place to `listener`.

@@ -4,6 +4,7 @@
 //! - `path_setup`: path and lanes; `setup`: workers; `delta`: messages of deltas; [`target_folder`]: path of entries
 //! - `entry_checker`: comparison of entries with the target; `decide`: action for an entry; `want`: requested ranges of
 //!   a file; `immediate`: entries without data; `contents`: bytes of small files in the list
+//! - `stage`: files that several parts of a striped copy write; [`stage_log`]: the ranges that each has written
 //! - `entry_table`: listed entries; `settled_entries`: entries for removal at the source; `links`, `claims`: hard links
 //! - `left_out`, `link_dest`, `itemize`: options of rsync; `folder_end`, `prune`, `deletions`: ends of directories
 //! - `lane`: objects of one lane; `sink`: their bytes in files; `metadata`: owners, attributes and times
@@ -13,6 +14,7 @@
 //! - `basis`: old versions for deltas; `span_set`: owed ranges; `temp_files`: temporary files; `report`: reports
 pub mod journal;
 pub mod receiver;
+pub mod stage_log;
 pub mod target_folder;
 
 mod basis;
@@ -48,6 +50,7 @@ mod setup;
 mod sink;
 mod skipped_entries;
 mod span_set;
+mod stage;
 mod temp_files;
 mod transfer;
 mod unsynced;

@@ -112,7 +112,13 @@ impl FileSink {
         };
         let at = piece.offset + at;
         let written = if sparse {
-            sparse::write(output, bytes, at, FormerContent::Hole)
+            // an earlier part may have written other bytes
+            let before = if file.staged {
+                FormerContent::Bytes
+            } else {
+                FormerContent::Hole
+            };
+            sparse::write(output, bytes, at, before)
         } else {
             output.write_at(bytes, at)
         };

@@ -20,6 +20,7 @@ use rustix::fs::FileType;
 use super::claims::Claims;
 use super::entry_table::{Fill, PendingFile};
 use super::journal::{Journal, Subject, clipped, missing, within_file};
+use super::stage::open_staged;
 use super::transfer::Transfer;
 
 /// Access to temporary files below a root.
@@ -184,6 +185,9 @@ impl TempFiles {
         let size = file.entry.size();
         if let Some(folder) = file.apart() {
             self.root.make_folder(folder)?;
+        }
+        if file.staged {
+            return open_staged(&mut self.root, file);
         }
         let sparse = self.sparse || file.entry.data.is_some();
         if let Some(slot) = slot {

@@ -1,0 +1,189 @@
+//! Parts of a striped copy, each a copy of its own between one pair of hosts.
+
+use lighthaul_files::naming::Naming;
+use lighthaul_files::options::{DeltaMode, Options, Striped, StripedPart};
+use lighthaul_files::skip::Skip;
+use lighthaul_io::crypto::identity::random_octets;
+use lighthaul_remote::place::Place;
+use lighthaul_session::error::Error;
+
+use crate::copy::job::Job;
+use crate::fault::Fault;
+use crate::list::List;
+
+/// Hosts of a striped copy, and its parts.
+#[derive(Clone, Debug)]
+pub(super) struct Parts {
+    job: Job,
+    run: [u8; 16],
+    sources: Vec<Place>,
+    targets: Vec<Place>,
+}
+
+impl Parts {
+    /// Creates the parts of `job`. Fails if it has options that a striped copy cannot have.
+    pub(super) fn new(job: &Job) -> Result<Self, Error> {
+        let request = &job.request;
+        let options = &request.options;
+        let unfit = [
+            (options.inplace, "--inplace"),
+            (request.booking.is_some(), "a booking"),
+            (!options.trc.is_empty(), "--trc"),
+            (job.settings.route.gateway.is_some(), "a gateway"),
+            (
+                request.list.as_ref().is_some_and(List::is_read_once),
+                "a list from standard input",
+            ),
+        ];
+        if let Some((_, what)) = unfit.iter().find(|(has, _)| *has) {
+            return Err(Fault::NotStriped(what).into());
+        }
+        let first = request.sources.first().ok_or(Fault::NoSource)?;
+        let sources = [first].into_iter().chain(&request.more_sources);
+        let targets = [&request.target].into_iter().chain(&request.more_targets);
+        let parts = Self {
+            job: job.clone(),
+            run: random_octets(),
+            sources: sources.cloned().collect(),
+            targets: targets.cloned().collect(),
+        };
+        parts.base()?;
+        Ok(parts)
+    }
+
+    /// Returns the number of pairs of hosts. Each host is in one pair at least.
+    pub(super) fn pairs(&self) -> usize {
+        self.sources.len().max(self.targets.len())
+    }
+
+    /// Returns the names of both hosts of pair `number`.
+    pub(super) fn name(&self, number: usize) -> String {
+        let (source, target) = self.hosts(number);
+        format!("{} to {}", source.host_name(), target.host_name())
+    }
+
+    fn hosts(&self, number: usize) -> (&Place, &Place) {
+        let at = |hosts: &[Place]| number % hosts.len();
+        (
+            &self.sources[at(&self.sources)],
+            &self.targets[at(&self.targets)],
+        )
+    }
+
+    /// Returns the whole copy between the hosts of pair `number`.
+    fn between(&self, number: usize) -> Job {
+        let (source, target) = self.hosts(number);
+        // attempts of different parts run at the same time
+        let mut job = Job::new(self.job.request.clone(), self.job.settings.clone());
+        let request = &mut job.request;
+        for place in &mut request.sources {
+            *place = source.with_path(place.path().to_vec());
+        }
+        request.target = target.with_path(request.target.path().to_vec());
+        request.more_sources.clear();
+        request.more_targets.clear();
+        job
+    }
+
+    /// Returns the part that compares both sides, as a dry run.
+    pub(super) fn plan(&self, number: usize) -> Job {
+        let mut job = self.last(number);
+        let options = &mut job.request.options;
+        options.dry_run = Some(lighthaul_files::options::Detail::Brief);
+        options.itemize = true;
+        options.delete = false;
+        job
+    }
+
+    /// Returns the part that publishes all files.
+    pub(super) fn last(&self, number: usize) -> Job {
+        let mut job = self.between(number);
+        job.request.options.striped = Some(Striped {
+            run: self.run,
+            part: StripedPart::Publish,
+        });
+        job
+    }
+
+    /// Returns the part that stages the entries of `list`, which are named by `naming` in the whole copy.
+    pub(super) fn stage(&self, number: usize, naming: Naming, list: List) -> Result<Job, Error> {
+        let mut job = self.between(number);
+        let base = self.base()?;
+        let request = &mut job.request;
+        let landing = request.clone();
+        // the target has the same meaning as for all sources
+        if landing.sources.len() > 1 && !request.target.path().ends_with(b"/") {
+            let path = [request.target.path(), b"/"].concat();
+            request.target = request.target.with_path(path);
+        }
+        let first = request.sources.first().ok_or(Fault::NoSource)?;
+        request.sources = vec![first.with_path(base)];
+        let is_listed = request.list.is_some();
+        request.list = Some(list);
+        request.stop_at = None;
+        request.options = Options {
+            rules: Default::default(),
+            hard_links: false,
+            checksum: false,
+            update: false,
+            delete: false,
+            max_delete: None,
+            skip: Skip::default(),
+            remove_source: false,
+            backup: None,
+            link_dest: Vec::new(),
+            itemize: false,
+            verify_disk: false,
+            hash: Vec::new(),
+            delta: DeltaMode::Never,
+            striped: Some(Striped {
+                run: self.run,
+                part: StripedPart::Stage {
+                    naming,
+                    is_whole: !is_listed && !naming.is_named(),
+                },
+            }),
+            ..request.options.clone()
+        };
+        Ok(job)
+    }
+
+    /// Returns the directory at the source that names of entries are relative to.
+    fn base(&self) -> Result<Vec<u8>, Error> {
+        let request = &self.job.request;
+        let mut bases = request.sources.iter().map(|place| {
+            let path = place.path();
+            if request.list.is_some() || path.ends_with(b"/") {
+                return path;
+            }
+            match path.iter().rposition(|octet| *octet == b'/') {
+                Some(end) => &path[..=end],
+                None => b"./",
+            }
+        });
+        let first = bases.next().ok_or(Fault::NoSource)?;
+        if bases.any(|base| base != first) {
+            return Err(Fault::SeveralFolders.into());
+        }
+        Ok(first.to_vec())
+    }
+
+    /// Returns the name at the source of the entry that the plan calls `path`, and the naming of all entries.
+    pub(super) fn source_name(&self, path: &[u8]) -> (Vec<u8>, Naming) {
+        let request = &self.job.request;
+        let [only] = request.sources.as_slice() else {
+            return (path.to_vec(), Naming::Several);
+        };
+        let from = only.path();
+        if request.list.is_some() || from.ends_with(b"/") {
+            return (path.to_vec(), Naming::Contents);
+        }
+        let start = from.iter().rposition(|octet| *octet == b'/');
+        let name = &from[start.map_or(0, |start| start + 1)..];
+        // the target may have another name for it
+        match path.iter().position(|octet| *octet == b'/') {
+            Some(end) => ([name, &path[end..]].concat(), Naming::Folder),
+            None => (name.to_vec(), Naming::File),
+        }
+    }
+}

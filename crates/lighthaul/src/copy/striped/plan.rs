@@ -1,0 +1,63 @@
+//! Plan of a striped copy: the files that movers stage, found by a dry run.
+
+use lighthaul_copy::watch::CopyEvent;
+use lighthaul_files::item::{ItemKind, Update};
+use lighthaul_files::naming::Naming;
+use lighthaul_files::options::{Action, Planned};
+use lighthaul_session::error::{Code, Error};
+
+use super::parts::Parts;
+use super::work_queue::{Unit, WorkQueue};
+use crate::copy::reporter::Reporter;
+use crate::copy::transfer;
+use crate::event::Event;
+
+/// Compares both sides through the first pair of hosts that answers, and adds files to `queue` as they are found. Calls
+/// `named` with the naming of the entries, before the first file.
+pub(super) fn plan(parts: &Parts, queue: &WorkQueue, named: impl Fn(Naming)) -> Result<(), Error> {
+    let mut added: u64 = 0;
+    let mut last = None;
+    for number in 0..parts.pairs() {
+        let mut found: u64 = 0;
+        let mut observe = |event: Event| {
+            let Event::Copy(CopyEvent::Planned(planned)) = event else {
+                return;
+            };
+            if !is_moved(&planned) {
+                return;
+            }
+            found += 1;
+            // an earlier attempt may have found the first files
+            if found <= added {
+                return;
+            }
+            added += 1;
+            let (path, naming) = parts.source_name(&planned.path);
+            named(naming);
+            queue.add(Unit::file(path, planned.bytes + planned.kept));
+        };
+        match transfer::copy(&parts.plan(number), &mut Reporter::new(&mut observe)) {
+            Ok(_) => return Ok(()),
+            Err(error) if is_passing(&error) => last = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    last.map_or(Ok(()), Err)
+}
+
+/// Returns true if another pair of hosts may succeed.
+pub(super) fn is_passing(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        Code::Network | Code::TimedOut | Code::Stopping
+    )
+}
+
+/// Returns true if the bytes of the entry will be sent.
+fn is_moved(planned: &Planned) -> bool {
+    let is_new = matches!(planned.action, Action::Create | Action::Replace);
+    let is_data = planned
+        .item
+        .is_some_and(|item| item.kind == ItemKind::File && item.update == Update::Data);
+    is_new && is_data && planned.bytes + planned.kept > 0
+}
