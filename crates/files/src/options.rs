@@ -116,7 +116,7 @@ pub struct Options {
     pub striped: Option<Striped>,
 }
 
-/// Part of a copy that several pairs of hosts make together (striping, GridFTP).
+/// Part of a copy that several pairs of hosts make together (striping).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Striped {
     /// Random number of the whole copy, the same in all of its parts.

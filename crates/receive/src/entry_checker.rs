@@ -32,7 +32,7 @@ use super::entry_table::Settled;
 use super::job::Job;
 use super::links::{Name, References};
 use super::metadata::MetadataWriter;
-use super::stage::StagedFiles;
+use super::staged_files::StagedFiles;
 use super::target_folder::TargetFolder;
 use super::temp_files::TempFiles;
 use super::transfer::Transfer;

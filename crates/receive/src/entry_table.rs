@@ -28,7 +28,7 @@ use super::links::{LinkTarget, Links, Name};
 pub(crate) use super::settled_entries::Settled;
 use super::settled_entries::SettledEntries;
 use super::span_set::SpanSet;
-use super::stage_log::{StageLog, StagedRange, read};
+use super::stage_log::StageLogs;
 
 /// File that is being received.
 #[derive(Debug)]
@@ -99,26 +99,6 @@ impl PendingFile {
             staged: false,
             fill: Mutex::default(),
         }
-    }
-
-    /// Returns the file, to be written together with other parts of a striped copy.
-    pub(crate) fn staged(self) -> Self {
-        Self {
-            staged: true,
-            ..self
-        }
-    }
-
-    /// Records that the temporary file exists with version `version`.
-    pub(crate) fn adopt(&self, version: Version) {
-        let mut fill = self.fill();
-        fill.created = true;
-        fill.version = Some(version);
-    }
-
-    /// Returns true if only this copy needs the temporary file, so that it may remove the file.
-    pub(crate) fn owns_temporary(&self) -> bool {
-        !self.is_in_place() && !self.staged
     }
 
     /// Returns the directory of the temporary file, if it differs from the final directory.
@@ -324,10 +304,7 @@ pub(crate) struct EntryTable {
     pub(crate) backups: OnceLock<Backups>,
     /// Numbers of entries that the sender may remove, if it removes entries.
     pub(crate) placed: SettledEntries,
-    /// Log of a part of a striped copy that publishes nothing.
-    pub(crate) stage: OnceLock<StageLog>,
-    /// Locked stage logs of all parts, if this part publishes.
-    logs: Mutex<Vec<(PathBuf, File)>>,
+    pub(crate) stage: StageLogs,
 }
 
 // fields: state that the threads share under one lock
@@ -365,23 +342,6 @@ struct TableState {
 impl EntryTable {
     fn lock(&self) -> MutexGuard<'_, TableState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Keeps the locked stage logs until the end of the copy.
-    pub(crate) fn keep_logs(&self, logs: Vec<(PathBuf, File)>) {
-        *self.logs.lock().unwrap_or_else(PoisonError::into_inner) = logs;
-    }
-
-    /// Returns the ranges in all stage logs.
-    pub(crate) fn logged_ranges(&self) -> Vec<StagedRange> {
-        let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
-        let ranges = logs.iter_mut().flat_map(|(_, log)| read(log));
-        ranges.flat_map(|(_, ranges)| ranges).collect()
-    }
-
-    /// Takes the stage logs, which are no longer needed.
-    pub(crate) fn take_logs(&self) -> Vec<(PathBuf, File)> {
-        std::mem::take(&mut self.logs.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Sends the path of each file that is in place to `listener`.

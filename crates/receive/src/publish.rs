@@ -42,6 +42,7 @@ pub(super) const DIGESTS_MAX: usize = 1 << 16;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Thread that publishes files.
+// fields: state of one thread
 pub(crate) struct Publisher<'a> {
     threads: &'a ThreadGroup,
     table: &'a EntryTable,
@@ -61,8 +62,11 @@ pub(crate) struct Publisher<'a> {
     /// Ranges from an earlier run, or from a basis, that equal the source.
     kept: Vec<Kept>,
     /// Files with ranges that other parts of a striped copy have compared.
-    staged: Vec<(Arc<PendingFile>, Vec<(Span, Digest)>)>,
+    staged: Vec<Staged>,
 }
+
+/// File with ranges that other parts of a striped copy have compared, each with its digest.
+type Staged = (Arc<PendingFile>, Vec<(Span, Digest)>);
 
 /// Ranges that were not sent.
 struct Kept {
@@ -278,7 +282,7 @@ impl<'a> Publisher<'a> {
         if file.fill().failed {
             return;
         }
-        let published = match self.table.stage.get() {
+        let published = match self.table.stage.own() {
             Some(log) => self.record(file, log),
             None => self.name(file),
         };
@@ -469,11 +473,11 @@ impl<'a> Publisher<'a> {
     fn finish_top(&mut self) {
         // the part that publishes finishes the directory
         if let Some(lock) = self.lock.take()
-            && self.table.stage.get().is_none()
+            && self.table.stage.own().is_none()
         {
             lock.release();
         }
-        for (name, _locked) in self.table.take_logs() {
+        for (name, _locked) in self.table.stage.take() {
             self.root.remove(&name).ok();
         }
         let Some((number, entry)) = self.top.take() else {

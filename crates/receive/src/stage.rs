@@ -8,7 +8,6 @@
 //! it. The part that publishes waits until no other part can write, since each keeps its log locked. Then it renames
 //! the files whose ranges are all in the logs of this run. It requests the ranges that are missing.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -24,7 +23,6 @@ use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::object::{Span, within};
 use lighthaul_files::options::{Action, Planned, Striped, StripedPart};
 use lighthaul_files::temp_names::{PREFIX, STAGE_LOG};
-use lighthaul_fs::disk::{OutputFile, Root};
 use lighthaul_fs::meta::Meta;
 use lighthaul_fs::sparse;
 use lighthaul_fs::version::{Look, Version};
@@ -36,63 +34,12 @@ use super::entry_checker::{EntryChecker, Place};
 use super::entry_table::{PendingFile, Settled};
 use super::job::Job;
 use super::journal::{Record, digest_for, longest, merged, missing};
-use super::stage_log::{StageLog, StagedRange, look as look_at, read, without_device};
+use super::stage_log::{StageLog, look as look_at, read, without_device};
+use super::staged_files::usable;
+use super::temp_files::is_private;
 
 /// Longest wait for another part of the copy that still writes: longer than NFS keeps the lock of a dead host.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// Ranges of staged files, from the stage logs in the target directory.
-#[derive(Debug, Default)]
-pub(super) struct StagedFiles {
-    /// Ranges by the hash of the path, each with true if it is of this run.
-    ranges: BTreeMap<[u8; 16], Vec<(bool, StagedRange)>>,
-}
-
-impl StagedFiles {
-    /// Adds the ranges of a log.
-    fn add(&mut self, is_ours: bool, ranges: Vec<StagedRange>) {
-        for mut range in ranges {
-            let key = key(&std::mem::take(&mut range.path));
-            self.ranges.entry(key).or_default().push((is_ours, range));
-        }
-    }
-
-    /// Returns the ranges of version `look` of the file at `path`.
-    fn of(&self, path: &[u8], look: Look) -> Vec<(bool, StagedRange)> {
-        let all = self.ranges.get(&key(path)).into_iter().flatten();
-        all.filter(|(_, range)| range.look == look)
-            .cloned()
-            .collect()
-    }
-
-    /// Takes the ranges of version `look` of the file at `path`.
-    fn take(&mut self, path: &[u8], look: Look) -> Vec<(bool, StagedRange)> {
-        let Some(all) = self.ranges.get_mut(&key(path)) else {
-            return Vec::new();
-        };
-        all.extract_if(.., |(_, range)| range.look == look)
-            .collect()
-    }
-
-    /// Returns true if all ranges were taken.
-    fn is_empty(&self) -> bool {
-        self.ranges.values().all(Vec::is_empty)
-    }
-
-    /// Returns true if `range` was not taken.
-    fn has(&self, range: &StagedRange) -> bool {
-        let all = self.ranges.get(&key(&range.path));
-        all.is_some_and(|all| all.iter().any(|(_, left)| left.look == range.look))
-    }
-}
-
-/// Ranges of one staged file that can be used.
-struct Usable {
-    /// Ranges that this run has verified.
-    proven: Vec<StagedRange>,
-    /// Ranges that must be compared with the source.
-    hints: Vec<Record>,
-}
+const LOCK_TIMEOUT: Duration = Duration::from_mins(2);
 
 impl EntryChecker<'_> {
     /// Reads the stage logs at the target, and starts that of this part.
@@ -120,13 +67,13 @@ impl EntryChecker<'_> {
             locked.extend(log.filter(|_| publishes).map(|file| (name, file)));
         }
         if publishes {
-            self.transfer.table.keep_logs(locked);
+            self.transfer.table.stage.keep(locked);
             return Ok(());
         }
         let root = place.root.another();
         let log = root.and_then(|root| StageLog::create(root, striped.run));
         let log = log.map_err(|e| failed(place, &e))?;
-        self.transfer.table.stage.set(log).ok();
+        self.transfer.table.stage.begin(log);
         Ok(())
     }
 
@@ -178,7 +125,7 @@ impl EntryChecker<'_> {
         if place.staged.is_empty() {
             return;
         }
-        for range in self.transfer.table.logged_ranges() {
+        for range in self.transfer.table.stage.ranges() {
             if place.staged.has(&range) {
                 let path = Path::new(OsStr::from_bytes(&range.path));
                 let staged = self.transfer.temp_place.staged(path, range.look);
@@ -238,7 +185,7 @@ impl EntryChecker<'_> {
         let look = look(entry);
         let temporary = self.transfer.temp_place.staged(entry.path(), look);
         let staged = place.staged.of(&entry.path, look);
-        let usable = if self.staged_file(place, &temporary, entry).is_some() {
+        let usable = if staged_file(place, &temporary, entry).is_some() {
             usable(staged)
         } else {
             usable(Vec::new())
@@ -252,7 +199,7 @@ impl EntryChecker<'_> {
         }
         let names = (temporary, PathBuf::new());
         let pending = PendingFile::new(number, entry.clone(), names, false).staged();
-        Some(self.request(pending, &left, usable.hints))
+        Some(self.request(pending, &left, &usable.hints))
     }
 
     /// Publishes a staged file, or requests what is missing. Returns none if the file is complete, and an error if
@@ -269,9 +216,7 @@ impl EntryChecker<'_> {
             return Err(NotStaged);
         }
         let temporary = self.transfer.temp_place.staged(entry.path(), look);
-        let there = self
-            .staged_file(place, &temporary, entry)
-            .ok_or(NotStaged)?;
+        let there = staged_file(place, &temporary, entry).ok_or(NotStaged)?;
         // a change after the last record may have been made by any process
         let last = staged.iter().map(|(_, range)| range.written);
         let last = last.max_by_key(|written| written.changed);
@@ -287,11 +232,11 @@ impl EntryChecker<'_> {
         let names = (temporary, PathBuf::new());
         let pending = PendingFile::new(number, entry.clone(), names, false);
         let holes = missing(&data, size);
-        let version = self.punch(place, &pending, &holes).map_err(|_| NotStaged)?;
+        let version = punch(place, &pending, &holes).map_err(|_| NotStaged)?;
         pending.adopt(version);
         let digests = usable.proven.drain(..);
         let digests = digests.map(|range| (range.span, range.digest)).collect();
-        let wanted = self.request(pending, &left, usable.hints);
+        let wanted = self.request(pending, &left, &usable.hints);
         if let Some(file) = self.transfer.table.find(number) {
             // a publisher that has stopped has reported the reason
             self.jobs.send(Job::Staged(file, digests)).ok();
@@ -299,24 +244,10 @@ impl EntryChecker<'_> {
         Ok((!left.is_empty()).then_some(wanted))
     }
 
-    /// Makes holes where the source has holes. Returns the version of the file.
-    fn punch(
-        &self,
-        place: &mut Place,
-        pending: &PendingFile,
-        holes: &[Span],
-    ) -> io::Result<Version> {
-        let mut output = place.root.reopen(&pending.temporary)?;
-        for (from, till) in holes {
-            sparse::punch(&mut output, *from..*till)?;
-        }
-        output.version()
-    }
-
     /// Adds a file to the table, with its ranges in `left`. Those in `hints` are compared instead of sent.
-    fn request(&self, pending: PendingFile, left: &[Span], hints: Vec<Record>) -> WantedFile {
+    fn request(&self, pending: PendingFile, left: &[Span], hints: &[Record]) -> WantedFile {
         let size = pending.entry.size();
-        let digest = digest_for(&hints, self.transfer.options().digest);
+        let digest = digest_for(hints, self.transfer.options().digest);
         let there = longest(merged(hints.iter().map(|record| record.span).collect()));
         let held = within(&there, left);
         let owed = within(&missing(&there, size), left);
@@ -333,34 +264,33 @@ impl EntryChecker<'_> {
             basis: None,
         }
     }
-
-    /// Returns the metadata of the staged file of `entry`, if it exists and is private to this user.
-    fn staged_file(&self, place: &mut Place, staged: &Path, entry: &Entry) -> Option<Meta> {
-        let there = place.root.look(staged).ok()??;
-        (is_private(&there) && there.size == entry.size()).then_some(there)
-    }
 }
 
 /// Nothing of a file is staged.
 struct NotStaged;
 
-/// Separates the ranges of this run from those that must be compared.
-fn usable(staged: Vec<(bool, StagedRange)>) -> Usable {
-    let mut usable = Usable {
-        proven: Vec::new(),
-        hints: Vec::new(),
-    };
-    for (is_proven, range) in staged {
-        if is_proven {
-            usable.proven.push(range);
-        } else {
-            usable.hints.push(Record {
-                span: range.span,
-                protection: range.protection,
-            });
-        }
+/// Makes holes where the source has holes. Returns the version of the file.
+fn punch(place: &mut Place, pending: &PendingFile, holes: &[Span]) -> io::Result<Version> {
+    let mut output = place.root.reopen(&pending.temporary)?;
+    for (from, till) in holes {
+        sparse::punch(&mut output, *from..*till)?;
     }
-    usable
+    output.version()
+}
+
+/// Returns the metadata of the staged file of `entry`, if it exists and is private to this user.
+fn staged_file(place: &mut Place, staged: &Path, entry: &Entry) -> Option<Meta> {
+    let there = place.root.look(staged).ok()??;
+    (is_private(&there) && there.size == entry.size()).then_some(there)
+}
+
+/// Returns the version of the source at the time of the listing.
+pub(super) const fn look(entry: &Entry) -> Look {
+    Look {
+        size: entry.size(),
+        seconds: entry.seconds,
+        nanos: entry.nanos,
+    }
 }
 
 /// Returns the report that the data of `entry` is staged; `kept` is its start.
@@ -376,47 +306,4 @@ fn staged_report(entry: &Entry) -> Planned {
         why: String::new(),
         item: None,
     }
-}
-
-/// Opens or creates a staged file, which other parts of the copy may write at the same time.
-pub(super) fn open_staged(root: &mut Root, file: &PendingFile) -> io::Result<OutputFile> {
-    let size = file.entry.size();
-    let output = match root.create(&file.temporary) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let there = root.look(&file.temporary)?;
-            if !there.is_some_and(|there| is_private(&there)) {
-                return Err(io::Error::other(
-                    "the staged file is not a file of this user only",
-                ));
-            }
-            root.reopen(&file.temporary)?
-        }
-        created => created?,
-    };
-    // the same size as in every other part
-    if output.version()?.look.size < size {
-        sparse::set_len(&output, size)?;
-    }
-    Ok(output)
-}
-
-/// Returns the version of the source at the time of the listing.
-pub(super) const fn look(entry: &Entry) -> Look {
-    Look {
-        size: entry.size(),
-        seconds: entry.seconds,
-        nanos: entry.nanos,
-    }
-}
-
-/// Returns true for a regular file of this user without other hard links.
-fn is_private(there: &Meta) -> bool {
-    there.kind == FileType::RegularFile && there.is_ours() && there.names == 1
-}
-
-fn key(path: &[u8]) -> [u8; 16] {
-    let hash = blake3::hash(path);
-    let mut key = [0; 16];
-    key.copy_from_slice(&hash.as_bytes()[..16]);
-    key
 }

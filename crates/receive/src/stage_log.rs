@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lighthaul_base::Malformed;
 use lighthaul_files::digest::{Digest, DigestKind};
@@ -83,6 +83,48 @@ impl Drop for StageLog {
         if !file.unwrap_or_else(PoisonError::into_inner).1 {
             self.root.remove(&self.name).ok();
         }
+    }
+}
+
+/// Stage logs that a part of a striped copy uses.
+#[derive(Debug, Default)]
+pub(crate) struct StageLogs {
+    /// Log of this part, if it publishes nothing.
+    own: OnceLock<StageLog>,
+    /// Locked logs of all parts, if this part publishes.
+    locked: Mutex<Vec<(PathBuf, File)>>,
+}
+
+impl StageLogs {
+    /// Sets the log of this part.
+    pub(crate) fn begin(&self, log: StageLog) {
+        self.own.set(log).ok();
+    }
+
+    /// Returns the log of this part, if it publishes nothing.
+    pub(crate) fn own(&self) -> Option<&StageLog> {
+        self.own.get()
+    }
+
+    /// Keeps the locked logs of all parts until the end of the copy.
+    pub(crate) fn keep(&self, logs: Vec<(PathBuf, File)>) {
+        *self.lock() = logs;
+    }
+
+    /// Returns the ranges in the logs of all parts.
+    pub(crate) fn ranges(&self) -> Vec<StagedRange> {
+        let mut logs = self.lock();
+        let ranges = logs.iter_mut().flat_map(|(_, log)| read(log));
+        ranges.flat_map(|(_, ranges)| ranges).collect()
+    }
+
+    /// Takes the logs of all parts, which are no longer needed.
+    pub(crate) fn take(&self) -> Vec<(PathBuf, File)> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(PathBuf, File)>> {
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -226,7 +226,7 @@ fn killed_clients_and_daemons_never_leave_half_a_copy() {
             pause(Duration::from_millis(200 + below(1500)));
             copy.kill();
         }
-        let mut copy = Running::start(hosts.copy(&["--rate", "300Mb/s"], "tree", "copy"));
+        let copy = Running::start(hosts.copy(&["--rate", "300Mb/s"], "tree", "copy"));
         pause(Duration::from_millis(200 + below(900)));
         let side = below(2);
         let all = if side == 0 {

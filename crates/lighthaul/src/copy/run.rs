@@ -15,7 +15,7 @@ pub(crate) fn run(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Err
     }
     gateway::check(&job.request, &job.settings)?;
     if job.request.is_striped() {
-        return striped::run(job, reporter);
+        return striped::run::run(job, reporter);
     }
     let booking = job.request.booking.as_ref();
     match booking.filter(|_| job.request.options.dry_run.is_none()) {

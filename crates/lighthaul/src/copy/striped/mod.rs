@@ -1,4 +1,4 @@
-//! Copies that several pairs of hosts make together: striping over hosts, as in GridFTP.
+//! Copies that several pairs of hosts make together: striping over hosts, as in `GridFTP`.
 //!
 //! ```text
 //! plan (dry run) --> work queue --> movers, one for each pair of hosts --> publication
@@ -10,10 +10,9 @@
 //! Each part is an ordinary copy. Movers only stage files, so that a mover that fails costs time and nothing else. The
 //! last part compares both sides again, publishes what is staged, and copies what is missing.
 
+pub(crate) mod run;
+
 mod movers;
 mod parts;
 mod plan;
-mod run;
 mod work_queue;
-
-pub(super) use run::run;

@@ -97,7 +97,7 @@ impl Mover<'_> {
         (copied, has_moved)
     }
 
-    /// Tells the queue what an event is about. Returns true if a unit was staged.
+    /// Notes an event in the queue. Returns true if a unit was staged.
     fn note(&self, event: &Event) -> bool {
         let Event::Copy(event) = event else {
             return false;

@@ -1,7 +1,10 @@
 //! Parts of a striped copy, each a copy of its own between one pair of hosts.
 
+use std::sync::Arc;
+
+use lighthaul_files::filter::Rules;
 use lighthaul_files::naming::Naming;
-use lighthaul_files::options::{DeltaMode, Options, Striped, StripedPart};
+use lighthaul_files::options::{DeltaMode, Detail, Options, Striped, StripedPart};
 use lighthaul_files::skip::Skip;
 use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_remote::place::Place;
@@ -74,7 +77,7 @@ impl Parts {
     fn between(&self, number: usize) -> Job {
         let (source, target) = self.hosts(number);
         // attempts of different parts run at the same time
-        let mut job = Job::new(self.job.request.clone(), self.job.settings.clone());
+        let mut job = Job::new(self.job.request.clone(), Arc::clone(&self.job.settings));
         let request = &mut job.request;
         for place in &mut request.sources {
             *place = source.with_path(place.path().to_vec());
@@ -89,7 +92,7 @@ impl Parts {
     pub(super) fn plan(&self, number: usize) -> Job {
         let mut job = self.last(number);
         let options = &mut job.request.options;
-        options.dry_run = Some(lighthaul_files::options::Detail::Brief);
+        options.dry_run = Some(Detail::Brief);
         options.itemize = true;
         options.delete = false;
         job
@@ -122,7 +125,7 @@ impl Parts {
         request.list = Some(list);
         request.stop_at = None;
         request.options = Options {
-            rules: Default::default(),
+            rules: Rules::default(),
             hard_links: false,
             checksum: false,
             update: false,

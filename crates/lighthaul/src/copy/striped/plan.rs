@@ -13,16 +13,19 @@ use crate::copy::transfer;
 use crate::event::Event;
 
 /// Compares both sides through the first pair of hosts that answers, and adds files to `queue` as they are found. Calls
-/// `named` with the naming of the entries, before the first file.
-pub(super) fn plan(parts: &Parts, queue: &WorkQueue, named: impl Fn(Naming)) -> Result<(), Error> {
+/// `named` with the naming of the entries, before the first file. Returns the number of directories to create.
+pub(super) fn plan(parts: &Parts, queue: &WorkQueue, named: impl Fn(Naming)) -> Result<u64, Error> {
     let mut added: u64 = 0;
+    let mut folders = 0;
     let mut last = None;
     for number in 0..parts.pairs() {
         let mut found: u64 = 0;
+        folders = 0;
         let mut observe = |event: Event| {
             let Event::Copy(CopyEvent::Planned(planned)) = event else {
                 return;
             };
+            folders += u64::from(is_new_folder(&planned));
             if !is_moved(&planned) {
                 return;
             }
@@ -37,12 +40,12 @@ pub(super) fn plan(parts: &Parts, queue: &WorkQueue, named: impl Fn(Naming)) -> 
             queue.add(Unit::file(path, planned.bytes + planned.kept));
         };
         match transfer::copy(&parts.plan(number), &mut Reporter::new(&mut observe)) {
-            Ok(_) => return Ok(()),
+            Ok(_) => return Ok(folders),
             Err(error) if is_passing(&error) => last = Some(error),
             Err(error) => return Err(error),
         }
     }
-    last.map_or(Ok(()), Err)
+    last.map_or(Ok(folders), Err)
 }
 
 /// Returns true if another pair of hosts may succeed.
@@ -51,6 +54,14 @@ pub(super) fn is_passing(error: &Error) -> bool {
         error.code(),
         Code::Network | Code::TimedOut | Code::Stopping
     )
+}
+
+/// Returns true if the entry is a directory that does not exist at the target.
+fn is_new_folder(planned: &Planned) -> bool {
+    let is_folder = planned
+        .item
+        .is_some_and(|item| item.kind == ItemKind::Folder);
+    is_folder && planned.action == Action::Create
 }
 
 /// Returns true if the bytes of the entry will be sent.

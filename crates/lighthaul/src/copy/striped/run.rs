@@ -23,6 +23,8 @@ use crate::copy::retry;
 use crate::event::Event;
 use crate::fault::Fault;
 
+/// Bytes that the last part of a copy may send again without a warning.
+const AGAIN_MIN: u64 = 16 << 20;
 /// Interval of checks while movers work.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -36,6 +38,13 @@ pub(crate) fn run(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Err
     let _alarm = job.request.stop_at.map(retry::stop_at).transpose()?;
     let moved = stage(&parts, job.request.retries, (clock, reporter))?;
     let mut summary = publish(&parts, &moved.progress, reporter)?;
+    let again = summary.motion.done;
+    if again > moved.progress.done / 10 && again > AGAIN_MIN {
+        let text = "the last part of the copy sent much again: do all hosts see the same files?";
+        reporter.warn(text.to_owned());
+    }
+    // movers have created these before the last part
+    summary.unchanged = summary.unchanged.saturating_sub(moved.folders);
     summary.elapsed = clock.now().since(Instant::ZERO);
     if let Some(since) = moved.since {
         summary.moving = clock.now().since(since);
@@ -47,6 +56,8 @@ pub(crate) fn run(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Err
 
 /// Work of all movers.
 struct Moved {
+    /// Directories that did not exist before.
+    folders: u64,
     /// Time of the first byte.
     since: Option<Instant>,
     progress: CopyProgress,
@@ -75,7 +86,7 @@ fn stage(
                 })
             });
             match &result {
-                Ok(()) => queue.close(),
+                Ok(_) => queue.close(),
                 Err(_) => queue.stop(),
             }
             result
@@ -97,7 +108,7 @@ fn stage(
             movers.push(thread.spawn_scoped(scope, run).map_err(Fault::Thread)?);
         }
         drop(told);
-        let moved = follow(parts, &heard, (clock, reporter))?;
+        let mut moved = follow(parts, &heard, (clock, reporter))?;
         interrupt::check()?;
         let ended = movers.into_iter().map(|mover| joined(mover.join()));
         let mut last = None;
@@ -106,7 +117,7 @@ fn stage(
         }
         let has_failed = !queue.is_done();
         queue.stop();
-        joined(planned.join())?;
+        moved.folders = joined(planned.join())?;
         match last {
             Some(error) if has_failed => Err(Fault::AllMoversFailed(error).into()),
             Some(_) | None => Ok(moved),
@@ -121,6 +132,7 @@ fn follow(
     (clock, reporter): (Clock, &mut Reporter<'_>),
 ) -> Result<Moved, Error> {
     let mut moved = Moved {
+        folders: 0,
         since: None,
         progress: CopyProgress::default(),
     };
@@ -139,13 +151,13 @@ fn follow(
         match told {
             Told::Event(number, Event::Copy(CopyEvent::Moving(progress))) => {
                 present[number] = progress;
-                moved.since.get_or_insert(clock.now());
+                moved.since.get_or_insert_with(|| clock.now());
                 let sum = present.iter().fold(ended, summed);
                 moved.progress = sum;
                 reporter.watch(CopyEvent::Moving(sum));
             }
             Told::Event(_, Event::Copy(CopyEvent::Started(start))) => {
-                moved.since.get_or_insert(clock.now());
+                moved.since.get_or_insert_with(|| clock.now());
                 if !reporter.has_started() {
                     reporter.watch(CopyEvent::Started(start));
                 }
@@ -177,12 +189,14 @@ fn publish(
     moved: &CopyProgress,
     reporter: &mut Reporter<'_>,
 ) -> Result<Summary, Error> {
-    let mut observe = |event: Event| match event {
-        Event::Copy(CopyEvent::Moving(progress)) => {
+    let mut observe = |event: Event| {
+        if let Event::Copy(CopyEvent::Moving(progress)) = event {
             reporter.watch(CopyEvent::Moving(summed(*moved, &progress)));
+        } else if let Event::Copy(event) = event {
+            reporter.watch(event);
+        } else {
+            reporter.tell(event);
         }
-        Event::Copy(event) => reporter.watch(event),
-        event => reporter.tell(event),
     };
     let mut last = None;
     for number in 0..parts.pairs() {

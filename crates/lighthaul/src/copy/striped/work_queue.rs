@@ -1,8 +1,8 @@
 //! Work queue of a striped copy: files and ranges of large files that wait for a mover.
 //!
 //! The plan adds files, and movers take units when they have little work left. A unit is a whole file or a range. The
-//! units of a mover that fails go to the others. Sizes of units follow the rate of the mover, and the share of each
-//! mover follows the work that is left, so that all end at about the same time.
+//! units of a mover that fails go to the others. Sizes of units follow the rate of the mover. At the end, no mover takes
+//! more than its share of the work that is left, so that all end at about the same time.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,15 +21,15 @@ const UNIT_MAX: u64 = 1 << 30;
 const UNIT_STEP: u64 = 1 << 20;
 /// Smallest amount of work that a mover has ahead.
 const AHEAD_MIN: u64 = 32 << 20;
-/// Time for which a mover has work ahead.
-const AHEAD_SECONDS: f64 = 1.5;
+/// Time for which a mover has work ahead, in tenths of a second.
+const AHEAD_TENTHS: u64 = 15;
 /// Cost of a file besides its bytes.
 const FILE_COST: u64 = 64 << 10;
 /// Time without progress after which a mover gets another unit, in case that its units cannot be staged.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Interval of checks for the time.
 const TICK: Duration = Duration::from_millis(50);
-/// Files that wait for a mover, at most, while the plan goes on.
+/// Files that wait for a mover, at most, while the plan continues.
 const WAITING_MAX: usize = 100_000;
 
 /// File, or range of a file, that one mover stages.
@@ -109,7 +109,7 @@ struct Mover {
     /// Time and bytes at the start of the present measurement of the rate.
     measured: Option<(Instant, u64)>,
     /// Bytes in a second.
-    rate: f64,
+    rate: u64,
 }
 
 impl WorkQueue {
@@ -272,7 +272,7 @@ impl State {
         let count = self.movers.len() as u64;
         let all = self.left + self.movers.iter().map(|mover| mover.cost).sum::<u64>();
         let mover = &mut self.movers[number];
-        let ahead = ((mover.rate * AHEAD_SECONDS) as u64).max(AHEAD_MIN);
+        let ahead = (mover.rate.saturating_mul(AHEAD_TENTHS) / 10).max(AHEAD_MIN);
         // at the end, no mover takes more than its share
         let share = if self.is_planned {
             all / count
@@ -305,10 +305,10 @@ impl Mover {
     /// Measures the rate over half a second or more.
     fn measure(&mut self, now: Instant) {
         let (since, before) = *self.measured.get_or_insert((now, self.arrived));
-        let time = now.since(since).as_secs_f64();
-        if time >= 0.5 {
-            let rate = (self.arrived - before) as f64 / time;
-            self.rate = if self.rate > 0.0 {
+        let millis = now.since(since).as_millis() as u64;
+        if millis >= 500 {
+            let rate = (self.arrived - before).saturating_mul(1000) / millis;
+            self.rate = if self.rate > 0 {
                 self.rate.midpoint(rate)
             } else {
                 rate
