@@ -1,0 +1,185 @@
+//! `cargo xtask routes`: goodput of a copy over three routes, against that over one of them.
+//!
+//! The SABUL paper's Lambda-FTP moved data from Amsterdam to Chicago over three routes (its Table 1: 902.8, 902.9 and
+//! 907.1 Mb/s, 2712.8 together). Here each route joins one pair of hosts of a lab, at the paper's round-trip time and a
+//! rate that two cores can emulate three times. All hosts of a site share one directory.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use lighthaul_lab::description::Description;
+use lighthaul_lab::emulate::Lab;
+
+use crate::demo::daemon::{key, run as finish, start};
+use crate::demo::{Folder, Running, release};
+
+/// Number of routes.
+const ROUTES: usize = 3;
+/// Rate of each route, in Mb/s.
+const RATE_MBPS: u64 = 150;
+/// Round-trip time between Amsterdam and Chicago.
+const RTT: &str = "110ms";
+/// Bytes that one route moves.
+const SHARE: u64 = 750_000_000;
+/// Runs of each case.
+const RUNS: usize = 3;
+
+/// Measures both cases, and prints a table. The program is in `release`, or at the path in `words`.
+pub(crate) fn run(words: &[&str]) -> Result<(), String> {
+    let program = match words {
+        [] => release()?.join("lighthaul"),
+        [program] => PathBuf::from(program),
+        _ => return Err("usage: cargo xtask routes [PROGRAM]".to_owned()),
+    };
+    let own = std::env::current_exe().map_err(|e| e.to_string())?;
+    let folder = Folder::make(&own, "routes")?;
+    let site = Site::start(&program, folder.path())?;
+    println!("{ROUTES} routes of {RATE_MBPS} Mb/s, {RTT} round trip, one pair of hosts each");
+    println!("| run | one route (Mb/s) | {ROUTES} routes (Mb/s) | ratio |");
+    println!("|---|---|---|---|");
+    let mut ratios = Vec::new();
+    for run in 1..=RUNS {
+        let one = site.copy(1)?;
+        let all = site.copy(ROUTES)?;
+        ratios.push(all / one);
+        println!("| {run} | {one:.1} | {all:.1} | {:.2} |", all / one);
+    }
+    ratios.sort_by(f64::total_cmp);
+    let median = ratios[RUNS / 2];
+    let percent = 100.0 * median / ROUTES as f64;
+    println!("median: {median:.2} times one route, {percent:.1} % of {ROUTES} times");
+    Ok(())
+}
+
+/// Hosts of both sites, with a daemon each, and the client.
+struct Site<'a> {
+    /// Daemons, which end before the lab does.
+    _daemons: Vec<Running>,
+    lab: Lab,
+    program: &'a Path,
+    folder: &'a Path,
+}
+
+impl<'a> Site<'a> {
+    fn start(program: &'a Path, folder: &'a Path) -> Result<Self, String> {
+        let lab = Lab::start(&description()?).map_err(|e| e.to_string())?;
+        let client = key(program, &folder.join("client_key"))?;
+        let allowed = folder.join("allowed");
+        finish(
+            Command::new(program)
+                .arg("allow")
+                .arg(client)
+                .arg("--allowed")
+                .arg(&allowed),
+        )?;
+        let mut daemons = Vec::new();
+        for side in ["a", "b"] {
+            for route in 1..=ROUTES {
+                let host = format!("{side}{route}");
+                let mut serve = lab.command(&host, program).map_err(|e| e.to_string())?;
+                serve.args(["serve", "--root"]).arg(folder);
+                serve
+                    .arg("--key")
+                    .arg(folder.join(format!("{host}_key")))
+                    .arg("--allowed")
+                    .arg(&allowed);
+                daemons.push(start(&mut serve, "listening")?);
+            }
+        }
+        fill(&folder.join("data1"), SHARE)?;
+        fill(&folder.join("data3"), SHARE * ROUTES as u64)?;
+        Ok(Self {
+            _daemons: daemons,
+            lab,
+            program,
+            folder,
+        })
+    }
+
+    /// Copies over the first `routes` routes. Returns the goodput in Mb/s.
+    fn copy(&self, routes: usize) -> Result<f64, String> {
+        let hosts = |side: &str| {
+            let hosts = (1..=routes).map(|route| format!("{side}{route}"));
+            hosts.collect::<Vec<_>>().join(",")
+        };
+        let name = format!("data{routes}");
+        let command = self.lab.command("c", self.program);
+        let mut cp = command.map_err(|e| e.to_string())?;
+        let settings = self.folder.join("settings");
+        cp.env("XDG_CONFIG_HOME", &settings)
+            .env("XDG_CACHE_HOME", &settings)
+            .args(["cp", "--json", "--key"])
+            .arg(self.folder.join("client_key"))
+            .arg(format!("lh://{}/{name}", hosts("a")))
+            .arg(format!("lh://{}/arrived", hosts("b")))
+            .stderr(Stdio::inherit());
+        let told = finish(&mut cp)?;
+        let arrived = self.folder.join("arrived");
+        let is_whole = same(&self.folder.join(&name), &arrived).map_err(|e| e.to_string())?;
+        fs::remove_file(&arrived).map_err(|e| e.to_string())?;
+        if !is_whole {
+            return Err("the copy differs".to_owned());
+        }
+        let last = told.lines().last().unwrap_or_default();
+        let summary: serde_json::Value = serde_json::from_str(last).map_err(|e| e.to_string())?;
+        let seconds = summary["elapsed_s"].as_f64().unwrap_or(f64::INFINITY);
+        let bytes = summary["bytes"].as_f64().unwrap_or_default();
+        Ok(bytes * 8.0 / seconds / 1e6)
+    }
+}
+
+/// Returns the lab: a route between each pair of hosts, and a network that joins all hosts with the client.
+fn description() -> Result<Description, String> {
+    let mut text = "host = [{ name = \"c\" }".to_owned();
+    for route in 1..=ROUTES {
+        text += &format!(", {{ name = \"a{route}\" }}, {{ name = \"b{route}\" }}");
+    }
+    text += "]\nrouter = [{ name = \"r\" }]\n";
+    let mut link = |one: &str, other: &str, rest: &str| {
+        text += &format!("[[link]]\nbetween = [\"{one}\", \"{other}\"]\n{rest}\n");
+    };
+    link("c", "r", "rate = \"1Gb/s\"\nrtt = \"1ms\"");
+    for route in 1..=ROUTES {
+        let (a, b) = (format!("a{route}"), format!("b{route}"));
+        link(&a, "r", "rate = \"1Gb/s\"\nrtt = \"1ms\"");
+        link(&b, "r", &format!("rate = \"1Gb/s\"\nrtt = \"{RTT}\""));
+        link(
+            &a,
+            &b,
+            &format!("rate = \"{RATE_MBPS}Mb/s\"\nrtt = \"{RTT}\""),
+        );
+    }
+    Description::parse(&text).map_err(|e| e.to_string())
+}
+
+/// Creates a file of `len` random bytes.
+fn fill(path: &Path, len: u64) -> Result<(), String> {
+    let copy = || -> io::Result<u64> {
+        let mut source = File::open("/dev/urandom")?.take(len);
+        io::copy(&mut source, &mut File::create(path)?)
+    };
+    copy()
+        .map(drop)
+        .map_err(|e| format!("cannot create {}: {e}", path.display()))
+}
+
+/// Returns true if both files have the same bytes.
+fn same(one: &Path, other: &Path) -> io::Result<bool> {
+    let mut files = [File::open(one)?, File::open(other)?];
+    if files[0].metadata()?.len() != files[1].metadata()?.len() {
+        return Ok(false);
+    }
+    let mut blocks = [vec![0; 1 << 20], vec![0; 1 << 20]];
+    loop {
+        let len = files[0].read(&mut blocks[0])?;
+        if len == 0 {
+            return Ok(true);
+        }
+        files[1].read_exact(&mut blocks[1][..len])?;
+        if blocks[0][..len] != blocks[1][..len] {
+            return Ok(false);
+        }
+    }
+}
