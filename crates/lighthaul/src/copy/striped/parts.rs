@@ -34,6 +34,10 @@ impl Parts {
             (!options.trc.is_empty(), "--trc"),
             (job.settings.route.gateway.is_some(), "a gateway"),
             (
+                request.sources.iter().any(is_pattern),
+                "patterns in source paths",
+            ),
+            (
                 request.list.as_ref().is_some_and(List::is_read_once),
                 "a list from standard input",
             ),
@@ -189,4 +193,10 @@ impl Parts {
             None => (name.to_vec(), Naming::File),
         }
     }
+}
+
+/// Returns true if the host of the source would expand a pattern in its path.
+fn is_pattern(source: &Place) -> bool {
+    let has_stars = source.path().iter().any(|octet| b"*?[".contains(octet));
+    has_stars && !matches!(source, Place::Here(_))
 }
