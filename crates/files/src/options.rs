@@ -136,7 +136,10 @@ pub enum StripedPart {
         is_whole: bool,
     },
     /// Publishes the staged files, and copies everything that is missing.
-    Publish,
+    Publish {
+        /// Names of the entries in the whole copy, if a list selects those of one target.
+        naming: Option<Naming>,
+    },
 }
 
 /// Files that are sent as deltas.

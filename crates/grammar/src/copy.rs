@@ -84,6 +84,17 @@ pub struct Cp {
         hide_short_help = true
     )]
     pub streams: Option<u8>,
+    /// Give each target host whole files of its own
+    ///
+    /// For several target hosts that share no file system, as in lh://H1,H2/PATH. Each file is on one of them. Empty
+    /// directories are left out.
+    #[arg(
+        long,
+        env = "LIGHTHAUL_SPLIT",
+        help_heading = "Network",
+        hide_short_help = true
+    )]
+    pub split: bool,
     /// Do not encrypt data packets; the other side must agree
     ///
     /// The control connection stays encrypted.

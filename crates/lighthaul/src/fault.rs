@@ -49,6 +49,16 @@ pub enum Fault {
     /// Sources in several directories, for a striped copy.
     #[error("all sources of a copy over several hosts must be in one directory")]
     SeveralFolders,
+    /// A target host that cannot publish its files.
+    #[error("{name}: {files} not in place: {error}; the same command copies them")]
+    NotPlaced {
+        /// Names of the hosts.
+        name: String,
+        /// Number of entries.
+        files: String,
+        /// Reason of the failure.
+        error: Error,
+    },
     /// All pairs of hosts have failed.
     #[error(
         "nothing was published, because all hosts failed, the last with: {0}; the same command resumes the copy"
@@ -169,7 +179,7 @@ impl Coded for Fault {
             | Self::HugeMessage
             | Self::ObjectRate
             | Self::Packets(_) => Code::Usage,
-            Self::AllMoversFailed(error) => error.code(),
+            Self::AllMoversFailed(error) | Self::NotPlaced { error, .. } => error.code(),
             Self::Wait(_) | Self::Thread(_) | Self::Socket(_) => Code::Io,
             Self::NoAddress(_) | Self::NoRoute { .. } => Code::Network,
             Self::StopTime => Code::TimedOut,

@@ -26,6 +26,8 @@ pub struct CopyRequest {
     pub more_sources: Vec<Place>,
     /// Further hosts that share the file system of the target, and receive parts of the files.
     pub more_targets: Vec<Place>,
+    /// Gives each target host whole files of its own, since the hosts share no file system.
+    pub split: bool,
     /// Makes the target the new name of the only source, even if it is a directory.
     pub exact: bool,
     /// Selection of files, metadata, verification and protocol.
@@ -80,6 +82,7 @@ impl CopyRequest {
             target,
             more_sources: Vec::new(),
             more_targets: Vec::new(),
+            split: false,
             exact: false,
             options: defaults(),
             list: None,

@@ -21,7 +21,7 @@ use lighthaul_copy::message::WantedFile;
 use lighthaul_copy::thread_group::CHECK_INTERVAL;
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::object::{Span, within};
-use lighthaul_files::options::{Action, Planned, Striped, StripedPart};
+use lighthaul_files::options::{Action, Planned, Striped};
 use lighthaul_files::temp_names::{PREFIX, STAGE_LOG};
 use lighthaul_fs::meta::Meta;
 use lighthaul_fs::sparse;
@@ -52,7 +52,7 @@ impl EntryChecker<'_> {
         let failed = |place: &Place, e: &io::Error| {
             Error::file(FileAction::WriteJournal, &place.target_folder.folder, e)
         };
-        let publishes = striped.part == StripedPart::Publish;
+        let publishes = !options.stages();
         let names = place.root.names(Path::new(""), PREFIX);
         let names = names.map_err(|e| failed(place, &e))?;
         let is_log = |name: &PathBuf| {
@@ -105,7 +105,7 @@ impl EntryChecker<'_> {
                 }
                 Err(_) => {}
             }
-            if striped.part != StripedPart::Publish
+            if self.transfer.options().stages()
                 && let Ok((run, ranges)) = place.root.read(name).and_then(|open| look_at(&open))
                 && run == striped.run
             {

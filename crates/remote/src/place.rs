@@ -475,6 +475,11 @@ mod tests {
     #[test]
     fn hosts_with_commas_are_the_same_path_on_each() {
         let hosts = |text| Place::parse_hosts(text);
+        let daemon = |host: &str, port, path: &str| Place::Daemon {
+            host: host.to_owned(),
+            port,
+            path: path.into(),
+        };
         let three = [
             daemon("a", PORT, "/x,y/"),
             daemon("::1", 99, "/x,y/"),
@@ -482,9 +487,12 @@ mod tests {
         ];
         assert_eq!(hosts("lh://a,[::1]:99,c:7/x,y/").unwrap(), three);
         assert_eq!(hosts("lh://a/x,y").unwrap(), [daemon("a", PORT, "/x,y")]);
-        assert_eq!(hosts("a,b").unwrap(), [Place::Here("a,b".into())]);
-        assert_eq!(hosts("a,b:c").unwrap(), [ssh("a,b", "c")]);
+        for alone in ["a,b", "a,b:c", "s3://b/x,y"] {
+            assert_eq!(hosts(alone).unwrap(), [Place::parse(alone).unwrap()]);
+        }
         assert_eq!(three[1].host_name(), "[::1]:99");
+        let elsewhere = three[2].with_path(b"/z".to_vec());
+        assert_eq!(elsewhere, daemon("c", 7, "/z"));
         let many = vec!["h"; 65].join(",");
         let many = format!("lh://{many}/");
         for wrong in ["lh://a,/x", "lh://,a/x", "lh://a,a/x", "lh://a,b", &many] {

@@ -74,7 +74,11 @@ pub fn send(
     let naming = match options.striped {
         // entries have the same names in all parts of a copy
         Some(Striped {
-            part: StripedPart::Stage { naming, .. },
+            part:
+                StripedPart::Stage { naming, .. }
+                | StripedPart::Publish {
+                    naming: Some(naming),
+                },
             ..
         }) => naming,
         Some(_) | None => finds.naming,

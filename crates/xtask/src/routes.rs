@@ -1,8 +1,8 @@
 //! `cargo xtask routes`: goodput of a copy over three routes, against that over one of them.
 //!
 //! The SABUL paper's Lambda-FTP moved data from Amsterdam to Chicago over three routes (its Table 1: 902.8, 902.9 and
-//! 907.1 Mb/s, 2712.8 together). Here each route joins one pair of hosts of a lab, at the paper's round-trip time and a
-//! rate that two cores can emulate three times. All hosts of a site share one directory.
+//! 907.1 Mb/s, 2712.8 together). Here each route joins one pair of hosts of a lab, at the paper's round-trip time. Its
+//! rate is one that two cores can emulate three times. All hosts share one directory.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

@@ -45,6 +45,7 @@ pub(crate) fn request(args: &Cp) -> Result<CopyRequest, Error> {
     let mut request = CopyRequest::new(first, target);
     request.more_sources = hosts.into_iter().skip(1).collect();
     request.more_targets = more_targets;
+    request.split = args.split;
     request.exact = args.no_target_directory;
     request.options = options(args)?;
     request.list = list(&args.choice);

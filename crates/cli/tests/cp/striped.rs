@@ -1,5 +1,6 @@
 //! Copies over several hosts on each side: daemons that share directories, and that die.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,10 +23,17 @@ struct Hosts {
 
 impl Hosts {
     fn start(name: &str, sources: usize, targets: usize) -> Self {
-        let daemon = |side: &str, nth: usize| Far::start(&format!("{name}-{side}{nth}"), &[]);
+        Self::start_with(name, sources, (targets, &[]))
+    }
+
+    /// Starts daemons; those of targets have these options.
+    fn start_with(name: &str, sources: usize, (targets, options): (usize, &[&str])) -> Self {
+        let daemon = |name: String, options: &[&str]| Far::start(&name, options);
+        let source = |nth| daemon(format!("{name}-s{nth}"), &[]);
+        let target = |nth| daemon(format!("{name}-t{nth}"), options);
         let hosts = Self {
-            sources: (0..sources).map(|nth| daemon("s", nth)).collect(),
-            targets: (0..targets).map(|nth| daemon("t", nth)).collect(),
+            sources: (0..sources).map(source).collect(),
+            targets: (0..targets).map(target).collect(),
         };
         let near = &hosts.sources[0].near;
         let key = near.lighthaul(&["key", "--key", near.key().to_str().unwrap()]);
@@ -203,6 +211,63 @@ fn copy_without_any_target_publishes_nothing_and_resumes() {
     }
     hosts.run(&[], "tree", "copy").assert_succeeded();
     assert!(tree(&hosts.to().join("copy/tree")) == tree(&hosts.from().join("tree")));
+}
+
+#[test]
+fn targets_without_a_shared_file_system_get_whole_files() {
+    let mut hosts = Hosts::start_with("striped-split", 2, (3, &["--root", "ROOT"]));
+    fill(
+        &hosts.from().join("tree"),
+        &[30 << 20, 9 << 20, 9 << 20],
+        60,
+    );
+    let copy = |hosts: &Hosts| {
+        let near = &hosts.sources[0].near;
+        let place = |hosts: &[Far], path: &str| {
+            let hosts = hosts.iter().map(|far| format!("127.0.0.1:{}", far.port));
+            format!("lh://{}{path}", hosts.collect::<Vec<_>>().join(","))
+        };
+        let mut copy = near.cp(&["--split", "--retries", "0"]);
+        let from = hosts.from().join("tree");
+        copy.env("LIGHTHAUL_PROTOCOL", "auto")
+            .arg("--key")
+            .arg(near.key())
+            .arg(place(&hosts.sources, from.to_str().unwrap()))
+            .arg(place(&hosts.targets, "/in/"));
+        copy
+    };
+    // one host is down at first: the others get all files
+    hosts.targets[2].daemon.kill();
+    let running = Running::start(copy(&hosts));
+    running.finish_within(allowance(120)).assert_succeeded();
+    let from = tree(&hosts.from().join("tree"));
+    let files = |far: &Far| {
+        let all = tree(&far.target.join("in/tree"));
+        all.into_iter()
+            .filter(|(path, _)| !far.target.join("in/tree").join(path).is_dir())
+            .collect::<BTreeMap<_, _>>()
+    };
+    let mut union = files(&hosts.targets[0]);
+    for (path, file) in files(&hosts.targets[1]) {
+        assert!(
+            union.insert(path, file).is_none(),
+            "each file is on one host"
+        );
+    }
+    let is_file = |path: &PathBuf| !hosts.from().join("tree").join(path).is_dir();
+    let expected: BTreeMap<_, _> = from.into_iter().filter(|(path, _)| is_file(path)).collect();
+    assert!(
+        union == expected,
+        "{:?}\n{:?}",
+        union.keys(),
+        expected.keys()
+    );
+    let again = Running::start(copy(&hosts)).finish_within(allowance(120));
+    again.assert_succeeded();
+    assert_eq!(
+        files(&hosts.targets[0]).len() + files(&hosts.targets[1]).len(),
+        expected.len()
+    );
 }
 
 /// Trees, numbers of hosts and moments of kills are random. Nothing is published before the end, and the copies are

@@ -38,6 +38,8 @@ pub(super) struct Mover<'a> {
 pub(super) enum Told {
     /// Event of its session.
     Event(usize, Event),
+    /// It has staged a whole file, which only its target has.
+    Staged(usize, Vec<u8>),
     /// Its session has ended.
     Moved(usize, Summary),
     /// Its session has failed, and its units go to others.
@@ -108,6 +110,9 @@ impl Mover<'_> {
             let (path, _) = self.parts.source_name(&staged.path);
             let span = (staged.kept, staged.kept + staged.bytes);
             self.queue.staged(self.number, &path, span);
+            if self.parts.is_split() {
+                self.told.send(Told::Staged(self.number, path)).ok();
+            }
             return true;
         } else if let CopyEvent::Failed(failed) = event {
             let (path, _) = self.parts.source_name(&failed.path);

@@ -30,6 +30,11 @@ impl Parts {
         let options = &request.options;
         let unfit = [
             (options.inplace, "--inplace"),
+            (request.split && options.delete, "--split with --delete"),
+            (
+                request.split && options.hard_links,
+                "--split with --hard-links",
+            ),
             (request.booking.is_some(), "a booking"),
             (!options.trc.is_empty(), "--trc"),
             (job.settings.route.gateway.is_some(), "a gateway"),
@@ -107,26 +112,62 @@ impl Parts {
         let mut job = self.between(number);
         job.request.options.striped = Some(Striped {
             run: self.run,
-            part: StripedPart::Publish,
+            part: StripedPart::Publish { naming: None },
         });
         job
     }
 
-    /// Returns the part that stages the entries of `list`, which are named by `naming` in the whole copy.
-    pub(super) fn stage(&self, number: usize, naming: Naming, list: List) -> Result<Job, Error> {
-        let mut job = self.between(number);
+    /// Returns the part that publishes the entries at `paths`, where each target has files of its own.
+    pub(super) fn last_of(
+        &self,
+        number: usize,
+        naming: Naming,
+        paths: &[Vec<u8>],
+    ) -> Result<Job, Error> {
+        let mut job = self.last(number);
+        self.select(&mut job, List::of_paths(paths))?;
+        let options = &mut job.request.options;
+        options.rules = Rules::default();
+        options.striped = Some(Striped {
+            run: self.run,
+            part: StripedPart::Publish {
+                naming: Some(naming),
+            },
+        });
+        Ok(job)
+    }
+
+    /// Returns true if each target host has files of its own.
+    pub(super) const fn is_split(&self) -> bool {
+        self.job.request.split
+    }
+
+    /// Returns the number of target hosts. The first pairs have one each.
+    pub(super) const fn targets(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// Makes `list` select the entries of a part.
+    fn select(&self, job: &mut Job, list: List) -> Result<(), Error> {
         let base = self.base()?;
         let request = &mut job.request;
-        let landing = request.clone();
         // the target has the same meaning as for all sources
-        if landing.sources.len() > 1 && !request.target.path().ends_with(b"/") {
+        if request.sources.len() > 1 && !request.target.path().ends_with(b"/") {
             let path = [request.target.path(), b"/"].concat();
             request.target = request.target.with_path(path);
         }
         let first = request.sources.first().ok_or(Fault::NoSource)?;
         request.sources = vec![first.with_path(base)];
-        let is_listed = request.list.is_some();
         request.list = Some(list);
+        Ok(())
+    }
+
+    /// Returns the part that stages the entries of `list`, which are named by `naming` in the whole copy.
+    pub(super) fn stage(&self, number: usize, naming: Naming, list: List) -> Result<Job, Error> {
+        let mut job = self.between(number);
+        let is_listed = job.request.list.is_some() || self.is_split();
+        self.select(&mut job, list)?;
+        let request = &mut job.request;
         request.stop_at = None;
         request.options = Options {
             rules: Rules::default(),

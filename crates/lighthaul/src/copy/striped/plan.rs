@@ -1,5 +1,7 @@
 //! Plan of a striped copy: the files that movers stage, found by a dry run.
 
+use std::collections::BTreeMap;
+
 use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::item::{ItemKind, Update};
 use lighthaul_files::naming::Naming;
@@ -46,6 +48,62 @@ pub(super) fn plan(parts: &Parts, queue: &WorkQueue, named: impl Fn(Naming)) -> 
         }
     }
     last.map_or(Ok(folders), Err)
+}
+
+/// Compares both sides at each target host, and adds the files that none of them has. Returns the paths of other entries
+/// that none of them has, which need no data.
+pub(super) fn plan_split(
+    parts: &Parts,
+    queue: &WorkQueue,
+    named: impl Fn(Naming),
+) -> Result<Vec<Vec<u8>>, Error> {
+    let mut wanted: BTreeMap<Vec<u8>, (usize, u64)> = BTreeMap::new();
+    let (mut answered, mut last) = (0, None);
+    for number in 0..parts.targets() {
+        let mut found = Vec::new();
+        let mut observe = |event: Event| {
+            if let Event::Copy(CopyEvent::Planned(planned)) = event
+                && let Some(bytes) = wanted_bytes(&planned)
+            {
+                let (path, naming) = parts.source_name(&planned.path);
+                named(naming);
+                found.push((path, bytes));
+            }
+        };
+        match transfer::copy(&parts.plan(number), &mut Reporter::new(&mut observe)) {
+            Ok(_) => answered += 1,
+            Err(error) if is_passing(&error) => {
+                last = Some(error);
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
+        for (path, bytes) in found {
+            wanted.entry(path).or_insert((0, bytes)).0 += 1;
+        }
+    }
+    if answered == 0 {
+        return last.map_or(Ok(Vec::new()), Err);
+    }
+    let mut others = Vec::new();
+    for (path, (missing, bytes)) in wanted {
+        if missing < answered {
+            continue;
+        }
+        if bytes == 0 {
+            others.push(path);
+        } else {
+            queue.add(Unit::file(path, bytes));
+        }
+    }
+    Ok(others)
+}
+
+/// Returns the bytes of an entry that the target does not have, except of a directory.
+fn wanted_bytes(planned: &Planned) -> Option<u64> {
+    let is_new = matches!(planned.action, Action::Create | Action::Replace);
+    let item = planned.item?;
+    (is_new && item.kind != ItemKind::Folder).then_some(planned.bytes + planned.kept)
 }
 
 /// Returns true if another pair of hosts may succeed.

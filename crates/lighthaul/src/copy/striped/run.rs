@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_base::Instant;
+use lighthaul_base::{Instant, counted};
 use lighthaul_copy::watch::{CopyEvent, CopyProgress, Summary};
+use lighthaul_files::naming::Naming;
 use lighthaul_io::host::cancellation::Cancellation;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
@@ -14,7 +15,7 @@ use lighthaul_session::error::{Error, caught};
 
 use super::movers::{Mover, Told};
 use super::parts::Parts;
-use super::plan::{is_passing, plan};
+use super::plan::{is_passing, plan, plan_split};
 use super::work_queue::WorkQueue;
 use crate::copy::attempts::added;
 use crate::copy::job::Job;
@@ -37,7 +38,11 @@ pub(crate) fn run(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Err
     }
     let _alarm = job.request.stop_at.map(retry::stop_at).transpose()?;
     let moved = stage(&parts, job.request.retries, (clock, reporter))?;
-    let mut summary = publish(&parts, &moved.progress, reporter)?;
+    let mut summary = if parts.is_split() {
+        publish_split(&parts, &moved, reporter)?
+    } else {
+        publish(&parts, &moved.progress, reporter)?
+    };
     let again = summary.motion.done;
     if again > moved.progress.done / 10 && again > AGAIN_MIN {
         let text = "the last part of the copy sent much again: do all hosts see the same files?";
@@ -58,6 +63,10 @@ pub(crate) fn run(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Err
 struct Moved {
     /// Directories that did not exist before.
     folders: u64,
+    /// Paths of the entries of each target, if each has files of its own.
+    placed: Vec<Vec<Vec<u8>>>,
+    /// Names of the entries.
+    naming: Naming,
     /// Time of the first byte.
     since: Option<Instant>,
     progress: CopyProgress,
@@ -69,7 +78,7 @@ fn stage(
     retries: u32,
     (clock, reporter): (Clock, &mut Reporter<'_>),
 ) -> Result<Moved, Error> {
-    let queue = &Arc::new(WorkQueue::new(parts.pairs()));
+    let queue = &Arc::new(WorkQueue::new(parts.pairs(), parts.is_split()));
     let naming = &OnceLock::new();
     thread::scope(|scope| {
         let _stop = StopOnDrop(queue);
@@ -80,9 +89,14 @@ fn stage(
         let planned = planning.spawn_scoped(scope, move || {
             let result = covered.cover(|| {
                 caught("plan", || {
-                    plan(parts, queue, |names| {
+                    let named = |names| {
                         naming.get_or_init(|| names);
-                    })
+                    };
+                    if parts.is_split() {
+                        Ok((0, plan_split(parts, queue, named)?))
+                    } else {
+                        Ok((plan(parts, queue, named)?, Vec::new()))
+                    }
                 })
             });
             match &result {
@@ -117,7 +131,10 @@ fn stage(
         }
         let has_failed = !queue.is_done();
         queue.stop();
-        moved.folders = joined(planned.join())?;
+        let (folders, others) = joined(planned.join())?;
+        moved.folders = folders;
+        moved.placed[0].extend(others);
+        moved.naming = *naming.get().unwrap_or(&Naming::Contents);
         match last {
             Some(error) if has_failed => Err(Fault::AllMoversFailed(error).into()),
             Some(_) | None => Ok(moved),
@@ -133,6 +150,8 @@ fn follow(
 ) -> Result<Moved, Error> {
     let mut moved = Moved {
         folders: 0,
+        placed: vec![Vec::new(); parts.targets()],
+        naming: Naming::Contents,
         since: None,
         progress: CopyProgress::default(),
     };
@@ -167,6 +186,7 @@ fn follow(
             }
             // entries that fail here are copied or reported at the end
             Told::Event(..) => {}
+            Told::Staged(number, path) => moved.placed[number % parts.targets()].push(path),
             Told::Moved(number, summary) => {
                 ended = summed(ended, &summary.motion);
                 present[number] = CopyProgress::default();
@@ -214,6 +234,43 @@ fn publish(
         }
     }
     Err(last.unwrap_or_else(|| Fault::NoSource.into()))
+}
+
+/// Publishes the files of each target host at that host. If one fails, the others still publish theirs.
+fn publish_split(
+    parts: &Parts,
+    moved: &Moved,
+    reporter: &mut Reporter<'_>,
+) -> Result<Summary, Error> {
+    let mut whole = Summary::default();
+    let mut failed = None;
+    for (number, paths) in moved.placed.iter().enumerate() {
+        if paths.is_empty() {
+            continue;
+        }
+        let mut observe = |event: Event| {
+            if !matches!(event, Event::Copy(CopyEvent::Moving(_))) {
+                reporter.tell(event);
+            }
+        };
+        let mut job = parts.last_of(number, moved.naming, paths)?;
+        job.request.stop_at = None;
+        match retry::run(&job, &mut Reporter::new(&mut observe)) {
+            Ok(summary) => {
+                whole.entries += summary.entries;
+                whole.bytes += summary.bytes;
+                whole.motion = summed(whole.motion, &summary.motion);
+                whole.failures.extend(summary.failures);
+            }
+            Err(error) => {
+                interrupt::check()?;
+                let files = counted(paths.len() as u64, "entry", "entries");
+                let name = parts.name(number);
+                failed = Some(Fault::NotPlaced { name, files, error });
+            }
+        }
+    }
+    failed.map_or(Ok(whole), |fault| Err(fault.into()))
 }
 
 fn summed(one: CopyProgress, other: &CopyProgress) -> CopyProgress {

@@ -86,6 +86,8 @@ struct State {
     ready: VecDeque<Unit>,
     /// Cost of the units in `ready`.
     left: u64,
+    /// True if units are whole files.
+    has_files: bool,
     /// True if the plan adds nothing more.
     is_planned: bool,
     /// True if movers take nothing more.
@@ -113,12 +115,13 @@ struct Mover {
 }
 
 impl WorkQueue {
-    /// Creates the queue of `movers` movers.
-    pub(super) fn new(movers: usize) -> Self {
+    /// Creates the queue of `movers` movers. Each takes whole files if `has_files` is true.
+    pub(super) fn new(movers: usize, has_files: bool) -> Self {
         Self {
             state: Mutex::new(State {
                 ready: VecDeque::new(),
                 left: 0,
+                has_files,
                 is_planned: false,
                 is_stopped: false,
                 movers: (0..movers).map(|_| Mover::default()).collect(),
@@ -287,7 +290,7 @@ impl State {
         let len = (ahead / 4).clamp(UNIT_MIN, UNIT_MAX) / UNIT_STEP * UNIT_STEP;
         let first = self.ready.front_mut()?;
         // a short rest is no unit of its own
-        let unit = if first.bytes() > len + len / 2 {
+        let unit = if first.bytes() > len + len / 2 && !self.has_files {
             self.left = self.left.saturating_sub(len);
             first.split(len)
         } else {
@@ -315,5 +318,130 @@ impl Mover {
             };
             self.measured = Some((now, self.arrived));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use lighthaul_base::Rng;
+    use lighthaul_io::host::clock::unix_nanos;
+
+    use super::*;
+
+    /// Takes all units as movers that fail now and then, and returns how often each byte of each file was staged.
+    fn staged(rng: &mut Rng, movers: usize, sizes: &[u64]) -> BTreeMap<Vec<u8>, Vec<Span>> {
+        let queue = WorkQueue::new(movers, false);
+        for (nth, size) in sizes.iter().enumerate() {
+            queue.add(Unit::file(vec![nth as u8], *size));
+        }
+        queue.close();
+        let mut done: BTreeMap<Vec<u8>, Vec<Span>> = BTreeMap::new();
+        let mut held: Vec<Vec<Unit>> = vec![Vec::new(); movers];
+        while !queue.is_done() {
+            let number = rng.below(movers as u64) as usize;
+            let session = queue.lock().movers[number].session;
+            match rng.below(8) {
+                0 => {
+                    queue.end_session(number, true);
+                    held[number].clear();
+                    assert_eq!(queue.take(number, session), None, "the session has ended");
+                }
+                1..4 => {
+                    let unit = queue.lock().take(number, Instant::ZERO);
+                    held[number].extend(unit);
+                }
+                _ => {
+                    if let Some(unit) = held[number].pop() {
+                        let path = unit.listed.path.clone();
+                        queue.staged(number, &path, unit.span());
+                        done.entry(path).or_default().push(unit.span());
+                    }
+                }
+            }
+        }
+        for number in 0..movers {
+            assert_eq!(queue.begin_session(number), None);
+        }
+        done
+    }
+
+    #[test]
+    fn each_byte_is_staged_once_whatever_movers_fail() {
+        let seed = unix_nanos();
+        eprintln!("seed {seed}");
+        let mut rng = Rng::new(seed);
+        for _ in 0..100 {
+            let movers = 1 + rng.below(4) as usize;
+            let count = rng.below(20);
+            let sizes: Vec<_> = (0..count).map(|_| 1 + rng.below(1 << 29)).collect();
+            let done = staged(&mut rng, movers, &sizes);
+            for (nth, size) in sizes.iter().enumerate() {
+                let mut spans = done[&vec![nth as u8]].clone();
+                spans.sort_unstable();
+                let end = spans.iter().fold(0, |at, (from, till)| {
+                    assert!(*from == at && till > from, "{spans:?}");
+                    *till
+                });
+                assert_eq!(end, *size);
+            }
+        }
+    }
+
+    #[test]
+    fn mover_takes_more_work_only_when_it_has_little_left() {
+        let queue = WorkQueue::new(2, false);
+        let size = 1 << 30;
+        queue.add(Unit::file(b"a".to_vec(), size));
+        let mut taken = Vec::new();
+        while let Some(unit) = queue.lock().take(0, Instant::ZERO) {
+            taken.push(unit);
+        }
+        let bytes: u64 = taken.iter().map(Unit::bytes).sum();
+        assert!(
+            (AHEAD_MIN - UNIT_MIN..2 * AHEAD_MIN).contains(&bytes),
+            "{bytes}"
+        );
+        // without progress, it gets one more
+        let later = Instant::ZERO + PATIENCE * 2;
+        assert!(queue.lock().take(0, later).is_some());
+        assert_eq!(queue.lock().take(0, later), None);
+        queue.staged(0, b"a", taken[0].span());
+        queue.staged(0, b"a", taken[1].span());
+        assert!(queue.lock().take(0, later).is_some());
+    }
+
+    #[test]
+    fn last_work_is_shared() {
+        let queue = WorkQueue::new(4, false);
+        queue.add(Unit::file(b"a".to_vec(), 64 << 20));
+        queue.close();
+        let mut bytes = [0; 4];
+        for (number, bytes) in bytes.iter_mut().enumerate() {
+            while let Some(unit) = queue.lock().take(number, Instant::ZERO) {
+                *bytes += unit.bytes();
+            }
+        }
+        assert!(
+            bytes
+                .iter()
+                .all(|bytes| (8 << 20..=24 << 20).contains(bytes)),
+            "{bytes:?}"
+        );
+    }
+
+    #[test]
+    fn files_that_cannot_be_staged_do_not_hold_the_others() {
+        let queue = WorkQueue::new(1, true);
+        queue.add(Unit::file(b"a".to_vec(), 9));
+        queue.add(Unit::file(b"b".to_vec(), 9));
+        queue.close();
+        assert!(queue.take(0, 0).is_some() && queue.take(0, 0).is_some());
+        assert_eq!(queue.take(0, 0), None);
+        queue.give_up(0, b"a");
+        assert!(!queue.is_done());
+        queue.staged(0, b"b", (0, 9));
+        assert!(queue.is_done());
     }
 }
