@@ -86,7 +86,7 @@ pub struct Cp {
     pub streams: Option<u8>,
     /// Give each target host whole files of its own
     ///
-    /// For several target hosts that share no file system, as in lh://H1,H2/PATH. Each file is on one of them. Empty
+    /// For several target hosts that share no file system, as in `lh://H1,H2/PATH`. Each file is on one of them. Empty
     /// directories are left out.
     #[arg(
         long,

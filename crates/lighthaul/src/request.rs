@@ -16,6 +16,7 @@ use crate::list::List;
 /// Copy to make. [`CopyRequest::new`] has the defaults of `lighthaul cp`; set the fields that differ.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "independent options")]
 // fields: one for each part of a request
 pub struct CopyRequest {
     /// Sources, all on one host.

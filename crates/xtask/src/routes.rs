@@ -21,6 +21,9 @@ const ROUTES: usize = 3;
 const RATE_MBPS: u64 = 150;
 /// Round-trip time between Amsterdam and Chicago.
 const RTT: &str = "110ms";
+/// Rate and round-trip time of the network that joins the hosts of one site with the client.
+const NEAR_MBPS: u64 = 1000;
+const NEAR_RTT: &str = "1ms";
 /// Bytes that one route moves.
 const SHARE: u64 = 750_000_000;
 /// Runs of each case.
@@ -132,29 +135,37 @@ impl<'a> Site<'a> {
 
 /// Returns the lab: a route between each pair of hosts, and a network that joins all hosts with the client.
 fn description() -> Result<Description, String> {
-    let mut text = "host = [{ name = \"c\" }".to_owned();
-    for route in 1..=ROUTES {
-        text += &format!(", {{ name = \"a{route}\" }}, {{ name = \"b{route}\" }}");
-    }
-    text += "]\nrouter = [{ name = \"r\" }]\n";
-    let mut link = |one: &str, other: &str, rest: &str| {
-        text += &format!("[[link]]\nbetween = [\"{one}\", \"{other}\"]\n{rest}\n");
+    let routes = || 1..=ROUTES;
+    let hosts: String = routes()
+        .map(|route| format!(", {{ name = \"a{route}\" }}, {{ name = \"b{route}\" }}"))
+        .collect();
+    let link = |one: &str, other: &str, rate: u64, rtt: &str| {
+        format!(
+            "[[link]]\nbetween = [\"{one}\", \"{other}\"]\nrate = \"{rate}Mb/s\"\nrtt = \"{rtt}\"\n"
+        )
     };
-    link("c", "r", "rate = \"1Gb/s\"\nrtt = \"1ms\"");
-    for route in 1..=ROUTES {
+    let links = routes().flat_map(|route| {
         let (a, b) = (format!("a{route}"), format!("b{route}"));
-        link(&a, "r", "rate = \"1Gb/s\"\nrtt = \"1ms\"");
-        link(&b, "r", &format!("rate = \"1Gb/s\"\nrtt = \"{RTT}\""));
-        link(
-            &a,
-            &b,
-            &format!("rate = \"{RATE_MBPS}Mb/s\"\nrtt = \"{RTT}\""),
-        );
-    }
+        [
+            link(&a, &b, RATE_MBPS, RTT),
+            link(&a, "r", NEAR_MBPS, NEAR_RTT),
+            link(&b, "r", NEAR_MBPS, RTT),
+        ]
+    });
+    let links: String = [link("c", "r", NEAR_MBPS, NEAR_RTT)]
+        .into_iter()
+        .chain(links)
+        .collect();
+    let text =
+        format!("host = [{{ name = \"c\" }}{hosts}]\nrouter = [{{ name = \"r\" }}]\n{links}");
     Description::parse(&text).map_err(|e| e.to_string())
 }
 
 /// Creates a file of `len` random bytes.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the files are for the measurement only"
+)]
 fn fill(path: &Path, len: u64) -> Result<(), String> {
     let copy = || -> io::Result<u64> {
         let mut source = File::open("/dev/urandom")?.take(len);
@@ -166,6 +177,10 @@ fn fill(path: &Path, len: u64) -> Result<(), String> {
 }
 
 /// Returns true if both files have the same bytes.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the files are for the measurement only"
+)]
 fn same(one: &Path, other: &Path) -> io::Result<bool> {
     let mut files = [File::open(one)?, File::open(other)?];
     if files[0].metadata()?.len() != files[1].metadata()?.len() {

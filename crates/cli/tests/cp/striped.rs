@@ -206,6 +206,16 @@ fn copy_without_any_target_publishes_nothing_and_resumes() {
         "{outcome:?}"
     );
     assert_eq!(published(hosts.to()), [PathBuf::new(); 0]);
+    // another process damages what is staged
+    for path in tree(hosts.to()).into_keys() {
+        let path = hosts.to().join(path);
+        let is_log = path.extension().is_some_and(|end| end == "stage");
+        if path.is_file() && !is_log {
+            let open = fs::File::options().write(true).open(&path).unwrap();
+            let at = fs::metadata(&path).unwrap().len() / 3;
+            std::os::unix::fs::FileExt::write_all_at(&open, b"damage", at).unwrap();
+        }
+    }
     for far in &mut hosts.targets {
         far.restart();
     }

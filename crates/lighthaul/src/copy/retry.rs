@@ -94,7 +94,7 @@ pub(crate) fn stop_at(at: Timestamp) -> Result<Sender<()>, Error> {
 }
 
 /// Returns true if the time has come.
-fn has_come(stop_at: Option<Timestamp>) -> bool {
+pub(crate) fn has_come(stop_at: Option<Timestamp>) -> bool {
     stop_at.is_some_and(|at| at.0 <= unix_nanos())
 }
 

@@ -38,11 +38,11 @@ pub(super) struct Mover<'a> {
 pub(super) enum Told {
     /// Event of its session.
     Event(usize, Event),
-    /// It has staged a whole file, which only its target has.
+    /// Path of a whole file that is staged at the target of the mover only.
     Staged(usize, Vec<u8>),
-    /// Its session has ended.
+    /// End of its session.
     Moved(usize, Summary),
-    /// Its session has failed, and its units go to others.
+    /// Failure of its session; its units go to others.
     Failed(usize, Error),
 }
 

@@ -37,11 +37,24 @@ pub(crate) fn run(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Err
         return publish(&parts, &CopyProgress::default(), reporter);
     }
     let _alarm = job.request.stop_at.map(retry::stop_at).transpose()?;
-    let moved = stage(&parts, job.request.retries, (clock, reporter))?;
+    let copied = copy(job, &parts, (clock, reporter));
+    if copied.is_err() && interrupt::is_requested() && retry::has_come(job.request.stop_at) {
+        return Err(Fault::StopTime.into());
+    }
+    copied
+}
+
+/// Stages and publishes the files.
+fn copy(
+    job: &Job,
+    parts: &Parts,
+    (clock, reporter): (Clock, &mut Reporter<'_>),
+) -> Result<Summary, Error> {
+    let moved = stage(parts, job.request.retries, (clock, reporter))?;
     let mut summary = if parts.is_split() {
-        publish_split(&parts, &moved, reporter)?
+        publish_split(parts, &moved, reporter)?
     } else {
-        publish(&parts, &moved.progress, reporter)?
+        publish(parts, &moved.progress, reporter)?
     };
     let again = summary.motion.done;
     if again > moved.progress.done / 10 && again > AGAIN_MIN {
