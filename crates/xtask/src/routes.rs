@@ -136,9 +136,9 @@ impl<'a> Site<'a> {
 /// Returns the lab: a route between each pair of hosts, and a network that joins all hosts with the client.
 fn description() -> Result<Description, String> {
     let routes = || 1..=ROUTES;
-    let hosts: String = routes()
-        .map(|route| format!(", {{ name = \"a{route}\" }}, {{ name = \"b{route}\" }}"))
-        .collect();
+    let host = |name: String| format!("{{ name = \"{name}\" }}");
+    let ends = routes().flat_map(|route| [format!("a{route}"), format!("b{route}")]);
+    let hosts: Vec<_> = ["c".to_owned()].into_iter().chain(ends).map(host).collect();
     let link = |one: &str, other: &str, rate: u64, rtt: &str| {
         format!(
             "[[link]]\nbetween = [\"{one}\", \"{other}\"]\nrate = \"{rate}Mb/s\"\nrtt = \"{rtt}\"\n"
@@ -152,12 +152,15 @@ fn description() -> Result<Description, String> {
             link(&b, "r", NEAR_MBPS, RTT),
         ]
     });
-    let links: String = [link("c", "r", NEAR_MBPS, NEAR_RTT)]
+    let links: Vec<_> = [link("c", "r", NEAR_MBPS, NEAR_RTT)]
         .into_iter()
         .chain(links)
         .collect();
-    let text =
-        format!("host = [{{ name = \"c\" }}{hosts}]\nrouter = [{{ name = \"r\" }}]\n{links}");
+    let text = format!(
+        "host = [{}]\nrouter = [{{ name = \"r\" }}]\n{}",
+        hosts.join(", "),
+        links.concat()
+    );
     Description::parse(&text).map_err(|e| e.to_string())
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn request(args: &Cp) -> Result<CopyRequest, Error> {
     }
     let first = sources
         .into_iter()
-        .flat_map(|hosts| hosts.into_iter().next());
+        .filter_map(|hosts| hosts.into_iter().next());
     let mut request = CopyRequest::new(first, target);
     request.more_sources = hosts.into_iter().skip(1).collect();
     request.more_targets = more_targets;
