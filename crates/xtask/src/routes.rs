@@ -17,29 +17,31 @@ use crate::demo::{Folder, Running, release};
 
 /// Number of routes.
 const ROUTES: usize = 3;
-/// Rate of each route, in Mb/s.
+/// Rate of each route in Mb/s, unless another is given.
 const RATE_MBPS: u64 = 150;
 /// Round-trip time between Amsterdam and Chicago.
 const RTT: &str = "110ms";
 /// Rate and round-trip time of the network that joins the hosts of one site with the client.
 const NEAR_MBPS: u64 = 1000;
 const NEAR_RTT: &str = "1ms";
-/// Bytes that one route moves.
-const SHARE: u64 = 750_000_000;
+/// Time that one route needs for its share, without start-up.
+const SECONDS: u64 = 40;
 /// Runs of each case.
 const RUNS: usize = 3;
 
-/// Measures both cases, and prints a table. The program is in `release`, or at the path in `words`.
+/// Measures both cases, and prints a table. The program is that of the release build, or at the path in `words`.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
-    let program = match words {
-        [] => release()?.join("lighthaul"),
-        [program] => PathBuf::from(program),
-        _ => return Err("usage: cargo xtask routes [PROGRAM]".to_owned()),
+    let usage = || "usage: cargo xtask routes [PROGRAM [MBPS]]".to_owned();
+    let (program, rate) = match words {
+        [] => (release()?.join("lighthaul"), RATE_MBPS),
+        [program] => (PathBuf::from(program), RATE_MBPS),
+        [program, rate] => (PathBuf::from(program), rate.parse().map_err(|_| usage())?),
+        _ => return Err(usage()),
     };
     let own = std::env::current_exe().map_err(|e| e.to_string())?;
     let folder = Folder::make(&own, "routes")?;
-    let site = Site::start(&program, folder.path())?;
-    println!("{ROUTES} routes of {RATE_MBPS} Mb/s, {RTT} round trip, one pair of hosts each");
+    let site = Site::start(&program, folder.path(), rate)?;
+    println!("{ROUTES} routes of {rate} Mb/s, {RTT} round trip, one pair of hosts each");
     println!("| run | one route (Mb/s) | {ROUTES} routes (Mb/s) | ratio |");
     println!("|---|---|---|---|");
     let mut ratios = Vec::new();
@@ -66,8 +68,8 @@ struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    fn start(program: &'a Path, folder: &'a Path) -> Result<Self, String> {
-        let lab = Lab::start(&description()?).map_err(|e| e.to_string())?;
+    fn start(program: &'a Path, folder: &'a Path, rate: u64) -> Result<Self, String> {
+        let lab = Lab::start(&description(rate)?).map_err(|e| e.to_string())?;
         let client = key(program, &folder.join("client_key"))?;
         let allowed = folder.join("allowed");
         finish(
@@ -91,8 +93,9 @@ impl<'a> Site<'a> {
                 daemons.push(start(&mut serve, "listening")?);
             }
         }
-        fill(&folder.join("data1"), SHARE)?;
-        fill(&folder.join("data3"), SHARE * ROUTES as u64)?;
+        let share = rate * 1_000_000 / 8 * SECONDS;
+        fill(&folder.join("data1"), share)?;
+        fill(&folder.join(format!("data{ROUTES}")), share * ROUTES as u64)?;
         Ok(Self {
             _daemons: daemons,
             lab,
@@ -134,7 +137,7 @@ impl<'a> Site<'a> {
 }
 
 /// Returns the lab: a route between each pair of hosts, and a network that joins all hosts with the client.
-fn description() -> Result<Description, String> {
+fn description(rate: u64) -> Result<Description, String> {
     let routes = || 1..=ROUTES;
     let host = |name: String| format!("{{ name = \"{name}\" }}");
     let ends = routes().flat_map(|route| [format!("a{route}"), format!("b{route}")]);
@@ -147,7 +150,7 @@ fn description() -> Result<Description, String> {
     let links = routes().flat_map(|route| {
         let (a, b) = (format!("a{route}"), format!("b{route}"));
         [
-            link(&a, &b, RATE_MBPS, RTT),
+            link(&a, &b, rate, RTT),
             link(&a, "r", NEAR_MBPS, NEAR_RTT),
             link(&b, "r", NEAR_MBPS, RTT),
         ]
