@@ -32,7 +32,7 @@ use super::metadata::MetadataWriter;
 use super::modification_check;
 use super::object_digests::ObjectDigests;
 use super::settings::{OpenTarget, Settings};
-use super::stage_log::{StageLog, StagedRange, without_device};
+use super::stage_log::{StageLog, StagedRange, Staging, without_device};
 use super::temp_files::replaced;
 use super::unsynced::Unsynced;
 
@@ -353,7 +353,7 @@ impl<'a> Publisher<'a> {
     /// Sets the metadata of a file with a temporary name, so that the metadata is synced with the data. A file with its
     /// final name gets its metadata after its data is synced, as it would look complete before.
     fn set_temp_metadata(&mut self, file: &PendingFile) {
-        if file.is_in_place() || file.staged || !self.checks.sync || file.fill().finished {
+        if !file.owns_temporary() || !self.checks.sync || file.fill().finished {
             return;
         }
         let set = self.set_metadata(file);
@@ -516,7 +516,9 @@ impl<'a> Publisher<'a> {
             let mut fill = file.fill();
             let data_len = file.entry.data_len();
             let proved = data_len - fill.uncompared_bytes.min(data_len);
-            if file.resumable && (fill.created && proved > 0 || !fill.held.is_empty()) {
+            // the logs of a striped copy stay, too
+            let is_kept = file.resumable && (fill.created && proved > 0 || !fill.held.is_empty());
+            if is_kept || file.staging == Staging::Adopted {
                 continue;
             }
             // other threads must not create it again

@@ -230,7 +230,7 @@ impl EntryChecker<'_> {
         let proven = merged(usable.proven.iter().map(|range| range.span).collect());
         let left = within(&missing(&proven, size), &data);
         let names = (temporary, PathBuf::new());
-        let pending = PendingFile::new(number, entry.clone(), names, false);
+        let mut pending = PendingFile::new(number, entry.clone(), names, false);
         let holes = missing(&data, size);
         let version = punch(place, &pending, &holes).map_err(|_| NotStaged)?;
         pending.adopt(version);

@@ -86,6 +86,18 @@ impl Drop for StageLog {
     }
 }
 
+/// Use of a temporary file by parts of a striped copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Staging {
+    /// Only this copy uses it.
+    #[default]
+    Private,
+    /// Other parts write to it, too, and another part publishes it.
+    Shared,
+    /// Other parts have written it, and this part publishes it.
+    Adopted,
+}
+
 /// Stage logs that a part of a striped copy uses.
 #[derive(Debug, Default)]
 pub(crate) struct StageLogs {

@@ -20,6 +20,7 @@ use rustix::fs::FileType;
 use super::claims::Claims;
 use super::entry_table::{Fill, PendingFile};
 use super::journal::{Journal, Subject, clipped, missing, within_file};
+use super::stage_log::Staging;
 use super::transfer::Transfer;
 
 /// Access to temporary files below a root.
@@ -185,7 +186,7 @@ impl TempFiles {
         if let Some(folder) = file.apart() {
             self.root.make_folder(folder)?;
         }
-        if file.staged {
+        if file.staging == Staging::Shared {
             return open_staged(&mut self.root, file);
         }
         let sparse = self.sparse || file.entry.data.is_some();
@@ -361,12 +362,13 @@ pub(crate) fn is_private(there: &Meta) -> bool {
 impl PendingFile {
     /// Returns the file, to be written together with other parts of a striped copy.
     pub(crate) fn staged(mut self) -> Self {
-        self.staged = true;
+        self.staging = Staging::Shared;
         self
     }
 
     /// Records that the temporary file exists with version `version`.
-    pub(crate) fn adopt(&self, version: Version) {
+    pub(crate) fn adopt(&mut self, version: Version) {
+        self.staging = Staging::Adopted;
         let mut fill = self.fill();
         fill.created = true;
         fill.version = Some(version);
@@ -374,6 +376,6 @@ impl PendingFile {
 
     /// Returns true if only this copy needs the temporary file, so that it may remove the file.
     pub(crate) fn owns_temporary(&self) -> bool {
-        !self.is_in_place() && !self.staged
+        !self.is_in_place() && self.staging != Staging::Shared
     }
 }
