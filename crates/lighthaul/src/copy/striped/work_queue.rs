@@ -14,7 +14,7 @@ use lighthaul_files::object::Span;
 use lighthaul_io::host::clock::Clock;
 
 /// Smallest part of a file that is worth a unit.
-const UNIT_MIN: u64 = 8 << 20;
+const UNIT_MIN: u64 = 2 << 20;
 /// Largest part of a file in one unit.
 const UNIT_MAX: u64 = 1 << 30;
 /// Boundaries of units are multiples of this.
