@@ -25,7 +25,7 @@ const RTT: &str = "110ms";
 const NEAR_MBPS: u64 = 1000;
 const NEAR_RTT: &str = "1ms";
 /// Time that one route needs for its share, without start-up.
-const SECONDS: u64 = 40;
+const SECONDS: u64 = 80;
 /// Runs of each case.
 const RUNS: usize = 3;
 
