@@ -13,6 +13,7 @@ use lighthaul_files::mode_changes::ModeChanges;
 use lighthaul_files::request::FileReply;
 use lighthaul_fs::version::Look;
 use lighthaul_receive::journal::{Subject, decode};
+use lighthaul_receive::stage_log as stage;
 use lighthaul_session::topic::{Topic, decode as decode_value, encode as encode_value};
 use lighthaul_session::{checkup, measure};
 use lighthaul_stream as stream;
@@ -259,6 +260,34 @@ pub fn journal(octets: &[u8]) {
         for record in proved {
             let (from, till) = record.span;
             assert!(from < till && till <= subject.look.size, "{from}..{till}");
+        }
+    }
+}
+
+/// Decodes the octets as a stage log. Then decodes them as records of a stage log with right checksums, except where an
+/// octet says otherwise. All decoded ranges are within their files.
+pub fn stage_log(octets: &[u8]) {
+    let mut log = b"LHSTAGE1".to_vec();
+    log.extend([7; 16]);
+    sum(&mut log, 0);
+    for record in octets.chunks_exact(102) {
+        let from = log.len();
+        let path = usize::from(record[1] % 4);
+        log.extend((path as u32).to_be_bytes());
+        log.extend(&record[2..2 + path]);
+        log.extend(&record[4..]);
+        sum(&mut log, from);
+        if record[0] == 0xff {
+            log.pop();
+        }
+    }
+    assert!(stage::decode(&log).is_ok(), "the header is right");
+    for log in [octets, &log] {
+        let (_, ranges) = stage::decode(log).unwrap_or_default();
+        assert!(ranges.len() <= log.len() / 102);
+        for range in ranges {
+            let (from, till) = range.span;
+            assert!(from < till && till <= range.look.size, "{from}..{till}");
         }
     }
 }

@@ -179,7 +179,7 @@ pub enum Listing {
     /// Request of the sender for a page of the receiver's list of paths.
     RequestPaths,
     /// Page of paths; an empty page ends the list.
-    Paths(#[serde(deserialize_with = "bounded::rows::<NAMES_MAX, PATH_MAX, _>")] Page),
+    Paths(#[serde(deserialize_with = "bounded::list::<NAMES_MAX, _, _>")] Page),
     /// Ranges of the next entries that the receiver wants.
     Wanted(WantedFiles),
     /// Result of comparing a held range, or the copies of a stretch.

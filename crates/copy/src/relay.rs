@@ -79,7 +79,7 @@ pub enum Message {
     /// Page of paths; an empty page ends the list.
     Paths {
         /// Paths of the page.
-        #[serde(deserialize_with = "bounded::rows::<NAMES_MAX, PATH_MAX, _>")]
+        #[serde(deserialize_with = "bounded::list::<NAMES_MAX, _, _>")]
         page: Page,
     },
 }

@@ -19,7 +19,7 @@ use crate::hard_links::HardLinks;
 use crate::manifest::{Entry, EntryKind, Linked, PARTS_MAX};
 use crate::mode_changes::ModeChanges;
 use crate::notes::Notes;
-use crate::object::Span;
+use crate::object::{Span, within};
 use crate::options::Options;
 use crate::walk::Found;
 
@@ -37,6 +37,8 @@ pub struct Inspector {
     links: Option<HardLinks>,
     /// True if the user gave the expected hash of the only file.
     expects: bool,
+    /// True if holes are read before they are left out.
+    reads_holes: bool,
     /// Changes of permission bits.
     chmod: ModeChanges,
     /// Entries so far.
@@ -65,6 +67,7 @@ impl Inspector {
             folders: BTreeMap::new(),
             links: options.hard_links.then(HardLinks::default),
             expects: options.expects(),
+            reads_holes: options.reads_holes(),
             chmod: options.chmod.clone(),
             listed: 0,
             ready: VecDeque::new(),
@@ -97,7 +100,13 @@ impl Inspector {
                 entry.linked = meta.map_or(Linked::Alone, |meta| self.linked(meta));
                 if let Some(meta) = meta.filter(|meta| meta.allocated < size) {
                     // holes that cannot be read now are found when the file is read
-                    entry.data = self.data(meta, place).unwrap_or_default();
+                    let data = self.data(meta, place).unwrap_or_default();
+                    entry.data = match (data, entry.data.take()) {
+                        // a range is sent with its holes if they must be read first
+                        (Some(_), Some(range)) if self.reads_holes => Some(range),
+                        (Some(data), Some(range)) => Some(data_in(&data, &range)),
+                        (data, range) => data.or(range),
+                    };
                 }
             }
         }
@@ -156,6 +165,15 @@ impl std::fmt::Debug for Inspector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Inspector({} listed)", self.listed)
     }
+}
+
+/// Returns the data in a wanted range. A range without data keeps one byte, so that the receiver can name it.
+fn data_in(data: &[Span], range: &[Span]) -> Vec<Span> {
+    let found = within(data, range);
+    if found.is_empty() {
+        return range.iter().map(|(from, _)| (*from, from + 1)).collect();
+    }
+    found
 }
 
 impl Iterator for Inspector {

@@ -9,11 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, iter, thread};
 
 use lighthaul_base::escape::escape;
+use lighthaul_io::control::bounded;
 use lighthaul_session::error::{Error, caught};
 use lighthaul_session::fault::PeerFault;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Fault;
 use crate::manifest::{PATH_MAX, safe};
+use crate::object::Span;
 
 /// Maximum number of paths in one page. With [`PATH_MAX`] octets each, they fit in a message.
 pub const NAMES_MAX: usize = 200;
@@ -23,16 +26,32 @@ const NAME_SHOWN: usize = 100;
 const PAGES_MAX: usize = 64;
 
 /// Paths of a list. The lock lets threads share settings that contain the list.
-pub struct PathList(Mutex<Box<dyn Iterator<Item = Result<Vec<u8>, Error>> + Send>>);
+pub struct PathList(Mutex<Box<dyn Iterator<Item = Result<ListedPath, Error>> + Send>>);
+
+/// Path of a list, and the range of the file that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedPath {
+    /// Path relative to the source.
+    #[serde(deserialize_with = "bounded::list::<PATH_MAX, _, _>")]
+    pub path: Vec<u8>,
+    /// Range of the file; none for all of it.
+    pub range: Option<Span>,
+}
+
+impl From<Vec<u8>> for ListedPath {
+    fn from(path: Vec<u8>) -> Self {
+        Self { path, range: None }
+    }
+}
 
 /// Paths of a list in one message. An empty page ends the list.
-pub type Page = Vec<Vec<u8>>;
+pub type Page = Vec<ListedPath>;
 
 /// Sending side of a list, with a thread that reads it. The paths may come from a slow program, and no other message
 /// waits for them.
 #[derive(Debug)]
 pub struct ListSender {
-    names: Mutex<Receiver<Result<Vec<u8>, Error>>>,
+    names: Mutex<Receiver<Result<ListedPath, Error>>>,
     /// Pages that were requested and not sent.
     requested: AtomicU64,
     /// True after the last page was sent.
@@ -51,14 +70,21 @@ pub struct ListReceiver {
 }
 
 impl PathList {
-    /// Creates a list from an iterator.
+    /// Creates a list from an iterator over paths.
     pub fn new(names: impl Iterator<Item = Result<Vec<u8>, Error>> + Send + 'static) -> Self {
+        Self::of_ranges(names.map(|name| name.map(ListedPath::from)))
+    }
+
+    /// Creates a list from an iterator over paths with ranges.
+    pub fn of_ranges(
+        names: impl Iterator<Item = Result<ListedPath, Error>> + Send + 'static,
+    ) -> Self {
         Self(Mutex::new(Box::new(names)))
     }
 }
 
 impl Iterator for PathList {
-    type Item = Result<Vec<u8>, Error>;
+    type Item = Result<ListedPath, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let names = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -133,10 +159,10 @@ impl ListSender {
         };
         let more = names.try_iter().take(NAMES_MAX - 1);
         let page: Page = iter::once(first).chain(more).collect::<Result<_, _>>()?;
-        match page.iter().find(|name| name.len() > PATH_MAX) {
+        match page.iter().find(|name| name.path.len() > PATH_MAX) {
             None => Ok(Some(page)),
             Some(name) => {
-                let name = escape(&String::from_utf8_lossy(name), NAME_SHOWN).into_owned();
+                let name = escape(&String::from_utf8_lossy(&name.path), NAME_SHOWN).into_owned();
                 Err(Fault::ListName(name).into())
             }
         }
@@ -157,7 +183,7 @@ impl ListReceiver {
             read.fetch_add(1, Relaxed);
             page.into_iter().map(Ok)
         });
-        (list, PathList::new(names))
+        (list, PathList::of_ranges(names))
     }
 
     /// Requests as many pages as fit into memory.
@@ -181,7 +207,7 @@ impl ListReceiver {
             self.pages = None;
             return Ok(());
         }
-        let page: Option<Page> = page.into_iter().map(safe).collect();
+        let page: Option<Page> = page.into_iter().map(checked).collect();
         match pages.try_send(page.ok_or_else(invalid)?) {
             // a walk that stopped reading has failed, or was stopped
             Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
@@ -190,13 +216,21 @@ impl ListReceiver {
     }
 }
 
+/// Returns the path of a peer, if it stays below the source and its range has bytes.
+fn checked(ListedPath { path, range }: ListedPath) -> Option<ListedPath> {
+    let path = safe(path)?;
+    let has_bytes = range.is_none_or(|(from, till)| from < till);
+    has_bytes.then_some(ListedPath { path, range })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use lighthaul_session::error::Code;
 
     fn page(names: &[&str]) -> Page {
-        names.iter().map(|name| name.as_bytes().to_vec()).collect()
+        let paths = names.iter().map(|name| name.as_bytes().to_vec());
+        paths.map(ListedPath::from).collect()
     }
 
     #[test]
@@ -222,6 +256,7 @@ mod tests {
             let there = come - walked.len();
             walked.extend(names.by_ref().take(there).map(Result::unwrap));
         }
+        let all: Page = all.into_iter().map(ListedPath::from).collect();
         assert!(walked == all, "{} of {}", walked.len(), all.len());
     }
 
@@ -272,6 +307,11 @@ mod tests {
                 "{name:?}"
             );
         }
+        let empty = ListedPath {
+            path: b"x".to_vec(),
+            range: Some((7, 7)),
+        };
+        assert!(ListReceiver::new().0.receive(vec![empty]).is_err());
         let (mut receiver, _names) = ListReceiver::new();
         let taken = (0..=PAGES_MAX).map(|_| receiver.receive(page(&["x"])).is_ok());
         let taken: Vec<_> = taken.collect();

@@ -15,9 +15,10 @@ use std::sync::Arc;
 use lighthaul_fs::file_access::FileAccess;
 
 use crate::filter::Rules;
-use crate::list::PathList;
+use crate::list::{ListedPath, PathList};
 use crate::manifest::{Entry, EntryKind};
 use crate::naming::Naming;
+use crate::object::Span;
 use crate::walk::{Found, Walk, WalkOptions};
 
 /// Source of entries for a copy.
@@ -115,6 +116,8 @@ pub struct ListWalk {
     options: WalkOptions,
     /// Walk of the path that was read last.
     walk: Option<Walk>,
+    /// Wanted range of the file at that path; none for all of it.
+    range: Option<Span>,
     /// Parents of listed paths that were added. For a directory, the entry and the place of its end, which is pending.
     entered: BTreeMap<Vec<u8>, Option<(Entry, PathBuf)>>,
     ready: VecDeque<Found>,
@@ -134,6 +137,7 @@ impl ListWalk {
             names,
             options,
             walk: None,
+            range: None,
             entered: BTreeMap::new(),
             ready: VecDeque::new(),
         }
@@ -141,7 +145,7 @@ impl ListWalk {
 
     /// Starts the walk of the next path. Returns false at the end of the list.
     fn advance(&mut self) -> bool {
-        let name = match self.names.next() {
+        let ListedPath { path: name, range } = match self.names.next() {
             None => return false,
             Some(Err(error)) => {
                 self.ready.push_back(Found::Failed(Vec::new(), error));
@@ -157,6 +161,7 @@ impl ListWalk {
         let place = self.base.join(OsStr::from_bytes(&name));
         let (access, options) = (Arc::clone(&self.access), self.options.clone());
         self.walk = Some(Walk::at(access, place, name, options));
+        self.range = range;
         true
     }
 
@@ -192,7 +197,10 @@ impl Iterator for ListWalk {
             if let Some(found) = self.ready.pop_front() {
                 return Some(found);
             }
-            if let Some(found) = self.walk.as_mut().and_then(Iterator::next) {
+            if let Some(mut found) = self.walk.as_mut().and_then(Iterator::next) {
+                if let (Found::Entry(entry, ..), Some(range)) = (&mut found, self.range.take()) {
+                    limit(entry, range);
+                }
                 return Some(found);
             }
             self.walk = None;
@@ -204,6 +212,16 @@ impl Iterator for ListWalk {
                 }
             }
         }
+    }
+}
+
+/// Limits the data of a file to `range`.
+fn limit(entry: &mut Entry, (from, till): Span) {
+    if let EntryKind::File(size) = entry.kind {
+        let range = (from.min(size), till.min(size));
+        // the file may have become shorter
+        let is_there = range.0 < range.1;
+        entry.data = Some(is_there.then_some(range).into_iter().collect());
     }
 }
 

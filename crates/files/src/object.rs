@@ -130,6 +130,24 @@ pub struct PiecePart {
     pub range: Range<usize>,
 }
 
+/// Returns the bytes that are in both `left` and `right`, each in order.
+pub fn within(left: &[Span], right: &[Span]) -> Vec<Span> {
+    let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
+    let mut both = Vec::new();
+    while let (Some(one), Some(other)) = (left.peek(), right.peek()) {
+        let span = (one.0.max(other.0), one.1.min(other.1));
+        if one.1 <= other.1 {
+            left.next();
+        } else {
+            right.next();
+        }
+        if span.0 < span.1 {
+            both.push(span);
+        }
+    }
+    both
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -20,6 +20,7 @@ use crate::hash::{HASHES_MAX, HashRequest};
 use crate::item::Item;
 use crate::manifest::{PATH_MAX, PATH_SHOWN_MAX};
 use crate::mode_changes::ModeChanges;
+use crate::naming::Naming;
 use crate::skip::Skip;
 use crate::walk::WalkOptions;
 
@@ -111,6 +112,34 @@ pub struct Options {
     pub digest: digest::DigestKind,
     /// Files that are sent as deltas.
     pub delta: DeltaMode,
+    /// Part of a copy that several pairs of hosts make together.
+    pub striped: Option<Striped>,
+}
+
+/// Part of a copy that several pairs of hosts make together (striping).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Striped {
+    /// Random number of the whole copy, the same in all of its parts.
+    pub run: [u8; 16],
+    /// This part.
+    pub part: StripedPart,
+}
+
+/// Parts of a striped copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StripedPart {
+    /// Receives listed files and ranges into staged files, and publishes nothing.
+    Stage {
+        /// Names of the entries in the whole copy.
+        naming: Naming,
+        /// True if the target directory may belong to this copy.
+        is_whole: bool,
+    },
+    /// Publishes the staged files, and copies everything that is missing.
+    Publish {
+        /// Names of the entries in the whole copy, if a list selects those of one target.
+        naming: Option<Naming>,
+    },
 }
 
 /// Files that are sent as deltas.
@@ -129,6 +158,35 @@ impl Options {
     /// Returns true if the user gave the expected hash of the only file.
     pub fn expects(&self) -> bool {
         self.hash.iter().any(|asked| asked.expected.is_some())
+    }
+
+    /// Returns true if files are staged, and another part of the copy publishes them.
+    pub const fn stages(&self) -> bool {
+        matches!(
+            self.striped,
+            Some(Striped {
+                part: StripedPart::Stage { .. },
+                ..
+            })
+        )
+    }
+
+    /// Returns true if the entries are all contents of the target directory, unless a list selects some.
+    pub const fn has_whole_target(&self) -> bool {
+        match self.striped {
+            Some(Striped {
+                part: StripedPart::Stage { is_whole, .. },
+                ..
+            }) => is_whole,
+            _ => !self.listed,
+        }
+    }
+
+    /// Returns true if holes are read before they are left out: for BLAKE3, `--verify=disk`, and source files that will
+    /// be removed. A dry run reads none.
+    pub fn reads_holes(&self) -> bool {
+        let is_strong = self.verify_disk || self.digest == digest::DigestKind::Blake3;
+        (is_strong || self.remove_source) && self.dry_run.is_none()
     }
 
     /// Returns the options of the walk at the source.

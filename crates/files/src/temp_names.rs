@@ -9,6 +9,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use lighthaul_fs::version::Look;
+
 /// Prefix of all temporary names.
 pub const PREFIX: &[u8] = b".lighthaul-";
 
@@ -29,6 +31,28 @@ pub fn written(path: &Path) -> [PathBuf; 2] {
     })
 }
 
+/// Returns the temporary name of the file at `path` in a striped copy. All parts of the copy write to it, so files of
+/// other versions of the source have other names.
+pub fn staged(path: &Path, look: Look) -> PathBuf {
+    let name = path.file_name().unwrap_or_default();
+    let mut hasher = blake3::Hasher::new();
+    // no name of a file has a slash
+    hasher.update(name.as_bytes()).update(b"/staged");
+    hasher.update(&look.size.to_be_bytes());
+    hasher.update(&look.seconds.to_be_bytes());
+    hasher.update(&look.nanos.to_be_bytes());
+    let hash = hasher.finalize().to_hex();
+    path.with_file_name(format!(".lighthaul-{}", &hash[..16]))
+}
+
+/// Suffix of the names of stage logs.
+pub const STAGE_LOG: &str = ".stage";
+
+/// Returns the name of the stage log with this random number.
+pub fn stage_log(number: u64) -> PathBuf {
+    PathBuf::from(format!(".lighthaul-{number:016x}{STAGE_LOG}"))
+}
+
 /// Returns the name of the journal of `path`.
 pub fn journal(path: &Path) -> PathBuf {
     let mut name = partial(path).into_os_string();
@@ -36,7 +60,7 @@ pub fn journal(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Returns true if `name` is a temporary name, or that of a journal or lock file.
+/// Returns true if `name` is a temporary name, or that of a journal, stage log or lock file.
 pub fn is_hidden(name: &OsStr) -> bool {
     let is_hex =
         |part: &str, len| part.len() == len && part.bytes().all(|octet| octet.is_ascii_hexdigit());
@@ -46,7 +70,10 @@ pub fn is_hidden(name: &OsStr) -> bool {
     else {
         return false;
     };
-    if is_hex(rest.strip_suffix(".journal").unwrap_or(rest), 16) {
+    let bare = [".journal", STAGE_LOG]
+        .iter()
+        .find_map(|end| rest.strip_suffix(end));
+    if is_hex(bare.unwrap_or(rest), 16) {
         return true;
     }
     let (writer, parts) = match rest.strip_suffix(".lock") {
@@ -176,6 +203,28 @@ fn started(process: u32) -> Option<u64> {
 mod tests {
     use super::*;
 
+    const LOOK: Look = Look {
+        size: 9,
+        seconds: 1,
+        nanos: 2,
+    };
+
+    #[test]
+    fn versions_of_a_source_are_staged_in_different_files() {
+        let staged = |name, look| staged(Path::new(name), look);
+        let first = staged("a/b", LOOK);
+        assert_eq!(first.parent(), Some(Path::new("a")));
+        for other in [
+            staged("a/c", LOOK),
+            staged("a/b", Look { size: 8, ..LOOK }),
+            staged("a/b", Look { seconds: 2, ..LOOK }),
+            staged("a/b", Look { nanos: 1, ..LOOK }),
+            partial(Path::new("a/b")),
+        ] {
+            assert_ne!(first, other);
+        }
+    }
+
     #[test]
     fn temporary_names_are_recognized() {
         let (writer, path) = (Writer::new(26), Path::new("a/b"));
@@ -184,6 +233,8 @@ mod tests {
             journal(path),
             writer.temporary(path, 9),
             writer.lock_file(),
+            stage_log(7),
+            staged(path, LOOK),
         ] {
             assert!(is_hidden(ours.file_name().unwrap()), "{}", ours.display());
         }

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use lighthaul_fs::version::Look;
 use lighthaul_session::error::Error;
 
 use crate::error::Fault;
 use crate::options::Options;
-use crate::temp_names::{Writer, journal, partial};
+use crate::temp_names::{Writer, journal, partial, staged};
 
 /// Place of files until they are complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +49,11 @@ impl TempPlace {
             Self::InPlace => path.to_owned(),
             Self::Beside | Self::Folder(_) => self.within(writer.temporary(path, number)),
         }
+    }
+
+    /// Returns the temporary path of version `look` of the file `path` in a striped copy.
+    pub fn staged(&self, path: &Path, look: Look) -> PathBuf {
+        self.within(staged(path, look))
     }
 
     /// Returns the path of the journal of file `path`.

@@ -20,7 +20,8 @@ use crate::timing::TimingArgs;
 ///
 /// SRC and DST are local paths, `[USER@]HOST:PATH` (lighthaul is started there over ssh) or `lh://HOST[:PORT]/PATH` (a
 /// daemon), or objects: `s3://BUCKET/KEY`, `gs://BUCKET/KEY`, `az://CONTAINER/KEY`; files of web servers (`https://`) are
-/// sources only. Between two remote hosts the data goes from one to the other, not through this host. A source that ends in
+/// sources only. Between two remote hosts the data goes from one to the other, not through this host. Several daemons that
+/// see the same files share the work of a copy: `lh://H1,H2/PATH`. A source that ends in
 /// a slash stands for the contents of the directory. Without the slash, the directory is copied into the target under
 /// its own name, as rsync does. A file is copied into the target if that is a directory or ends in a slash; otherwise
 /// the target is its new name. Directories are always copied with all their contents.
@@ -83,6 +84,17 @@ pub struct Cp {
         hide_short_help = true
     )]
     pub streams: Option<u8>,
+    /// Give each target host whole files of its own
+    ///
+    /// For several target hosts that share no file system, as in `lh://H1,H2/PATH`. Each file is on one of them. Empty
+    /// directories are left out.
+    #[arg(
+        long,
+        env = "LIGHTHAUL_SPLIT",
+        help_heading = "Network",
+        hide_short_help = true
+    )]
+    pub split: bool,
     /// Do not encrypt data packets; the other side must agree
     ///
     /// The control connection stays encrypted.
@@ -177,4 +189,5 @@ const COPIES: &str = "Examples:
   lighthaul cp results alice@far.example.org:/data
   lighthaul cp lh://far.example.org/results/run1.h5 .
   lighthaul cp results/ s3://archive/results/
+  lighthaul cp lh://a1,a2/results lh://b1,b2/archive/
   lighthaul cp --rate 900Mb/s --json results lh://far.example.org/archive/";

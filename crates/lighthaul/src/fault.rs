@@ -43,6 +43,27 @@ pub enum Fault {
     /// A protocol with datagrams behind a gateway.
     #[error("{0} needs datagrams, which do not pass a gateway: use tcp, ptcp or auto")]
     DatagramsThroughGateway(Protocol),
+    /// An option that a striped copy cannot have.
+    #[error("a copy over several hosts cannot have {0}: omit it, or name one host on each side")]
+    NotStriped(&'static str),
+    /// Sources in several directories, for a striped copy.
+    #[error("all sources of a copy over several hosts must be in one directory")]
+    SeveralFolders,
+    /// A target host that cannot publish its files.
+    #[error("{name}: {files} not in place: {error}; the same command copies them")]
+    NotPlaced {
+        /// Names of the hosts.
+        name: String,
+        /// Number of entries.
+        files: String,
+        /// Reason of the failure.
+        error: Error,
+    },
+    /// All pairs of hosts have failed.
+    #[error(
+        "nothing was published, because all hosts failed, the last with: {0}; the same command resumes the copy"
+    )]
+    AllMoversFailed(Error),
     /// A booking for a list that can be read only once.
     #[error("the size of a list that is read once is unknown: give the size of the booking")]
     ListSize,
@@ -143,6 +164,8 @@ impl Coded for Fault {
             | Self::GatewayBetween
             | Self::PinForTwo
             | Self::TokenForTwo
+            | Self::NotStriped(_)
+            | Self::SeveralFolders
             | Self::CircuitThroughGateway
             | Self::DatagramsThroughGateway(_)
             | Self::ListSize
@@ -156,6 +179,7 @@ impl Coded for Fault {
             | Self::HugeMessage
             | Self::ObjectRate
             | Self::Packets(_) => Code::Usage,
+            Self::AllMoversFailed(error) | Self::NotPlaced { error, .. } => error.code(),
             Self::Wait(_) | Self::Thread(_) | Self::Socket(_) => Code::Io,
             Self::NoAddress(_) | Self::NoRoute { .. } => Code::Network,
             Self::StopTime => Code::TimedOut,

@@ -25,6 +25,8 @@ enum Input {
     /// Paths with NUL after each.
     Paths(Arc<[u8]>),
     Reader(Arc<Mutex<Option<Box<dyn BufRead + Send>>>>),
+    /// Paths and ranges that are chosen while the copy runs.
+    Units(Arc<dyn Fn() -> PathList + Send + Sync>),
 }
 
 impl List {
@@ -53,6 +55,14 @@ impl List {
         }
     }
 
+    /// Returns a list whose paths and ranges are chosen while the copy runs; `open` is called for each attempt.
+    pub(crate) fn of_units(open: impl Fn() -> PathList + Send + Sync + 'static) -> Self {
+        Self {
+            input: Input::Units(Arc::new(open)),
+            separator: Separator::Nul,
+        }
+    }
+
     /// Returns true if the list cannot be read again.
     pub(crate) const fn is_read_once(&self) -> bool {
         matches!(self.input, Input::Reader(_))
@@ -77,6 +87,7 @@ impl List {
                 let reader = reader.take().ok_or(Fault::ListTaken)?;
                 Ok(PathList::new(FilesFrom::new(reader, self.separator)))
             }
+            Input::Units(open) => Ok(open()),
         }
     }
 }
@@ -85,7 +96,7 @@ impl Debug for List {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.input {
             Input::File(path) => write!(f, "List({})", path.display()),
-            Input::Paths(_) | Input::Reader(_) => write!(f, "List"),
+            Input::Paths(_) | Input::Reader(_) | Input::Units(_) => write!(f, "List"),
         }
     }
 }

@@ -16,12 +16,19 @@ use crate::list::List;
 /// Copy to make. [`CopyRequest::new`] has the defaults of `lighthaul cp`; set the fields that differ.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "independent options")]
 // fields: one for each part of a request
 pub struct CopyRequest {
     /// Sources, all on one host.
     pub sources: Vec<Place>,
     /// Target. Either it or the sources are on this host, or both are on other hosts.
     pub target: Place,
+    /// Further hosts that see the same files as the first source, and send parts of them.
+    pub more_sources: Vec<Place>,
+    /// Further hosts that share the file system of the target, and receive parts of the files.
+    pub more_targets: Vec<Place>,
+    /// Gives each target host whole files of its own, since the hosts share no file system.
+    pub split: bool,
     /// Makes the target the new name of the only source, even if it is a directory.
     pub exact: bool,
     /// Selection of files, metadata, verification and protocol.
@@ -74,6 +81,9 @@ impl CopyRequest {
         Self {
             sources: sources.into_iter().collect(),
             target,
+            more_sources: Vec::new(),
+            more_targets: Vec::new(),
+            split: false,
             exact: false,
             options: defaults(),
             list: None,
@@ -85,6 +95,11 @@ impl CopyRequest {
             stop_at: None,
             booking: None,
         }
+    }
+
+    /// Returns true if several pairs of hosts make the copy together.
+    pub(crate) const fn is_striped(&self) -> bool {
+        !self.more_sources.is_empty() || !self.more_targets.is_empty()
     }
 
     /// Returns the same copy as a dry run, which compares both sides and changes nothing.

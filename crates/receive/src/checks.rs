@@ -35,7 +35,8 @@ impl<'a> Checks<'a> {
         Self {
             threads,
             target,
-            sync: options.sync || options.verify_disk,
+            // another host publishes staged files, and must find their bytes
+            sync: options.sync || options.verify_disk || options.stages(),
             read_back: options.verify_disk,
             expected: options.hash.iter().filter(expects).cloned().collect(),
         }

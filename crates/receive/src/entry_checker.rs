@@ -32,6 +32,7 @@ use super::entry_table::Settled;
 use super::job::Job;
 use super::links::{Name, References};
 use super::metadata::MetadataWriter;
+use super::staged_files::StagedFiles;
 use super::target_folder::TargetFolder;
 use super::temp_files::TempFiles;
 use super::transfer::Transfer;
@@ -80,6 +81,8 @@ pub(super) struct Place {
     /// Metadata of the target directory before the copy.
     pub(super) top: Option<Meta>,
     pub(super) deletions: Deletions,
+    /// Ranges that parts of a striped copy have written.
+    pub(super) staged: StagedFiles,
 }
 
 /// Returns the error of a peer whose list is invalid.
@@ -102,7 +105,7 @@ impl EntryChecker<'_> {
         let (target_folder, root) = self.prepare(target_folder, naming)?;
         let mut place = Place::new(target_folder, root, naming);
         self.begin(&mut place);
-        let tops = !naming.is_named() && !options.listed;
+        let tops = !naming.is_named() && options.has_whole_target();
         if tops && options.dry_run.is_none() && is_unfinished(&mut place.root) {
             place.target_folder.mark_unfinished();
         }
@@ -112,6 +115,7 @@ impl EntryChecker<'_> {
         let made = tops && place.target_folder.is_new();
         opened(&place.root, &place.target_folder.folder, made)?;
         self.tidy(&mut place, Path::new(""));
+        self.begin_staging(&mut place)?;
         let mut contents = (Contents::default(), None);
         loop {
             match self.receive()? {
@@ -145,6 +149,7 @@ impl EntryChecker<'_> {
                 Listing::End => {
                     self.remove(&mut place, None)?;
                     self.report_limit(&place);
+                    self.clear_staged(&mut place);
                     if options.dry_run.is_none() {
                         place.locks.clear(&mut place.root);
                     }
@@ -310,6 +315,9 @@ impl EntryChecker<'_> {
             self.leave(place, number, entry)?;
             return Ok(None);
         }
+        if self.transfer.options().stages() {
+            return self.stage_entry(place, number, entry);
+        }
         if self.transfer.options().expects() {
             self.transfer.table.set_expected(entry);
         }
@@ -351,7 +359,7 @@ impl EntryChecker<'_> {
             EntryKind::File(_) if entry.data().is_empty() => {
                 self.empty(place, number, entry)?;
             }
-            EntryKind::File(_) => return Ok(Some(self.want(place, number, entry))),
+            EntryKind::File(_) => return Ok(self.take_staged_or_want(place, number, entry)),
             EntryKind::FolderEnd => {}
         }
         self.transfer.table.settle(number, entry, Ok(Settled::Now));
@@ -525,6 +533,7 @@ impl Place {
             references: References::default(),
             top: None,
             deletions: Deletions::default(),
+            staged: StagedFiles::default(),
         }
     }
 

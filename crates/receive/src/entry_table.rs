@@ -28,6 +28,7 @@ use super::links::{LinkTarget, Links, Name};
 pub(crate) use super::settled_entries::Settled;
 use super::settled_entries::SettledEntries;
 use super::span_set::SpanSet;
+use super::stage_log::{StageLogs, Staging};
 
 /// File that is being received.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub(crate) struct PendingFile {
     pub(crate) journal: PathBuf,
     /// True if a later run can resume the file.
     pub(crate) resumable: bool,
+    /// Use of the temporary file by parts of a striped copy.
+    pub(crate) staging: Staging,
     fill: Mutex<Fill>,
 }
 
@@ -69,7 +72,7 @@ pub(crate) struct Fill {
     pub(crate) version: Option<Version>,
     /// Digests of the compared ranges, each of one or more.
     pub(crate) digests: Vec<(Vec<Span>, Digest)>,
-    /// Lock on a file that is written under its final name, in several parts.
+    /// Lock on a file that is written under its final name.
     pub(crate) lock: Option<(File, Option<Slot>)>,
     /// True if the temporary file exists.
     pub(crate) created: bool,
@@ -93,6 +96,7 @@ impl PendingFile {
             temporary,
             journal,
             resumable,
+            staging: Staging::default(),
             fill: Mutex::default(),
         }
     }
@@ -143,8 +147,7 @@ impl PendingFile {
         fill.basis.take()
     }
 
-    /// Records that the sender sends the stretch `span` except `copies`. Returns the number of bytes to send, or none
-    /// if that is decided already, or impossible.
+    /// Records that the sender sends the stretch `span` except `copies`. Returns the bytes to send, if that is possible.
     fn decide(&self, span: Span, copies: &[Copied]) -> Option<u64> {
         let mut fill = self.fill();
         // without sums, nothing can be copied
@@ -300,6 +303,7 @@ pub(crate) struct EntryTable {
     pub(crate) backups: OnceLock<Backups>,
     /// Numbers of entries that the sender may remove, if it removes entries.
     pub(crate) placed: SettledEntries,
+    pub(crate) stage: StageLogs,
 }
 
 // fields: state that the threads share under one lock

@@ -10,7 +10,8 @@ use super::entry_table::Settled;
 impl EntryChecker<'_> {
     /// Handles the end of a directory.
     pub(super) fn leave(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
-        if entry.is_top() && !self.takes_top(place) {
+        // the part that publishes finishes directories
+        if self.transfer.options().stages() || entry.is_top() && !self.takes_top(place) {
             self.transfer.table.settle(number, entry, Ok(Settled::Now));
             return Ok(());
         }

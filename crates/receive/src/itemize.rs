@@ -26,13 +26,7 @@ impl EntryChecker<'_> {
         if !self.transfer.options().itemize {
             return Ok(());
         }
-        // a sender that reads no reports gets no more of its list checked
-        let Transfer { table, threads, .. } = self.transfer;
-        while table.reports_wait() {
-            let _pause = threads.work.pause();
-            threads.check()?;
-            pause(CHECK_INTERVAL);
-        }
+        self.await_reports()?;
         let item = self.item(place, entry, (there, action));
         if item.update != Update::Attributes || item.changed.is_any() {
             let action = if action == Action::Keep {
@@ -41,6 +35,17 @@ impl EntryChecker<'_> {
                 action
             };
             self.report(number, entry, (action, item));
+        }
+        Ok(())
+    }
+
+    /// Waits while the sender reads no reports, so that it gets no more of its list checked.
+    pub(super) fn await_reports(&self) -> Result<(), Error> {
+        let Transfer { table, threads, .. } = self.transfer;
+        while table.reports_wait() {
+            let _pause = threads.work.pause();
+            threads.check()?;
+            pause(CHECK_INTERVAL);
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use std::io::{self, Read, Write};
 use lighthaul_base::Malformed;
 use lighthaul_copy::budget::Slot;
 use lighthaul_files::digest::DigestKind;
-use lighthaul_files::object::Span;
+use lighthaul_files::object::{Span, within};
 use lighthaul_fs::disk::InputFile;
 use lighthaul_fs::version::Look;
 
@@ -253,24 +253,6 @@ pub(crate) fn missing(held: &[Span], size: u64) -> Vec<Span> {
         missing.push((at, size));
     }
     missing
-}
-
-/// Returns the bytes that are in both `left` and `right`, each in order.
-pub(crate) fn within(left: &[Span], right: &[Span]) -> Vec<Span> {
-    let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
-    let mut both = Vec::new();
-    while let (Some(one), Some(other)) = (left.peek(), right.peek()) {
-        let span = (one.0.max(other.0), one.1.min(other.1));
-        if one.1 <= other.1 {
-            left.next();
-        } else {
-            right.next();
-        }
-        if span.0 < span.1 {
-            both.push(span);
-        }
-    }
-    both
 }
 
 #[cfg(test)]

@@ -1,18 +1,16 @@
 //! Floor 6: receiving side of a copy.
 //!
-//! - [`receiver`]: threads and messages; `queues`: their queues; `transfer`: shared state; `settings`: settings
-//! - `path_setup`: path and lanes; `setup`: workers; `delta`: messages of deltas; [`target_folder`]: path of entries
-//! - `entry_checker`: comparison of entries with the target; `decide`: action for an entry; `want`: requested ranges of
-//!   a file; `immediate`: entries without data; `contents`: bytes of small files in the list
+//! - [`receiver`]: threads, messages, `queues`; `transfer`, `settings`: state; `path_setup`, `setup`: lanes, workers
+//! - [`target_folder`]: path of entries; `entry_checker`, `decide`, `want`, `immediate`, `contents`: entries; `delta`, `basis`: deltas
 //! - `entry_table`: listed entries; `settled_entries`: entries for removal at the source; `links`, `claims`: hard links
 //! - `left_out`, `link_dest`, `itemize`: options of rsync; `folder_end`, `prune`, `deletions`: ends of directories
 //! - `lane`: objects of one lane; `sink`: their bytes in files; `metadata`: owners, attributes and times
-//! - `job`: queue of `publish`, which renames files; `object_digests`: their digests; `unsynced`: files to sync
-//! - `checks`, `device`: reading back; `modification_check`: changes by others; `hashing`: hashes; [`journal`]: ranges
-//!   of partial files; `held`: comparison of these, and copies from a basis
-//! - `basis`: old versions for deltas; `span_set`: owed ranges; `temp_files`: temporary files; `report`: reports
+//! - `job`: queue of `publish`, which renames files, `unsynced`; `object_digests`, `checks`, `device`, `hashing`: digests
+//! - [`journal`], `held`: ranges of partial files; `stage`, `staged_files`, [`stage_log`]: parts of a striped copy
+//! - `modification_check`: changes by others; `span_set`: owed ranges; `temp_files`: temporary files; `report`: reports
 pub mod journal;
 pub mod receiver;
+pub mod stage_log;
 pub mod target_folder;
 
 mod basis;
@@ -48,6 +46,8 @@ mod setup;
 mod sink;
 mod skipped_entries;
 mod span_set;
+mod stage;
+mod staged_files;
 mod temp_files;
 mod transfer;
 mod unsynced;

@@ -32,6 +32,8 @@ use super::metadata::MetadataWriter;
 use super::modification_check;
 use super::object_digests::ObjectDigests;
 use super::settings::{OpenTarget, Settings};
+use super::stage_log::{StageLog, StagedRange, Staging, without_device};
+use super::temp_files::replaced;
 use super::unsynced::Unsynced;
 
 /// Maximum number of digests of a file that are kept, unless the file is read back.
@@ -40,6 +42,7 @@ pub(super) const DIGESTS_MAX: usize = 1 << 16;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Thread that publishes files.
+// fields: state of one thread
 pub(crate) struct Publisher<'a> {
     threads: &'a ThreadGroup,
     table: &'a EntryTable,
@@ -58,7 +61,12 @@ pub(crate) struct Publisher<'a> {
     digests: ObjectDigests,
     /// Ranges from an earlier run, or from a basis, that equal the source.
     kept: Vec<Kept>,
+    /// Files with ranges that other parts of a striped copy have compared.
+    staged: Vec<Staged>,
 }
+
+/// File with ranges that other parts of a striped copy have compared, each with its digest.
+type Staged = (Arc<PendingFile>, Vec<(Span, Digest)>);
 
 /// Ranges that were not sent.
 struct Kept {
@@ -92,6 +100,7 @@ impl<'a> Publisher<'a> {
             top: None,
             digests: ObjectDigests::default(),
             kept: Vec::new(),
+            staged: Vec::new(),
         }
     }
 
@@ -156,6 +165,7 @@ impl<'a> Publisher<'a> {
                 digest,
                 is_new: true,
             }),
+            Job::Staged(file, ranges) => self.staged.push((file, ranges)),
             Job::Failed(number, error) => self.fail(number, error),
         }
     }
@@ -186,6 +196,9 @@ impl<'a> Publisher<'a> {
             if is_whole {
                 whole.push(file);
             }
+        }
+        for (file, ranges) in std::mem::take(&mut self.staged) {
+            whole.extend(adopted(&file, ranges).then_some(file));
         }
         let touched = untouched_by_failure(&whole, &parts);
         // before a new mode may prevent it
@@ -269,7 +282,11 @@ impl<'a> Publisher<'a> {
         if file.fill().failed {
             return;
         }
-        match self.name(file) {
+        let published = match self.table.stage.own() {
+            Some(log) => self.record(file, log),
+            None => self.name(file),
+        };
+        match published {
             Ok(()) => self
                 .table
                 .settle(file.number, &file.entry, Ok(Settled::Now)),
@@ -322,7 +339,7 @@ impl<'a> Publisher<'a> {
         };
         let mut fill = file.fill();
         fill.failed = true;
-        if fill.created && !file.is_in_place() {
+        if fill.created && file.owns_temporary() {
             self.root.remove(&file.temporary).ok();
         }
         if let Some(_locked) = fill.journal.take() {
@@ -336,7 +353,7 @@ impl<'a> Publisher<'a> {
     /// Sets the metadata of a file with a temporary name, so that the metadata is synced with the data. A file with its
     /// final name gets its metadata after its data is synced, as it would look complete before.
     fn set_temp_metadata(&mut self, file: &PendingFile) {
-        if file.is_in_place() || !self.checks.sync || file.fill().finished {
+        if !file.owns_temporary() || !self.checks.sync || file.fill().finished {
             return;
         }
         let set = self.set_metadata(file);
@@ -358,6 +375,32 @@ impl<'a> Publisher<'a> {
         }
         file.fill().finished = true;
         Ok(())
+    }
+
+    /// Records the ranges of a staged file, which are on disk.
+    fn record(&mut self, file: &PendingFile, log: &StageLog) -> Result<(), Error> {
+        let there = self.root.look(&file.temporary);
+        let recorded = there.and_then(|there| {
+            let fill = file.fill();
+            let there = there.ok_or_else(replaced)?;
+            if fill.version.is_some_and(|known| known.inode != there.inode) {
+                return Err(replaced());
+            }
+            let ranges = fill.digests.iter().flat_map(|(ranges, digest)| {
+                // several ranges have one digest only if they were copied from a basis
+                ranges.iter().map(|span| (*span, *digest))
+            });
+            let range = |(span, digest)| StagedRange {
+                path: file.entry.path.clone(),
+                look: file.look(),
+                written: without_device(there.version()),
+                span,
+                digest,
+                protection: self.protection,
+            };
+            log.append(&ranges.map(range).collect::<Vec<_>>())
+        });
+        recorded.map_err(|error| self.fault(FileAction::WriteJournal, file.entry.path(), &error))
     }
 
     /// Renames a complete file.
@@ -428,8 +471,14 @@ impl<'a> Publisher<'a> {
     /// Sets the metadata of the target directory, when its contents no longer change. A failure is
     /// only a warning, since the directory may have another owner.
     fn finish_top(&mut self) {
-        if let Some(lock) = self.lock.take() {
+        // the part that publishes finishes the directory
+        if let Some(lock) = self.lock.take()
+            && self.table.stage.own().is_none()
+        {
             lock.release();
+        }
+        for (name, _locked) in self.table.stage.take() {
+            self.root.remove(&name).ok();
         }
         let Some((number, entry)) = self.top.take() else {
             return;
@@ -467,12 +516,14 @@ impl<'a> Publisher<'a> {
             let mut fill = file.fill();
             let data_len = file.entry.data_len();
             let proved = data_len - fill.uncompared_bytes.min(data_len);
-            if file.resumable && (fill.created && proved > 0 || !fill.held.is_empty()) {
+            // the logs of a striped copy stay, too
+            let is_kept = file.resumable && (fill.created && proved > 0 || !fill.held.is_empty());
+            if is_kept || file.staging == Staging::Adopted {
                 continue;
             }
             // other threads must not create it again
             fill.failed = true;
-            if fill.created && !file.is_in_place() {
+            if fill.created && file.owns_temporary() {
                 self.root.remove(&file.temporary).ok();
             }
             if let Some(_locked) = fill.journal.take() {
@@ -503,6 +554,16 @@ impl<'a> Publisher<'a> {
     fn fault(&self, action: FileAction, path: &Path, error: &io::Error) -> Error {
         Error::file(action, &self.target.join(path), error)
     }
+}
+
+/// Adds ranges that other parts of a striped copy have compared. Returns true if the file is complete.
+fn adopted(file: &PendingFile, ranges: Vec<(Span, Digest)>) -> bool {
+    let mut fill = file.fill();
+    let digests = ranges
+        .into_iter()
+        .map(|(span, digest)| (vec![span], digest));
+    fill.digests.extend(digests);
+    !fill.failed && fill.uncompared_bytes == 0
 }
 
 /// Returns the files that have not failed, each once.

@@ -25,6 +25,7 @@ use lighthaul_session::error::{Code, Error, FileAction};
 
 use super::entry_table::PendingFile;
 use super::job::{Arrived, Incoming, Job};
+use super::stage_log::Staging;
 use super::temp_files::{Attempt, Share, TempFiles};
 use super::transfer::Transfer;
 
@@ -112,7 +113,13 @@ impl FileSink {
         };
         let at = piece.offset + at;
         let written = if sparse {
-            sparse::write(output, bytes, at, FormerContent::Hole)
+            // an earlier part may have written other bytes
+            let before = if file.staging == Staging::Shared {
+                FormerContent::Bytes
+            } else {
+                FormerContent::Hole
+            };
+            sparse::write(output, bytes, at, before)
         } else {
             output.write_at(bytes, at)
         };

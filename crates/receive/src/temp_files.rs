@@ -20,6 +20,7 @@ use rustix::fs::FileType;
 use super::claims::Claims;
 use super::entry_table::{Fill, PendingFile};
 use super::journal::{Journal, Subject, clipped, missing, within_file};
+use super::stage_log::Staging;
 use super::transfer::Transfer;
 
 /// Access to temporary files below a root.
@@ -185,6 +186,9 @@ impl TempFiles {
         if let Some(folder) = file.apart() {
             self.root.make_folder(folder)?;
         }
+        if file.staging == Staging::Shared {
+            return open_staged(&mut self.root, file);
+        }
         let sparse = self.sparse || file.entry.data.is_some();
         if let Some(slot) = slot {
             return self.resume(file, fill, (sparse, slot));
@@ -325,5 +329,53 @@ fn allocate(output: &OutputFile, size: u64) -> io::Result<()> {
 fn remove(root: &mut Root, file: &PendingFile) {
     if !file.is_in_place() {
         root.remove(&file.temporary).ok();
+    }
+}
+
+/// Opens or creates a staged file, which other parts of the copy may write at the same time.
+pub(super) fn open_staged(root: &mut Root, file: &PendingFile) -> io::Result<OutputFile> {
+    let size = file.entry.size();
+    let output = match root.create(&file.temporary) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let there = root.look(&file.temporary)?;
+            if !there.is_some_and(|there| is_private(&there)) {
+                return Err(io::Error::other(
+                    "the staged file is not a file of this user only",
+                ));
+            }
+            root.reopen(&file.temporary)?
+        }
+        created => created?,
+    };
+    // the same size as in every other part
+    if output.version()?.look.size < size {
+        sparse::set_len(&output, size)?;
+    }
+    Ok(output)
+}
+
+/// Returns true for a regular file of this user without other hard links.
+pub(crate) fn is_private(there: &Meta) -> bool {
+    there.kind == FileType::RegularFile && there.is_ours() && there.names == 1
+}
+
+impl PendingFile {
+    /// Returns the file, to be written together with other parts of a striped copy.
+    pub(crate) fn staged(mut self) -> Self {
+        self.staging = Staging::Shared;
+        self
+    }
+
+    /// Records that the temporary file exists with version `version`.
+    pub(crate) fn adopt(&mut self, version: Version) {
+        self.staging = Staging::Adopted;
+        let mut fill = self.fill();
+        fill.created = true;
+        fill.version = Some(version);
+    }
+
+    /// Returns true if only this copy needs the temporary file, so that it may remove the file.
+    pub(crate) fn owns_temporary(&self) -> bool {
+        !self.is_in_place() && self.staging != Staging::Shared
     }
 }

@@ -16,15 +16,15 @@ use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::WantedFile;
 use lighthaul_copy::thread_group::CHECK_INTERVAL;
 use lighthaul_files::manifest::Entry;
+use lighthaul_files::object::within;
 use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
 
 use super::entry_checker::{EntryChecker, Place};
 use super::entry_table::PendingFile;
-use super::journal::{
-    Journal, Record, Subject, digest_for, longest, merged, missing, within, within_file,
-};
+use super::journal::{Journal, Record, Subject, digest_for, longest, merged, missing, within_file};
+use super::stage::look;
 use super::temp_files::is_resumable;
 
 /// Size from which a file has a journal, so that a later run can resume it.
@@ -162,7 +162,11 @@ impl EntryChecker<'_> {
         if self.transfer.options().sparse || is_nowhere {
             return Ok(());
         }
-        let left = self.transfer.temp_place.partial(entry.path());
+        let left = if self.transfer.options().striped.is_some() {
+            self.transfer.temp_place.staged(entry.path(), look(entry))
+        } else {
+            self.transfer.temp_place.partial(entry.path())
+        };
         match place.free_space.reserve(&mut place.root, entry, &left) {
             Ok(None) => Ok(()),
             Ok(Some(why)) => Err(Fault::NoSpace {

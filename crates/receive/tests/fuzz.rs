@@ -11,10 +11,11 @@ mod transfer;
 
 use harmless::{Body, assert_harmless, assert_seeds_harmless};
 
-const TARGETS: [(&str, Body); 6] = [
+const TARGETS: [(&str, Body); 7] = [
     ("message", transfer::message),
     ("manifest", transfer::manifest),
     ("journal", transfer::journal),
+    ("stage_log", transfer::stage_log),
     ("delta", transfer::delta),
     ("filter", transfer::filter),
     ("files_from", transfer::files_from),
@@ -46,6 +47,11 @@ proptest! {
     #[test]
     fn decoding_journals_never_panics(octets in prop::collection::vec(any::<u8>(), 0..400)) {
         assert_harmless(transfer::journal, &octets);
+    }
+
+    #[test]
+    fn decoding_stage_logs_never_panics(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+        assert_harmless(transfer::stage_log, &octets);
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub enum Fault {
     /// A malformed URL of a daemon.
     #[error("invalid place {0}: write lh://HOST[:PORT]/PATH")]
     DaemonUrl(String),
+    /// A list of hosts that is too long or names a host twice.
+    #[error("invalid place {0}: name each host once, and at most 64")]
+    Hosts(String),
     /// A URL with another scheme.
     #[error(
         "invalid place {0}: write lh://HOST[:PORT]/PATH, HOST:PATH for ssh, or s3://BUCKET/KEY"
@@ -151,6 +154,7 @@ impl Coded for Fault {
     fn code(&self) -> Code {
         match self {
             Self::DaemonUrl(_)
+            | Self::Hosts(_)
             | Self::Scheme(_)
             | Self::ObjectUrl(_)
             | Self::FileUrl(_)

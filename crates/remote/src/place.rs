@@ -8,6 +8,7 @@
 //! lh://host[:port]/path     Daemon   port 4810 by default; relative to the root of the client
 //! s3://bucket/key           Object   also gs and az; http and https for files of web servers
 //! file:///path              Here     with percent signs as in URLs
+//! lh://h1,h2/path           Daemon   the same path on several hosts, for striped copies ([`Place::parse_hosts`])
 //! ```
 //!
 //! [`Place::with_host`] writes them again for messages. Nothing here opens a file or resolves a
@@ -24,6 +25,8 @@ use crate::error::Fault;
 
 /// Default port of a daemon.
 pub const PORT: u16 = 4810;
+/// Maximum number of hosts in one place.
+const HOSTS_MAX: usize = 64;
 
 /// A place that files are copied from or to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +98,53 @@ impl Place {
                     path: with_slash(path).into_bytes(),
                 })
             }
+        }
+    }
+
+    /// Reads a place on one host, or on several hosts with commas between them, as in `lh://h1,h2:4811/path`. Returns
+    /// the same path on each host.
+    pub fn parse_hosts(text: &str) -> Result<Vec<Self>, Error> {
+        let rest = text.strip_prefix("lh://");
+        let parts = rest.and_then(|rest| rest.split_once('/'));
+        let Some((hosts, path)) = parts.filter(|(hosts, _)| hosts.contains(',')) else {
+            return Ok(vec![Self::parse(text)?]);
+        };
+        let place = |host: &str| Self::parse(&format!("lh://{host}/{path}"));
+        let places: Vec<Self> = hosts.split(',').map(place).collect::<Result<_, _>>()?;
+        let is_twice = |(at, place): (usize, &Self)| places[..at].contains(place);
+        if places.len() > HOSTS_MAX || places.iter().enumerate().any(is_twice) {
+            return Err(Fault::Hosts(text.to_owned()).into());
+        }
+        Ok(places)
+    }
+
+    /// Returns the same place with another path.
+    #[must_use]
+    pub fn with_path(&self, path: Vec<u8>) -> Self {
+        match self.clone() {
+            Self::Here(_) => Self::Here(PathBuf::from(OsString::from_vec(path))),
+            Self::Ssh { host, .. } => Self::Ssh { host, path },
+            Self::Daemon { host, port, .. } => Self::Daemon { host, port, path },
+            Self::Object { scheme, bucket, .. } => Self::Object {
+                scheme,
+                bucket,
+                path,
+            },
+        }
+    }
+
+    /// Returns the name of the host, for messages.
+    pub fn host_name(&self) -> String {
+        match self {
+            Self::Here(_) => "this host".to_owned(),
+            Self::Ssh { host, .. } => host.clone(),
+            Self::Daemon { .. } => {
+                let host = self.with_host("");
+                host.trim_start_matches("lh://")
+                    .trim_end_matches('/')
+                    .to_owned()
+            }
+            Self::Object { bucket, .. } => bucket.clone(),
         }
     }
 
@@ -419,6 +469,34 @@ mod tests {
             let place = Place::parse(place).unwrap();
             let paths = [&b"other"[..], place.path()];
             assert_eq!(place.name_host(text, &paths), named);
+        }
+    }
+
+    #[test]
+    fn hosts_with_commas_are_the_same_path_on_each() {
+        let hosts = |text| Place::parse_hosts(text);
+        let daemon = |host: &str, port, path: &str| Place::Daemon {
+            host: host.to_owned(),
+            port,
+            path: path.into(),
+        };
+        let three = [
+            daemon("a", PORT, "/x,y/"),
+            daemon("::1", 99, "/x,y/"),
+            daemon("c", 7, "/x,y/"),
+        ];
+        assert_eq!(hosts("lh://a,[::1]:99,c:7/x,y/").unwrap(), three);
+        assert_eq!(hosts("lh://a/x,y").unwrap(), [daemon("a", PORT, "/x,y")]);
+        for alone in ["a,b", "a,b:c", "s3://b/x,y"] {
+            assert_eq!(hosts(alone).unwrap(), [Place::parse(alone).unwrap()]);
+        }
+        assert_eq!(three[1].host_name(), "[::1]:99");
+        let elsewhere = three[2].with_path(b"/z".to_vec());
+        assert_eq!(elsewhere, daemon("c", 7, "/z"));
+        let many = vec!["h"; 65].join(",");
+        let many = format!("lh://{many}/");
+        for wrong in ["lh://a,/x", "lh://,a/x", "lh://a,a/x", "lh://a,b", &many] {
+            assert_eq!(hosts(wrong).unwrap_err().code(), Code::Usage, "{wrong}");
         }
     }
 

@@ -6,9 +6,7 @@ use std::io;
 use std::path::Path;
 
 use lighthaul_copy::thread_group::ThreadGroup;
-use lighthaul_files::digest::DigestKind;
 use lighthaul_files::manifest::Entry;
-use lighthaul_files::options::Options;
 use lighthaul_fs::device::DeviceFile;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_fs::meta::Meta;
@@ -16,13 +14,6 @@ use lighthaul_session::error::Error;
 
 /// Bytes that are read between two checks of the other threads.
 const STEP: u64 = 64 << 20;
-
-/// Returns true if holes are read before they are left out: for BLAKE3, `--verify=disk`, and source files that will be
-/// removed. A dry run reads none.
-pub(super) fn are_read(options: &Options) -> bool {
-    let is_strong = options.verify_disk || options.digest == DigestKind::Blake3;
-    (is_strong || options.remove_source) && options.dry_run.is_none()
-}
 
 /// Reads the holes of `entry`, which is at `place`. A file with other bytes than zeros in a hole
 /// becomes a file without holes, so that all of it is sent. Fails only if the copy has failed.
@@ -73,24 +64,24 @@ mod tests {
 
     use lighthaul_files::manifest::EntryKind;
     use lighthaul_files::object::Span;
-    use lighthaul_files::options::Detail;
+    use lighthaul_files::options::{Detail, Options};
 
     use super::*;
 
     #[test]
     fn holes_are_read_before_a_source_is_removed() {
         let plain = Options::default();
-        assert!(!are_read(&plain));
+        assert!(!plain.reads_holes());
         let moves = Options {
             remove_source: true,
             ..plain
         };
-        assert!(are_read(&moves));
+        assert!(moves.reads_holes());
         let plan = Options {
             dry_run: Some(Detail::All),
             ..moves
         };
-        assert!(!are_read(&plan));
+        assert!(!plan.reads_holes());
     }
 
     /// The data ranges are those that a file system could report.

@@ -139,7 +139,9 @@ impl Scan<'_> {
                     let _step = self.transfer.threads.work.begin();
                     entry.digest = self.digest(&entry, &place, meta.as_ref());
                 }
-                if holes::are_read(self.transfer.options()) {
+                let options = self.transfer.options();
+                // a range without its holes is no file
+                if options.reads_holes() && !options.stages() {
                     let all = (&*self.transfer.access, &self.transfer.threads);
                     holes::check(all, &mut entry, (&place, meta.as_ref()))?;
                 }

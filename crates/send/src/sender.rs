@@ -22,6 +22,7 @@ use lighthaul_copy::watch::{CopyEvent, Failed, Summary, Watcher};
 use lighthaul_files::inspect::Inspector;
 use lighthaul_files::list::ListReceiver;
 use lighthaul_files::listed::{ListWalk, Origin, SourceEntries};
+use lighthaul_files::options::{Striped, StripedPart};
 use lighthaul_parts::host_rate::HostFacts;
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::fault::PeerFault;
@@ -70,7 +71,19 @@ pub fn send(
         transfer: &transfer,
         names,
     };
-    let (naming, top) = (finds.naming, finds.top);
+    let naming = match options.striped {
+        // entries have the same names in all parts of a copy
+        Some(Striped {
+            part:
+                StripedPart::Stage { naming, .. }
+                | StripedPart::Publish {
+                    naming: Some(naming),
+                },
+            ..
+        }) => naming,
+        Some(_) | None => finds.naming,
+    };
+    let top = finds.top;
     let (found, list) = match finds.from {
         Origin::Local(found) => (found, None),
         Origin::Remote(base) => {

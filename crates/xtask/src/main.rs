@@ -2,7 +2,7 @@
 //! `demo-domains` shows a path across domains.
 //!
 //! `bench` compares Lighthaul with its peers, `crash` kills it during copies, and `gateways`
-//! compares gateways with direct connections. `sim` runs protocols in random simulations, and `man`
+//! compares gateways with direct connections. `routes` measures a copy over three routes. `sim` runs protocols in random simulations, and `man`
 //! writes the man pages.
 #![expect(clippy::print_stdout, reason = "a task prints its results")]
 #![expect(clippy::print_stderr, reason = "a task prints its results")]
@@ -12,6 +12,7 @@ mod demo;
 mod demo_domains;
 mod gateways;
 mod man;
+mod routes;
 mod sim;
 
 use std::path::Path;
@@ -27,11 +28,12 @@ fn main() -> ExitCode {
         ["sim", rest @ ..] => sim::main(rest),
         ["gateways", ..] => return gateways::main(std::env::args_os().skip(2)),
         ["man"] => man::run(root()),
+        ["routes", rest @ ..] => routes::run(rest),
         ["demo"] => demo::run(),
         ["demo-domains"] => demo_domains::run(root()),
         ["demo", "in", folder] => demo::run_in(Path::new(folder)),
         _ => Err(
-            "usage: cargo xtask tidy | demo | demo-domains | bench | crash | gateways | sim | man"
+            "usage: cargo xtask tidy | demo | demo-domains | bench | crash | gateways | routes | sim | man"
                 .to_owned(),
         ),
     };

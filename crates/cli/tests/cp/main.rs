@@ -72,6 +72,7 @@ mod stage;
 mod stopping;
 mod strangers;
 mod streams;
+mod striped;
 mod sums;
 mod switches;
 mod tapped;

@@ -38,7 +38,7 @@ impl Attempts {
 }
 
 /// Returns the sum of both.
-fn added(mut one: CopyProgress, other: &CopyProgress) -> CopyProgress {
+pub(crate) fn added(mut one: CopyProgress, other: &CopyProgress) -> CopyProgress {
     one.done += other.done;
     one.sent += other.sent;
     one.resent += other.resent;

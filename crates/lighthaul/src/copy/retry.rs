@@ -79,7 +79,7 @@ pub(crate) fn run_each(
 }
 
 /// Stops the work of this thread at a time, unless the returned value is dropped earlier.
-fn stop_at(at: Timestamp) -> Result<Sender<()>, Error> {
+pub(crate) fn stop_at(at: Timestamp) -> Result<Sender<()>, Error> {
     let pause = Duration::from_nanos(at.0.saturating_sub(unix_nanos()));
     let work = Cancellation::current();
     let (copying, end) = channel();
@@ -94,7 +94,7 @@ fn stop_at(at: Timestamp) -> Result<Sender<()>, Error> {
 }
 
 /// Returns true if the time has come.
-fn has_come(stop_at: Option<Timestamp>) -> bool {
+pub(crate) fn has_come(stop_at: Option<Timestamp>) -> bool {
     stop_at.is_some_and(|at| at.0 <= unix_nanos())
 }
 

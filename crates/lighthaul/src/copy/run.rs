@@ -5,7 +5,7 @@ use lighthaul_session::error::Error;
 
 use crate::copy::job::Job;
 use crate::copy::reporter::Reporter;
-use crate::copy::{circuit, gateway, lightpath, objects, retry};
+use crate::copy::{circuit, gateway, lightpath, objects, retry, striped};
 use crate::request::Network;
 
 /// Makes the copy, on a circuit or path if the request books one. A dry run books nothing.
@@ -14,6 +14,9 @@ pub(crate) fn run(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Err
         return objects::run(job, reporter);
     }
     gateway::check(&job.request, &job.settings)?;
+    if job.request.is_striped() {
+        return striped::run::run(job, reporter);
+    }
     let booking = job.request.booking.as_ref();
     match booking.filter(|_| job.request.options.dry_run.is_none()) {
         None => retry::run(job, reporter),
