@@ -245,13 +245,25 @@ impl DrivenDevices {
             }
         }
         self.raise(now, &higher, &mut faults);
+        self.renew_all(now);
         faults
     }
 
-    /// Notes the routes of circuits that keep their rates, and sets their timers. Returns those that move to a link
-    /// with too little capacity.
+    /// Renews the timers that would end too early. A circuit whose change waits or has failed keeps its present rate.
+    fn renew_all(&mut self, now: Time<'_>) {
+        for segment in self.expiring(now()) {
+            if self.is_stopping() {
+                return;
+            }
+            match self.present_bps(segment) {
+                0 => _ = self.timers.remove(&segment),
+                bps => self.renew(now(), segment, bps),
+            }
+        }
+    }
+
+    /// Notes the routes of circuits that keep their rates. Returns those that move to a link with too little capacity.
     fn keep<'a>(&mut self, now: Time<'_>, equal: Vec<Sum<'a>>) -> Vec<Sum<'a>> {
-        let expiring = self.expiring(now());
         let mut moved = Vec::new();
         for (segment, rates) in equal {
             if !self.links.take(now(), *segment, rates) {
@@ -260,9 +272,6 @@ impl DrivenDevices {
             }
             let guard = self.guard_of(*segment);
             self.links.set(now(), *segment, rates, guard);
-            if expiring.contains(segment) {
-                self.renew(now(), *segment, sum_of(rates));
-            }
         }
         moved
     }
@@ -521,7 +530,6 @@ impl DrivenDevices {
             };
         }
         let mut touched = self.take(now(), changes);
-        touched.extend(self.expiring(now()));
         touched.extend(self.clean(now));
         let sums = self.sums(&touched);
         let mut faults = self.set_all(now, &sums);
@@ -685,6 +693,39 @@ mod tests {
         assert_eq!(apply(52_500, &[]), Some(152));
         assert_eq!(apply(60_000, &[change(2, IN, 0)]), Some(145));
         assert_eq!(apply(60_000, &[change(1, IN, 0)]), None);
+    }
+
+    #[test]
+    fn timer_of_a_circuit_is_renewed_while_its_increase_waits() {
+        let device = SimDevice::new(
+            Capabilities {
+                timer_max: Some(Duration::from_mins(1)),
+                ..sim_device(Duration::ZERO).capabilities()
+            },
+            CALM,
+            1,
+        );
+        // another interface has so much of the link that the increase waits
+        let link = SharedLink {
+            name: "a-b".to_owned(),
+            capacity: Rate::from_mbps(1000),
+            routes: [(IN, 0), (OUT, 0)].into(),
+        };
+        let links = LinkBook::new(&[link]);
+        assert!(links.take(at(0), OUT, &[(0, 600_000_000)].into()));
+        let mut devices = with_driver(&device).with_links(links, Clock::start());
+        let long = |change: RateChange| RateChange {
+            left: Duration::from_mins(9),
+            ..change
+        };
+        devices.apply_at(&|| at(0), &[long(change(1, IN, 300))]);
+        devices.apply_at(&|| at(1000), &[long(change(2, IN, 200))]);
+        for second in 1..200 {
+            let now = at(second * 1000);
+            devices.apply_at(&|| now, &[]);
+            assert_eq!(rates(&device), [(id_of(IN).0, 300)]);
+            assert_eq!(devices.expiring(now), BTreeSet::new(), "{second}");
+        }
     }
 
     #[test]
