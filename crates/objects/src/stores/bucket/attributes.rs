@@ -1,5 +1,7 @@
 //! Attributes of objects, as stores tell them.
 
+use crate::stores::bucket::body::Body;
+
 /// Time since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp {
@@ -43,7 +45,7 @@ pub(crate) struct Page {
 /// Bytes of an object.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Body,
     pub(crate) attributes: Attributes,
 }
 

@@ -13,6 +13,7 @@ use object_store::client::{
 use object_store::{Certificate, ClientOptions};
 use tokio::time::{sleep, timeout};
 
+use crate::stores::bucket::body::Body;
 use crate::stores::bucket::call_error::{CallError, Reason};
 use crate::stores::environment;
 
@@ -46,7 +47,7 @@ pub(crate) struct Call {
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: Body,
 }
 
 /// Bytes of a body as they come.
@@ -122,15 +123,15 @@ impl Client {
         &self,
         chunks: &mut Chunks,
         (expected, limit): (u64, u64),
-    ) -> Result<Vec<u8>, CallError> {
+    ) -> Result<Body, CallError> {
         let room = usize::try_from(expected.min(limit)).unwrap_or(0);
-        let mut body = Vec::with_capacity(room);
+        let mut body = Body::with_room(room);
         while let Some(chunk) = self.next(chunks).await? {
             if (body.len() + chunk.len()) as u64 > limit {
                 let text = format!("the store sends more than the {limit} bytes that it should");
                 return Err(CallError::new(Reason::Broken, text));
             }
-            body.extend_from_slice(&chunk);
+            body.extend(&chunk);
         }
         Ok(body)
     }

@@ -159,7 +159,7 @@ impl Cloud {
             return Err(CallError::new(Reason::Broken, text));
         }
         Ok(Piece {
-            bytes: bytes.to_vec(),
+            bytes: bytes.to_vec().into(),
             attributes,
         })
     }

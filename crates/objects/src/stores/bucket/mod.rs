@@ -3,10 +3,11 @@
 //! - [`store`]: a bucket of any kind; `attributes`: what it says about objects; `call_error`: failed requests
 //! - `s3`, `multipart`, `answer`: S3; `credentials`, `profile`: its credentials
 //! - `cloud`: Azure and Google; `web`: web servers
-//! - `client`: requests over HTTP; `address`, `ranges`, `checksum`: their parts
+//! - `client`: requests over HTTP, `body`: the bytes of an answer; `address`, `ranges`, `checksum`: their parts
 
 pub(crate) mod answer;
 pub(crate) mod attributes;
+pub(crate) mod body;
 pub(crate) mod call_error;
 pub(crate) mod checksum;
 pub(crate) mod client;
