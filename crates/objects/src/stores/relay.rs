@@ -354,7 +354,10 @@ async fn through(
         let theirs = known.crc.or(piece.attributes.crc);
         check(theirs, checksum::of(&piece.bytes))?;
         let how = (stamp, condition);
-        let is_proven = item.to.write(&item.target, piece.bytes.into(), how).await?;
+        let is_proven = item
+            .to
+            .write(&item.target, Bytes::from_owner(piece.bytes), how)
+            .await?;
         job.report.moved(known.size);
         return Ok(is_proven && theirs.is_some());
     }
@@ -395,17 +398,18 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the bytes from `from`, where the last call ended, to `till`.
-    async fn read(&mut self, from: u64, till: u64) -> Result<Vec<u8>, CallError> {
+    async fn read(&mut self, from: u64, till: u64) -> Result<Bytes, CallError> {
         let Some((web, download)) = &mut self.stream else {
             let (bucket, range) = (&self.item.from, Some((from, till)));
-            return Ok(bucket.read(&self.item.key, range, self.known).await?.bytes);
+            let piece = bucket.read(&self.item.key, range, self.known).await?;
+            return Ok(Bytes::from_owner(piece.bytes));
         };
         let bytes = web.take(download, till - from).await?;
         if till == self.known.size && web.next(download).await?.is_some() {
             let text = "the file is longer than the server reported";
             return Err(CallError::new(Reason::Condition, text));
         }
-        Ok(bytes)
+        Ok(bytes.into())
     }
 }
 
@@ -427,7 +431,7 @@ async fn parts(
         }
         let till = (from + len).min(known.size);
         let room = job.room(till - from).await?;
-        let bytes = Bytes::from(reader.read(from, till).await?);
+        let bytes = reader.read(from, till).await?;
         crc = checksum::combined(crc, checksum::of(&bytes), till - from);
         let sent = item.to.send_part(&item.target, upload, (number, bytes));
         let job = Arc::clone(job);

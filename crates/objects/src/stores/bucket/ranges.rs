@@ -68,7 +68,7 @@ mod tests {
             Answer {
                 status: StatusCode::from_u16(status).unwrap(),
                 headers,
-                body: vec![0; len],
+                body: vec![0; len].into(),
             }
         };
         let reason =
