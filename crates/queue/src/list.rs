@@ -1,6 +1,6 @@
 //! Reading of jobs, events and logs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
@@ -78,8 +78,9 @@ impl Queue {
             values.push(owner.into());
         }
         if !selection.states.is_empty() {
-            let states = selection.states.iter();
-            let states: Vec<String> = states.map(|state| state.number().to_string()).collect();
+            // each text of a statement is prepared once, and kept
+            let states: BTreeSet<i64> = selection.states.iter().map(|one| one.number()).collect();
+            let states: Vec<String> = states.iter().map(i64::to_string).collect();
             conditions.push(format!("state IN ({})", states.join(",")));
         }
         let conditions = conditions.join(" AND ");

@@ -7,12 +7,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::database::{Database, Durability, open, optional};
+use crate::database::{Database, Durability, one, open, optional};
 use crate::error::{Error, Result};
 use crate::job::{JobId, JobState};
 use crate::life::{End, end, enter, state};
 use crate::spec::{JobSpec, Request};
-use crate::submission::{check, insert, insert_once};
+use crate::submission::{check, check_open, insert, insert_once};
 
 /// Queue in a file, or in a `PostgreSQL` server that hosts share.
 #[derive(Debug)]
@@ -89,10 +89,26 @@ impl Queue {
 
     /// Queues a failed or canceled job again, with all its retries.
     pub fn retry(&mut self, now: u64, id: JobId) -> Result<()> {
+        self.retry_within(now, id, None)
+    }
+
+    /// Does the same, unless the owner has `open_max` jobs that have not ended.
+    pub fn retry_within(&mut self, now: u64, id: JobId, open_max: Option<u64>) -> Result<()> {
         self.write(Durability::Full, |database| {
             let state = state(database, id)?;
             if !matches!(state, JobState::Failed | JobState::Canceled) {
                 return Err(Error::NotFailed(id, state));
+            }
+            let sql = "SELECT owner, (SELECT COALESCE(MAX(seq), 0) FROM event WHERE job = id) FROM job WHERE id = $1";
+            let row = one(database, sql, &[id.into()])?;
+            let (owner, events): (String, u64) = (row.get(0)?, row.get(1)?);
+            if events >= EVENTS_MAX {
+                return Err(Error::Limit(
+                    "the history of the job is full; submit the job again",
+                ));
+            }
+            if let Some(open_max) = open_max {
+                check_open(database, &owner, open_max)?;
             }
             // the job no longer waits for jobs before it
             let sql = "UPDATE job SET failures = 0, losses = 0, waits = 0, cancel = 0, start_by = NULL, ended = NULL, \
@@ -175,5 +191,7 @@ impl Queue {
     }
 }
 
+/// Number of events from which a job cannot be retried.
+const EVENTS_MAX: u64 = 10_000;
 /// Most tries of a transaction.
 const TRIES: u32 = 10;

@@ -100,7 +100,7 @@ pub(crate) fn insert_once(
 }
 
 /// Refuses a further job of an owner with many jobs that have not ended.
-fn check_open(database: &mut dyn Database, owner: &str, open_max: u64) -> Result<()> {
+pub(crate) fn check_open(database: &mut dyn Database, owner: &str, open_max: u64) -> Result<()> {
     let sql =
         "SELECT COUNT(*) FROM (SELECT 1 FROM job WHERE owner = $1 AND state < 3 LIMIT $2) AS open";
     let open: u64 = one(database, sql, &[owner.into(), open_max.into()])?.get(0)?;

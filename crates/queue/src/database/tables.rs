@@ -134,4 +134,5 @@ CREATE TABLE IF NOT EXISTS request (
     PRIMARY KEY (owner, key)
 ){sorted};
 CREATE INDEX IF NOT EXISTS request_time ON request (time);
+CREATE INDEX IF NOT EXISTS request_job ON request (job);
 ";

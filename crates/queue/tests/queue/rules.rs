@@ -171,6 +171,9 @@ fn failures_are_retried_later_and_later_until_the_last_retry() {
         .unwrap();
     let job = queue.job(id).unwrap();
     assert_eq!((job.state, job.exit), (JobState::Failed, Some(1)));
+    // a client with many open jobs cannot
+    let refused = queue.retry_within(now, id, Some(0));
+    assert!(matches!(refused, Err(Error::Quota { .. })), "{refused:?}");
     // its user can retry it, with all retries
     queue.retry(now, id).unwrap();
     assert!(matches!(

@@ -144,7 +144,15 @@ impl JobDesk {
 
     /// Queues a failed or canceled job again.
     pub(crate) fn retry(&self, principal: &Principal, id: u64) -> Result<JobView> {
-        self.change(principal, id, |queue, now| queue.retry(now, JobId(id)))
+        if principal.role < Role::User {
+            return Err(JobError::Forbidden {
+                name: principal.name.clone(),
+                action: "submit jobs",
+            });
+        }
+        self.change(principal, id, |queue, now| {
+            queue.retry_within(now, JobId(id), Some(OPEN_MAX))
+        })
     }
 
     fn change(
