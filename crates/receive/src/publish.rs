@@ -61,12 +61,7 @@ pub(crate) struct Publisher<'a> {
     digests: ObjectDigests,
     /// Ranges from an earlier run, or from a basis, that equal the source.
     kept: Vec<Kept>,
-    /// Files with ranges that other parts of a striped copy have compared.
-    staged: Vec<Staged>,
 }
-
-/// File with ranges that other parts of a striped copy have compared, each with its digest.
-type Staged = (Arc<PendingFile>, Vec<(Span, Digest)>);
 
 /// Ranges that were not sent.
 struct Kept {
@@ -100,7 +95,6 @@ impl<'a> Publisher<'a> {
             top: None,
             digests: ObjectDigests::default(),
             kept: Vec::new(),
-            staged: Vec::new(),
         }
     }
 
@@ -165,7 +159,6 @@ impl<'a> Publisher<'a> {
                 digest,
                 is_new: true,
             }),
-            Job::Staged(file, ranges) => self.staged.push((file, ranges)),
             Job::Failed(number, error) => self.fail(number, error),
         }
     }
@@ -196,9 +189,6 @@ impl<'a> Publisher<'a> {
             if is_whole {
                 whole.push(file);
             }
-        }
-        for (file, ranges) in std::mem::take(&mut self.staged) {
-            whole.extend(adopted(&file, ranges).then_some(file));
         }
         let touched = untouched_by_failure(&whole, &parts);
         // before a new mode may prevent it
@@ -554,16 +544,6 @@ impl<'a> Publisher<'a> {
     fn fault(&self, action: FileAction, path: &Path, error: &io::Error) -> Error {
         Error::file(action, &self.target.join(path), error)
     }
-}
-
-/// Adds ranges that other parts of a striped copy have compared. Returns true if the file is complete.
-fn adopted(file: &PendingFile, ranges: Vec<(Span, Digest)>) -> bool {
-    let mut fill = file.fill();
-    let digests = ranges
-        .into_iter()
-        .map(|(span, digest)| (vec![span], digest));
-    fill.digests.extend(digests);
-    !fill.failed && fill.uncompared_bytes == 0
 }
 
 /// Returns the files that have not failed, each once.

@@ -114,10 +114,10 @@ impl FileSink {
         let at = piece.offset + at;
         let written = if sparse {
             // an earlier part may have written other bytes
-            let before = if file.staging == Staging::Shared {
-                FormerContent::Bytes
-            } else {
+            let before = if file.staging == Staging::Private {
                 FormerContent::Hole
+            } else {
+                FormerContent::Bytes
             };
             sparse::write(output, bytes, at, before)
         } else {

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! All parts write the same staged file, whose name depends on the version of the source. No part truncates or removes
-//! it. The part that publishes waits until no other part can write, since each keeps its log locked. Then it renames
-//! the files whose ranges are all in the logs of this run. It requests the ranges that are missing.
+//! it. The part that publishes waits until no other part can write, since each keeps its log locked. Then it compares
+//! all ranges of the logs with the source, requests those that are missing, and renames the files.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -32,9 +32,8 @@ use rustix::fs::FileType;
 
 use super::entry_checker::{EntryChecker, Place};
 use super::entry_table::{PendingFile, Settled};
-use super::job::Job;
 use super::journal::{Record, digest_for, longest, merged, missing};
-use super::stage_log::{StageLog, look as look_at, read, without_device};
+use super::stage_log::{StageLog, look as look_at, read};
 use super::staged_files::usable;
 use super::temp_files::is_private;
 
@@ -166,17 +165,15 @@ impl EntryChecker<'_> {
         }
     }
 
-    /// Publishes a file if parts of a striped copy have staged it. Otherwise returns the request for what is missing.
+    /// Returns the request for a file. What parts of a striped copy have staged is compared instead of sent.
     pub(super) fn take_staged_or_want(
         &self,
         place: &mut Place,
         number: u64,
         entry: &Entry,
-    ) -> Option<WantedFile> {
-        match self.adopt(place, number, entry) {
-            Ok(wanted) => wanted,
-            Err(NotStaged) => Some(self.want(place, number, entry)),
-        }
+    ) -> WantedFile {
+        let adopted = self.adopt(place, number, entry);
+        adopted.unwrap_or_else(|NotStaged| self.want(place, number, entry))
     }
 
     /// Returns the request for the ranges of a file that this part stages.
@@ -202,46 +199,36 @@ impl EntryChecker<'_> {
         Some(self.request(pending, &left, &usable.hints))
     }
 
-    /// Publishes a staged file, or requests what is missing. Returns none if the file is complete, and an error if
-    /// nothing of it is staged.
+    /// Adopts a staged file, and requests the comparison of all its ranges and the bytes of what is missing. Nothing is
+    /// believed: a source that keeps its size and time may have changed between two parts, and records of two runs may
+    /// be about one file. Fails if nothing of the file is staged.
     fn adopt(
         &self,
         place: &mut Place,
         number: u64,
         entry: &Entry,
-    ) -> Result<Option<WantedFile>, NotStaged> {
+    ) -> Result<WantedFile, NotStaged> {
         let look = look(entry);
         let staged = place.staged.take(&entry.path, look);
-        if staged.is_empty() {
+        let data = entry.data();
+        if staged.is_empty() || data.is_empty() {
             return Err(NotStaged);
         }
         let temporary = self.transfer.temp_place.staged(entry.path(), look);
-        let there = staged_file(place, &temporary, entry).ok_or(NotStaged)?;
-        // a change after the last record may have been made by any process
-        let last = staged.iter().map(|(_, range)| range.written);
-        let last = last.max_by_key(|written| written.changed);
-        let is_known = last == Some(without_device(there.version()));
-        let staged = staged
-            .into_iter()
-            .map(|(is_ours, range)| (is_ours && is_known, range));
-        let mut usable = usable(staged.collect());
-        let size = entry.size();
-        let data = entry.data();
-        let proven = merged(usable.proven.iter().map(|range| range.span).collect());
-        let left = within(&missing(&proven, size), &data);
+        staged_file(place, &temporary, entry).ok_or(NotStaged)?;
+        let hints = usable(
+            staged
+                .into_iter()
+                .map(|(_, range)| (false, range))
+                .collect(),
+        )
+        .hints;
         let names = (temporary, PathBuf::new());
         let mut pending = PendingFile::new(number, entry.clone(), names, false);
-        let holes = missing(&data, size);
+        let holes = missing(&data, entry.size());
         let version = punch(place, &pending, &holes).map_err(|_| NotStaged)?;
         pending.adopt(version);
-        let digests = usable.proven.drain(..);
-        let digests = digests.map(|range| (range.span, range.digest)).collect();
-        let wanted = self.request(pending, &left, &usable.hints);
-        if let Some(file) = self.transfer.table.find(number) {
-            // a publisher that has stopped has reported the reason
-            self.jobs.send(Job::Staged(file, digests)).ok();
-        }
-        Ok((!left.is_empty()).then_some(wanted))
+        Ok(self.request(pending, &data, &hints))
     }
 
     /// Adds a file to the table, with its ranges in `left`. Those in `hints` are compared instead of sent.

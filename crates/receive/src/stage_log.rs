@@ -1,9 +1,8 @@
 //! Stage log: ranges of staged files that one part of a striped copy has written.
 //!
-//! A record is written when the bytes of a range have the digest of the source and are on disk. The part that publishes
-//! believes the records of its own run, if the file was not changed after the last of them. Records of earlier runs are
-//! hints: their ranges are compared with the source again (see `held`). A torn or invalid record is ignored, with all
-//! records after it.
+//! A record is written when the bytes of a range have the digest of the source and are on disk. Other parts of the run
+//! do not stage the range again. The part that publishes compares it with the source, like the ranges of earlier runs
+//! (see `held`). A torn or invalid record is ignored, with all records after it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_io::host::wait::pause;
 
 use crate::far::Far;
-use crate::running::{Outcome, Running};
+use crate::running::{Outcome, Running, becomes_true};
 use crate::scratch::{look, noise, tree};
 use lighthaul_testkit::allowance;
 
@@ -124,6 +125,30 @@ fn several_hosts_copy_a_tree_together() {
         let again = hosts.run(&[], "tree", "in/").assert_succeeded();
         assert!(again.said("up to date"), "{again:?}");
     }
+}
+
+#[test]
+fn source_that_changes_and_keeps_its_time_is_never_published_as_a_mixture() {
+    let hosts = Hosts::start("striped-change", 2, 2);
+    let source = hosts.from().join("large");
+    fs::write(&source, noise(64 << 20, 1)).unwrap();
+    let time = fs::metadata(&source).unwrap().modified().unwrap();
+    let running = Running::start(hosts.copy(&["--rate", "100Mb/s"], "large", "in/"));
+    let staged = || {
+        let files = fs::read_dir(hosts.to().join("in")).into_iter().flatten();
+        let used = |file: fs::DirEntry| file.metadata().map_or(0, |one| one.blocks() * 512);
+        files.flatten().map(used).max().unwrap_or(0)
+    };
+    becomes_true("half of the file is staged", || staged() > 32 << 20);
+    let file = fs::File::options().write(true).open(&source).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &noise(64 << 20, 2), 0).unwrap();
+    file.set_modified(time).unwrap();
+    let outcome = running.finish_within(allowance(120));
+    let target = hosts.to().join("in/large");
+    let is_equal = || fs::read(&target).unwrap() == fs::read(&source).unwrap();
+    assert!(!target.exists() || is_equal(), "{outcome:?}");
+    hosts.run(&[], "large", "in/").assert_succeeded();
+    assert!(is_equal());
 }
 
 #[test]
