@@ -81,17 +81,16 @@ impl ServerFault {
                 Self::Conflict
             }
             Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Self::Privilege,
-            // the server is full, or a standby that does not write yet
+            // no connections or memory are left
             Some(code) if code.code().starts_with("53") => Self::Busy,
-            Some(
-                &SqlState::READ_ONLY_SQL_TRANSACTION
-                | &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-            ) => Self::Away,
             None if is_tls => Self::Tls,
             Some(
                 &SqlState::ADMIN_SHUTDOWN
                 | &SqlState::CRASH_SHUTDOWN
-                | &SqlState::CANNOT_CONNECT_NOW,
+                | &SqlState::CANNOT_CONNECT_NOW
+                | &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+                // a standby that does not write yet
+                | &SqlState::READ_ONLY_SQL_TRANSACTION,
             )
             | None => Self::Away,
             Some(_) => Self::Other,
