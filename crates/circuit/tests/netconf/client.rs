@@ -1,7 +1,12 @@
 //! Another client of the server, which sees and changes what the driver did.
 
-use std::io::{BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Session of NETCONF 1.0.
 pub(crate) struct Client {
@@ -18,7 +23,22 @@ impl Client {
             .env("USER", "root")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
+        // the server forgets the first request of some sessions
+        let client = (0..TRIES).find_map(|_| Self::answering(&mut subsystem));
+        client.unwrap_or_else(|| panic!("the server answers none of {TRIES} sessions"))
+    }
+
+    /// Starts a session, and makes a request. Returns none if there is no reply in time.
+    fn answering(subsystem: &mut Command) -> Option<Self> {
         let mut child = subsystem.spawn().unwrap();
+        let id = Pid::from_child(&child);
+        let (answered, waits) = mpsc::channel::<()>();
+        thread::spawn(move || {
+            if waits.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                // the read of the reply ends with it
+                kill_process(id, Signal::KILL).ok();
+            }
+        });
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let output = BufReader::new(output);
         let mut client = Self {
@@ -30,32 +50,39 @@ impl Client {
             "<hello xmlns=\"{BASE}\"><capabilities><capability>urn:ietf:params:netconf:base:1.0</capability>\
              </capabilities></hello>"
         ));
-        let hello = client.receive();
+        let hello = client.reply().ok()?;
         assert!(hello.contains("<hello"), "{hello}");
-        client
+        client.request("<get-config><source><running/></source></get-config>");
+        client.reply().ok()?;
+        drop(answered);
+        Some(client)
     }
 
     fn send(&mut self, text: &str) {
         write!(self.input, "<?xml version=\"1.0\"?>{text}{END}").unwrap();
     }
 
-    fn receive(&mut self) -> String {
+    fn reply(&mut self) -> io::Result<String> {
         let mut text = Vec::new();
         let mut octet = [0];
         while !text.ends_with(END.as_bytes()) {
-            self.output.read_exact(&mut octet).unwrap();
+            self.output.read_exact(&mut octet)?;
             text.push(octet[0]);
         }
         let text = String::from_utf8(text).unwrap();
-        text.trim_end_matches(END).to_owned()
+        Ok(text.trim_end_matches(END).to_owned())
+    }
+
+    fn request(&mut self, operation: &str) {
+        self.send(&format!(
+            "<rpc message-id=\"1\" xmlns=\"{BASE}\" xmlns:nc=\"{BASE}\">{operation}</rpc>"
+        ));
     }
 
     /// Makes a request, and returns the reply.
     pub(crate) fn ask(&mut self, operation: &str) -> String {
-        self.send(&format!(
-            "<rpc message-id=\"1\" xmlns=\"{BASE}\" xmlns:nc=\"{BASE}\">{operation}</rpc>"
-        ));
-        self.receive()
+        self.request(operation);
+        self.reply().unwrap()
     }
 
     /// Makes a request that must succeed.
@@ -119,3 +146,7 @@ pub(crate) fn one<'a>(text: &'a str, name: &str) -> &'a str {
 const BASE: &str = "urn:ietf:params:xml:ns:netconf:base:1.0";
 const QOS: &str = "http://openconfig.net/yang/qos";
 const END: &str = "]]>]]>";
+/// Number of sessions of which one must answer.
+const TRIES: usize = 10;
+/// Time in which a session must answer its first request.
+const PATIENCE: Duration = Duration::from_secs(15);
