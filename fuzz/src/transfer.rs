@@ -270,7 +270,7 @@ pub fn stage_log(octets: &[u8]) {
     let mut log = b"LHSTAGE1".to_vec();
     log.extend([7; 16]);
     sum(&mut log, 0);
-    for record in octets.chunks_exact(102) {
+    for record in octets.chunks_exact(42) {
         let from = log.len();
         let path = usize::from(record[1] % 4);
         log.extend((path as u32).to_be_bytes());
@@ -284,7 +284,7 @@ pub fn stage_log(octets: &[u8]) {
     assert!(stage::decode(&log).is_ok(), "the header is right");
     for log in [octets, &log] {
         let (_, ranges) = stage::decode(log).unwrap_or_default();
-        assert!(ranges.len() <= log.len() / 102);
+        assert!(ranges.len() <= log.len() / 42);
         for range in ranges {
             let (from, till) = range.span;
             assert!(from < till && till <= range.look.size, "{from}..{till}");

@@ -32,7 +32,7 @@ use super::metadata::MetadataWriter;
 use super::modification_check;
 use super::object_digests::ObjectDigests;
 use super::settings::{OpenTarget, Settings};
-use super::stage_log::{StageLog, StagedRange, Staging, without_device};
+use super::stage_log::{StageLog, StagedRange, Staging};
 use super::temp_files::replaced;
 use super::unsynced::Unsynced;
 
@@ -376,16 +376,11 @@ impl<'a> Publisher<'a> {
             if fill.version.is_some_and(|known| known.inode != there.inode) {
                 return Err(replaced());
             }
-            let ranges = fill.digests.iter().flat_map(|(ranges, digest)| {
-                // several ranges have one digest only if they were copied from a basis
-                ranges.iter().map(|span| (*span, *digest))
-            });
-            let range = |(span, digest)| StagedRange {
+            let ranges = fill.digests.iter().flat_map(|(ranges, _)| ranges);
+            let range = |span: &Span| StagedRange {
                 path: file.entry.path.clone(),
                 look: file.look(),
-                written: without_device(there.version()),
-                span,
-                digest,
+                span: *span,
                 protection: self.protection,
             };
             log.append(&ranges.map(range).collect::<Vec<_>>())

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lighthaul_base::Malformed;
-use lighthaul_files::digest::{Digest, DigestKind};
+use lighthaul_files::digest::DigestKind;
 use lighthaul_files::object::Span;
 use lighthaul_files::temp_names::stage_log;
 use lighthaul_fs::disk::{InputFile, Root};
-use lighthaul_fs::version::{Look, Version};
+use lighthaul_fs::version::Look;
 use lighthaul_io::crypto::identity::random_octets;
 
 use super::journal::Protection;
@@ -23,8 +23,8 @@ use super::journal::Protection;
 const MAGIC: &[u8; 8] = b"LHSTAGE1";
 /// Length of the header: magic, number of the run, checksum.
 const HEADER_LEN: usize = 8 + 16 + 4;
-/// Length of a record after its path: version of the source, version of the staged file, range, digest, checksum.
-const FIXED_LEN: usize = 20 + 28 + 16 + 34 + 4;
+/// Length of a record after its path: version of the source, range, protection, checksum.
+const FIXED_LEN: usize = 20 + 16 + 2 + 4;
 /// Maximum number of octets of a log that are read.
 const LEN_MAX: u64 = 256 << 20;
 
@@ -35,13 +35,9 @@ pub struct StagedRange {
     pub path: Vec<u8>,
     /// Version of the source file.
     pub look: Look,
-    /// Version of the staged file after the range was written. Hosts number devices differently, so the device is zero.
-    pub written: Version,
     /// Range of the file.
     pub span: Span,
-    /// Digest of the range, on which both sides agreed.
-    pub digest: Digest,
-    /// Protection of the bytes on the network.
+    /// Protection of the bytes on the network, with the kind of the digest on which both sides agreed.
     pub protection: Protection,
 }
 
@@ -156,14 +152,6 @@ pub(crate) fn look(file: &InputFile) -> io::Result<([u8; 16], Vec<StagedRange>)>
     Ok(decode(&octets[..len]).unwrap_or_default())
 }
 
-/// Returns `version` without its device.
-pub(crate) const fn without_device(version: Version) -> Version {
-    Version {
-        inode: (0, version.inode.1),
-        ..version
-    }
-}
-
 fn header(run: [u8; 16]) -> Vec<u8> {
     let mut header = [&MAGIC[..], &run].concat();
     header.extend_from_slice(&checksum(&header));
@@ -174,46 +162,26 @@ fn encode(range: &StagedRange) -> Vec<u8> {
     let StagedRange {
         path,
         look,
-        written,
         span,
-        digest,
         protection,
     } = range;
     let len = u32::try_from(path.len()).unwrap_or(u32::MAX);
     let mut octets = len.to_be_bytes().to_vec();
     octets.extend_from_slice(path);
-    put_look(&mut octets, look);
-    octets.extend_from_slice(&written.inode.1.to_be_bytes());
-    octets.extend_from_slice(&written.changed.to_be_bytes());
-    octets.extend_from_slice(&written.look.seconds.to_be_bytes());
-    octets.extend_from_slice(&written.look.nanos.to_be_bytes());
+    octets.extend_from_slice(&look.size.to_be_bytes());
+    octets.extend_from_slice(&look.seconds.to_be_bytes());
+    octets.extend_from_slice(&look.nanos.to_be_bytes());
     octets.extend_from_slice(&span.0.to_be_bytes());
     octets.extend_from_slice(&span.1.to_be_bytes());
-    let mut words = [0; 32];
-    match digest {
-        Digest::Crc128(nvme, xz) => {
-            words[..8].copy_from_slice(&nvme.to_be_bytes());
-            words[8..16].copy_from_slice(&xz.to_be_bytes());
-        }
-        Digest::Blake3(hash) => words = *hash,
-        Digest::None => {}
-    }
-    octets.push(match digest.kind() {
+    octets.push(match protection.digest {
         DigestKind::Crc128 => 0,
         DigestKind::Blake3 => 1,
         DigestKind::None => 2,
     });
     octets.push(u8::from(protection.sealed));
-    octets.extend_from_slice(&words);
     let sum = checksum(&octets);
     octets.extend_from_slice(&sum);
     octets
-}
-
-fn put_look(octets: &mut Vec<u8>, look: &Look) {
-    octets.extend_from_slice(&look.size.to_be_bytes());
-    octets.extend_from_slice(&look.seconds.to_be_bytes());
-    octets.extend_from_slice(&look.nanos.to_be_bytes());
 }
 
 fn checksum(octets: &[u8]) -> [u8; 4] {
@@ -253,34 +221,20 @@ fn decode_range(octets: &[u8]) -> Option<(StagedRange, &[u8])> {
         seconds: fields.number()?.cast_signed(),
         nanos: fields.short()?,
     };
-    let written = Version {
-        inode: (0, fields.number()?),
-        changed: fields.number()?.cast_signed(),
-        look: Look {
-            size: look.size,
-            seconds: fields.number()?.cast_signed(),
-            nanos: fields.short()?,
-        },
-    };
     let span = (fields.number()?, fields.number()?);
-    let (kind, words) = fields.0.split_first_chunk::<2>()?;
-    let digest = match kind[0] {
-        0 => Digest::Crc128(
-            u64::from_be_bytes(*words.first_chunk()?),
-            u64::from_be_bytes(*words.get(8..)?.first_chunk()?),
-        ),
-        1 => Digest::Blake3(*words.first_chunk()?),
-        _ => Digest::None,
+    let [kind, sealed] = *fields.0.first_chunk()?;
+    let digest = match kind {
+        0 => DigestKind::Crc128,
+        1 => DigestKind::Blake3,
+        _ => DigestKind::None,
     };
     let range = StagedRange {
         path: path.to_vec(),
         look,
-        written,
         span,
-        digest,
         protection: Protection {
-            digest: digest.kind(),
-            sealed: kind[1] == 1,
+            digest,
+            sealed: sealed == 1,
         },
     };
     (span.0 < span.1 && span.1 <= look.size).then_some((range, rest))
@@ -307,7 +261,7 @@ impl Fields<'_> {
 mod tests {
     use super::*;
 
-    fn range(path: &str, span: Span, digest: Digest) -> StagedRange {
+    fn range(path: &str, span: Span, digest: DigestKind) -> StagedRange {
         let look = Look {
             size: 1000,
             seconds: -5,
@@ -316,19 +270,9 @@ mod tests {
         StagedRange {
             path: path.into(),
             look,
-            written: Version {
-                inode: (0, 99),
-                changed: -3,
-                look: Look {
-                    seconds: 8,
-                    nanos: 9,
-                    ..look
-                },
-            },
             span,
-            digest,
             protection: Protection {
-                digest: digest.kind(),
+                digest,
                 sealed: path.is_empty(),
             },
         }
@@ -337,9 +281,9 @@ mod tests {
     #[test]
     fn ranges_are_read_back_up_to_a_torn_or_changed_record() {
         let all = [
-            range("a/b", (0, 1000), Digest::Crc128(1, 2)),
-            range("", (5, 6), Digest::Blake3([7; 32])),
-            range("x", (999, 1000), Digest::None),
+            range("a/b", (0, 1000), DigestKind::Crc128),
+            range("", (5, 6), DigestKind::Blake3),
+            range("x", (999, 1000), DigestKind::None),
         ];
         let run = [9; 16];
         let mut octets = header(run);
@@ -367,7 +311,7 @@ mod tests {
     fn ranges_beyond_the_file_are_rejected() {
         for span in [(5, 5), (6, 5), (0, 1001)] {
             let mut octets = header([1; 16]);
-            octets.extend(encode(&range("a", span, Digest::None)));
+            octets.extend(encode(&range("a", span, DigestKind::None)));
             assert_eq!(decode(&octets).unwrap().1, []);
         }
     }
