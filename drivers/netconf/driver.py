@@ -215,9 +215,19 @@ class Device:
 
     def _commit(self, state, numbers):
         """Commit the candidate, and confirm that after a look at the running configuration."""
+        try:
+            self._commit_in_time(state, numbers)
+        finally:
+            if self.session is not None:
+                self.session.deadline = self.deadline
+
+    def _commit_in_time(self, state, numbers):
         timeout = self.settings.confirm
         is_confirmed = timeout and self.session.has("confirmed-commit")
         parts = [element("confirmed"), element("confirm-timeout", str(timeout))] if is_confirmed else []
+        if is_confirmed:
+            # a confirmation after this time may find a commit that the device has taken back
+            self.session.deadline = min(self.session.deadline, time.monotonic() + timeout)
         try:
             self._call("commit", *parts)
         except Refused:
@@ -242,12 +252,19 @@ class Device:
                 qos = state.apply(number, wanted(state))
                 if qos is not None:
                     self._edit("running", qos)
-                    self._check(state, [number])
+                    self._check_change(state, number)
                 results[index] = None
             except Refused as why:
                 results[index] = {"fault": "refused", "reason": str(why)}
                 state = self._read()
         return []
+
+    def _check_change(self, state, number):
+        """Check a change that is in force. If it is not as expected, nobody knows what the device has done."""
+        try:
+            self._check(state, [number])
+        except Refused as why:
+            raise Unreachable(str(why)) from None
 
     def _check(self, state, numbers):
         """Refuse if the running configuration has not the expected circuits."""
