@@ -337,6 +337,7 @@ impl EntryChecker<'_> {
         }
         if action == Action::Keep && self.may_keep(entry, there) {
             self.keep(place, entry, there)?;
+            self.remove_journal(place, entry);
             let settled = if newer {
                 Settled::Newer
             } else {

@@ -11,11 +11,12 @@
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::WantedFile;
 use lighthaul_copy::thread_group::CHECK_INTERVAL;
-use lighthaul_files::manifest::Entry;
+use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::object::within;
 use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Error, FileAction};
@@ -93,8 +94,7 @@ impl EntryChecker<'_> {
         let Ok(Some(partial)) = place.root.look(&pending.temporary) else {
             return Vec::new();
         };
-        let journal = place.root.look(&pending.journal);
-        let is_journal = matches!(journal, Ok(Some(meta)) if meta.kind == FileType::RegularFile && meta.is_ours());
+        let is_journal = is_own_file(place, &pending.journal);
         let is_dry = self.transfer.options().dry_run.is_some();
         let is_claimed = || {
             let claims = &self.transfer.claims;
@@ -116,6 +116,24 @@ impl EntryChecker<'_> {
             locked.and_then(|file| Journal::read(&file, subject))
         };
         within_file(read.unwrap_or_default(), partial.size)
+    }
+
+    /// Removes the journal of a file that is complete. A power cut may come between the name of a file and the end of
+    /// its journal.
+    pub(super) fn remove_journal(&self, place: &mut Place, entry: &Entry) {
+        if !matches!(entry.kind, EntryKind::File(size) if size >= RESUMABLE) {
+            return;
+        }
+        let partial = self.transfer.temp_place.partial(entry.path());
+        let journal = self.transfer.temp_place.journal(entry.path());
+        let has_partial = partial != entry.path() && !matches!(place.root.look(&partial), Ok(None));
+        if has_partial || !is_own_file(place, &journal) {
+            return;
+        }
+        // another copy may be writing the file
+        if let Ok(_locked) = place.root.lock(&journal) {
+            place.root.remove(&journal).ok();
+        }
     }
 
     /// Opens and locks the journal of a file. If another copy has locked it, waits until that ends.
@@ -177,4 +195,10 @@ impl EntryChecker<'_> {
             Err(error) => Err(place.fault(FileAction::ReadSpace, entry, &error)),
         }
     }
+}
+
+/// Returns true if `path` is a regular file of this user.
+fn is_own_file(place: &mut Place, path: &Path) -> bool {
+    let there = place.root.look(path);
+    matches!(there, Ok(Some(meta)) if meta.kind == FileType::RegularFile && meta.is_ours())
 }

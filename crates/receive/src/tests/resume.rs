@@ -426,6 +426,24 @@ fn resumed_copy_with_holes_has_zeros_in_the_holes() {
     resumed.copy();
 }
 
+/// A power cut may leave the journal of a file that has its name. The next run removes it, unless another run has it.
+#[test]
+fn journal_of_a_complete_file_is_removed() {
+    let resumed = Resumed::new("complete");
+    resumed.copy();
+    resumed.note(&[HELD]);
+    let held = resumed.hold();
+    resumed.bench.copy(&resumed.options).whole();
+    assert!(resumed.journal().exists());
+    drop(held);
+    resumed.copy();
+    assert!(!resumed.journal().exists());
+    // with a partial file, it belongs to another copy
+    resumed.left(&resumed.bytes, &[HELD]);
+    resumed.bench.copy(&resumed.options).whole();
+    assert!(resumed.journal().exists() && resumed.partial().exists());
+}
+
 /// The copy waits for a run that has locked the journal, and then resumes from it.
 #[test]
 fn locked_journal_is_awaited() {
