@@ -260,7 +260,7 @@ class Device:
         return []
 
     def _check_change(self, state, number):
-        """Check a change that is in force. If it is not as expected, nobody knows what the device has done."""
+        """Check a change that is in force. If it is not as expected, it is not known what the device has done."""
         try:
             self._check(state, [number])
         except Refused as why:
