@@ -267,10 +267,11 @@ pub fn journal(octets: &[u8]) {
 /// Decodes the octets as a stage log. Then decodes them as records of a stage log with right checksums, except where an
 /// octet says otherwise. All decoded ranges are within their files.
 pub fn stage_log(octets: &[u8]) {
-    let mut log = b"LHSTAGE1".to_vec();
+    let mut log = b"LHSTAGE2".to_vec();
     log.extend([7; 16]);
+    log.push(1);
     sum(&mut log, 0);
-    for record in octets.chunks_exact(42) {
+    for record in octets.chunks_exact(111) {
         let from = log.len();
         let path = usize::from(record[1] % 4);
         log.extend((path as u32).to_be_bytes());
@@ -284,7 +285,7 @@ pub fn stage_log(octets: &[u8]) {
     assert!(stage::decode(&log).is_ok(), "the header is right");
     for log in [octets, &log] {
         let (_, ranges) = stage::decode(log).unwrap_or_default();
-        assert!(ranges.len() <= log.len() / 42);
+        assert!(ranges.len() <= log.len() / 111);
         for range in ranges {
             let (from, till) = range.span;
             assert!(from < till && till <= range.look.size, "{from}..{till}");

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
 use lighthaul_fs::metadata::Extras;
+use lighthaul_fs::version::Version;
 use lighthaul_io::control::bounded::{self, List};
 use lighthaul_session::error::Error;
 use lighthaul_session::fault::PeerFault;
@@ -58,6 +59,22 @@ pub struct Entry {
     pub data: Option<Vec<Span>>,
     /// Other names of a file or link.
     pub linked: Linked,
+    /// Mark of the version of a file of a striped copy; see [`version_mark`].
+    pub mark: Option<u64>,
+}
+
+/// Returns a mark of a version of a file. All hosts that see the file compute the same one, although each numbers its
+/// devices differently. Another file with the same name, size and time has another mark.
+pub fn version_mark(version: &Version) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&version.inode.1.to_be_bytes());
+    hasher.update(&version.changed.to_be_bytes());
+    hasher.update(&version.look.size.to_be_bytes());
+    hasher.update(&version.look.seconds.to_be_bytes());
+    hasher.update(&version.look.nanos.to_be_bytes());
+    let mut mark = [0; 8];
+    mark.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    u64::from_be_bytes(mark)
 }
 
 /// Names of a file or link in the list, if hard links are preserved.
@@ -98,6 +115,7 @@ impl Entry {
             extras: None,
             data: None,
             linked: Linked::Alone,
+            mark: None,
         }
     }
 
@@ -242,6 +260,7 @@ mod tests {
             extras: None,
             data: None,
             linked: Linked::Alone,
+            mark: None,
         }
     }
 
@@ -250,6 +269,7 @@ mod tests {
         let good = Entry {
             data: Some(vec![(0, 5), (5, 6), (9, 10)]),
             linked: Linked::First(3),
+            mark: None,
             ..file("a", 10)
         };
         assert_eq!(good.data_len(), 7);

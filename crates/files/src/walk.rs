@@ -381,6 +381,7 @@ const fn entry(path: Vec<u8>, kind: EntryKind, meta: &Meta) -> Entry {
         extras: None,
         data: None,
         linked: Linked::Alone,
+        mark: None,
     }
 }
 

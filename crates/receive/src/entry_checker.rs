@@ -360,7 +360,7 @@ impl EntryChecker<'_> {
             EntryKind::File(_) if entry.data().is_empty() => {
                 self.empty(place, number, entry)?;
             }
-            EntryKind::File(_) => return Ok(Some(self.take_staged_or_want(place, number, entry))),
+            EntryKind::File(_) => return Ok(self.take_staged_or_want(place, number, entry)),
             EntryKind::FolderEnd => {}
         }
         self.transfer.table.settle(number, entry, Ok(Settled::Now));

@@ -25,6 +25,8 @@ pub(crate) enum Job {
     Kept(Arc<PendingFile>, Span, Digest),
     /// Ranges that were copied from the basis and equal the source, with the digest of all their bytes.
     Copied(Arc<PendingFile>, Vec<Span>, Digest),
+    /// Ranges that other parts of a striped copy have written and compared, each with its digest.
+    Staged(Arc<PendingFile>, Vec<(Span, Digest)>),
     /// A file cannot be written.
     Failed(u64, Error),
 }

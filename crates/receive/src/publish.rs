@@ -32,7 +32,7 @@ use super::metadata::MetadataWriter;
 use super::modification_check;
 use super::object_digests::ObjectDigests;
 use super::settings::{OpenTarget, Settings};
-use super::stage_log::{StageLog, StagedRange, Staging};
+use super::stage_log::{RangeState, StageLog, StagedRange, Staging, without_device};
 use super::temp_files::replaced;
 use super::unsynced::Unsynced;
 
@@ -61,7 +61,12 @@ pub(crate) struct Publisher<'a> {
     digests: ObjectDigests,
     /// Ranges from an earlier run, or from a basis, that equal the source.
     kept: Vec<Kept>,
+    /// Files with ranges that other parts of a striped copy have compared.
+    staged: Vec<Staged>,
 }
+
+/// File with ranges that other parts of a striped copy have compared, each with its digest.
+type Staged = (Arc<PendingFile>, Vec<(Span, Digest)>);
 
 /// Ranges that were not sent.
 struct Kept {
@@ -95,6 +100,7 @@ impl<'a> Publisher<'a> {
             top: None,
             digests: ObjectDigests::default(),
             kept: Vec::new(),
+            staged: Vec::new(),
         }
     }
 
@@ -159,6 +165,7 @@ impl<'a> Publisher<'a> {
                 digest,
                 is_new: true,
             }),
+            Job::Staged(file, ranges) => self.staged.push((file, ranges)),
             Job::Failed(number, error) => self.fail(number, error),
         }
     }
@@ -189,6 +196,9 @@ impl<'a> Publisher<'a> {
             if is_whole {
                 whole.push(file);
             }
+        }
+        for (file, ranges) in std::mem::take(&mut self.staged) {
+            whole.extend(adopted(&file, ranges).then_some(file));
         }
         let touched = untouched_by_failure(&whole, &parts);
         // before a new mode may prevent it
@@ -376,12 +386,20 @@ impl<'a> Publisher<'a> {
             if fill.version.is_some_and(|known| known.inode != there.inode) {
                 return Err(replaced());
             }
-            let ranges = fill.digests.iter().flat_map(|(ranges, _)| ranges);
-            let range = |span: &Span| StagedRange {
+            let ranges = fill.digests.iter().flat_map(|(ranges, digest)| {
+                // several ranges have one digest only if they were copied from a basis
+                ranges.iter().map(|span| (*span, *digest))
+            });
+            let range = |(span, digest)| StagedRange {
                 path: file.entry.path.clone(),
                 look: file.look(),
-                span: *span,
-                protection: self.protection,
+                mark: file.entry.mark,
+                span,
+                state: RangeState::Written {
+                    version: without_device(there.version()),
+                    digest,
+                    sealed: self.protection.sealed,
+                },
             };
             log.append(&ranges.map(range).collect::<Vec<_>>())
         });
@@ -539,6 +557,16 @@ impl<'a> Publisher<'a> {
     fn fault(&self, action: FileAction, path: &Path, error: &io::Error) -> Error {
         Error::file(action, &self.target.join(path), error)
     }
+}
+
+/// Adds ranges that other parts of a striped copy have compared. Returns true if the file is complete.
+fn adopted(file: &PendingFile, ranges: Vec<(Span, Digest)>) -> bool {
+    let mut fill = file.fill();
+    let digests = ranges
+        .into_iter()
+        .map(|(span, digest)| (vec![span], digest));
+    fill.digests.extend(digests);
+    !fill.failed && fill.uncompared_bytes == 0
 }
 
 /// Returns the files that have not failed, each once.

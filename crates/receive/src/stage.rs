@@ -5,8 +5,9 @@
 //! ```
 //!
 //! All parts write the same staged file, whose name depends on the version of the source. No part truncates or removes
-//! it. The part that publishes waits until no other part can write, since each keeps its log locked. Then it compares
-//! all ranges of the logs with the source, requests those that are missing, and renames the files.
+//! it. The part that publishes waits until no other part can write, since each keeps its log locked. A part that begins
+//! later finds the log of the part that publishes, and ends. Then it renames the files whose ranges are all proven by
+//! the logs. It requests the ranges that are missing.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -32,9 +33,12 @@ use rustix::fs::FileType;
 
 use super::entry_checker::{EntryChecker, Place};
 use super::entry_table::{PendingFile, Settled};
+use super::job::Job;
 use super::journal::{Record, digest_for, longest, merged, missing};
-use super::stage_log::{StageLog, look as look_at, read};
-use super::staged_files::usable;
+use super::stage_log::{
+    LogOwner, RangeState, StageLog, StagedRange, create, look as look_at, owner, read,
+};
+use super::staged_files::{LoggedRange, Usable, proven_by_run, staged_by_run};
 use super::temp_files::is_private;
 
 /// Longest wait for another part of the copy that still writes: longer than NFS keeps the lock of a dead host.
@@ -48,31 +52,35 @@ impl EntryChecker<'_> {
             return Ok(());
         };
         let _step = self.transfer.threads.work.begin();
-        let failed = |place: &Place, e: &io::Error| {
-            Error::file(FileAction::WriteJournal, &place.target_folder.folder, e)
-        };
+        let run = striped.run;
         let publishes = !options.stages();
-        let names = place.root.names(Path::new(""), PREFIX);
-        let names = names.map_err(|e| failed(place, &e))?;
-        let is_log = |name: &PathBuf| {
-            name.as_os_str()
-                .as_encoded_bytes()
-                .ends_with(STAGE_LOG.as_bytes())
-        };
         let until = self.transfer.session.clock.now() + LOCK_TIMEOUT;
+        let failed = |folder: PathBuf| {
+            move |error: io::Error| Error::file(FileAction::WriteJournal, &folder, &error)
+        };
+        let failed = failed(place.target_folder.folder.clone());
         let mut locked = Vec::new();
-        for name in names.into_iter().map(PathBuf::from).filter(is_log) {
-            let log = self.read_log(place, &name, (striped, until))?;
-            locked.extend(log.filter(|_| publishes).map(|file| (name, file)));
+        if publishes {
+            // parts that begin later must find it
+            let own = create(&mut place.root, LogOwner { run, publishes });
+            locked.push(own.map_err(&failed)?);
+        }
+        for name in logs(place).map_err(&failed)? {
+            if locked.iter().all(|(own, _)| *own != name) {
+                let log = self.read_log(place, &name, (striped, until))?;
+                locked.extend(log.filter(|_| publishes).map(|file| (name, file)));
+            }
         }
         if publishes {
             self.transfer.table.stage.keep(locked);
             return Ok(());
         }
         let root = place.root.another();
-        let log = root.and_then(|root| StageLog::create(root, striped.run));
-        let log = log.map_err(|e| failed(place, &e))?;
-        self.transfer.table.stage.begin(log);
+        let log = root.and_then(|root| StageLog::create(root, run));
+        self.transfer.table.stage.begin(log.map_err(&failed)?);
+        if is_published(place, run).map_err(&failed)? {
+            return Err(Fault::Busy(place.target_folder.folder.clone()).into());
+        }
         Ok(())
     }
 
@@ -92,10 +100,12 @@ impl EntryChecker<'_> {
             }
             match place.root.lock(name) {
                 Ok(mut file) => {
-                    let (run, ranges) = read(&mut file).map_err(|e| {
+                    let log = read(&mut file).map_err(|e| {
                         Error::file(FileAction::Read, &place.target_folder.folder, &e)
                     })?;
-                    place.staged.add(run == striped.run, ranges);
+                    if let Some((owner, ranges)) = log {
+                        place.staged.add(owner.run == striped.run, ranges);
+                    }
                     return Ok(Some(file));
                 }
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
@@ -105,8 +115,9 @@ impl EntryChecker<'_> {
                 Err(_) => {}
             }
             if self.transfer.options().stages()
-                && let Ok((run, ranges)) = place.root.read(name).and_then(|open| look_at(&open))
-                && run == striped.run
+                && let Ok(Some((owner, ranges))) =
+                    place.root.read(name).and_then(|open| look_at(&open))
+                && owner.run == striped.run
             {
                 place.staged.add(true, ranges);
                 return Ok(None);
@@ -144,7 +155,7 @@ impl EntryChecker<'_> {
         match entry.kind {
             EntryKind::File(_) => {
                 self.await_reports()?;
-                Ok(self.stage(place, number, entry))
+                self.stage(place, number, entry)
             }
             EntryKind::Folder => {
                 let path = entry.path();
@@ -165,70 +176,84 @@ impl EntryChecker<'_> {
         }
     }
 
-    /// Returns the request for a file. What parts of a striped copy have staged is compared instead of sent.
+    /// Publishes a file if parts of a striped copy have staged it. Otherwise returns the request for what is missing.
     pub(super) fn take_staged_or_want(
         &self,
         place: &mut Place,
         number: u64,
         entry: &Entry,
-    ) -> WantedFile {
-        let adopted = self.adopt(place, number, entry);
-        adopted.unwrap_or_else(|NotStaged| self.want(place, number, entry))
+    ) -> Option<WantedFile> {
+        let look = look(entry);
+        let staged = place.staged.take(&entry.path, look);
+        if staged.is_empty() {
+            return Some(self.want(place, number, entry));
+        }
+        let temporary = self.transfer.temp_place.staged(entry.path(), look);
+        let adopted = self.adopt(place, (number, entry), (&temporary, &staged));
+        adopted.unwrap_or_else(|NotStaged| {
+            place.root.remove(&temporary).ok();
+            Some(self.want(place, number, entry))
+        })
     }
 
     /// Returns the request for the ranges of a file that this part stages.
-    fn stage(&self, place: &mut Place, number: u64, entry: &Entry) -> Option<WantedFile> {
-        self.transfer.table.itemize(number, staged_report(entry));
-        let look = look(entry);
-        let temporary = self.transfer.temp_place.staged(entry.path(), look);
-        let staged = place.staged.of(&entry.path, look);
-        let usable = if staged_file(place, &temporary, entry).is_some() {
-            usable(staged)
-        } else {
-            usable(Vec::new())
-        };
-        let size = entry.size();
-        let proven = merged(usable.proven.iter().map(|range| range.span).collect());
-        let left = within(&missing(&proven, size), &entry.data());
-        if left.is_empty() {
-            self.transfer.table.settle(number, entry, Ok(Settled::Now));
-            return None;
-        }
-        let names = (temporary, PathBuf::new());
-        let pending = PendingFile::new(number, entry.clone(), names, false).staged();
-        Some(self.request(pending, &left, &usable.hints))
-    }
-
-    /// Adopts a staged file, and requests the comparison of all its ranges and the bytes of what is missing. Nothing is
-    /// believed: a source that keeps its size and time may have changed between two parts, and records of two runs may
-    /// be about one file. Fails if nothing of the file is staged.
-    fn adopt(
+    fn stage(
         &self,
         place: &mut Place,
         number: u64,
         entry: &Entry,
-    ) -> Result<WantedFile, NotStaged> {
+    ) -> Result<Option<WantedFile>, Error> {
+        self.transfer.table.itemize(number, staged_report(entry));
         let look = look(entry);
-        let staged = place.staged.take(&entry.path, look);
-        let data = entry.data();
-        if staged.is_empty() || data.is_empty() {
-            return Err(NotStaged);
-        }
         let temporary = self.transfer.temp_place.staged(entry.path(), look);
-        staged_file(place, &temporary, entry).ok_or(NotStaged)?;
-        let hints = usable(
-            staged
-                .into_iter()
-                .map(|(_, range)| (false, range))
-                .collect(),
-        )
-        .hints;
+        let usable = if staged_file(place, &temporary, entry).is_some() {
+            staged_by_run(&place.staged.of(&entry.path, look), entry.mark)
+        } else {
+            Usable::default()
+        };
+        let left = within(&missing(&usable.spans(), entry.size()), &entry.data());
+        if left.is_empty() {
+            self.transfer.table.settle(number, entry, Ok(Settled::Now));
+            return Ok(None);
+        }
+        let begun = |span: &Span| StagedRange {
+            path: entry.path.clone(),
+            look,
+            mark: entry.mark,
+            span: *span,
+            state: RangeState::Begun,
+        };
+        if let Some(log) = self.transfer.table.stage.own() {
+            let noted = log.append(&left.iter().map(begun).collect::<Vec<_>>());
+            noted.map_err(|error| place.fault(FileAction::WriteJournal, entry, &error))?;
+        }
         let names = (temporary, PathBuf::new());
+        let pending = PendingFile::new(number, entry.clone(), names, false).staged();
+        Ok(Some(self.request(pending, &left, &usable.hints)))
+    }
+
+    /// Publishes the staged file `temporary`, or requests what is missing. Returns none if the file is complete.
+    fn adopt(
+        &self,
+        place: &mut Place,
+        (number, entry): (u64, &Entry),
+        (temporary, staged): (&Path, &[LoggedRange]),
+    ) -> Result<Option<WantedFile>, NotStaged> {
+        let there = staged_file(place, temporary, entry).ok_or(NotStaged)?;
+        let usable = proven_by_run(staged, entry.mark, there.version());
+        let (size, data) = (entry.size(), entry.data());
+        let left = within(&missing(&usable.spans(), size), &data);
+        let names = (temporary.to_owned(), PathBuf::new());
         let mut pending = PendingFile::new(number, entry.clone(), names, false);
-        let holes = missing(&data, entry.size());
+        let holes = missing(&data, size);
         let version = punch(place, &pending, &holes).map_err(|_| NotStaged)?;
         pending.adopt(version);
-        Ok(self.request(pending, &data, &hints))
+        let wanted = self.request(pending, &left, &usable.hints);
+        if let Some(file) = self.transfer.table.find(number) {
+            // a publisher that has stopped has reported the reason
+            self.jobs.send(Job::Staged(file, usable.proven)).ok();
+        }
+        Ok((!left.is_empty()).then_some(wanted))
     }
 
     /// Adds a file to the table, with its ranges in `left`. Those in `hints` are compared instead of sent.
@@ -253,8 +278,29 @@ impl EntryChecker<'_> {
     }
 }
 
-/// Nothing of a file is staged.
+/// A staged file cannot be used.
 struct NotStaged;
+
+/// Returns the names of the stage logs in the target directory.
+fn logs(place: &mut Place) -> io::Result<Vec<PathBuf>> {
+    let mut names = place.root.names(Path::new(""), PREFIX)?;
+    names.retain(|name| name.as_encoded_bytes().ends_with(STAGE_LOG.as_bytes()));
+    Ok(names.into_iter().map(PathBuf::from).collect())
+}
+
+/// Returns true if a part of the copy `run` publishes, or has published.
+fn is_published(place: &mut Place, run: [u8; 16]) -> io::Result<bool> {
+    let publisher = LogOwner {
+        run,
+        publishes: true,
+    };
+    let names = logs(place)?;
+    let mut is_publisher = |name: &PathBuf| {
+        let open = place.root.read(name);
+        open.is_ok_and(|open| matches!(owner(&open), Ok(Some(owner)) if owner == publisher))
+    };
+    Ok(names.iter().any(&mut is_publisher))
+}
 
 /// Makes holes where the source has holes. Returns the version of the file.
 fn punch(place: &mut Place, pending: &PendingFile, holes: &[Span]) -> io::Result<Version> {

@@ -1,8 +1,14 @@
 //! Stage log: ranges of staged files that one part of a striped copy has written.
 //!
-//! A record is written when the bytes of a range have the digest of the source and are on disk. Other parts of the run
-//! do not stage the range again. The part that publishes compares it with the source, like the ranges of earlier runs
-//! (see `held`). A torn or invalid record is ignored, with all records after it.
+//! A part records each range before it writes it, and again when the bytes have the digest of the source and are on
+//! disk. The part that publishes does not compare a range again if all of this is true:
+//!
+//! - All records of the file are of its run, and from the version of the source that it has listed itself.
+//! - The staged file was not changed after the last record.
+//! - No part began a range there that it did not complete.
+//!
+//! All other ranges are compared with the source (see `held`). A torn or invalid record is ignored, with all records
+//! after it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -10,35 +16,63 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lighthaul_base::Malformed;
-use lighthaul_files::digest::DigestKind;
+use lighthaul_files::digest::{Digest, DigestKind};
 use lighthaul_files::object::Span;
 use lighthaul_files::temp_names::stage_log;
 use lighthaul_fs::disk::{InputFile, Root};
-use lighthaul_fs::version::Look;
+use lighthaul_fs::version::{Look, Version};
 use lighthaul_io::crypto::identity::random_octets;
 
-use super::journal::Protection;
-
 /// First octets of a stage log, with the version of its format.
-const MAGIC: &[u8; 8] = b"LHSTAGE1";
-/// Length of the header: magic, number of the run, checksum.
-const HEADER_LEN: usize = 8 + 16 + 4;
-/// Length of a record after its path: version of the source, range, protection, checksum.
-const FIXED_LEN: usize = 20 + 16 + 2 + 4;
+const MAGIC: &[u8; 8] = b"LHSTAGE2";
+/// Length of the header: magic, number of the run, kind of the part, checksum.
+const HEADER_LEN: usize = 8 + 16 + 1 + 4;
+/// Length of a record after its path: version and mark of the source, range, version of the staged file, digest,
+/// checksum.
+const FIXED_LEN: usize = 20 + 9 + 16 + 28 + 34 + 4;
+/// Kind of the digest of a range that was begun.
+const BEGUN: u8 = 3;
 /// Maximum number of octets of a log that are read.
 const LEN_MAX: u64 = 256 << 20;
+
+/// Part of a striped copy, to which a log belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogOwner {
+    /// Random number of the whole copy.
+    pub run: [u8; 16],
+    /// True for the part that publishes. It writes no records.
+    pub publishes: bool,
+}
 
 /// Range of a staged file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedRange {
     /// Path of the file below the target.
     pub path: Vec<u8>,
-    /// Version of the source file.
+    /// Size and time of the source file.
     pub look: Look,
+    /// Mark of the version of the source file; see [`lighthaul_files::manifest::version_mark`].
+    pub mark: Option<u64>,
     /// Range of the file.
     pub span: Span,
-    /// Protection of the bytes on the network, with the kind of the digest on which both sides agreed.
-    pub protection: Protection,
+    /// State of the range.
+    pub state: RangeState,
+}
+
+/// States of a range of a staged file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeState {
+    /// The part may have written to the range.
+    Begun,
+    /// The range is on disk.
+    Written {
+        /// Version of the staged file afterwards. Hosts number devices differently, so the device is zero.
+        version: Version,
+        /// Digest of the range, on which both sides agreed.
+        digest: Digest,
+        /// True if the bytes were encrypted on the network.
+        sealed: bool,
+    },
 }
 
 /// Log that this part writes. It stays locked until this value is dropped.
@@ -52,9 +86,8 @@ pub(crate) struct StageLog {
 impl StageLog {
     /// Creates the log of a part of the copy `run` in the directory `root`.
     pub(crate) fn create(mut root: Root, run: [u8; 16]) -> io::Result<Self> {
-        let name = stage_log(u64::from_be_bytes(random_octets()));
-        let mut file = root.lock(&name)?;
-        file.write_all(&header(run))?;
+        let publishes = false;
+        let (name, file) = create(&mut root, LogOwner { run, publishes })?;
         Ok(Self {
             root,
             name,
@@ -62,7 +95,7 @@ impl StageLog {
         })
     }
 
-    /// Adds ranges that are on disk.
+    /// Adds ranges.
     pub(crate) fn append(&self, ranges: &[StagedRange]) -> io::Result<()> {
         let octets: Vec<u8> = ranges.iter().flat_map(encode).collect();
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,6 +112,14 @@ impl Drop for StageLog {
             self.root.remove(&self.name).ok();
         }
     }
+}
+
+/// Creates a locked log of `owner` in the directory `root`.
+pub(crate) fn create(root: &mut Root, owner: LogOwner) -> io::Result<(PathBuf, File)> {
+    let name = stage_log(u64::from_be_bytes(random_octets()));
+    let mut file = root.lock(&name)?;
+    file.write_all(&header(owner))?;
+    Ok((name, file))
 }
 
 /// Use of a temporary file by parts of a striped copy.
@@ -121,8 +162,8 @@ impl StageLogs {
     /// Returns the ranges in the logs of all parts.
     pub(crate) fn ranges(&self) -> Vec<StagedRange> {
         let mut logs = self.lock();
-        let ranges = logs.iter_mut().flat_map(|(_, log)| read(log));
-        ranges.flat_map(|(_, ranges)| ranges).collect()
+        let logs = logs.iter_mut().flat_map(|(_, log)| read(log)).flatten();
+        logs.flat_map(|(_, ranges)| ranges).collect()
     }
 
     /// Takes the logs of all parts, which are no longer needed.
@@ -135,25 +176,40 @@ impl StageLogs {
     }
 }
 
-/// Reads the number of the run and the ranges of a log.
-pub(crate) fn read(file: &mut File) -> io::Result<([u8; 16], Vec<StagedRange>)> {
+/// Reads the owner and the ranges of a log. A log without a header is that of a part that has just begun, or was killed
+/// then.
+pub(crate) fn read(file: &mut File) -> io::Result<Option<(LogOwner, Vec<StagedRange>)>> {
     let mut octets = Vec::new();
     file.rewind()?;
     file.take(LEN_MAX).read_to_end(&mut octets)?;
-    // a log without a header is that of a part that has just begun, or was killed then
-    Ok(decode(&octets).unwrap_or_default())
+    Ok(decode(&octets).ok())
 }
 
 /// Reads a log that another part may be writing.
-pub(crate) fn look(file: &InputFile) -> io::Result<([u8; 16], Vec<StagedRange>)> {
+pub(crate) fn look(file: &InputFile) -> io::Result<Option<(LogOwner, Vec<StagedRange>)>> {
     let len = file.version()?.look.size.min(LEN_MAX);
     let mut octets = vec![0; usize::try_from(len).unwrap_or_default()];
     let len = file.read_at(&mut octets, 0)?;
-    Ok(decode(&octets[..len]).unwrap_or_default())
+    Ok(decode(&octets[..len]).ok())
 }
 
-fn header(run: [u8; 16]) -> Vec<u8> {
-    let mut header = [&MAGIC[..], &run].concat();
+/// Reads the owner of a log.
+pub(crate) fn owner(file: &InputFile) -> io::Result<Option<LogOwner>> {
+    let mut octets = [0; HEADER_LEN];
+    let len = file.read_at(&mut octets, 0)?;
+    Ok(decode(&octets[..len]).ok().map(|(owner, _)| owner))
+}
+
+/// Returns `version` without its device.
+pub(crate) const fn without_device(version: Version) -> Version {
+    Version {
+        inode: (0, version.inode.1),
+        ..version
+    }
+}
+
+fn header(owner: LogOwner) -> Vec<u8> {
+    let mut header = [&MAGIC[..], &owner.run, &[u8::from(owner.publishes)]].concat();
     header.extend_from_slice(&checksum(&header));
     header
 }
@@ -162,26 +218,64 @@ fn encode(range: &StagedRange) -> Vec<u8> {
     let StagedRange {
         path,
         look,
+        mark,
         span,
-        protection,
+        state,
     } = range;
     let len = u32::try_from(path.len()).unwrap_or(u32::MAX);
     let mut octets = len.to_be_bytes().to_vec();
     octets.extend_from_slice(path);
-    octets.extend_from_slice(&look.size.to_be_bytes());
-    octets.extend_from_slice(&look.seconds.to_be_bytes());
-    octets.extend_from_slice(&look.nanos.to_be_bytes());
+    put_look(&mut octets, look);
+    octets.push(u8::from(mark.is_some()));
+    octets.extend_from_slice(&mark.unwrap_or(0).to_be_bytes());
     octets.extend_from_slice(&span.0.to_be_bytes());
     octets.extend_from_slice(&span.1.to_be_bytes());
-    octets.push(match protection.digest {
+    match state {
+        RangeState::Begun => {
+            octets.extend_from_slice(&[0; 28]);
+            octets.push(BEGUN);
+            octets.extend_from_slice(&[0; 33]);
+        }
+        RangeState::Written {
+            version,
+            digest,
+            sealed,
+        } => {
+            octets.extend_from_slice(&version.inode.1.to_be_bytes());
+            octets.extend_from_slice(&version.changed.to_be_bytes());
+            octets.extend_from_slice(&version.look.seconds.to_be_bytes());
+            octets.extend_from_slice(&version.look.nanos.to_be_bytes());
+            put_digest(&mut octets, digest);
+            octets.push(u8::from(*sealed));
+        }
+    }
+    let sum = checksum(&octets);
+    octets.extend_from_slice(&sum);
+    octets
+}
+
+fn put_digest(octets: &mut Vec<u8>, digest: &Digest) {
+    let mut words = [0; 32];
+    match digest {
+        Digest::Crc128(nvme, xz) => {
+            words[..8].copy_from_slice(&nvme.to_be_bytes());
+            words[8..16].copy_from_slice(&xz.to_be_bytes());
+        }
+        Digest::Blake3(hash) => words = *hash,
+        Digest::None => {}
+    }
+    octets.push(match digest.kind() {
         DigestKind::Crc128 => 0,
         DigestKind::Blake3 => 1,
         DigestKind::None => 2,
     });
-    octets.push(u8::from(protection.sealed));
-    let sum = checksum(&octets);
-    octets.extend_from_slice(&sum);
-    octets
+    octets.extend_from_slice(&words);
+}
+
+fn put_look(octets: &mut Vec<u8>, look: &Look) {
+    octets.extend_from_slice(&look.size.to_be_bytes());
+    octets.extend_from_slice(&look.seconds.to_be_bytes());
+    octets.extend_from_slice(&look.nanos.to_be_bytes());
 }
 
 fn checksum(octets: &[u8]) -> [u8; 4] {
@@ -190,12 +284,14 @@ fn checksum(octets: &[u8]) -> [u8; 4] {
     sum
 }
 
-/// Decodes a log: the number of its run, and its ranges in the order in which they were written.
-pub fn decode(octets: &[u8]) -> Result<([u8; 16], Vec<StagedRange>), Malformed> {
+/// Decodes a log: its owner, and its ranges in the order in which they were written.
+pub fn decode(octets: &[u8]) -> Result<(LogOwner, Vec<StagedRange>), Malformed> {
     let (found, mut rest) = octets.split_first_chunk::<HEADER_LEN>().ok_or(Malformed)?;
     let mut run = [0; 16];
     run.copy_from_slice(&found[8..24]);
-    if found[..] != header(run) {
+    let publishes = found[24] == 1;
+    let owner = LogOwner { run, publishes };
+    if found[..] != header(owner) {
         return Err(Malformed);
     }
     let mut ranges = Vec::new();
@@ -203,7 +299,7 @@ pub fn decode(octets: &[u8]) -> Result<([u8; 16], Vec<StagedRange>), Malformed> 
         ranges.push(range);
         rest = after;
     }
-    Ok((run, ranges))
+    Ok((owner, ranges))
 }
 
 fn decode_range(octets: &[u8]) -> Option<(StagedRange, &[u8])> {
@@ -221,21 +317,32 @@ fn decode_range(octets: &[u8]) -> Option<(StagedRange, &[u8])> {
         seconds: fields.number()?.cast_signed(),
         nanos: fields.short()?,
     };
+    let has_mark = fields.octet()? == 1;
+    let mark = Some(fields.number()?).filter(|_| has_mark);
     let span = (fields.number()?, fields.number()?);
-    let [kind, sealed] = *fields.0.first_chunk()?;
-    let digest = match kind {
-        0 => DigestKind::Crc128,
-        1 => DigestKind::Blake3,
-        _ => DigestKind::None,
+    let version = Version {
+        inode: (0, fields.number()?),
+        changed: fields.number()?.cast_signed(),
+        look: Look {
+            size: look.size,
+            seconds: fields.number()?.cast_signed(),
+            nanos: fields.short()?,
+        },
+    };
+    let state = match fields.octet()? {
+        BEGUN => RangeState::Begun,
+        kind => RangeState::Written {
+            version,
+            digest: fields.digest(kind)?,
+            sealed: fields.octet()? == 1,
+        },
     };
     let range = StagedRange {
         path: path.to_vec(),
         look,
+        mark,
         span,
-        protection: Protection {
-            digest,
-            sealed: sealed == 1,
-        },
+        state,
     };
     (span.0 < span.1 && span.1 <= look.size).then_some((range, rest))
 }
@@ -244,6 +351,25 @@ fn decode_range(octets: &[u8]) -> Option<(StagedRange, &[u8])> {
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
+    fn octet(&mut self) -> Option<u8> {
+        let (octet, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*octet)
+    }
+
+    fn digest(&mut self, kind: u8) -> Option<Digest> {
+        let (words, rest) = self.0.split_first_chunk::<32>()?;
+        self.0 = rest;
+        Some(match kind {
+            0 => Digest::Crc128(
+                u64::from_be_bytes(*words.first_chunk()?),
+                u64::from_be_bytes(*words.get(8..)?.first_chunk()?),
+            ),
+            1 => Digest::Blake3(*words),
+            _ => Digest::None,
+        })
+    }
+
     fn number(&mut self) -> Option<u64> {
         let (octets, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -261,57 +387,75 @@ impl Fields<'_> {
 mod tests {
     use super::*;
 
-    fn range(path: &str, span: Span, digest: DigestKind) -> StagedRange {
+    fn range(path: &str, span: Span, digest: Option<Digest>) -> StagedRange {
         let look = Look {
             size: 1000,
             seconds: -5,
             nanos: 7,
         };
+        let version = Version {
+            inode: (0, 99),
+            changed: -3,
+            look: Look {
+                seconds: 8,
+                nanos: 9,
+                ..look
+            },
+        };
+        let written = |digest| RangeState::Written {
+            version,
+            digest,
+            sealed: path.is_empty(),
+        };
         StagedRange {
             path: path.into(),
             look,
+            mark: (span.0 > 0).then_some(77),
             span,
-            protection: Protection {
-                digest,
-                sealed: path.is_empty(),
-            },
+            state: digest.map_or(RangeState::Begun, written),
         }
     }
 
     #[test]
     fn ranges_are_read_back_up_to_a_torn_or_changed_record() {
         let all = [
-            range("a/b", (0, 1000), DigestKind::Crc128),
-            range("", (5, 6), DigestKind::Blake3),
-            range("x", (999, 1000), DigestKind::None),
+            range("a/b", (0, 1000), Some(Digest::Crc128(1, 2))),
+            range("a/b", (2, 1000), None),
+            range("", (5, 6), Some(Digest::Blake3([7; 32]))),
+            range("x", (999, 1000), Some(Digest::None)),
         ];
-        let run = [9; 16];
-        let mut octets = header(run);
-        let mut ends = vec![octets.len()];
-        for range in &all {
-            octets.extend(encode(range));
-            ends.push(octets.len());
-        }
-        for len in 0..=octets.len() {
-            let whole = ends.iter().rposition(|end| *end <= len);
-            let expected = whole.map(|count| (run, all[..count].to_vec()));
-            assert_eq!(decode(&octets[..len]).ok(), expected, "{len}");
-        }
-        for at in 0..octets.len() {
-            let mut changed = octets.clone();
-            changed[at] ^= 4;
-            let intact = ends.iter().rposition(|end| *end <= at);
-            let found = decode(&changed).ok();
-            let expected = intact.map(|count| (run, all[..count].to_vec()));
-            assert_eq!(found, expected, "{at}");
+        for publishes in [false, true] {
+            let run = [9; 16];
+            let owner = LogOwner { run, publishes };
+            let mut octets = header(owner);
+            let mut ends = vec![octets.len()];
+            for range in &all {
+                octets.extend(encode(range));
+                ends.push(octets.len());
+            }
+            for len in 0..=octets.len() {
+                let whole = ends.iter().rposition(|end| *end <= len);
+                let expected = whole.map(|count| (owner, all[..count].to_vec()));
+                assert_eq!(decode(&octets[..len]).ok(), expected, "{len}");
+            }
+            for at in 0..octets.len() {
+                let mut changed = octets.clone();
+                changed[at] ^= 4;
+                let intact = ends.iter().rposition(|end| *end <= at);
+                let found = decode(&changed).ok();
+                let expected = intact.map(|count| (owner, all[..count].to_vec()));
+                assert_eq!(found, expected, "{at}");
+            }
         }
     }
 
     #[test]
     fn ranges_beyond_the_file_are_rejected() {
         for span in [(5, 5), (6, 5), (0, 1001)] {
-            let mut octets = header([1; 16]);
-            octets.extend(encode(&range("a", span, DigestKind::None)));
+            let run = [1; 16];
+            let publishes = false;
+            let mut octets = header(LogOwner { run, publishes });
+            octets.extend(encode(&range("a", span, None)));
             assert_eq!(decode(&octets).unwrap().1, []);
         }
     }

@@ -471,6 +471,7 @@ fn entry() -> Entry {
         extras: None,
         data: None,
         linked: Linked::Alone,
+        mark: None,
     }
 }
 

@@ -22,7 +22,7 @@ use lighthaul_copy::thread_group::CHECK_INTERVAL;
 use lighthaul_copy::watch::{CopyEvent, Failed};
 use lighthaul_files::digest::{self, Digest, Digester};
 use lighthaul_files::list::ListReceiver;
-use lighthaul_files::manifest::{Entry, EntryKind, PAGE, pack};
+use lighthaul_files::manifest::{Entry, EntryKind, PAGE, pack, version_mark};
 use lighthaul_files::naming::Naming;
 use lighthaul_files::options::{Action, Detail, Planned};
 use lighthaul_files::walk::Found;
@@ -146,6 +146,9 @@ impl Scan<'_> {
                     holes::check(all, &mut entry, (&place, meta.as_ref()))?;
                 }
                 self.list_removable(&entry, &place, meta.as_ref())?;
+                if options.striped.is_some() {
+                    entry.mark = meta.as_ref().map(|meta| version_mark(&meta.version()));
+                }
                 if matches!(entry.kind, EntryKind::File(_)) {
                     let number = self.transfer.queue.totals().entries;
                     let from = (&*place, meta.as_ref());

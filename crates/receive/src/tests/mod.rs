@@ -10,6 +10,7 @@
 //! - `publish`: received files, published or rejected by the publisher in `stage`
 //! - `resume`: large files that an earlier run has left unfinished
 //! - `sink`: bytes that arrive for files; `special_link`: links to devices as targets
+//! - `striped`: files that parts of a striped copy stage
 //! - `temp_files`: temporary files, and comparison of held ranges; `modification_check`: files that change before
 //!   they are published
 mod bench;
@@ -27,5 +28,6 @@ mod resume;
 mod sink;
 mod special_link;
 mod stage;
+mod striped;
 mod temp_files;
 mod written;
