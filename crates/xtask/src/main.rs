@@ -2,11 +2,12 @@
 //! `demo-domains` shows a path across domains.
 //!
 //! `bench` compares Lighthaul with its peers, `crash` kills it during copies, and `gateways`
-//! compares gateways with direct connections. `routes` measures a copy over three routes. `sim` runs protocols in random simulations, and `man`
-//! writes the man pages.
+//! compares gateways with direct connections. `cores` measures processor time, and `routes` a copy over three routes.
+//! `sim` runs protocols in random simulations, and `man` writes the man pages.
 #![expect(clippy::print_stdout, reason = "a task prints its results")]
 #![expect(clippy::print_stderr, reason = "a task prints its results")]
 
+mod cores;
 mod crash;
 mod demo;
 mod demo_domains;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         ["tidy"] => lighthaul_tidy::run(root()),
         ["bench", ..] => return lighthaul_bench::main(std::env::args_os().skip(2)),
         ["crash", ..] => return crash::main(&std::env::args_os().skip(2).collect::<Vec<_>>()),
+        ["cores", rest @ ..] => cores::run(rest),
         ["sim", rest @ ..] => sim::main(rest),
         ["gateways", ..] => return gateways::main(std::env::args_os().skip(2)),
         ["man"] => man::run(root()),
@@ -33,7 +35,7 @@ fn main() -> ExitCode {
         ["demo-domains"] => demo_domains::run(root()),
         ["demo", "in", folder] => demo::run_in(Path::new(folder)),
         _ => Err(
-            "usage: cargo xtask tidy | demo | demo-domains | bench | crash | gateways | routes | sim | man"
+            "usage: cargo xtask tidy | demo | demo-domains | bench | cores | crash | gateways | routes | sim | man"
                 .to_owned(),
         ),
     };

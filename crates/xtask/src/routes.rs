@@ -172,7 +172,7 @@ fn description(rate: u64) -> Result<Description, String> {
     clippy::disallowed_methods,
     reason = "the files are for the measurement only"
 )]
-fn fill(path: &Path, len: u64) -> Result<(), String> {
+pub(crate) fn fill(path: &Path, len: u64) -> Result<(), String> {
     let copy = || -> io::Result<u64> {
         let mut source = File::open("/dev/urandom")?.take(len);
         io::copy(&mut source, &mut File::create(path)?)
