@@ -8,8 +8,10 @@ use lighthaul_files::digest::DigestKind;
 use lighthaul_files::options::{Detail, Options};
 use lighthaul_fs::metadata::Keep;
 use lighthaul_remote::place::Place;
+use lighthaul_session::error::Error;
 use lighthaul_session::protocol::Protocol;
 
+use crate::fault::Fault;
 use crate::limit::Limit;
 use crate::list::List;
 
@@ -95,6 +97,29 @@ impl CopyRequest {
             stop_at: None,
             booking: None,
         }
+    }
+
+    /// Returns a request for a copy between several hosts on each side, with all defaults. Each place is given as the same
+    /// path on all hosts of its side (see [`Place::parse_hosts`]). Fails if two sources are on different hosts.
+    pub fn between_hosts(
+        sources: impl IntoIterator<Item = Vec<Place>>,
+        target: Vec<Place>,
+    ) -> Result<Self, Error> {
+        let sources: Vec<Vec<Place>> = sources.into_iter().collect();
+        let hosts = sources.first().cloned().unwrap_or_default();
+        let is_same = |other: &Vec<Place>| {
+            let mut pairs = other.iter().zip(&hosts);
+            other.len() == hosts.len() && pairs.all(|(one, other)| one.is_with(other))
+        };
+        if !sources.iter().all(is_same) {
+            return Err(Fault::SeveralHosts.into());
+        }
+        let mut targets = target.into_iter();
+        let first = sources.into_iter().filter_map(|one| one.into_iter().next());
+        let mut request = Self::new(first, targets.next().ok_or(Fault::NoSource)?);
+        request.more_sources = hosts.into_iter().skip(1).collect();
+        request.more_targets = targets.collect();
+        Ok(request)
     }
 
     /// Returns true if several pairs of hosts make the copy together.

@@ -160,9 +160,10 @@ impl CopyOptions {
     /// Returns the request for the copy.
     pub(crate) fn request(mut self, py: Python<'_>) -> PyResult<CopyRequest> {
         let sources = mem::take(&mut self.sources).into_iter();
-        let sources: PyResult<Vec<Place>> = sources.map(|text| place(py, text)).collect();
-        let target = place(py, mem::take(&mut self.target))?;
-        let mut request = CopyRequest::new(sources?, target);
+        let sources: PyResult<Vec<Vec<Place>>> = sources.map(|text| hosts(py, text)).collect();
+        let target = hosts(py, mem::take(&mut self.target))?;
+        let request = CopyRequest::between_hosts(sources?, target);
+        let mut request = request.map_err(|error| raised(py, &error))?;
         request.exact = self.exact;
         request.rate = match &self.rate {
             Some(RateOption::Bits(bits)) => Some(
@@ -238,6 +239,14 @@ pub(crate) fn place(py: Python<'_>, text: OsString) -> PyResult<Place> {
     match text.into_string() {
         Ok(text) => Place::parse(&text).map_err(|error| raised(py, &error)),
         Err(path) => Ok(Place::Here(path.into())),
+    }
+}
+
+/// Returns a place on each of its hosts. Text that is not UTF-8 is a local path.
+fn hosts(py: Python<'_>, text: OsString) -> PyResult<Vec<Place>> {
+    match text.into_string() {
+        Ok(text) => Place::parse_hosts(&text).map_err(|error| raised(py, &error)),
+        Err(path) => Ok(vec![Place::Here(path.into())]),
     }
 }
 

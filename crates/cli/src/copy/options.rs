@@ -28,23 +28,8 @@ use crate::error::usage;
 pub(crate) fn request(args: &Cp) -> Result<CopyRequest, Error> {
     let places = args.paths.iter().map(|text| Place::parse_hosts(text));
     let mut sources: Vec<Vec<Place>> = places.collect::<Result<_, _>>()?;
-    let mut targets = sources.pop().ok_or(Fault::NoSource)?;
-    let more_targets = targets.split_off(1);
-    let target = targets.pop().ok_or(Fault::NoSource)?;
-    let hosts = sources.first().cloned().unwrap_or_default();
-    let is_same = |other: &Vec<Place>| {
-        let mut pairs = other.iter().zip(&hosts);
-        other.len() == hosts.len() && pairs.all(|(one, other)| one.is_with(other))
-    };
-    if !sources.iter().all(is_same) {
-        return Err(Fault::SeveralHosts.into());
-    }
-    let first = sources
-        .into_iter()
-        .filter_map(|hosts| hosts.into_iter().next());
-    let mut request = CopyRequest::new(first, target);
-    request.more_sources = hosts.into_iter().skip(1).collect();
-    request.more_targets = more_targets;
+    let target = sources.pop().ok_or(Fault::NoSource)?;
+    let mut request = CopyRequest::between_hosts(sources, target)?;
     request.split = args.split;
     request.exact = args.no_target_directory;
     request.options = options(args)?;
