@@ -337,10 +337,14 @@ impl Client {
     fn read<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, Failure> {
         let mut response = self.check(response)?;
         let body = response.body_mut().with_config().limit(BODY_MAX);
-        body.read_json().map_err(|e| match e {
+        body.read_json().map_err(|e| {
             // the connection has ended before the whole answer
-            ureq::Error::Io(_) => self.network(&e),
-            _ => Failure::lasting(self.protocol(&e)),
+            let is_cut = matches!(&e, ureq::Error::Json(why) if why.is_io() || why.is_eof());
+            if is_cut || matches!(e, ureq::Error::Io(_)) {
+                self.network(&e)
+            } else {
+                Failure::lasting(self.protocol(&e))
+            }
         })
     }
 

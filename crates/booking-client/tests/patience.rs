@@ -1,5 +1,6 @@
 //! Requests about jobs survive a scheduler that restarts or refuses for some time.
 #![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::disallowed_methods, reason = "a server in a test")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
