@@ -20,6 +20,7 @@ use crate::json::{
     CalendarView, Change, Event, Health, NewOutage, NewReservation, OutageView, Page, Problem,
     Quote, Reason, Reservation, Timestamp, TopologyView,
 };
+use crate::patience::{Failure, patiently};
 
 /// Client of one scheduler.
 #[derive(Clone, Debug)]
@@ -85,7 +86,11 @@ impl Client {
 
     /// Reserves capacity. Repeats the request if the response is lost, without reserving twice.
     pub fn reserve(&self, request: &NewReservation) -> Result<Reservation, ClientError> {
-        self.send_often("/v1/reservations", &identity::token(), request)
+        let key = identity::token();
+        patiently(|_| {
+            let sent = self.try_send(Method::POST, "/v1/reservations", Some(&key), request);
+            sent.map_err(Failure::unless_lost)
+        })
     }
 
     /// Returns the grant that a request would get.
@@ -231,8 +236,8 @@ impl Client {
     ) -> Result<impl Iterator<Item = Result<Event, ClientError>> + use<>, ClientError> {
         let request = self.request(Method::GET, "/v1/events");
         let request = request.header("Last-Event-ID", after.to_string()).body(());
-        let response = self.run(request)?;
-        let response = self.check(response)?;
+        let response = self.run(request).and_then(|response| self.check(response));
+        let response = response.map_err(|failure| failure.error)?;
         let lines = BufReader::new(response.into_body().into_reader()).lines();
         let url = self.url.clone();
         Ok(lines.filter_map(move |line| match line {
@@ -259,24 +264,16 @@ impl Client {
         )
     }
 
-    /// Sends a request with an idempotency key, and again if the response is lost.
-    pub(crate) fn send_often<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        key: &str,
-        request: &impl Serialize,
-    ) -> Result<T, ClientError> {
-        let mut tries = 3;
-        loop {
-            tries -= 1;
-            match self.send(Method::POST, path, Some(key), request) {
-                Err(ClientError::Network { .. }) if tries > 0 => {}
-                result => return result,
-            }
-        }
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.try_get(path).map_err(|failure| failure.error)
     }
 
-    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+    /// Reads something, and again after failures that may pass.
+    pub(crate) fn get_often<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        patiently(|_| self.try_get(path))
+    }
+
+    fn try_get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         let request = self.request(Method::GET, path).body(());
         let response = self.run(request)?;
         self.read(response)
@@ -286,8 +283,8 @@ impl Client {
     fn run(
         &self,
         request: Result<ureq::http::Request<()>, ureq::http::Error>,
-    ) -> Result<Response<Body>, ClientError> {
-        let request = request.map_err(|e| self.protocol(&e))?;
+    ) -> Result<Response<Body>, Failure> {
+        let request = request.map_err(|e| Failure::lasting(self.protocol(&e)))?;
         let response = self.caller.agent.run(request);
         response.map_err(|e| self.network(&e))
     }
@@ -299,14 +296,26 @@ impl Client {
         key: Option<&str>,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
+        let sent = self.try_send(method, path, key, body);
+        sent.map_err(|failure| failure.error)
+    }
+
+    pub(crate) fn try_send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        key: Option<&str>,
+        body: &impl Serialize,
+    ) -> Result<T, Failure> {
         let mut request = self
             .request(method, path)
             .header("Content-Type", "application/json");
         if let Some(key) = key {
             request = request.header("Idempotency-Key", key);
         }
-        let body = serde_json::to_vec(body).map_err(|e| self.protocol(&e))?;
-        let request = request.body(body).map_err(|e| self.protocol(&e))?;
+        let body = serde_json::to_vec(body).map_err(|e| Failure::lasting(self.protocol(&e)))?;
+        let request = request.body(body);
+        let request = request.map_err(|e| Failure::lasting(self.protocol(&e)))?;
         // DELETE has a body with the reason, which HTTP permits
         let agent = &self.caller.agent;
         let request = agent
@@ -325,32 +334,44 @@ impl Client {
         request.uri(format!("{}{path}", self.url))
     }
 
-    fn read<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, ClientError> {
+    fn read<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, Failure> {
         let mut response = self.check(response)?;
         let body = response.body_mut().with_config().limit(BODY_MAX);
-        body.read_json().map_err(|e| self.protocol(&e))
+        body.read_json().map_err(|e| {
+            // the connection has ended before the whole answer
+            let is_cut = matches!(&e, ureq::Error::Json(why) if why.is_io() || why.is_eof());
+            if is_cut || matches!(e, ureq::Error::Io(_)) {
+                self.network(&e)
+            } else {
+                Failure::lasting(self.protocol(&e))
+            }
+        })
     }
 
     /// Returns the response if it is a success, and its problem otherwise.
-    fn check(&self, mut response: Response<Body>) -> Result<Response<Body>, ClientError> {
+    fn check(&self, mut response: Response<Body>) -> Result<Response<Body>, Failure> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
+        let wait = response.headers().get("retry-after");
+        let wait = wait.and_then(|wait| wait.to_str().ok()?.parse().ok());
         let body = response.body_mut().with_config().limit(BODY_MAX);
-        match body.read_json::<Problem>() {
-            Ok(problem) => Err(ClientError::Problem(Box::new(problem))),
+        let error = match body.read_json::<Problem>() {
+            Ok(problem) => ClientError::Problem(Box::new(problem)),
             Err(_) if status == StatusCode::NOT_FOUND => {
-                Err(self.protocol(&"it does not support the request"))
+                self.protocol(&"it does not support the request")
             }
-            Err(_) => Err(self.protocol(&format!("it responds with {status}"))),
-        }
+            Err(_) => self.protocol(&format!("it responds with {status}")),
+        };
+        let wait = wait.map(Duration::from_secs);
+        Err(Failure::refusal(error, status.as_u16(), wait))
     }
 
-    fn network(&self, error: &ureq::Error) -> ClientError {
+    fn network(&self, error: &ureq::Error) -> Failure {
         let url = self.url.clone();
         if let Some(why) = self.caller.refused() {
-            return ClientError::Untrusted { url, why };
+            return Failure::lasting(ClientError::Untrusted { url, why });
         }
         // a server with TLS answers a plain request with an alert
         let is_tls = matches!(error, ureq::Error::Protocol(_)) && url.starts_with("http://");
@@ -359,7 +380,11 @@ impl Client {
         } else {
             error.to_string()
         };
-        ClientError::Network { url, why }
+        Failure {
+            error: ClientError::Network { url, why },
+            wait: None,
+            may_pass: !is_tls && !matches!(error, ureq::Error::HostNotFound),
+        }
     }
 
     fn protocol(&self, why: &dyn std::fmt::Display) -> ClientError {

@@ -1,7 +1,8 @@
 //! Floor 4: client of the scheduler.
 //!
 //! - [`reservation`]: states of a reservation, as in NSI, and its journal
-//! - [`client`]: client of the REST interface; [`jobs`]: its queue of copies; [`json`]: its JSON types
+//! - [`client`]: client of the REST interface; [`jobs`]: its queue of copies; `patience`:
+//!   repetition of requests; [`json`]: its JSON types
 //! - [`leased_link`]: capacity that a scheduler has for a time, as a link
 //! - [`https`]: HTTP client with its own check of certificates
 //! - [`zone`]: times as people read them, in their time zone
@@ -13,3 +14,5 @@ pub mod json;
 pub mod leased_link;
 pub mod reservation;
 pub mod zone;
+
+mod patience;

@@ -132,7 +132,13 @@ impl Coded for Fault {
             | Self::List(_)
             | Self::Wait(_)
             | Self::Directory(_)
-            | Self::Queue(QueueError::Failed { .. } | QueueError::Server { .. })
+            | Self::Queue(
+                QueueError::Failed { .. }
+                | QueueError::DiskFull { .. }
+                | QueueError::Busy { .. }
+                | QueueError::Unsure(_)
+                | QueueError::Server { .. },
+            )
             | Self::Figures(_)
             | Self::History(HistoryError::Failed { .. }) => Code::Io,
             Self::Status => Code::Protocol,

@@ -97,6 +97,16 @@ impl ServerFault {
         }
     }
 
+    /// Returns true if the server may be used again later, without a change of settings.
+    pub const fn may_pass(self) -> bool {
+        match self {
+            Self::DiskFull | Self::Away | Self::Busy | Self::Conflict => true,
+            Self::NoDatabase | Self::Credentials | Self::Privilege | Self::Tls | Self::Other => {
+                false
+            }
+        }
+    }
+
     /// Returns the remedy.
     pub const fn remedy(self) -> &'static str {
         match self {

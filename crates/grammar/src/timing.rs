@@ -42,6 +42,11 @@ pub struct TimingArgs {
         hide_short_help = true
     )]
     pub stall_timeout: Option<Duration>,
+    /// Refuse redirects of web servers, for `https://` sources
+    ///
+    /// Without it, up to 10 redirects are followed, but none from https:// to http://.
+    #[arg(long, help_heading = "Network", hide_short_help = true)]
+    pub no_redirects: bool,
     /// Stop at this local time, as in 18:30 or 2031-05-01T06:00
     ///
     /// The same command resumes the copy later.

@@ -47,6 +47,8 @@ pub struct CopyRequest {
     pub udp: bool,
     /// Number of further attempts after failures of the network.
     pub retries: u32,
+    /// Follows redirects of web servers, but none from `https://` to `http://`.
+    pub redirects: bool,
     /// Time at which the copy ends, whether it is complete or not.
     pub stop_at: Option<Timestamp>,
     /// Capacity to reserve for the copy.
@@ -94,6 +96,7 @@ impl CopyRequest {
             plain: false,
             udp: true,
             retries: RETRIES,
+            redirects: true,
             stop_at: None,
             booking: None,
         }

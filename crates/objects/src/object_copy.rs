@@ -16,4 +16,6 @@ pub struct ObjectCopy<'a> {
     pub options: &'a Options,
     /// Number of retries of each request.
     pub retries: u32,
+    /// Follows redirects of web servers.
+    pub redirects: bool,
 }

@@ -20,6 +20,7 @@ use serde_json::Value;
 use crate::claims::Report;
 use crate::error::{Error, Result};
 use crate::job::{Attempt, AttemptEnd, Job, JobEnd};
+use crate::secrets::Secrets;
 
 /// Process that runs an attempt.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ struct Output {
     text: String,
     /// True if the text is a failure.
     has_failed: bool,
+    /// Words of the command that no output may show.
+    secrets: Secrets,
 }
 
 impl Running {
@@ -58,7 +61,10 @@ impl Running {
             program: program.to_owned(),
             why: why.to_string(),
         })?;
-        let output = Arc::new(Mutex::new(Output::default()));
+        let output = Arc::new(Mutex::new(Output {
+            secrets: Secrets::of(&job.command),
+            ..Output::default()
+        }));
         let mut readers = Vec::new();
         if let Some(pipe) = child.stdout.take() {
             readers.push(read(pipe, &output, Output::take_event));
@@ -179,7 +185,11 @@ fn read(
             }
             let text = String::from_utf8_lossy(&line);
             let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
-            take(&mut output, text.trim_end_matches('\n'));
+            let text = output
+                .secrets
+                .hide(text.trim_end_matches('\n'))
+                .into_owned();
+            take(&mut output, &text);
         }
     })
 }

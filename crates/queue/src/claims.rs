@@ -7,9 +7,11 @@
 use crate::database::{Database, Durability, Row, one, optional};
 use crate::error::Result;
 use crate::job::{Attempt, AttemptEnd, Job, JobEnd, JobId, JobState};
-use crate::life::{End, end, enter, record};
+use crate::life::{self, End, end, enter, record};
 use crate::list::{COLUMNS, job, of_row};
 use crate::queue::Queue;
+use crate::retention::shorten_log;
+use crate::turns::{LATE, Turns, top_priority};
 
 /// Order for a worker about its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,9 @@ pub struct Report {
     pub progress: Option<(u64, u64)>,
     /// New text of the log.
     pub log: String,
+    /// Number of this piece of the log, or 0 for the next one. A report with the same number replaces the piece, so a
+    /// report whose answer was lost can be repeated.
+    pub piece: u64,
 }
 
 impl Report {
@@ -109,8 +114,31 @@ impl Queue {
         })
     }
 
-    /// Moves jobs whose time has come: leases that ended, waiting jobs that are due, and jobs that start too late. Each
-    /// call moves a limited number. Returns the number of moved jobs.
+    /// Returns true if the end of this attempt is stored already: by a call whose answer was lost.
+    pub fn has_finished(&mut self, attempt: Attempt, how: &AttemptEnd) -> Result<bool> {
+        let states = match how.end {
+            JobEnd::Done => [JobState::Done; 2],
+            JobEnd::Failed => [JobState::Failed; 2],
+            JobEnd::Retry => [JobState::Waiting, JobState::Failed],
+            JobEnd::Canceled => [JobState::Canceled; 2],
+            JobEnd::Released => [JobState::Queued; 2],
+        };
+        // a job that was canceled meanwhile has another state and text
+        let sql = "SELECT 1 FROM event WHERE job = $1 AND attempt = $2 \
+                   AND (state IN ($3, $4) AND text = $5 OR state = 5) LIMIT 1";
+        let values = [
+            attempt.job.into(),
+            attempt.number.into(),
+            states[0].into(),
+            states[1].into(),
+            (&how.text).into(),
+        ];
+        optional(&mut *self.database, sql, &values).map(|row| row.is_some())
+    }
+
+    /// Moves jobs whose time has come: leases that ended, waiting jobs that are due, jobs that start too late, and jobs
+    /// after others that have ended. Each call moves at most [`ADVANCE_MAX`] of each kind. Returns the number of moved
+    /// jobs.
     pub fn advance(&mut self, now: u64) -> Result<usize> {
         self.advance_beside(now, &[])
     }
@@ -134,7 +162,8 @@ impl Queue {
         )?;
         lost.retain(|attempt| !own.contains(attempt));
         let count = late.len() + due.len() + lost.len();
-        if count == 0 {
+        let ending = optional(&mut *self.database, "SELECT 1 FROM ending LIMIT 1", &[])?;
+        if count == 0 && ending.is_none() {
             return Ok(0);
         }
         self.write(Durability::Full, |database| {
@@ -155,7 +184,8 @@ impl Queue {
                     lose(database, now, id)?;
                 }
             }
-            Ok(count)
+            let told = life::settle(database, now, ADVANCE_MAX as usize)?;
+            Ok(count + told)
         })
     }
 
@@ -171,104 +201,6 @@ impl Queue {
             })
         };
         rows.iter().map(attempt).collect()
-    }
-}
-
-/// Returns the highest priority of queued jobs, below a priority if there is one.
-fn top_priority(database: &mut dyn Database, below: Option<i32>) -> Result<Option<i32>> {
-    let row = match below {
-        None => {
-            let sql = "SELECT priority FROM job WHERE state = 1 ORDER BY priority DESC LIMIT 1";
-            optional(database, sql, &[])?
-        }
-        Some(below) => {
-            let sql = "SELECT priority FROM job WHERE state = 1 AND priority < $1 \
-                       ORDER BY priority DESC LIMIT 1";
-            optional(database, sql, &[below.into()])?
-        }
-    };
-    row.map(|row| row.get(0)).transpose()
-}
-
-/// Turns of the owners of queued jobs of one priority.
-///
-/// Claims at the same time do not see each other, so the loads may be wrong by the jobs that they claim.
-#[derive(Debug)]
-struct Turns {
-    priority: i32,
-    owners: Vec<Load>,
-    /// Turn of the job that starts next.
-    turn: u64,
-}
-
-/// Load of an owner.
-#[derive(Debug)]
-struct Load {
-    owner: String,
-    share: u64,
-    running: u64,
-    /// Turn of the job that started last.
-    served: u64,
-}
-
-impl Turns {
-    fn of(database: &mut dyn Database, priority: i32) -> Result<Self> {
-        // each step of the recursion goes to the next owner in the index, however many jobs an owner has
-        let sql = "WITH RECURSIVE queued (name) AS ( \
-                   SELECT (SELECT owner FROM job WHERE state = 1 AND priority = $1 ORDER BY owner LIMIT 1) \
-                   UNION ALL SELECT (SELECT owner FROM job WHERE state = 1 AND priority = $1 AND owner > queued.name \
-                   ORDER BY owner LIMIT 1) FROM queued WHERE queued.name IS NOT NULL) \
-                   SELECT queued.name, COALESCE(owner.share, 1), \
-                   (SELECT COUNT(*) FROM job WHERE state = 2 AND job.owner = queued.name), \
-                   COALESCE((SELECT turn FROM job WHERE turn > 0 AND job.owner = queued.name \
-                   ORDER BY turn DESC LIMIT 1), 0) \
-                   FROM queued LEFT JOIN owner ON owner.name = queued.name WHERE queued.name IS NOT NULL";
-        let rows = database.query(sql, &[priority.into()])?;
-        let load = |row: &Row| {
-            Ok(Load {
-                owner: row.get(0)?,
-                share: row.get(1)?,
-                running: row.get(2)?,
-                served: row.get(3)?,
-            })
-        };
-        let last = "SELECT turn FROM job WHERE turn > 0 ORDER BY turn DESC LIMIT 1";
-        let last = optional(database, last, &[])?;
-        let last: u64 = last.map_or(Ok(0), |row| row.get(0))?;
-        Ok(Self {
-            priority,
-            owners: rows.iter().map(load).collect::<Result<_>>()?,
-            turn: last + 1,
-        })
-    }
-
-    /// Returns the job that starts next, if any is left, and its turn. The job is locked. Jobs that would start too late fail.
-    fn next(&mut self, database: &mut dyn Database, now: u64) -> Result<Option<(JobId, u64)>> {
-        // a queued job waits for none: the order by that column keeps the server from a walk through all jobs by number
-        let sql = "SELECT id, start_by FROM job WHERE state = 1 AND priority = $1 AND owner = $2 \
-                   ORDER BY waits, id LIMIT 1 FOR UPDATE SKIP LOCKED";
-        let order = |load: &&mut Load| {
-            let weighed = load.running.saturating_mul(1_000_000) / load.share.max(1);
-            (weighed, load.served, load.owner.clone())
-        };
-        while let Some(load) = self.owners.iter_mut().min_by_key(order) {
-            let values = [self.priority.into(), (&load.owner).into()];
-            let Some(row) = optional(database, sql, &values)? else {
-                let owner = load.owner.clone();
-                self.owners.retain(|load| load.owner != owner);
-                continue;
-            };
-            let id = row.get(0)?;
-            if row.get::<Option<u64>>(1)?.is_some_and(|by| by < now) {
-                end(database, now, id, &End::failed(LATE))?;
-                continue;
-            }
-            let turn = self.turn;
-            self.turn += 1;
-            (load.running, load.served) = (load.running + 1, turn);
-            return Ok(Some((id, turn)));
-        }
-        Ok(None)
     }
 }
 
@@ -357,13 +289,23 @@ fn store(database: &mut dyn Database, attempt: Attempt, report: &Report) -> Resu
         let sql = "UPDATE job SET bytes = $2, bytes_total = $3 WHERE id = $1";
         database.execute(sql, &[id.into(), done.into(), total.into()])?;
     }
-    if !report.log.is_empty() {
+    if report.log.is_empty() {
+        return Ok(());
+    }
+    let (number, text) = (attempt.number, &report.log);
+    if report.piece == 0 {
         let sql = "INSERT INTO log (job, attempt, seq, text) SELECT $1, $2, \
                    (SELECT COALESCE(MAX(seq), 0) + 1 FROM log WHERE job = $1 AND attempt = $2), $3";
-        let text = &report.log;
-        database.execute(sql, &[id.into(), attempt.number.into(), text.into()])?;
+        database.execute(sql, &[id.into(), number.into(), text.into()])?;
+    } else {
+        let sql = "INSERT INTO log (job, attempt, seq, text) VALUES ($1, $2, $3, $4) \
+                   ON CONFLICT (job, attempt, seq) DO UPDATE SET text = excluded.text";
+        let piece = report.piece;
+        database.execute(sql, &[id.into(), number.into(), piece.into(), text.into()])?;
     }
-    Ok(())
+    let sql = "UPDATE job SET logged = logged + $2 WHERE id = $1";
+    database.execute(sql, &[id.into(), text.len().into()])?;
+    shorten_log(database, id, number)
 }
 
 /// Returns true if the job runs, and this is its newest attempt. The job is locked then.
@@ -393,7 +335,5 @@ const BACKOFF_MIN: u64 = 10_000;
 const BACKOFF_MAX: u64 = 600_000;
 /// Most workers that may end during a job.
 const LOSSES_MAX: u32 = 10;
-/// Most jobs of each kind that one call moves.
-const ADVANCE_MAX: u32 = 1000;
-/// Failure of a job that was not started in time.
-const LATE: &str = "not started before the time of --start-by";
+/// Most jobs of each kind that one call of [`Queue::advance`] moves, so that its transaction is short.
+pub const ADVANCE_MAX: u32 = 250;

@@ -46,6 +46,27 @@ pub enum Error {
         /// Reason.
         why: String,
     },
+    /// A file on a full disk.
+    #[error("cannot {action} the queue {}: disk full; free space there, and run the same command again", path.display())]
+    DiskFull {
+        /// Verb of the failed action.
+        action: &'static str,
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// A file that another process locks for too long.
+    #[error("cannot {action} the queue {}: another process has locked it; run the same command again", path.display())]
+    Busy {
+        /// Verb of the failed action.
+        action: &'static str,
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// A change whose answer was lost.
+    #[error(
+        "it is not known whether the change of the queue was stored ({0}); look with `lighthaul jobs` before you repeat it"
+    )]
+    Unsure(String),
     /// An action at a server that failed.
     #[error("cannot {action} the PostgreSQL server of the queue: {why}; {}", .fault.remedy())]
     Server {
@@ -133,17 +154,75 @@ impl Error {
         )
     }
 
-    /// Returns true if the database may be used again later, without a change of settings.
-    pub const fn may_pass(&self) -> bool {
+    /// Returns true if the connection to a server was lost, so that a repetition may succeed soon.
+    pub const fn is_lost(&self) -> bool {
+        self.is_away() || matches!(self, Self::Unsure(_))
+    }
+
+    /// Returns true if the server cannot be reached.
+    pub(crate) const fn is_away(&self) -> bool {
         matches!(
             self,
             Self::Server {
-                fault: ServerFault::Away
-                    | ServerFault::Busy
-                    | ServerFault::Conflict
-                    | ServerFault::DiskFull,
+                fault: ServerFault::Away,
                 ..
             }
         )
+    }
+
+    /// Returns true if the database may be used again later, without a change of settings.
+    pub const fn may_pass(&self) -> bool {
+        match self {
+            Self::DiskFull { .. } | Self::Busy { .. } | Self::Unsure(_) => true,
+            Self::Server { fault, .. } => fault.may_pass(),
+            Self::Damaged { .. }
+            | Self::Newer { .. }
+            | Self::Foreign(_)
+            | Self::Missing(_)
+            | Self::Failed { .. }
+            | Self::Url(_)
+            | Self::ServerFormat { .. }
+            | Self::Value(_)
+            | Self::Unknown(_)
+            | Self::Ended(..)
+            | Self::NotFailed(..)
+            | Self::Dead(..)
+            | Self::KeyReused(_)
+            | Self::Quota { .. }
+            | Self::Limit(_)
+            | Self::Program { .. } => false,
+        }
+    }
+
+    /// Returns true if a database that has worked before may work again later: a server that is being restored refuses
+    /// passwords, a disk with errors is mounted again.
+    pub const fn may_pass_again(&self) -> bool {
+        self.may_pass() || matches!(self, Self::Failed { .. } | Self::Server { .. })
+    }
+
+    /// Returns true if the database is at fault, and not the request.
+    pub const fn is_of_database(&self) -> bool {
+        match self {
+            Self::Damaged { .. }
+            | Self::Newer { .. }
+            | Self::Foreign(_)
+            | Self::Missing(_)
+            | Self::Failed { .. }
+            | Self::DiskFull { .. }
+            | Self::Busy { .. }
+            | Self::Unsure(_)
+            | Self::Server { .. }
+            | Self::Url(_)
+            | Self::ServerFormat { .. }
+            | Self::Value(_) => true,
+            Self::Unknown(_)
+            | Self::Ended(..)
+            | Self::NotFailed(..)
+            | Self::Dead(..)
+            | Self::KeyReused(_)
+            | Self::Quota { .. }
+            | Self::Limit(_)
+            | Self::Program { .. } => false,
+        }
     }
 }

@@ -9,6 +9,7 @@
 //! - [`job`]: a job, its states and its end; [`spec`]: what a client submits
 //! - [`queue`]: the jobs, and the work of clients; [`claims`]: the work of workers; [`list`]: reading of jobs and events;
 //!   `submission`, `life`: rules within a transaction
+//! - [`owner`]: names of owners; [`turns`]: their turns; [`retention`]: what is kept; [`secrets`]: what is not shown
 //! - `database`: a file of one host, or a server for workers on many hosts, with the same statements
 //! - [`worker`]: a process that runs jobs; `child`: the command of a job; [`error`]: faults
 //!
@@ -20,8 +21,12 @@ pub mod claims;
 pub mod error;
 pub mod job;
 pub mod list;
+pub mod owner;
 pub mod queue;
+pub mod retention;
+pub mod secrets;
 pub mod spec;
+pub mod turns;
 pub mod worker;
 
 mod child;

@@ -82,6 +82,10 @@ impl Queue {
             let states: BTreeSet<i64> = selection.states.iter().map(|one| one.number()).collect();
             let states: Vec<String> = states.iter().map(i64::to_string).collect();
             conditions.push(format!("state IN ({})", states.join(",")));
+            if selection.states.iter().all(|state| !state.is_end()) {
+                // for the index of open jobs
+                conditions.push("state < 3".to_owned());
+            }
         }
         let conditions = conditions.join(" AND ");
         let sql = format!("SELECT {COLUMNS} FROM job WHERE {conditions} ORDER BY id DESC LIMIT $2");
@@ -152,10 +156,10 @@ impl Queue {
         rows.iter().map(piece).collect()
     }
 
-    /// Returns true if no job is queued, runs, or waits for a time.
+    /// Returns true if no job is queued, runs, waits for a time, or is being told of the end of another one.
     pub fn is_idle(&mut self) -> Result<bool> {
         let sql = "SELECT 1 FROM job WHERE state = 1 UNION ALL SELECT 1 FROM job WHERE state = 2 \
-                   UNION ALL SELECT 1 FROM job WHERE state = 0 AND waits = 0 LIMIT 1";
+                   UNION ALL SELECT 1 FROM job WHERE state = 0 AND waits = 0 UNION ALL SELECT 1 FROM ending LIMIT 1";
         optional(&mut *self.database, sql, &[]).map(|found| found.is_none())
     }
 }

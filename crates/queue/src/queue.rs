@@ -7,10 +7,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::database::{Database, Durability, one, open, optional};
+use lighthaul_io::host::wait::pause;
+
+use crate::database::{Database, Durability, one, open};
 use crate::error::{Error, Result};
 use crate::job::{JobId, JobState};
-use crate::life::{End, end, enter, state};
+use crate::life::{End, end, enter, settle_job, state};
 use crate::spec::{JobSpec, Request};
 use crate::submission::{check, check_open, insert, insert_once};
 
@@ -94,6 +96,11 @@ impl Queue {
 
     /// Does the same, unless the owner has `open_max` jobs that have not ended.
     pub fn retry_within(&mut self, now: u64, id: JobId, open_max: Option<u64>) -> Result<()> {
+        // first, all jobs after it learn of its end
+        while !self.write(Durability::Full, |database| {
+            state(database, id)?;
+            settle_job(database, now, id)
+        })? {}
         self.write(Durability::Full, |database| {
             let state = state(database, id)?;
             if !matches!(state, JobState::Failed | JobState::Canceled) {
@@ -132,33 +139,8 @@ impl Queue {
         })
     }
 
-    /// Deletes jobs that ended before `before`, at most `most` of them, with their events and logs. Returns their
-    /// number.
-    pub fn forget(&mut self, before: u64, most: usize) -> Result<usize> {
-        let any = "SELECT 1 FROM job WHERE state >= 3 AND ended < $1 LIMIT 1";
-        if optional(&mut *self.database, any, &[before.into()])?.is_none() {
-            return Ok(0);
-        }
-        self.write(Durability::Full, |database| {
-            let sql = "SELECT id FROM job WHERE state >= 3 AND ended < $1 ORDER BY ended LIMIT $2 \
-                       FOR UPDATE SKIP LOCKED";
-            let rows = database.query(sql, &[before.into(), most.into()])?;
-            for row in &rows {
-                let id: JobId = row.get(0)?;
-                for sql in [
-                    "DELETE FROM event WHERE job = $1",
-                    "DELETE FROM log WHERE job = $1",
-                    "DELETE FROM request WHERE job = $1",
-                    "DELETE FROM job WHERE id = $1",
-                ] {
-                    database.execute(sql, &[id.into()])?;
-                }
-            }
-            Ok(rows.len())
-        })
-    }
-
-    /// Executes a change in a transaction of its own. It is repeated if another transaction was in its way.
+    /// Executes a change in a transaction of its own. It is repeated if another transaction was in its way, or if its
+    /// connection ended before it has committed.
     pub(crate) fn write<T>(
         &mut self,
         durability: Durability,
@@ -168,26 +150,46 @@ impl Queue {
         loop {
             tries -= 1;
             match self.try_write(durability, &act) {
-                Err(error) if tries > 0 && error.is_conflict() => {}
-                done => return done,
+                Err((error, _)) if tries > 0 && error.is_conflict() => {}
+                Err((Error::Unsure(why), value)) => match (self.found_out()?, value) {
+                    (Some(true), Some(value)) => return Ok(value),
+                    (Some(false), _) if tries > 0 => {}
+                    _ => return Err(Error::Unsure(why)),
+                },
+                Err((error, _)) => return Err(error),
+                Ok(value) => return Ok(value),
             }
         }
     }
 
+    /// Executes a change once. A failed commit returns its value, too: it counts if the change is stored after all.
     fn try_write<T>(
         &mut self,
         durability: Durability,
         act: impl Fn(&mut dyn Database) -> Result<T>,
-    ) -> Result<T> {
+    ) -> std::result::Result<T, (Error, Option<T>)> {
         let database = &mut *self.database;
-        let done = database
-            .begin(durability)
-            .and_then(|()| act(database))
-            .and_then(|value| database.commit().map(|()| value));
+        let done = database.begin(durability).and_then(|()| act(database));
+        let done = done.map_err(|error| (error, None));
+        let done = done.and_then(|value| match database.commit() {
+            Ok(()) => Ok(value),
+            Err(error) => Err((error, Some(value))),
+        });
         if done.is_err() {
             database.roll_back();
         }
         done
+    }
+
+    /// Asks the database if the last transaction has committed, some times while it cannot be reached.
+    fn found_out(&mut self) -> Result<Option<bool>> {
+        for nth in 0..ASKED {
+            match self.database.has_committed() {
+                Err(error) if error.may_pass() => pause(ASK_PAUSE * 2_u32.pow(nth)),
+                known => return known,
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -195,3 +197,7 @@ impl Queue {
 const EVENTS_MAX: u64 = 10_000;
 /// Most tries of a transaction.
 const TRIES: u32 = 10;
+/// Most questions for the result of a transaction.
+const ASKED: u32 = 5;
+/// Pause after the first question; each one after it is twice as long.
+const ASK_PAUSE: Duration = Duration::from_millis(100);

@@ -36,6 +36,6 @@ pub struct Request {
     pub key: Option<String>,
     /// Digest of the request. A repetition has the same.
     pub digest: String,
-    /// Most jobs of the owner that have not ended.
+    /// Most jobs of the owner that have not ended; `u64::MAX` for any number.
     pub open_max: u64,
 }

@@ -7,6 +7,7 @@ use crate::database::{Database, one};
 use crate::error::{Error, Result};
 use crate::job::{JobId, JobState};
 use crate::life::{record, state};
+use crate::retention::KEYS_KEPT;
 use crate::spec::{JobSpec, Request};
 
 /// Submits a job.
@@ -101,6 +102,9 @@ pub(crate) fn insert_once(
 
 /// Refuses a further job of an owner with many jobs that have not ended.
 pub(crate) fn check_open(database: &mut dyn Database, owner: &str, open_max: u64) -> Result<()> {
+    if open_max == u64::MAX {
+        return Ok(());
+    }
     let sql =
         "SELECT COUNT(*) FROM (SELECT 1 FROM job WHERE owner = $1 AND state < 3 LIMIT $2) AS open";
     let open: u64 = one(database, sql, &[owner.into(), open_max.into()])?.get(0)?;
@@ -144,5 +148,3 @@ const NAME_MAX: usize = 200;
 const AFTER_MAX: usize = 1000;
 /// Shortest period of a recurring job in milliseconds.
 const EVERY_MIN: u64 = 1000;
-/// Time in milliseconds for which the key of a request is kept.
-const KEYS_KEPT: u64 = 24 * 3600 * 1000;

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! each turn: ended commands -> finish; leases -> renew; hung commands -> kill
-//! each look: due jobs -> advance; free slots -> claim, start; old jobs -> forget
+//! each look: due jobs -> advance; free slots -> claim, start; other owners wait -> one makes room; old jobs -> forget
 //! ```
 //!
 //! When the worker is stopped, it interrupts its commands and puts their jobs back; the next attempt resumes the
-//! copies. When it is killed, the kernel kills its commands, and their leases end. When a server of the queue fails,
-//! commands continue, and what they report is stored later.
+//! copies. When it is killed, the kernel kills its commands, and their leases end. When the database of the queue fails,
+//! commands continue, and what they report is stored later. A failure at one job does not keep others from being
+//! renewed and stored.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,10 +18,11 @@ use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::wait::pause;
 
 use crate::child::Running;
-use crate::claims::{Order, Report};
+use crate::claims::{ADVANCE_MAX, Order, Report};
 use crate::error::{Error, Result};
 use crate::job::{Attempt, AttemptEnd, Job, JobEnd};
 use crate::queue::Queue;
+use crate::retention::Retention;
 
 /// Settings of a worker.
 #[derive(Clone, Debug)]
@@ -37,8 +39,12 @@ pub struct WorkerSettings {
     pub until_empty: bool,
     /// Age at which ended jobs are deleted.
     pub keep: Duration,
+    /// Bounds of what the jobs of an owner may keep.
+    pub retention: Retention,
     /// Time that interrupted commands get to end before they are killed.
     pub patience: Duration,
+    /// Time that an owner waits while others have more than their shares, before one of their jobs makes room.
+    pub turn: Duration,
 }
 
 /// Activity of a worker, for its log.
@@ -50,14 +56,18 @@ pub enum Activity<'a> {
     Ended(&'a Job, &'a AttemptEnd),
     /// An attempt was given to another worker, so its end is ignored.
     Lost(&'a Job),
+    /// An attempt is interrupted, and its job queued again, since another owner waits.
+    Yields(&'a Job),
     /// The queue cannot be used for some time. Commands continue to run.
     Fails(&'a Error),
+    /// The queue can be used again.
+    Recovers,
 }
 
 /// Runs jobs until `is_stopped` returns true, or with `until_empty` until none is left.
 ///
-/// Commands end when the calling thread ends. `tell` gets each activity. A server that cannot be reached is tried again,
-/// until the worker is stopped and its commands have ended.
+/// Commands end when the calling thread ends. `tell` gets each activity. A database that cannot be used for some time is
+/// tried again, until the worker is stopped and its commands have ended.
 pub fn work(
     queue: &mut Queue,
     settings: &WorkerSettings,
@@ -72,14 +82,19 @@ pub fn work(
         clock,
         tell,
         next: clock.now(),
-        has_failed: false,
+        trimmed: (clock.now(), String::new()),
+        crowded: None,
+        failures: 0,
+        has_worked: false,
     };
     loop {
         let stopped = is_stopped();
         match worker.turn(stopped) {
             Ok(is_over) if is_over => return Ok(()),
             Ok(_) => {}
-            Err(why) if why.may_pass() && !(stopped && worker.has_ended()) => worker.fail(&why),
+            Err(why) if worker.continues(&why) && !(stopped && worker.has_ended()) => {
+                worker.fail(&why);
+            }
             Err(why) => return Err(why),
         }
         worker.kill_overdue();
@@ -95,8 +110,14 @@ struct Worker<'a> {
     tell: &'a mut dyn FnMut(Activity<'_>),
     /// Time of the next look for work.
     next: Instant,
-    /// True after a failure of the queue, until it works again.
-    has_failed: bool,
+    /// Time of the next look for what is beyond a bound, and the owner that was looked at last.
+    trimmed: (Instant, String),
+    /// Time since which an owner waits for its share.
+    crowded: Option<Instant>,
+    /// Failures of the queue since it worked.
+    failures: u32,
+    /// True once the queue has worked.
+    has_worked: bool,
 }
 
 /// Running job, with its process.
@@ -107,8 +128,40 @@ struct Slot {
     renewed: u64,
     /// Report that is not stored yet.
     report: Report,
+    /// Pieces of the log that are stored.
+    pieces: u64,
     /// End that is not stored yet.
     end: Option<AttemptEnd>,
+    /// True if the end may have been stored, but the answer was lost.
+    is_unsure: bool,
+    /// True if the job makes room for another owner.
+    yields: bool,
+}
+
+impl Slot {
+    fn new(job: Job, process: Running, renewed: u64) -> Self {
+        Self {
+            job,
+            process,
+            renewed,
+            report: Report::default(),
+            pieces: 0,
+            end: None,
+            is_unsure: false,
+            yields: false,
+        }
+    }
+
+    /// Numbers the next piece of the log, so that a repeated report replaces it.
+    fn number(&mut self) {
+        self.report.piece = self.pieces + 1;
+    }
+
+    /// Removes a report that is stored.
+    fn has_stored(&mut self) {
+        self.pieces += u64::from(!self.report.log.is_empty());
+        self.report = Report::default();
+    }
 }
 
 impl Worker<'_> {
@@ -117,12 +170,14 @@ impl Worker<'_> {
         if stopped {
             self.stop_all();
         }
-        self.reap()?;
+        self.collect();
+        // after a suspension of this host, the worker renews its own leases first
+        let renewed = self.renew();
+        let stored = self.store_ends();
+        renewed.and(stored)?;
         if stopped && self.running.is_empty() {
             return Ok(true);
         }
-        // after a suspension of this host, the worker renews its own leases first
-        self.renew()?;
         let now = self.clock.now();
         if stopped || now < self.next {
             return Ok(false);
@@ -131,47 +186,94 @@ impl Worker<'_> {
         let own: Vec<Attempt> = self.running.iter().map(|one| one.process.attempt).collect();
         let time = self.queue.now()?;
         let moved = self.queue.advance_beside(time, &own)?;
+        if moved >= ADVANCE_MAX as usize {
+            // there is more, but leases come first
+            self.next = now;
+        }
         self.fill(time)?;
+        self.make_room(time)?;
         let old = time.saturating_sub(millis(self.settings.keep));
         self.queue.forget(old, FORGOTTEN)?;
-        self.has_failed = false;
+        self.trim(time)?;
+        self.has_worked = true;
+        if std::mem::take(&mut self.failures) > 0 {
+            (self.tell)(Activity::Recovers);
+        }
         Ok(moved == 0 && self.is_over()?)
     }
 
-    /// Reports the first of several failures, and delays the next look.
-    fn fail(&mut self, why: &Error) {
-        if !std::mem::replace(&mut self.has_failed, true) {
-            (self.tell)(Activity::Fails(why));
-        }
-        self.next = self.clock.now() + RETRY_DELAY;
+    /// Returns true if the worker goes on after a failure. One of the first look may be a wrong setting.
+    const fn continues(&self, why: &Error) -> bool {
+        why.may_pass() || self.has_worked && why.may_pass_again()
     }
 
-    /// Stores the end of each attempt whose command has ended.
-    fn reap(&mut self) -> Result<()> {
-        let mut at = 0;
-        while let Some(slot) = self.running.get_mut(at) {
+    /// Reports the first of several failures, and delays the next look, longer after each failure.
+    fn fail(&mut self, why: &Error) {
+        if self.failures == 0 {
+            (self.tell)(Activity::Fails(why));
+        }
+        let delay = RETRY_DELAY * 2_u32.pow(self.failures.min(5));
+        self.failures = self.failures.saturating_add(1);
+        let most = RETRY_DELAY_MAX.min(self.settings.lease / 4);
+        self.next = self.clock.now() + delay.min(most);
+    }
+
+    /// Takes the end of each attempt whose command has ended.
+    fn collect(&mut self) {
+        for slot in &mut self.running {
             if slot.end.is_none()
-                && let Some((end, report)) = slot.process.ended(self.clock.now())
+                && let Some((mut end, report)) = slot.process.ended(self.clock.now())
             {
                 slot.report.append(&report);
+                if slot.yields && end.end == JobEnd::Released {
+                    ROOM.clone_into(&mut end.text);
+                }
                 slot.end = Some(end);
-                // its slot is free
-                self.next = self.clock.now();
+                if self.failures == 0 {
+                    // its slot is free
+                    self.next = self.clock.now();
+                }
             }
-            let Some(end) = &slot.end else {
+        }
+    }
+
+    /// Stores the ends of attempts. Returns the first failure after all were tried.
+    fn store_ends(&mut self) -> Result<()> {
+        let mut result = Ok(());
+        if self.is_waiting() {
+            return result;
+        }
+        let mut at = 0;
+        while let Some(slot) = self.running.get_mut(at) {
+            let Some(end) = slot.end.clone() else {
                 at += 1;
                 continue;
             };
-            let now = self.queue.now()?;
-            let attempt = slot.process.attempt;
-            let is_ours = self.queue.finish(now, attempt, end, &slot.report)?;
-            let Slot { job, end, .. } = self.running.swap_remove(at);
-            (self.tell)(match end {
-                Some(ref end) if is_ours => Activity::Ended(&job, end),
-                Some(_) | None => Activity::Lost(&job),
-            });
+            match store_end(self.queue, slot, &end) {
+                Ok(is_ours) => {
+                    let Slot { job, .. } = self.running.swap_remove(at);
+                    (self.tell)(if is_ours {
+                        Activity::Ended(&job, &end)
+                    } else {
+                        Activity::Lost(&job)
+                    });
+                }
+                Err(error) => {
+                    let is_away = error.is_away();
+                    result = result.and(Err(error));
+                    if is_away {
+                        return result;
+                    }
+                    at += 1;
+                }
+            }
         }
-        Ok(())
+        result
+    }
+
+    /// Returns true until the next look after a failure.
+    fn is_waiting(&self) -> bool {
+        self.failures > 0 && self.clock.now() < self.next
     }
 
     /// Claims jobs for free slots, and starts them.
@@ -186,13 +288,7 @@ impl Worker<'_> {
         for job in claimed {
             (self.tell)(Activity::Starts(&job));
             match Running::start(&self.settings.program, &job) {
-                Ok(process) => self.running.push(Slot {
-                    job,
-                    process,
-                    renewed,
-                    report: Report::default(),
-                    end: None,
-                }),
+                Ok(process) => self.running.push(Slot::new(job, process, renewed)),
                 Err(why) => refused.push((job, why.to_string())),
             }
         }
@@ -216,33 +312,87 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Renews leases, a few times during each, and obeys the orders of the queue.
+    /// Renews leases, a few times during each, and obeys the orders of the queue. Returns the first failure after all
+    /// were tried.
     fn renew(&mut self) -> Result<()> {
+        let mut result = Ok(());
         let lease = self.settings.lease;
         let interval = millis(lease.min(LOOK * 5) / 5);
         let often = millis(self.queue.interval());
+        let is_waiting = self.is_waiting();
         for slot in &mut self.running {
             slot.report.append(&slot.process.report());
             // the clock may also be set back
             let age = now().abs_diff(slot.renewed);
-            if age < interval && (slot.report == Report::default() || age < often) {
+            let has_news = slot.end.is_none() && slot.report != Report::default() && age >= often;
+            if is_waiting || age < interval && !has_news {
                 continue;
             }
-            let (renewed, attempt) = (now(), slot.process.attempt);
-            let time = self.queue.now()?;
-            let order = self
-                .queue
-                .renew(time, attempt, millis(lease), &slot.report)?;
-            (slot.renewed, slot.report) = (renewed, Report::default());
-            let why = match order {
-                Order::Continue => continue,
-                Order::Cancel => JobEnd::Canceled,
-                Order::Abandon => JobEnd::Released,
-            };
-            if !slot.process.is_stopped() {
-                slot.process.stop(why, self.clock.now());
+            match renew_one(self.queue, slot, millis(lease)) {
+                Ok(None) => {}
+                Ok(Some(why)) => {
+                    if !slot.process.is_stopped() {
+                        slot.process.stop(why, self.clock.now());
+                    }
+                }
+                Err(error) => {
+                    let is_away = error.is_away();
+                    result = result.and(Err(error));
+                    if is_away {
+                        return result;
+                    }
+                }
             }
         }
+        result
+    }
+
+    /// Interrupts a job for an owner that waits for its share, if all slots are taken for some time.
+    fn make_room(&mut self, time: u64) -> Result<()> {
+        let is_full = self.running.len() >= self.settings.slots;
+        let is_ending = |slot: &Slot| slot.process.is_stopped() || slot.end.is_some();
+        if !is_full || self.running.iter().any(is_ending) {
+            self.crowded = None;
+            return Ok(());
+        }
+        let slice = millis(self.settings.turn).saturating_mul(SLICE);
+        let own: Vec<&Job> = self.running.iter().map(|slot| &slot.job).collect();
+        let crowd = self.queue.crowd()?;
+        let Some(chosen) = crowd.and_then(|crowd| crowd.yielding(&own, time, slice)) else {
+            self.crowded = None;
+            return Ok(());
+        };
+        let now = self.clock.now();
+        let since = *self.crowded.get_or_insert(now);
+        if now.since(since) < self.settings.turn {
+            return Ok(());
+        }
+        self.crowded = None;
+        let mut running = self.running.iter_mut();
+        if let Some(slot) = running.find(|slot| slot.process.attempt == chosen) {
+            slot.yields = true;
+            slot.process.stop(JobEnd::Released, now);
+            (self.tell)(Activity::Yields(&slot.job));
+        }
+        Ok(())
+    }
+
+    /// Deletes what an owner keeps beyond its bounds, of one owner after the other.
+    fn trim(&mut self, time: u64) -> Result<()> {
+        let (due, after) = &self.trimmed;
+        let now = self.clock.now();
+        if now < *due {
+            return Ok(());
+        }
+        self.queue.forget_keys(time, FORGOTTEN)?;
+        let bounds = &self.settings.retention;
+        let trimmed = self.queue.trim(after, bounds, FORGOTTEN)?;
+        self.trimmed = match trimmed {
+            // the same owner has more
+            Some((_, count)) if count >= FORGOTTEN => (self.next, after.clone()),
+            Some((owner, _)) => (now + TRIM_INTERVAL, owner),
+            None => (now + TRIM_INTERVAL, String::new()),
+        };
         Ok(())
     }
 
@@ -273,6 +423,34 @@ impl Worker<'_> {
     }
 }
 
+/// Stores the end of an attempt. Returns false if the attempt was given to another worker.
+fn store_end(queue: &mut Queue, slot: &mut Slot, end: &AttemptEnd) -> Result<bool> {
+    slot.number();
+    let attempt = slot.process.attempt;
+    let stored = queue.now().and_then(|now| {
+        if queue.finish(now, attempt, end, &slot.report)? {
+            return Ok(true);
+        }
+        Ok(slot.is_unsure && queue.has_finished(attempt, end)?)
+    });
+    slot.is_unsure |= stored.is_err();
+    stored
+}
+
+/// Renews a lease, and stores the report. Returns the reason for which the command must stop, if any.
+fn renew_one(queue: &mut Queue, slot: &mut Slot, lease: u64) -> Result<Option<JobEnd>> {
+    slot.number();
+    let (renewed, time) = (now(), queue.now()?);
+    let order = queue.renew(time, slot.process.attempt, lease, &slot.report)?;
+    slot.renewed = renewed;
+    slot.has_stored();
+    Ok(match order {
+        Order::Continue => None,
+        Order::Cancel => Some(JobEnd::Canceled),
+        Order::Abandon => Some(JobEnd::Released),
+    })
+}
+
 /// Returns the time of this host in milliseconds since 1970.
 pub fn now() -> u64 {
     unix_nanos() / 1_000_000
@@ -286,7 +464,15 @@ fn millis(duration: Duration) -> u64 {
 const TURN: Duration = Duration::from_millis(100);
 /// Interval at which a worker asks for canceled jobs.
 const LOOK: Duration = Duration::from_secs(1);
-/// Delay of the next look after a failure of the queue.
+/// Delay of the next look after a first failure of the queue.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Longest delay of the next look after failures.
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(15);
 /// Most ended jobs that are deleted in a turn.
-const FORGOTTEN: usize = 1000;
+const FORGOTTEN: usize = 250;
+/// Interval at which a worker looks at the bounds of an owner.
+const TRIM_INTERVAL: Duration = Duration::from_secs(10);
+/// Turns after which a job makes room for an owner that has no job, although no owner has more than its share.
+const SLICE: u64 = 60;
+/// Reason in the history of a job that makes room.
+const ROOM: &str = "makes room for a job of another owner";

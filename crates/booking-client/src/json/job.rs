@@ -122,7 +122,7 @@ impl JobStatus {
 pub struct JobView {
     /// Number of the job.
     pub id: u64,
-    /// Name of the owner.
+    /// Name of the owner: a client of the scheduler, or `local:` and the name of a user of a host.
     pub owner: String,
     /// Name that the owner chose, or empty.
     pub name: String,

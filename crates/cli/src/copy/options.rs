@@ -42,6 +42,7 @@ pub(crate) fn request(args: &Cp) -> Result<CopyRequest, Error> {
     request.plain = args.plain;
     request.udp = !args.no_udp;
     request.retries = args.later.retries;
+    request.redirects = !args.later.no_redirects;
     request.stop_at = args.later.stop_at.map(|Time(at)| at);
     request.booking = booking(args);
     Ok(request)

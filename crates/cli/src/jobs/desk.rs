@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use lighthaul_booking_client::client::Client;
 use lighthaul_booking_client::jobs::JobFilter;
@@ -9,13 +10,16 @@ use lighthaul_booking_client::json::{
     IsoDuration, JobEventView, JobLogPiece, JobStatus, JobView, Timestamp,
 };
 use lighthaul_grammar::jobs::{QueueArgs, StoreArgs};
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use lighthaul_queue::list::{JobEvent, LogPiece, Selection};
-use lighthaul_queue::{Job, JobId, JobState, Queue};
+use lighthaul_queue::{Error as QueueError, Job, JobId, JobState, Queue};
 use lighthaul_remote::paths;
 use lighthaul_remote::scheduler::{Scheduler, failed as refused, reach};
-use lighthaul_session::error::Error;
+use lighthaul_session::error::{Code, Error};
 
 use crate::error::Fault;
+use crate::output::print::say;
 
 /// Queue of the commands.
 #[derive(Debug)]
@@ -35,10 +39,35 @@ impl Desk {
         }
     }
 
+    /// Reads something for a command that follows a job. A scheduler that cannot be reached is asked again for
+    /// [`PATIENCE`], since the job runs on.
+    pub(super) fn steadily<T>(
+        &mut self,
+        read: impl Fn(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let clock = Clock::start();
+        let start = clock.now();
+        let mut is_told = false;
+        loop {
+            match read(self) {
+                Err(error)
+                    if matches!(error.code(), Code::Network | Code::Stopping)
+                        && clock.now().since(start) < PATIENCE =>
+                {
+                    if !std::mem::replace(&mut is_told, true) {
+                        say(&format!("{}; the job runs on, trying again", error.text()));
+                    }
+                    pause(RETRY_PAUSE);
+                }
+                done => return done,
+            }
+        }
+    }
+
     /// Returns a job.
     pub(super) fn job(&mut self, id: u64) -> Result<Job, Error> {
         match self {
-            Self::Queue(queue) => queue.job(JobId(id)).map_err(failed),
+            Self::Queue(queue) => patiently(|_| queue.job(JobId(id))),
             Self::Scheduler(client) => client.job(id).map(job).map_err(refused),
         }
     }
@@ -56,9 +85,7 @@ impl Desk {
                     states: states.to_vec(),
                     owner: None,
                 };
-                let jobs = queue.jobs(&selection, None, most).map_err(failed)?;
-                let counts = queue.counts().map_err(failed)?;
-                Ok((jobs, counts))
+                patiently(|_| Ok((queue.jobs(&selection, None, most)?, queue.counts()?)))
             }
             Self::Scheduler(client) => {
                 let jobs = pages(client, states, most)?;
@@ -74,7 +101,7 @@ impl Desk {
     /// Returns the history of a job.
     pub(super) fn events(&mut self, id: u64) -> Result<Vec<JobEvent>, Error> {
         match self {
-            Self::Queue(queue) => queue.events(JobId(id)).map_err(failed),
+            Self::Queue(queue) => patiently(|_| queue.events(JobId(id))),
             Self::Scheduler(client) => {
                 let events = client.job_events(id).map_err(refused)?;
                 Ok(events.into_iter().map(event).collect())
@@ -85,7 +112,7 @@ impl Desk {
     /// Returns the next pieces of a job's log after `after`; none if there are no more now.
     pub(super) fn log(&mut self, id: u64, after: (u32, u64)) -> Result<Vec<LogPiece>, Error> {
         match self {
-            Self::Queue(queue) => queue.log(JobId(id), after, PIECES_MAX).map_err(failed),
+            Self::Queue(queue) => patiently(|_| queue.log(JobId(id), after, PIECES_MAX)),
             Self::Scheduler(client) => {
                 let pieces = client.job_log(id, after).map_err(refused)?;
                 Ok(pieces.into_iter().map(piece).collect())
@@ -96,10 +123,14 @@ impl Desk {
     /// Cancels a job.
     pub(super) fn cancel(&mut self, id: u64) -> Result<(), Error> {
         match self {
-            Self::Queue(queue) => {
-                let now = queue.now().map_err(failed)?;
-                queue.cancel(now, JobId(id)).map(drop).map_err(failed)
-            }
+            Self::Queue(queue) => patiently(|is_unsure| {
+                let now = queue.now()?;
+                match queue.cancel(now, JobId(id)) {
+                    // by the try whose answer was lost
+                    Err(QueueError::Ended(_, JobState::Canceled)) if is_unsure => Ok(()),
+                    done => done.map(drop),
+                }
+            }),
             Self::Scheduler(client) => client.cancel_job(id).map(drop).map_err(refused),
         }
     }
@@ -107,10 +138,17 @@ impl Desk {
     /// Queues a failed or canceled job again.
     pub(super) fn retry(&mut self, id: u64) -> Result<(), Error> {
         match self {
-            Self::Queue(queue) => {
-                let now = queue.now().map_err(failed)?;
-                queue.retry(now, JobId(id)).map_err(failed)
-            }
+            Self::Queue(queue) => patiently(|is_unsure| {
+                let now = queue.now()?;
+                match queue.retry(now, JobId(id)) {
+                    Err(QueueError::NotFailed(_, JobState::Queued | JobState::Running))
+                        if is_unsure =>
+                    {
+                        Ok(())
+                    }
+                    done => done,
+                }
+            }),
             Self::Scheduler(client) => client.retry_job(id).map(drop).map_err(refused),
         }
     }
@@ -139,6 +177,27 @@ pub(super) fn place(args: &StoreArgs) -> PathBuf {
 /// Returns the error of a queue's fault.
 pub(super) fn failed(fault: lighthaul_queue::Error) -> Error {
     Fault::Queue(fault).into()
+}
+
+/// Does something with a queue, and again with growing pauses while its server is away. `act` gets true after a try that
+/// may have changed the queue.
+pub(super) fn patiently<T>(
+    mut act: impl FnMut(bool) -> lighthaul_queue::Result<T>,
+) -> Result<T, Error> {
+    let mut is_unsure = false;
+    for nth in 0..RETRIES {
+        match act(is_unsure) {
+            Err(error) if error.is_lost() => {
+                is_unsure |= matches!(error, QueueError::Unsure(_));
+                if nth == 0 {
+                    say(&format!("{error}; trying again"));
+                }
+                pause(RETRY_PAUSE * 2_u32.pow(nth));
+            }
+            done => return done.map_err(failed),
+        }
+    }
+    act(is_unsure).map_err(failed)
 }
 
 /// Returns up to `most` jobs of a scheduler.
@@ -226,5 +285,11 @@ const fn millis(time: Timestamp) -> u64 {
 
 /// Most pieces of a log that are read at once.
 const PIECES_MAX: usize = 100;
+/// Longest wait for a scheduler while a command follows a job.
+const PATIENCE: Duration = Duration::from_mins(5);
+/// Most repetitions while the server of a queue is away.
+const RETRIES: u32 = 6;
+/// First pause before a repetition; each one after it is twice as long.
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
 /// Most jobs that a scheduler returns at once.
 const PAGE_MAX: usize = 1000;

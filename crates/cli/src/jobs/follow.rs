@@ -18,7 +18,7 @@ pub(super) fn watch(args: &Watch) -> Result<u8, Error> {
     let mut desk = Desk::existing(&args.queue)?;
     let mut before = None;
     loop {
-        let job = desk.job(args.id)?;
+        let job = desk.steadily(|desk| desk.job(args.id))?;
         let is_end = job.state.is_end();
         if before.as_ref() != Some(&job) {
             if args.output.json {
@@ -42,9 +42,9 @@ pub(super) fn logs(args: &Logs) -> Result<(), Error> {
     let mut desk = Desk::existing(&args.queue)?;
     let mut after = (0, 0);
     loop {
-        let is_end = desk.job(args.id)?.state.is_end();
+        let is_end = desk.steadily(|desk| desk.job(args.id))?.state.is_end();
         loop {
-            let pieces = desk.log(args.id, after)?;
+            let pieces = desk.steadily(|desk| desk.log(args.id, after))?;
             if pieces.is_empty() {
                 break;
             }

@@ -8,11 +8,12 @@ use lighthaul_grammar::copy::Cp;
 use lighthaul_grammar::help;
 use lighthaul_grammar::jobs::{ChangeJobs, Jobs, JobsAction, State, Submit};
 use lighthaul_grammar::time::Time;
-use lighthaul_queue::{JobId, JobSpec, JobState, Queue};
+use lighthaul_io::crypto::identity;
+use lighthaul_queue::{JobId, JobSpec, JobState, Queue, Request, owner};
 use lighthaul_remote::scheduler::{failed as refused, reach};
 use lighthaul_session::error::Error;
 
-use super::desk::{self, Desk, failed, place, scheduler};
+use super::desk::{self, Desk, failed, patiently, place, scheduler};
 use super::request::request;
 use super::{follow, share, show, work};
 use crate::error::{Fault, usage};
@@ -63,10 +64,18 @@ fn submit(args: &Submit) -> Result<(), Error> {
         retries: args.retries,
     };
     let mut queue = Queue::open(&place(&args.queue.store)).map_err(failed)?;
-    let now = queue.now().map_err(failed)?;
-    for id in queue.submit(now, &[spec]).map_err(failed)? {
-        show::submitted(&queue.job(id).map_err(failed)?, args.output);
-    }
+    // a repetition after a lost answer finds the job of the first try
+    let request = Request {
+        key: Some(identity::token()),
+        digest: String::new(),
+        open_max: u64::MAX,
+    };
+    let job = patiently(|_| {
+        let now = queue.now()?;
+        let id = queue.request(now, &spec, &request)?;
+        queue.job(id)
+    })?;
+    show::submitted(&job, args.output);
     Ok(())
 }
 
@@ -138,10 +147,11 @@ fn change(
     }
 }
 
-/// Returns the name of the user, or the number.
+/// Returns the owner of the user's jobs: its name, or else its number.
 fn owner() -> String {
     let name = env::var("USER").ok().filter(|name| !name.is_empty());
-    name.unwrap_or_else(|| rustix::process::getuid().as_raw().to_string())
+    let name = name.unwrap_or_else(|| rustix::process::getuid().as_raw().to_string());
+    owner::of_user(&name)
 }
 
 const fn state(state: State) -> JobState {

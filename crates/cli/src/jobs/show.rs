@@ -8,6 +8,7 @@ use lighthaul_booking_client::json::Timestamp;
 use lighthaul_booking_client::zone::Zone;
 use lighthaul_grammar::output::OutputArgs;
 use lighthaul_queue::list::JobEvent;
+use lighthaul_queue::secrets::masked_words;
 use lighthaul_queue::{Job, JobState};
 use lighthaul_session::error::Error;
 use serde_json::{Value, json};
@@ -128,7 +129,7 @@ pub(super) fn event(job: &Job, history: Option<&[JobEvent]>) -> Value {
         "state": job.state.name(),
         "owner": job.owner,
         "name": job.name,
-        "command": job.command,
+        "command": masked_words(&job.command),
         "directory": job.directory.to_string_lossy(),
         "priority": job.priority,
         "attempt": job.attempt,
@@ -177,8 +178,8 @@ fn title(job: &Job) -> String {
 }
 
 fn command(job: &Job) -> String {
-    let words = job.command.iter().map(String::as_str);
-    shlex::try_join(words).unwrap_or_else(|_| job.command.join(" "))
+    let words = masked_words(&job.command);
+    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }
 
 /// Escapes text from other programs for a terminal.

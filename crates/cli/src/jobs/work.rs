@@ -6,6 +6,7 @@ use std::time::Duration;
 use lighthaul_grammar::jobs::Work;
 use lighthaul_io::host::interrupt;
 use lighthaul_queue::Queue;
+use lighthaul_queue::retention::Retention;
 use lighthaul_queue::worker::{Activity, WorkerSettings, work};
 use lighthaul_service::log;
 use lighthaul_session::error::Error;
@@ -27,7 +28,9 @@ pub(super) fn run(args: &Work) -> Result<(), Error> {
         lease: args.lease,
         until_empty: args.until_empty,
         keep: args.keep,
+        retention: Retention::default(),
         patience: PATIENCE,
+        turn: TURN,
     };
     info!("{} runs up to {} jobs at a time", settings.name, args.slots);
     sd_notify::notify(&[sd_notify::NotifyState::Ready]).ok();
@@ -48,7 +51,12 @@ fn report(activity: &Activity<'_>) {
         }
         Activity::Ended(job, end) => warn!("job {} has not succeeded: {}", job.id, end.text),
         Activity::Lost(job) => warn!("job {} was given to another worker meanwhile", job.id),
-        Activity::Fails(why) => warn!("{why}; its jobs run on"),
+        Activity::Yields(job) => info!(
+            "job {} of {} stops, and continues later: another owner waits for its share",
+            job.id, job.owner
+        ),
+        Activity::Fails(why) => warn!("{why}; its jobs run on, and the worker tries again"),
+        Activity::Recovers => info!("the queue works again"),
     }
 }
 
@@ -61,3 +69,5 @@ fn name() -> String {
 
 /// Time that interrupted copies get to end before they are killed.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Time that an owner waits for its share before a job of another owner makes room.
+const TURN: Duration = Duration::from_mins(1);

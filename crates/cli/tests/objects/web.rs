@@ -103,6 +103,15 @@ fn answer(
         let none = b"HTTP/1.1 404 None\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         return client.write_all(none).ok();
     }
+    if let Some((_, path)) = request.first()?.split_once("/moved-") {
+        let port = path.split(['?', ' ']).next()?;
+        let head = format!("Location: http://127.0.0.1:{port}/a/x?signature=hush");
+        return write!(
+            client,
+            "HTTP/1.1 302 Found\r\n{head}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        )
+        .ok();
+    }
     let nth = answers.fetch_add(1, Relaxed);
     let mut bytes = bytes.to_vec();
     if let Body::Changing(_) = body {
@@ -312,6 +321,27 @@ fn signature_of_a_url_is_neither_printed_nor_stored() {
         "{outcome:?}"
     );
     assert!(outcome.said("resumes: the same command"), "{outcome:?}");
+}
+
+#[test]
+fn redirects_are_followed_unless_they_are_refused() {
+    let Some(server) = Server::start("web-moved") else {
+        return;
+    };
+    let inner = Site::start(noise(1000, 3), Body::Whole);
+    let outer = Site::start(Vec::new(), Body::Whole);
+    let port = inner.address.rsplit(':').next().unwrap();
+    let url = outer.url(&format!("moved-{port}"));
+    let outcome = server.run(&["cp", "--no-redirects", &url, "d/"]);
+    outcome.assert_failed(2, "redirects to http://127.0.0.1:");
+    let told = format!("{outcome:?}");
+    assert!(
+        told.contains("--no-redirects") && !told.contains("hush"),
+        "{told}"
+    );
+    assert_eq!(inner.wholes.load(Relaxed), 0, "the other server was asked");
+    server.copy(&[&url, "d/x"]);
+    assert_eq!(fs::read(server.scratch.at("d/x")).unwrap(), noise(1000, 3));
 }
 
 #[test]

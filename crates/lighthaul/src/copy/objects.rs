@@ -30,6 +30,7 @@ pub(crate) fn run(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Err
             exact: request.exact,
             options: &request.options,
             retries: request.retries,
+            redirects: request.redirects,
         };
         copy(asked, &mut |event| reporter.watch(event))
     })

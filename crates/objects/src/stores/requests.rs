@@ -26,6 +26,7 @@ pub(crate) fn execute(
 ) -> Result<(), Error> {
     let patience = Patience {
         retries: RETRIES,
+        redirects: true,
         stall: STALL,
     };
     let (bucket, _) = Bucket::open(place, patience)?;

@@ -40,6 +40,7 @@ pub(crate) fn run(copy: ObjectCopy<'_>, watcher: Watcher<'_>) -> Result<Summary,
     let (events, incoming) = channel();
     let patience = Patience {
         retries: copy.retries,
+        redirects: copy.redirects,
         stall: copy.options.stall_timeout(),
     };
     let report = Report::new(events, copy.options);

@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _lighthaul
-from ._errors import TimedOut
+from ._errors import NetworkError, Stopping, TimedOut
 from ._types import Place
+
+# Seconds for which a wait goes on without an answer of the scheduler.
+_PATIENCE = 300.0
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,20 @@ class Job:
         return self._of().job(self.id)
 
     def wait(self, timeout: float | None = None, *, interval: float = 1.0) -> Job:
-        """Wait until the job has ended, and return it then. Raises TimedOut after `timeout` seconds."""
+        """Wait until the job has ended, and return it then. Raises TimedOut after `timeout` seconds.
+
+        A scheduler that cannot be reached is asked again, for five minutes.
+        """
         end = None if timeout is None else time.monotonic() + timeout
+        job, lost = self, None
         while True:
-            job = self.refresh()
-            if job.has_ended:
+            try:
+                job, lost = self.refresh(), None
+            except (NetworkError, Stopping):
+                lost = time.monotonic() if lost is None else lost
+                if time.monotonic() - lost > _PATIENCE:
+                    raise
+            if job.has_ended and lost is None:
                 return job
             left = interval if end is None else min(interval, end - time.monotonic())
             if left <= 0:

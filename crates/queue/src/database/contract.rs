@@ -16,8 +16,12 @@ pub(crate) trait Database: fmt::Debug + Send {
     /// Begins a transaction.
     fn begin(&mut self, durability: Durability) -> Result<()>;
 
-    /// Ends the transaction. All its changes count then.
+    /// Ends the transaction. All its changes count then. Returns [`Error::Unsure`] if the answer is lost.
     fn commit(&mut self) -> Result<()>;
+
+    /// Returns true if the last transaction has committed, after a commit whose answer was lost. Returns none if the
+    /// database does not know.
+    fn has_committed(&mut self) -> Result<Option<bool>>;
 
     /// Ends the transaction, without its changes.
     fn roll_back(&mut self);

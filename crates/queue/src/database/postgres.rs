@@ -1,16 +1,19 @@
 //! Queue in a `PostgreSQL` server, for workers on many hosts.
 //!
 //! A failed action closes a broken connection, and the next one connects again. The clock of the server counts for
-//! leases, so clocks of workers may differ.
+//! leases, so clocks of workers may differ. Each transaction has a number, by which the server tells later if it has
+//! committed.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use lighthaul_database::{PostgresServer, ServerError, ServerFault};
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use postgres::types::private::BytesMut;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use postgres::{Client, Statement};
+use postgres::{Client, GenericClient, SimpleQueryMessage, Statement};
 
 use super::contract::{Database, Durability};
 use super::row::{Cell, Row};
@@ -24,6 +27,8 @@ pub(super) struct Postgres {
     server: PostgresServer,
     connection: Option<Connection>,
     is_in_transaction: bool,
+    /// Number of the last transaction, as the server counts them.
+    transaction: Option<i64>,
 }
 
 /// Connection with its prepared statements.
@@ -39,6 +44,7 @@ impl Postgres {
             server: PostgresServer::open(url)?,
             connection: None,
             is_in_transaction: false,
+            transaction: None,
         };
         queue.connection()?;
         Ok(queue)
@@ -73,10 +79,20 @@ impl Postgres {
 impl Database for Postgres {
     fn begin(&mut self, durability: Durability) -> Result<()> {
         let sql = match durability {
-            Durability::Full | Durability::Shared => "BEGIN",
-            Durability::Relaxed => "BEGIN; SET LOCAL synchronous_commit TO off",
+            Durability::Full | Durability::Shared => "BEGIN; SELECT txid_current()",
+            Durability::Relaxed => {
+                "BEGIN; SET LOCAL synchronous_commit TO off; SELECT txid_current()"
+            }
         };
-        self.with(|connection| connection.client.batch_execute(sql))?;
+        self.transaction = None;
+        let answers = self.with(|connection| connection.client.simple_query(sql))?;
+        let number = |answer: &SimpleQueryMessage| {
+            let SimpleQueryMessage::Row(row) = answer else {
+                return None;
+            };
+            row.get(0)?.parse().ok()
+        };
+        self.transaction = answers.iter().find_map(number);
         self.is_in_transaction = true;
         Ok(())
     }
@@ -84,7 +100,30 @@ impl Database for Postgres {
     fn commit(&mut self) -> Result<()> {
         let done = self.with(|connection| connection.client.batch_execute("COMMIT"));
         self.is_in_transaction = false;
-        done
+        match done {
+            // the server may have committed before the connection has ended
+            Err(error) if error.is_away() => Err(Error::Unsure(error.to_string())),
+            done => done,
+        }
+    }
+
+    fn has_committed(&mut self) -> Result<Option<bool>> {
+        let Some(number) = self.transaction else {
+            return Ok(None);
+        };
+        let begin = Clock::start();
+        let start = begin.now();
+        loop {
+            // an old transaction, or one of a server that was replaced, has no status
+            let rows = self.query("SELECT txid_status($1)", &[number.unsigned_abs().into()])?;
+            let status: Option<String> = rows.first().map_or(Ok(None), |row| row.get(0))?;
+            match status.as_deref() {
+                Some("committed") => return Ok(Some(true)),
+                Some("aborted") => return Ok(Some(false)),
+                Some("in progress") if begin.now().since(start) < PATIENCE => pause(PAUSE),
+                Some(_) | None => return Ok(None),
+            }
+        }
     }
 
     fn roll_back(&mut self) {
@@ -157,15 +196,15 @@ fn connect(server: &PostgresServer) -> Result<Connection> {
     let connected = server.connect(|client| {
         // creation locks the tables, so only the first program tries it
         if client.query_one(HAS_TABLES, &[])?.get(0) {
-            return Ok(client
-                .query_one(tables::SELECT_FORMAT, &[])?
-                .get::<_, i64>(0));
+            let format = format_of(client)?;
+            if format != i64::from(tables::FORMAT - 1) {
+                return Ok(format);
+            }
+            lay_out(client, true)?;
+        } else {
+            lay_out(client, false)?;
         }
-        client.batch_execute(&format!(
-            "BEGIN; SELECT pg_advisory_xact_lock({MAKING}); {} COMMIT",
-            tables::tables(&tables::POSTGRES)
-        ))?;
-        Ok(i64::from(tables::FORMAT))
+        format_of(client)
     });
     let (client, format) = connected.map_err(|why| Error::server("connect to", why))?;
     if format != i64::from(tables::FORMAT) {
@@ -178,6 +217,26 @@ fn connect(server: &PostgresServer) -> Result<Connection> {
         client,
         statements: BTreeMap::new(),
     })
+}
+
+fn format_of(client: &mut impl GenericClient) -> std::result::Result<i64, postgres::Error> {
+    Ok(client.query_one(tables::SELECT_FORMAT, &[])?.get(0))
+}
+
+/// Creates the tables, or changes those of the version before.
+fn lay_out(client: &mut Client, is_old: bool) -> std::result::Result<(), postgres::Error> {
+    let mut transaction = client.transaction()?;
+    transaction.batch_execute(&format!("SELECT pg_advisory_xact_lock({MAKING})"))?;
+    // another program may have done it meanwhile
+    let is_old = is_old && format_of(&mut transaction)? == i64::from(tables::FORMAT - 1);
+    if is_old {
+        transaction.batch_execute(tables::ADD_LOGGED)?;
+    }
+    transaction.batch_execute(&tables::tables(&tables::POSTGRES))?;
+    if is_old {
+        transaction.batch_execute(tables::FILL_ORIGIN)?;
+    }
+    transaction.commit()
 }
 
 /// Returns the type of a parameter.
@@ -248,3 +307,6 @@ const HAS_TABLES: &str = "SELECT to_regclass('queue') IS NOT NULL";
 const MAKING: i64 = 0x6c68_7175_6575_6531;
 /// Interval at which a worker looks for work.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Longest wait for a transaction that is still being committed.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(50);

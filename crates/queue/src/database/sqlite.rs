@@ -64,6 +64,11 @@ impl Database for Sqlite {
         self.with(|connection| connection.execute_batch("COMMIT"))
     }
 
+    fn has_committed(&mut self) -> Result<Option<bool>> {
+        // a file always tells the result of a commit
+        Ok(Some(false))
+    }
+
     fn roll_back(&mut self) {
         // some failures have rolled back already
         if !self.connection.is_autocommit() {
@@ -151,15 +156,20 @@ fn lay_out(connection: &mut Connection, found: Option<i32>) -> rusqlite::Result<
             let sql = "SELECT COUNT(*) FROM pragma_table_info('job') WHERE name = ?";
             transaction.query_row(sql, [column], |row| row.get::<_, i32>(0))
         };
-        if has("id")? == 1 {
+        let is_old = has("id")? == 1 && has("logged")? == 0;
+        if is_old {
             if has("series")? == 0 {
                 transaction.execute_batch(tables::ADD_SERIES)?;
             }
             if has("turn")? == 0 {
                 transaction.execute_batch(tables::ADD_TURN)?;
             }
+            transaction.execute_batch(tables::ADD_LOGGED)?;
         }
         transaction.execute_batch(&tables::tables(&tables::SQLITE))?;
+        if is_old {
+            transaction.execute_batch(tables::FILL_ORIGIN)?;
+        }
         FILE.mark(&transaction)?;
         transaction.commit()?;
     }
@@ -197,11 +207,8 @@ fn failed(action: &'static str, path: &Path, why: &rusqlite::Error) -> Error {
             path,
             why: why.to_string(),
         },
-        Some(ErrorCode::DiskFull) => Error::Failed {
-            action,
-            path,
-            why: "disk full; free space there, and run the same command again".to_owned(),
-        },
+        Some(ErrorCode::DiskFull) => Error::DiskFull { action, path },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Busy { action, path },
         _ => Error::Failed {
             action,
             path,
@@ -220,3 +227,32 @@ const FILE: SqliteFile = SqliteFile {
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Prepared statements that a connection keeps.
 const STATEMENTS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_of_another_process_may_pass() {
+        let name = format!("lighthaul-queue-busy-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let mut queue = Sqlite::open(&path, true).unwrap();
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        queue.connection.busy_timeout(Duration::ZERO).unwrap();
+        let error = queue.begin(Durability::Full).unwrap_err();
+        assert!(
+            matches!(error, Error::Busy { .. }) && error.may_pass(),
+            "{error}"
+        );
+        assert!(
+            error.to_string().contains("another process has locked it"),
+            "{error}"
+        );
+        other.execute_batch("ROLLBACK").unwrap();
+        queue.begin(Durability::Full).unwrap();
+        for end in ["", "-wal", "-shm"] {
+            std::fs::remove_file(format!("{}{end}", path.display())).ok();
+        }
+    }
+}

@@ -29,18 +29,19 @@ pub(super) const POSTGRES: Dialect = Dialect {
     sorted: "",
     format: "
 CREATE TABLE IF NOT EXISTS queue (one BIGINT PRIMARY KEY CHECK (one = 1), format BIGINT NOT NULL);
-INSERT INTO queue VALUES (1, 3) ON CONFLICT DO NOTHING;",
+INSERT INTO queue VALUES (1, {format}) ON CONFLICT (one) DO UPDATE SET format = excluded.format;",
 };
 
 /// Returns the statements that create the tables which do not exist.
 pub(super) fn tables(dialect: &Dialect) -> String {
     let tables = TABLES.replace("{id}", dialect.id);
     let tables = tables.replace("{bytes}", dialect.bytes);
-    tables.replace("{sorted}", dialect.sorted) + dialect.format
+    let tables = tables.replace("{sorted}", dialect.sorted) + dialect.format;
+    tables.replace("{format}", &FORMAT.to_string())
 }
 
 /// Version of the tables.
-pub(super) const FORMAT: i32 = 3;
+pub(super) const FORMAT: i32 = 4;
 pub(super) const SELECT_FORMAT: &str = "SELECT format FROM queue";
 /// Statement that adds the column that the first version lacks.
 pub(super) const ADD_SERIES: &str =
@@ -59,7 +60,20 @@ ALTER TABLE owner DROP COLUMN running;
 ALTER TABLE owner DROP COLUMN served;
 ";
 
-/// `turn` orders the starts of all jobs, so that owners take turns.
+/// Column that the third version lacks, before the tables are created.
+pub(super) const ADD_LOGGED: &str = "ALTER TABLE job ADD COLUMN logged BIGINT NOT NULL DEFAULT 0;";
+/// Octets of logs and origin of owners, which the third version lacks. Clients of a scheduler have sent a key with each
+/// job.
+pub(super) const FILL_ORIGIN: &str = "
+UPDATE job SET logged = (SELECT COALESCE(SUM(LENGTH(text)), 0) FROM log WHERE log.job = job.id);
+UPDATE job SET owner = 'rest:' || owner WHERE id IN (SELECT job FROM request);
+UPDATE request SET owner = 'rest:' || owner;
+INSERT INTO owner SELECT 'rest:' || name, share FROM owner WHERE 'rest:' || name IN (SELECT owner FROM job);
+DROP INDEX IF EXISTS request_job;
+";
+
+/// `turn` orders the starts of all jobs, so that owners take turns. `ending` has ended jobs whose dependents do not all know it.
+/// `logged` counts the octets of a job's log.
 const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS job (
     id {id},
@@ -88,13 +102,17 @@ CREATE TABLE IF NOT EXISTS job (
     ended BIGINT,
     exit BIGINT,
     text TEXT NOT NULL DEFAULT '',
-    turn BIGINT NOT NULL DEFAULT 0
+    turn BIGINT NOT NULL DEFAULT 0,
+    logged BIGINT NOT NULL DEFAULT 0
 );
 CREATE INDEX IF NOT EXISTS job_queued ON job (priority, owner, waits, id) WHERE state = 1;
 CREATE INDEX IF NOT EXISTS job_running ON job (owner) WHERE state = 2;
 CREATE INDEX IF NOT EXISTS job_served ON job (owner, turn) WHERE turn > 0;
 CREATE INDEX IF NOT EXISTS job_turn ON job (turn) WHERE turn > 0;
 CREATE INDEX IF NOT EXISTS job_owner ON job (owner, id);
+CREATE INDEX IF NOT EXISTS job_open ON job (owner, id) WHERE state < 3;
+CREATE INDEX IF NOT EXISTS job_kept ON job (owner, id) WHERE state >= 3;
+CREATE INDEX IF NOT EXISTS job_logged ON job (owner, id, logged) WHERE logged > 0;
 CREATE INDEX IF NOT EXISTS job_waiting ON job (not_before) WHERE state = 0 AND waits = 0;
 CREATE INDEX IF NOT EXISTS job_start_by ON job (start_by) WHERE state <= 1 AND start_by IS NOT NULL;
 CREATE INDEX IF NOT EXISTS job_lease ON job (lease) WHERE state = 2;
@@ -105,6 +123,10 @@ CREATE TABLE IF NOT EXISTS dependency (
     PRIMARY KEY (after, job)
 ){sorted};
 CREATE INDEX IF NOT EXISTS dependency_job ON dependency (job);
+CREATE TABLE IF NOT EXISTS ending (
+    job BIGINT PRIMARY KEY,
+    state BIGINT NOT NULL
+){sorted};
 CREATE TABLE IF NOT EXISTS event (
     job BIGINT NOT NULL,
     seq BIGINT NOT NULL,
@@ -134,5 +156,4 @@ CREATE TABLE IF NOT EXISTS request (
     PRIMARY KEY (owner, key)
 ){sorted};
 CREATE INDEX IF NOT EXISTS request_time ON request (time);
-CREATE INDEX IF NOT EXISTS request_job ON request (job);
 ";

@@ -1,8 +1,11 @@
 //! The tests of a queue, in a real `PostgreSQL` server, and what only a server can do.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+#[path = "../queue/bounds.rs"]
+mod bounds;
 #[path = "../queue/kill.rs"]
 mod kill;
+mod lost;
 #[path = "../queue/reference.rs"]
 mod reference;
 #[path = "../queue/rules.rs"]
@@ -56,7 +59,15 @@ impl Folder {
     /// Removes all jobs.
     fn clear(&self) {
         drop(self.queue());
-        let tables = ["job", "dependency", "event", "log", "owner", "request"];
+        let tables = [
+            "job",
+            "dependency",
+            "ending",
+            "event",
+            "log",
+            "owner",
+            "request",
+        ];
         let tables = tables.map(|table| format!("{}.{table}", self.schema));
         self.ask(&format!("TRUNCATE {} RESTART IDENTITY", tables.join(", ")));
     }

@@ -185,6 +185,8 @@ fn commands_outlive_a_restart_of_the_server() {
                     Activity::Ended(..) => "ended",
                     Activity::Lost(_) => "lost",
                     Activity::Fails(_) => "fails",
+                    Activity::Yields(_) => "yields",
+                    Activity::Recovers => "recovers",
                 };
                 *told.entry(name).or_default() += 1;
             };

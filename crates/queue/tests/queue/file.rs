@@ -7,8 +7,8 @@ use lighthaul_queue::job::JobEnd;
 use lighthaul_queue::list::Selection;
 use lighthaul_queue::{Error, JobId, JobState, Queue};
 
-use crate::Folder;
 use crate::rules::{claim, ended, state};
+use crate::{Folder, spec};
 
 #[test]
 fn files_of_other_programs_and_versions_are_refused() {
@@ -29,7 +29,7 @@ fn files_of_other_programs_and_versions_are_refused() {
     for (sql, is_newer) in [
         ("CREATE TABLE job (x)", false),
         (
-            "PRAGMA application_id = 1818784117; PRAGMA user_version = 4; CREATE TABLE x (y)",
+            "PRAGMA application_id = 1818784117; PRAGMA user_version = 5; CREATE TABLE x (y)",
             true,
         ),
     ] {
@@ -38,7 +38,7 @@ fn files_of_other_programs_and_versions_are_refused() {
         other.execute_batch(sql).unwrap();
         drop(other);
         let error = Queue::open(&folder.file()).unwrap_err();
-        assert_eq!(matches!(error, Error::Newer { found: 4, .. }), is_newer);
+        assert_eq!(matches!(error, Error::Newer { found: 5, .. }), is_newer);
         assert_eq!(matches!(error, Error::Foreign(_)), !is_newer);
     }
 }
@@ -92,4 +92,39 @@ fn queue_of_an_earlier_version_is_used() {
         drop(queue);
         assert!(Queue::existing(&folder.file()).is_ok());
     }
+}
+
+/// Statements that change the tables to those of the third version, with a job of a client and one of a user.
+const THIRD: &str = "
+DROP INDEX job_logged;
+ALTER TABLE job DROP COLUMN logged;
+DROP TABLE ending;
+INSERT INTO request VALUES ('ada', 'k', 'd', 1, 1000);
+INSERT INTO owner VALUES ('ada', 3);
+";
+
+/// Checks the jobs of [`THIRD`] in the present version.
+fn check_third(queue: &mut Queue) {
+    let owners: Vec<String> = [1, 2]
+        .map(|id| queue.job(JobId(id)).unwrap().owner)
+        .to_vec();
+    assert_eq!(owners, ["rest:ada", "ada"]);
+    let shares = queue.shares().unwrap();
+    let shares: Vec<_> = shares
+        .iter()
+        .map(|one| (one.owner.as_str(), one.share))
+        .collect();
+    assert_eq!(shares, [("ada", 3), ("rest:ada", 3)]);
+}
+
+#[test]
+fn owners_of_the_third_version_get_their_origin() {
+    let folder = Folder::new("third");
+    folder.queue().submit(1, &[spec(), spec()]).unwrap();
+    let old = rusqlite::Connection::open(folder.file()).unwrap();
+    old.execute_batch(THIRD).unwrap();
+    old.execute_batch("PRAGMA user_version = 3").unwrap();
+    drop(old);
+    check_third(&mut folder.queue());
+    check_third(&mut folder.queue());
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::wait::pause;
+use lighthaul_queue::retention::Retention;
 use lighthaul_queue::worker::{WorkerSettings, now, work};
 use lighthaul_queue::{JobSpec, JobState, Queue};
 use lighthaul_testkit::allowance;
@@ -52,7 +53,9 @@ fn child_works_until_it_is_killed() {
         lease: Duration::from_millis(lease.parse().unwrap()),
         until_empty: false,
         keep: Duration::from_hours(1),
+        retention: Retention::default(),
         patience: Duration::from_secs(20),
+        turn: Duration::from_mins(1),
     };
     let mut queue = Queue::open(Path::new(&place)).unwrap();
     work(&mut queue, &settings, &|| false, &mut |_| {}).unwrap();

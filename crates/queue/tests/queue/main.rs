@@ -1,7 +1,9 @@
 //! A queue in a file: its rules, against a reference, with processes that are killed.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod bounds;
 mod file;
+mod full;
 mod kill;
 mod reference;
 mod rules;

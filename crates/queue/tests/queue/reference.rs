@@ -154,18 +154,28 @@ impl Reference {
     }
 
     fn end(&mut self, id: u64, state: JobState) {
-        let mut failing = self.end_one(id, state);
-        while let Some(other) = failing.pop_first() {
-            failing.extend(self.end_one(other, JobState::Failed));
+        let mut ending = BTreeMap::new();
+        self.end_one(id, state, &mut ending);
+        while let Some((ended, state)) = ending.pop_first() {
+            let waits = |(other, job): (&u64, &Known)| job.open.contains(&ended).then_some(*other);
+            let after: BTreeSet<u64> = self.jobs.iter().filter_map(waits).collect();
+            for other in after {
+                if state == JobState::Done {
+                    self.release(ended, other);
+                } else {
+                    self.end_one(other, JobState::Failed, &mut ending);
+                }
+            }
         }
     }
 
-    /// Ends a job, and returns jobs that fail by that.
-    fn end_one(&mut self, id: u64, state: JobState) -> BTreeSet<u64> {
+    /// Ends a job, and adds it to those whose end the jobs after it must learn.
+    fn end_one(&mut self, id: u64, state: JobState, ending: &mut BTreeMap<u64, JobState>) {
         let job = self.jobs.get_mut(&id).unwrap();
         if job.state.is_end() {
-            return BTreeSet::new();
+            return;
         }
+        ending.insert(id, state);
         job.state = state;
         let is_canceled = std::mem::take(&mut job.cancel) || state == JobState::Canceled;
         job.open.clear();
@@ -184,19 +194,14 @@ impl Reference {
             let new = self.jobs.len() as u64 + 1;
             self.jobs.insert(new, next);
         }
-        let waits = |(other, job): (&u64, &Known)| job.open.contains(&id).then_some(*other);
-        let after: BTreeSet<u64> = self.jobs.iter().filter_map(waits).collect();
-        if state != JobState::Done {
-            return after;
+    }
+
+    fn release(&mut self, ended: u64, other: u64) {
+        let job = self.jobs.get_mut(&other).unwrap();
+        job.open.retain(|open| *open != ended);
+        if job.open.is_empty() && job.not_before <= self.now {
+            job.state = JobState::Queued;
         }
-        for other in after {
-            let job = self.jobs.get_mut(&other).unwrap();
-            job.open.retain(|open| *open != id);
-            if job.open.is_empty() && job.not_before <= self.now {
-                job.state = JobState::Queued;
-            }
-        }
-        BTreeSet::new()
     }
 
     fn renew(&mut self, attempt: Attempt) -> Order {

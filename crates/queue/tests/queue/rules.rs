@@ -1,6 +1,6 @@
 //! Rules of a queue, one by one.
 
-use lighthaul_queue::claims::{Order, Report, backoff};
+use lighthaul_queue::claims::{ADVANCE_MAX, Order, Report, backoff};
 use lighthaul_queue::job::{Attempt, AttemptEnd, JobEnd};
 use lighthaul_queue::list::Selection;
 use lighthaul_queue::{Error, JobId, JobSpec, JobState, Queue, Request};
@@ -17,8 +17,8 @@ pub(crate) fn ended(end: JobEnd) -> AttemptEnd {
 
 fn log(text: &str) -> Report {
     Report {
-        progress: None,
         log: text.to_owned(),
+        ..Report::default()
     }
 }
 
@@ -147,6 +147,70 @@ fn failed_job_fails_all_jobs_after_it() {
         }],
     );
     assert!(matches!(unknown, Err(Error::Unknown(JobId(99)))));
+}
+
+#[test]
+fn many_dependents_learn_of_an_end_in_batches() {
+    for end in [JobEnd::Done, JobEnd::Failed] {
+        let folder = Folder::new("batches");
+        folder.clear();
+        let mut queue = folder.queue();
+        let first = submit(&mut queue, 1, spec());
+        let after = JobSpec {
+            after: vec![first],
+            ..spec()
+        };
+        queue.submit(1, &vec![after; DEPENDENTS]).unwrap();
+        let attempt = claim(&mut queue, 2).unwrap();
+        let moved = |queue: &mut Queue| {
+            let waiting = queue.counts().unwrap().get(&JobState::Waiting).copied();
+            DEPENDENTS - usize::try_from(waiting.unwrap_or(0)).unwrap()
+        };
+        queue
+            .finish(3, attempt, &ended(end), &Report::default())
+            .unwrap();
+        // one transaction moves few of them, so that it is short
+        let mut before = moved(&mut queue);
+        assert!((1..=100).contains(&before), "{before} at once");
+        assert!(!queue.is_idle().unwrap());
+        while before < DEPENDENTS {
+            queue.advance(4).unwrap();
+            let now = moved(&mut queue);
+            let batch = now - before;
+            assert!(
+                (1..=ADVANCE_MAX as usize).contains(&batch),
+                "{batch} at once"
+            );
+            before = now;
+        }
+        let state = if end == JobEnd::Done {
+            JobState::Queued
+        } else {
+            JobState::Failed
+        };
+        assert_eq!(
+            queue.counts().unwrap()[&state] as usize,
+            DEPENDENTS + usize::from(end == JobEnd::Failed)
+        );
+        assert_eq!(queue.advance(5).unwrap(), 0);
+    }
+}
+
+#[test]
+fn retry_waits_until_all_dependents_know_the_end() {
+    let folder = Folder::new("retry-batches");
+    let mut queue = folder.queue();
+    let first = submit(&mut queue, 1, spec());
+    let after = JobSpec {
+        after: vec![first],
+        ..spec()
+    };
+    let ids = queue.submit(1, &vec![after; DEPENDENTS]).unwrap();
+    queue.cancel(2, first).unwrap();
+    queue.retry(3, first).unwrap();
+    let failed = queue.counts().unwrap()[&JobState::Failed] as usize;
+    assert_eq!(failed, ids.len());
+    assert_eq!(state(&mut queue, first), JobState::Queued);
 }
 
 #[test]
@@ -326,7 +390,7 @@ fn numbers_beyond_those_of_the_database_are_cut() {
     assert_eq!(queue.advance(3).unwrap(), 0, "its lease does not end");
     let report = Report {
         progress: Some((u64::MAX, u64::MAX)),
-        log: String::new(),
+        ..Report::default()
     };
     let attempt = claimed[0].attempt();
     queue.renew(4, attempt, u64::MAX, &report).unwrap();
@@ -373,6 +437,7 @@ fn progress_and_log_of_a_running_job_can_be_read() {
     let report = Report {
         progress: Some((5, 9)),
         log: "first\n".to_owned(),
+        piece: 0,
     };
     queue.renew(2, attempt, 1000, &report).unwrap();
     assert_eq!(queue.job(id).unwrap().progress, Some((5, 9)));
@@ -486,3 +551,6 @@ fn shares_list_owners_with_jobs_or_a_share() {
         .collect();
     assert_eq!(found, [("ada", 1, 1, 2), ("eve", 2, 0, 0)]);
 }
+
+/// Jobs after one job, more than two calls move.
+const DEPENDENTS: usize = 700;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
 use lighthaul_queue::job::JobEnd;
+use lighthaul_queue::retention::Retention;
 use lighthaul_queue::worker::{Activity, WorkerSettings, now, work};
 use lighthaul_queue::{JobSpec, JobState};
 use lighthaul_testkit::allowance;
@@ -31,7 +32,9 @@ pub(crate) fn settings(program: PathBuf) -> WorkerSettings {
         lease: Duration::from_mins(1),
         until_empty: true,
         keep: Duration::from_hours(1),
+        retention: Retention::default(),
         patience: Duration::from_secs(20),
+        turn: Duration::from_mins(1),
     }
 }
 
@@ -177,7 +180,8 @@ fn worker_keeps_its_own_jobs_after_a_stall() {
         &mut |activity| match activity {
             // longer than the lease
             Activity::Starts(_) => pause(Duration::from_millis(200)),
-            Activity::Ended(..) | Activity::Fails(_) => {}
+            Activity::Ended(..) | Activity::Yields(_) | Activity::Fails(_) | Activity::Recovers => {
+            }
             Activity::Lost(_) => lost += 1,
         },
     )
@@ -210,7 +214,9 @@ fn canceled_command_that_hangs_is_killed() {
                 client.cancel(now(), id).unwrap();
             }
             Activity::Ended(_, end) => ends.push((end.end, end.exit)),
-            Activity::Lost(_) | Activity::Fails(_) => panic!("no other worker runs"),
+            Activity::Lost(_) | Activity::Yields(_) | Activity::Fails(_) | Activity::Recovers => {
+                panic!("no other worker runs")
+            }
         },
     )
     .unwrap();
@@ -264,7 +270,9 @@ fn stopped_worker_interrupts_its_commands_and_puts_their_jobs_back() {
         &mut |activity| match activity {
             Activity::Starts(_) => started.store(true, Relaxed),
             Activity::Ended(..) => ends += 1,
-            Activity::Lost(_) | Activity::Fails(_) => panic!("no other worker runs"),
+            Activity::Lost(_) | Activity::Yields(_) | Activity::Fails(_) | Activity::Recovers => {
+                panic!("no other worker runs")
+            }
         },
     )
     .unwrap();
@@ -335,4 +343,115 @@ fn command_of_a_killed_worker_ends_with_it() {
             "the command still runs"
         );
     }
+}
+
+/// A program that runs until the file `go-NAME` exists, where NAME is its last word.
+fn until_go(folder: &Folder) -> PathBuf {
+    let script = format!(
+        r#"for name; do :; done; echo "$name" >>{path}/begun
+        trap 'exit 20' INT; n=0; while [ ! -e {path}/go-$name ] && [ $n -lt 1200 ]; do sleep 0.05; n=$((n+1)); done"#,
+        path = folder.path.display()
+    );
+    program(folder, &script)
+}
+
+#[test]
+fn owner_that_waits_gets_its_share_although_slow_copies_hold_all_slots() {
+    let folder = Folder::new("room");
+    let program = until_go(&folder);
+    let mut queue = folder.queue();
+    let of = |owner: &str, name: &str| JobSpec {
+        owner: owner.to_owned(),
+        ..job(&["cp", name])
+    };
+    let slow = queue
+        .submit(now(), &[of("ada", "a"), of("ada", "b"), of("ada", "c")])
+        .unwrap();
+    let place = folder.place();
+    let worker = WorkerSettings {
+        turn: Duration::from_millis(300),
+        ..settings(program)
+    };
+    let path = folder.path.clone();
+    let begun = |name: &str| {
+        let begun = fs::read_to_string(path.join("begun")).unwrap_or_default();
+        begun.lines().filter(|line| *line == name).count()
+    };
+    let clock = Clock::start();
+    let wait = |is_there: &dyn Fn() -> bool| {
+        let begin = clock.now();
+        while !is_there() {
+            assert!(clock.now().since(begin) < allowance(60), "it took too long");
+            pause(Duration::from_millis(20));
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut told = Vec::new();
+            let mut queue = lighthaul_queue::Queue::open(&place).unwrap();
+            work(&mut queue, &worker, &|| false, &mut |activity| {
+                if let Activity::Yields(job) = activity {
+                    told.push(job.id);
+                }
+            })
+            .unwrap();
+            // one job made room, once
+            assert_eq!(told.len(), 1, "{told:?}");
+        });
+        // while nobody else waits, one owner has all slots
+        wait(&|| {
+            slow.len()
+                == ["a", "b", "c"]
+                    .iter()
+                    .map(|name| begun(name))
+                    .sum::<usize>()
+        });
+        let id = queue.submit(now(), &[of("bob", "x")]).unwrap()[0];
+        wait(&|| begun("x") == 1);
+        let shares = queue.shares().unwrap();
+        let running: Vec<u64> = shares.iter().map(|share| share.running).collect();
+        assert_eq!(running, [2, 1], "{shares:?}");
+        fs::write(path.join("go-x"), "").unwrap();
+        // the interrupted job continues at the free slot
+        wait(&|| ["a", "b", "c"].iter().any(|name| begun(name) == 2));
+        for name in ["a", "b", "c"] {
+            fs::write(path.join(format!("go-{name}")), "").unwrap();
+        }
+        wait(&|| folder.queue().is_idle().unwrap());
+        assert_eq!(queue.job(id).unwrap().state, JobState::Done);
+    });
+    let jobs: Vec<_> = slow.into_iter().map(|id| queue.job(id).unwrap()).collect();
+    assert!(
+        jobs.iter()
+            .all(|job| job.state == JobState::Done && job.failures == 0)
+    );
+    let texts = jobs.iter().flat_map(|job| queue.events(job.id).unwrap());
+    let rooms = texts.filter(|event| event.text == "makes room for a job of another owner");
+    assert_eq!(rooms.count(), 1);
+}
+
+#[test]
+fn output_of_a_command_shows_no_secret() {
+    let folder = Folder::new("hidden");
+    let script = r#"echo "reads $3" >&2; echo "{\"type\":\"error\",\"code\":13,\"text\":\"cannot read $3\"}"; exit 13"#;
+    let program = program(&folder, script);
+    let mut queue = folder.queue();
+    let id = queue
+        .submit(now(), &[job(&["cp", "https://b/a?Signature=12345678"])])
+        .unwrap()[0];
+    work(&mut queue, &settings(program), &|| false, &mut |_| {}).unwrap();
+    let job = queue.job(id).unwrap();
+    assert_eq!(job.text, "cannot read https://b/a?(hidden)");
+    let log: String = queue
+        .log(id, (0, 0), 9)
+        .unwrap()
+        .into_iter()
+        .map(|one| one.text)
+        .collect();
+    assert!(
+        log.contains("reads https://b/a?(hidden)") && !log.contains("1234"),
+        "{log}"
+    );
+    // it is needed for a retry
+    assert_eq!(job.command[1], "https://b/a?Signature=12345678");
 }

@@ -16,6 +16,7 @@ use lighthaul_booking::error::Error;
 use lighthaul_booking_client::json::{CounterOffer, IsoDuration, Problem, Timestamp};
 use lighthaul_calendar::{self as calendar, Need, Refusal};
 use lighthaul_queue::Error as QueueError;
+use tracing::error;
 use utoipa::IntoResponses;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
@@ -188,6 +189,33 @@ impl ApiError {
         }
     }
 
+    /// Queue of jobs that cannot be read or written. The log has the reason, with names of hosts and files, which clients
+    /// need not know.
+    fn queue_fault(fault: &QueueError) -> Self {
+        error!("{fault}");
+        let new = |status, title, detail: &str| {
+            Self::new(status, "unavailable", title, detail.to_owned())
+        };
+        if let QueueError::Unsure(_) = fault {
+            let detail = "it is not known whether the change of the queue was stored: repeat the request with the same \
+                          Idempotency-Key, or look at the job";
+            return Self {
+                wait: Some(RETRY_DELAY),
+                ..new(StatusCode::SERVICE_UNAVAILABLE, "Result unknown", detail)
+            };
+        }
+        if fault.may_pass() {
+            let detail = "the queue of jobs cannot be used now: try again in a few seconds";
+            return Self {
+                wait: Some(RETRY_DELAY),
+                ..new(StatusCode::SERVICE_UNAVAILABLE, "Queue unavailable", detail)
+            };
+        }
+        let detail = "the queue of jobs cannot be used: ask an operator, who finds the reason in the log of the scheduler";
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Self::new(status, "fault", "Queue unavailable", detail.to_owned())
+    }
+
     /// Returns the fault, the affected object and the remedy.
     pub(crate) fn detail(&self) -> &str {
         &self.problem.detail
@@ -226,7 +254,13 @@ impl From<Error> for ApiError {
                 elsewhere: Some(url.clone()),
                 ..Self::unavailable(detail)
             },
-            Error::Store(_) | Error::Setup(_) | Error::Io(_) => Self::unavailable(detail),
+            Error::Store(_) | Error::Setup(_) | Error::Io(_) => {
+                // it names files and hosts, which clients need not know
+                error!("{detail}");
+                let detail = "the books cannot be read or written now: try again in a few seconds; the log of the scheduler \
+                              has the reason";
+                Self::unavailable(detail.to_owned())
+            }
         }
     }
 }
@@ -259,14 +293,7 @@ impl From<JobError> for ApiError {
             JobError::Queue(QueueError::Quota { .. }) => {
                 new(StatusCode::FORBIDDEN, "quota", "Quota exceeded")
             }
-            JobError::Queue(_) => Self {
-                wait: Some(RETRY_DELAY),
-                ..new(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "unavailable",
-                    "Queue unavailable",
-                )
-            },
+            JobError::Queue(fault) => Self::queue_fault(fault),
         }
     }
 }

@@ -175,6 +175,8 @@ async fn retry(
     FromHead(Path(id)): FromHead<Path<u64>>,
 ) -> Answer<JobView> {
     let action = format!("retry job {id}");
-    let done = state.change_job(principal, action, move |desk, _, by| desk.retry(by, id));
+    let done = state.change_job(principal, action, move |desk, books, by| {
+        desk.retry(by, &books.policy_of(&by.name), id)
+    });
     Ok(Json(done.await?))
 }

@@ -9,10 +9,10 @@ use lighthaul_booking_client::json::{
 };
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_queue::list::Selection;
-use lighthaul_queue::{JobId, Queue, Request, Result as QueueResult};
+use lighthaul_queue::{JobId, Queue, Request, Result as QueueResult, owner};
 
 use super::job_error::JobError;
-use super::specification::specification;
+use super::specification::{permit, specification};
 use super::view;
 
 /// Result of a request about jobs.
@@ -92,6 +92,7 @@ impl JobDesk {
             None if principal.role < Role::Operator => Some(principal.name.clone()),
             owner => owner.clone(),
         };
+        let owner = owner.map(|name| view::stored_owner(&name));
         let selection = Selection {
             states: filter.states.iter().copied().map(view::state).collect(),
             owner,
@@ -138,12 +139,12 @@ impl JobDesk {
     /// Cancels a job.
     pub(crate) fn cancel(&self, principal: &Principal, id: u64) -> Result<JobView> {
         self.change(principal, id, |queue, now| {
-            queue.cancel(now, JobId(id)).map(drop)
+            Ok(queue.cancel(now, JobId(id)).map(drop)?)
         })
     }
 
-    /// Queues a failed or canceled job again.
-    pub(crate) fn retry(&self, principal: &Principal, id: u64) -> Result<JobView> {
+    /// Queues a failed or canceled job again, if the policy of the client still permits it.
+    pub(crate) fn retry(&self, principal: &Principal, policy: &Policy, id: u64) -> Result<JobView> {
         if principal.role < Role::User {
             return Err(JobError::Forbidden {
                 name: principal.name.clone(),
@@ -151,7 +152,9 @@ impl JobDesk {
             });
         }
         self.change(principal, id, |queue, now| {
-            queue.retry_within(now, JobId(id), Some(OPEN_MAX))
+            let job = queue.job(JobId(id))?;
+            permit(principal, policy, &job.command, job.priority)?;
+            Ok(queue.retry_within(now, JobId(id), Some(OPEN_MAX))?)
         })
     }
 
@@ -159,7 +162,7 @@ impl JobDesk {
         &self,
         principal: &Principal,
         id: u64,
-        act: impl FnOnce(&mut Queue, u64) -> QueueResult<()>,
+        act: impl FnOnce(&mut Queue, u64) -> Result<()>,
     ) -> Result<JobView> {
         self.with(|queue| {
             own(queue, principal, id)?;
@@ -189,7 +192,8 @@ impl JobDesk {
 /// Returns a job that the client may see and change.
 fn own(queue: &mut Queue, principal: &Principal, id: u64) -> Result<JobView> {
     let job = queue.job(JobId(id))?;
-    if principal.may(&job.owner) {
+    let is_own = owner::client_of(&job.owner).is_some_and(|client| principal.may(client));
+    if is_own || principal.role >= Role::Operator {
         Ok(view::view(job))
     } else {
         Err(JobError::Unknown(id))

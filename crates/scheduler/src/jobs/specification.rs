@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lighthaul_booking::books::{JobPlace, Policy, Principal, Role};
 use lighthaul_booking_client::json::{CopyOptions, NewJob, Timestamp};
-use lighthaul_queue::{JobId, JobSpec};
+use lighthaul_queue::{JobId, JobSpec, owner};
 
 use super::job_error::JobError;
 
@@ -17,22 +17,10 @@ pub(super) fn specification(
     policy: &Policy,
     new: &NewJob,
 ) -> Result<JobSpec, JobError> {
-    let is_operator = principal.role >= Role::Operator;
     if new.sources.is_empty() || new.sources.len() > SOURCES_MAX {
         return Err(JobError::Misuse("a job has 1 to 100 sources"));
     }
-    let sources = new.sources.iter().map(|text| text.parse());
-    let sources: Vec<JobPlace> = sources.collect::<Result<_, _>>()?;
-    let target: JobPlace = new.target.parse()?;
-    if !is_operator {
-        policy.check_job(&principal.name, &sources, &target)?;
-        if new.priority > 0 {
-            return Err(JobError::Forbidden {
-                name: principal.name.clone(),
-                action: "submit jobs with a priority above 0",
-            });
-        }
-    }
+    check_places(principal, policy, (&new.sources, &new.target), new.priority)?;
     if new.every.is_some() && new.start_by.is_some() {
         return Err(JobError::Misuse("a job with every has no start_by"));
     }
@@ -60,7 +48,7 @@ pub(super) fn specification(
         ));
     }
     Ok(JobSpec {
-        owner: principal.name.clone(),
+        owner: owner::of_client(&principal.name),
         name: new.name.clone(),
         command,
         directory: "/".into(),
@@ -75,6 +63,47 @@ pub(super) fn specification(
     })
 }
 
+/// Checks the policy of a client again, for a job with this command that was submitted earlier. An operator may run all.
+pub(super) fn permit(
+    principal: &Principal,
+    policy: &Policy,
+    command: &[String],
+    priority: i32,
+) -> Result<(), JobError> {
+    if principal.role >= Role::Operator {
+        return Ok(());
+    }
+    let places = command.iter().position(|word| word == "--");
+    let places = places.and_then(|at| command.get(at + 1..));
+    let Some((target, sources)) = places.and_then(<[String]>::split_last) else {
+        return Err(JobError::Misuse("the job has no places; submit it again"));
+    };
+    check_places(principal, policy, (sources, target), priority)
+}
+
+/// Checks the places and the priority of a job: each place is one that jobs may name, and the policy of a user permits it.
+fn check_places(
+    principal: &Principal,
+    policy: &Policy,
+    (sources, target): (&[String], &str),
+    priority: i32,
+) -> Result<(), JobError> {
+    let sources = sources.iter().map(|text| text.parse());
+    let sources: Vec<JobPlace> = sources.collect::<Result<_, _>>()?;
+    let target: JobPlace = target.parse()?;
+    if principal.role >= Role::Operator {
+        return Ok(());
+    }
+    policy.check_job(&principal.name, &sources, &target)?;
+    if priority > 0 {
+        return Err(JobError::Forbidden {
+            name: principal.name.clone(),
+            action: "run jobs with a priority above 0",
+        });
+    }
+    Ok(())
+}
+
 fn command(new: &NewJob) -> Result<Vec<String>, JobError> {
     let CopyOptions {
         delete,
@@ -84,7 +113,8 @@ fn command(new: &NewJob) -> Result<Vec<String>, JobError> {
         exclude,
         rate,
     } = &new.options;
-    let mut words = vec!["cp".to_owned()];
+    // a server could send the worker to a place that the policy does not permit
+    let mut words = vec!["cp".to_owned(), "--no-redirects".to_owned()];
     let flags = [
         (delete, "--delete"),
         // no terminal answers the question
@@ -118,7 +148,7 @@ const COMMAND_MAX: usize = 8 << 10;
 /// Retries of a job that names none.
 const RETRIES: u32 = 10;
 /// Most retries of a job.
-const RETRIES_MAX: u32 = 1000;
+const RETRIES_MAX: u32 = 100;
 
 #[cfg(test)]
 mod tests {
@@ -165,6 +195,7 @@ mod tests {
         let words: Vec<&str> = spec.command.iter().map(String::as_str).collect();
         let expected = [
             "cp",
+            "--no-redirects",
             "--delete",
             "--yes",
             "--exclude=--rsh=sh",

@@ -6,16 +6,17 @@ use lighthaul_booking_client::json::{
     IsoDuration, JobEventView, JobLogPiece, JobStatus, JobView, Timestamp,
 };
 use lighthaul_queue::list::{JobEvent, LogPiece};
-use lighthaul_queue::{Job, JobState};
+use lighthaul_queue::secrets::masked_words;
+use lighthaul_queue::{Job, JobState, owner};
 
 /// Returns a job as JSON.
 pub(super) fn view(job: Job) -> JobView {
     JobView {
         id: job.id.0,
-        owner: job.owner,
+        owner: shown_owner(&job.owner),
         name: job.name,
         state: status(job.state),
-        command: job.command,
+        command: masked_words(&job.command),
         priority: job.priority,
         attempt: job.attempt,
         failures: job.failures,
@@ -34,6 +35,32 @@ pub(super) fn view(job: Job) -> JobView {
         ended: job.ended.map(time),
         exit: job.exit,
         text: job.text,
+    }
+}
+
+/// Returns the name of an owner as clients know it. Users of hosts begin with `local:`, and clients of the scheduler have
+/// their names.
+fn shown_owner(stored: &str) -> String {
+    match owner::client_of(stored) {
+        // a client with such a name must not look like a user
+        Some(name)
+            if [LOCAL, CLIENT]
+                .iter()
+                .any(|prefix| name.starts_with(prefix)) =>
+        {
+            stored.to_owned()
+        }
+        Some(name) => name.to_owned(),
+        None => format!("{LOCAL}{stored}"),
+    }
+}
+
+/// Returns the owner in the queue for a name that a client knows.
+pub(super) fn stored_owner(shown: &str) -> String {
+    match (shown.strip_prefix(LOCAL), shown.strip_prefix(CLIENT)) {
+        (Some(user), _) => user.to_owned(),
+        (None, Some(client)) => owner::of_client(client),
+        (None, None) => owner::of_client(shown),
     }
 }
 
@@ -82,4 +109,27 @@ const fn status(state: JobState) -> JobStatus {
 
 const fn time(millis: u64) -> Timestamp {
     Timestamp(millis.saturating_mul(1_000_000))
+}
+
+/// Begin of the names of users of hosts.
+const LOCAL: &str = "local:";
+/// Begin of the names of clients, where they would be ambiguous.
+const CLIENT: &str = "rest:";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_are_shown_with_their_origin() {
+        for (stored, shown) in [
+            ("rest:ada", "ada"),
+            ("ada", "local:ada"),
+            ("rest:local:ada", "rest:local:ada"),
+            ("rest:rest:ada", "rest:rest:ada"),
+        ] {
+            assert_eq!(shown_owner(stored), shown);
+            assert_eq!(stored_owner(shown), stored);
+        }
+    }
 }

@@ -9,7 +9,7 @@ use lighthaul_booking_client::json::{CopyOptions, JobStatus, NewJob};
 use lighthaul_queue::claims::Report;
 use lighthaul_queue::job::{AttemptEnd, JobEnd};
 use lighthaul_queue::worker::now;
-use lighthaul_queue::{JobId, JobSpec, Queue};
+use lighthaul_queue::{JobId, JobSpec, Queue, owner};
 
 use crate::test_server::{Setup, TestServer, problem};
 
@@ -71,6 +71,8 @@ fn submitted_job_runs_with_its_options_and_reports_its_end() {
     let claimed = queue.claim(now(), "worker", 60_000, 9).unwrap().remove(0);
     let words = [
         "cp",
+        // a web server could send the worker to any other place
+        "--no-redirects",
         "--delete",
         "--yes",
         "--exclude=--rsh=sh",
@@ -93,6 +95,7 @@ fn submitted_job_runs_with_its_options_and_reports_its_end() {
     let report = Report {
         progress: Some((7, 7)),
         log: "a line\n".to_owned(),
+        piece: 0,
     };
     queue
         .finish(now(), claimed.attempt(), &end, &report)
@@ -215,6 +218,115 @@ fn dangerous_jobs_are_refused_and_leave_nothing_in_the_queue() {
         );
     }
     assert!(queue(&server).counts().unwrap().is_empty());
+}
+
+#[test]
+fn retry_needs_the_rights_of_today() {
+    let server = server();
+    let id = server.client("ada").submit_job(&ada_job()).unwrap().id;
+    server.client("ada").cancel_job(id).unwrap();
+    // jobs from the time when ada was an operator
+    let mut queue = queue(&server);
+    let old = |words: &[&str], priority| JobSpec {
+        owner: owner::of_client("ada"),
+        command: words.iter().map(|word| (*word).to_owned()).collect(),
+        directory: "/".into(),
+        priority,
+        ..JobSpec::default()
+    };
+    let permitted = ["cp", "--", "lh://near/a", "lh://far/home/ada/b"];
+    let olds = [
+        (
+            old(&["cp", "--", "lh://near/a", "lh://far/home/bob/b"], 0),
+            403,
+        ),
+        (old(&permitted, 1), 403),
+        (old(&["cp", "/etc/shadow", "lh://far/home/ada/"], 0), 422),
+        (
+            old(&["cp", "--", "/etc/shadow", "lh://far/home/ada/"], 0),
+            422,
+        ),
+    ];
+    for (spec, status) in olds {
+        let old = queue.submit(now(), &[spec]).unwrap()[0];
+        queue.cancel(now(), old).unwrap();
+        assert_eq!(
+            problem(server.client("ada").retry_job(old.0)).status,
+            status
+        );
+        // an operator decides for itself
+        server.client("olga").retry_job(old.0).unwrap();
+    }
+    let good = queue.submit(now(), &[old(&permitted, 0)]).unwrap()[0];
+    queue.cancel(now(), good).unwrap();
+    server.client("ada").retry_job(good.0).unwrap();
+}
+
+#[test]
+fn client_has_no_rights_at_jobs_of_a_user_with_its_name() {
+    let server = server();
+    let mut queue = queue(&server);
+    let local = JobSpec {
+        owner: owner::of_user("ada"),
+        command: vec![
+            "cp".to_owned(),
+            "/srv/secret".to_owned(),
+            "lh://far/".to_owned(),
+        ],
+        directory: "/".into(),
+        ..JobSpec::default()
+    };
+    let id = queue.submit(now(), &[local]).unwrap()[0].0;
+    let ada = server.client("ada");
+    assert_eq!(problem(ada.job(id)).status, 404);
+    assert_eq!(problem(ada.job_log(id, (0, 0))).status, 404);
+    assert_eq!(problem(ada.cancel_job(id)).status, 404);
+    assert_eq!(problem(ada.retry_job(id)).status, 404);
+    assert!(ada.jobs(&JobFilter::default()).unwrap().items.is_empty());
+    // operators see where it comes from
+    let olga = server.client("olga");
+    assert_eq!(olga.job(id).unwrap().owner, "local:ada");
+    let filter = |owner: &str| JobFilter {
+        owner: Some(owner.to_owned()),
+        ..JobFilter::default()
+    };
+    ada.submit_job(&ada_job()).unwrap();
+    let found = |owner: &str| {
+        let items = olga.jobs(&filter(owner)).unwrap().items;
+        items.into_iter().map(|job| job.owner).collect::<Vec<_>>()
+    };
+    assert_eq!(found("local:ada"), ["local:ada"]);
+    assert_eq!(found("ada"), ["ada"]);
+    assert_eq!(problem(ada.jobs(&filter("local:ada"))).status, 403);
+}
+
+#[test]
+fn signatures_and_faults_of_the_queue_are_not_told_to_clients() {
+    let server = server();
+    let signed = JobSpec {
+        owner: "root".to_owned(),
+        command: ["cp", "https://b/a?X-Amz-Signature=12345678", "lh://far/"]
+            .map(str::to_owned)
+            .to_vec(),
+        directory: "/".into(),
+        ..JobSpec::default()
+    };
+    let id = queue(&server).submit(now(), &[signed]).unwrap()[0].0;
+    let shown = server.raw("GET", &format!("/v1/jobs/{id}"), "olga", "").2;
+    assert!(
+        shown.contains("https://b/a?(hidden)") && !shown.contains("1234"),
+        "{shown}"
+    );
+    let damage = rusqlite::Connection::open(server.folder.join("jobs")).unwrap();
+    damage
+        .execute_batch("ALTER TABLE job RENAME TO other")
+        .unwrap();
+    let (status, _, answer) = server.raw("GET", &format!("/v1/jobs/{id}"), "olga", "");
+    assert_eq!(status, 500, "{answer}");
+    for word in [server.folder.to_str().unwrap(), "no such table", "SQL"] {
+        assert!(!answer.contains(word), "{answer}");
+    }
+    assert!(answer.contains("the log of the scheduler"), "{answer}");
 }
 
 #[test]

@@ -11,6 +11,8 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpRequest, HttpRequestBody, HttpResponseBody, ReqwestConnector,
 };
 use object_store::{Certificate, ClientOptions};
+use reqwest::Url;
+use reqwest::redirect::Policy;
 use tokio::time::{sleep, timeout};
 
 use crate::stores::bucket::body::Body;
@@ -24,11 +26,12 @@ pub(crate) struct Client {
     patience: Patience,
 }
 
-/// Number of retries, and time without progress after which a request has failed.
+/// Number of retries, time without progress after which a request has failed, and redirects of web servers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     pub(crate) retries: u32,
     pub(crate) stall: Duration,
+    pub(crate) redirects: bool,
 }
 
 /// Request before it is signed.
@@ -64,6 +67,42 @@ impl Client {
         let failed = |error| CallError::of_store(&error).during("cannot use HTTP");
         Ok(Self {
             http: http.map_err(failed)?,
+            patience,
+        })
+    }
+
+    /// Returns a client of a web server. It follows redirects only if `patience` says so, and none that leaves TLS. The
+    /// answer to a refused redirect is the redirect.
+    pub(crate) fn of_web(patience: Patience) -> Result<Self, Error> {
+        rustls::crypto::ring::default_provider()
+            .install_default()
+            .ok();
+        let failed =
+            |error: reqwest::Error| CallError::of_network(&error).during("cannot use HTTP");
+        let authorities = match bundle()? {
+            Some((path, pem)) => reqwest::Certificate::from_pem_bundle(&pem)
+                .map_err(|error| unusable(&path, &error.to_string()))?,
+            None => Vec::new(),
+        };
+        let client = reqwest::Client::builder()
+            .user_agent(concat!("lighthaul/", env!("CARGO_PKG_VERSION")))
+            .tls_certs_merge(authorities)
+            .http1_only()
+            .connect_timeout(CONNECT_TIMEOUT.min(patience.stall))
+            .read_timeout(patience.stall * 2)
+            .pool_max_idle_per_host(CONNECTIONS_MAX)
+            .redirect(Policy::custom(move |redirect| {
+                let left_tls =
+                    |url: &Url| url.scheme() == "https" && redirect.url().scheme() != "https";
+                let is_bad = redirect.previous().iter().any(left_tls);
+                if patience.redirects && !is_bad && redirect.previous().len() <= REDIRECTS_MAX {
+                    redirect.follow()
+                } else {
+                    redirect.stop()
+                }
+            }));
+        Ok(Self {
+            http: HttpClient::new(client.build().map_err(failed)?),
             patience,
         })
     }
@@ -181,20 +220,29 @@ impl Patience {
 
 /// Returns additional CA certificates for TLS.
 fn authorities() -> Result<Vec<Certificate>, Error> {
-    let Some(path) = environment::text("AWS_CA_BUNDLE") else {
+    let Some((path, pem)) = bundle()? else {
         return Ok(Vec::new());
     };
-    let unusable = |why: &str| {
-        let why = why.split(" (os error").next().unwrap_or(why).to_lowercase();
-        CallError::new(Reason::Unsupported, why).during(format!("cannot use AWS_CA_BUNDLE {path}"))
-    };
-    let pem = std::fs::read(&path).map_err(|error| unusable(&error.to_string()))?;
     let found = Certificate::from_pem_bundle(&pem);
-    let found = found.map_err(|error| unusable(&error.to_string()))?;
+    let found = found.map_err(|error| unusable(&path, &error.to_string()))?;
     if found.is_empty() {
-        return Err(unusable("it has no certificate in PEM"));
+        return Err(unusable(&path, "it has no certificate in PEM"));
     }
     Ok(found)
+}
+
+/// Returns the path and the contents of the file with additional CA certificates.
+fn bundle() -> Result<Option<(String, Vec<u8>)>, Error> {
+    let Some(path) = environment::text("AWS_CA_BUNDLE") else {
+        return Ok(None);
+    };
+    let pem = std::fs::read(&path).map_err(|error| unusable(&path, &error.to_string()))?;
+    Ok(Some((path, pem)))
+}
+
+fn unusable(path: &str, why: &str) -> Error {
+    let why = why.split(" (os error").next().unwrap_or(why).to_lowercase();
+    CallError::new(Reason::Unsupported, why).during(format!("cannot use AWS_CA_BUNDLE {path}"))
 }
 
 impl Call {
@@ -252,5 +300,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(15);
 /// Bytes a second below which a body is too slow.
 const SLOWEST: u64 = 64 << 10;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most redirects of a request.
+const REDIRECTS_MAX: usize = 10;
 /// Maximum number of idle connections.
 const CONNECTIONS_MAX: usize = 64;

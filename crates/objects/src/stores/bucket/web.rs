@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
+use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_session::error::Error;
 
 use crate::stores::bucket::answer::attributes;
@@ -44,7 +45,7 @@ pub(crate) struct Download {
 impl Web {
     pub(crate) fn open(scheme: &str, host: &str, patience: Patience) -> Result<Self, Error> {
         Ok(Self {
-            client: Client::new(patience)?,
+            client: Client::of_web(patience)?,
             base: format!("{scheme}://{host}"),
         })
     }
@@ -182,7 +183,18 @@ fn is_strong(etag: &str) -> bool {
     etag.starts_with('"')
 }
 
-fn failure(status: StatusCode, _: &HeaderMap, _: &str) -> CallError {
+fn failure(status: StatusCode, headers: &HeaderMap, _: &str) -> CallError {
+    let target = headers.get("location").filter(|_| status.is_redirection());
+    if let Some(target) = target.and_then(|target| target.to_str().ok()) {
+        // a query may be a signature
+        let target = target.split('?').next().unwrap_or_default();
+        let target = escape(target, LINE_MAX);
+        let text = format!(
+            "the server redirects to {target}, and this redirect is not followed: copy from there, or without --no-redirects if \
+             it is no redirect from https:// to http://"
+        );
+        return CallError::new(Reason::Unsupported, text);
+    }
     let reason = match status.as_u16() {
         404 | 410 => Reason::Missing,
         412 | 416 => Reason::Condition,

@@ -1,0 +1,105 @@
+//! Repetition of requests after failures that may pass.
+//!
+//! A scheduler that restarts, or that refuses a request since it is busy, answers soon. Only requests that may be
+//! executed twice are repeated: reading, requests with an idempotency key, and changes whose result can be seen.
+
+use std::time::Duration;
+
+use lighthaul_io::host::wait::pause;
+
+use crate::client::ClientError;
+
+/// Failure of one request.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: ClientError,
+    /// Pause that the scheduler asks for.
+    pub(crate) wait: Option<Duration>,
+    /// True if the same request may succeed later.
+    pub(crate) may_pass: bool,
+}
+
+impl Failure {
+    /// Returns a failure that a repetition does not mend.
+    pub(crate) const fn lasting(error: ClientError) -> Self {
+        Self {
+            error,
+            wait: None,
+            may_pass: false,
+        }
+    }
+
+    /// Returns the failure, which may pass only if no answer came.
+    pub(crate) fn unless_lost(self) -> Self {
+        let is_lost = matches!(self.error, ClientError::Network { .. });
+        Self {
+            may_pass: self.may_pass && is_lost,
+            ..self
+        }
+    }
+
+    /// Returns the failure of a refusal with a status of HTTP.
+    pub(crate) fn refusal(error: ClientError, status: u16, wait: Option<Duration>) -> Self {
+        Self {
+            error,
+            wait,
+            may_pass: [429, 502, 503, 504].contains(&status),
+        }
+    }
+}
+
+/// Sends a request, and again with growing pauses after failures that may pass. `send` gets true if an earlier request
+/// may have been executed.
+pub(crate) fn patiently<T>(
+    mut send: impl FnMut(bool) -> Result<T, Failure>,
+) -> Result<T, ClientError> {
+    for nth in 0..REPETITIONS {
+        match send(nth > 0) {
+            Err(failure) if failure.may_pass => {
+                let asked = failure.wait.unwrap_or_default().min(PAUSE_MAX);
+                pause((PAUSE * 2_u32.pow(nth)).max(asked));
+            }
+            done => return done.map_err(|failure| failure.error),
+        }
+    }
+    send(true).map_err(|failure| failure.error)
+}
+
+/// Most repetitions of a request.
+const REPETITIONS: u32 = 5;
+/// First pause; each one after it is twice as long.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Longest pause that a scheduler may ask for.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(may_pass: bool) -> Failure {
+        let error = ClientError::Network {
+            url: "u".to_owned(),
+            why: "w".to_owned(),
+        };
+        Failure {
+            may_pass,
+            ..Failure::lasting(error)
+        }
+    }
+
+    #[test]
+    fn only_failures_that_may_pass_are_repeated() {
+        let mut repeated = Vec::new();
+        let answer = patiently(|again| {
+            repeated.push(again);
+            if again { Ok(7) } else { Err(failure(true)) }
+        });
+        assert_eq!((answer.ok(), repeated), (Some(7), vec![false, true]));
+        let mut count = 0;
+        let refused: Result<(), _> = patiently(|_| {
+            count += 1;
+            Err(failure(false))
+        });
+        assert_eq!((refused.is_err(), count), (true, 1));
+    }
+}

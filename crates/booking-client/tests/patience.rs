@@ -1,0 +1,130 @@
+//! Requests about jobs survive a scheduler that restarts or refuses for some time.
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::disallowed_methods, reason = "a server in a test")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+use lighthaul_booking_client::client::{Client, ClientError};
+use lighthaul_booking_client::https::ServerTrust;
+use lighthaul_booking_client::json::{JobStatus, NewJob};
+
+/// Answer of the server to one request.
+enum Answer {
+    /// None: the connection ends.
+    Lost,
+    /// Status and body.
+    Status(u16, String),
+}
+
+/// Answers one request after the other, and returns their heads.
+fn serve(answers: Vec<Answer>) -> (String, thread::JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let served = thread::spawn(move || {
+        let answer = |answer| {
+            let (client, _) = listener.accept().unwrap();
+            reply(client, &answer)
+        };
+        answers.into_iter().map(answer).collect()
+    });
+    (url, served)
+}
+
+fn reply(mut client: TcpStream, answer: &Answer) -> String {
+    let mut reader = BufReader::new(client.try_clone().unwrap());
+    let mut head = String::new();
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+        head.push_str(&line);
+    }
+    reader.read_exact(&mut vec![0; length]).unwrap();
+    if let Answer::Status(status, body) = answer {
+        let length = body.len();
+        let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nRetry-After: 1\r\n");
+        write!(client, "{head}Connection: close\r\n\r\n{body}").unwrap();
+    }
+    head
+}
+
+fn job(state: &str) -> String {
+    let time = "2026-11-28T10:00:00Z";
+    format!(
+        r#"{{"id": 7, "owner": "ada", "name": "", "state": "{state}", "command": [], "priority": 0, "attempt": 0,
+        "failures": 0, "retries": 1, "at": "{time}", "submitted": "{time}", "cancel_requested": false, "text": ""}}"#
+    )
+}
+
+fn problem(status: u16) -> Answer {
+    let body = format!(r#"{{"type": "urn:x", "title": "t", "status": {status}, "detail": "d"}}"#);
+    Answer::Status(status, body)
+}
+
+fn client(url: &str) -> Client {
+    Client::new(url, ServerTrust::certificate(), None).unwrap()
+}
+
+fn keys(heads: &[String]) -> Vec<&str> {
+    let key = |head: &'_ String| -> Option<usize> { head.to_lowercase().find("idempotency-key: ") };
+    let line = |head| key(head).map(|at| head[at..].lines().next().unwrap());
+    heads.iter().filter_map(line).collect()
+}
+
+#[test]
+fn submission_is_repeated_with_the_same_key() {
+    let answers = vec![
+        Answer::Lost,
+        problem(503),
+        Answer::Status(201, job("queued")),
+    ];
+    let (url, served) = serve(answers);
+    let submitted = client(&url).submit_job(&NewJob::default()).unwrap();
+    assert_eq!((submitted.id, submitted.state), (7, JobStatus::Queued));
+    let heads = served.join().unwrap();
+    let keys = keys(&heads);
+    assert_eq!((keys.len(), keys[0]), (3, keys[2]));
+}
+
+#[test]
+fn reading_is_repeated_but_a_refusal_is_not() {
+    let (url, served) = serve(vec![
+        problem(429),
+        Answer::Lost,
+        Answer::Status(200, job("done")),
+    ]);
+    assert_eq!(client(&url).job(7).unwrap().state, JobStatus::Done);
+    served.join().unwrap();
+    let (url, served) = serve(vec![problem(404)]);
+    let refused = client(&url).job(7).unwrap_err();
+    assert!(matches!(refused, ClientError::Problem(_)), "{refused}");
+    served.join().unwrap();
+}
+
+#[test]
+fn cancellation_whose_answer_was_lost_is_recognized() {
+    let answers = vec![
+        Answer::Lost,
+        problem(409),
+        Answer::Status(200, job("canceled")),
+    ];
+    let (url, served) = serve(answers);
+    assert_eq!(
+        client(&url).cancel_job(7).unwrap().state,
+        JobStatus::Canceled
+    );
+    let heads = served.join().unwrap();
+    assert!(heads[2].starts_with("GET /v1/jobs/7 "), "{heads:?}");
+    // the first request tells the truth about a job that has ended before
+    let (url, served) = serve(vec![problem(409)]);
+    assert!(client(&url).cancel_job(7).is_err());
+    served.join().unwrap();
+}
