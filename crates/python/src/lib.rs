@@ -5,7 +5,8 @@
 //! ```
 //!
 //! - [`client`]: copies and operations on files, with [`options`]; [`transfer`]: a running copy; [`files`]: remote
-//!   files; [`queue`]: copies that a scheduler queues
+//!   files
+//! - [`scheduler`]: reservations of a scheduler; [`queue`]: copies that it queues; [`rest`]: their requests
 //! - [`errors`]: exceptions; [`notes`]: sentences for `logging`; [`work`]: waiting for work, and signals meanwhile
 //! - [`module`]: the module itself
 //!
@@ -20,5 +21,7 @@ mod notes;
 mod options;
 mod queue;
 mod records;
+mod rest;
+mod scheduler;
 mod transfer;
 mod work;

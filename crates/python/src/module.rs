@@ -11,5 +11,7 @@ mod _lighthaul {
     #[pymodule_export]
     use crate::queue::Queue;
     #[pymodule_export]
+    use crate::scheduler::Scheduler;
+    #[pymodule_export]
     use crate::transfer::Transfer;
 }

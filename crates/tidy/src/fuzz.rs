@@ -215,7 +215,10 @@ const TRUSTED: [(&str, &str); 65] = [
     ("crates/monitor/src/history.rs", "its own store"),
     ("crates/queue/src/list.rs", "its own store"),
     ("crates/queue/src/database/", "its own store"),
-    ("crates/python/src/queue.rs", "jobs of the same program"),
+    (
+        "crates/python/src/rest.rs",
+        "requests that the calling program passes",
+    ),
     (
         "crates/database/src/postgres_server.rs",
         "a URL and a file of the operator",
