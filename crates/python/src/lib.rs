@@ -5,7 +5,7 @@
 //! ```
 //!
 //! - [`client`]: copies and operations on files, with [`options`]; [`transfer`]: a running copy; [`files`]: remote
-//!   files
+//!   files; [`stream`]: messages for other programs; [`end_sockets`]: ends of both, for event loops
 //! - [`scheduler`]: reservations of a scheduler; [`queue`]: copies that it queues; [`rest`]: their requests
 //! - [`errors`]: exceptions; [`notes`]: sentences for `logging`; [`work`]: waiting for work, and signals meanwhile
 //! - [`module`]: the module itself
@@ -14,6 +14,7 @@
 //! ever asks for that lock: notes and progress are fetched. So the interpreter can end, or be busy, at any time.
 
 mod client;
+mod end_sockets;
 mod errors;
 mod files;
 mod module;
@@ -23,5 +24,6 @@ mod queue;
 mod records;
 mod rest;
 mod scheduler;
+mod stream;
 mod transfer;
 mod work;

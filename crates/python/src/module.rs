@@ -13,5 +13,7 @@ mod _lighthaul {
     #[pymodule_export]
     use crate::scheduler::Scheduler;
     #[pymodule_export]
+    use crate::stream::Stream;
+    #[pymodule_export]
     use crate::transfer::Transfer;
 }

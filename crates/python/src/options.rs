@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lighthaul::{CopyRequest, Install, List, Place, Rate, Settings, Timestamp, Token};
+use lighthaul::{CopyRequest, Install, List, Place, Rate, Settings, Size, Timestamp, Token};
 use lighthaul_files::digest::DigestKind;
 use lighthaul_files::filter::{FilterOption, Rules};
 use lighthaul_files::options::DeltaMode;
@@ -149,11 +149,42 @@ pub(crate) struct CopyOptions {
 
 /// Rate in bits a second, or with its unit.
 #[derive(Debug, FromPyObject)]
-enum RateOption {
+pub(crate) enum RateOption {
     /// Bits a second.
     Bits(u64),
     /// Text as on the command line.
     Text(String),
+}
+
+impl RateOption {
+    /// Returns the rate.
+    pub(crate) fn rate(&self) -> PyResult<Rate> {
+        match self {
+            Self::Bits(bits) => {
+                Rate::from_bps(*bits).ok_or_else(|| PyValueError::new_err("the rate is zero"))
+            }
+            Self::Text(text) => parsed(text),
+        }
+    }
+}
+
+/// Size in bytes, or with its unit.
+#[derive(Debug, FromPyObject)]
+pub(crate) enum SizeOption {
+    /// Bytes.
+    Bytes(u64),
+    /// Text as on the command line.
+    Text(String),
+}
+
+impl SizeOption {
+    /// Returns the size in bytes.
+    pub(crate) fn bytes(&self) -> PyResult<u64> {
+        match self {
+            Self::Bytes(bytes) => Ok(*bytes),
+            Self::Text(text) => parsed(text).map(|size: Size| size.0),
+        }
+    }
 }
 
 impl CopyOptions {
@@ -164,13 +195,7 @@ impl CopyOptions {
         let target = place(py, mem::take(&mut self.target))?;
         let mut request = CopyRequest::new(sources?, target);
         request.exact = self.exact;
-        request.rate = match &self.rate {
-            Some(RateOption::Bits(bits)) => Some(
-                Rate::from_bps(*bits).ok_or_else(|| PyValueError::new_err("the rate is zero"))?,
-            ),
-            Some(RateOption::Text(text)) => Some(parsed(text)?),
-            None => None,
-        };
+        request.rate = self.rate.as_ref().map(RateOption::rate).transpose()?;
         request.limit = self.limit.as_deref().map(parsed).transpose()?;
         request.plain = self.plain;
         request.udp = !self.no_udp;
@@ -242,13 +267,13 @@ pub(crate) fn place(py: Python<'_>, text: OsString) -> PyResult<Place> {
 }
 
 /// Returns the value of an option's text.
-fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> PyResult<T> {
+pub(crate) fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> PyResult<T> {
     text.parse()
         .map_err(|why: T::Err| PyValueError::new_err(why.to_string()))
 }
 
 /// Returns a time in seconds, which the option `name` has.
-fn duration(name: &str, seconds: Option<f64>) -> PyResult<Option<Duration>> {
+pub(crate) fn duration(name: &str, seconds: Option<f64>) -> PyResult<Option<Duration>> {
     let time = seconds.map(Duration::try_from_secs_f64).transpose();
     time.map_err(|why| PyValueError::new_err(format!("{name}: {why}")))
 }

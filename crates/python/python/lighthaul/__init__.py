@@ -49,6 +49,7 @@ from ._reservations import (
 )
 from ._scheduler import AsyncScheduler, Scheduler
 from ._steps import Step, Steps
+from ._stream import ReceiveStream, SendStream, StreamOptions, StreamSummary
 from ._transfer import Transfer
 from ._types import CopyOptions, Failure, FileInfo, Place, Plan, Progress, Summary, Usage
 
@@ -89,14 +90,18 @@ __all__ = [
     "ProtocolError",
     "Queue",
     "Quote",
+    "ReceiveStream",
     "Refused",
     "Reservation",
     "ReservationOptions",
     "Scheduler",
+    "SendStream",
     "SourceChanged",
     "Step",
     "Steps",
     "Stopping",
+    "StreamOptions",
+    "StreamSummary",
     "Summary",
     "TimedOut",
     "Topology",
