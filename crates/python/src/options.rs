@@ -13,7 +13,7 @@ use lighthaul::{CopyRequest, Install, List, Place, Rate, Settings, Size, Timesta
 use lighthaul_files::digest::DigestKind;
 use lighthaul_files::filter::{FilterOption, Rules};
 use lighthaul_files::options::DeltaMode;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::errors::raised;
@@ -185,6 +185,23 @@ impl SizeOption {
             Self::Text(text) => parsed(text).map(|size: Size| size.0),
         }
     }
+}
+
+/// Returns a rate in bits a second.
+#[pyfunction]
+pub(crate) fn bits_per_second(rate: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let text = "a rate is a whole number of bits a second, or text as in 900Mb/s";
+    let rate = rate.extract::<RateOption>();
+    let rate = rate.map_err(|_| PyTypeError::new_err(text))?;
+    rate.rate().map(Rate::as_bps)
+}
+
+/// Returns a size in bytes.
+#[pyfunction]
+pub(crate) fn byte_count(size: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let text = "a size is a whole number of bytes, or text as in 100GB";
+    let size = size.extract::<SizeOption>();
+    size.map_err(|_| PyTypeError::new_err(text))?.bytes()
 }
 
 impl CopyOptions {

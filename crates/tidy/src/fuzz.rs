@@ -347,6 +347,10 @@ const TRUSTED: [(&str, &str); 65] = [
         "options that the calling program passes",
     ),
     (
+        "crates/python/src/simulator.rs",
+        "plans that the calling program passes",
+    ),
+    (
         "crates/session/src/secrets.rs",
         "a number of its own key material",
     ),

@@ -3,9 +3,53 @@ from typing import final
 
 from ._records import ItemRecord, PlanRecord, ProgressRecord, Reply, ReportRecord, SummaryRecord
 
-__all__ = ["Client", "Files", "Queue", "Reader", "Scheduler", "Stream", "Transfer", "Writer", "reason"]
+__all__ = [
+    "Calendar",
+    "Client",
+    "Files",
+    "Queue",
+    "Reader",
+    "Scheduler",
+    "Stream",
+    "Transfer",
+    "Writer",
+    "bits_per_second",
+    "byte_count",
+    "packet_switched",
+    "rbudp_efficiency",
+    "rbudp_model",
+    "rbudp_size_for",
+    "rbudp_stream_rate",
+    "reason",
+    "simulate_plan",
+    "simulate_transfers",
+]
+
+
+_Steps = list[tuple[int, int, int]]
+_Grant = tuple[list[str], _Steps]
 
 def reason(text: str) -> str | None: ...
+def bits_per_second(rate: int | str) -> int: ...
+def byte_count(size: int | str) -> int: ...
+def packet_switched(files: Sequence[tuple[int, int, int]], capacity: int, is_fair: bool) -> list[int]: ...
+def simulate_plan(kind: str, plan: str) -> tuple[list[str], list[list[float | None]]]: ...
+def simulate_transfers(case: Mapping[str, object], seeds: Sequence[int]) -> list[float]: ...
+def rbudp_model(name: str, total: float, path: tuple[float, float, float, float]) -> float: ...
+def rbudp_efficiency(total: float, rate: float, rtt: float) -> float: ...
+def rbudp_size_for(efficiency: float, rate: float, rtt: float) -> float: ...
+def rbudp_stream_rate(object: float, objects_per_second: float, rtt: float, delay: float) -> float: ...
+
+@final
+class Calendar:
+    def __new__(
+        cls, links: Sequence[tuple[str, str, str, int, int, int, int]], horizon: int, slot: int, paths: int
+    ) -> Calendar: ...
+    def quote(self, now: int, request: Mapping[str, object]) -> _Grant: ...
+    def book(self, now: int, id: int, request: Mapping[str, object]) -> _Grant: ...
+    def release(self, now: int, id: int) -> _Steps: ...
+    def free(self, link: str, owner: int, start: int, end: int) -> _Steps: ...
+    def bookings(self) -> list[tuple[int, _Grant]]: ...
 
 @final
 class Client:
