@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lighthaul::Error;
+use lighthaul_io::host::interrupt;
 use lighthaul_lab::circuit_use::CircuitPlan;
 use lighthaul_lab::plan::{Case, Plan};
 use lighthaul_lab::shared_link_plan::SharedLinkPlan;
@@ -106,8 +107,11 @@ pub(crate) fn simulate_transfers(
 ) -> PyResult<Vec<f64>> {
     let case = case.case()?;
     interruptible(py, move || {
-        let times = seeds.into_iter().map(|seed| seconds(&case, seed));
-        Ok::<_, Error>(times.collect())
+        let times = seeds.into_iter().map(|seed| {
+            interrupt::check()?;
+            Ok::<_, Error>(seconds(&case, seed))
+        });
+        times.collect()
     })
 }
 

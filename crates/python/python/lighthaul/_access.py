@@ -25,6 +25,13 @@ class Access(Generic[Native]):
         self._process = os.getpid()
         self._made = self._make(self.settings)
 
+    def __getstate__(self) -> object:
+        return self.settings, self._make
+
+    def __setstate__(self, state: tuple[Settings, Callable[[Settings], Native]]) -> None:
+        self.settings, self._make = state
+        self._start()
+
     @property
     def native(self) -> Native:
         """Client of the native module."""

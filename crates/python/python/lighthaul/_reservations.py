@@ -86,9 +86,9 @@ class Reservation:
         return self.state in ("released", "terminated", "failed")
 
     @property
-    def start(self) -> datetime.datetime:
-        """Start of the first step."""
-        return self.steps[0].start_time
+    def start(self) -> datetime.datetime | None:
+        """Start of the first step; None if the reservation holds nothing."""
+        return self.steps[0].start_time if self.steps else None
 
 
 @dataclass(frozen=True)
@@ -276,4 +276,9 @@ def outage(item: Mapping[str, Any]) -> Outage:
 
 
 def _steps(items: Sequence[Mapping[str, Any]], rate: str) -> Steps:
-    return Steps((nanos_of(item["from"]), nanos_of(item["till"]), item[rate]) for item in items)
+    try:
+        return Steps((nanos_of(item["from"]), nanos_of(item["till"]), item[rate]) for item in items)
+    except ValueError as error:
+        from ._errors import ProtocolError
+
+        raise ProtocolError(f"the scheduler has answered with rates over time that are invalid: {error}") from error

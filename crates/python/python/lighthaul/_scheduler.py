@@ -124,6 +124,8 @@ class Scheduler:
             kind = "a duration: use hold or by" if before.size is None else "a size: use size"
             raise UsageError(f"reservation {number} has {kind}")
         if by is not None:
+            if not before.steps:
+                raise UsageError(f"reservation {number} is {before.state}: reserve again")
             left = nanos_at(by) - before.steps[0].start
             if left <= 0:
                 raise UsageError(f"{by} is before the start of reservation {number}")
@@ -172,12 +174,6 @@ class Scheduler:
     def clock_offset(self) -> datetime.timedelta:
         """Return the time by which the clock of the scheduler is ahead of the clock here."""
         return datetime.timedelta(microseconds=int(self._native.clock_offset()) // 1000)
-
-    def __getstate__(self) -> object:
-        return self._access.settings
-
-    def __setstate__(self, state: tuple[str, str | None, str | None, str | None]) -> None:
-        self._access = Access(state, _lighthaul.Scheduler)
 
     def __repr__(self) -> str:
         return f"lighthaul.{type(self).__name__}({self._access.settings[0]!r})"
@@ -323,7 +319,8 @@ class _Wait:
                 return None
             if one.has_ended:
                 raise Refused(f"reservation {self._number} cannot start: it is {one.state}; reserve again")
-            left = (one.steps[0].start - time.time_ns() - self._ahead) / SECOND
+            if one.steps:
+                left = (one.steps[0].start - time.time_ns() - self._ahead) / SECOND
         pause = min(max(left, _LOOK_MIN), _LOOK_MAX)
         if self._end is not None:
             if time.monotonic() >= self._end:

@@ -12,6 +12,7 @@ import pickle
 import select
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -333,31 +334,43 @@ class ReceiveStream(_Stream):
 
     def _receive(self, target: _Goal[T], timeout: float | None) -> T | None:
         self._check()
-        with self._lock:
-            self._socket.setblocking(True)
-            if not self._head and not self._begin(timeout):
-                return None
-            try:
-                part = self._part(target)
-                while not part.is_full:
-                    part.take(self._socket, socket.MSG_WAITALL)
-            except _TooSmall as small:
-                raise ValueError(str(small)) from None
-            except (_Cut, ConnectionResetError):
-                self._raise()
-                raise
-            except BaseException:
-                # it is unknown how much of the message has been read
-                self._native.cancel()
-                raise
-            return self._taken(target)
+        if timeout is None:
+            with self._lock:
+                return self._receive_next(target, None)
+        end = time.monotonic() + timeout
+        # another thread may wait for a message
+        if not self._lock.acquire(timeout=max(0.0, timeout)):
+            raise TimeoutError("no message has arrived yet")
+        try:
+            return self._receive_next(target, end)
+        finally:
+            self._lock.release()
 
-    def _begin(self, timeout: float | None) -> bool:
+    def _receive_next(self, target: _Goal[T], end: float | None) -> T | None:
+        self._socket.setblocking(True)
+        if not self._head and not self._begin(end):
+            return None
+        try:
+            part = self._part(target)
+            while not part.is_full:
+                part.take(self._socket, socket.MSG_WAITALL)
+        except _TooSmall as small:
+            raise ValueError(str(small)) from None
+        except (_Cut, ConnectionResetError):
+            self._raise()
+            raise
+        except BaseException:
+            # it is unknown how much of the message has been read
+            self._native.cancel()
+            raise
+        return self._taken(target)
+
+    def _begin(self, end: float | None) -> bool:
         """Wait for the first byte of a message; return False at the end of the stream. Nothing is read yet."""
-        if timeout is not None:
+        if end is not None:
             poll = select.poll()
             poll.register(self._socket, select.POLLIN)
-            if not poll.poll(timeout * 1000):
+            if not poll.poll(max(0.0, end - time.monotonic()) * 1000):
                 raise TimeoutError("no message has arrived yet")
         try:
             if self._socket.recv(1, socket.MSG_PEEK):

@@ -19,6 +19,7 @@ import pytest
 
 import lighthaul
 from conftest import PROGRAM
+from lighthaul import _reservations
 
 HOUR = datetime.timedelta(hours=1)
 NETWORK = """
@@ -89,7 +90,7 @@ def test_reservation_is_made_listed_modified_and_cancelled(office: Office) -> No
     assert (one.owner, one.state, one.path, one.size) == ("ada", "provisioned", ("near-far",), 30_000_000_000)
     assert quote.path == one.path and quote.steps.bytes == one.steps.bytes >= 30_000_000_000
     assert one.request["priority"] == 3 and one.journal[0].who == "ada"
-    assert abs(one.start - soon(1).astimezone()) < datetime.timedelta(minutes=5)
+    assert one.start is not None and abs(one.start - soon(1).astimezone()) < datetime.timedelta(minutes=5)
     assert one.promised_end == one.steps[-1].end_time and one.hold_till is None
     less = client.modify(one, size="15GB", why="fewer files")
     assert less.steps.bytes < one.steps.bytes and less.size == 15_000_000_000
@@ -98,6 +99,8 @@ def test_reservation_is_made_listed_modified_and_cancelled(office: Office) -> No
     assert client.cancel(one, "not needed").state == "terminated"
     ended = client.reservation(one.id)
     assert ended.has_ended and ended.journal[-1].why == "not needed"
+    with pytest.raises(lighthaul.Error):
+        client.modify(one, size="1GB")
     assert one.id in [other.id for other in office.client("olga").reservations(owner="ada")]
 
 
@@ -110,6 +113,7 @@ def test_tentative_reservation_for_a_time_is_committed_and_prolonged(office: Off
     one = client.commit(held)
     assert one.hold_till is None and one.hold == "PT2H"
     longer = client.modify(one, by=start + 3 * HOUR)
+    assert longer.start is not None
     assert abs(longer.promised_end - longer.start - 3 * HOUR) < datetime.timedelta(seconds=1)
     assert client.modify(one, hold=3600).hold == "PT1H"
     for wrong in ({}, {"size": 1, "hold": 2}):
@@ -205,7 +209,8 @@ def test_operator_sees_the_network_and_plans_outages(office: Office) -> None:
     victim = office.client().reserve("far", "near", hold=HOUR, start=soon(50), by=soon(51.5))
     outage = client.plan_outage("far-near", soon(53), start=soon(49), why="repair")
     assert (outage.moved, outage.failed) == ((victim.id,), ())
-    assert client.reservation(victim).start >= outage.end
+    moved = client.reservation(victim).start
+    assert moved is not None and moved >= outage.end
     assert outage.id in [one.id for one in client.outages()]
     client.lift_outage(outage)
     assert outage.id not in [one.id for one in client.outages()]
@@ -233,6 +238,16 @@ async def test_coroutines_have_the_same_methods(office: Office) -> None:
 
 def ask(client: lighthaul.Scheduler) -> int:
     return len(client.topology().links)
+
+
+def test_answers_that_contradict_themselves_are_protocol_errors() -> None:
+    step = {"from": "2031-01-01T00:00:00Z", "till": "2031-01-01T00:00:01.5Z", "rate_bps": 5}
+    answer = {"path": ["x"], "steps": [step, step], "promised_end": "2031-01-01T00:00:01.123456789Z"}
+    with pytest.raises(lighthaul.ProtocolError, match="in order"):
+        _reservations.quote(answer)
+    quote = _reservations.quote(answer | {"steps": [step]})
+    assert quote.steps[0].end - quote.steps[0].start == 1_500_000_000
+    assert quote.promised_end.microsecond == 123456 and quote.steps[0].end_time > quote.steps[0].start_time
 
 
 def test_child_process_has_connections_of_its_own(office: Office) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import lighthaul
-from conftest import Far
+from conftest import Far, running
 
 ARRAYS: dict[str, Any] = {"object_size": "1MiB", "objects_per_second": 100, "delay": 0.05, "no_udp": True}
 """Options for messages of up to 1 MiB, of which none is lost."""
@@ -179,6 +179,8 @@ def test_waiting_calls_end_when_the_stream_is_closed(client: lighthaul.Client, p
     threads = [threading.Thread(target=wait) for _ in range(2)]
     for thread in threads:
         thread.start()
+    with pytest.raises(TimeoutError):
+        receiving.recv(timeout=0.05)
     receiving.close()
     for thread in threads:
         thread.join(60)
@@ -367,6 +369,24 @@ def test_forgotten_stream_is_cancelled(far: Far, client: lighthaul.Client, pipe:
     del sending
     # the daemon closes its end of the pipe, at which the other stream ends
     assert receiving.recv() is None
+
+
+def test_streams_fail_when_the_daemon_dies(tmp_path: Path) -> None:
+    with running(tmp_path) as far:
+        os.mkfifo(far.root / "pipe")
+        client = far.client()
+        sending = client.send_stream(far.place("pipe"), **ARRAYS)
+        receiving = client.receive_stream(far.place("pipe"), **ARRAYS)
+        sending.send(b"x")
+        assert receiving.recv() == bytearray(b"x")
+        far.daemon.kill()
+        with pytest.raises(lighthaul.NetworkError):
+            receiving.recv()
+        with pytest.raises(lighthaul.NetworkError):
+            while True:
+                sending.send(bytes(1 << 20))
+        with pytest.raises(lighthaul.NetworkError):
+            client.send_stream(far.place("pipe"), **ARRAYS).finish()
 
 
 def test_exit_of_the_interpreter_ends_streams(far: Far, pipe: str) -> None:
