@@ -66,7 +66,7 @@ pub(crate) struct CaseRecord {
 }
 
 impl CaseRecord {
-    fn case(&self) -> PyResult<Case> {
+    fn case(self) -> PyResult<Case> {
         if !(0.0..1.0).contains(&self.loss) {
             return Err(PyValueError::new_err("loss is from 0 to less than 1"));
         }
@@ -84,7 +84,9 @@ impl CaseRecord {
             link: self.link.rate()?,
             rtt: duration("rtt", Some(self.rtt))?.unwrap_or_default(),
             queue_bytes_max: self.queue.bytes()?,
-            loss_ppb: (self.loss * 1e9) as u64,
+            // billionths of packets, as the nanoseconds of a duration
+            loss_ppb: duration("loss", Some(self.loss))?
+                .map_or(0, |loss| u64::from(loss.subsec_nanos())),
             absorb: self.absorb.as_ref().map(RateOption::rate).transpose()?,
             socket_bytes_max: socket,
             competitors: self.competitors,
@@ -116,7 +118,7 @@ pub(crate) fn simulate_transfers(
 }
 
 /// Path of a prediction: rate, round-trip time in seconds, bytes of a packet, and loss.
-#[derive(Debug, FromPyObject)]
+#[derive(Clone, Copy, Debug, FromPyObject)]
 pub(crate) struct PathRecord(f64, f64, f64, f64);
 
 /// Returns the value of an equation of the RBUDP paper for a payload of `total` bytes.

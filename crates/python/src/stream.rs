@@ -81,6 +81,7 @@ impl Stream {
 /// Place and options of a stream.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
+#[expect(clippy::struct_excessive_bools, reason = "independent options")]
 // fields: one for each option
 pub(crate) struct StreamOptions {
     place: OsString,
