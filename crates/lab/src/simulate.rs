@@ -96,7 +96,7 @@ fn cells(plan: &Plan, series: &Series, value: u64) -> [Option<f64>; 4] {
 }
 
 /// Simulates one transfer. Returns its duration in seconds.
-fn seconds(case: &Case, seed: u64) -> f64 {
+pub fn seconds(case: &Case, seed: u64) -> f64 {
     run(case, seed).0
 }
 

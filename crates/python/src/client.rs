@@ -11,6 +11,7 @@ use crate::files::Files;
 use crate::notes::Notes;
 use crate::options::{ClientSettings, CopyOptions, place};
 use crate::records::{ItemRecord, PlanRecord};
+use crate::stream::{Stream, StreamOptions};
 use crate::transfer::Transfer;
 use crate::work::interruptible;
 
@@ -95,6 +96,13 @@ impl Client {
         let host = at.clone();
         let files = interruptible(py, move || client.files(&at, changes))?;
         Ok(Files::new(files, host))
+    }
+
+    /// Opens a stream.
+    fn stream(&self, py: Python<'_>, options: StreamOptions) -> PyResult<Stream> {
+        let request = options.request(py)?;
+        let opened = self.client.stream(request);
+        opened.map(Stream::new).map_err(|error| raised(py, &error))
     }
 
     /// Returns the host and the path of a place; no host for a local place.

@@ -1,6 +1,9 @@
 //! Errors as exceptions of the package, which `lighthaul._errors` defines.
 
 use lighthaul::{Error, Failure, FailureKind};
+use lighthaul_booking_client::client::ClientError;
+use lighthaul_booking_client::json::Problem;
+use lighthaul_remote::error::Fault as RemoteFault;
 use pyo3::prelude::*;
 
 /// Returns the exception for an error.
@@ -16,7 +19,16 @@ pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'
         None => reason_in(&text),
     };
     let module = py.import("lighthaul._errors")?;
-    module.call_method1("make", (error.code() as u8, text, reason))
+    let problem = problem_of(error).and_then(|problem| serde_json::to_string(problem).ok());
+    module.call_method1("make", (error.code() as u8, text, reason, problem))
+}
+
+/// Returns the answer of a scheduler that has refused a request.
+fn problem_of(error: &Error) -> Option<&Problem> {
+    let Some(RemoteFault::Scheduler(ClientError::Problem(problem))) = error.fault() else {
+        return None;
+    };
+    Some(problem)
 }
 
 /// Returns the reason of a failed request about a remote file.

@@ -5,14 +5,18 @@
 //! ```
 //!
 //! - [`client`]: copies and operations on files, with [`options`]; [`transfer`]: a running copy; [`files`]: remote
-//!   files; [`queue`]: copies that a scheduler queues
+//!   files; [`stream`]: messages for other programs; [`end_sockets`]: ends of both, for event loops
+//! - [`scheduler`]: reservations of a scheduler; [`queue`]: copies that it queues; [`rest`]: their requests
+//! - [`calendar`]: capacity over time; [`simulator`]: simulations, and equations of papers
 //! - [`errors`]: exceptions; [`notes`]: sentences for `logging`; [`work`]: waiting for work, and signals meanwhile
 //! - [`module`]: the module itself
 //!
 //! Python holds its lock while it calls a function here, which gives it back before it waits. No thread of the library
 //! ever asks for that lock: notes and progress are fetched. So the interpreter can end, or be busy, at any time.
 
+mod calendar;
 mod client;
+mod end_sockets;
 mod errors;
 mod files;
 mod module;
@@ -20,5 +24,9 @@ mod notes;
 mod options;
 mod queue;
 mod records;
+mod rest;
+mod scheduler;
+mod simulator;
+mod stream;
 mod transfer;
 mod work;

@@ -3,13 +3,26 @@
 #[pyo3::pymodule]
 mod _lighthaul {
     #[pymodule_export]
+    use crate::calendar::{Calendar, packet_switched};
+    #[pymodule_export]
     use crate::client::Client;
     #[pymodule_export]
     use crate::errors::reason_in;
     #[pymodule_export]
     use crate::files::{Files, Reader, Writer};
     #[pymodule_export]
+    use crate::options::{bits_per_second, byte_count};
+    #[pymodule_export]
     use crate::queue::Queue;
+    #[pymodule_export]
+    use crate::scheduler::Scheduler;
+    #[pymodule_export]
+    use crate::simulator::{
+        rbudp_efficiency, rbudp_model, rbudp_size_for, rbudp_stream_rate, simulate_plan,
+        simulate_transfers,
+    };
+    #[pymodule_export]
+    use crate::stream::Stream;
     #[pymodule_export]
     use crate::transfer::Transfer;
 }

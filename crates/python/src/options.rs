@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lighthaul::{CopyRequest, Install, List, Place, Rate, Settings, Timestamp, Token};
+use lighthaul::{CopyRequest, Install, List, Place, Rate, Settings, Size, Timestamp, Token};
 use lighthaul_files::digest::DigestKind;
 use lighthaul_files::filter::{FilterOption, Rules};
 use lighthaul_files::options::DeltaMode;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::errors::raised;
@@ -149,11 +149,59 @@ pub(crate) struct CopyOptions {
 
 /// Rate in bits a second, or with its unit.
 #[derive(Debug, FromPyObject)]
-enum RateOption {
+pub(crate) enum RateOption {
     /// Bits a second.
     Bits(u64),
     /// Text as on the command line.
     Text(String),
+}
+
+impl RateOption {
+    /// Returns the rate.
+    pub(crate) fn rate(&self) -> PyResult<Rate> {
+        match self {
+            Self::Bits(bits) => {
+                Rate::from_bps(*bits).ok_or_else(|| PyValueError::new_err("the rate is zero"))
+            }
+            Self::Text(text) => parsed(text),
+        }
+    }
+}
+
+/// Size in bytes, or with its unit.
+#[derive(Debug, FromPyObject)]
+pub(crate) enum SizeOption {
+    /// Bytes.
+    Bytes(u64),
+    /// Text as on the command line.
+    Text(String),
+}
+
+impl SizeOption {
+    /// Returns the size in bytes.
+    pub(crate) fn bytes(&self) -> PyResult<u64> {
+        match self {
+            Self::Bytes(bytes) => Ok(*bytes),
+            Self::Text(text) => parsed(text).map(|size: Size| size.0),
+        }
+    }
+}
+
+/// Returns a rate in bits a second.
+#[pyfunction]
+pub(crate) fn bits_per_second(rate: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let text = "a rate is a whole number of bits a second, or text as in 900Mb/s";
+    let rate = rate.extract::<RateOption>();
+    let rate = rate.map_err(|_| PyTypeError::new_err(text))?;
+    rate.rate().map(Rate::as_bps)
+}
+
+/// Returns a size in bytes.
+#[pyfunction]
+pub(crate) fn byte_count(size: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let text = "a size is a whole number of bytes, or text as in 100GB";
+    let size = size.extract::<SizeOption>();
+    size.map_err(|_| PyTypeError::new_err(text))?.bytes()
 }
 
 impl CopyOptions {
@@ -165,13 +213,7 @@ impl CopyOptions {
         let request = CopyRequest::between_hosts(sources?, target);
         let mut request = request.map_err(|error| raised(py, &error))?;
         request.exact = self.exact;
-        request.rate = match &self.rate {
-            Some(RateOption::Bits(bits)) => Some(
-                Rate::from_bps(*bits).ok_or_else(|| PyValueError::new_err("the rate is zero"))?,
-            ),
-            Some(RateOption::Text(text)) => Some(parsed(text)?),
-            None => None,
-        };
+        request.rate = self.rate.as_ref().map(RateOption::rate).transpose()?;
         request.limit = self.limit.as_deref().map(parsed).transpose()?;
         request.plain = self.plain;
         request.udp = !self.no_udp;
@@ -251,13 +293,13 @@ fn hosts(py: Python<'_>, text: OsString) -> PyResult<Vec<Place>> {
 }
 
 /// Returns the value of an option's text.
-fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> PyResult<T> {
+pub(crate) fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> PyResult<T> {
     text.parse()
         .map_err(|why: T::Err| PyValueError::new_err(why.to_string()))
 }
 
 /// Returns a time in seconds, which the option `name` has.
-fn duration(name: &str, seconds: Option<f64>) -> PyResult<Option<Duration>> {
+pub(crate) fn duration(name: &str, seconds: Option<f64>) -> PyResult<Option<Duration>> {
     let time = seconds.map(Duration::try_from_secs_f64).transpose();
     time.map_err(|why| PyValueError::new_err(format!("{name}: {why}")))
 }

@@ -1,18 +1,13 @@
-//! Queue of copies at a scheduler. Requests and answers are JSON, which the package reads.
+//! Queue of copies at a scheduler.
 
-use std::path::PathBuf;
-
-use lighthaul::Error;
-use lighthaul_booking_client::client::{Client, ClientError};
+use lighthaul_booking_client::client::Client;
 use lighthaul_booking_client::jobs::JobFilter;
 use lighthaul_booking_client::json::{JobStatus, NewJob};
 use lighthaul_io::crypto::identity;
-use lighthaul_remote::scheduler::{Scheduler, failed, reach};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use serde::Serialize;
 
-use crate::work::interruptible;
+use crate::rest::{Access, ask, client, message};
 
 /// Queue of copies at a scheduler.
 #[derive(Debug)]
@@ -24,34 +19,22 @@ pub(crate) struct Queue {
 #[pymethods]
 impl Queue {
     #[new]
-    fn new(
-        py: Python<'_>,
-        url: String,
-        token_file: Option<PathBuf>,
-        pin: Option<String>,
-        known_hosts: Option<PathBuf>,
-    ) -> PyResult<Self> {
-        let scheduler = Scheduler {
-            url,
-            token_file,
-            pin,
-            known_hosts,
-        };
-        let client = interruptible(py, move || reach(&scheduler))?;
-        Ok(Self { client })
+    fn new(py: Python<'_>, access: Access) -> PyResult<Self> {
+        client(py, access).map(|client| Self { client })
     }
 
     /// Submits a job, and returns it. A further call with the same key returns the same job.
     fn submit(&self, py: Python<'_>, job: &str, key: Option<String>) -> PyResult<String> {
-        let job: NewJob =
-            serde_json::from_str(job).map_err(|why| PyValueError::new_err(why.to_string()))?;
+        let job: NewJob = message(job)?;
         let key = key.unwrap_or_else(identity::token);
-        self.ask(py, move |client| client.submit_job_once(&job, &key))
+        ask(py, &self.client, move |client| {
+            client.submit_job_once(&job, &key)
+        })
     }
 
     /// Returns a job.
     fn job(&self, py: Python<'_>, id: u64) -> PyResult<String> {
-        self.ask(py, move |client| client.job(id))
+        ask(py, &self.client, move |client| client.job(id))
     }
 
     /// Returns a page of jobs, the newest first.
@@ -74,40 +57,28 @@ impl Queue {
             before,
             limit: None,
         };
-        self.ask(py, move |client| client.jobs(&filter))
+        ask(py, &self.client, move |client| client.jobs(&filter))
     }
 
     /// Returns the history of a job.
     fn events(&self, py: Python<'_>, id: u64) -> PyResult<String> {
-        self.ask(py, move |client| client.job_events(id))
+        ask(py, &self.client, move |client| client.job_events(id))
     }
 
     /// Returns the next pieces of the log of a job.
     fn log(&self, py: Python<'_>, id: u64, attempt: u32, after: u64) -> PyResult<String> {
-        self.ask(py, move |client| client.job_log(id, (attempt, after)))
+        ask(py, &self.client, move |client| {
+            client.job_log(id, (attempt, after))
+        })
     }
 
     /// Cancels a job, and returns it.
     fn cancel(&self, py: Python<'_>, id: u64) -> PyResult<String> {
-        self.ask(py, move |client| client.cancel_job(id))
+        ask(py, &self.client, move |client| client.cancel_job(id))
     }
 
     /// Queues a failed or canceled job again, and returns it.
     fn retry(&self, py: Python<'_>, id: u64) -> PyResult<String> {
-        self.ask(py, move |client| client.retry_job(id))
-    }
-}
-
-impl Queue {
-    fn ask<T: Serialize + Send + 'static>(
-        &self,
-        py: Python<'_>,
-        request: impl FnOnce(&Client) -> Result<T, ClientError> + Send + 'static,
-    ) -> PyResult<String> {
-        let client = self.client.clone();
-        interruptible(py, move || {
-            let answer = request(&client).map_err(failed)?;
-            Ok::<_, Error>(serde_json::to_string(&answer).unwrap_or_default())
-        })
+        ask(py, &self.client, move |client| client.retry_job(id))
     }
 }

@@ -1,15 +1,12 @@
 //! A copy that runs.
 
-use std::os::fd::{IntoRawFd, RawFd};
-use std::os::unix::net::UnixStream;
-use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Wake, Waker};
+use std::os::fd::RawFd;
 use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
+use crate::end_sockets::EndSockets;
 use crate::errors::raised;
 use crate::records::{ProgressRecord, SummaryRecord};
 
@@ -18,25 +15,9 @@ use crate::records::{ProgressRecord, SummaryRecord};
 #[pyclass(frozen, module = "lighthaul._lighthaul")]
 pub(crate) struct Transfer {
     running: lighthaul::Transfer,
-    waiting: Arc<Waiting>,
+    ends: EndSockets,
     /// Process that has the threads of the copy. A child of it has only a copy of this value.
     process: u32,
-}
-
-/// Sockets that are closed at the end of the copy, for event loops that wait for the end.
-#[derive(Debug, Default)]
-struct Waiting(Mutex<Vec<UnixStream>>);
-
-impl Waiting {
-    fn sockets(&self) -> std::sync::MutexGuard<'_, Vec<UnixStream>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Wake for Waiting {
-    fn wake(self: Arc<Self>) {
-        self.sockets().clear();
-    }
 }
 
 impl Transfer {
@@ -44,7 +25,7 @@ impl Transfer {
     pub(crate) fn new(transfer: lighthaul::Transfer) -> Self {
         Self {
             running: transfer,
-            waiting: Arc::default(),
+            ends: EndSockets::default(),
             process: std::process::id(),
         }
     }
@@ -86,14 +67,6 @@ impl Transfer {
 
     /// Returns a new socket that can be read once the copy has ended.
     fn end_socket(&self) -> PyResult<RawFd> {
-        let mut transfer = self.owned()?;
-        let (ours, theirs) = UnixStream::pair()?;
-        self.waiting.sockets().push(ours);
-        let waker = Waker::from(Arc::clone(&self.waiting));
-        let polled = pin!(&mut transfer).poll(&mut Context::from_waker(&waker));
-        if polled.is_ready() {
-            waker.wake();
-        }
-        Ok(theirs.into_raw_fd())
+        self.ends.socket(self.owned()?)
     }
 }

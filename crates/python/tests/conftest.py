@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ class Far:
     root: Path
     port: int
     pin: str
+    daemon: subprocess.Popen[str]
 
     def place(self, path: str = "") -> str:
         """Return a place in the directory of the daemon."""
@@ -40,9 +42,9 @@ class Far:
         return lighthaul.Client(**self.settings)
 
 
-@pytest.fixture(scope="session")
-def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Far]:
-    folder = tmp_path_factory.mktemp("far")
+@contextmanager
+def running(folder: Path) -> Iterator[Far]:
+    """Run a daemon with its files in a directory."""
     root = folder / "root"
     root.mkdir()
     # nothing of the user is used
@@ -72,10 +74,16 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Far]:
                 port = int(found[1])
             if found := re.search(r"this host's key is (sha256:\w+)", line):
                 pin = found[1]
-        yield Far(folder, root, port, pin)
+        yield Far(folder, root, port, pin, daemon)
     finally:
         daemon.kill()
         daemon.wait()
+
+
+@pytest.fixture(scope="session")
+def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Far]:
+    with running(tmp_path_factory.mktemp("far")) as found:
+        yield found
 
 
 @pytest.fixture

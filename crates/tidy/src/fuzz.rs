@@ -159,7 +159,7 @@ const REACHED: [(&str, &str); 70] = [
 ];
 
 /// Files and directories that decode only trusted data (of the operator, the user or Lighthaul), with a reason.
-const TRUSTED: [(&str, &str); 65] = [
+const TRUSTED: [(&str, &str); 66] = [
     (
         "crates/objects/src/stores/bucket/profile.rs",
         "files and programs of the user",
@@ -215,7 +215,10 @@ const TRUSTED: [(&str, &str); 65] = [
     ("crates/monitor/src/history.rs", "its own store"),
     ("crates/queue/src/list.rs", "its own store"),
     ("crates/queue/src/database/", "its own store"),
-    ("crates/python/src/queue.rs", "jobs of the same program"),
+    (
+        "crates/python/src/rest.rs",
+        "requests that the calling program passes",
+    ),
     (
         "crates/database/src/postgres_server.rs",
         "a URL and a file of the operator",
@@ -342,6 +345,10 @@ const TRUSTED: [(&str, &str); 65] = [
     (
         "crates/python/src/options.rs",
         "options that the calling program passes",
+    ),
+    (
+        "crates/python/src/simulator.rs",
+        "plans that the calling program passes",
     ),
     (
         "crates/session/src/secrets.rs",

@@ -6,7 +6,7 @@ use crate::reservation::{ReservationState, Transition, Verb};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::request::NewReservation;
+use super::request::{Change, NewReservation};
 use super::timestamp::Timestamp;
 
 /// Capacity that is or was booked.
@@ -51,6 +51,14 @@ impl Reservation {
         let counted = PACKET_BYTES_MIN + u128::from(self.packet_overhead_bytes);
         let bps = u128::from(step.rate_bps) * PACKET_BYTES_MIN / counted;
         Rate::from_bps(bps as u64)
+    }
+
+    /// Returns true if a change makes the reservation smaller.
+    pub fn is_reduced_by(&self, change: &Change) -> bool {
+        if let (Some(new), Some(old)) = (change.size, self.request.size) {
+            return new < old;
+        }
+        change.hold < self.request.hold
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn modify(args: &ChangeArgs) -> Result<(), Error> {
     let client = reach(&shared_options::scheduler(&args.asking))?;
     let before = client.reservation(args.id).map_err(failed)?;
     let change = change(args, &before)?;
-    let after = if is_less(&change, &before) {
+    let after = if before.is_reduced_by(&change) {
         client.shrink(args.id, &change)
     } else {
         client.extend(args.id, &change)
@@ -62,13 +62,4 @@ fn change(args: &ChangeArgs, before: &Reservation) -> Result<Change, Error> {
         hold: hold.map(IsoDuration),
         why: args.why.clone(),
     })
-}
-
-/// Returns true if the reservation becomes smaller.
-fn is_less(change: &Change, before: &Reservation) -> bool {
-    if let (Some(new), Some(old)) = (change.size, before.request.size) {
-        return new.0 < old.0;
-    }
-    let held = before.request.hold.as_ref().map(|hold| hold.0);
-    change.hold.as_ref().map(|hold| hold.0) < held
 }

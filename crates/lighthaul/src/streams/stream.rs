@@ -85,13 +85,17 @@ impl Client {
         let (ours, theirs) = UnixStream::pair().map_err(Fault::Socket)?;
         // a program that does not read must not block the thread of the stream
         theirs.set_nonblocking(true).map_err(Fault::Socket)?;
+        let ended = theirs.try_clone().map_err(Fault::Socket)?;
         let (client, carried) = (self.clone(), request.clone());
         let task = Task::start("stream", move |cancellation| {
             let end = LocalEnd {
                 file: OwnedFd::from(theirs).into(),
                 frames: Frames::Prefixed,
             };
-            cancellation.cover(|| client.carry(&carried, end, &mut |_| {}))
+            let result = cancellation.cover(|| client.carry(&carried, end, &mut |_| {}));
+            // a child process may have copies of the socket, which closing it would leave open
+            ended.shutdown(Shutdown::Both).ok();
+            result
         })?;
         Ok(Stream {
             request,
@@ -215,6 +219,14 @@ impl Stream {
                 Err(_) => return Err(self.failure()),
             }
         }
+    }
+
+    /// Returns another descriptor of the socket of the messages, for programs with an event loop or with buffers of their
+    /// own. Each message follows its length in four bytes, big-endian. The other end is closed at the end of the stream.
+    ///
+    /// A program uses either this socket or [`Stream::send`] and [`Stream::receive`].
+    pub fn socket(&self) -> Result<UnixStream, Error> {
+        Ok(self.socket.try_clone().map_err(Fault::Socket)?)
     }
 
     /// Ends the input of a stream that sends, so that the stream ends once all messages have arrived.

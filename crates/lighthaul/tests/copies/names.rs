@@ -99,6 +99,7 @@ fn streams(client: &Client, place: Place, file: std::fs::File) -> Result<(), Err
     let stream: Stream = client.stream(StreamRequest::from(place))?;
     stream.send(b"message")?;
     let _: Option<Vec<u8>> = stream.receive()?;
+    let _: std::os::unix::net::UnixStream = stream.socket()?;
     stream.close();
     stream.cancel();
     let _: (bool, Option<Result<StreamSummary, Error>>) =

@@ -35,14 +35,32 @@ from ._errors import (
     UsageError,
 )
 from ._queue import Job, JobEvent, Queue
+from ._reservations import (
+    Allocation,
+    CounterOffer,
+    JournalEntry,
+    Link,
+    LinkCalendar,
+    Outage,
+    Quote,
+    Reservation,
+    ReservationOptions,
+    Topology,
+)
+from ._scheduler import AsyncScheduler, Scheduler
+from ._steps import Step, Steps
+from ._stream import ReceiveStream, SendStream, StreamOptions, StreamSummary
 from ._transfer import Transfer
 from ._types import CopyOptions, Failure, FileInfo, Place, Plan, Progress, Summary, Usage
 
 __all__ = [
+    "Allocation",
+    "AsyncScheduler",
     "Busy",
     "Cancelled",
     "Client",
     "CopyOptions",
+    "CounterOffer",
     "DeleteLimitError",
     "Error",
     "Exists",
@@ -54,12 +72,16 @@ __all__ = [
     "IsADirectory",
     "Job",
     "JobEvent",
+    "JournalEntry",
+    "Link",
+    "LinkCalendar",
     "NetworkError",
     "NoSpace",
     "NotADirectory",
     "NotEmpty",
     "NotFound",
     "OpenError",
+    "Outage",
     "PartialError",
     "PermissionDenied",
     "Place",
@@ -67,14 +89,25 @@ __all__ = [
     "Progress",
     "ProtocolError",
     "Queue",
+    "Quote",
+    "ReceiveStream",
     "Refused",
+    "Reservation",
+    "ReservationOptions",
+    "Scheduler",
+    "SendStream",
     "SourceChanged",
+    "Step",
+    "Steps",
     "Stopping",
+    "StreamOptions",
+    "StreamSummary",
     "Summary",
     "TimedOut",
+    "Topology",
     "Transfer",
-    "UsageError",
     "Usage",
+    "UsageError",
     "open",
 ]
 for _name in __all__:

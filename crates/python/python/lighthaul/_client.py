@@ -14,6 +14,7 @@ from . import _lighthaul
 from ._errors import make
 from ._files import open_file
 from ._records import Reply
+from ._stream import ReceiveStream, SendStream, StreamOptions
 from ._transfer import Transfer
 from ._types import CopyOptions, FileInfo, OnProgress, Place, Plan, Summary, Usage
 
@@ -127,6 +128,25 @@ class Client:
     ) -> Plan:
         """Count what a copy would do, by a dry run."""
         return Plan(**self._native.plan(_request(sources, target, options)))
+
+    def send_stream(self, place: str, **options: Unpack[StreamOptions]) -> SendStream:
+        """Open a stream to a pipe or file of another host, and return at once. Messages are appended to a file.
+
+        Messages of a stream are small. For larger ones, such as arrays, give `object_size` and `objects_per_second`. The
+        options are those of StreamOptions.
+        """
+        return SendStream(self._stream(place, True, options), options)
+
+    def receive_stream(self, place: str, **options: Unpack[StreamOptions]) -> ReceiveStream:
+        """Open a stream from a pipe or file of another host, and return at once."""
+        return ReceiveStream(self._stream(place, False, options), options)
+
+    def _stream(self, place: str, to: bool, options: StreamOptions) -> _lighthaul.Stream:
+        unknown = options.keys() - StreamOptions.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"streams have no option {', '.join(sorted(unknown))}")
+        passed = {name: value for name, value in options.items() if value is not None}
+        return self._native.stream(passed | {"place": _place(place), "to": to})
 
     def ls(self, place: Place, *, all: bool = False, recursive: bool = False) -> list[FileInfo]:
         """List a directory, or a file itself, in the order of names. `all` includes names that begin with a dot."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno as _errno
+import json as _json
 from typing import TYPE_CHECKING
+
+from ._reservations import CounterOffer, counter_offer
 
 if TYPE_CHECKING:
     from ._types import Failure, Summary
@@ -16,6 +19,8 @@ class Error(Exception):
     """Exit status of the command for this error."""
     kind: str = "protocol"
     """Name of that status."""
+    problem: str | None = None
+    """Word for the reason for which a scheduler refused the request, as in "late"."""
 
 
 class UsageError(Error, ValueError):
@@ -139,6 +144,8 @@ class Refused(Error):
     """A deadline or a reservation is refused."""
 
     code, kind = 40, "refused"
+    counter_offer: CounterOffer | None = None
+    """Requests that would be granted instead."""
 
 
 class InternalError(Error):
@@ -186,10 +193,19 @@ _BY_REASON: dict[str, type[Error]] = {
 }
 
 
-def make(code: int, text: str, reason: str | None = None) -> Error:
-    """Return the exception for an exit status, and for the reason of the system if there is one."""
+def make(code: int, text: str, reason: str | None = None, problem: str | None = None) -> Error:
+    """Return the exception for an exit status, and for the reason of the system if there is one.
+
+    problem: answer of a scheduler, in JSON.
+    """
     kind = _BY_REASON.get(reason or "") if code in (3, 11) else None
     error = (kind or _BY_CODE.get(code, ProtocolError))(text)
     error.code = code
     error.kind = _BY_CODE.get(code, ProtocolError).kind
+    if problem is not None:
+        answer = _json.loads(problem)
+        error.problem = answer["type"].rpartition(":")[2]
+        offer = answer.get("counter_offer")
+        if isinstance(error, Refused) and offer is not None:
+            error.counter_offer = counter_offer(offer)
     return error

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import _lighthaul
+from ._access import Access, settings
 from ._errors import NetworkError, Stopping, TimedOut
+from ._times import read, text_of
 from ._types import Place
 
 # Seconds for which a wait goes on without an answer of the scheduler.
@@ -113,7 +114,8 @@ class Job:
 
 
 class Queue:
-    """Queue of copies at a scheduler. A worker elsewhere runs them, so no place is local. Threads can share it.
+    """Queue of copies at a scheduler. A worker elsewhere runs them, so no place is local. Threads can share it, and a
+    child process can use it after a fork.
 
     The token is in a file, or in the variable `LIGHTHAUL_SCHEDULER_TOKEN`.
     """
@@ -130,8 +132,11 @@ class Queue:
 
         token_file: file with the token. pin: key that the scheduler must show. known_hosts: file with known keys.
         """
-        files = [None if path is None else os.fsdecode(path) for path in (token_file, known_hosts)]
-        self._native = _lighthaul.Queue(url, files[0], pin, files[1])
+        self._access = Access(settings(url, token_file, pin, known_hosts), _lighthaul.Queue)
+
+    @property
+    def _native(self) -> _lighthaul.Queue:
+        return self._access.native
 
     def submit(
         self,
@@ -175,8 +180,8 @@ class Queue:
             "name": name,
             "priority": priority,
             "after": [one.id if isinstance(one, Job) else one for one in after],
-            "at": _text(at),
-            "start_by": _text(start_by),
+            "at": text_of(at),
+            "start_by": text_of(start_by),
             "every": every,
             "retries": retries,
         }
@@ -210,7 +215,7 @@ class Queue:
     def events(self, id: int) -> list[JobEvent]:
         """Return the history of a job, the oldest event first."""
         events = json.loads(self._native.events(id))
-        return [JobEvent(**event | {"at": _time(event["at"])}) for event in events]
+        return [JobEvent(**event | {"at": read(event["at"])}) for event in events]
 
     def log(self, id: int) -> str:
         """Return the output of all attempts of a job so far."""
@@ -225,24 +230,12 @@ class Queue:
         return self._read(json.loads(text))
 
     def _read(self, item: dict[str, Any]) -> Job:
-        times = {name: _time(item[name]) for name in _TIMES if name in item}
+        times = {name: read(item[name]) for name in _TIMES if name in item}
         return Job(**item | times | {"command": tuple(item["command"])}, _queue=self)
 
 
 def _given(values: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _text(at: datetime.datetime | None) -> str | None:
-    """Return a time as the scheduler reads it. A time without a zone is local."""
-    return None if at is None else at.astimezone(datetime.timezone.utc).isoformat()
-
-
-def _time(text: str) -> datetime.datetime:
-    # Python reads at most six digits of a second
-    head, _, digits = text.removesuffix("Z").partition(".")
-    read = datetime.datetime.fromisoformat(head).replace(tzinfo=datetime.timezone.utc)
-    return read + datetime.timedelta(microseconds=int(digits[:6].ljust(6, "0")))
 
 
 _TIMES = ("at", "start_by", "submitted", "started", "ended")

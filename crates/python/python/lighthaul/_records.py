@@ -46,5 +46,21 @@ class PlanRecord(TypedDict):
     deletions: int
 
 
+class ReportRecord(TypedDict):
+    """Result of a stream."""
+
+    messages: int
+    delivered: int
+    bytes: int
+    late: int
+    lost: int
+    repaired: int
+    unread: int
+    latency_p50: float
+    latency_p99: float
+    latency_max: float
+    rtt: float
+
+
 Reply = tuple[list[ItemRecord], list[tuple[int, str]]]
 """Items, and the exit status and reason of each item that failed."""

@@ -50,6 +50,13 @@ fn libraries_for_data_read_and_write_remote_files() {
 }
 
 #[test]
+fn notebooks_of_the_guide_run() {
+    if let Some(notebooks) = Suite::prepare("notebooks_of_the_guide_run", "notebooks") {
+        notebooks.pass(&[]);
+    }
+}
+
+#[test]
 fn snakemake_plugin_passes_the_conformance_class() {
     if let Some(snakemake) = Suite::prepare(
         "snakemake_plugin_passes_the_conformance_class",
