@@ -198,6 +198,7 @@ impl Download {
     async fn start(&self, item: Item, tasks: &mut JoinSet<()>) {
         let turn = self.shared.job.turn(tasks).await;
         let shared = self.shared.clone();
+        let item = Arc::new(item);
         tasks.spawn(async move {
             if let Err(error) = download(&shared, &item).await {
                 shared.job.report.fail(&item.name, &error);
@@ -208,7 +209,7 @@ impl Download {
 }
 
 /// Downloads one object, if it differs from the file.
-async fn download(shared: &Shared, item: &Item) -> Result<(), Error> {
+async fn download(shared: &Shared, item: &Arc<Item>) -> Result<(), Error> {
     let (job, landing) = (&shared.job, &shared.landing);
     let place = landing.place(&item.path);
     let there = landing.look(&item.path)?;

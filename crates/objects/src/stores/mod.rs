@@ -2,7 +2,7 @@
 //!
 //! - [`run`]: the runtime of a copy; [`requests`]: lists, attributes, removals; `job`, `report`: the parts that tasks share
 //! - `upload`, `upload_item`, `large_upload`, `upload_record`, `source_file`: from this host
-//! - `download`, `download_item`, `fetch`, `partial`, `publisher`, `landing`: to this host; `relay`: between stores
+//! - `download`, `download_item`, `fetch`, `partial`, `parts_writer`, `publisher`, `landing`: to this host; `relay`: between stores
 //! - `deletion`: entries that the source does not have; `decision`: choice of entries
 //! - `keys`, `object_names`, `object_sources`: keys and paths; [`bucket`]: requests; `environment`: settings
 //!
@@ -28,6 +28,7 @@ mod large_upload;
 mod object_names;
 mod object_sources;
 mod partial;
+mod parts_writer;
 mod publisher;
 mod relay;
 mod report;

@@ -13,6 +13,7 @@ use crate::fault::Fault;
 use crate::stores::bucket::attributes::{Attributes, Condition, HeldPart, Listed};
 use crate::stores::bucket::call_error::{CallError, Reason};
 use crate::stores::bucket::checksum;
+use crate::stores::bucket::range_reader::RangeReader;
 use crate::stores::bucket::store::{Bucket, Store, Upload};
 use crate::stores::bucket::web::{Download, Web};
 use crate::stores::decision::{self, Decision, There, Version};
@@ -350,7 +351,8 @@ async fn through(
     let stamp = Some(known.time());
     if known.size <= PART {
         let _room = job.room(known.size).await?;
-        let piece = item.from.read(&item.key, None, known).await?;
+        let piece = RangeReader::new(&item.from, &item.key, None, known);
+        let piece = piece.all().await?;
         let theirs = known.crc.or(piece.attributes.crc);
         check(theirs, checksum::of(&piece.bytes))?;
         let how = (stamp, condition);
@@ -401,7 +403,8 @@ impl<'a> Reader<'a> {
     async fn read(&mut self, from: u64, till: u64) -> Result<Bytes, CallError> {
         let Some((web, download)) = &mut self.stream else {
             let (bucket, range) = (&self.item.from, Some((from, till)));
-            let piece = bucket.read(&self.item.key, range, self.known).await?;
+            let piece = RangeReader::new(bucket, &self.item.key, range, self.known);
+            let piece = piece.all().await?;
             return Ok(Bytes::from_owner(piece.bytes));
         };
         let bytes = web.take(download, till - from).await?;
