@@ -4,7 +4,7 @@
 //! - `upload`, `upload_item`, `large_upload`, `upload_record`, `source_file`: from this host
 //! - `download`, `download_item`, `fetch`, `partial`, `parts_writer`, `publisher`, `landing`: to this host; `relay`: between stores
 //! - `deletion`: entries that the source does not have; `decision`: choice of entries
-//! - `keys`, `object_names`, `object_sources`: keys and paths; [`bucket`]: requests; `environment`: settings
+//! - `keys`, `object_names`, `object_sources`, `listed_objects`: keys and paths; [`bucket`]: requests; `environment`: settings
 //!
 //! ```text
 //! list of the target --.
@@ -25,6 +25,7 @@ mod job;
 mod keys;
 mod landing;
 mod large_upload;
+mod listed_objects;
 mod object_names;
 mod object_sources;
 mod partial;
